@@ -39,6 +39,7 @@ RUST = (
     rust_rules.printing_in_one_place,
     rust_rules.pure_crates,
     rust_rules.network_in_one_place,
+    rust_rules.locals_named_by_content,
 )
 EVERYWHERE = (
     everywhere.file_length,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from tests.tidy.python_rules import EMPTY_NAMES, EMPTY_NAMES_OF_TESTS
 from tests.tidy.source import Source
 
 FUNCTION_LINES_MAX = 70
@@ -30,6 +31,8 @@ LITERALS = re.compile(
     r'//[^\n]*|/\*.*?\*/|r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"' + r"|b?'(?:\\[^\n']+|[^\\\n'])'", re.S
 )
 FUNCTION = re.compile(r"\bfn\s+(\w+)[^;{]*\{")
+# A local or parameter: neither a field, nor a function, nor a part of a path.
+LOCAL = re.compile(r"(?<![.\w:])(?<!fn )(?<!mod )([a-z_]\w*)\b(?!\s*\(|::)")
 TEST_CODE = re.compile(r"#\[cfg\(test\)\]\s*(?:pub(?:\(\w+\))?\s+)?mod\s+\w+\s*\{")
 
 
@@ -97,6 +100,17 @@ def crate_arrow(source: Source) -> Iterator[str]:
         for number, line in enumerate(source.lines, 1):
             if re.match(rf"\s*(\[.*\.)?pgdyno-{other}\b", line):
                 yield source.problem(number, f"{found and found[1]} may not depend on {other}")
+
+
+def locals_named_by_content(source: Source) -> Iterator[str]:
+    """A local or parameter has the noun of what it holds."""
+    code, untested = bare(source.text), product(source.text)
+    for local in LOCAL.finditer(code):
+        is_of_tests = "/tests/" in source.path or not untested[local.start()].strip()
+        names = EMPTY_NAMES_OF_TESTS if is_of_tests else EMPTY_NAMES
+        if local[1] in {*names, "it"}:
+            text = f"name this by what it holds rather than `{local[1]}`"
+            yield source.problem(_line(code, local.start()), text)
 
 
 def _uses(source: Source, pattern: re.Pattern[str], text: str) -> Iterator[str]:

@@ -180,6 +180,18 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
         "use std::net::IpAddr;",
     ),
     (
+        rust_rules.locals_named_by_content,
+        "crates/wire/src/a.rs",
+        "fn f(found: &[u32]) { found.iter().for_each(|it| g(it)); }",
+        "// one\nfn f(rows: &mut Rows) -> u32 { rows.one().found }",
+    ),
+    (
+        rust_rules.locals_named_by_content,
+        "crates/wire/tests/a.rs",
+        "fn f() { let each = 1; }",
+        "fn f() { let found = 1; }",
+    ),
+    (
         rust_rules.crate_arrow,
         "crates/wire/Cargo.toml",
         'pgdyno-script = { path = "../script" }',

@@ -103,7 +103,10 @@ impl Server {
 
     /// The TCP port the system chose.
     pub fn tcp_port(&self) -> Option<u16> {
-        self.tcp.as_ref().and_then(|listener| listener.local_addr().ok()).map(|it| it.port())
+        self.tcp
+            .as_ref()
+            .and_then(|listener| listener.local_addr().ok())
+            .map(|address| address.port())
     }
 
     /// Serve until standard input ends; return what was done.
@@ -228,7 +231,8 @@ impl Server {
             }
             self.due.pop();
             // Subtle: the place may have been taken by a newer connection; its answers are its own.
-            let waiting = self.connections[index].as_mut().map(|it| &mut it.waiting);
+            let waiting =
+                self.connections[index].as_mut().map(|connection| &mut connection.waiting);
             if let Some(waiting) = waiting
                 && waiting.front().is_some_and(|(due_ns, ..)| *due_ns <= now)
                 && let Some((_, received_ns, answer)) = waiting.pop_front()

@@ -1,4 +1,4 @@
-//! The executable's verbs.
+//! The verbs of `pgdyno-engine`: reads the arguments and runs one of them.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Stdin, Write};
@@ -23,22 +23,22 @@ use crate::{control, dataset, load, pgbench, program};
 
 const USAGE: &str = "usage: pgdyno-engine VERB
 
-  run            do the job that is one JSON line on standard input; records on standard output.
-                 Further lines: stop. The end of the input means stop too
-  check-job      say whether a job would be done, without connecting
-  print-sql      the statements that a job of loading may send, without connecting
-  facts          what this engine has: built-ins, meta commands, datasets; one JSON document
-  schema         the JSON Schema of jobs and records
-  emit-corpus    samples of every record and job
+  run            read a job (one JSON line) from standard input, do it, and write records to
+                 standard output. A further line `stop`, or the end of the input, stops it
+  check-job      check a job without connecting
+  print-sql      print the statements that a loading job may send, without connecting
+  facts          print the built-ins, meta commands and datasets of this engine as JSON
+  schema         print the JSON Schema of jobs and records
+  emit-corpus    print samples of all records and jobs
   echo-records   read records from standard input and write them again
-  pgbench        be pgbench: pgdyno-engine pgbench --help
-  --version
+  pgbench        run as pgbench: see pgdyno-engine pgbench --help
+  --version      print the version
 
-Exit codes: 0 the summary was written; 1 refused; 2 the job was ended by an error";
+Exit codes: 0 the summary was written; 1 the job was refused; 2 an error ended the job";
 
-/// The job was not begun.
+/// Exit code: the job did not begin.
 const REFUSED: u8 = 1;
-/// The job was ended by an error, or nobody read the records.
+/// Exit code: an error ended the job, or nobody read the records.
 const ABORTED: u8 = 2;
 
 /// Run the verb that the arguments name.
@@ -93,7 +93,7 @@ fn facts() -> String {
     serde_json::to_string_pretty(&facts).expect("plain data")
 }
 
-/// Both directions of the contract, for the schema.
+/// The types for which `schema` prints a schema.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Contract")]
 struct Contract {
@@ -164,7 +164,7 @@ fn check_job() -> ExitCode {
     }
 }
 
-/// What a load sends to the newest server; to older ones an ANALYZE may differ by a word.
+/// Print what a loading job sends to the newest server. For an older one, ANALYZE may differ.
 fn print_sql() -> ExitCode {
     let job = read_job(&mut io::stdin().lock());
     let clock = clock_of(&job);
@@ -234,7 +234,7 @@ fn run_load<W: Write>(
     let ends = load::Ends::new();
     let sender = ends.sender.clone();
     control::listen(input, move || {
-        // The coordinator may be gone: then there is nothing to stop.
+        // If the coordinator has ended, there is nothing to stop.
         let _ = sender.send(Message::Stop);
     })?;
     Ok(load::run(plan, output, ends))

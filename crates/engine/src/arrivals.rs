@@ -1,24 +1,25 @@
 //! When transactions are due in an open loop: pure arithmetic, no clock.
 //!
-//! The offered rate is a piecewise linear function of time; its integral counts the transactions
-//! due so far. Arrival number k is where the integral reaches k (uniform) or where it reaches the
-//! sum of k exponential gaps (Poisson). So ramps are exact, nothing is queued however late the
-//! engine is, and shards add up: uniform shards interleave, and superposed Poisson streams are
-//! Poisson.
+//! The offered rate is a piecewise linear function of time. Its integral is the number of
+//! transactions that are due so far. Arrival k is where the integral reaches k (uniform), or where
+//! it reaches the sum of k exponential gaps (Poisson). So ramps are exact, and a late engine needs
+//! no queue of arrivals. Each thread has one shard. The shards add up to the schedule: uniform
+//! shards interleave, and the sum of Poisson streams is a Poisson stream.
 
 use pgdyno_script::Prng;
 
 use crate::contract::job::{ArrivalProcess, RateStep};
 
-/// One shard's instants, in nanoseconds after the start of the load, ascending; an iterator.
+/// An iterator over the instants of one shard, ascending, in nanoseconds after the begin of the
+/// load.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     steps: Vec<Segment>,
     process: Process,
-    /// Transactions due, over all shards, before the next of this shard.
+    /// Number of transactions of all shards that are due before the next one of this shard.
     due_count: f64,
     shard_count: f64,
-    /// The step where the last arrival was found: they only move forward.
+    /// Index of the step of the last arrival. It only grows.
     current: usize,
 }
 
@@ -28,15 +29,15 @@ enum Process {
     Poisson(Prng),
 }
 
-/// One step of the rate, placed on the two axes.
+/// One step of the rate, with the time and the count at which it begins.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     begin_ns: u64,
-    /// None: it lasts.
+    /// None if the step lasts to the end.
     duration_ns: Option<u64>,
     from_per_ns: f64,
     to_per_ns: f64,
-    /// Integral of the rate before this step and within it.
+    /// Integral of the rate before this step; `count` is the integral within the step.
     before_count: f64,
     count: f64,
 }
@@ -94,7 +95,7 @@ impl Iterator for Schedule {
 }
 
 impl Segment {
-    /// When, in nanoseconds after the step's begin, `count` transactions of it are due.
+    /// Return when `count` transactions of this step are due, in nanoseconds after its begin.
     fn time_of(&self, count: f64) -> f64 {
         let Some(duration_ns) = self.duration_ns else { return count / self.from_per_ns };
         // The root of from * t + slope * t^2 / 2 = count that is finite when the slope is 0.
@@ -104,7 +105,7 @@ impl Segment {
     }
 }
 
-/// Lay the steps one after another, and let the last rate last.
+/// Place the steps one after another. The last rate lasts to the end.
 fn place(steps: &[RateStep]) -> Vec<Segment> {
     let mut segments = Vec::new();
     let (mut begin_ns, mut before_count) = (0, 0.0);

@@ -1,4 +1,4 @@
-//! Time: integer nanoseconds, monotonic inside, Unix time at the rim.
+//! Reads clocks, in integer nanoseconds. The engine uses monotonic time; records have Unix time.
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -7,7 +7,7 @@ use crate::contract::job::ClockPair;
 /// An instant that never comes.
 pub const NEVER_NS: u64 = u64::MAX;
 
-/// CLOCK_MONOTONIC.
+/// The present instant on CLOCK_MONOTONIC.
 #[inline]
 pub fn now_ns() -> u64 {
     read(ClockId::Monotonic)
@@ -30,12 +30,12 @@ fn read(clock: ClockId) -> u64 {
 }
 
 impl ClockPair {
-    /// This instant on both clocks.
+    /// Read both clocks now.
     pub fn now() -> ClockPair {
         ClockPair { monotonic_ns: now_ns(), unix_ns: read(ClockId::Realtime) }
     }
 
-    /// Unix time of a monotonic instant.
+    /// Convert a monotonic instant to Unix time.
     pub fn unix_ns(&self, monotonic_ns: u64) -> u64 {
         monotonic_ns.wrapping_sub(self.monotonic_ns).wrapping_add(self.unix_ns)
     }

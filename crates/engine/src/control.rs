@@ -1,4 +1,4 @@
-//! Orders from outside: the rest of standard input, and signals.
+//! Listens for the order to stop: on standard input after the job, and by signals.
 
 use std::io::{self, BufRead, Read};
 use std::os::unix::net::UnixStream;
@@ -6,8 +6,9 @@ use std::thread;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Call `on_stop` when told to stop: by SIGINT, SIGTERM or SIGHUP, by a line `stop`, or by the end
-/// of `input`. It may be called more than once.
+/// Call `on_stop` at SIGINT, SIGTERM or SIGHUP, at a line `stop`, or at the end of `input`.
+///
+/// Limits: `on_stop` may be called more than once.
 pub fn listen(
     input: impl BufRead + Send + 'static,
     on_stop: impl Fn() + Clone + Send + 'static,
@@ -27,7 +28,7 @@ pub fn listen(
             match line.as_deref().map(str::trim) {
                 Ok("stop") | Err(_) => break,
                 Ok("") => {}
-                Ok(other) => eprintln!("pgdyno-engine: unknown order {other:?}; known is: stop"),
+                Ok(other) => eprintln!("pgdyno-engine: unknown order {other:?}, must be stop"),
             }
         }
         on_stop();

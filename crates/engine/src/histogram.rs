@@ -1,15 +1,16 @@
-//! Distributions of durations: HDR buckets (see `contract::bucket`), merged, never averaged.
+//! A histogram of durations, in HDR buckets (see `contract::bucket`). Histograms are merged, and
+//! never averaged.
 
 use crate::contract::bucket::bucket_of;
 use crate::contract::record::{Distribution, Measured};
 
-/// Buckets for values below 2^47 ns (39 hours); longer ones are counted in the last.
+/// Number of buckets: for values below 2^47 ns (39 hours). Longer ones are counted in the last.
 const LENGTH: usize = 32 * 1024;
 
 /// Counts by bucket, with exact count, sum, minimum and maximum.
 ///
-/// The 256 KiB of buckets are zero pages until a value falls in them, so a histogram costs what
-/// the width of its distribution costs.
+/// The 256 KiB of buckets are zero pages until a value falls into them. So the memory of a
+/// histogram depends on the width of its distribution.
 #[derive(Clone)]
 pub struct Histogram {
     count: u64,
@@ -50,7 +51,7 @@ impl Histogram {
         self.max_ns
     }
 
-    /// Add what `other` has counted.
+    /// Add the counts of `other`.
     pub fn merge(&mut self, other: &Histogram) {
         if other.count == 0 {
             return;
@@ -66,7 +67,7 @@ impl Histogram {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// Forget everything, keep the memory.
+    /// Set all counts to 0, and keep the memory.
     pub fn clear(&mut self) {
         if self.count > 0 {
             let touched = self.touched();
@@ -75,8 +76,7 @@ impl Histogram {
         (self.count, self.sum_ns, self.min_ns, self.max_ns) = (0, 0, u64::MAX, 0);
     }
 
-    /// The value that `ratio` of the counted ones do not exceed, to the width of a bucket; 0 when
-    /// nothing was counted.
+    /// Return the quantile at `ratio` (0..=1), exact to the width of a bucket; 0 without any value.
     pub fn quantile_ns(&self, ratio: f64) -> u64 {
         let rank = (ratio * self.count as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -90,7 +90,7 @@ impl Histogram {
         self.max_ns
     }
 
-    /// As it stands in a record.
+    /// Return the histogram in the form of a record.
     pub fn distribution(
         &self,
         measured: Measured,
@@ -114,7 +114,7 @@ impl Histogram {
         }
     }
 
-    /// Buckets that may be above 0.
+    /// Return the range of buckets that may be above 0.
     fn touched(&self) -> std::ops::Range<usize> {
         if self.count == 0 {
             return 0..0;

@@ -5,7 +5,7 @@
 //!
 //! A load job passes through the modules in this order. `plan` checks it. `load` leads its threads
 //! through the phases. Each `worker` runs its clients' transactions (`client`) over its `poller`.
-//! `recorder`, `tally` and `histogram` count, and `load` writes the counts as records.
+//! `recorder`, `tally` and `histogram_set` count, and `load` writes the counts as records.
 
 pub mod app;
 pub mod arrivals;
@@ -16,6 +16,7 @@ pub mod contract;
 pub mod control;
 pub mod dataset;
 pub mod histogram;
+pub mod histogram_set;
 pub mod load;
 pub mod names;
 pub mod observer;

@@ -51,11 +51,11 @@ impl Names {
             Err(error) => Err(Refusal::new(ErrorKind::Connect, error.message, error.hint)),
         };
         let hosts: Vec<_> = target.hosts.iter().map(secure).collect::<Result<_, _>>()?;
-        let mut found = Vec::new();
+        let mut resolved = Vec::new();
         let mut refusal = None;
         for (host, security) in &hosts {
             match look(host) {
-                Ok(addresses) => found.extend(endpoints(host, security, addresses)),
+                Ok(addresses) => resolved.extend(endpoints(host, security, addresses)),
                 Err(error) => {
                     let message = format!("could not find host \"{}\": {error}", host.host);
                     let hint = "check the name of the host";
@@ -63,13 +63,13 @@ impl Names {
                 }
             }
         }
-        if let (true, Some(refusal)) = (found.is_empty(), refusal) {
+        if let (true, Some(refusal)) = (resolved.is_empty(), refusal) {
             return Err(refusal);
         }
         Ok(Arc::new(Names {
             hosts,
             look,
-            endpoints: Mutex::new(found.into()),
+            endpoints: Mutex::new(resolved.into()),
             version: AtomicU64::new(0),
             is_looking: AtomicBool::new(false),
         }))
@@ -107,9 +107,9 @@ impl Names {
     fn look_up(&self) {
         for (host, security) in self.hosts.iter().filter(|(host, _)| is_name(host)) {
             let Ok(addresses) = (self.look)(host) else { continue };
-            let found = endpoints(host, security, addresses).collect();
+            let resolved = endpoints(host, security, addresses).collect();
             let mut endpoints = self.lock();
-            if let Some(changed) = moved(&endpoints, host, found) {
+            if let Some(changed) = moved(&endpoints, host, resolved) {
                 *endpoints = changed.into();
                 self.version.fetch_add(1, Ordering::AcqRel);
             }
@@ -141,16 +141,16 @@ fn is_name(host: &HostPort) -> bool {
 /// If the host still has an address, the address keeps its index. Otherwise its index goes to a new
 /// address, or to another address of the host. The order in which a resolver lists the addresses
 /// does not matter.
-fn moved(old: &[Endpoint], host: &HostPort, found: Vec<Endpoint>) -> Option<Vec<Endpoint>> {
-    let first = found.first()?.clone();
-    let has = |list: &[Endpoint], one: &Endpoint| {
-        list.iter().any(|o| o.host == *host && o.address == one.address)
+fn moved(old: &[Endpoint], host: &HostPort, resolved: Vec<Endpoint>) -> Option<Vec<Endpoint>> {
+    let first = resolved.first()?.clone();
+    let has = |list: &[Endpoint], endpoint: &Endpoint| {
+        list.iter().any(|other| other.host == *host && other.address == endpoint.address)
     };
-    let mut new = found.iter().filter(|new| !has(old, new)).cloned();
+    let mut new = resolved.iter().filter(|new| !has(old, new)).cloned();
     let mut list: Vec<Endpoint> = Vec::with_capacity(old.len());
     for place in old {
         let is_other = place.host != *host;
-        let is_still = has(&found, place);
+        let is_still = has(&resolved, place);
         // If an address is already in the list, a second index of it is free for another address.
         let is_wanted = is_other || is_still && !has(&list, place);
         list.push(match is_wanted {

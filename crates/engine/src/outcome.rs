@@ -1,4 +1,4 @@
-//! How a transaction ended, and why a try of it stopped.
+//! The ways in which a transaction ends, and the reasons for which a try of it stops.
 
 use pgdyno_wire::SqlState;
 
@@ -6,19 +6,19 @@ use pgdyno_wire::SqlState;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Completed,
-    /// By its program, on purpose: the work was done, and then taken back.
+    /// Completed, and rolled back by its program on purpose.
     RolledBack,
     Failed(FailureCode),
 }
 
 impl Outcome {
-    /// The transaction did what it should, whether or not it kept its changes.
+    /// True if the transaction did its work, whether or not it kept its changes.
     pub fn is_completed(self) -> bool {
         matches!(self, Outcome::Completed | Outcome::RolledBack)
     }
 }
 
-/// Why a transaction failed, as it stands in the results.
+/// Why a transaction failed. Results name it by `name`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FailureCode {
     Sql(SqlState),
@@ -28,9 +28,9 @@ pub enum FailureCode {
     Evaluation,
     /// The script left a transaction block or a pipeline open.
     OpenBlock,
-    /// `\shell`, `\setshell`, `\gset` did not give what they must.
+    /// `\shell`, `\setshell` or `\gset` failed.
     MetaCommand,
-    /// A native program got other rows than it must.
+    /// A native program got rows that it does not expect.
     UnexpectedRows,
 }
 
@@ -57,17 +57,17 @@ pub struct Ended {
     pub outcome: Outcome,
 }
 
-/// Why a try did not succeed.
+/// Why a try stopped before its end.
 #[derive(Debug)]
 pub enum Stopped {
     Failed(FailureCode),
-    /// The connection is gone.
+    /// The connection was lost.
     Lost(FailureCode),
-    /// The drain is over, and the transaction was not at its end.
+    /// The transaction was still running when the drain ended.
     Cancelled,
 }
 
-/// What the user should know of a run that goes on: a warning record without its time.
+/// A warning to the user, while the run continues: a warning record without its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
     pub kind: &'static str,

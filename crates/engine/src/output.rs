@@ -1,4 +1,4 @@
-//! Records on standard output, one JSON object a line.
+//! Writes records to standard output, one JSON object per line.
 
 use std::io::{self, BufWriter, Write};
 
@@ -11,9 +11,9 @@ use crate::plan::Refusal;
 pub struct Output<W: Write> {
     out: BufWriter<W>,
     pub clock: ClockPair,
-    /// Who takes the records instead of the output.
+    /// Takes the records instead of the output.
     listener: Option<Listener>,
-    /// The first error: after it nothing is written.
+    /// The first error of writing. After it nothing is written.
     broken: Option<io::Error>,
 }
 
@@ -27,7 +27,7 @@ impl std::fmt::Debug for Listener {
 }
 
 impl Output<io::Sink> {
-    /// Records are heard in this process, and written nowhere.
+    /// An output that passes records to `hear`, in this process, and writes nothing.
     pub fn heard(clock: ClockPair, hear: impl FnMut(&Record) + 'static) -> Output<io::Sink> {
         Output { listener: Some(Listener(Box::new(hear))), ..Output::new(io::sink(), clock) }
     }
@@ -38,7 +38,7 @@ impl<W: Write> Output<W> {
         Output { out: BufWriter::with_capacity(1 << 16, out), clock, listener: None, broken: None }
     }
 
-    /// Write a record; it is sent with the next `flush`.
+    /// Write a record. It leaves the buffer with the next `flush`.
     pub fn write(&mut self, record: &Record) {
         if let Some(Listener(hear)) = &mut self.listener {
             return hear(record);
@@ -57,7 +57,7 @@ impl<W: Write> Output<W> {
         }
     }
 
-    /// Nobody reads any more.
+    /// Return true if writing failed, because the reader has gone.
     pub fn is_broken(&self) -> bool {
         self.broken.is_some()
     }

@@ -1,17 +1,21 @@
-//! One thread's counting: the epoch that runs, and the one that ended, to be handed over.
+//! Counts the transactions of one thread, epoch by epoch.
+//!
+//! The worker reports each event to its recorder. At the end of an epoch the recorder gives all
+//! counts away as an `Epoch`, and begins with empty ones. `tally` explains why.
 
 use std::sync::mpsc::{Receiver, Sender};
 
 use crate::contract::record::PhaseName;
+use crate::histogram_set::{HistogramSet, Layout};
 use crate::outcome::{Ended, Outcome};
 use crate::program::Counted;
-use crate::tally::{HistogramSet, Layout, OWNERS, Owner, Tally};
+use crate::tally::{OWNERS, Owner, Tally};
 use crate::timeline::Timeline;
 
 /// Number of a thread.
 pub type ThreadId = u32;
 
-/// Traffic of one thread.
+/// Traffic of one thread: waits for replies, and bytes of the sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     pub round_trips: u64,
@@ -27,15 +31,17 @@ impl Traffic {
     }
 }
 
-/// What a thread has at an instant.
+/// The state of a thread at an instant.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Levels {
+    /// Transactions that have started and not ended.
     pub in_flight: u64,
+    /// Open loop: transactions that are due and have not started.
     pub backlog: u64,
-    /// Of the clients; and the additional ones.
+    /// Open connections for transactions; `idle_connections` are the additional ones.
     pub connections: u64,
     pub idle_connections: u64,
-    /// Terminals in their keying or thinking time.
+    /// Terminals in their keying or think time.
     pub thinking: u64,
 }
 
@@ -47,16 +53,16 @@ pub struct Epoch {
     pub phase: PhaseName,
     /// By owner.
     pub tallies: [Tally; 3],
-    /// By owner; handed over on a coarser grid.
+    /// By owner. Histograms are handed over on a coarser grid, so they may be absent.
     pub histograms: [Option<Box<HistogramSet>>; 3],
     pub has_histograms: bool,
     pub levels: Levels,
     pub traffic: Traffic,
-    /// When the first and the last transaction completed; none when there was none.
+    /// When the first and the last transaction completed; None if none completed.
     pub completed_ns: Option<(u64, u64)>,
 }
 
-/// See the module's text.
+/// The counts of one thread in the running epoch.
 #[derive(Debug)]
 pub struct Recorder {
     pub layout: Layout,
@@ -65,7 +71,7 @@ pub struct Recorder {
     count_interval_ns: u64,
     histogram_interval_ns: u64,
     timeline: Timeline,
-    /// End of the epoch that runs.
+    /// End of the running epoch.
     boundary_ns: u64,
     last_boundary_ns: u64,
     owner: Owner,
@@ -74,14 +80,14 @@ pub struct Recorder {
     pub traffic: Traffic,
     pub committed_count: u64,
     completed_ns: Option<(u64, u64)>,
-    /// Sets the collector has emptied.
+    /// Histograms that the collector has emptied, to be used again.
     spares: Receiver<Box<HistogramSet>>,
 }
 
-/// Give back emptied histograms to each thread.
+/// The channels that return emptied histograms, one for each thread.
 pub type Spares = Vec<Sender<Box<HistogramSet>>>;
 
-/// What a recorder needs to know.
+/// The arguments of `Recorder::new`.
 #[derive(Debug)]
 pub struct RecorderSetup {
     pub layout: Layout,
@@ -122,19 +128,21 @@ impl Recorder {
         self.owner = owner_at(&timeline, self.last_boundary_ns);
     }
 
-    /// When the running epoch ends.
+    /// Return the end of the running epoch.
     #[inline]
     pub fn boundary_ns(&self) -> u64 {
         self.boundary_ns
     }
 
-    /// The owner of what happens now, in a closed loop.
+    /// Return the owner of events that happen now, in a closed loop.
     #[inline]
     pub fn owner(&self) -> Owner {
         self.owner
     }
 
-    /// End the running epoch and return it; called in order for every boundary that was passed.
+    /// End the running epoch and return it.
+    ///
+    /// Call it for each boundary that has passed, in order.
     pub fn rotate(&mut self, levels: Levels) -> Epoch {
         let end_ns = self.boundary_ns;
         let has_histograms =
@@ -146,7 +154,7 @@ impl Recorder {
         epoch
     }
 
-    /// Return what was counted up to `end_ns`, the end of the thread.
+    /// Return the last epoch, at the end of the thread.
     pub fn finish(&mut self, end_ns: u64) -> Epoch {
         self.take(end_ns.max(self.last_boundary_ns), Levels::default(), true)
     }
@@ -180,7 +188,7 @@ impl Recorder {
         set.attempt(&self.layout, script, ns);
     }
 
-    /// A transaction started: counted at once in an open loop, at its end in a closed one.
+    /// Count a started transaction. An open loop counts it now; a closed loop counts it at its end.
     #[inline]
     pub fn started(&mut self, owner: Owner, script: usize) {
         if self.layout.is_open_loop() {
@@ -204,7 +212,7 @@ impl Recorder {
                 tally.retried += u64::from(ended.retries > 0);
                 tally.late += u64::from(limit_ns.is_some_and(|limit| latency_ns > limit));
                 tally.latency_sum_ns += latency_ns;
-                // One commit for each: it was counted when the work was put off.
+                // Background work is not counted here: its commit was counted when it was deferred.
                 let is_background = self.layout.is_background(script);
                 self.committed_count += u64::from(is_kept && !is_background);
                 let (first_ns, last_ns) =
@@ -220,9 +228,9 @@ impl Recorder {
         }
     }
 
-    /// A transaction ended in the phase that runs, whichever phase it belongs to.
+    /// Count a transaction that ended in the present phase, whichever phase it belongs to.
     ///
-    /// Args: `held_ns`, how long it had its connection.
+    /// Args: `held_ns`, how long the transaction had its connection.
     #[inline]
     pub fn served(&mut self, script: usize, held_ns: u64, round_trips: u32) {
         let served = &mut self.tallies[self.owner as usize].scripts[script].served;
@@ -231,34 +239,34 @@ impl Recorder {
         served.round_trips += u64::from(round_trips);
     }
 
-    /// A native program counted this in a transaction that completed.
+    /// Add the counters of a native program, from a completed transaction.
     pub fn counted(&mut self, owner: Owner, script: usize, counted: &Counted) {
         let mine = &mut self.tallies[owner as usize].scripts[script].counted;
         mine.iter_mut().zip(counted).for_each(|(mine, count)| *mine += count);
     }
 
-    /// A client begins a transaction so long after the end of its last one, in a closed loop.
+    /// Add the time between two transactions of a client, in a closed loop.
     #[inline]
     pub fn between_transactions(&mut self, ns: u64) {
         self.tallies[self.owner as usize].between_transactions_ns += ns;
     }
 
-    /// A script slept, by its own command.
+    /// Add the time that a script spent in `\sleep`.
     pub fn slept(&mut self, owner: Owner, ns: u64) {
         self.tallies[owner as usize].sleep_ns += ns;
     }
 
-    /// A script ran a command of the shell.
+    /// Add the time that a script waited for a shell command.
     pub fn ran_shell(&mut self, owner: Owner, ns: u64) {
         self.tallies[owner as usize].shell_ns += ns;
     }
 
-    /// Terminals kept still so long together, keying and thinking.
+    /// Add keying and think time, the sum over all terminals.
     pub fn think(&mut self, ns: u64) {
         self.tallies[self.owner as usize].think_time_ns += ns;
     }
 
-    /// A transaction that will not end.
+    /// Count a transaction that had not ended when the drain ended.
     pub fn unfinished(&mut self, owner: Owner, script: usize, retries: u16) {
         let is_open_loop = self.layout.is_open_loop();
         let tally = &mut self.tallies[owner as usize].scripts[script];
@@ -267,19 +275,19 @@ impl Recorder {
         tally.retries += u64::from(retries);
     }
 
-    /// A transaction whose commit was sent, and may or may not have happened.
+    /// Count a transaction whose commit was sent and never answered: it may have happened or not.
     pub fn in_doubt(&mut self, owner: Owner, script: usize, retries: u16) {
         self.unfinished(owner, script, retries);
         self.tallies[owner as usize].scripts[script].in_doubt += 1;
     }
 
-    /// A completed transaction waited for its connection.
+    /// Record how long a completed transaction waited for its connection.
     pub fn connection_wait(&mut self, owner: Owner, script: usize, ns: u64) {
         let set = set_of(&mut self.histograms, &self.spares, &self.layout, owner);
         set.connection_wait(&self.layout, script, ns);
     }
 
-    /// Work that was put off, and nobody began.
+    /// Count deferred work that had not started when the drain ended.
     pub fn left_undone(&mut self, owner: Owner, script: usize) {
         self.tallies[owner as usize].scripts[script].not_started += 1;
     }
@@ -297,7 +305,7 @@ impl Recorder {
     }
 }
 
-/// The owner's histograms, made when a first value comes.
+/// Return the owner's histograms. They are created at the first value.
 #[inline]
 fn set_of<'a>(
     histograms: &'a mut [Option<Box<HistogramSet>>; 3],
@@ -310,7 +318,7 @@ fn set_of<'a>(
     })
 }
 
-/// The owner of what begins, or in a closed loop ends, at an instant.
+/// Return the owner of transactions that begin at an instant, or in a closed loop end at it.
 pub fn owner_at(timeline: &Timeline, at_ns: u64) -> Owner {
     match timeline.phase_at(at_ns).0 {
         PhaseName::Measure => Owner::Measure,
@@ -319,6 +327,6 @@ pub fn owner_at(timeline: &Timeline, at_ns: u64) -> Owner {
     }
 }
 
-/// Number of owners, and the phase each stands for.
+/// Each owner with its phase.
 pub const OWNER_PHASES: [(Owner, PhaseName); 3] =
     [(OWNERS[0], PhaseName::Warm), (OWNERS[1], PhaseName::Measure), (OWNERS[2], PhaseName::Drain)];

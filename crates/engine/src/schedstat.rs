@@ -1,19 +1,19 @@
-//! What the kernel counted of a thread: on a core, runnable without one, how often given one.
+//! Reads the kernel's counters of a thread: time on a core, time waiting for one, time slices.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Totals since the thread began.
+/// Totals since the thread began, or the difference of two totals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scheduled {
     pub cpu_ns: u64,
-    /// Runnable, and no core was free for it.
+    /// Time in which the thread was runnable and waited for a core.
     pub starved_ns: u64,
-    /// How often it was given a core.
+    /// How often the thread got a core.
     pub slices: u64,
 }
 
-/// Where it can be read of one thread; kernels may be built without it.
+/// The open file with the counters of one thread. Kernels may be built without it.
 #[derive(Debug)]
 pub struct Schedstat(File);
 
@@ -22,12 +22,12 @@ impl Schedstat {
         File::open("/proc/thread-self/schedstat").ok().map(Schedstat)
     }
 
-    /// Of a process with one thread.
+    /// The counters of a process that has one thread, such as a backend.
     pub fn of_process(id: i32) -> Option<Schedstat> {
         File::open(format!("/proc/{id}/schedstat")).ok().map(Schedstat)
     }
 
-    /// Returns: None when the process ended.
+    /// Read the counters; None if the process has ended.
     pub fn read(&self) -> Option<Scheduled> {
         let mut bytes = [0; 96];
         let length = self.0.read_at(&mut bytes, 0).ok()?;
@@ -36,7 +36,7 @@ impl Schedstat {
 }
 
 impl Scheduled {
-    /// What was added since.
+    /// Return the growth since `earlier`.
     pub fn since(self, earlier: Scheduled) -> Scheduled {
         Scheduled {
             cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
@@ -45,7 +45,7 @@ impl Scheduled {
         }
     }
 
-    /// How long it was at work, with a core or without.
+    /// Return how long the thread was runnable, on a core or waiting for one.
     pub fn runnable_ns(self) -> u64 {
         self.cpu_ns + self.starved_ns
     }

@@ -1,8 +1,8 @@
 //! One blocking connection: simple queries, COPY from the client, cancel.
 //!
-//! For everything off the hot path: loading a dataset, preparing and cleaning up a run. Every wait
-//! is cut into slices of 100 ms, between which the stop flag is looked at; once it is set, the
-//! running statement is cancelled with a CancelRequest and the session answers `Stopped`.
+//! All work outside the hot path uses it: loading a dataset, preparing and cleaning up a run. Each
+//! wait consists of slices of 100 ms, and the session reads the stop flag after every slice. If the
+//! flag is set, the session cancels the running statement and returns `Stopped`.
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -27,13 +27,13 @@ use crate::tls::{Security, TlsStream};
 /// Bytes of one CopyData message. 64 KiB to 1 MiB cost the server the same; 64 KiB stay in cache.
 const COPY_MESSAGE_BYTES: usize = 64 << 10;
 
-/// Told to stop; shared by everything that must then end.
+/// True when the work must stop. All parts of the work share the flag.
 pub type StopFlag = Arc<AtomicBool>;
 
-/// A row in text format; `None` = NULL.
+/// A row in text format; None is NULL.
 pub type Row = Vec<Option<String>>;
 
-/// An open connection. Dropping it ends the backend, and rolls back what it had begun.
+/// An open connection. Dropping it ends the backend, which rolls back an open transaction.
 #[derive(Debug)]
 pub struct Session {
     socket: Socket,
@@ -43,17 +43,17 @@ pub struct Session {
     key: BackendKey,
     framer: Framer,
     received: Vec<u8>,
-    /// What `received` held for the protocol, under TLS.
+    /// Under TLS: the decrypted bytes of `received`.
     plain: Vec<u8>,
     outgoing: BytesMut,
     stop: StopFlag,
-    /// When the CancelRequest of the running statement went out.
+    /// When the CancelRequest for the running statement was sent.
     cancelled_at: Option<Instant>,
-    /// Warnings and notices of the server since they were last taken.
+    /// Warnings and notices of the server since the last `take_notices`.
     notices: Vec<ServerError>,
 }
 
-/// What came back for one simple query.
+/// The server's reply to one simple query.
 #[derive(Debug, Default)]
 struct Answer {
     rows: Vec<Row>,
@@ -65,7 +65,7 @@ struct Answer {
 impl Session {
     /// Run `sql` (one or more statements) and return the rows, if any, in text format.
     ///
-    /// Errors: `Server` leaves the session usable; after any other it is to be dropped.
+    /// Errors: after `Server` the session is still usable; after any other error, drop the session.
     pub fn query(&mut self, sql: &str) -> Result<Vec<Row>, SessionError> {
         self.send_query(sql)?;
         let mut answer = Answer::default();
@@ -73,11 +73,13 @@ impl Session {
         self.finish(answer)
     }
 
-    /// Run the COPY FROM STDIN statement `sql` with what `fill` puts into the buffer, until it adds
-    /// nothing. `fill` gets the size at which a message is full; `sent` learns the bytes of each
-    /// message that went out.
+    /// Run the COPY FROM STDIN statement `sql`.
     ///
-    /// Errors: as `query`; the copied rows are gone with the transaction.
+    /// Args: `fill` appends the next data to the buffer it gets, and nothing at the end of the
+    /// data; its second argument is the size in bytes at which a message is full. `sent` is called
+    /// with the size of each message, in bytes, after the message was sent.
+    ///
+    /// Errors: as `query`; the transaction is then rolled back, with the copied rows.
     pub fn copy_in(
         &mut self,
         sql: &str,
@@ -103,7 +105,7 @@ impl Session {
             message[1..5].copy_from_slice(&length.to_be_bytes());
             self.send(&message)?;
             sent(message.len() as u64);
-            // The server says nothing during COPY unless it failed: then it throws away what comes.
+            // During COPY the server sends only an error, and then ignores the rest of the data.
             self.receive_what_is_there(&mut answer)?;
         }
         self.await_ready(&mut answer)?;
@@ -121,7 +123,7 @@ impl Session {
         self.send(&out)
     }
 
-    /// Exchange a Sync message: the way there and back, without work for the server.
+    /// Exchange a Sync message: one round trip, without work for the server.
     pub fn sync(&mut self) -> Result<(), SessionError> {
         self.outgoing.clear();
         frontend::sync(&mut self.outgoing);
@@ -132,23 +134,23 @@ impl Session {
         self.finish(answer).map(|_| ())
     }
 
-    /// The number of the server's process, as it told; 0 if it did not.
+    /// Process id of the backend, as the server reported it; 0 if the server did not.
     pub fn process_id(&self) -> i32 {
         self.key.process_id
     }
 
-    /// What the server told at start-up, such as `server_version`.
+    /// A parameter that the server reported at start-up, such as `server_version`.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.key.parameters.get(name).map(String::as_str)
     }
 
-    /// Major version of the server, 0 if it did not tell.
+    /// Major version of the server; 0 if the server did not report it.
     pub fn server_major(&self) -> u32 {
         let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
         self.parameter("server_version").and_then(|v| digits(v).parse().ok()).unwrap_or(0)
     }
 
-    /// Notices and warnings since the last call.
+    /// Return the notices and warnings since the last call.
     pub fn take_notices(&mut self) -> Vec<ServerError> {
         std::mem::take(&mut self.notices)
     }
@@ -171,7 +173,8 @@ impl Session {
         Ok(())
     }
 
-    /// The rows, or the error: `Stopped` when it is our own cancelling that came back.
+    /// Return the rows or the error. An error after the stop flag was set is our own cancel:
+    /// `Stopped`.
     fn finish(&self, answer: Answer) -> Result<Vec<Row>, SessionError> {
         match answer.error {
             Some(_) if self.is_stopped() => Err(SessionError::Stopped),
@@ -205,7 +208,7 @@ impl Session {
         Ok(())
     }
 
-    /// Why the server closed the connection, if it left a message, else the error of the socket.
+    /// Return the server's last error message if it sent one, else the error of the socket.
     fn last_words(&mut self, error: io::Error) -> SessionError {
         let mut answer = Answer::default();
         while self.receive_what_is_there(&mut answer).is_ok_and(|count| count > 0) {}
@@ -215,7 +218,7 @@ impl Session {
         }
     }
 
-    /// Wait for bytes; returns how many are in `received`.
+    /// Wait for bytes, and return how many were written to `received`.
     fn receive_until(&mut self, deadline: Option<Instant>) -> Result<usize, SessionError> {
         loop {
             match self.socket.read(&mut self.received) {
@@ -230,7 +233,7 @@ impl Session {
     fn receive_into(&mut self, answer: &mut Answer) -> Result<(), SessionError> {
         match self.receive_until(None) {
             Ok(count) => self.read_messages(count, answer),
-            // A server that shuts down says why before it closes.
+            // A server that shuts down sends the reason before it closes the connection.
             Err(SessionError::Lost(lost)) => Err(match answer.error.take() {
                 Some(error) => SessionError::Server(error),
                 None => SessionError::Lost(lost),
@@ -269,7 +272,7 @@ impl Session {
         result
     }
 
-    /// Take bytes of the protocol.
+    /// Read all messages of `input` into `answer`.
     fn read_input(&mut self, mut input: &[u8], answer: &mut Answer) -> Result<(), SessionError> {
         while let Some(message) = self.framer.next(&mut input, NEVER_SKIP)? {
             match message.tag {
@@ -291,7 +294,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.outgoing.clear();
         frontend::terminate(&mut self.outgoing);
-        // Best effort: without it the server logs a lost client.
+        // Errors are ignored: without Terminate, the server only logs a lost client.
         let _ = self.socket.set_nonblocking(true);
         let _ = match &mut self.tls {
             None => self.socket.write(&self.outgoing),

@@ -1,7 +1,8 @@
-//! target_session_attrs: whether a session that was opened is one of the wanted kind.
+//! target_session_attrs: checks that an opened session is of the wanted kind, such as read-write.
 //!
-//! Servers from 14 on tell at start-up (`in_hot_standby`, `default_transaction_read_only`); older
-//! ones, and poolers that do not pass it on, are asked.
+//! A server of version 14 or later reports its kind at start-up (`in_hot_standby`,
+//! `default_transaction_read_only`). An older server is asked by a query, as is a pooler that does
+//! not pass the reports on.
 //!
 //! Source: manual, "Parameter Key Words" of libpq; the order and the queries are libpq's.
 
@@ -15,19 +16,20 @@ use crate::tls::OpeningError;
 const ASK_READ_ONLY: &str = "SHOW transaction_read_only";
 const ASK_RECOVERY: &str = "SELECT pg_catalog.pg_is_in_recovery()";
 
-/// What the server says about itself, in the words that decide.
+/// The quality of a server that decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trait {
     ReadOnly,
     Standby,
 }
 
-/// What a session must be, and how far that is known.
+/// The check of one session: what it must be, and the part of the answer that has arrived.
 #[derive(Debug)]
 pub struct Check {
     quality: Trait,
     must_be: bool,
-    /// Our own start-up message makes every transaction read-only: that says nothing of the server.
+    /// Our own start-up message makes all transactions read-only, so this says nothing about the
+    /// server.
     is_own_read_only: bool,
     framer: Framer,
     answer: Option<bool>,
@@ -35,7 +37,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// The check that is to be made; none when any session will do.
+    /// Return the check for these attributes; None if any session fits.
     pub fn new(attrs: SessionAttrs, login: &Login) -> Option<Check> {
         let (quality, must_be) = match attrs {
             SessionAttrs::Any => return None,
@@ -55,9 +57,11 @@ impl Check {
         })
     }
 
-    /// Judge by what the server told at start-up.
+    /// Judge by the parameters that the server reported at start-up.
     ///
-    /// Returns: true when that was enough; else what must be asked is added to `out`.
+    /// Returns: true if they decide. If not, a query is added to `out`.
+    ///
+    /// Errors: the session is not of the wanted kind.
     pub fn begin(
         &mut self,
         told: &BTreeMap<String, String>,
@@ -81,7 +85,11 @@ impl Check {
         Ok(false)
     }
 
-    /// Take bytes of the answer off `input`; true when the session is found to be a wanted one.
+    /// Read the answer to the query from `input`.
+    ///
+    /// Returns: true if the session is of the wanted kind; false if more bytes must come.
+    ///
+    /// Errors: the session is of another kind, or the server's error.
     pub fn advance(&mut self, input: &mut &[u8]) -> Result<bool, OpeningError> {
         use pgdyno_wire::{HandshakeError, ProtocolError};
         while let Some(message) =
@@ -108,7 +116,7 @@ impl Check {
         Ok(false)
     }
 
-    /// In libpq's words.
+    /// Compare the answer with what the session must be. The texts are libpq's.
     fn decide(&self, is_so: bool) -> Result<(), OpeningError> {
         if is_so == self.must_be {
             return Ok(());
@@ -142,7 +150,7 @@ mod tests {
         pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
     }
 
-    /// Why a session is not wanted; `None` = it is.
+    /// Why a session does not fit; None if it does.
     fn judged(
         attrs: SessionAttrs,
         login: &Login,

@@ -1,4 +1,7 @@
-//! The instants of a run, shared by its threads, and the grid of epochs laid over them. Pure.
+//! When each phase of a run begins, and when each epoch ends.
+//!
+//! `Timeline` is pure arithmetic. `Shared` publishes it: the coordinator changes it, and all
+//! threads read it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +10,7 @@ use crate::clock::NEVER_NS;
 use crate::contract::record::PhaseName;
 use crate::poller::Waker;
 
-/// When each phase begins, monotonic; `NEVER_NS` while nobody knows.
+/// When each phase begins, on the monotonic clock; `NEVER_NS` while that is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeline {
     pub connect_ns: u64,
@@ -15,7 +18,7 @@ pub struct Timeline {
     pub warm_ns: u64,
     pub measure_ns: u64,
     pub drain_ns: u64,
-    /// What is in flight then is cancelled.
+    /// At this instant, running transactions are cancelled.
     pub drain_end_ns: u64,
 }
 
@@ -31,7 +34,7 @@ impl Timeline {
         }
     }
 
-    /// Phases and when they begin, in order.
+    /// Return the phases in order, each with its begin.
     pub fn phases(&self) -> [(PhaseName, u64); 5] {
         [
             (PhaseName::Connect, self.connect_ns),
@@ -42,13 +45,14 @@ impl Timeline {
         ]
     }
 
-    /// The phase at an instant, and when it began. Of phases that begin together the last counts.
+    /// Return the phase at an instant, and its begin. If several phases begin together, it is the
+    /// last of them.
     pub fn phase_at(&self, at_ns: u64) -> (PhaseName, u64) {
         let mut phases = self.phases().into_iter().rev();
         phases.find(|(_, begin_ns)| *begin_ns <= at_ns).unwrap_or(self.phases()[0])
     }
 
-    /// Cut everything short: from `at_ns` on the load drains, for `drain_ns` at most.
+    /// End the load early: from `at_ns` on the load drains, for at most `drain_ns`.
     pub fn stop(&mut self, at_ns: u64, drain_ns: u64) {
         for instant in [&mut self.prepare_ns, &mut self.warm_ns, &mut self.measure_ns] {
             *instant = at_ns.min(*instant);
@@ -57,8 +61,10 @@ impl Timeline {
         self.drain_end_ns = self.drain_end_ns.min(self.drain_ns.saturating_add(drain_ns));
     }
 
-    /// End of the epoch that follows `after_ns`: the next line of the grid, which begins anew with
-    /// each phase, or the next phase.
+    /// Return the end of the epoch that contains `after_ns`.
+    ///
+    /// Epochs end every `interval_ns` after the begin of a phase, and at the begin of the next
+    /// phase.
     pub fn next_boundary(&self, after_ns: u64, interval_ns: u64) -> u64 {
         let (_, begin_ns) = self.phase_at(after_ns);
         let passed = after_ns.saturating_sub(begin_ns) / interval_ns;
@@ -67,8 +73,8 @@ impl Timeline {
         phases.filter(|&begin_ns| begin_ns > after_ns).fold(on_grid, u64::min)
     }
 
-    /// Whether histograms are handed over at this boundary: on their own, coarser grid and at the
-    /// end of each phase.
+    /// Return true if histograms are handed over at this boundary: every `interval_ns` after the
+    /// begin of a phase, and at its end.
     pub fn is_histogram_boundary(&self, boundary_ns: u64, interval_ns: u64) -> bool {
         let (_, begin_ns) = self.phase_at(boundary_ns - 1);
         (boundary_ns - begin_ns).is_multiple_of(interval_ns)
@@ -76,11 +82,12 @@ impl Timeline {
     }
 }
 
-/// The timeline as the coordinator publishes it to the threads.
+/// The timeline that the coordinator publishes to the threads.
 #[derive(Debug)]
 pub struct Shared {
     timeline: Mutex<Timeline>,
-    /// Changes with the timeline, so that a thread looks at one number in each turn of its loop.
+    /// Changes with the timeline, so that a thread needs to read only this number in each turn of
+    /// its loop.
     generation: AtomicU32,
     wakers: Mutex<Vec<Waker>>,
 }
@@ -102,6 +109,8 @@ impl Shared {
     pub fn change(&self, change: impl FnOnce(&mut Timeline)) -> Timeline {
         let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut timeline);
+        // Subtle: the timeline changes first. A thread that sees the new generation then waits for
+        // the lock, and gets the new timeline.
         self.generation.fetch_add(1, Ordering::Release);
         for waker in &*self.wakers.lock().unwrap_or_else(PoisonError::into_inner) {
             waker.wake();
@@ -109,7 +118,7 @@ impl Shared {
         *timeline
     }
 
-    /// The timeline, if it changed since `seen`.
+    /// Return the timeline if it has changed since generation `seen`, which is updated.
     #[inline]
     pub fn if_changed(&self, seen: &mut u32) -> Option<Timeline> {
         let generation = self.generation.load(Ordering::Acquire);

@@ -1,22 +1,22 @@
-//! What is to be done at an instant, for one thread.
+//! The timers of one thread: a heap of instants, each with the client or terminal to wake.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::clock::NEVER_NS;
 
-/// What a timer is for. Small and copied: a hundred thousand waiting terminals are data.
+/// What a timer wakes. It is small, because a hundred thousand terminals may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wake {
-    /// The client's transaction sleeps until then.
+    /// The client's transaction, which sleeps.
     Client(u32),
-    /// The client shall connect, or connect again.
+    /// The client, which connects or connects again.
     Connect(u32),
-    /// The terminal has thought, and keyed in its next transaction.
+    /// The terminal, at the end of its think and keying time.
     Terminal(u32),
 }
 
-/// A heap of timers; equal instants come in the order of `Wake`.
+/// A heap of timers. At equal instants the order is that of `Wake`.
 #[derive(Debug, Default)]
 pub struct Timers(BinaryHeap<Reverse<(u64, Wake)>>);
 
@@ -25,13 +25,13 @@ impl Timers {
         self.0.push(Reverse((at_ns, wake)));
     }
 
-    /// When the earliest is due; `NEVER_NS` when there is none.
+    /// Return when the earliest timer is due; `NEVER_NS` if there is no timer.
     #[inline]
     pub fn next_ns(&self) -> u64 {
         self.0.peek().map_or(NEVER_NS, |Reverse((at_ns, _))| *at_ns)
     }
 
-    /// Take the earliest if it is due.
+    /// Remove and return the earliest timer, if it is due.
     #[inline]
     pub fn pop_due(&mut self, now_ns: u64) -> Option<(u64, Wake)> {
         if self.next_ns() > now_ns {

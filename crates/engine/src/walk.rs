@@ -1,68 +1,72 @@
-//! Where a connection is tried next: the ways of sslmode at one address, the addresses of all
-//! hosts, and from the first again. Pure.
+//! Decides where a connection is tried next. Pure.
+//!
+//! At one address, sslmode may allow two attempts (with TLS and without). Then come the other
+//! addresses of all hosts. After a pause the walk begins again.
 
 use crate::contract::job::SessionAttrs;
 
-/// First pause before walking the addresses again; each further one is twice as long.
+/// First pause before the addresses are tried again. Each further pause is twice as long.
 const BACKOFF_NS: u64 = 50_000_000;
 const MAX_BACKOFF_NS: u64 = 1_000_000_000;
 
-/// How far one connection's search has come.
+/// The state of the search of one connection.
 #[derive(Debug, Default)]
 pub struct Walk {
-    /// The address that is tried, or connected to, of the list of all.
+    /// Index of the address that is tried or connected, in the list of all addresses.
     pub address: usize,
-    /// Number of the attempt at this address: with TLS and without, as sslmode says.
+    /// Number of the attempt at this address, from 0: with TLS or without, as sslmode says.
     pub attempt: usize,
-    /// Why the attempt before failed.
+    /// Why the previous attempt at this address failed.
     pub first_fault: Option<String>,
-    /// Number of the password that is used, and whether another one was asked for.
+    /// Number of the password that is used; `is_password_new` is true if it replaced a refused one.
     pub password: u32,
     pub is_password_new: bool,
-    /// The session was lost: the next one is a reconnect.
+    /// A session was lost, so the next session is a reconnect.
     pub is_after_loss: bool,
-    /// An address said that it will soon let us in.
+    /// A server answered that it will accept connections soon, for example because it is starting.
     pub is_awaited: bool,
-    /// Addresses tried in vain since the walk began.
+    /// Addresses that failed since the walk began.
     tried: usize,
-    /// Walks in vain in a row.
+    /// Walks that failed, one after another.
     rounds: u32,
-    /// No host is a standby: any will do.
+    /// No host is a standby, so any host is accepted.
     takes_any: bool,
 }
 
-/// What follows an address that was tried in vain.
+/// What follows after an address has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Another address, or the same hosts with less to ask for.
+    /// Try the next address, or all addresses again with any kind of server.
     AtOnce,
-    /// All were tried.
+    /// All addresses have failed.
     Over,
 }
 
 impl Walk {
-    /// Begin at an address.
+    /// Begin a walk at an address.
     pub fn begin(&mut self, address: usize) {
         *self = Walk { address, is_after_loss: self.is_after_loss, ..Walk::default() };
     }
 
-    /// Begin again where the connection was, as its session is open.
+    /// The session is open: the next walk begins at this address.
     pub fn arrive(&mut self) {
         *self = Walk { address: self.address, ..Walk::default() };
     }
 
-    /// What a session must be for this walk to end with it.
+    /// Return the kind of session that ends this walk.
     pub fn attrs(&self, asked: SessionAttrs) -> SessionAttrs {
         if self.takes_any { SessionAttrs::Any } else { asked }
     }
 
-    /// The same address, another way.
+    /// Try the same address again, with the next attempt of sslmode.
     pub fn try_another_way(&mut self, fault: String) {
         self.attempt += 1;
         self.first_fault = Some(fault);
     }
 
-    /// Leave the address.
+    /// The address has failed: go to the next one.
+    ///
+    /// Args: `address_count`, number of all addresses; `asked`, the kind of session that is wanted.
     pub fn leave(&mut self, address_count: usize, asked: SessionAttrs) -> Next {
         self.attempt = 0;
         self.tried += 1;
@@ -79,7 +83,10 @@ impl Walk {
         Next::Over
     }
 
-    /// The pause before the addresses are walked again: longer each time, and not the same for all.
+    /// Return the pause before the next walk. It grows with each walk, and differs between
+    /// connections so that they do not all come back together.
+    ///
+    /// Args: `index`, number of the connection.
     pub fn pause_ns(&mut self, index: u32) -> u64 {
         let longest = (BACKOFF_NS << self.rounds.min(10)).min(MAX_BACKOFF_NS);
         self.rounds += 1;
@@ -127,8 +134,8 @@ mod tests {
             let mut walk = Walk::default();
             (0..12).map(|_| walk.pause_ns(index)).collect::<Vec<_>>()
         };
-        let (one, other) = (pauses(1), pauses(2));
-        assert!(one.iter().zip(&other).all(|(a, b)| a != b));
-        assert!(one[0] < 50_000_000 && one[11] >= 500_000_000 && one[11] < 1_000_000_000);
+        let (first, second) = (pauses(1), pauses(2));
+        assert!(first.iter().zip(&second).all(|(a, b)| a != b));
+        assert!(first[0] < 50_000_000 && first[11] >= 500_000_000 && first[11] < 1_000_000_000);
     }
 }

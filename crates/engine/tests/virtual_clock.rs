@@ -8,8 +8,8 @@ use pgdyno_engine::arrivals::Schedule;
 use pgdyno_engine::contract::bucket::bucket_range;
 use pgdyno_engine::contract::job::{ArrivalProcess, RateStep};
 use pgdyno_engine::contract::record::{Distribution, Measured};
+use pgdyno_engine::histogram_set::{HistogramSet, Layout};
 use pgdyno_engine::outcome::{Ended, Outcome};
-use pgdyno_engine::tally::{HistogramSet, Layout};
 use pgdyno_script::Prng;
 
 const MS: u64 = 1_000_000;

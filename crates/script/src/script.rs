@@ -106,10 +106,10 @@ impl Script {
     /// Returns of each SQL command whether it stands in a branch, which may never be taken.
     pub fn conditional(&self) -> Vec<bool> {
         let mut depth = 0;
-        let mut found = Vec::new();
+        let mut conditional = Vec::new();
         for command in &self.commands {
             match command {
-                Command::Sql(_) => found.push(depth > 0),
+                Command::Sql(_) => conditional.push(depth > 0),
                 Command::Meta(meta) => match meta.action {
                     MetaAction::If { .. } => depth += 1,
                     MetaAction::Endif => depth -= 1,
@@ -117,7 +117,7 @@ impl Script {
                 },
             }
         }
-        found
+        conditional
     }
 
     /// Returns whether no statement writes, as far as the words tell.

@@ -60,17 +60,17 @@ impl SqlCommand {
         let mut parameterized = String::with_capacity(text.len());
         let mut parameters = Vec::new();
         let mut done = 0;
-        while let Some(found) = next_variable(&text, done) {
+        while let Some(range) = next_variable(&text, done) {
             let slot =
-                variables.intern(&text[found.start + 1..found.end]).ok_or(TooManyVariables)?;
-            if done < found.start {
-                segments.push(Segment::Text(done..found.start));
+                variables.intern(&text[range.start + 1..range.end]).ok_or(TooManyVariables)?;
+            if done < range.start {
+                segments.push(Segment::Text(done..range.start));
             }
-            parameterized.push_str(&text[done..found.start]);
+            parameterized.push_str(&text[done..range.start]);
             parameters.push(slot);
             parameterized.push_str(&format!("${}", parameters.len()));
-            done = found.end;
-            segments.push(Segment::Variable(slot, found));
+            done = range.end;
+            segments.push(Segment::Variable(slot, range));
         }
         if done < text.len() {
             segments.push(Segment::Text(done..text.len()));

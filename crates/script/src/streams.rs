@@ -101,10 +101,10 @@ mod tests {
 
     #[test]
     fn clients_keep_their_streams_whatever_the_number_of_threads() {
-        let one = RandomStreams::new(5432, 8, 1, true);
+        let single = RandomStreams::new(5432, 8, 1, true);
         let four = RandomStreams::new(5432, 8, 4, true);
-        assert_eq!(one.clients, four.clients);
-        assert_eq!(one.default_seed, four.default_seed);
+        assert_eq!(single.clients, four.clients);
+        assert_eq!(single.default_seed, four.default_seed);
     }
 
     #[test]

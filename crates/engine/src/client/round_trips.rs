@@ -23,24 +23,24 @@ pub struct RoundTrips {
 
 /// Measure the round trip of a Sync message.
 pub async fn round_trips(client: Client<'_>) -> RoundTrips {
-    let mut found = RoundTrips::default();
+    let mut round_trips = RoundTrips::default();
     let ends = Ends::of(client.state(|state| state.backend.process_id));
     let before = ends.as_ref().and_then(Ends::read);
     let begun_ns = now_ns();
-    while is_wanted(found.histogram.count(), now_ns() - begun_ns) {
+    while is_wanted(round_trips.histogram.count(), now_ns() - begun_ns) {
         let sent_ns = now_ns();
         let exchange = client.exchange(false, |_, out, _| {
             encode::sync(out);
             1
         });
         match exchange.await {
-            Ok(ended_ns) => found.histogram.record(ended_ns - sent_ns),
+            Ok(ended_ns) => round_trips.histogram.record(ended_ns - sent_ns),
             Err(_) => break,
         }
     }
     let after = ends.as_ref().and_then(Ends::read);
-    found.runnable_ns = runnable_ns(before, after, found.histogram.count());
-    found
+    round_trips.runnable_ns = runnable_ns(before, after, round_trips.histogram.count());
+    round_trips
 }
 
 fn is_wanted(count: u64, elapsed_ns: u64) -> bool {

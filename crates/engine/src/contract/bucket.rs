@@ -1,7 +1,7 @@
-//! The bucket formula of every histogram: 3 digits, lowest unit 64 ns.
+//! The formula that puts a duration into a bucket of a histogram: 3 digits, lowest unit 64 ns.
 //!
-//! `unit = value_ns >> 6`. Below 2048 units a bucket is one unit wide; above, every doubling of the
-//! value has 1024 buckets: `bucket = 1024 * e + (unit >> e)` with `e = floor(log2(unit)) - 10`.
+//! `unit = value_ns >> 6`. Below 2048 units each bucket is one unit wide. Above, each doubling of
+//! the value has 1024 buckets: `bucket = 1024 * e + (unit >> e)` with `e = floor(log2(unit)) - 10`.
 
 const UNIT_BITS: u32 = 6;
 const LINEAR: u64 = 2048;

@@ -1,5 +1,6 @@
-//! Samples of every record variant, with integers at their limits, for the contract tests.
-//! `corpus_jobs` has those of jobs.
+//! Samples of all record variants, with integers at their limits, for the contract tests.
+//!
+//! `corpus_jobs` has the samples of jobs.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +8,11 @@ use super::FORMAT;
 pub use super::corpus_jobs::jobs;
 use super::record::*;
 
-/// Values that a reader with floats, 32 bits or a sign would spoil.
+/// Values that a reader would change if it used floats, 32 bits or a sign.
 const EDGES: [u64; 7] =
     [0, 1, u32::MAX as u64, u32::MAX as u64 + 1, (1 << 53) + 1, 1 << 63, u64::MAX];
 
-/// Every record variant; of those with numbers, one for each edge.
+/// Return samples of all record variants; a variant with numbers has a sample for each of `EDGES`.
 pub fn records() -> Vec<Record> {
     let mut all = Vec::new();
     for (index, edge) in EDGES.into_iter().enumerate() {

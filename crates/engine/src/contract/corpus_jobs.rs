@@ -1,11 +1,11 @@
-//! Samples of every job variant, with integers at their limits, for the contract tests.
+//! Samples of all job variants, with integers at their limits, for the contract tests.
 
 use std::collections::BTreeMap;
 
 use super::FORMAT;
 use super::job::*;
 
-/// Jobs with every variant.
+/// Return jobs which together use all variants of all enums.
 pub fn jobs() -> Vec<Job> {
     let protocols = [Protocol::Simple, Protocol::Extended, Protocol::Prepared];
     let modes = [

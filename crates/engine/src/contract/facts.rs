@@ -1,5 +1,6 @@
-//! What this engine has: built-ins, meta commands, datasets. The lab reads it from here and keeps
-//! no copy in its own code.
+//! `pgdyno-engine facts`: the built-ins, meta commands and datasets that this engine has.
+//!
+//! The lab asks the engine for them, so no list exists twice.
 
 use std::collections::BTreeMap;
 
@@ -28,12 +29,13 @@ pub struct BuiltinFacts {
     pub dataset: String,
     /// None of its statements can write.
     pub reads_only: bool,
-    /// It needs `:scale`, which is looked up before the load unless it is given.
+    /// It uses `:scale`. If the job does not give the value, the engine reads it from the tables.
     pub reads_scale: bool,
-    /// It is written in Rust: it sends typed parameters, so the simple protocol cannot carry it.
+    /// It is written in Rust and sends typed parameters, which the simple protocol does not have.
     pub is_native: bool,
     pub is_of_pgbench: bool,
-    /// Transaction types, counted and timed separately; a script has one, with its name.
+    /// Transaction types, counted and timed separately. A script has one type, with the script's
+    /// name.
     pub types: Vec<TypeFacts>,
     pub options: Vec<OptionFacts>,
 }
@@ -45,26 +47,27 @@ pub struct TypeFacts {
     /// Weight relative to the other types of the program.
     pub weight: u32,
     pub reads_only: bool,
-    /// Keying time before it, and mean thinking time after it; 0 = none.
+    /// Keying time before the transaction; 0 = none.
     pub keying_ns: u64,
+    /// Mean think time after the transaction; 0 = none.
     pub think_ns_mean: u64,
 }
 
-/// One way to vary a program.
+/// One option of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OptionFacts {
     pub name: String,
     pub description: String,
-    /// The words it takes, the default first; none of a number.
+    /// The allowed words, the default first; empty if the option is a number.
     pub values: Vec<String>,
-    /// Least and most of a whole number; without the option the program chooses.
+    /// Smallest and largest value of a whole number. Without the option the program chooses.
     #[serde(default)]
     pub range: Option<(u32, u32)>,
 }
 
-/// A dataset.
+/// A dataset that `init` can load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DatasetFacts {
-    /// Its tables, in the order in which they are made.
+    /// Names of the tables, in the order in which they are created.
     pub tables: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! The work of loading a dataset: how to load, and the options of each kind of dataset.
+//! The job that loads a dataset: how to load, and the options of each kind of dataset.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,20 +10,20 @@ pub struct InitWork {
     pub dataset: DatasetOptions,
     /// Connections that load and index at the same time, at least 1.
     pub jobs: u16,
-    /// Text put on every table as a comment, by which `drop` knows its own.
+    /// Comment for every table. `pgdyno drop` drops only tables with this mark.
     pub mark: String,
-    /// Drop existing tables of the dataset first; without it existing tables are an error.
+    /// Drop existing tables of the dataset first. If false, an existing table is an error.
     #[serde(default)]
     pub drop_existing: bool,
-    /// Go on with the interrupted load of a job that was the same but for this field and `jobs`.
+    /// Continue an interrupted load. The job must be the same, except for this field and `jobs`.
     #[serde(default)]
     pub resume: bool,
-    /// What is loaded when the job is cut off stays, for a job that resumes it.
+    /// If the job is interrupted, keep the loaded rows for a job with `resume`.
     #[serde(default)]
     pub keep_unfinished: bool,
 }
 
-/// Which dataset, and what it shall be like.
+/// The kind of dataset, and its options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum DatasetOptions {
@@ -40,21 +40,21 @@ pub struct TpccOptions {
     /// The same seed makes the same rows.
     #[serde(default)]
     pub seed: u64,
-    /// 0..=255: NURand's C for the last names of customers; that of a run depends on it.
+    /// 0..=255: NURand's C for the last names of customers. The C of a run depends on this one.
     #[serde(default)]
     pub c_last: u32,
-    /// 10..=100, of every table; absent = each table has what suits it.
+    /// 10..=100, for every table; absent = each table has its default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fillfactor: Option<u8>,
     #[serde(default)]
     pub unlogged: bool,
     #[serde(default)]
     pub foreign_keys: bool,
-    /// Hash partitions by warehouse of each table that grows with the number of warehouses, but
-    /// warehouse and district; 0 = not partitioned.
+    /// Number of hash partitions, by warehouse, of each large table that belongs to a warehouse; 0
+    /// = not partitioned. Item, warehouse and district are never partitioned.
     #[serde(default)]
     pub partitions: u32,
-    /// By warehouse, items on every node.
+    /// Distribute the tables by warehouse, with items on every node; absent = not distributed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distribute: Option<DistributedServer>,
 }
@@ -72,7 +72,7 @@ pub struct PgbenchOptions {
     pub unlogged: bool,
     #[serde(default)]
     pub foreign_keys: bool,
-    /// Of pgbench_accounts; 0 = not partitioned.
+    /// Number of partitions of pgbench_accounts; 0 = not partitioned.
     #[serde(default)]
     pub partitions: u32,
     #[serde(default)]
@@ -81,19 +81,19 @@ pub struct PgbenchOptions {
     pub tablespace: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index_tablespace: Option<String>,
-    /// Load ranges of this many accounts with all jobs at once, without FREEZE; absent = one COPY
-    /// with FREEZE a table or partition.
+    /// Load ranges of this many accounts at the same time, without FREEZE; absent = one COPY with
+    /// FREEZE for each table or partition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range_rows: Option<u64>,
-    /// Initialization steps in pgbench's letters, one after another; absent = what the other fields
-    /// ask for, several tables at the same time.
+    /// Initialization steps in pgbench's letters, executed one after another; absent = the steps
+    /// that the other fields need, with several tables at the same time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distribute: Option<Distribute>,
 }
 
-/// How the tables are dealt to the nodes of a distributed server.
+/// How the tables are distributed over the nodes of a distributed server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Distribute {

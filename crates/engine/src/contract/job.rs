@@ -11,7 +11,7 @@ pub use super::init::{
 };
 pub use super::tls::{CertificateMode, ChannelBinding, SslMode, TlsSettings, TlsVersion};
 
-/// One order to the engine. Secrets travel here only, never in argv or on disk.
+/// One job for the engine. Secrets are only here, never in argv or on disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
@@ -22,7 +22,8 @@ pub struct Job {
     pub work: Work,
 }
 
-/// One instant on both clocks; every `time_ns` in the records is Unix time through this pair.
+/// One instant on both clocks. Every `time_ns` in the records is Unix time, converted with this
+/// pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClockPair {
@@ -32,12 +33,12 @@ pub struct ClockPair {
     pub unix_ns: u64,
 }
 
-/// Where and as whom to connect. The lab has resolved service files, PG* variables and .pgpass.
+/// Where to connect, and as which user. The lab has read service files, PG* variables and .pgpass.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
-    /// Tried in this order; a name beginning with `/` is a socket directory, one with `@` the name
-    /// of an abstract one.
+    /// Tried in this order. A name that begins with `/` is the directory of a Unix socket; a name
+    /// that begins with `@` is the name of an abstract socket.
     pub hosts: Vec<HostPort>,
     pub user: String,
     pub database: String,
@@ -53,35 +54,35 @@ pub struct Target {
     pub options: BTreeMap<String, String>,
     #[serde(default)]
     pub reach: Reach,
-    /// Prints the password, run through `sh`: again when a connection needs it and what it printed
-    /// is old, or was refused. A secret, as the password is.
+    /// A command for `sh` that prints the password. It runs again if a connection needs the
+    /// password and the last one is old or was refused. The command is a secret, as the password
+    /// is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_command: Option<String>,
 }
 
-/// Which of several hosts is the right one, and how long one may take: libpq's parameters.
+/// libpq's parameters for choosing one of several hosts, and for giving up a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reach {
     #[serde(default)]
     pub target_session_attrs: SessionAttrs,
-    /// Every connection begins at a host of its own choice, not at the first.
+    /// Each connection begins at a random host (load_balance_hosts=random of libpq).
     #[serde(default)]
     pub load_balance: bool,
-    /// For one address, until its session is open; absent = 10 s where there is another address to
-    /// go to, or a load that waits for the connection, else as long as the connect phase lasts.
+    /// Longest time for one address, until its session is open. Absent = 10 s if there is another
+    /// address or the load is running; if not, as long as the connect phase lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ns: Option<u64>,
     #[serde(default)]
     pub keepalive: Keepalive,
 }
 
-/// How a peer that is silent is found to be dead: libpq's parameters of TCP; what is absent is the
-/// system's.
+/// libpq's TCP parameters, which detect a dead peer. An absent one has the value of the system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Keepalive {
-    /// No probes are sent.
+    /// Send no keepalive probes.
     #[serde(default)]
     pub off: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,12 +91,12 @@ pub struct Keepalive {
     pub interval_s: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
-    /// What was sent may stay without an acknowledgement for so long.
+    /// Longest time that sent data may stay without an acknowledgement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_timeout_ms: Option<u32>,
 }
 
-/// libpq's target_session_attrs: what a server must be for its session to be used.
+/// libpq's target_session_attrs: the kind of server whose session is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SessionAttrs {
@@ -107,20 +108,21 @@ pub enum SessionAttrs {
     /// Not in recovery.
     Primary,
     Standby,
-    /// A standby if one of the hosts is, else any.
+    /// A standby if one of the hosts is a standby, else any.
     PreferStandby,
 }
 
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostPort {
-    /// A name, an address, a socket directory or an abstract one; certificates are held against it.
+    /// A name, an address, or a Unix socket (`/directory`, `@abstract`). The server's certificate
+    /// must be for this name.
     pub host: String,
     /// Connect to this address instead of looking up `host`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hostaddr: Option<String>,
     pub port: u16,
-    /// Of this host alone, as a password file may have it; absent: that of the target.
+    /// Password for this host only, as a password file may have; absent = the target's password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
 }
@@ -131,13 +133,13 @@ impl HostPort {
         HostPort { host: host.into(), hostaddr: None, port, password: None }
     }
 
-    /// True for a Unix socket, in a directory or an abstract one.
+    /// True for a Unix socket, in a directory or abstract.
     pub fn is_socket(&self) -> bool {
         self.hostaddr.is_none() && self.host.starts_with(['/', '@'])
     }
 }
 
-/// What to do: generate load, or load a dataset.
+/// The work of the job: generate load, or load a dataset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Work {
@@ -148,7 +150,8 @@ pub enum Work {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoadWork {
-    /// 1..=1024; clients are dealt to threads round robin. More threads than clients are not used.
+    /// 1..=1024. Clients are assigned to threads round robin; threads without a client do not
+    /// start.
     pub threads: u16,
     /// Every random stream of the run derives from (seed, thread, client).
     pub seed: u64,
@@ -160,32 +163,32 @@ pub struct LoadWork {
     pub variables: BTreeMap<String, String>,
     pub arrivals: Arrivals,
     pub connect: Connect,
-    /// Load before the measured phase; may be 0.
+    /// Length of the warm-up, before the measured phase; may be 0.
     pub warm_ns: u64,
     pub measure: Measure,
-    /// How long transactions in flight may take after the measured phase.
+    /// Longest wait for running transactions after the measured phase.
     pub drain_ns: u64,
-    /// Tries of a transaction that fails with 40001 or 40P01; 1 = no retry.
+    /// Most tries of a transaction that fails with 40001 or 40P01; 1 = no retry.
     pub max_tries: u16,
-    /// Sets `default_transaction_read_only` in every session.
+    /// Set `default_transaction_read_only` in every session.
     #[serde(default)]
     pub read_only: bool,
     /// Length of one `interval` record.
     pub count_interval_ns: u64,
     /// Length of one set of `histogram` records; a multiple of `count_interval_ns`.
     pub histogram_interval_ns: u64,
-    /// Latency per statement costs one clock reading a statement.
+    /// Measure the latency of each statement, which costs one reading of the clock per statement.
     #[serde(default = "yes")]
     pub statement_latency: bool,
-    /// 0..=1: keying and thinking times of native programs, in a closed loop, are multiplied by
-    /// this; 0 = none.
+    /// 0..=1: factor for the keying and think times of native programs, in a closed loop; 0 = no
+    /// pauses.
     #[serde(default)]
     pub think_ratio: f64,
-    /// Run `\shell` and `\setshell`; without it such a script is refused.
+    /// Run `\shell` and `\setshell`. If false, a script with these commands is refused.
     #[serde(default)]
     pub allow_shell: bool,
-    /// One more connection, of this application_name, measures round trips while the load runs;
-    /// absent: none is opened. Where it cannot be opened, the run goes on without it.
+    /// Measure round trips during the load, on an additional connection with this application_name;
+    /// absent = no such connection. If it cannot be opened, the run continues without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_application_name: Option<String>,
 }
@@ -211,7 +214,7 @@ pub struct ScriptSource {
     /// 0 = never chosen.
     pub weight: u32,
     pub source: ScriptText,
-    /// Of a native program: how it runs, by the names and values that `facts` lists.
+    /// Options of a native program, with the names and values that `facts` lists.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
 }
@@ -227,9 +230,9 @@ pub enum ScriptText {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "loop", rename_all = "snake_case")]
 pub enum Arrivals {
-    /// Every client starts its next transaction when the last one ended.
+    /// Each client starts its next transaction when the last one has ended.
     Closed(ClosedLoop),
-    /// Transactions are scheduled by the clock, whether or not a client is free.
+    /// The clock schedules transactions, whether or not a client is free.
     Open(OpenLoop),
 }
 
@@ -244,9 +247,9 @@ pub struct ClosedLoop {
 pub struct OpenLoop {
     pub clients: u32,
     pub process: ArrivalProcess,
-    /// Offered rate over the warm and measured phases, one step after another; the last one lasts.
+    /// Offered rate in warm-up and measured phase, step after step. The last rate lasts to the end.
     pub steps: Vec<RateStep>,
-    /// A transaction that could not start within this time after its schedule is skipped.
+    /// A transaction is skipped if it could not start within this time after its schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_limit_ns: Option<u64>,
 }
@@ -258,7 +261,7 @@ pub enum ArrivalProcess {
     Poisson,
 }
 
-/// Linear from one rate to the other; equal rates are a plateau, duration 0 a jump.
+/// A linear change of the rate. Equal rates make a plateau; a duration of 0 makes a jump.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RateStep {
@@ -270,22 +273,24 @@ pub struct RateStep {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Connect {
-    /// The connect phase ends with an error when for so long no further connection was made. How
-    /// long one connection may take is `Reach::timeout_ns`; the time of all is not limited.
+    /// The connect phase fails if no further connection opens for this time. `Reach::timeout_ns`
+    /// limits a single connection; the time of all together has no limit.
     pub timeout_ns: u64,
-    /// New connections a second over all threads; absent = as fast as the server answers.
+    /// New connections per second, of all threads together; absent = as fast as the server answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_per_second: Option<f64>,
-    /// Idle connections, opened after those of the clients and checked at the end.
+    /// Number of idle connections, opened after the clients' connections and checked at the end.
     #[serde(default)]
     pub idle_connections: u32,
-    /// Number of connections that the clients share, one transaction at a time; absent = one each.
+    /// Number of connections that the clients share, for one transaction at a time; absent = one
+    /// for each client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_connections: Option<u32>,
-    /// A new connection for every transaction.
+    /// Open a new connection for every transaction.
     #[serde(default)]
     pub each_transaction: bool,
-    /// All connections may be lost for so long; absent = 5 s, with several hosts 60 s.
+    /// Longest time without any connection, after all were lost; absent = 5 s, or 60 s with several
+    /// hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patience_ns: Option<u64>,
 }

@@ -13,9 +13,10 @@ pub mod record;
 mod summary;
 pub mod tls;
 
-/// Version of the contract; a job of another one is refused.
+/// Version of the contract. A job of another version is refused.
 pub const FORMAT: &str = "pgdyno.contract/1";
 
-/// How often it was added to. A lab refuses an engine of a smaller one, which would not know all
-/// that it may be asked; a test has it raised with every change of the schema.
+/// Number of additions to the contract. A lab refuses an engine with a smaller number, because this
+/// engine would not know all of the job. A test requires a higher number for every change of the
+/// schema.
 pub const REVISION: u32 = 11;

@@ -1,4 +1,4 @@
-//! The records: one JSON object a line on standard output, `summary` always last.
+//! The records: one JSON object per line on standard output, `summary` always last.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ pub use super::summary::{
     ThreadFacts,
 };
 
-/// One line of the engine's output. `time_ns` is Unix time through the job's clock pair.
+/// One line of the engine's output. `time_ns` is Unix time, converted with the job's clock pair.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum Record {
@@ -24,7 +24,7 @@ pub enum Record {
     Summary(Box<Summary>),
 }
 
-/// First line: who answers, and what the job was understood to be.
+/// First record: the engine, and the scripts of the job as the engine read them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Hello {
     pub time_ns: u64,
@@ -39,20 +39,20 @@ pub struct Hello {
     pub scripts: Vec<ScriptShape>,
 }
 
-/// A script as parsed, or a transaction type of a native program: what the indexes in other records
-/// refer to.
+/// A parsed script, or a transaction type of a native program. The indexes in other records refer
+/// to these.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScriptShape {
     pub name: String,
-    /// Name of the entry of the job's `scripts` that it belongs to: a script has its own name here,
-    /// the types of a native program share one.
+    /// Name of its entry in the job's `scripts`. For a script this is its own name; all types of a
+    /// native program have the same.
     #[serde(default)]
     pub program: String,
-    /// Of a type of a native program: its weight within the program.
+    /// For a type of a native program: its weight within the program.
     pub weight: u32,
-    /// True when no statement of it can write.
+    /// None of its statements can write.
     pub reads_only: bool,
-    /// Work that transactions put off and other terminals do: it is in no total over all scripts.
+    /// Deferred work, which background terminals do. It is in no total over all scripts.
     #[serde(default)]
     pub is_background: bool,
     pub statements: Vec<StatementShape>,
@@ -81,7 +81,7 @@ pub enum PhaseName {
     ForeignKeys,
 }
 
-/// A phase ended.
+/// A phase began or ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Phase {
     pub time_ns: u64,
@@ -96,10 +96,10 @@ pub enum PhaseEvent {
     End,
 }
 
-/// What happened in the `interval_ns` before `time_ns`, over all threads.
+/// The events of all threads in the `interval_ns` before `time_ns`.
 ///
-/// Counts are of the events of that time, whichever phase their transactions belong to: in an open
-/// loop, transactions of the measured phase also end in the drain.
+/// An event counts in the interval in which it happened, whichever phase its transaction belongs
+/// to. In an open loop, transactions of the measured phase may end in the drain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     pub time_ns: u64,
@@ -110,16 +110,16 @@ pub struct Interval {
     pub completed_by_script: Vec<u64>,
     /// Sum of the latencies of the completed transactions.
     pub latency_sum_ns: u64,
-    /// At the end of the interval: transactions started and not ended.
+    /// At the end of the interval: transactions that have started and not ended.
     pub in_flight: u64,
-    /// At the end of the interval, open loop: transactions due and not started.
+    /// At the end of the interval, open loop: transactions that are due and have not started.
     pub backlog: u64,
-    /// Of the clients, without the idle ones.
+    /// Open connections, without the idle ones.
     pub connections: u64,
-    /// At the end of the interval: terminals in their keying or thinking time.
+    /// At the end of the interval: terminals in their keying or think time.
     #[serde(default)]
     pub thinking: u64,
-    /// CPU of the engine's process, user and system.
+    /// CPU time of the engine's process, user and system.
     pub cpu_ns: u64,
 }
 
@@ -139,10 +139,10 @@ pub struct Counts {
     pub retried: u64,
     /// Tries beyond the first, of all transactions.
     pub retries: u64,
-    /// Of the unfinished: the commit was sent, and the connection lost before it was answered.
+    /// Of the unfinished: the commit was sent, and the connection was lost before the answer came.
     #[serde(default)]
     pub in_doubt: u64,
-    /// Of the completed: rolled back on purpose, by a program that must do so now and then.
+    /// Of the completed: rolled back on purpose, as a program's specification demands.
     #[serde(default)]
     pub rolled_back: u64,
 }
@@ -157,22 +157,23 @@ pub enum Measured {
     Service,
     /// started - scheduled (open loop).
     Lag,
-    /// One statement, from sending it to its last reply byte.
+    /// One statement, from sending it to the last byte of its reply.
     Statement,
     /// One try of a transaction that was tried more than once.
     Attempt,
-    /// From socket to ReadyForQuery, authentication included.
+    /// Opening a connection, from socket to ReadyForQuery, with authentication.
     Connect,
     /// A Sync message and its ReadyForQuery on an idle connection, before the load.
     RoundTrip,
-    /// From started to the connection, where clients share connections; a part of `service`.
+    /// If clients share connections: the wait for one, after `started`. It is a part of `service`.
     ConnectionWait,
 }
 
-/// A distribution over the `interval_ns` before `time_ns`; buckets by the formula of `bucket.rs`.
+/// A distribution of the `interval_ns` before `time_ns`. `bucket.rs` has the formula of the
+/// buckets.
 ///
-/// `phase` is the one the transactions belong to, so those of the measured phase add up to the
-/// summary's, bucket by bucket.
+/// `phase` is the phase to which the transactions belong. So the distributions of the measured
+/// phase add up to those of the summary, bucket by bucket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Histogram {
     pub time_ns: u64,
@@ -185,7 +186,7 @@ pub struct Histogram {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Distribution {
     pub measured: Measured,
-    /// Index into `hello.scripts`; absent = over all scripts, which is all there is of one script.
+    /// Index into `hello.scripts`; absent = all scripts together, and if there is only one script.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<u32>,
     /// Index into the script's statements.
@@ -208,8 +209,8 @@ pub struct Progress {
     pub rows_total: u64,
 }
 
-/// Loading a dataset: how far a phase has come that has no rows, such as the creation of many
-/// partitions. Once a second, where it changed.
+/// Loading a dataset: progress of a phase without rows, such as the creation of many partitions.
+/// Written once per second, if it changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pieces {
     pub time_ns: u64,
@@ -218,7 +219,7 @@ pub struct Pieces {
     pub total_count: u64,
 }
 
-/// The connect phase: connections made so far, of the clients and idle ones. Once a second.
+/// The connect phase: connections made so far, with the idle ones. Written once per second.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Connecting {
     pub time_ns: u64,
@@ -226,17 +227,17 @@ pub struct Connecting {
     pub wanted_count: u64,
 }
 
-/// Something the reader must know that did not stop the run.
+/// A problem that did not stop the run, but that the reader must know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Notice {
     pub time_ns: u64,
-    /// Matchable, snake case.
+    /// A fixed word in snake case, for programs.
     pub kind: String,
     pub message: String,
     pub hint: String,
 }
 
-/// Why the run ended early, or was not begun.
+/// Why the run ended early or did not begin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Failure {
     pub time_ns: u64,
@@ -245,7 +246,7 @@ pub struct Failure {
     pub hint: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sqlstate: Option<String>,
-    /// Name of the script, and place in it, 1-based.
+    /// Name of the script. `line` and `column` count from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -257,7 +258,7 @@ pub struct Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
-    /// The job is not one, or asks the impossible.
+    /// The job cannot be read, or breaks a rule.
     Job,
     /// A script does not parse.
     Script,
@@ -288,8 +289,8 @@ pub enum ErrorKind {
 pub enum Ending {
     /// The job was done.
     Completed,
-    /// Told to stop: signal, `stop`, or end of input.
+    /// A signal, `stop` or the end of the input stopped it.
     Stopped,
-    /// An error ended it; the error record says which.
+    /// An error ended it; there is an error record.
     Aborted,
 }

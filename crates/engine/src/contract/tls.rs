@@ -1,27 +1,27 @@
-//! What makes connections secure, in libpq's words; the files are read by the engine.
+//! The security of connections, by libpq's parameters. The engine reads the files.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// libpq's sslmode. Sockets of this host are never encrypted, whatever it says.
+/// libpq's sslmode. Unix sockets are never encrypted, with any mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SslMode {
     Disable,
-    /// Plain, unless the server refuses that.
+    /// Not encrypted; if the server refuses that, encrypted.
     Allow,
-    /// Encrypted, unless the server refuses that.
+    /// Encrypted; if the server refuses that, not encrypted.
     #[default]
     Prefer,
-    /// Encrypted. When there is a file of root certificates, as `VerifyCa`.
+    /// Encrypted. If there is a file of root certificates, as `VerifyCa`.
     Require,
-    /// Encrypted, by a server with a certificate that a root certificate vouches for.
+    /// Encrypted, and a root certificate has signed the server's certificate.
     VerifyCa,
-    /// As `VerifyCa`, and the certificate is for the name that was asked for.
+    /// As `VerifyCa`, and the certificate is for the name of the host.
     VerifyFull,
 }
 
-/// libpq's security parameters except `sslmode`; an absent one has libpq's default.
+/// libpq's security parameters except `sslmode`. An absent parameter has libpq's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TlsSettings {
@@ -31,10 +31,11 @@ pub struct TlsSettings {
     /// The client's certificate, PEM; absent = ~/.postgresql/postgresql.crt if it exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sslcert: Option<String>,
-    /// Its key, PEM, not encrypted; absent = ~/.postgresql/postgresql.key.
+    /// The key of the client's certificate, PEM, not encrypted; absent =
+    /// ~/.postgresql/postgresql.key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sslkey: Option<String>,
-    /// False = the name of the host is not sent in the clear when TLS begins.
+    /// False = do not send the name of the host unencrypted when TLS begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sslsni: Option<bool>,
     #[serde(default)]
@@ -45,13 +46,13 @@ pub struct TlsSettings {
     pub ssl_max_protocol_version: Option<TlsVersion>,
     #[serde(default)]
     pub sslcertmode: CertificateMode,
-    /// What the server may ask for, as libpq reads it: `scram-sha-256,md5`, or `!password,!none`;
-    /// absent = anything.
+    /// The authentication methods that the server may use, in libpq's form: `scram-sha-256,md5`, or
+    /// `!password,!none`; absent = all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub require_auth: Option<String>,
 }
 
-/// Whether the client's certificate is sent to a server that asks for one.
+/// Whether the client sends its certificate when the server asks for one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CertificateMode {
@@ -70,7 +71,7 @@ pub enum ChannelBinding {
     Require,
 }
 
-/// The versions that the engine speaks; older ones are no longer safe.
+/// The TLS versions that the engine supports. Older versions are not safe.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]

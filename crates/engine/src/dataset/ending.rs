@@ -1,4 +1,4 @@
-//! A load that ends too early: its messages, and what happens to the rows it has loaded.
+//! The end of a load that fails or is stopped: its messages, and whether its rows stay.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::contract::job::Job;
 use crate::contract::record::{Ending, Record};
 use crate::session::{Session, SessionError};
 
-/// If the server restarts after a crash: how long the removal of unfinished tables waits for it.
+/// Longest wait for a server that restarts after a crash, before unfinished tables are removed.
 const REMOVAL_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Loading<'_> {
@@ -66,8 +66,8 @@ impl Loading<'_> {
     }
 }
 
-/// Run `sql` on a separate session, which no stop flag ends. If the server restarts, wait for it a
-/// few seconds.
+/// Run `sql` on a separate session, which no stop flag ends. If the server is restarting, wait for
+/// at most `REMOVAL_PATIENCE`.
 fn on_own_session(job: &Job, sql: &str) -> Result<(), SessionError> {
     let never = Arc::new(AtomicBool::new(false));
     let deadline = Instant::now() + REMOVAL_PATIENCE;

@@ -1,4 +1,4 @@
-//! Which parts of a load are done, kept in the database in an additional table.
+//! The journal of a load: an additional table in the database with the pieces that are done.
 //!
 //! Each piece of work adds its entry in its own transaction. Therefore entries and rows agree, even
 //! if a process is killed at any time. The table's comment describes the requested load. The last
@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Rows of each piece that is done, by its name.
 pub(super) type Done = BTreeMap<String, u64>;
 
-/// Make the journal of a new load.
+/// The statements that create the journal of a new load.
 pub(super) fn create(dataset: &dyn Dataset, how: &InitWork) -> Vec<String> {
     // Subtle: unlogged tables are empty after a crash of the server, so the journal must be empty,
     // too. Then it has no entry at all, not even the one for creating the tables.
@@ -67,12 +67,12 @@ pub(super) fn read(
     let mut ask = |sql: &str| -> Result<Vec<Row>, Trouble> {
         session.query(sql).map_err(|error| Trouble::of_session(DOING, error))
     };
-    let found = ask("select obj_description(to_regclass('pgdyno_load'), 'pg_class')")?;
-    let Some(found) = found.into_iter().next().and_then(|row| row.into_iter().next()?) else {
-        return refused("there is no interrupted load here".into());
+    let rows = ask("select obj_description(to_regclass('pgdyno_load'), 'pg_class')")?;
+    let Some(comment) = rows.into_iter().next().and_then(|row| row.into_iter().next()?) else {
+        return refused("there is no interrupted load in this schema".into());
     };
-    if found != title(dataset, how) {
-        return refused(format!("the interrupted load belongs to \"{found}\""));
+    if comment != title(dataset, how) {
+        return refused(format!("the interrupted load belongs to \"{comment}\""));
     }
     let entries = ask("select piece, row_count from pgdyno_load")?;
     let entry = |row: Row| {
@@ -82,9 +82,11 @@ pub(super) fn read(
     Ok(entries.into_iter().filter_map(entry).collect())
 }
 
-/// Take the lock alone, then share it with the sessions to come.
+/// Wait until no other load holds the lock, then take the lock in shared mode.
 ///
-/// Errors: `Refused` while another load holds it.
+/// Args: `waiting` is called once, after two seconds of waiting.
+///
+/// Errors: `Refused` if another load still holds the lock after `PATIENCE`.
 pub(super) fn lock(
     session: &mut Session,
     stop: &StopFlag,

@@ -1,5 +1,7 @@
-//! The course of a load: sessions work off the stages of a dataset, and the journal says what is
-//! done. Nothing here knows which dataset it is.
+//! Runs a load from beginning to end: opens sessions, does stage after stage, reports progress.
+//!
+//! The code is the same for all datasets. `worker` does the pieces of a stage, `ending` cleans up
+//! after a failure.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -21,18 +23,18 @@ use crate::session::{Session, StopFlag};
 
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
-/// How the job ended, and what it did.
+/// How the job ended, and what it loaded.
 #[derive(Debug)]
 pub struct Outcome {
     pub ending: Ending,
     pub facts: InitFacts,
 }
 
-/// Create and fill the tables of `dataset`, or go on with an interrupted load of them.
+/// Create and fill the tables of `dataset`, or continue an interrupted load of them.
 ///
-/// Writes `phase`, `progress`, `warning` and `error` records to `out`. When `stop` becomes true, or
-/// something fails, running statements are cancelled; what the job created is dropped then, or
-/// kept to be resumed, as the job wants. `stop` is true afterwards.
+/// Args: `out` gets the `phase`, `progress`, `warning` and `error` records. If `stop` becomes true
+/// or a statement fails, running statements are cancelled. The tables are then dropped, or kept for
+/// a job that resumes, as the job says; and `stop` is true at the end.
 pub fn load(
     job: &Job,
     how: &InitWork,
@@ -79,7 +81,7 @@ pub(super) struct Loading<'a> {
     pub out: &'a mut dyn FnMut(Record),
     pub steps: Steps,
     pub sent: Arc<Sent>,
-    /// No other load is at work, and what is in the journal is this one's.
+    /// This load holds the lock, and the journal belongs to this load.
     pub is_begun: bool,
 }
 
@@ -117,7 +119,7 @@ impl Loading<'_> {
         }
     }
 
-    /// Count what an interrupted load had done, and tell it.
+    /// Count the pieces and rows that an interrupted load has done, and report them.
     fn count_done(&mut self, all: &[Stage], done: &Done) {
         for piece in pieces(all) {
             if let (Work::Copy(copy), Some(rows)) = (&piece.work, done.get(&piece.name)) {
@@ -142,7 +144,7 @@ impl Loading<'_> {
         }
     }
 
-    /// Do all of `stage` with all sessions, telling the progress meanwhile.
+    /// Do all pieces of `stage` with all sessions, and report the progress.
     fn work_off(&mut self, sessions: &mut [Session], stage: Stage) -> Result<(), Trouble> {
         let sent = self.sent.clone();
         let nudges_wal = !self.dataset.is_unlogged()
@@ -159,7 +161,8 @@ impl Loading<'_> {
                 let (events, stop) = (events.clone(), self.stop.clone());
                 scope.spawn(move || {
                     if let Err(trouble) = (Worker { session, shared, events }).work() {
-                        // What follows from stopping the others is not the reason.
+                        // Only the first error is the reason: stopping the other sessions causes
+                        // more.
                         first_trouble.lock().expect("no panic while held").get_or_insert(trouble);
                         stop.store(true, Ordering::Relaxed);
                     }
@@ -186,7 +189,7 @@ impl Loading<'_> {
         }
     }
 
-    /// One record for each table that has more rows than when last told.
+    /// Write a record for each table that has more rows than `told`, the rows reported last.
     fn tell_progress(&mut self, told: &mut [u64]) {
         let time_ns = self.now_unix_ns();
         self.steps.underway().into_iter().for_each(&mut *self.out);
@@ -228,7 +231,7 @@ impl Loading<'_> {
     }
 }
 
-/// True when WAL is written and nobody can be decoding it.
+/// True if wal_level is `replica`: WAL is written, and no logical decoding reads it.
 fn writes_plain_wal(session: &mut Session) -> Result<bool, Trouble> {
     let doing = "show wal_level";
     let rows = session.query(doing).map_err(|error| Trouble::of_session(doing, error))?;

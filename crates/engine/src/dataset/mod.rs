@@ -1,8 +1,9 @@
-//! Datasets: tables made and filled as fast as the server takes them.
+//! Datasets: creates and fills tables as fast as the server accepts rows.
 //!
-//! A dataset says which tables there are and cuts the work into pieces; it does no I/O. Everything
-//! else is the same for all: sessions take one chain of pieces after another, and each piece enters
-//! itself in a journal in the database, so that a load can go on after anything.
+//! A [`Dataset`] names its tables and divides the load into pieces of work. It does no I/O. The
+//! rest is the same for all datasets: sessions take one chain of pieces after another, and each
+//! piece writes its entry into a journal in the database. So a load can continue after any
+//! interruption.
 //!
 //! How to add one: a module here that implements [`Dataset`], a variant of
 //! [`DatasetOptions`](crate::contract::job::DatasetOptions), a line in [`of`] and one in [`kinds`].
@@ -31,44 +32,46 @@ use crate::session::StopFlag;
 
 /// One kind of tables, with the options asked for.
 pub trait Dataset: fmt::Debug + Sync {
-    /// Every table, in the order of the statement that drops them all.
+    /// All tables, in the order of the statement that drops them.
     fn tables(&self) -> &'static [&'static str];
 
-    /// The tables with rows and how many each will have: the progress counters, the one that is
-    /// named in messages first.
+    /// The tables that get rows, each with the number of rows that it will have. Progress is
+    /// counted for these. Messages name the first one.
     fn row_totals(&self) -> Vec<(&'static str, u64)>;
 
-    /// The whole load, stage by stage. The first piece makes the journal ([`piece::creation`]).
+    /// The whole load, stage by stage. The first piece creates the journal ([`piece::creation`]).
     fn stages(&self, how: &InitWork, server_major: u32) -> Vec<Stage>;
 
-    /// The options that no load can have, each as a sentence and the next step.
+    /// The options that break a rule: for each a message and a hint.
     fn broken_rules(&self) -> Vec<(String, &'static str)>;
 
-    /// Rows of the largest index that one statement builds.
+    /// Number of rows in the largest index that one statement builds.
     fn index_rows_max(&self) -> u64;
 
-    /// After a crash of the server the tables are empty, and so must be the journal.
+    /// True if the tables are unlogged. After a crash of the server they are empty, and the journal
+    /// must be empty, too.
     fn is_unlogged(&self) -> bool {
         false
     }
 
-    /// The server of many nodes that the tables are for.
+    /// The distributed server for which the tables are made; None for plain PostgreSQL.
     fn distributed_server(&self) -> Option<DistributedServer> {
         None
     }
 
-    /// What an interrupted load and the one that goes on must have in common, apart from the mark.
+    /// The options that an interrupted load and its continuation must have in common, in addition
+    /// to the mark.
     fn title_words(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// False if the tables may have been there before: then a load that fails leaves them.
+    /// False if the tables may exist before the load. A load that fails then does not drop them.
     fn is_creator(&self) -> bool {
         true
     }
 }
 
-/// The dataset that `options` describe.
+/// Return the dataset that `options` describe.
 pub fn of(options: &DatasetOptions) -> Box<dyn Dataset> {
     match options {
         DatasetOptions::Pgbench(options) => Box::new(pgbench::Pgbench(options.clone())),
@@ -76,18 +79,18 @@ pub fn of(options: &DatasetOptions) -> Box<dyn Dataset> {
     }
 }
 
-/// Every kind, by the word that names it in a job.
+/// The kinds of datasets that `facts` lists, with the word that names each of them in a job.
 pub fn kinds() -> Vec<(&'static str, Box<dyn Dataset>)> {
     vec![("pgbench", of(&DatasetOptions::Pgbench(PgbenchOptions::default())))]
 }
 
-/// Do the job: create and fill the dataset it names, or go on with it. See [`load`].
+/// Create and fill the dataset of the job, or continue an interrupted load. See [`load`].
 pub fn run(job: &Job, how: &InitWork, stop: &StopFlag, out: &mut dyn FnMut(Record)) -> Outcome {
     load(job, how, of(&how.dataset).as_ref(), stop, out)
 }
 
-/// Every statement that the job may send to a server of this version, in the order of a load by
-/// one session.
+/// Return all statements that the job may send to a server of this version, in the order of a load
+/// by one session.
 pub fn statements(how: &InitWork, server_major: u32) -> Vec<String> {
     let stages = of(&how.dataset).stages(how, server_major);
     let close = journal::CLOSE.split("; ").map(String::from);

@@ -1,4 +1,4 @@
-//! The sessions of a load: what is set in each, and how many the server admits.
+//! Opens the sessions of a load: their settings, and fewer sessions if the server has no room.
 
 use super::journal;
 use super::loading::Loading;
@@ -6,20 +6,20 @@ use super::trouble::{Trouble, run_as};
 use crate::contract::job::DistributedServer;
 use crate::session::{Row, Session, SessionError};
 
-/// Set on every session, as far as the server knows them. Timeouts are for queries, not for loads;
-/// commits need not wait for the disk, because the last one of the load does, and with it all
-/// before.
+/// Settings of every session; a setting that the server does not know is left out. A load may take
+/// longer than any timeout. Commits do not wait for the disk: only the last commit of the load
+/// does, and it makes all earlier ones durable.
 const SETTINGS: &str = "select set_config(name, wanted, false) from pg_settings join (values \
      ('client_min_messages', 'warning'), ('statement_timeout', '0'), ('lock_timeout', '0'), \
      ('idle_in_transaction_session_timeout', '0'), ('idle_session_timeout', '0'), \
      ('transaction_timeout', '0'), ('synchronous_commit', 'off')) \
      as asked(asked_name, wanted) on asked_name = name";
 
-/// A session whose client was killed ends within a second, and does not build its index first.
+/// If the client is killed, its session ends within a second and does not first build its index.
 const CHECK_CLIENT: &str = "set client_connection_check_interval = '1s'";
 
-/// Memory for the sort of a key: 24 bytes of the entry in the sort, 16 of the entry itself, and as
-/// much again so that the server gives it two workers where there are some million rows.
+/// Memory to sort the entries of a key. An entry needs 24 bytes for the sort and 16 for itself. The
+/// rest lets the server use two parallel workers if there are some million rows.
 const SORT_BYTES_PER_ROW: u64 = 64;
 const SORT_BYTES_MAX: u64 = 256 << 20;
 
@@ -30,7 +30,7 @@ impl Loading<'_> {
         run_as(&mut session, "set what the session needs", SETTINGS)?;
         for sql in [CHECK_CLIENT, &sort_memory(self.dataset.index_rows_max())] {
             match session.query(sql) {
-                // An older server or another system: slower, and no less right.
+                // An older server or another operating system refuses it; the load is then slower.
                 Ok(_) | Err(SessionError::Server(_)) => {}
                 Err(error) => return Err(Trouble::of_session(sql, error)),
             }
@@ -38,7 +38,8 @@ impl Loading<'_> {
         Ok(session)
     }
 
-    /// As many sessions as the job wants and the chains can use; fewer if the server has no room.
+    /// Open sessions until there are as many as the job wants and the chains can use. If the server
+    /// has no room, warn and go on with fewer.
     pub(super) fn open_more(
         &mut self,
         sessions: &mut Vec<Session>,
@@ -51,7 +52,7 @@ impl Loading<'_> {
                     journal::share_lock(&mut session)?;
                     sessions.push(session);
                 }
-                // Told to stop: the loading that follows notices it too.
+                // The stop flag is set: the next step of the load also sees it.
                 Err(trouble) if trouble.is_stop() => break,
                 Err(trouble) => {
                     let failure = trouble.failure(0);
@@ -68,8 +69,8 @@ impl Loading<'_> {
     }
 }
 
-/// Enough to sort the entries of an index of this many `rows` in memory, up to a bound; never less
-/// than the server allows by itself.
+/// The statement that sets maintenance_work_mem so that the index entries of `rows` are sorted in
+/// memory: at most `SORT_BYTES_MAX`, and never less than the server's own value.
 fn sort_memory(rows: u64) -> String {
     let wanted_kb = (rows * SORT_BYTES_PER_ROW).min(SORT_BYTES_MAX) >> 10;
     format!(
@@ -78,7 +79,7 @@ fn sort_memory(rows: u64) -> String {
     )
 }
 
-/// Refuse a server that would not understand, before anything is dropped.
+/// Refuse a server without the distribution that the job needs, before anything is dropped.
 pub(super) fn refuse_unfit(session: &mut Session, asked: DistributedServer) -> Result<(), Trouble> {
     let (sql, lacks, next) = match asked {
         DistributedServer::Citus => (

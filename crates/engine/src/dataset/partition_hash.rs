@@ -1,20 +1,22 @@
-//! Which hash partition PostgreSQL puts an account into.
+//! Computes the hash partition into which PostgreSQL puts an account.
 //!
-//! Each leaf gets a COPY of its own (COPY into the parent cannot freeze), so the rows must be
-//! dealt to the leaves before they are sent. A wrong answer here cannot lose a row: COPY into a
-//! leaf checks the partition constraint and fails.
+//! COPY into a partitioned parent cannot freeze rows, so each leaf has a separate COPY, and the
+//! rows are divided before they are sent. A wrong result loses no row: COPY into a leaf checks the
+//! partition constraint and fails.
 //!
 //! Source: `hash_bytes_uint32_extended`, `hashint8extended` (Jenkins' lookup3) and
 //! `compute_partition_hash_value` of PostgreSQL 11 to 18.
 
 const HASH_PARTITION_SEED: u64 = 0x7A5B_2236_7996_DCFD;
 
-/// The remainder for key `aid` in an integer (`wide` false) or bigint column, for `modulus` leaves.
+/// Return the remainder for key `aid`, with `modulus` leaves.
+///
+/// Args: `wide`, true if the column is a bigint, false if it is an integer.
 #[inline]
 pub(super) fn partition_of(aid: u64, wide: bool, modulus: u32) -> u32 {
-    // A positive bigint hashes like an integer as long as its upper half is zero.
+    // A positive bigint has the hash of an integer if its upper half is zero.
     let folded = if wide { (aid as u32) ^ (aid >> 32) as u32 } else { aid as u32 };
-    // What `hash_combine64` makes of a row hash that is still zero.
+    // The result of `hash_combine64` for a row hash of zero, which is its first value.
     let row_hash = hash_u32(folded).wrapping_add(0x49a0_f4dd_15e5_a8e3);
     (row_hash % u64::from(modulus)) as u32
 }

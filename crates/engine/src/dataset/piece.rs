@@ -1,4 +1,4 @@
-//! A piece of a load: what one session does in one go, and how it is entered in the journal.
+//! A piece of a load: one transaction of one session, with its entry in the journal.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use super::{Dataset, sql};
 use crate::contract::job::InitWork;
 use crate::contract::record::PhaseName;
 
-/// One transaction (or one statement that refuses to be part of one) with its name in the journal.
+/// One transaction with its name in the journal. VACUUM and similar statements are not in one.
 #[derive(Debug)]
 pub struct Piece {
     /// Unique within a load.
@@ -21,11 +21,11 @@ pub enum Work {
     Copy(Copy),
     /// Statements of one transaction.
     Transaction(Vec<String>),
-    /// A statement that refuses to be part of a transaction.
+    /// A statement that cannot run in a transaction block, such as VACUUM.
     Alone(String),
 }
 
-/// A COPY with what comes before and after it in its transaction.
+/// A COPY, with the statements before and after it in its transaction.
 #[derive(Debug)]
 pub struct Copy {
     pub before: Vec<String>,
@@ -37,22 +37,23 @@ pub struct Copy {
     pub counter: usize,
 }
 
-/// A stretch of rows of one table in COPY's text format, handed out a buffer at a time.
+/// Consecutive rows of one table in COPY's text format, written into one buffer after another.
 pub trait RowSource: fmt::Debug + Send {
-    /// Append whole rows to `out` until it holds `size` bytes or the rows are at their end; returns
-    /// how many rows were added, 0 at the end.
+    /// Append whole rows to `out` until it has `size` bytes or no row is left.
     ///
-    /// Limits: the last row may end a little behind `size`.
+    /// Returns: the number of rows that were added; 0 if no row is left.
+    ///
+    /// Limits: the last row may end a little after `size`.
     fn fill(&mut self, out: &mut Vec<u8>, size: usize) -> u64;
 
-    /// How many rows are left.
+    /// The number of rows that are left.
     fn count(&self) -> u64;
 }
 
-/// Pieces that one session does in this order.
+/// Pieces that one session does, in this order.
 pub type Chain = Vec<Piece>;
 
-/// Chains for several sessions.
+/// Chains that several sessions may do at the same time.
 pub type Stage = Vec<Chain>;
 
 impl Piece {
@@ -64,8 +65,8 @@ impl Piece {
         Piece { name: name.into(), phase, work: Work::Alone(sql) }
     }
 
-    /// COPY into a table that nothing else fills. TRUNCATE in the same transaction is what allows
-    /// FREEZE, and with `wal_level = minimal` spares the WAL.
+    /// COPY into a table that nothing else fills. TRUNCATE in the same transaction allows FREEZE,
+    /// and with `wal_level = minimal` the server writes no WAL for the rows.
     pub fn frozen_copy(table: &str, rows: Box<dyn RowSource>, counter: usize) -> Piece {
         let work = Copy {
             before: vec![format!("truncate {table}")],
@@ -87,7 +88,7 @@ impl Piece {
         [work, vec![self.entry()]].concat()
     }
 
-    /// What enters the piece in the journal.
+    /// The statement that adds the piece to the journal.
     pub(super) fn entry(&self) -> String {
         let row_count = match &self.work {
             Work::Copy(copy) => copy.rows.count(),
@@ -103,10 +104,13 @@ impl Copy {
     }
 }
 
-/// The first piece of a load that makes its tables: drop what is replaced, make the journal, then
-/// `tables` (which are to be marked in the same transaction).
+/// Return the first piece of a load that creates its tables: drop the tables that are replaced,
+/// create the journal, then run `tables`.
+///
+/// Args: `tables`, statements that create the tables and mark them, so that both are one
+/// transaction.
 pub fn creation(dataset: &dyn Dataset, how: &InitWork, tables: Vec<String>) -> Piece {
-    // Subtle: a load that goes on comes here only if the server crashed and emptied the journal.
+    // Subtle: a load that resumes has this piece only if a crash of the server emptied the journal.
     let is_replacing = how.drop_existing || how.resume;
     let drop = is_replacing.then(|| sql::drop_tables(dataset.tables()));
     let all = drop.into_iter().chain(journal::create(dataset, how)).chain(tables);
@@ -117,7 +121,7 @@ pub(super) fn pieces(stages: &[Stage]) -> impl Iterator<Item = &Piece> {
     stages.iter().flatten().flatten()
 }
 
-/// The stages without what is done; chains and stages without work are gone.
+/// Return the stages without the pieces that are done, and without empty chains and stages.
 pub(super) fn left(mut stages: Vec<Stage>, done: &Done) -> Vec<Stage> {
     for stage in &mut stages {
         for chain in stage.iter_mut() {

@@ -1,7 +1,7 @@
-//! Which steps of loading are under way, and when they began and ended.
+//! The steps of a load (create, load, vacuum, index): when each begins and ends, and its progress.
 //!
-//! Tables are worked on at the same time, so a step begins with its first piece of work and ends
-//! with its last; steps overlap.
+//! Several tables are loaded at the same time, so steps overlap. A step begins with its first piece
+//! of work and ends with its last.
 
 use crate::clock::now_ns;
 use crate::contract::job::ClockPair;
@@ -27,13 +27,13 @@ struct Step {
     /// Pieces of work that have not ended.
     pending: usize,
     total: usize,
-    /// Pieces that had ended when this was last told.
+    /// Pieces that had ended when the progress was last reported.
     told: usize,
     began_ns: Option<u64>,
     ended_ns: Option<u64>,
 }
 
-/// Adds pieces of work up to steps.
+/// All steps of a load. Pieces of work report to it, and it makes the records.
 #[derive(Debug)]
 pub(super) struct Steps {
     clock: ClockPair,
@@ -45,7 +45,7 @@ impl Steps {
         Steps { clock, steps: Vec::new() }
     }
 
-    /// Announce `pieces` more of `phase`; to be called before its first piece begins.
+    /// Announce `pieces` more of `phase`. Call it before the first piece begins.
     pub(super) fn expect(&mut self, phase: PhaseName, pieces: usize) {
         match self.steps.iter_mut().find(|step| step.phase == phase) {
             Some(step) => {
@@ -64,7 +64,7 @@ impl Steps {
         }
     }
 
-    /// The record to write if a step began or ended with this event.
+    /// Return the record to write if a step begins or ends with this event.
     pub(super) fn note(&mut self, event: StepEvent) -> Option<Record> {
         let step = self.steps.iter_mut().find(|step| step.phase == event.phase)?;
         let is_news = match event.event {
@@ -85,9 +85,9 @@ impl Steps {
         Some(Record::Phase(Phase { time_ns, phase: event.phase, event: event.event }))
     }
 
-    /// How far each step has come that is under way, where that changed since it was last told.
+    /// Return the progress of each step that has not ended, if it changed since the last report.
     ///
-    /// Rows that are loaded are counted, so their pieces are not.
+    /// The load step is left out, because its progress is counted in rows.
     pub(super) fn underway(&mut self) -> Vec<Record> {
         let time_ns = self.clock.unix_ns(now_ns());
         let steps = self.steps.iter_mut().filter(|step| {
@@ -107,7 +107,7 @@ impl Steps {
             .collect()
     }
 
-    /// The records that end, now, what was cut off in the middle.
+    /// End, now, all steps that have begun and not ended. Returns their records.
     pub(super) fn cut_off(&mut self) -> Vec<Record> {
         let time_ns = self.clock.unix_ns(now_ns());
         let open = self.steps.iter_mut().filter(|s| s.began_ns.is_some() && s.ended_ns.is_none());
@@ -118,7 +118,7 @@ impl Steps {
         .collect()
     }
 
-    /// Every step that began and ended.
+    /// Return begin and end of each step that has ended.
     pub(super) fn spans(&self) -> Vec<PhaseSpan> {
         let span = |step: &Step| {
             let (began_ns, ended_ns) = (step.began_ns?, step.ended_ns?);

@@ -15,7 +15,7 @@ pub(super) struct Trouble {
 #[derive(Debug)]
 enum Cause {
     Session(SessionError),
-    /// What was asked does not fit what is there.
+    /// The job does not fit the server or its tables.
     Refused {
         what: String,
         hint: String,
@@ -38,7 +38,7 @@ impl Trouble {
         matches!(self.cause, Cause::Session(SessionError::Stopped))
     }
 
-    /// The record that tells it.
+    /// The error record.
     pub(super) fn failure(&self, time_ns: u64) -> Failure {
         let (kind, sqlstate, text, hint) = match &self.cause {
             Cause::Session(error) => describe_session(error),
@@ -57,12 +57,12 @@ impl Trouble {
     }
 }
 
-/// Run `sql`, whose text says in an error what was being done.
+/// Run `sql`. An error names the statement itself as what was being done.
 pub(super) fn run_statement(session: &mut Session, sql: &str) -> Result<(), Trouble> {
     run_as(session, sql, sql)
 }
 
-/// Run `sql`, one transaction; `doing` says in an error what it was for.
+/// Run `sql` as one transaction. An error names `doing` as what was being done.
 pub(super) fn run_as(session: &mut Session, doing: &str, sql: &str) -> Result<(), Trouble> {
     session.query(sql).map(|_| ()).map_err(|error| Trouble::of_session(doing, error))
 }
@@ -94,7 +94,7 @@ fn describe(kind: ErrorKind, error: &ServerError) -> Description {
     (kind, Some(error.sqlstate.as_str().to_string()), text, hint)
 }
 
-/// What to do about the conditions that loading meets.
+/// The next step for the errors that a load may meet, by SQLSTATE.
 fn next_step(sqlstate: &str) -> Option<&'static str> {
     Some(match sqlstate {
         "42P07" => "drop the existing tables first, or let this job do it (drop_existing)",

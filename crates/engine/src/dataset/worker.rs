@@ -1,4 +1,4 @@
-//! One session at work: it takes one chain after another and does its pieces.
+//! One session of a load: takes one chain after another, and does its pieces.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -14,23 +14,23 @@ use super::trouble::{Trouble, run_as, run_statement};
 use crate::contract::record::PhaseEvent;
 use crate::session::Session;
 
-/// Puts an empty message into the WAL, and wakes the WAL writer.
+/// Writes an empty message into the WAL, and wakes the WAL writer.
 const NUDGE: &str = "select pg_logical_emit_message(false, 'pgdyno', '')";
 
-/// One COPY makes about 1 MB of WAL in this time: what the WAL writer takes at once.
+/// In this time one COPY makes about 1 MB of WAL, which the WAL writer writes at once.
 const NUDGE_EVERY: Duration = Duration::from_millis(4);
 
-/// What went out so far, by all sessions, and what an interrupted load had sent before.
+/// Counters of what all sessions have sent, with the rows and pieces of an interrupted load.
 #[derive(Debug)]
 pub(super) struct Sent {
     /// In the order of `Dataset::row_totals`.
     pub rows: Vec<AtomicU64>,
     pub bytes: AtomicU64,
-    /// Pieces that are entered in the journal.
+    /// Pieces with an entry in the journal.
     pub pieces: AtomicUsize,
 }
 
-/// What the sessions share while they work off a stage.
+/// What the sessions share while they do a stage.
 #[derive(Debug)]
 pub(super) struct Shared<'a> {
     queue: Mutex<VecDeque<Chain>>,
@@ -38,8 +38,8 @@ pub(super) struct Shared<'a> {
     copies_left: AtomicUsize,
     /// A session without work may nudge the WAL writer.
     nudges_wal: bool,
-    /// Statements of a transaction go one by one: a coordinator passes the text of a message on
-    /// to its workers as it is, and there it must be a single statement.
+    /// Send the statements of a transaction one by one. A coordinator passes the text of a message
+    /// on to its workers unchanged, and a worker accepts only a single statement.
     sends_one_by_one: bool,
     sent: &'a Sent,
 }
@@ -65,7 +65,7 @@ pub(super) struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    /// Do what is left in the queue, then help the others.
+    /// Do chains until the queue is empty, then nudge the WAL writer for the other sessions.
     pub(super) fn work(&mut self) -> Result<(), Trouble> {
         loop {
             let next = self.shared.queue.lock().expect("no panic while held").pop_front();
@@ -98,7 +98,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// All statements or none: in one message, or between BEGIN and COMMIT.
+    /// Run the statements as one transaction: in one message, or between BEGIN and COMMIT.
     fn transaction(&mut self, statements: &[String]) -> Result<(), Trouble> {
         if !self.shared.sends_one_by_one {
             let doing = statements.first().map_or("", String::as_str);
@@ -109,7 +109,7 @@ impl Worker<'_> {
         run_statement(self.session, "commit")
     }
 
-    /// One simple query, and so one transaction: the rows and their entry in the journal.
+    /// Copy the rows and write their entry in the journal. One simple query is one transaction.
     fn copy(&mut self, copy: Copy, entry: String) -> Result<(), Trouble> {
         let sql = [copy.statements(), vec![entry]].concat().join("; ");
         let Copy { table, mut rows, counter, .. } = copy;
@@ -123,17 +123,18 @@ impl Worker<'_> {
         result.map_err(|error| Trouble::of_session(&format!("copy {table}"), error))
     }
 
-    /// Keep the WAL writer busy while others copy, so that WAL is written during the COPY and not
-    /// by it: a sixth off its time (measured on 15 and 18), and the same WAL but for the messages.
+    /// Wake the WAL writer again and again while other sessions copy. So the WAL writer writes the
+    /// WAL and COPY does not, which takes a sixth off the time of COPY (measured on 15 and 18). The
+    /// WAL only grows by the messages.
     ///
-    /// The WAL writer sleeps 200 ms unless commits wake it, in which time one COPY fills the WAL
-    /// buffers many times over and has to write them itself.
+    /// Without commits the WAL writer sleeps for 200 ms. In this time one COPY fills the WAL
+    /// buffers many times, and must write them itself.
     fn nudge_wal(&mut self) {
         while self.shared.nudges_wal && self.shared.copies_left.load(Ordering::Relaxed) > 0 {
             match self.session.query(NUDGE) {
                 Ok(_) => thread::sleep(NUDGE_EVERY),
-                // A user who may not loads a little slower; a session that is lost fails at its
-                // next step, by the step's name.
+                // If the user lacks the privilege, the load is a little slower. If the session
+                // is lost, its next statement fails with its own name.
                 Err(_) => break,
             }
         }

@@ -9,10 +9,11 @@ use crate::contract::job::ClockPair;
 use crate::contract::record::{
     Gap, Histogram, Interval, Phase, PhaseEvent, PhaseName, PhaseSpan, Record,
 };
+use crate::histogram_set::{HistogramSet, Layout};
 use crate::output::Output;
 use crate::plan::Plan;
 use crate::recorder::{Epoch, Levels, OWNER_PHASES, Spares, Traffic};
-use crate::tally::{HistogramSet, Layout, OWNERS, Owner, Tally};
+use crate::tally::{OWNERS, Owner, Tally};
 use crate::timeline::Timeline;
 
 /// The counts of all threads so far.

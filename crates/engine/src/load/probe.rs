@@ -60,8 +60,8 @@ impl Probe {
 
 /// Measure until the measured phase ends; a connection that fails is not made again.
 fn measure(target: &Target, stop: &StopFlag, shared: &Shared, mut random: Prng) -> Vec<Exchange> {
-    let mut found = Vec::new();
-    let Ok(mut session) = Session::connect(target, stop) else { return found };
+    let mut exchanges = Vec::new();
+    let Ok(mut session) = Session::connect(target, stop) else { return exchanges };
     let backend = Schedstat::of_process(session.process_id());
     let own = Schedstat::of_this_thread();
     let (mut generation, mut timeline) = (0, Timeline::begin(now_ns()));
@@ -83,10 +83,10 @@ fn measure(target: &Target, stop: &StopFlag, shared: &Shared, mut random: Prng) 
         let engine_runnable_ns = cpu_ns + starved_ns(own.as_ref()) - starved_before_ns;
         if sent_ns >= timeline.measure_ns && timeline.measure_ns != NEVER_NS {
             let backend = backend.as_ref().and_then(Schedstat::read);
-            found.push(Exchange { duration_ns, engine_runnable_ns, backend });
+            exchanges.push(Exchange { duration_ns, engine_runnable_ns, backend });
         }
     }
-    found
+    exchanges
 }
 
 /// How long this thread has waited for a core so far. Its CPU time is read from a clock, because

@@ -135,8 +135,10 @@ pub(super) fn summary(parts: &Parts<'_>) -> Record {
 /// Of an exchange on an idle connection, by the threads that know.
 fn round_trip_runnable_ns(finished: &[Finished]) -> Option<u64> {
     let known = finished.iter().map(|thread| &thread.facts.round_trips);
-    let known = known.filter_map(|found| Some((found.runnable_ns?, found.histogram.count())));
-    let (runnable_ns, count) = known.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let known = known
+        .filter_map(|round_trips| Some((round_trips.runnable_ns?, round_trips.histogram.count())));
+    let (runnable_ns, count) =
+        known.fold((0, 0), |sum, (runnable_ns, count)| (sum.0 + runnable_ns, sum.1 + count));
     (count > 0).then(|| runnable_ns / count)
 }
 
@@ -157,11 +159,11 @@ fn script_counts((script, planned): (&ScriptTally, &PlannedScript)) -> ScriptCou
 }
 
 fn failures<'a>(scripts: impl Iterator<Item = &'a ScriptTally>) -> BTreeMap<String, u64> {
-    let mut found = BTreeMap::new();
+    let mut counts = BTreeMap::new();
     for (code, count) in scripts.flat_map(|script| &script.failures) {
-        *found.entry(code.name()).or_default() += count;
+        *counts.entry(code.name()).or_default() += count;
     }
-    found
+    counts
 }
 
 /// Facts of each thread, in order; a thread that panicked has none.

@@ -1,4 +1,4 @@
-//! Which options of pgbench may stand together, with its rules and its messages.
+//! Checks that options of pgbench fit together, by its rules and with its messages.
 
 use super::options::Options;
 use super::say::{Fault, fault};

@@ -1,5 +1,5 @@
-//! Where to connect: options, a connection string or URI, PG* variables, service and password
-//! files.
+//! Decides where to connect: from options, a connection string or URI, PG* variables, and the
+//! service and password files.
 //!
 //! Source: manual, "Database Connection Control Functions", "Environment Variables", "The Password
 //! File", "The Connection Service File".
@@ -24,7 +24,7 @@ use crate::contract::job::{HostPort, Keepalive, Reach, SessionAttrs, SslMode, Ta
 
 type Parameters = BTreeMap<String, String>;
 
-/// The target that the options name; and the file that its password is from, if it is from one.
+/// Return the target, and the file that has its password, if the password comes from a file.
 pub(super) fn target(options: &Options) -> Result<(Target, Option<String>), Fault> {
     let mut given = Parameters::new();
     let mut put = |name: &str, value: &Option<String>| {
@@ -53,16 +53,16 @@ pub(super) fn target(options: &Options) -> Result<(Target, Option<String>), Faul
     let password = get("password");
     let mut password_from = None;
     if password.is_none() {
-        // As libpq: each host has the password of the line that fits it.
+        // As libpq: each host gets the password of the line that matches it.
         for host in &mut hosts {
-            let found = password_file(get("passfile"), host, &database, &user);
-            if let Some((password, file)) = found {
+            let entry = password_file(get("passfile"), host, &database, &user);
+            if let Some((password, file)) = entry {
                 (host.password, password_from) = (Some(password), Some(file));
             }
         }
     }
     let application_name = get("application_name").unwrap_or("pgbench".into());
-    // As libpq: a Unix socket needs no TLS, whatever is asked for.
+    // As libpq: a Unix socket is never encrypted, with any sslmode.
     let is_local = hosts.iter().all(HostPort::is_socket);
     let (asked, tls) = security::settings(&settings)?;
     let target = Target {
@@ -80,7 +80,7 @@ pub(super) fn target(options: &Options) -> Result<(Target, Option<String>), Faul
     Ok((target, password_from))
 }
 
-/// Which of several hosts is the right one, how long one may take, and when it is given up.
+/// Return how to choose one of several hosts, and when to give up a host.
 fn reach(settings: &Settings) -> Result<Reach, Fault> {
     let invalid = |name: &str, value: &str| fault(format!("invalid {name} value: \"{value}\""));
     let attrs = settings.word("target_session_attrs").unwrap_or("any".into());
@@ -100,7 +100,7 @@ fn reach(settings: &Settings) -> Result<Reach, Fault> {
         other => return Err(invalid("load_balance_hosts", other)),
     };
     let seconds = settings.number("connect_timeout")?.unwrap_or(0);
-    // As libpq: no limit without a positive number, and none below 2 s.
+    // As libpq: without a positive number there is no limit, and the smallest limit is 2 s.
     let timeout_ns = (seconds > 0).then(|| seconds.max(2) as u64 * 1_000_000_000);
     let number = |name| Ok(settings.number(name)?.map(|value| value.max(0) as u32));
     let keepalive = Keepalive {
@@ -117,7 +117,7 @@ fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Settings that libpq sends when it connects.
+/// Return the settings that libpq sends when it connects.
 fn start_up(settings: &Settings) -> Result<BTreeMap<String, String>, Fault> {
     let encoding = settings.get("client_encoding");
     if encoding.as_deref() == Some("auto") {
@@ -131,7 +131,7 @@ fn start_up(settings: &Settings) -> Result<BTreeMap<String, String>, Fault> {
         ("timezone", variable("PGTZ")),
         ("geqo", variable("PGGEQO")),
     ];
-    // As libpq: `default` in a variable is the server's own.
+    // As libpq: `default` in a variable means the server's value.
     let is_asked = |name: &str, value: &str| {
         ["options", "client_encoding"].contains(&name) || !value.eq_ignore_ascii_case("default")
     };
@@ -139,7 +139,7 @@ fn start_up(settings: &Settings) -> Result<BTreeMap<String, String>, Fault> {
     Ok(given.filter(|(name, value)| is_asked(name, value)).collect())
 }
 
-/// The user of the operating system.
+/// Return the name of the operating system's user.
 fn os_user() -> Result<String, Fault> {
     let uid = rustix::process::geteuid().as_raw().to_string();
     let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -154,7 +154,7 @@ fn os_user() -> Result<String, Fault> {
     })
 }
 
-/// Hosts, their addresses and ports, lists separated by commas; one port may serve for all hosts.
+/// Read lists of hosts, addresses and ports, separated by commas. One port may be for all hosts.
 fn hosts(
     hosts: Option<String>,
     addresses: Option<String>,
@@ -199,7 +199,7 @@ fn hosts(
         )));
     }
     let host = |(index, name): (usize, &&str)| HostPort {
-        // As libpq: the first of the default folders.
+        // As libpq: a server without a host is in the first of the default folders.
         host: match *name {
             "" if addresses.is_none() => socket_folder(ports[index.min(ports.len() - 1)]),
             name => name.to_owned(),
@@ -214,7 +214,8 @@ fn hosts(
     Ok(hosts.iter().enumerate().map(host).collect())
 }
 
-/// Debian keeps the socket in the first of these folders, PostgreSQL itself in the other.
+/// Return the folder of the server's socket. Debian uses the first default folder, PostgreSQL the
+/// other.
 fn socket_folder(port: u16) -> String {
     let distribution = "/var/run/postgresql";
     match Path::new(distribution).join(format!(".s.PGSQL.{port}")).exists() {

@@ -1,7 +1,7 @@
-//! Options as C's `getopt_long` reads them: grouped short ones, abbreviated long ones, operands
-//! anywhere, and its error messages.
+//! Reads options as C's `getopt_long` does: groups of short options, abbreviated long options,
+//! operands anywhere, and the same error messages.
 
-/// A long option and its short form, or a letter that no short option uses.
+/// A long option with its short form, or with a letter that is no short option.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LongOption {
     pub name: &'static str,
@@ -9,7 +9,7 @@ pub(super) struct LongOption {
     pub code: Code,
 }
 
-/// Which option it is.
+/// The letter that names the option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Code {
     Short(char),
@@ -25,7 +25,8 @@ pub(super) struct Parsed {
 
 /// Split `arguments` into options and operands.
 ///
-/// Args: `short`, as for `getopt`: letters, a `:` behind those with a value.
+/// Args: `short`, as for `getopt`: letters, with a `:` after each that has a value.
+///
 /// Errors: the text of getopt's message, without the name of the program.
 pub(super) fn parse(
     arguments: &[String],

@@ -1,7 +1,7 @@
-//! `-i`: the steps of initialization, one after another as `-I` has them.
+//! `-i`: does the steps of initialization, one after another, in the order of `-I`.
 //!
-//! As in pgbench the data of all tables arrive in one transaction. Unlike there the leaves of a
-//! partitioned table are copied to one by one, so that they are frozen too.
+//! As in pgbench, one transaction fills all tables. There is one difference: each leaf of a
+//! partitioned table has a separate COPY, so that its rows are frozen, too.
 
 use std::io::IsTerminal;
 use std::time::Instant;
@@ -15,14 +15,14 @@ use crate::dataset::piece::RowSource;
 use crate::dataset::sql::drop_tables;
 use crate::session::{Session, SessionError, StopFlag};
 
-/// Lines about the progress come so far apart with `-q`.
+/// Time between two progress lines with `-q`.
 const QUIET_SECONDS: f64 = 5.0;
 const LOUD_ROWS: u64 = 100_000;
 
-/// Make the tables; report every step and its time on standard error.
+/// Create and fill the tables, and report each step with its time on standard error.
 pub(super) fn run(options: &Options, target: &mut Target) -> Result<(), Fault> {
     let stop = StopFlag::default();
-    // Without the handler an interrupt would leave the statement running on the server.
+    // Without the handler, the statement would run on after an interrupt.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, stop.clone());
     let session = password::connect(target, options.password_file.as_deref(), &stop)
         .map_err(|fault| fault.and("could not create connection for initialization"))?;
@@ -61,7 +61,7 @@ struct Init {
 }
 
 impl Init {
-    /// Do one step; returns what the last line calls it.
+    /// Do one step. Returns its name in the last line.
     fn step(&mut self, step: char) -> Result<&'static str, Fault> {
         let (announcement, name) = match step {
             'd' => ("dropping old tables...", "drop tables"),
@@ -112,7 +112,7 @@ impl Init {
         self.execute_all(["begin".into(), truncate, branches, tellers, accounts, "commit".into()])
     }
 
-    /// Fill `table`, or instead its `leaves`, one for each of `rows`.
+    /// Fill `table`, or its `leaves`, one for each of `rows`.
     fn copy(
         &mut self,
         table: &str,
@@ -120,7 +120,7 @@ impl Init {
         rows: Vec<Rows>,
         leaves: &[String],
     ) -> Result<(), Fault> {
-        // Older servers would freeze the rows and not mark their pages as visible.
+        // Older servers would freeze the rows, but not mark their pages as visible.
         let freeze = if self.session.server_major() >= 14 { " with (freeze on)" } else { "" };
         let mut progress = Progress::new(table, total, self.is_quiet);
         for (index, mut rows) in rows.into_iter().enumerate() {
@@ -158,7 +158,7 @@ fn query_failed(failure: &SessionError, sql: &str) -> Fault {
         .detail(format!("Query was: {sql}"))
 }
 
-/// The lines about rows that were sent.
+/// The progress lines of one table.
 struct Progress<'a> {
     table: &'a str,
     total: u64,
@@ -166,7 +166,7 @@ struct Progress<'a> {
     began: Instant,
     done: u64,
     last_line_length: usize,
-    /// Intervals of `QUIET_SECONDS` that were reported.
+    /// Number of intervals of `QUIET_SECONDS` that were reported.
     interval: f64,
     is_terminal: bool,
 }
@@ -213,7 +213,7 @@ impl Progress<'_> {
              (elapsed {elapsed_s:.2} s, remaining {remaining_s:.2} s)"
         );
         let end = if self.is_terminal { '\r' } else { '\n' };
-        // A longer line before this one is overwritten whole.
+        // Spaces overwrite the rest of a longer line before this one.
         eprint!("{line:<width$}{end}", width = self.last_line_length);
         self.last_line_length = line.len();
     }

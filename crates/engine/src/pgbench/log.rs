@@ -1,4 +1,5 @@
-//! `-l`: a line for each transaction, or with `--aggregate-interval` one for each interval.
+//! `-l`: writes a line for each transaction, or with `--aggregate-interval` a line for each
+//! interval.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -10,18 +11,18 @@ use super::options::Options;
 use super::say::{Fault, fault};
 use super::stats::{Conclusion, FailureKind, SimpleStats, Stats};
 
-/// What decides the form of a line.
+/// The options that decide the form of a line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     pub is_throttled: bool,
     pub has_latency_limit: bool,
     pub shows_retries: bool,
     pub failures_detailed: bool,
-    /// An interval has pgbench 19's column of other failures.
+    /// A line has pgbench 19's column of other failures.
     pub shows_other_failures: bool,
-    /// 0 = one line a transaction.
+    /// Length of an interval in seconds; 0 = one line for each transaction.
     pub aggregate_s: u64,
-    /// 0 = every transaction.
+    /// Part of the transactions that is logged; 0 = all transactions.
     pub sampling_rate: f64,
 }
 
@@ -39,16 +40,16 @@ impl Form {
     }
 }
 
-/// The transaction a line is about.
+/// The transaction of a line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub client: u32,
-    /// Of the client, counted from 1.
+    /// Number of the transaction within its client, from 1.
     pub number: u64,
     pub script: usize,
     pub result: Conclusion,
     pub retries: u64,
-    /// When it ended, Unix time.
+    /// The end of the transaction, Unix time.
     pub unix_us: u64,
 }
 
@@ -59,12 +60,12 @@ pub(super) struct Log<W: Write = File> {
     form: Form,
     sample: Prng,
     interval: Stats,
-    /// The largest number before the load.
+    /// The largest number before the load begins.
     interval_began_us: u64,
 }
 
 impl Log {
-    /// Open the file of `thread`.
+    /// Create the log file of `thread`.
     pub(super) fn open(
         prefix: Option<&Path>,
         thread: u32,
@@ -81,7 +82,7 @@ impl Log {
     }
 }
 
-/// `PREFIX.PID` for the first thread, `PREFIX.PID.THREAD` for the others.
+/// Name of the log file: `PREFIX.PID` for the first thread, `PREFIX.PID.THREAD` for the others.
 fn path(prefix: Option<&Path>, thread: u32) -> PathBuf {
     let mut path = prefix.unwrap_or(Path::new("pgbench_log")).as_os_str().to_owned();
     path.push(format!(".{}", std::process::id()));
@@ -97,21 +98,22 @@ impl<W: Write> Log<W> {
         Log { out, form, sample, interval: Stats::default(), interval_began_us: u64::MAX }
     }
 
-    /// The load begins: the first interval is that of the whole second, as in pgbench.
+    /// Begin the first interval. As in pgbench, it begins with the whole second.
     pub(super) fn begin(&mut self, now_us: u64) {
         self.interval_began_us = now_us / 1_000_000 * 1_000_000;
     }
 
-    /// Note a transaction.
+    /// Log a transaction.
     pub(super) fn add(&mut self, entry: &Entry) {
-        // A log that cannot be written is as in pgbench no reason to stop.
+        // As in pgbench, an error of writing does not stop the run.
         let _ = match self.form.aggregate_s {
             0 => self.line(entry),
             _ => self.aggregate(entry),
         };
     }
 
-    /// Write out the intervals that are over; what follows the last one is dropped, as in pgbench.
+    /// Write the intervals that have ended. As in pgbench, the last, incomplete interval is
+    /// dropped.
     pub(super) fn finish(&mut self, now_us: u64) {
         let _ = self.close_intervals(now_us);
         let _ = self.out.flush();
@@ -185,7 +187,7 @@ impl<W: Write> Log<W> {
     }
 }
 
-/// Sum, sum of squares, least and greatest value.
+/// Format sum, sum of squares, smallest and largest value.
 fn sums(stats: &SimpleStats) -> String {
     format!("{:.0} {:.0} {:.0} {:.0}", stats.sum, stats.sum2, stats.min, stats.max)
 }

@@ -1,7 +1,7 @@
 //! `pgdyno-engine pgbench`: pgbench 18, option for option and line for line, on this engine.
 //!
-//! `options` reads the command line; `init` performs `-i`; `run` loads through the same threads as
-//! the lab's jobs. In each thread a `witness` counts and decides as pgbench does.
+//! `options` reads the command line. `init` does `-i`. `run` generates the load with the same
+//! threads as the lab's jobs. In each thread a `witness` counts and decides as pgbench does.
 
 mod combinations;
 mod conninfo;
@@ -52,7 +52,7 @@ pub fn main(arguments: &[&str]) -> ExitCode {
 
 fn try_main(arguments: &[String]) -> Result<u8, Fault> {
     let mut options = options::read(arguments)?;
-    // libpq finds what is wrong with the settings of a connection when it connects.
+    // As in libpq, faults in the settings of a connection are reported when it connects.
     let purpose = if options.is_init { "initialization" } else { "setup" };
     let (mut target, password_file) = conninfo::target(&options)
         .map_err(|fault| fault.and(format!("could not create connection for {purpose}")))?;
@@ -67,7 +67,7 @@ fn version() -> String {
     format!("{OF_PGBENCH} pgdyno {}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Print to standard output; a closed pipe is no error.
+/// Print to standard output. A closed pipe is not an error.
 fn print(text: &str) -> ExitCode {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

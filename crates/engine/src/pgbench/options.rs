@@ -74,7 +74,7 @@ const fn long(name: &'static str, takes_value: bool) -> LongOption {
 #[derive(Clone, Debug)]
 pub(super) struct Options {
     pub database: Option<String>,
-    /// The password file that the password came from, if any.
+    /// The file that has the password, if it comes from a file.
     pub password_file: Option<String>,
     pub host: Option<String>,
     pub port: Option<String>,
@@ -118,7 +118,7 @@ pub(super) struct Options {
     pub aggregate_s: u32,
     pub random_seed: Option<String>,
     pub percentiles: bool,
-    /// An option was given that only this mode has.
+    /// An option was given that only this mode has: initialization here, benchmarking below.
     pub has_init_option: bool,
     pub has_benchmark_option: bool,
 }
@@ -178,13 +178,13 @@ impl Default for Options {
 
 /// Read the command line.
 ///
-/// Errors: the first thing wrong, in the order pgbench finds it; an exit code of 0 is a request
-/// that is answered already, such as `-b list`.
+/// Errors: the first fault, in pgbench's order. An exit code of 0 means that the request is already
+/// answered, such as `-b list`.
 pub(super) fn read(arguments: &[String]) -> Result<Options, Fault> {
     let (parsed, error) = getopt::parse(arguments, SHORT, LONG);
     let mut options = Options::default();
     for (code, value) in parsed.options {
-        // The value of an option without a value is never used.
+        // If an option has no value, this value is never used.
         options.take(code, value.as_deref().unwrap_or_default())?;
     }
     if let Some(message) = error {
@@ -252,7 +252,7 @@ impl Options {
             'I' => self.init_steps = init_steps(value)?,
             'j' => self.threads = integer(value, "-j/--jobs", 1)?,
             'l' => self.log = true,
-            // pgbench keeps whole microseconds: a smaller limit is no limit.
+            // pgbench keeps whole microseconds, so a smaller limit means no limit.
             'L' => {
                 let limit_ms = positive(value, "invalid latency limit")?;
                 self.latency_limit_ms = (limit_ms * 1e3).trunc() / 1e3;

@@ -1,4 +1,4 @@
-//! The password that nobody gave: asked for once, as libpq's programs ask.
+//! Asks the user for a missing password, once, as libpq's programs do.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -11,9 +11,9 @@ use super::say::{Fault, connect_error, fault};
 use crate::contract::job::Target;
 use crate::session::{Session, SessionError, StopFlag};
 
-/// Connect; when the server wants a password and none is known, ask for it and keep it in `target`.
+/// Connect. If the server needs a password and none is known, ask the user and keep it in `target`.
 ///
-/// Args: file, which the known password is from, if it is from one.
+/// Args: `file`, the file that has the known password, if it comes from a file.
 pub(super) fn connect(
     target: &mut Target,
     file: Option<&str>,
@@ -43,7 +43,7 @@ fn wants_password(error: &SessionError) -> bool {
     matches!(**error, HandshakeError::PasswordMissing)
 }
 
-/// A line from the terminal, not shown; without a terminal from standard input.
+/// Read a line from the terminal without showing it. Without a terminal, read standard input.
 fn ask() -> io::Result<String> {
     let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty");
     match terminal {
@@ -58,7 +58,7 @@ fn ask() -> io::Result<String> {
 }
 
 fn ask_at(terminal: impl AsFd, mut out: impl Write, input: File) -> io::Result<String> {
-    // What is no terminal has no modes, and shows nothing.
+    // Only a terminal has modes; a file or pipe shows nothing.
     let modes = tcgetattr(&terminal).ok();
     if let Some(modes) = &modes {
         let mut silent = modes.clone();

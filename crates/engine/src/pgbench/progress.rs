@@ -1,4 +1,4 @@
-//! `-P`: a progress line every few seconds.
+//! `-P`: prints a progress line every few seconds.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::witness::{SharedCounts, locked};
 use crate::clock::now_ns;
 use crate::contract::job::ClockPair;
 
-/// What decides the form of a line.
+/// The options that decide the form of a line.
 #[derive(Clone, Debug)]
 pub(super) struct Progress {
     pub every_ns: u64,
@@ -34,7 +34,7 @@ impl Progress {
         }
     }
 
-    /// Print lines until the sender is gone. The first message is when the load began.
+    /// Print lines until the sender is dropped. The first message is the begin of the load.
     pub(super) fn run(&self, begins: &Receiver<u64>) {
         let Ok(began_ns) = begins.recv() else { return };
         let (mut last, mut last_ns) = (Stats::default(), began_ns);
@@ -44,7 +44,7 @@ impl Progress {
             match begins.recv_timeout(wait) {
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(_) => continue,
-                // The load is over: a line that is due by now is printed all the same.
+                // The load has ended. If a line is due, print it.
                 Err(RecvTimeoutError::Disconnected) if now_ns() < next_ns => return,
                 Err(RecvTimeoutError::Disconnected) => {}
             }
@@ -59,7 +59,9 @@ impl Progress {
         }
     }
 
-    /// What happened since `last`. Args: begin of the load, and instant of the last line.
+    /// Print the line for the time since `last`.
+    ///
+    /// Args: the begin of the load, and the instant of the last line.
     fn line(&self, all: &Stats, last: &Stats, at_ns: u64, begins_ns: (u64, u64)) -> String {
         let completed = all.completed - last.completed;
         let tps = completed as f64 / ((at_ns - begins_ns.1) as f64 / 1e9);

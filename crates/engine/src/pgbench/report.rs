@@ -1,4 +1,4 @@
-//! What is printed when the run is over: pgbench's lines, in its order.
+//! The report at the end of a run: pgbench's lines, in its order.
 
 use std::fmt::Write;
 
@@ -6,41 +6,41 @@ use super::options::Options;
 use super::stats::{Counted, SimpleStats, Stats};
 use crate::contract::job::Protocol;
 
-/// How `pgbench_accounts` is partitioned: word and number.
+/// The partitions of `pgbench_accounts`: method and number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Partitioning {
     pub method: &'static str,
     pub count: u64,
 }
 
-/// A script as the report shows it.
+/// A script in the report.
 #[derive(Clone, Debug)]
 pub(super) struct ScriptLines {
     pub name: String,
     pub weight: u32,
-    /// First line of each command.
+    /// The first line of each command.
     pub commands: Vec<String>,
 }
 
-/// Everything the report is made of.
+/// The input of the report.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub scale: u64,
     pub partitioning: Option<Partitioning>,
     pub scripts: Vec<ScriptLines>,
     pub counted: Counted,
-    /// From the start of the load to the end of its last transaction.
+    /// Time from the begin of the load to the end of its last transaction.
     pub duration_ns: u64,
-    /// Until every client was connected.
+    /// Time until all clients were connected.
     pub connect_ns: u64,
-    /// With `-C`, of all connections.
+    /// With `-C`: the sum of the times of all connections.
     pub reconnect_sum_ns: u64,
 }
 
-/// The report.
+/// Return the report.
 pub(super) fn report(options: &Options, outcome: &Outcome) -> String {
     let mut text = String::new();
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = write_report(options, outcome, &mut text);
     text
 }
@@ -110,7 +110,7 @@ fn head(options: &Options, outcome: &Outcome, out: &mut String) -> std::fmt::Res
     }
 }
 
-/// `count (percent%)` of `total`.
+/// Format `count (percent%)`, the percentage of `total`.
 fn share(count: u64, total: u64) -> String {
     format!("{count} ({:.3}%)", 100.0 * count as f64 / total as f64)
 }
@@ -156,7 +156,7 @@ fn totals(options: &Options, outcome: &Outcome, out: &mut String) -> std::fmt::R
     if is_throttled || options.progress_s > 0 || options.latency_limit_ms > 0.0 {
         moments("latency", &stats.latency, out)?;
     } else {
-        // As pgbench without these options: from the length of the run.
+        // As pgbench without these options: calculated from the length of the run.
         let clients_ms = outcome.duration_ns as f64 / 1e6 * f64::from(options.clients);
         let suffix = if stats.failures() > 0 { " (including failures)" } else { "" };
         let mean_ms = clients_ms / stats.total() as f64;
@@ -211,7 +211,7 @@ fn one_script(
     moments(" - latency", &stats.latency, out)
 }
 
-/// `-r`.
+/// The lines of `-r`: latency by command.
 fn commands(
     options: &Options,
     outcome: &Outcome,
@@ -233,7 +233,7 @@ fn commands(
     Ok(())
 }
 
-/// `--percentiles`, which pgbench does not have.
+/// The lines of `--percentiles`, an option that pgbench does not have.
 fn percentiles(outcome: &Outcome, out: &mut String) -> std::fmt::Result {
     let latency = &outcome.counted.latency;
     if latency.count() == 0 {

@@ -1,4 +1,4 @@
-//! The benchmark run: setup as pgbench does it, the load on this engine's threads, the report.
+//! Runs the benchmark: sets up as pgbench does, runs the load on this engine's threads, reports.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ use crate::output::Output;
 use crate::plan::{Plan, PlannedScript};
 use crate::session::{Session, SessionError, StopFlag};
 
-/// pgbench waits for transactions in flight however long they take.
+/// pgbench waits for running transactions without a limit.
 const NO_LIMIT_NS: u64 = 1 << 60;
 
 const PARTITIONS: &str = "select o.n, p.partstrat, pg_catalog.count(i.inhparent) \
@@ -44,7 +44,7 @@ const PARTITIONS: &str = "select o.n, p.partstrat, pg_catalog.count(i.inhparent)
      where c.relname = 'pgbench_accounts' and o.n is not null \
      group by 1, 2 order by 1 asc limit 1";
 
-/// Run the benchmark; returns the exit code.
+/// Run the benchmark. Returns the exit code.
 pub(super) fn run(options: &Options, target: &mut Target) -> Result<u8, Fault> {
     let seed = seed::choose(options.random_seed.as_deref())?;
     let mut session =
@@ -64,7 +64,7 @@ pub(super) fn run(options: &Options, target: &mut Target) -> Result<u8, Fault> {
     loading.run(options, scale, partitioning)
 }
 
-/// What `--debug` says before anything else: where it is connected to, and for how long.
+/// The first lines of `--debug`: where it connects, and how long the run lasts.
 fn setup_facts(options: &Options, target: &Target) -> String {
     let host = target.hosts.first();
     let (name, number) = match options.duration_s {
@@ -80,7 +80,7 @@ fn setup_facts(options: &Options, target: &Target) -> String {
     )
 }
 
-/// Scale and partitions of the tables, which the built-in scripts need to know.
+/// Read the scale factor and the partitions of the tables, for built-in scripts.
 fn table_facts(
     session: &mut Session,
     options: &Options,
@@ -110,7 +110,7 @@ fn table_facts(
             "scale option ignored, using count from pgbench_branches table ({scale})"
         ));
     }
-    // Servers without partitioned tables have no such catalogue; then there are none.
+    // Old servers do not have this catalogue, and no partitioned tables.
     let rows = session.query(PARTITIONS).unwrap_or_default();
     let Some(row) = rows.first() else {
         let message = "no pgbench_accounts table found in \"search_path\"";
@@ -148,7 +148,7 @@ fn vacuum(session: &mut Session, options: &Options) {
     }
 }
 
-/// A load that is about to run.
+/// The input of a load.
 struct Loading {
     plan: Plan,
     clock: ClockPair,
@@ -219,7 +219,7 @@ impl Loading {
             Output::heard(clock, move |record| heard.borrow_mut().hear(record, clock, &mut begins))
         };
         let ending = load::run(plan, &mut output, load::Ends::new());
-        // The end of the channel ends the progress report.
+        // Dropping the sender ends the progress report.
         drop(output);
         if let Some(reporter) = reporter {
             let _ = reporter.join();
@@ -242,12 +242,12 @@ impl Loading {
     }
 }
 
-/// What the records told.
+/// The facts that the records report.
 #[derive(Debug, Default)]
 struct Heard {
-    /// The first error; and whose connection it was that could not be made.
+    /// The first error; and the connection that failed, if a client could not connect.
     error: Option<(String, Option<String>)>,
-    /// Monotonic; 0 = never.
+    /// On the monotonic clock; 0 = never.
     load_began_ns: u64,
     connect: Option<PhaseSpan>,
     distributions: Vec<Distribution>,
@@ -267,7 +267,7 @@ impl Heard {
                 let since_ns = phase.time_ns.saturating_sub(clock.unix_ns);
                 self.load_began_ns = clock.monotonic_ns + since_ns;
                 if let Some(begins) = begins {
-                    // It fails when nobody reports progress.
+                    // It fails if there is no progress report.
                     let _ = begins.send(self.load_began_ns);
                 }
             }
@@ -276,7 +276,7 @@ impl Heard {
                 self.connect = span.cloned();
                 self.distributions.clone_from(&summary.distributions);
             }
-            // pgbench says nothing of commits in doubt and the like.
+            // pgbench has no such warnings, for example about commits in doubt.
             Record::Warning(notice) if notice.kind == "script_notice" => {
                 say::warning(&notice.message);
             }
@@ -294,7 +294,7 @@ impl Heard {
     ) -> Outcome {
         let limit_ns = u64::from(options.duration_s) * 1_000_000_000;
         let lasted_ns = counted.last_ns.saturating_sub(self.load_began_ns);
-        // Clients that were all aborted do not wait for the end of the time.
+        // If all clients were aborted, the run ended before its time.
         let duration_ns = match counted.has_aborted {
             true => lasted_ns,
             false => lasted_ns.max(limit_ns),
@@ -354,7 +354,7 @@ fn work(options: &Options, seed: u64, scale: u64) -> LoadWork {
             seconds => Measure::DurationNs(u64::from(seconds) * 1_000_000_000),
         },
         drain_ns: NO_LIMIT_NS,
-        // The witness counts; here it only matters whether there may be a second one.
+        // The witness counts tries. This number only says whether there may be a second try.
         max_tries: if options.max_tries == 1 { 1 } else { u16::MAX },
         read_only: false,
         count_interval_ns: 100_000_000,

@@ -1,4 +1,4 @@
-//! What the drop-in says on standard error, in the words and the form of pgbench.
+//! Messages of the drop-in on standard error, in pgbench's words and form.
 
 use std::io::{self, IsTerminal};
 
@@ -8,12 +8,12 @@ use crate::caret::caret;
 use crate::contract::job::HostPort;
 use crate::session::SessionError;
 
-/// What libpq says when the connection ends in the middle.
+/// libpq's message when a connection is lost.
 pub(super) const SERVER_GONE: &str = "server closed the connection unexpectedly\n\t\
      This probably means the server terminated abnormally\n\t\
      before or while processing the request.";
 
-/// Why the drop-in ends before or while it runs: lines for standard error, and the exit code.
+/// The reason why the drop-in ends early: lines for standard error, and the exit code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     lines: Vec<String>,
@@ -26,13 +26,13 @@ pub(super) fn fault(message: impl Into<String>) -> Fault {
 }
 
 impl Fault {
-    /// A message, and the pointer to `--help`.
+    /// Return a message that points to `--help`.
     pub(super) fn usage(message: String) -> Fault {
         let hint = "pgbench: hint: Try \"pgbench --help\" for more information.";
         Fault { lines: vec![message, hint.into()], exit_code: 1 }
     }
 
-    /// Not a fault: what was asked for, on standard error as pgbench has it.
+    /// Return the answer to a request, which is not a fault. pgbench writes it to standard error.
     pub(super) fn answered(text: String) -> Fault {
         Fault { lines: vec![text], exit_code: 0 }
     }
@@ -45,12 +45,12 @@ impl Fault {
         self.line(format!("pgbench: hint: {}", text.as_ref()))
     }
 
-    /// One more error line.
+    /// Add an error line.
     pub(super) fn and(self, message: impl AsRef<str>) -> Fault {
         self.line(format!("pgbench: error: {}", message.as_ref()))
     }
 
-    /// One more line, as it is.
+    /// Add a line, unchanged.
     pub(super) fn line(mut self, text: impl Into<String>) -> Fault {
         self.lines.push(text.into());
         self
@@ -66,7 +66,7 @@ impl Fault {
     }
 }
 
-/// Print a line `pgbench: error: ...` and go on.
+/// Print a line `pgbench: error: ...`, and continue.
 pub(super) fn error(message: impl AsRef<str>) {
     eprintln!("{}", painted(&format!("pgbench: error: {}", message.as_ref())));
 }
@@ -83,23 +83,23 @@ pub(super) fn info(message: impl AsRef<str>) {
     eprintln!("{}", painted(&format!("pgbench: {}", message.as_ref())));
 }
 
-/// The line with its first words in colour, if `PG_COLOR` asks for that.
+/// Return the line with its first words in colour, if `PG_COLOR` demands it.
 ///
-/// Source: `pg_logging_init`. Limits: `PG_COLORS` is not read; these are its defaults.
+/// Source: `pg_logging_init`. Limits: `PG_COLORS` is not read; the colours are its defaults.
 fn painted(line: &str) -> String {
     let wanted = std::env::var("PG_COLOR").unwrap_or_default();
     let is_on = wanted == "always" || wanted == "auto" && io::stderr().is_terminal();
     let rest = line.strip_prefix("pgbench: ").filter(|_| is_on);
     let Some(rest) = rest else { return line.to_owned() };
     let colours = [("error: ", 31), ("warning: ", 35), ("detail: ", 36), ("hint: ", 36)];
-    let found = colours.iter().find_map(|(word, colour)| {
+    let coloured = colours.iter().find_map(|(word, colour)| {
         let text = rest.strip_prefix(word)?;
         Some(format!("\x1b[01;{colour}m{word}\x1b[0m{text}"))
     });
-    format!("\x1b[01mpgbench: \x1b[0m{}", found.as_deref().unwrap_or(rest))
+    format!("\x1b[01mpgbench: \x1b[0m{}", coloured.as_deref().unwrap_or(rest))
 }
 
-/// The server's error as libpq words it: severity, message, place in `sql`, detail, hint.
+/// Return a server's error in libpq's form: severity, message, place in `sql`, detail, hint.
 pub(super) fn server_error(error: &ServerError, sql: &str) -> String {
     let mut text = format!("{}:  {}", error.severity, error.message);
     if let Some(position) = error.position {
@@ -111,7 +111,7 @@ pub(super) fn server_error(error: &ServerError, sql: &str) -> String {
     if let Some(hint) = &error.hint {
         text.push_str(&format!("\nHINT:  {hint}"));
     }
-    // libpq leaves it out of notices.
+    // libpq shows no context for notices.
     let is_error = ["ERROR", "FATAL", "PANIC"].contains(&error.severity.as_str());
     if let Some(context) = error.context.as_ref().filter(|_| is_error) {
         text.push_str(&format!("\nCONTEXT:  {context}"));
@@ -119,7 +119,7 @@ pub(super) fn server_error(error: &ServerError, sql: &str) -> String {
     text
 }
 
-/// What libpq says of a session that failed.
+/// Return libpq's message for a failed session.
 pub(super) fn session_error(error: &SessionError, sql: &str) -> String {
     match error {
         SessionError::Server(error) => server_error(error, sql),
@@ -128,13 +128,13 @@ pub(super) fn session_error(error: &SessionError, sql: &str) -> String {
     }
 }
 
-/// What libpq says of a connection that was not made.
+/// Return libpq's message for a connection that could not be made.
 pub(super) fn connect_error(error: &SessionError, host: &HostPort) -> String {
     let is_socket = host.is_socket();
     let reason = match error {
         SessionError::Connect { error, .. } => {
             let said = error.to_string();
-            // The number of the system's error is not part of libpq's text.
+            // libpq's text does not have the number of the system's error.
             let said = said.split(" (os error").next().unwrap_or_default();
             if let Some(why) = said.strip_prefix("failed to lookup address information: ") {
                 return format!(

@@ -1,4 +1,4 @@
-//! Which scripts run: built-in ones and files, with their weights.
+//! Chooses the scripts: built-in scripts and files, with their weights.
 
 use std::fs;
 use std::io::Read;
@@ -9,19 +9,19 @@ use super::say::{Fault, fault};
 
 const MAX_SCRIPTS: usize = 128;
 
-/// A script that was chosen, and its text.
+/// A chosen script, with its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Chosen {
-    /// What reports call it: the file's name, or the description of the built-in script.
+    /// The name in reports: the file's name, or the description of the built-in script.
     pub name: String,
     pub weight: u32,
     pub text: String,
     pub is_builtin: bool,
-    /// The file is not UTF-8: each character of the text stands for one of its bytes.
+    /// The file is not UTF-8, so each character of the text stands for one of its bytes.
     pub are_bytes: bool,
 }
 
-/// Add the built-in script that `word` names, by its beginning and with `@weight`.
+/// Add the built-in script that `word` names: the beginning of its name, and perhaps `@weight`.
 pub(super) fn add_builtin(scripts: &mut Vec<Chosen>, word: &str) -> Result<(), Fault> {
     let (name, weight) = split_weight(word)?;
     let builtin = find(name)?;
@@ -29,7 +29,7 @@ pub(super) fn add_builtin(scripts: &mut Vec<Chosen>, word: &str) -> Result<(), F
     add(scripts, Chosen { name, weight, text, is_builtin: true, are_bytes: false })
 }
 
-/// Add the script in the file that `word` names, with `@weight`; `-` is standard input.
+/// Add the script of the file that `word` names, perhaps with `@weight`. `-` is standard input.
 pub(super) fn add_file(scripts: &mut Vec<Chosen>, word: &str) -> Result<(), Fault> {
     let (name, weight) = split_weight(word)?;
     let bytes = match name {
@@ -47,10 +47,10 @@ pub(super) fn add_file(scripts: &mut Vec<Chosen>, word: &str) -> Result<(), Faul
     let are_bytes = std::str::from_utf8(&bytes).is_err();
     let text = match String::from_utf8(bytes) {
         Ok(text) => text,
-        // As pgbench, which does not look: every byte goes out as it is.
+        // As pgbench, which does not check encodings: every byte is sent unchanged.
         Err(error) => error.as_bytes().iter().copied().map(char::from).collect(),
     };
-    // Read for its faults, which pgbench finds here; it is read again with the others.
+    // pgbench reports faults of a script here. The script is read again with the others.
     parse_as_pgbench(name, &text, &mut VariableTable::new()).map_err(|error| {
         let said = error.to_string();
         let said = said.split("\nhint: ").next().unwrap_or_default();
@@ -62,7 +62,7 @@ pub(super) fn add_file(scripts: &mut Vec<Chosen>, word: &str) -> Result<(), Faul
     add(scripts, Chosen { name: name.into(), weight, text, is_builtin: false, are_bytes })
 }
 
-/// Refuse a statement with more variables than the extended protocols take from pgbench.
+/// Refuse a statement with more variables than pgbench allows in the extended protocols.
 pub(super) fn check_parameters(script: &Chosen) -> Result<(), Fault> {
     let Ok(parsed) = parse_as_pgbench(&script.name, &script.text, &mut VariableTable::new()) else {
         return Ok(());
@@ -84,7 +84,7 @@ fn add(scripts: &mut Vec<Chosen>, script: Chosen) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Name and weight; the last `@` separates them.
+/// Split a word into name and weight, at the last `@`.
 fn split_weight(word: &str) -> Result<(&str, u32), Fault> {
     let Some((name, weight)) = word.rsplit_once('@') else { return Ok((word, 1)) };
     match weight.trim_start().parse::<i64>() {
@@ -101,8 +101,8 @@ fn of_pgbench() -> impl Iterator<Item = &'static Builtin> {
 }
 
 fn find(name: &str) -> Result<&'static Builtin, Fault> {
-    let found: Vec<_> = of_pgbench().filter(|builtin| builtin.name.starts_with(name)).collect();
-    match found.as_slice() {
+    let matches: Vec<_> = of_pgbench().filter(|builtin| builtin.name.starts_with(name)).collect();
+    match matches.as_slice() {
         [builtin] => Ok(builtin),
         [] => Err(fault(format!("no builtin script found for name \"{name}\"")).line(list())),
         several => Err(fault(format!(
@@ -113,13 +113,13 @@ fn find(name: &str) -> Result<&'static Builtin, Fault> {
     }
 }
 
-/// What `-b list` prints.
+/// Return the output of `-b list`.
 pub(super) fn list() -> String {
     let lines = of_pgbench().map(|b| format!("  {:>13}: {}\n", b.name, b.description));
     format!("Available builtin scripts:\n{}", lines.collect::<String>())
 }
 
-/// What `--show-script` prints.
+/// Return the output of `--show-script`.
 pub(super) fn show(name: &str) -> Result<String, Fault> {
     let Builtin { name, description, text, .. } = find(name)?;
     Ok(format!("-- {name}: {description}\n{text}"))

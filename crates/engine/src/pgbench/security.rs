@@ -1,4 +1,4 @@
-//! The parameters of a connection that make it secure.
+//! Reads the parameters for secure connections: sslmode, certificates, channel binding.
 
 use pgdyno_wire::RequireAuth;
 
@@ -6,7 +6,7 @@ use super::conninfo::parameters::Settings;
 use super::say::{Fault, fault};
 use crate::contract::job::{CertificateMode, ChannelBinding, SslMode, TlsSettings, TlsVersion};
 
-/// sslmode and the other security parameters.
+/// Return sslmode and the other security parameters.
 pub(super) fn settings(settings: &Settings) -> Result<(SslMode, TlsSettings), Fault> {
     let require_auth = settings.get("require_auth");
     RequireAuth::parse(require_auth.as_deref().unwrap_or_default()).map_err(fault)?;
@@ -32,7 +32,8 @@ pub(super) fn settings(settings: &Settings) -> Result<(SslMode, TlsSettings), Fa
         },
         require_auth,
     };
-    // The authorities of the whole world are trusted for names only.
+    // As libpq: with the system's authorities, the name must be checked, because anybody can get a
+    // certificate from them.
     let usual = match tls.sslrootcert.as_deref() {
         Some("system") => SslMode::VerifyFull,
         _ => SslMode::default(),
@@ -62,20 +63,22 @@ fn mode(text: &str) -> Option<SslMode> {
     })
 }
 
-/// Versions that are no longer spoken.
+/// TLS versions that are not supported any more.
 const OLD: [&str; 2] = ["TLSv1", "TLSv1.1"];
 
-/// Args: below, versions that mean no limit: the least that is spoken is above them.
+/// Read a TLS version.
+///
+/// Args: `below`, versions that mean no limit, because the oldest supported version is newer.
 fn version(settings: &Settings, name: &str, below: &[&str]) -> Result<Option<TlsVersion>, Fault> {
     let Some(text) = settings.get(name) else { return Ok(None) };
-    // As libpq: in any case.
+    // As libpq: upper and lower case are equal.
     let is = |word: &&str| word.eq_ignore_ascii_case(&text);
     match text.as_str() {
         _ if below.iter().any(&is) => Ok(None),
         _ if is(&"TLSv1.2") => Ok(Some(TlsVersion::V12)),
         _ if is(&"TLSv1.3") => Ok(Some(TlsVersion::V13)),
         _ if OLD.iter().any(is) => {
-            let step = "TLS 1.2 and 1.3 are spoken";
+            let step = "use TLSv1.2 or TLSv1.3";
             Err(fault(format!("{name} \"{text}\" is not supported")).hint(step))
         }
         _ => Err(fault(format!("invalid \"{name}\" value: \"{text}\""))),

@@ -8,13 +8,13 @@ use crate::contract::job::ClockPair;
 
 const VARIABLE: &str = "PGBENCH_RANDOM_SEED";
 
-/// Refuse what is neither `time`, `rand` nor a number.
+/// Refuse a seed that is neither `time`, `rand` nor a number.
 pub(super) fn check(word: &str) -> Result<(), Fault> {
     seed_of(word).map(|_| ())
 }
 
-/// The seed of this run; a chosen seed is printed on standard error, as pgbench does, which
-/// tells the variable's even where the option replaces it.
+/// Return the seed of this run. As pgbench, it prints a given seed on standard error, and the seed
+/// of the variable even if the option replaces it.
 pub(super) fn choose(option: Option<&str>) -> Result<u64, Fault> {
     let variable = std::env::var(VARIABLE).ok();
     let from_variable = variable.as_deref().map(seed_of).transpose().map_err(|fault| {
@@ -43,7 +43,7 @@ fn seed_of(word: &str) -> Result<u64, Fault> {
     }
 }
 
-/// As C's `strtoul`: spaces and a sign may come first, and a minus wraps around.
+/// Read a number as C's `strtoul`: spaces and a sign may come first, and a minus wraps around.
 fn unsigned(text: &str) -> Option<u64> {
     let text = text.trim_start();
     match text.strip_prefix('-') {
@@ -52,7 +52,7 @@ fn unsigned(text: &str) -> Option<u64> {
     }
 }
 
-/// Microseconds of the day it is, as good a seed as pgbench's.
+/// Return a seed from the clock, in microseconds.
 fn time_seed() -> u64 {
     ClockPair::now().unix_ns / 1_000
 }

@@ -1,4 +1,4 @@
-//! What pgbench counts: sums and sums of squares in microseconds.
+//! pgbench's statistics: counts, sums and sums of squares, in microseconds.
 
 use crate::histogram::Histogram;
 
@@ -40,16 +40,16 @@ impl SimpleStats {
         self.sum2 += other.sum2;
     }
 
-    /// Mean and standard deviation of the values.
+    /// Return mean and standard deviation of the values.
     pub(super) fn moments(&self) -> (f64, f64) {
         let mean = self.sum / self.count as f64;
-        // Rounding may leave a variance just below zero.
+        // Rounding may give a variance just below zero.
         let variance = (self.sum2 / self.count as f64 - mean * mean).max(0.0);
         (mean, variance.sqrt())
     }
 }
 
-/// Why a transaction that failed did.
+/// Why a transaction failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FailureKind {
     Serialization,
@@ -58,7 +58,7 @@ pub(super) enum FailureKind {
     Other,
 }
 
-/// How a transaction ended, as statistics and log have it.
+/// How a transaction ended, for statistics and log.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Conclusion {
     Completed { latency_us: f64, lag_us: f64 },
@@ -118,27 +118,27 @@ impl Stats {
     }
 }
 
-/// What `-r` tells of one command of a script.
+/// The numbers of `-r` for one command of a script.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CommandCounts {
-    /// How often it was carried out, and how long that took together.
+    /// Number of executions, and their total time.
     pub count: u64,
     pub sum_ns: u64,
     pub failures: u64,
     pub retries: u64,
 }
 
-/// Everything one thread counts; of several threads, merged.
+/// All counts of one thread, or the sum of several threads.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counted {
     pub total: Stats,
     pub scripts: Vec<Stats>,
     /// By script and command.
     pub commands: Vec<Vec<CommandCounts>>,
-    /// Above the latency limit.
+    /// Transactions above the latency limit.
     pub late: u64,
     pub latency: Histogram,
-    /// When the last transaction ended, monotonic.
+    /// When the last transaction ended, on the monotonic clock.
     pub last_ns: u64,
     pub has_aborted: bool,
 }

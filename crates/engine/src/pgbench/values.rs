@@ -1,14 +1,14 @@
-//! Values of options, read as pgbench reads them.
+//! Reads the values of options as pgbench does.
 
 use super::say::{Fault, fault};
 use crate::contract::job::{PartitionMethod, Protocol};
 
-/// An integer from `least` to the largest C has.
+/// Read an integer from `least` to the largest `int` of C.
 pub(super) fn integer(value: &str, option: &str, least: u32) -> Result<u32, Fault> {
     bounded(value, option, least, i32::MAX as u32)
 }
 
-/// As `option_parse_int` of PostgreSQL's programs.
+/// Read an integer as `option_parse_int` of PostgreSQL's programs.
 pub(super) fn bounded(value: &str, option: &str, least: u32, most: u32) -> Result<u32, Fault> {
     let text = value.trim_start_matches([' ', '\t', '\n', '\x0b', '\x0c', '\r']);
     let text = text.trim_end_matches([' ', '\t', '\n', '\x0b', '\x0c', '\r']);
@@ -22,7 +22,7 @@ pub(super) fn bounded(value: &str, option: &str, least: u32, most: u32) -> Resul
     }
 }
 
-/// As C's `atof`, of which only values above 0 are accepted.
+/// Read a number above 0, as C's `atof` does.
 pub(super) fn positive(value: &str, complaint: &str) -> Result<f64, Fault> {
     let text = value.trim_start();
     let longest = (1..=text.len())
@@ -35,7 +35,7 @@ pub(super) fn positive(value: &str, complaint: &str) -> Result<f64, Fault> {
     }
 }
 
-/// As C's `atoi`.
+/// Read an integer as C's `atoi`.
 pub(super) fn leading_integer(value: &str) -> i64 {
     let text = value.trim_start();
     let (sign, digits) = match text.strip_prefix('-') {

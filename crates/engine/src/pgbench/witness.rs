@@ -1,4 +1,5 @@
-//! Sees the transactions of one thread, and decides as pgbench does.
+//! The observer of the drop-in: counts the transactions of one thread, and decides as pgbench does
+//! what follows a failure.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,15 +16,16 @@ use crate::observer::{Cause, FailedTry, Misplaced, Observer, Verdict};
 use crate::outcome::{Ended, FailureCode, Outcome};
 use crate::session::SessionError;
 
-/// What threads and the progress report share: each thread locks its own, once a transaction.
+/// The statistics of one thread, which the progress report reads. The thread locks them once per
+/// transaction.
 pub(super) type SharedCounts = Arc<Mutex<Counted>>;
 
-/// The values behind the lock, also after a panic of another thread.
+/// Lock the values, also after a panic of another thread.
 pub(super) fn locked(counts: &SharedCounts) -> MutexGuard<'_, Counted> {
     counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a witness needs to know of the run.
+/// The facts of the run that a witness needs.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub clock: ClockPair,
@@ -38,7 +40,7 @@ pub(super) struct Facts {
     pub commands: Arc<Vec<Vec<Command>>>,
 }
 
-/// A command as messages have it.
+/// A command, as messages name it.
 #[derive(Clone, Debug)]
 pub(super) struct Command {
     /// `SQL`, or the name of the meta command.
@@ -62,13 +64,13 @@ impl Facts {
     }
 }
 
-/// See the module's text.
+/// The observer of one thread.
 #[derive(Debug)]
 pub(super) struct Witness {
     pub facts: Facts,
     pub counts: SharedCounts,
     pub log: Option<Log>,
-    /// Transactions of each client, for the log.
+    /// Number of transactions of each client, for the log.
     pub numbers: Vec<u64>,
 }
 
@@ -143,7 +145,7 @@ impl Witness {
             },
             Cause::Evaluation(text) if name == "SQL" => {
                 say::error(text);
-                // The text names the variable in quotes.
+                // The text has the name of the variable in quotes.
                 let variable = text.split('"').nth(1).unwrap_or_default();
                 by_query(format!(
                     "command {command} query {query}: error storing into variable {variable}"
@@ -173,13 +175,14 @@ impl Witness {
         if self.facts.exit_on_abort {
             let thread = self.facts.thread;
             say::error(format!("Run was aborted due to an error in thread {thread}"));
-            // As pgbench: at once, and without a report.
+            // As pgbench: the client ends at once, without a message.
             std::process::exit(2);
         }
     }
 
-    /// A serialization failure or a deadlock: again, as long as tries and time allow. Any other
-    /// error comes here with `--continue-on-error` only, and is not tried again.
+    /// Decide about a failed try. A serialization failure or a deadlock is tried again while the
+    /// limits of tries and time allow it. Other errors come here only with `--continue-on-error`,
+    /// and are not tried again.
     fn judge_failure(&mut self, failed: &FailedTry<'_>, error: &ServerError) -> Verdict {
         let FailedTry { script, command, tries, .. } = *failed;
         let age_us = (now_ns().saturating_sub(failed.scheduled_ns)) as f64 / 1e3;
@@ -225,7 +228,7 @@ impl Witness {
     }
 }
 
-/// Another try may cure it.
+/// True if another try may succeed.
 fn is_retryable(error: &ServerError) -> bool {
     [SqlState::SERIALIZATION_FAILURE, SqlState::DEADLOCK_DETECTED].contains(&error.sqlstate)
 }

@@ -1,4 +1,7 @@
-//! A job that was checked, and everything about it that does not change while it runs.
+//! A load job becomes a `Plan`: checked, its scripts read, its statements encoded.
+//!
+//! A plan does not change while the load runs, so all threads share it. `check` has the rules for
+//! the numbers of a job, `script` reads an entry of its scripts, `statement` encodes a statement.
 
 mod check;
 mod refusal;
@@ -20,23 +23,24 @@ use crate::contract::job::{
     Arrivals, ChannelBinding, Job, LoadWork, ScriptSource, ScriptText, Target,
 };
 use crate::contract::record::{ErrorKind, ScriptShape, StatementShape};
+use crate::histogram_set::Layout;
 use crate::observer::PgbenchMode;
 use crate::program::{NATIVES, Native};
-use crate::tally::Layout;
 
-/// A load job, checked.
+/// A checked load job, and what follows from it for the whole load.
 pub struct Plan {
     pub work: LoadWork,
     pub target: Target,
     pub login: Login,
     pub scripts: Vec<PlannedScript>,
-    /// The job's entries: scripts, and programs of several.
+    /// Entries of the job, in order. A text script is one of `scripts`, a native program is
+    /// several.
     pub programs: Vec<PlannedProgram>,
-    /// Weight of each program.
+    /// Weight of each of `programs`.
     pub weights: Vec<u32>,
     pub variables: Arc<VariableTable>,
     pub layout: Layout,
-    /// What the scripts' author should know: text and line.
+    /// Sentences for the author of the scripts, each with the script's name and the line.
     pub notices: Vec<String>,
     pub pgbench: PgbenchMode,
 }
@@ -50,12 +54,12 @@ impl fmt::Debug for Plan {
 impl Plan {
     /// Check a job and read its scripts.
     ///
-    /// Errors: everything that is wrong with the job, or the first fault of each script.
+    /// Errors: every rule that the job breaks, and the first fault of each script.
     pub fn new(job: &Job, work: &LoadWork) -> Result<Plan, Vec<Refusal>> {
         Plan::read(job, work, NATIVES, None)
     }
 
-    /// As `new`, with other native programs than those of this engine.
+    /// As `new`, with these native programs instead of `NATIVES`. Tests add programs in this way.
     pub fn with_programs(
         job: &Job,
         work: &LoadWork,
@@ -64,9 +68,10 @@ impl Plan {
         Plan::read(job, work, natives, None)
     }
 
-    /// As `new` for the drop-in, which like pgbench finds a pipeline out of place when it runs.
+    /// As `new`, for the drop-in. Like pgbench, it refuses a pipeline that the protocol does not
+    /// have only when the pipeline runs.
     ///
-    /// Args: `are_bytes`, of each script whether its characters stand for bytes.
+    /// Args: `are_bytes`, for each script, whether each of its characters stands for one byte.
     pub fn of_pgbench(
         job: &Job,
         work: &LoadWork,
@@ -84,7 +89,7 @@ impl Plan {
         let mut refusals = check::job(job);
         refusals.extend(check::load(work));
         let mut variables = VariableTable::new();
-        // Named first, so that they exist whether or not a script reads them.
+        // These four get a slot first, so they exist even if no script reads them.
         for name in ["scale", "client_id", "random_seed", "default_seed"] {
             variables.intern(name);
         }
@@ -149,17 +154,18 @@ impl Plan {
         client_count(&self.work)
     }
 
-    /// Clients take turns on the connections.
+    /// True if clients take turns on the connections.
     pub fn shares_connections(&self) -> bool {
         self.work.connect.active_connections.is_some() || self.has_background()
     }
 
-    /// Some transactions put work off.
+    /// True if some transactions defer work to background terminals.
     fn has_background(&self) -> bool {
         self.scripts.iter().any(|script| script.is_background && script.weight > 0)
     }
 
-    /// Terminals that do what was put off: one for five connections, at least one a thread.
+    /// Number of background terminals, which do the deferred work: one for each five connections,
+    /// and at least one for each thread.
     pub fn background_count(&self) -> u32 {
         match self.has_background() {
             true => self.asked_connection_count().div_ceil(5).max(self.thread_count()),
@@ -171,46 +177,47 @@ impl Plan {
         self.client_count().min(self.work.connect.active_connections.unwrap_or(u32::MAX))
     }
 
-    /// Terminals keep still between transactions.
+    /// True if terminals pause between transactions (keying time, think time).
     pub fn has_pauses(&self) -> bool {
         self.work.think_ratio > 0.0 && self.scripts.iter().any(|script| !script.pauses.is_none())
     }
 
-    /// The scripts that are text.
+    /// The scripts that are text, without native programs.
     pub fn texts(&self) -> impl Iterator<Item = &Script> {
         self.scripts.iter().filter_map(|script| script.program.as_script())
     }
 
-    /// Connections that the clients work on. Background terminals have some more, unless the number
-    /// was given.
+    /// Number of connections for transactions. If the job does not give the number, each background
+    /// terminal adds one to those of the clients.
     pub fn connection_count(&self) -> u32 {
         let is_given = self.work.connect.active_connections.is_some();
         self.asked_connection_count() + if is_given { 0 } else { self.background_count() }
     }
 
-    /// Connections in addition to them.
+    /// Number of connections that only stay open, in addition to `connection_count`.
     pub fn idle_count(&self) -> u32 {
         self.work.connect.idle_connections
     }
 
-    /// Threads without a connection to work on are not started.
+    /// Number of threads to start: each has at least one connection for transactions.
     pub fn thread_count(&self) -> u32 {
         u32::from(self.work.threads).min(self.asked_connection_count())
     }
 
-    /// Transactions offered a second to each thread, at most; none in a closed loop.
+    /// Highest rate that the schedule offers to each thread, in transactions per second; None in a
+    /// closed loop.
     pub fn thread_rate_tps(&self) -> Option<f64> {
         let Arrivals::Open(open) = &self.work.arrivals else { return None };
         let highest = open.steps.iter().map(|step| step.from_tps.max(step.to_tps));
         Some(highest.fold(0.0, f64::max) / f64::from(self.thread_count().max(1)))
     }
 
-    /// Every transaction has a new connection.
+    /// True if every transaction opens a new connection.
     pub fn connects_each_time(&self) -> bool {
         self.pgbench.connects_late() || self.work.connect.each_transaction
     }
 
-    /// As in the `hello` record.
+    /// The scripts as the `hello` record describes them.
     pub fn shapes(&self) -> Vec<ScriptShape> {
         let statement = |statement: &Statement| StatementShape {
             line: statement.line,
@@ -229,7 +236,7 @@ impl Plan {
             .collect()
     }
 
-    /// Some built-in script reads `:scale` and the job does not give it.
+    /// True if a built-in text script is in the job, and the job does not give `:scale`.
     pub fn needs_scale(&self) -> bool {
         let is_text = |program: &PlannedProgram| {
             self.scripts[program.first_script].program.as_script().is_some()
@@ -251,10 +258,11 @@ impl Plan {
     }
 }
 
-/// Errors: transactions put work off, and each of them has a new connection.
+/// Refuse a job whose transactions defer work and have a new connection each: deferred work needs a
+/// connection that stays.
 fn refuse_new_connections(work: &LoadWork, scripts: &[PlannedScript]) -> Option<Refusal> {
-    let message = "work that is put off needs connections that stay: connect.each_transaction \
-                   must be false";
+    let message = "deferred work needs connections that stay open: connect.each_transaction must \
+                   be false";
     let hint = "leave -C out, or give --builtin-option delivery=inline";
     let is_refused =
         work.connect.each_transaction && scripts.iter().any(|script| script.is_background);
@@ -268,15 +276,16 @@ fn client_count(work: &LoadWork) -> u32 {
     }
 }
 
-/// The native program that an entry names, by its whole name.
+/// The native program that an entry names. The name must be complete; a prefix does not match.
 fn native_of<'n>(source: &ScriptSource, natives: &[&'n dyn Native]) -> Option<&'n dyn Native> {
     let ScriptText::Builtin(name) = &source.source else { return None };
     natives.iter().copied().find(|native| native.name() == name)
 }
 
-/// What a server must do to be believed, in the protocol's terms.
+/// How the server must prove its identity: channel binding, and the authentication methods that are
+/// allowed.
 ///
-/// Errors: what `require_auth` says cannot be, in libpq's words.
+/// Errors: `require_auth` is not valid; the text is libpq's.
 pub(crate) fn security(
     target: &Target,
 ) -> Result<(pgdyno_wire::ChannelBinding, Option<RequireAuth>), String> {
@@ -330,7 +339,7 @@ pub(crate) mod tests {
         Plan::new(&job, work)
     }
 
-    /// A plan for tests that only need one.
+    /// A plan for tests that need any valid plan.
     pub(crate) fn plan() -> Plan {
         planned(|_| {}).expect("the corpus is valid")
     }

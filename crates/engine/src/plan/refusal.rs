@@ -1,10 +1,10 @@
-//! Objections to a job, as messages.
+//! The one type of error for a job that cannot be done: what is wrong with it, and where.
 
 use pgdyno_script::ScriptError;
 
 use crate::contract::record::{ErrorKind, Failure};
 
-/// What stands against a job: an error record without its time.
+/// An error record without its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub kind: ErrorKind,
@@ -29,7 +29,7 @@ impl Refusal {
         }
     }
 
-    /// The record of it.
+    /// The error record, with the time at which it is written.
     pub fn at(&self, time_ns: u64) -> Failure {
         let Refusal { kind, message, hint, sqlstate, script, line, column } = self.clone();
         Failure { time_ns, kind, message, hint, sqlstate, script, line, column }

@@ -1,5 +1,7 @@
-//! One entry of a job's scripts: read, held against what the job allows, its statements ready to be
-//! sent.
+//! One entry of a job's scripts becomes `PlannedScript`s: read, and refused if the job forbids it.
+//!
+//! A text script becomes one planned script. A native program becomes one for each transaction
+//! type.
 
 use std::sync::Arc;
 
@@ -13,37 +15,44 @@ use crate::program::{
     Asked, COUNTERS_MAX, NATIVES, Native, NativeType, Pauses, Program, TransactionType,
 };
 
-/// What is chosen, counted and timed by itself: a script, or one transaction type of a native
-/// program. Its statements are ready to be sent.
+/// A text script, or one transaction type of a native program. Each is chosen, counted and timed
+/// separately.
 #[derive(Debug)]
 pub struct PlannedScript {
     pub name: String,
-    /// The job's entry that it is from.
+    /// Name of the entry in the job.
     pub program_name: String,
     pub program: Program,
-    /// Of the job's entry; of a native program's type, within the program.
+    /// Of a text script: the weight of its entry. Of a native program's type: within the program.
     pub weight: u32,
     pub pauses: Pauses,
     pub statements: Vec<Statement>,
-    /// What a native program counts.
+    /// Names of the counters of a native program.
     pub counters: &'static [&'static str],
     pub reads_only: bool,
-    /// Work that other types put off; never chosen.
+    /// Deferred work of other types. Background terminals run it; clients never choose it.
     pub is_background: bool,
-    /// It has DDL, so a table that is missing before the load may be there when it is used.
+    /// The script has DDL. So a table that does not exist before the load may exist when it is
+    /// used.
     pub makes_objects: bool,
 }
 
-/// An entry of the job's scripts: which of the planned ones are its own, and how one of them is
-/// chosen.
+/// One entry of the job's scripts: which planned scripts belong to it, and how a client chooses
+/// among them.
 #[derive(Debug)]
 pub struct PlannedProgram {
     pub first_script: usize,
     pub type_weights: Vec<u32>,
+    /// Types are dealt from a shuffled deck of cards instead of drawn independently.
     pub is_dealt: bool,
 }
 
-/// Make the run of a native program: one planned script for each of its types.
+/// Plan the run of a native program: one planned script for each type, and whether they are dealt.
+///
+/// Args: `first_number`, the number of the first planned script; `settings` gets the session
+/// settings that the program needs.
+///
+/// Errors: the simple protocol, or options that the program refuses.
 pub(super) fn of_native(
     source: &ScriptSource,
     native: &dyn Native,
@@ -83,7 +92,7 @@ pub(super) fn of_native(
                 number,
                 dataset: native.dataset(),
             }),
-            // Of a program that is never chosen nothing is prepared.
+            // If the program is never chosen, none of its statements is prepared.
             weight: if source.weight == 0 { 0 } else { kind.weight },
             pauses: kind.pauses,
             counters: kind.counters,
@@ -97,15 +106,15 @@ pub(super) fn of_native(
     Ok((planned.types.into_iter().enumerate().map(script).collect(), planned.is_dealt))
 }
 
-/// By whose rules a script is read, and what its prepared statements are called.
+/// How a script is read, and how its prepared statements are named: as the lab or as pgbench does.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Naming {
-    /// The lab's: `P1_0` is the first statement of script 1.
+    /// The lab's way: `P1_0` is the first statement of script 1.
     ByScript(usize),
-    /// pgbench's: `P_0` and so on over all scripts.
+    /// pgbench's way: `P_0`, `P_1` and so on, numbered over all scripts.
     AsPgbench {
         first: usize,
-        /// Characters of the script stand for bytes.
+        /// Each character of the script stands for one byte.
         are_bytes: bool,
     },
 }
@@ -123,9 +132,9 @@ impl Naming {
     }
 }
 
-/// Read a script of the job.
+/// Read one text script of the job, and encode its statements.
 ///
-/// Errors: the script's first fault, or what of it the job does not allow.
+/// Errors: the first fault of the script, or the first feature that the job does not allow.
 pub(super) fn read(
     source: &ScriptSource,
     work: &LoadWork,
@@ -139,7 +148,11 @@ pub(super) fn read(
     if !source.options.is_empty() {
         let message =
             format!("script \"{}\" takes no options, got {:?}", source.name, source.options);
-        return Err(Refusal::new(ErrorKind::Job, message, "options are for native programs"));
+        return Err(Refusal::new(
+            ErrorKind::Job,
+            message,
+            "leave the options out: only native programs have options",
+        ));
     }
     let mut script = match naming {
         Naming::ByScript(_) => parse(&source.name, text, variables)?,
@@ -198,7 +211,7 @@ fn unknown_builtin(name: &str) -> Refusal {
     let names: Vec<_> = scripts.chain(NATIVES.iter().map(|native| native.name())).collect();
     Refusal::new(
         ErrorKind::Job,
-        format!("builtin \"{name}\" is neither a built-in nor the beginning of exactly one"),
+        format!("\"{name}\" must be the name of a built-in, or the beginning of only one name"),
         format!("built-ins are {}", names.join(", ")),
     )
 }

@@ -1,4 +1,7 @@
-//! One statement of a script, encoded as far as it can be before its variables are known.
+//! One statement of a script, encoded when the plan is made.
+//!
+//! Only the values of its variables are written while the load runs. So the hot path copies bytes
+//! and does not read SQL.
 
 use pgdyno_script::SqlCommand;
 use pgdyno_wire::encode::{self, Template};
@@ -15,23 +18,23 @@ pub enum StatementKind {
     Other,
 }
 
-/// A statement ready to be sent.
+/// A statement with its messages already encoded.
 #[derive(Debug)]
 pub struct Statement {
     pub line: u32,
-    /// What it is called when it is prepared.
+    /// Name of the prepared statement.
     pub name: String,
     pub text: String,
     pub kind: StatementKind,
     pub reads_only: bool,
     pub parameter_count: usize,
-    /// It stands in a branch of the script, which may never be taken.
+    /// The statement is inside `\if`, so it may never run.
     pub is_conditional: bool,
-    /// The rows are looked at (`\gset`, `\aset`).
+    /// The rows are kept, because `\gset`, `\aset` or a native program reads them.
     pub captures: bool,
-    /// Parse, under its name.
+    /// Parse message with the statement's name.
     pub parse: Vec<u8>,
-    /// Parse, unnamed.
+    /// Parse message without a name.
     pub parse_unnamed: Vec<u8>,
     pub named: Template,
     pub unnamed: Template,
@@ -65,9 +68,10 @@ impl Statement {
         }
     }
 
-    /// A statement of a native program: SQL with `$1`, `$2`..., `parameter_count` of them.
+    /// A statement of a native program.
     ///
-    /// Args: `line`, its place among the statements of its type, from 1.
+    /// Args: `text`, SQL with `$1`, `$2` and so on; `line`, its position among the statements of
+    /// its transaction type, from 1.
     pub(super) fn native(text: &str, name: &str, line: u32, reads_only: bool) -> Statement {
         let parameter_count = parameter_count(text);
         let parse = |name| {
@@ -91,9 +95,10 @@ impl Statement {
         }
     }
 
-    /// Write Parse if it is needed, Bind, Describe and Execute.
+    /// Write Parse (if needed), Bind, Describe and Execute to `out`.
     ///
-    /// Args: `is_known`, the connection has it prepared; `values` writes the parameters.
+    /// Args: `is_known`, true if the connection has prepared the statement; `values` writes the
+    /// parameters.
     #[inline]
     pub fn encode(
         &self,
@@ -114,7 +119,9 @@ impl Statement {
         template.execute(out, values);
     }
 
-    /// Whether success may have made changes lasting.
+    /// True if the statement may commit changes when it succeeds.
+    ///
+    /// Args: `is_in_block`, true if a transaction block is open before it.
     pub fn may_commit(&self, is_in_block: bool) -> bool {
         match self.kind {
             StatementKind::Begin | StatementKind::Rollback => false,
@@ -124,7 +131,7 @@ impl Statement {
     }
 }
 
-/// The highest `$N` of the text.
+/// The highest N of all `$N` in the text.
 fn parameter_count(text: &str) -> u16 {
     let numbers = text.split('$').skip(1).filter_map(|rest| {
         let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

@@ -1,4 +1,4 @@
-//! Where a server listens.
+//! The addresses of a server: looks a host up, and opens a socket to one of its addresses.
 
 use std::fmt;
 use std::io;
@@ -29,8 +29,8 @@ impl fmt::Display for Address {
     }
 }
 
-/// Addresses of `host`, in the order of the resolver. A name that begins with `/` is a directory,
-/// one with `@` the name of an abstract one.
+/// Return the addresses of `host`, in the order of the resolver. A host that begins with `/` is the
+/// directory of a Unix socket; a host that begins with `@` is the name of an abstract socket.
 pub fn resolve(host: &HostPort, keepalive: Keepalive) -> io::Result<Vec<Address>> {
     let name = host.hostaddr.as_ref().unwrap_or(&host.host);
     if host.is_socket() {
@@ -41,15 +41,17 @@ pub fn resolve(host: &HostPort, keepalive: Keepalive) -> io::Result<Vec<Address>
     Ok(addresses.map(|address| Address::Tcp(address, keepalive)).collect())
 }
 
-/// The name of the abstract socket that a path stands for: what follows its `@`, as in libpq.
+/// Return the name of an abstract socket: the path without its `@`, as in libpq. None for a file.
 pub fn abstract_name(path: &Path) -> Option<&[u8]> {
     path.as_os_str().as_bytes().strip_prefix(b"@")
 }
 
 impl Address {
-    /// A non-blocking socket whose connecting has begun; true when it is done already.
+    /// Open a non-blocking socket, and begin to connect.
     ///
-    /// Errors: `WouldBlock` when the backlog of a Unix socket is full.
+    /// Returns: the socket, and true if it is connected already.
+    ///
+    /// Errors: `WouldBlock` if the backlog of a Unix socket is full.
     pub(super) fn begin(&self) -> io::Result<(rustix::fd::OwnedFd, bool)> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let open = |family| socket_with(family, SocketType::STREAM, flags, None);

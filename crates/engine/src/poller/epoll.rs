@@ -1,6 +1,7 @@
-//! The poller that every Linux has: level-triggered epoll and one absolute timerfd.
+//! The poller for every Linux: level-triggered epoll and one absolute timerfd.
 //!
-//! Not mio: it rounds waits up to whole milliseconds, which ruins an open loop's latencies.
+//! mio is not used, because it rounds waits up to whole milliseconds. In an open loop this would
+//! add up to a millisecond to each latency.
 
 use std::io;
 
@@ -17,10 +18,11 @@ use rustix::time::{
 use super::{Address, Event, Token, Waker};
 use crate::clock::{NEVER_NS, now_ns};
 
-/// Sockets handled between two looks at the clock for timers: a longer batch would save few calls
-/// and delay them.
+/// Most sockets that are handled between two checks of the timers. A larger number would save few
+/// system calls and delay the timers.
 const BATCH: usize = 64;
-/// One for all connections: a receive buffer each would be 500 MiB at 8,000 of them.
+/// Size of the receive buffer, which all connections share. With 8,000 connections, a buffer for
+/// each would need 500 MiB.
 const RECEIVE_BYTES: usize = 64 << 10;
 
 const TIMER: u64 = u64::MAX;
@@ -29,15 +31,16 @@ const WAKER: u64 = u64::MAX - 1;
 struct Socket {
     fd: OwnedFd,
     connecting: bool,
-    /// What the kernel did not take yet; while there is some, writability is waited for.
+    /// Bytes that the kernel has not accepted yet. While there are some, epoll waits until the
+    /// socket is writable.
     unsent: Vec<u8>,
 }
 
-/// See the module's text.
+/// The poller with epoll.
 pub struct Epoll {
     epoll: OwnedFd,
     timer: OwnedFd,
-    /// When the timer will fire, `NEVER_NS` when it is not armed.
+    /// When the timer will fire; `NEVER_NS` if it is not armed.
     armed_ns: u64,
     waker: Waker,
     sockets: Vec<Option<Socket>>,
@@ -97,14 +100,14 @@ impl Epoll {
             Ok(sent) if sent == bytes.len() => {}
             Ok(sent) => keep_unsent(&self.epoll, token, socket, &bytes[sent..]),
             Err(Errno::AGAIN) => keep_unsent(&self.epoll, token, socket, bytes),
-            // Subtle: a broken connection may hold the server's last words. It is readable until
-            // they are read, and then reported as closed.
+            // Subtle: a broken connection may still hold the server's last message. It stays
+            // readable until the message is read, and is then reported as closed.
             Err(_) => {}
         }
     }
 
     pub(super) fn close(&mut self, token: Token) {
-        // Closing the descriptor takes it out of epoll: nobody else holds it.
+        // No other descriptor refers to this socket, so closing it also removes it from epoll.
         if let Some(socket) = self.sockets.get_mut(token as usize) {
             *socket = None;
         }
@@ -145,9 +148,9 @@ impl Epoll {
         }
     }
 
-    /// Have the timer fire at `until_ns`, sparing the system call where it can be spared.
+    /// Set the timer to `until_ns`, without a system call if it is already set to it.
     fn arm(&mut self, until_ns: u64) -> io::Result<()> {
-        // Subtle: a timer that fired stays readable until it is set anew, so 0 must not match.
+        // Subtle: a timer that has fired stays readable until it is set again, so 0 must not match.
         if self.armed_ns == until_ns {
             return Ok(());
         }
@@ -155,7 +158,7 @@ impl Epoll {
             tv_sec: (ns / 1_000_000_000) as i64,
             tv_nsec: (ns % 1_000_000_000) as i64,
         };
-        // All zeros disarms; an instant in the past fires at once.
+        // All zeros disarm the timer. An instant in the past fires at once.
         let at = if until_ns == NEVER_NS { seconds(0) } else { seconds(until_ns) };
         let timer = Itimerspec { it_interval: seconds(0), it_value: at };
         timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &timer)?;
@@ -205,7 +208,7 @@ fn watch(epoll: &OwnedFd, token: Token, socket: &Socket, interest: EventFlags) {
         .expect("a registered descriptor can be modified");
 }
 
-/// The connection is made, or takes bytes again.
+/// The connection is made, or the socket accepts bytes again.
 #[cold]
 fn on_writable(
     epoll: &OwnedFd,
@@ -223,7 +226,7 @@ fn on_writable(
     match send(&socket.fd, &socket.unsent, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
         Ok(sent) => drop(socket.unsent.drain(..sent)),
         Err(Errno::AGAIN | Errno::INTR) => {}
-        // As in `send`: what can still be read comes first.
+        // As in `send`: read the remaining bytes first.
         Err(_) => socket.unsent.clear(),
     }
     if socket.unsent.is_empty() {

@@ -1,4 +1,4 @@
-//! How a socket finds out that nobody is at its other end any more.
+//! TCP keepalive, with which a socket detects a dead peer.
 
 use std::io;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use rustix::net::sockopt;
 
 use crate::contract::job::Keepalive;
 
-/// Set a TCP socket's options as libpq does: 0 leaves the system's.
+/// Set the options of a TCP socket as libpq does. A value of 0 keeps the system's default.
 pub fn keep_alive(socket: impl AsFd, keepalive: &Keepalive) -> io::Result<()> {
     let given = |value: Option<u32>| value.filter(|&value| value > 0);
     let seconds = |value: Option<u32>| given(value).map(|value| Duration::from_secs(value.into()));

@@ -1,8 +1,8 @@
-//! The only system calls on the network, and the only place a thread waits.
+//! The sockets of a load thread: all system calls on the network, and the only place it waits.
 //!
-//! A poller owns its thread's sockets. The caller names a connection by a token of its choice, a
-//! small integer. The interface suits readiness (epoll) and completion (io_uring) alike: bytes are
-//! handed in to be sent, and handed out when they have been received.
+//! The caller names a connection by a token, a small integer of its choice. It passes bytes to be
+//! sent, and gets events with the bytes that were received. This interface suits readiness (epoll)
+//! and completion (io_uring) alike.
 
 mod address;
 #[cfg(test)]
@@ -22,20 +22,20 @@ use epoll::Epoll;
 pub use keepalive::keep_alive;
 use uring::Uring;
 
-/// Names a poller (`epoll` or `io_uring`) in place of the one that would be chosen.
+/// The environment variable that names the poller, `epoll` or `io_uring`.
 pub const VARIABLE: &str = "PGDYNO_POLLER";
 
-/// With fewer connections, or fewer transactions a second, a thread sleeps between any two replies.
-/// An idle host takes 5 to 10 us longer to come back through a ring than from epoll, as much as a
-/// fast statement takes; at 2,000 transactions a second that is a quarter of the thread's CPU.
+/// With fewer connections, or fewer transactions per second, a thread sleeps between any two
+/// replies. On an idle host it wakes 5 to 10 us later from a ring than from epoll, as long as a
+/// fast statement takes. At 2,000 transactions per second this is a quarter of the thread's CPU.
 const RING_CONNECTIONS_MIN: usize = 5;
 const RING_RATE_MIN_TPS: f64 = 5_000.0;
 
-/// What a thread has to do, as far as it decides how it waits.
+/// The expected work of a thread, which decides how it waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected {
     pub connections: usize,
-    /// Transactions offered a second, at most; absent in a closed loop.
+    /// Highest offered rate, in transactions per second; None in a closed loop.
     pub rate_tps: Option<f64>,
 }
 
@@ -46,20 +46,20 @@ impl Expected {
     }
 }
 
-/// Names a connection of one poller: an index, so choose small numbers.
+/// Names a connection of one poller. It is an index of a list, so choose small numbers.
 pub type Token = u32;
 
-/// What happened on a connection.
+/// An event of a connection.
 #[derive(Debug)]
 pub enum Event<'a> {
     Connected(Token),
-    /// `at_ns` was read right after the system call that brought the bytes.
+    /// Bytes came. `at_ns` was read right after the system call that brought them.
     Received {
         token: Token,
         bytes: &'a [u8],
         at_ns: u64,
     },
-    /// The peer closed it (`error` absent) or it failed; the poller has let go of the token.
+    /// The peer closed the connection (no `error`), or the connection failed. The token is free.
     Closed {
         token: Token,
         error: Option<io::Error>,
@@ -76,12 +76,12 @@ impl Waker {
     }
 
     pub fn wake(&self) {
-        // It fails only when the counter is full: then the wake-up is pending anyway.
+        // It fails only if the counter is full. Then a wake-up is already pending.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 }
 
-/// How a thread waits.
+/// The two kinds of pollers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Epoll,
@@ -89,7 +89,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As in `hello.poller`.
+    /// The name in `hello.poller`.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Epoll => "epoll",
@@ -97,10 +97,10 @@ impl Kind {
         }
     }
 
-    /// The kind that the environment asks for; else io_uring where this host offers it, which costs
-    /// less where connections are many, and epoll elsewhere.
+    /// Return the kind that the environment names. Without it: io_uring if this host offers it,
+    /// because it costs less with many connections; else epoll.
     ///
-    /// Errors: the environment asks for what does not exist, or what this host does not offer.
+    /// Errors: the environment names an unknown kind, or a kind that this host does not offer.
     pub fn choose() -> io::Result<Kind> {
         static OFFER: OnceLock<Result<(), io::ErrorKind>> = OnceLock::new();
         let asked = asked();
@@ -137,7 +137,9 @@ pub enum Poller {
 }
 
 impl Poller {
-    /// A poller of a kind; `waker` ends its waits. It is used by the thread that made it.
+    /// Make a poller of a kind. `waker` ends its waits.
+    ///
+    /// Limits: only the thread that made the poller may use it.
     pub fn new(kind: Kind, waker: Waker) -> io::Result<Poller> {
         Ok(match kind {
             Kind::Epoll => Poller::Epoll(Box::new(Epoll::new(waker)?)),
@@ -145,8 +147,8 @@ impl Poller {
         })
     }
 
-    /// A poller for what a thread has to do: of the kind, if the environment names it; else epoll
-    /// where replies come one by one, and where this thread gets no ring (memory, limits).
+    /// Make the poller for a thread. If the environment names a kind, it is `kind`. If not, it is
+    /// epoll when replies come one by one, or when this thread cannot get a ring (memory, limits).
     pub fn for_thread(expected: Expected, kind: Kind, waker: Waker) -> io::Result<Poller> {
         if asked().is_some_and(|name| !name.is_empty()) {
             return Poller::new(kind, waker);
@@ -175,9 +177,11 @@ impl Poller {
         }
     }
 
-    /// Begin to connect; true = connected at once, else `Connected` or `Closed` follows.
+    /// Begin to connect.
     ///
-    /// Errors: `WouldBlock` when a Unix socket's backlog is full: to be tried again later. After an
+    /// Returns: true if the connection is made already; if false, `Connected` or `Closed` follows.
+    ///
+    /// Errors: `WouldBlock` if the backlog of a Unix socket is full: try again later. After an
     /// error the token is free.
     pub fn connect(&mut self, token: Token, address: &Address) -> io::Result<bool> {
         match self {
@@ -186,10 +190,10 @@ impl Poller {
         }
     }
 
-    /// Send bytes, at the latest when the thread next waits; what the kernel does not take then is
-    /// kept and sent later.
+    /// Send bytes, at the latest with the next wait. Bytes that the kernel does not accept are
+    /// kept, and sent later.
     ///
-    /// A connection that turns out to be broken is reported by `Closed`, after what it had sent.
+    /// If the connection is broken, `Closed` reports it after the bytes that the peer had sent.
     #[inline]
     pub fn send(&mut self, token: Token, bytes: &[u8]) {
         match self {
@@ -198,7 +202,7 @@ impl Poller {
         }
     }
 
-    /// Let go of a connection; no event of it follows.
+    /// Close a connection. No event of it follows.
     pub fn close(&mut self, token: Token) {
         match self {
             Poller::Epoll(epoll) => epoll.close(token),
@@ -206,7 +210,7 @@ impl Poller {
         }
     }
 
-    /// True when bytes given to `send` are still here.
+    /// Return true if bytes given to `send` have not left yet.
     pub fn is_sending(&self, token: Token) -> bool {
         match self {
             Poller::Epoll(epoll) => epoll.is_sending(token),
@@ -214,7 +218,7 @@ impl Poller {
         }
     }
 
-    /// Send what would go out with the next wait; returns how many messages that were.
+    /// Send now what would leave with the next wait. Returns the number of messages.
     pub fn submit(&mut self) -> u64 {
         match self {
             Poller::Epoll(_) => 0,
@@ -222,8 +226,8 @@ impl Poller {
         }
     }
 
-    /// Wait for events until `until_ns` (monotonic; 0 = do not wait) and hand them out, at most one
-    /// of each token.
+    /// Wait for events until `until_ns` (monotonic; 0 = do not wait), and pass them to `on_event`:
+    /// at most one for each token.
     #[inline]
     pub fn wait(&mut self, until_ns: u64, on_event: &mut impl FnMut(Event<'_>)) -> io::Result<()> {
         match self {

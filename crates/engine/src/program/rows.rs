@@ -336,12 +336,12 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_unexpected() {
-        let one = |values: &[Option<&str>]| {
+        let one_row = |values: &[Option<&str>]| {
             Rows::new([row(values), message(b'C', b"SELECT 1\0")].concat())
         };
-        assert_eq!(one(&[Some("x")]).one::<(i32,)>(), Err(Unexpected));
-        assert_eq!(one(&[None]).one::<(i32,)>(), Err(Unexpected));
-        assert_eq!(one(&[Some("1")]).one::<(i32, i32)>(), Err(Unexpected));
+        assert_eq!(one_row(&[Some("x")]).one::<(i32,)>(), Err(Unexpected));
+        assert_eq!(one_row(&[None]).one::<(i32,)>(), Err(Unexpected));
+        assert_eq!(one_row(&[Some("1")]).one::<(i32, i32)>(), Err(Unexpected));
         assert_eq!(Rows::new(message(b'C', b"SELECT 0\0")).one::<(i32,)>(), Err(Unexpected));
         assert_eq!(Rows::new(message(b'C', b"SELECT 0\0")).maybe_one::<(i32,)>(), Ok(None));
         let two = [row(&[Some("1")]), row(&[Some("2")]), message(b'C', b"SELECT 2\0")].concat();

@@ -1,4 +1,4 @@
-//! How a blocking session stops while a statement runs.
+//! Stops a blocking session while a statement runs: CancelRequest, then ten seconds of patience.
 
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
@@ -9,11 +9,14 @@ use super::socket::{is_slice_over, open};
 use super::{Session, SessionError};
 use crate::tls::{Attempt, Negotiation};
 
-/// How long a cancelled statement may take to end before the connection is given up.
+/// Longest wait for a cancelled statement to end; after it the connection is given up.
 const CANCEL_GRACE: Duration = Duration::from_secs(10);
 
 impl Session {
-    /// Cancel what runs once the flag is set; give up when even that does not end it.
+    /// Run between two slices of a wait: cancel the statement if the stop flag is set.
+    ///
+    /// Errors: `Lost` after `deadline`; `Stopped` if the statement cannot be cancelled, or has not
+    /// ended after `CANCEL_GRACE`.
     pub(super) fn between_slices(&mut self, deadline: Option<Instant>) -> Result<(), SessionError> {
         if deadline.is_some_and(|deadline| Instant::now() > deadline) {
             return Err(SessionError::Lost(ErrorKind::TimedOut.into()));
@@ -25,7 +28,7 @@ impl Session {
             None if self.key.process_id == 0 => Err(SessionError::Stopped),
             None => {
                 self.cancelled_at = Some(Instant::now());
-                // A request that does not get through is as good as one that has no effect.
+                // A request that fails is like a request without effect: the grace time ends both.
                 let _ = self.cancel();
                 Ok(())
             }
@@ -61,7 +64,7 @@ impl Session {
             _ => out.extend_from_slice(&request),
         }
         socket.write_all(&out)?;
-        // The server closes when the signal is sent.
+        // The server closes the connection after it has signalled the backend.
         let _ = socket.read(&mut received);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Why a session cannot go on.
+//! The errors of a blocking session, and which of them another attempt may avoid.
 
 use std::fmt;
 use std::io;
@@ -9,28 +9,29 @@ use crate::tls::{Attempt, OpeningError, TlsError};
 
 #[derive(Debug)]
 pub enum SessionError {
-    /// No host could be reached; the last one tried and why.
+    /// No host could be reached: the last host that was tried, and its error.
     Connect {
         place: String,
         error: io::Error,
     },
-    /// The server could be reached and there is no session.
+    /// The server was reached, but refused the session.
     Handshake(Box<HandshakeError>),
     /// A statement failed.
     Server(Box<ServerError>),
-    /// The connection ended in the middle.
+    /// The connection was lost while the session was open.
     Lost(io::Error),
     Protocol(ProtocolError),
-    /// TLS was asked for and cannot be had.
+    /// TLS is required and cannot be used.
     Tls(TlsError),
     /// The session is not of the kind that target_session_attrs names.
     Unsuitable(&'static str),
+    /// The stop flag was set.
     Stopped,
 }
 
 impl SessionError {
-    /// True when connecting a moment later, or to another host, may do: nobody is there, or the
-    /// server is still starting (57P03).
+    /// True if another attempt, later or on another host, may succeed: the host does not answer, or
+    /// its server is still starting (57P03).
     pub fn may_pass(&self) -> bool {
         match self {
             SessionError::Connect { .. } | SessionError::Lost(_) => true,
@@ -38,20 +39,20 @@ impl SessionError {
         }
     }
 
-    /// True when the other attempt of sslmode `allow` or `prefer` may do better.
+    /// True if the other attempt of sslmode `allow` or `prefer` (with or without TLS) may succeed.
     pub(super) fn may_be_the_encryption(&self, attempt: Attempt) -> bool {
         match self {
             SessionError::Tls(error) => OpeningError::from(error.clone()).may_be_the_encryption(),
             SessionError::Handshake(error) => {
                 OpeningError::from((**error).clone()).may_be_the_encryption()
             }
-            // Some servers close at a request for TLS.
+            // Some servers close the connection when they get a request for TLS.
             SessionError::Lost(_) => attempt == Attempt::Tls,
             _ => false,
         }
     }
 
-    /// What the server said when it did not let the user in.
+    /// The server's error if it refused the login.
     pub fn refusal(&self) -> Option<&ServerError> {
         match self {
             SessionError::Handshake(error) => match &**error {

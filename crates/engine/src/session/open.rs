@@ -1,4 +1,4 @@
-//! A blocking session is opened: on the first host of several that is the right one.
+//! Opens a blocking session, on the first host of the target that accepts it.
 
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
@@ -15,24 +15,27 @@ use crate::plan::security;
 use crate::poller::{Address, resolve};
 use crate::tls::{Attempt, Opening, Security};
 
-/// Longest wait for one host to take the connection and let the user in.
+/// Longest wait for one host: for the connection, and again for the login.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Session {
-    /// Open a session on the first host of `target` that can be reached.
+    /// Open a session on the first host of `target` that can be reached and is of the wanted kind.
+    ///
+    /// Errors: of the last host; or the first refusal by a server, which as in libpq ends the
+    /// search.
     pub fn connect(target: &Target, stop: &StopFlag) -> Result<Session, SessionError> {
         let mut last = SessionError::Connect {
             place: "any host".into(),
             error: io::Error::new(ErrorKind::InvalidInput, "the list of hosts is empty"),
         };
         let asked = target.reach.target_session_attrs;
-        // Where no host is the standby that was preferred, any will do.
+        // If no host is a standby and a standby is only preferred, any host is used.
         let last_resort = (asked == SessionAttrs::PreferStandby).then_some(SessionAttrs::Any);
         for attrs in [asked].into_iter().chain(last_resort) {
             for host in &target.hosts {
                 match Session::connect_to(host, attrs, target, stop) {
                     Ok(session) => return Ok(session),
-                    // As libpq: a server that is there and refuses the user ends the search.
+                    // As libpq: a server that refuses the user ends the search.
                     Err(error) if error.may_pass() => last = error,
                     Err(error @ SessionError::Unsuitable(_)) => last = error,
                     Err(error) => return Err(error),
@@ -42,7 +45,7 @@ impl Session {
         Err(last)
     }
 
-    /// Try every address of one host.
+    /// Try every address of one host, each with and without TLS as sslmode says.
     fn connect_to(
         host: &HostPort,
         attrs: SessionAttrs,
@@ -115,12 +118,13 @@ impl Session {
                 Ok(None) => {}
                 Ok(Some(opened)) => {
                     (self.key, self.tls) = (opened.session, opened.tls);
-                    // Subtle: notices that came with ReadyForQuery are the framer's to begin with.
+                    // Subtle: `rest` came in the same read as ReadyForQuery. The framer must get it
+                    // before any later bytes, because a notice may begin in it.
                     let mut answer = Answer::default();
                     return self.read_input(&opened.rest, &mut answer);
                 }
                 Err(error) => {
-                    // The alert that tells the server why; nothing depends on it.
+                    // Send TLS's alert with the reason, if there is one. Nothing depends on it.
                     let _ = self.send_raw(&out);
                     return Err(error.into());
                 }
@@ -129,7 +133,7 @@ impl Session {
     }
 }
 
-/// As libpq builds its start-up message; error texts are wanted in UTF-8.
+/// The login as libpq would send it, with client_encoding UTF8 so that error texts can be read.
 fn login_of(target: &Target, host: &HostPort) -> Result<Login, SessionError> {
     let fixed = [
         ("database", &target.database),
@@ -140,7 +144,7 @@ fn login_of(target: &Target, host: &HostPort) -> Result<Login, SessionError> {
     let options = target.options.iter().map(|(name, value)| (name.clone(), value.clone()));
     let command = target.password_command.as_deref();
     let printed = command.map(|command| Passwords::of(command, target.password.as_deref()).wait());
-    // Where the command fails, the server says of the old password what there is to say.
+    // If the command fails, the old password is used; the server's answer then decides.
     let password = printed.and_then(Result::ok).map(|password| password.text);
     let (channel_binding, require_auth) =
         security(target).map_err(|why| SessionError::from(HandshakeError::NotAllowed(why)))?;

@@ -11,7 +11,7 @@ use crate::poller::{Address, abstract_name, keep_alive};
 /// Longest single wait for reading or writing.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// A socket to `address`, connected within `timeout`.
+/// Connect to `address` within `timeout`.
 pub(super) fn open(address: &Address, timeout: Duration) -> io::Result<Socket> {
     let socket = match address {
         Address::Unix(path) => {
@@ -71,7 +71,7 @@ impl Socket {
     }
 }
 
-/// True when nothing is wrong and nothing came either.
+/// True if the slice of time ended without bytes: no error.
 pub(super) fn is_slice_over(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }

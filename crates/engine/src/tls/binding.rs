@@ -1,7 +1,7 @@
-//! What SCRAM is bound to: the hash of the server's certificate.
+//! Channel binding of SCRAM: the hash of the server's certificate.
 //!
-//! Source: RFC 5929, section 4.1: the hash of the certificate's own signature, but SHA-256 in place
-//! of MD5 and SHA-1.
+//! Source: RFC 5929, section 4.1: the hash function of the certificate's signature, but SHA-256
+//! instead of MD5 and SHA-1.
 
 use sha2::{Digest, Sha256, Sha384, Sha512};
 use x509_cert::der::asn1::{AnyRef, ContextSpecific};
@@ -18,8 +18,8 @@ enum Hash {
     Sha512,
 }
 
-/// The `tls-server-end-point` of a certificate; absent when its signature has no hash (Ed25519) or
-/// one that is not known here.
+/// Return the `tls-server-end-point` of a certificate. None if its signature has no hash (Ed25519),
+/// or a hash that is not known here.
 pub(super) fn end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     let read = x509_cert::Certificate::from_der(certificate).ok()?;
     let algorithm = read.signature_algorithm.owned_to_ref();
@@ -44,7 +44,7 @@ fn hash_of(algorithm: &AlgorithmIdentifierRef<'_>) -> Option<Hash> {
     }
 }
 
-/// RSA-PSS names its hash in the first parameter; without one it is SHA-1.
+/// The hash of RSA-PSS is its first parameter; without the parameter it is SHA-1.
 fn hash_of_pss(parameters: AnyRef<'_>) -> Option<Hash> {
     let mut fields = SliceReader::new(parameters.value()).ok()?;
     let first =

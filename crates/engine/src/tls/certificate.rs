@@ -1,6 +1,6 @@
-//! What the verifier reads of an X.509 certificate; `x509-cert` reads the format.
+//! The fields of an X.509 certificate that the verifier needs. `x509-cert` reads the format.
 //!
-//! Source: RFC 5280, section 4.1. Nothing here decides whether a certificate is to be trusted.
+//! Source: RFC 5280, section 4.1. This file does not decide whether to trust a certificate.
 
 use x509_cert::der::asn1::{BitStringRef, ObjectIdentifier};
 use x509_cert::der::{Decode, Encode, Error, ErrorKind, Header, Reader, SliceReader, Tag};
@@ -15,10 +15,10 @@ const BASIC_CONSTRAINTS: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29
 const KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.15");
 const SERVER_AUTH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.1");
 
-/// A certificate; what signatures are about is borrowed as it came.
+/// A certificate. The signed parts are borrowed from its bytes, unchanged.
 #[derive(Debug)]
 pub(super) struct Certificate<'a> {
-    /// What the issuer signed.
+    /// The bytes that the issuer signed.
     pub(super) signed: &'a [u8],
     /// Contents of the AlgorithmIdentifier of the signature.
     pub(super) signature_algorithm: &'a [u8],
@@ -33,9 +33,9 @@ pub(super) struct Certificate<'a> {
     pub(super) common_name: Option<Vec<u8>>,
     pub(super) dns_names: Vec<Vec<u8>>,
     pub(super) ip_addresses: Vec<Vec<u8>>,
-    /// An extended key usage is absent, or has that of servers.
+    /// There is no extended key usage, or it includes servers.
     pub(super) may_serve: bool,
-    /// A critical extension that is not read here.
+    /// There is a critical extension that this file does not read.
     pub(super) has_unknown_critical: bool,
 }
 
@@ -88,14 +88,14 @@ impl<'a> Certificate<'a> {
         }
     }
 
-    /// Issuer and subject are one.
+    /// True if issuer and subject are the same.
     pub(super) fn is_self_issued(&self) -> bool {
         self.issuer == self.subject
     }
 }
 
-/// What was signed, the contents of its algorithm, and the signature, as they stand in the bytes: a
-/// signature is over the bytes that came, not over what they mean.
+/// Return three parts of the bytes, unchanged: the signed part, the contents of the algorithm, and
+/// the signature. A signature is made over bytes, so they must not be decoded and encoded again.
 fn raw_parts(bytes: &[u8]) -> Result<[&[u8]; 3], Error> {
     let mut outer = SliceReader::new(bytes)?;
     Header::decode(&mut outer)?.tag.assert_eq(Tag::Sequence)?;
@@ -109,12 +109,12 @@ fn raw_parts(bytes: &[u8]) -> Result<[&[u8]; 3], Error> {
     Ok([signed, contents, signature])
 }
 
-/// The first common name of a subject.
+/// Return the first common name of a subject.
 fn common_name(subject: &Name) -> Option<Vec<u8>> {
     let mut attributes = subject.0.iter().flat_map(|set| set.0.iter());
     attributes
         .find(|attribute| attribute.oid == COMMON_NAME)
-        .map(|found| found.value.value().to_vec())
+        .map(|attribute| attribute.value.value().to_vec())
 }
 
 #[cfg(test)]

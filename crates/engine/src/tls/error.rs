@@ -1,4 +1,4 @@
-//! Why there is no TLS, and what to do about it.
+//! Errors of TLS, each with a hint for the user.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use rustls::{CertificateError, Error};
 
 use super::verifier::Distrust;
 
-/// What was asked, what was seen, and the next step.
+/// An error of TLS: the message, and the next step for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsError {
     pub message: String,

@@ -1,4 +1,4 @@
-//! Certificates and keys from files, where libpq looks for them and with its rules.
+//! Reads certificates and keys from the files that libpq uses, with libpq's rules.
 
 use std::env;
 use std::fs;
@@ -17,7 +17,7 @@ use super::certificate::Certificate;
 use super::verifier::Roots;
 use crate::contract::tls::{CertificateMode, SslMode, TlsSettings};
 
-/// Where systems keep the certificates they trust: Debian, Red Hat, SUSE, Alpine and the BSDs.
+/// Files with the certificates that a system trusts: Debian, Red Hat, SUSE, Alpine and the BSDs.
 const SYSTEM_ROOTS: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -25,7 +25,7 @@ const SYSTEM_ROOTS: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// The roots to hold servers against; absent = any server will do.
+/// Return the root certificates for checking servers; None if every server is accepted.
 pub(super) fn roots(mode: SslMode, settings: &TlsSettings) -> Result<Option<Arc<Roots>>, TlsError> {
     let path = match settings.sslrootcert.as_deref() {
         Some("system") if mode != SslMode::VerifyFull => {
@@ -66,7 +66,7 @@ fn no_roots(mode: SslMode, why: &str) -> Result<Option<Arc<Roots>>, TlsError> {
     }
 }
 
-/// OpenSSL's variable first, then the usual places.
+/// The file of the system's root certificates: OpenSSL's variable first, then the usual places.
 fn system_roots() -> Result<PathBuf, TlsError> {
     let given = env::var_os("SSL_CERT_FILE").filter(|path| !path.is_empty()).map(PathBuf::from);
     let mut usual = SYSTEM_ROOTS.iter().map(PathBuf::from);
@@ -78,7 +78,8 @@ fn system_roots() -> Result<PathBuf, TlsError> {
     })
 }
 
-/// libpq would read the list: to ignore it would be to trust what was revoked.
+/// Refuse a revocation list, which libpq would read. If we ignored the file, we would trust revoked
+/// certificates.
 fn refuse_revocation_list() -> Result<(), TlsError> {
     match own_file("root.crl").filter(|path| path.exists()) {
         None => Ok(()),
@@ -92,7 +93,7 @@ fn refuse_revocation_list() -> Result<(), TlsError> {
     }
 }
 
-/// The client's certificate and key, if there is one.
+/// Return the client's certificate and key, if it has one.
 pub(super) fn client_certificate(
     settings: &TlsSettings,
     provider: &CryptoProvider,
@@ -103,7 +104,7 @@ pub(super) fn client_certificate(
     let place =
         |given: &Option<String>, usual| given.as_ref().map(PathBuf::from).or(own_file(usual));
     let Some(path) = place(&settings.sslcert, "postgresql.crt") else { return Ok(None) };
-    // As libpq: a server that wants a certificate says so itself.
+    // As libpq: if the server needs a certificate, the server reports that it is missing.
     let Some(bytes) = read(&path)? else { return Ok(None) };
     let chain = certificates(&path, &bytes)?;
     let key_path = place(&settings.sslkey, "postgresql.key").unwrap_or_default();
@@ -139,7 +140,7 @@ fn private_key(path: &Path, certificate: &Path) -> Result<PrivateKeyDer<'static>
         return Err(TlsError::new(message, "give sslkey=FILE"));
     };
     let facts = fs::metadata(path).map_err(|error| unreadable(path, &error))?;
-    // As libpq: root may let a group read its keys.
+    // As libpq: a group may read a key that root owns.
     let forbidden = if facts.uid() == 0 { 0o037 } else { 0o077 };
     if facts.is_file() && facts.mode() & forbidden != 0 {
         return Err(TlsError::new(
@@ -170,7 +171,7 @@ fn certificates(path: &Path, bytes: &[u8]) -> Result<Vec<CertificateDer<'static>
     })
 }
 
-/// The bytes of a file that need not exist.
+/// Return the bytes of a file; None if it does not exist.
 fn read(path: &Path) -> Result<Option<Vec<u8>>, TlsError> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -186,7 +187,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> TlsError {
     TlsError::new(message, "check the owner and the permissions of the file")
 }
 
-/// A file in libpq's folder of this user.
+/// Return the path of a file in this user's folder of libpq.
 fn own_file(name: &str) -> Option<PathBuf> {
     let home = env::var_os("HOME").filter(|home| !home.is_empty())?;
     Some(Path::new(&home).join(".postgresql").join(name))

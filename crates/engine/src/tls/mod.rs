@@ -1,8 +1,8 @@
-//! TLS: what is asked for, whom to trust, and the session between socket and protocol.
+//! TLS: the settings of a host, the check of its certificate, and encryption.
 //!
-//! `Security` says how connections to one host are made secure; `Opening` takes one of them from a
-//! connected socket to ReadyForQuery; `TlsStream` is what an open one encrypts with. No module here
-//! does I/O except `files`, which reads certificates before anything is connected.
+//! `Security` has the settings for connections to one host. `Opening` leads a connected socket to
+//! ReadyForQuery. `TlsStream` encrypts an open connection. Only `files` does I/O: it reads
+//! certificates before any connection is made.
 //!
 //! Source: manual, "SSL Support" (libpq) and "SSL Session Encryption" (protocol).
 
@@ -35,28 +35,28 @@ use crate::contract::job::{HostPort, Target};
 use crate::contract::tls::{ChannelBinding, SslMode, TlsVersion};
 use crate::poller::Address;
 
-/// One way to try a connection.
+/// One way to try a connection: encrypted or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
     Plain,
     Tls,
 }
 
-/// One address of a host, and how connections to it are made secure.
+/// One address of a host, with the settings for secure connections to it.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// As it was named.
+    /// The host as the target names it.
     pub host: HostPort,
     pub address: Address,
     pub security: Security,
 }
 
-/// How connections to one host are made secure.
+/// The settings for secure connections to one host.
 #[derive(Clone)]
 pub struct Security {
-    /// In this order, each when the one before was refused.
+    /// Tried in this order, each if the attempt before it was refused.
     attempts: &'static [Attempt],
-    /// Absent when no attempt needs it.
+    /// None if no attempt is encrypted.
     config: Option<(Arc<ClientConfig>, ServerName<'static>)>,
 }
 
@@ -67,12 +67,12 @@ impl fmt::Debug for Security {
 }
 
 impl Security {
-    /// What `target` asks for on connections to `host`, one of its hosts.
+    /// Return the settings that `target` has for connections to `host`, one of its hosts.
     ///
-    /// Errors: a file that is missing or cannot be used, settings that contradict each other.
+    /// Errors: a file is missing or cannot be used, or settings contradict each other.
     pub fn new(target: &Target, host: &HostPort) -> Result<Security, TlsError> {
         let attempts: &[Attempt] = match target.sslmode {
-            // As libpq: a socket does not leave the host, and is never encrypted.
+            // As libpq: a Unix socket does not leave the host, so it is never encrypted.
             _ if host.is_socket() => &[Attempt::Plain],
             SslMode::Disable => &[Attempt::Plain],
             SslMode::Allow => &[Attempt::Plain, Attempt::Tls],
@@ -90,12 +90,12 @@ impl Security {
         Ok(Security { attempts, config })
     }
 
-    /// The attempt of this number; none when all were made.
+    /// Return the attempt with this number, from 0; None if there are no more.
     pub fn attempt(&self, number: usize) -> Option<Attempt> {
         self.attempts.get(number).copied()
     }
 
-    /// True when a plain connection will do for a server without TLS.
+    /// True if a plain connection is accepted when the server has no TLS.
     fn prefers_tls(&self) -> bool {
         self.attempts == [Attempt::Tls, Attempt::Plain]
     }
@@ -147,12 +147,12 @@ fn config(
         None => builder.with_no_client_auth(),
         Some(pair) => builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(pair))),
     };
-    // As libpq: every connection pays for its own handshake, so that connecting is measured.
+    // As libpq: each connection has a full handshake, so that its cost is measured.
     config.resumption = Resumption::disabled();
     let name = ServerName::try_from(host.host.clone()).ok();
     let is_name = matches!(name, Some(ServerName::DnsName(_)));
     config.enable_sni = settings.sslsni.unwrap_or(true) && is_name;
-    // The verifier has the host itself; this name is what is sent, and an address never is.
+    // The verifier knows the host. This name is only for SNI, which never sends an address.
     let name = name.unwrap_or_else(|| std::net::Ipv4Addr::UNSPECIFIED.into());
     Ok((Arc::new(config), name))
 }

@@ -1,7 +1,8 @@
-//! Whether a certificate is for the host that was asked for, by libpq's rules.
+//! Checks that a certificate is for the host to which we connect, by libpq's rules.
 //!
-//! Source: manual, "SSL Support", "Client Verification of Server Certificates": names of the kind
-//! of the host in the subject alternative name decide; without one, the common name does.
+//! Source: manual, "SSL Support", "Client Verification of Server Certificates": if the subject
+//! alternative name has a name of the same kind as the host, only these names count. If not, the
+//! common name counts.
 
 use std::net::IpAddr;
 
@@ -25,7 +26,7 @@ pub(super) fn is_for(certificate: &Certificate<'_>, host: &str) -> bool {
         || !has_own_kind && certificate.common_name.as_ref().is_some_and(is_name)
 }
 
-/// The names a certificate has, for an error message.
+/// Return the names of a certificate, for an error message.
 pub(super) fn shown(certificate: &Certificate<'_>) -> String {
     let text = |name: &Vec<u8>| format!("\"{}\"", name.escape_ascii());
     let addresses = certificate.ip_addresses.iter().filter_map(|bytes| match bytes.len() {
@@ -46,10 +47,10 @@ pub(super) fn shown(certificate: &Certificate<'_>) -> String {
     }
 }
 
-/// Letters in either case; `*` stands for one whole label at the beginning.
+/// Compare two names, without regard to case. `*` stands for one whole label at the beginning.
 fn matches(pattern: &[u8], host: &str) -> bool {
     let host = host.as_bytes();
-    // A zero byte has deceived clients that stop reading there.
+    // Some clients stopped reading at a zero byte, and took "bank.com\0.evil.com" for bank.com.
     if pattern.contains(&0) || pattern.is_empty() {
         return false;
     }

@@ -1,4 +1,5 @@
-//! From a connected socket to ReadyForQuery, encrypted or not. No I/O: bytes in, bytes out.
+//! Leads a connection from a connected socket to ReadyForQuery, encrypted or not. No I/O: bytes in,
+//! bytes out.
 
 use std::fmt;
 
@@ -8,27 +9,28 @@ use super::{Attempt, Security, TlsError, TlsStream};
 use crate::contract::job::SessionAttrs;
 use crate::session_attrs::Check;
 
-/// Length 8 and the number that stands in place of a protocol version.
+/// SSLRequest: length 8, and a number in the place of the protocol version.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
-/// Why there is no session.
+/// Why no session was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpeningError {
     Handshake(HandshakeError),
     Tls(TlsError),
-    /// The session is not of the kind that target_session_attrs names, and this is why.
+    /// The session is not of the kind that target_session_attrs names; the text is the reason.
     Unsuitable(&'static str),
 }
 
 impl OpeningError {
-    /// True when the other attempt of sslmode `allow` or `prefer` may do better: TLS does not work,
-    /// or the server refuses the user as they are.
+    /// True if the other attempt of sslmode `allow` or `prefer` may succeed: TLS does not work, or
+    /// the server refuses the user with (or without) encryption.
     pub fn may_be_the_encryption(&self) -> bool {
         match self {
             OpeningError::Tls(_) => true,
             OpeningError::Handshake(HandshakeError::Server(error)) => {
                 let state = error.sqlstate;
-                // Starting up, full, no such database: the same either way.
+                // The server is starting or full, or the database does not exist: encryption does
+                // not matter.
                 !matches!(state.as_str(), "57P03" | "53300") && state.class() != "3D"
             }
             OpeningError::Handshake(_) | OpeningError::Unsuitable(_) => false,
@@ -60,21 +62,21 @@ impl From<TlsError> for OpeningError {
     }
 }
 
-/// Agrees with a server on the encryption that an attempt asks for.
+/// Negotiates with a server the encryption that an attempt needs.
 #[derive(Debug)]
 pub enum Negotiation {
-    /// SSLRequest was sent; the server answers with one byte.
+    /// SSLRequest was sent. The server answers with one byte.
     Asked {
         stream: Box<TlsStream>,
         or_plain: bool,
     },
     Shaking(Box<TlsStream>),
-    /// Absent = the connection is plain.
+    /// None if the connection is not encrypted.
     Done(Option<Box<TlsStream>>),
 }
 
 impl Negotiation {
-    /// Begin; what must be sent is added to `out`.
+    /// Begin. Bytes to send are appended to `out`.
     pub fn start(
         security: &Security,
         attempt: Attempt,
@@ -97,9 +99,9 @@ impl Negotiation {
         matches!(self, Negotiation::Done(_))
     }
 
-    /// Take received bytes; what they hold for the protocol is added to `plain`.
+    /// Read received bytes. Bytes of the protocol are appended to `plain`, bytes to send to `out`.
     ///
-    /// Errors: what is in `out` is still to be sent, before the connection is closed.
+    /// Errors: send `out` before you close the connection: it may have an alert.
     pub fn advance(
         &mut self,
         mut bytes: &[u8],
@@ -152,7 +154,8 @@ impl Negotiation {
                 "the server does not support TLS",
                 "set ssl = on there, or use sslmode=prefer if a plain connection is enough",
             )),
-            // Subtle: it may be an error message, but anybody on the way could have written it.
+            // Subtle: the bytes may be an error message, but without TLS anybody on the way could
+            // have written them, so they are not shown.
             b'E' => Err(TlsError::new(
                 "the server answered the request for TLS with an error",
                 "see the server's log",
@@ -165,15 +168,15 @@ impl Negotiation {
     }
 }
 
-/// One connection's way to its session.
+/// The opening of one connection.
 #[derive(Debug)]
 pub struct Opening {
     negotiation: Negotiation,
-    /// Absent until the encryption is agreed on.
+    /// None until the encryption is negotiated.
     handshake: Option<Handshake>,
-    /// Absent when any session will do.
+    /// None if any kind of session is accepted.
     check: Option<Check>,
-    /// The session is open, and its server was asked what it is.
+    /// The session is open, and the server was asked for its kind.
     asked: Option<Session>,
 }
 
@@ -182,12 +185,12 @@ pub struct Opening {
 pub struct Opened {
     pub session: Session,
     pub tls: Option<Box<TlsStream>>,
-    /// What came after ReadyForQuery, decrypted.
+    /// The bytes after ReadyForQuery, decrypted.
     pub rest: Vec<u8>,
 }
 
 impl Opening {
-    /// Begin; what must be sent is added to `out`.
+    /// Begin. Bytes to send are appended to `out`.
     pub fn start(
         security: &Security,
         attempt: Attempt,
@@ -201,10 +204,11 @@ impl Opening {
         Ok(opening)
     }
 
-    /// Take received bytes; what must be sent in answer is added to `out`.
+    /// Read received bytes. Bytes to send are appended to `out`.
     ///
-    /// Returns: the session once it is open. Errors: what is in `out` is still to be sent, before
-    /// the connection is closed.
+    /// Returns: the session, when it is open.
+    ///
+    /// Errors: send `out` before you close the connection: it may have an alert.
     pub fn advance(
         &mut self,
         bytes: &[u8],
@@ -248,7 +252,7 @@ impl Opening {
         Opened { session, tls: tls.take(), rest: rest.to_vec() }
     }
 
-    /// Send the start-up message as soon as it may be sent.
+    /// Send the start-up message, when the encryption is negotiated.
     fn log_in(&mut self, login: &Login, out: &mut Vec<u8>) -> Result<(), OpeningError> {
         if self.handshake.is_some() {
             return Ok(());

@@ -1,7 +1,7 @@
-//! One TLS session between the bytes of a socket and those of the protocol.
+//! Encrypts and decrypts one connection: a TLS session between socket and protocol. No I/O.
 //!
-//! It does no I/O. Whatever comes out of `receive` is everything that the bytes so far held:
-//! nothing waits inside the session for the next event of the socket.
+//! `receive` returns everything that the bytes so far contain. So nothing waits inside the session
+//! for the next event of the socket.
 
 use std::fmt;
 use std::io::{ErrorKind, Read, Write};
@@ -13,10 +13,10 @@ use rustls::{ClientConfig, ClientConnection};
 use super::TlsError;
 use super::binding::end_point;
 
-/// See the module's text.
+/// A TLS session.
 pub struct TlsStream {
     connection: Box<ClientConnection>,
-    /// What `encrypt` handed out last.
+    /// The last result of `encrypt`.
     sealed: Vec<u8>,
 }
 
@@ -32,7 +32,7 @@ impl TlsStream {
         name: &ServerName<'static>,
     ) -> Result<TlsStream, TlsError> {
         let mut connection = ClientConnection::new(Arc::clone(config), name.clone())?;
-        // What is written is taken out at once; a limit would cut long statements.
+        // Written bytes are taken out at once. A limit would cut long statements.
         connection.set_buffer_limit(None);
         Ok(TlsStream { connection: Box::new(connection), sealed: Vec::new() })
     }
@@ -41,13 +41,13 @@ impl TlsStream {
         self.connection.is_handshaking()
     }
 
-    /// Take bytes of the socket; what they hold for the protocol is added to `plain`.
+    /// Read bytes of the socket. Bytes of the protocol are appended to `plain`.
     ///
-    /// Errors: the session is over; `to_send` still has the alert that tells the server so.
+    /// Errors: the session has ended. `to_send` still has the alert for the server.
     pub fn receive(&mut self, mut bytes: &[u8], plain: &mut Vec<u8>) -> Result<(), TlsError> {
         while !bytes.is_empty() {
             match self.connection.read_tls(&mut bytes) {
-                // After close_notify nothing counts any more.
+                // Bytes after close_notify are ignored.
                 Ok(0) => return Ok(()),
                 Ok(_) => {}
                 Err(error) => return Err(TlsError::new(format!("TLS failed: {error}"), "")),
@@ -68,18 +68,18 @@ impl TlsStream {
         Ok(())
     }
 
-    /// True when the session itself has something to say to the server.
+    /// True if the session itself has bytes to send.
     pub fn has_to_send(&self) -> bool {
         self.connection.wants_write()
     }
 
-    /// What the session itself has to say to the server: of the handshake, and alerts.
+    /// Return the bytes that the session itself sends: handshake messages and alerts.
     pub fn to_send(&mut self) -> &[u8] {
         self.sealed.clear();
         self.seal()
     }
 
-    /// `plain` as it goes to the socket.
+    /// Encrypt `plain`, and return the bytes for the socket.
     #[inline]
     pub fn encrypt(&mut self, plain: &[u8]) -> &[u8] {
         self.sealed.clear();
@@ -87,10 +87,10 @@ impl TlsStream {
         self.seal()
     }
 
-    /// What says goodbye to the server after `plain`.
+    /// Encrypt `plain` and end the session with close_notify. Returns the bytes for the socket.
     pub fn close(&mut self, plain: &[u8]) -> &[u8] {
         self.sealed.clear();
-        // It fails only when the session is over already.
+        // It fails only if the session has already ended.
         let _ = self.connection.writer().write_all(plain);
         self.connection.send_close_notify();
         self.seal()
@@ -103,7 +103,7 @@ impl TlsStream {
         &self.sealed
     }
 
-    /// What SCRAM can be bound to.
+    /// Return the data for channel binding of SCRAM.
     pub fn end_point(&self) -> Option<Vec<u8>> {
         end_point(self.connection.peer_certificates()?.first()?)
     }

@@ -1,8 +1,9 @@
-//! Whom to trust: PostgreSQL's rules rather than a browser's.
+//! Decides whether to trust a server's certificate: by PostgreSQL's rules, not by a browser's.
 //!
-//! Chains are webpki's work. Two things that PostgreSQL's manual teaches to make are none for it
-//! and are judged here: a self-signed certificate that is server and root at once, and a server's
-//! certificate of version 1 (or marked as an authority) that a root has signed itself.
+//! webpki checks chains of certificates. PostgreSQL's manual shows how to make two kinds of
+//! certificates that webpki refuses, and this file checks these: a self-signed certificate that is
+//! both server and root, and a server's certificate of version 1 (or marked as an authority) that a
+//! root has signed directly.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use webpki::{EndEntityCert, KeyUsage, RawPublicKeyEntity};
 use super::certificate::Certificate;
 use super::name;
 
-/// Why a server is not trusted.
+/// The reason why a server is not trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Distrust {
     pub(super) message: String,
@@ -37,7 +38,8 @@ fn distrust(message: impl Into<String>, hint: &'static str) -> Distrust {
     Distrust { message: message.into(), hint }
 }
 
-/// The certificates of a root file. What is not self-signed in it is no root but may link to one.
+/// The certificates of a root file. A certificate that is not self-signed is not a root, but may
+/// link to a root.
 #[derive(Debug, Default)]
 pub(super) struct Roots {
     roots: Vec<CertificateDer<'static>>,
@@ -57,7 +59,7 @@ impl Roots {
         self.roots.is_empty()
     }
 
-    /// Roots that are valid at `now`, seconds since 1970.
+    /// The roots that are valid at `now`, in seconds since 1970.
     fn valid(&self, now: i64) -> impl Iterator<Item = &CertificateDer<'static>> {
         self.roots.iter().filter(move |bytes| {
             Certificate::read(bytes)
@@ -66,18 +68,19 @@ impl Roots {
     }
 }
 
-/// What is asked of a server's certificate.
+/// The rules for a server's certificate.
 #[derive(Debug)]
 pub(super) struct Verifier {
     pub(super) algorithms: WebPkiSupportedAlgorithms,
-    /// Absent = any certificate will do.
+    /// None if any certificate is accepted.
     pub(super) roots: Option<Arc<Roots>>,
-    /// The name that it must be for.
+    /// The name for which the certificate must be; None if any name is accepted.
     pub(super) host: Option<String>,
 }
 
 impl Verifier {
-    /// Judge `server`, presented with `links`, at `now`.
+    /// Check the certificate `server`, which came with the intermediate certificates `links`, at
+    /// `now`.
     pub(super) fn judge(
         &self,
         server: &CertificateDer<'_>,
@@ -140,13 +143,13 @@ impl Verifier {
             let has_expired = roots.roots.len() > anchors.len();
             let (why, hint) = match error {
                 UnknownIssuer | CaUsedAsEndEntity if has_expired => (
-                    "no valid root certificate vouches for it; some in the file have expired"
-                        .into(),
+                    "no valid root certificate signed it or its issuers; some have expired".into(),
                     "renew the root certificates",
                 ),
-                // An authority is no server to webpki, and no root signed this one itself.
+                // webpki refuses an authority as a server, and no root has signed this one
+                // directly.
                 UnknownIssuer | CaUsedAsEndEntity => (
-                    "no root certificate vouches for it".into(),
+                    "no root certificate signed it or its issuers".into(),
                     "put the certificate of the server's authority into the file that sslrootcert \
                      names, and the ones between into the server's ssl_cert_file",
                 ),
@@ -156,11 +159,11 @@ impl Verifier {
         })
     }
 
-    /// True for a certificate without any link between it and a root, of whatever version.
+    /// True if a root has signed the certificate directly. Its version does not matter.
     fn is_signed_by_a_root(&self, roots: &Roots, server: &Certificate<'_>, now: i64) -> bool {
         let signs = |bytes: &&CertificateDer<'static>| {
             let Ok(root) = Certificate::read(bytes) else { return false };
-            // Which names a root may vouch for is webpki's to judge.
+            // If a root is limited to some names, only webpki can check it.
             let is_free = webpki::anchor_from_trusted_cert(bytes)
                 .is_ok_and(|anchor| anchor.name_constraints.is_none());
             let signature = server.signature;

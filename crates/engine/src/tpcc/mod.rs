@@ -131,10 +131,10 @@ mod tests {
         let size = (max - min + 1) as usize;
         let bin = |number: u32| (number - min) as usize * bins / size;
         let mut expected = vec![0.0; bins];
-        let each = 1.0 / (f64::from(a + 1) * size as f64);
+        let pair_probability = 1.0 / (f64::from(a + 1) * size as f64);
         for factor in 0..=a {
             for uniform in min..=max {
-                expected[bin(((factor | uniform) + c) % size as u32 + min)] += each;
+                expected[bin(((factor | uniform) + c) % size as u32 + min)] += pair_probability;
             }
         }
         let count = 200_000;

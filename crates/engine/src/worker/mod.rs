@@ -308,8 +308,8 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
             TaskEnd::Prepared(Prepared::Ready { scale }) => self.on_prepared(index, scale),
             TaskEnd::Prepared(Prepared::Refused(refusal)) => self.tell(Message::Fatal(refusal)),
             TaskEnd::Prepared(Prepared::Lost) => self.on_lost_in_prepare(),
-            TaskEnd::RoundTrips(found) => {
-                self.facts.round_trips = found;
+            TaskEnd::RoundTrips(round_trips) => {
+                self.facts.round_trips = round_trips;
                 self.tell(Message::Prepared);
             }
         }

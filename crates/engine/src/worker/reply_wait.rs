@@ -251,10 +251,10 @@ mod tests {
         let Some(before) = wait.read() else { return };
         let look = |turns| Look { worked_ns: 0, before, turns, is_due: true };
         assert!(wait.after_wait(look(1), [1_000].into_iter(), 3));
-        let one = wait.looked();
+        let first_look = wait.looked();
         assert!(wait.after_wait(look(4), [1_000, 1_500, 3_000].into_iter(), 3));
         wait.went_on(100);
-        let Looked { replies, waited_ns, .. } = wait.looked().since(one);
+        let Looked { replies, waited_ns, .. } = wait.looked().since(first_look);
         assert_eq!(replies, 4 * 3);
         assert!(waited_ns >= 4 * (500 + 2_000 + 100));
     }

@@ -9,11 +9,11 @@ use pgdyno_engine::contract::record::{Connecting, Ending, IdleFacts, Measured, R
 
 const TRANSFER: &str = "BEGIN;\nUPDATE t SET a = :client_id;\nEND;\n";
 
-fn sharing(clients: u32, active: u32, each: u64) -> LoadWork {
+fn sharing(clients: u32, active: u32, transaction_count: u64) -> LoadWork {
     let mut work = work(TRANSFER);
     work.arrivals = Arrivals::Closed(ClosedLoop { clients });
     work.connect.active_connections = Some(active);
-    work.measure = Measure::TransactionsPerClient(each);
+    work.measure = Measure::TransactionsPerClient(transaction_count);
     work
 }
 

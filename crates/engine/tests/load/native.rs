@@ -104,8 +104,8 @@ impl Transactions for ToyRun {
 impl ToyRun {
     async fn look(&self, session: Session<'_>) -> Result<Done, Stopped> {
         let id = session.random(|random| random.uniform(1, 1_000_000_000));
-        let (one,): (i32,) = session.query(LOOK, &[&id], |rows| Ok(rows.one()?)).await?;
-        assert_eq!(one, 1);
+        let (count,): (i32,) = session.query(LOOK, &[&id], |rows| Ok(rows.one()?)).await?;
+        assert_eq!(count, 1);
         if self.way == "odd" {
             session.query(LOOK, &[&id], |rows| Ok(rows.one::<(i32, i32)>()?)).await?;
         }

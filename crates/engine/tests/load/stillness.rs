@@ -39,7 +39,7 @@ impl Stillness {
     /// Every gap of every core so far, in nanoseconds. None on a host that kept nothing back.
     pub(crate) fn gaps_ns(self) -> Vec<u64> {
         self.is_over.store(true, Ordering::Release);
-        self.watchers.into_iter().flat_map(|one| one.join().expect("a watcher")).collect()
+        self.watchers.into_iter().flat_map(|watcher| watcher.join().expect("a watcher")).collect()
     }
 }
 

@@ -32,8 +32,8 @@ fn one_seed_gives_both_programs_the_same_transactions() {
     };
     // Scripts are chosen by a stream of the thread: with one client each, that is no race.
     let several = ["-f", "1.sql@2", "-f", "2.sql@1", "-f", "3.sql@5", "-c", "2", "-j", "2"];
-    let one = ["-f", "1.sql", "-c", "5", "-j", "2", "-D", "default_seed=11"];
-    for arguments in [&several[..], &one[..]] {
+    let single = ["-f", "1.sql", "-c", "5", "-j", "2", "-D", "default_seed=11"];
+    for arguments in [&several[..], &single[..]] {
         let arguments = [arguments, &["-n", "-t", "20", "--random-seed=5432"]].concat();
         let theirs = drawn(stand.theirs(&arguments));
         assert!(theirs.len() >= 2);

@@ -94,13 +94,13 @@ impl<'a> Parser<'a> {
 
     /// Returns the fault that something else than `wanted` was found.
     fn unexpected(&self, wanted: &str) -> ExpressionFault {
-        let found = match self.token {
+        let token = match self.token {
             Token::End => "the end of the line".to_owned(),
             _ => format!("\"{}\"", &self.text[self.begin..self.end]),
         };
         ExpressionFault {
             message: "syntax error".to_owned(),
-            detail: Some(format!("expected {wanted}, found {found}")),
+            detail: Some(format!("expected {wanted}, found {token}")),
             offset: self.begin,
             hint: self.comment_hint(),
         }

@@ -1,4 +1,4 @@
-//! The SQL that makes the pgbench tables: statement for statement what `pgbench -i` sends.
+//! The SQL that creates the pgbench tables: the same statements that `pgbench -i` sends.
 
 use super::super::sql::quote_identifier;
 use super::distribute::{key_columns, table_clause};
@@ -13,14 +13,14 @@ const SCALE_OF_BIGINT: u32 = 20_000;
 /// Tables with rows, in the order of the progress counters.
 pub(super) const FILLED: [&str; 3] = ["pgbench_accounts", "pgbench_tellers", "pgbench_branches"];
 
-/// In the order in which pgbench drops them.
+/// All tables, in the order in which pgbench drops them.
 pub const ALL: [&str; 4] =
     ["pgbench_accounts", "pgbench_branches", "pgbench_history", "pgbench_tellers"];
 
 pub const TRUNCATE_TABLES: &str =
     "truncate table pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers";
 
-/// The order in which `pgbench -i` vacuums them.
+/// All tables, in the order in which `pgbench -i` vacuums them.
 pub const TABLES: [&str; 4] =
     ["pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_history"];
 
@@ -41,12 +41,12 @@ pub const FOREIGN_KEYS: [&str; 5] = [
      foreign key (aid) references pgbench_accounts",
 ];
 
-/// True when pgbench makes account numbers bigint.
+/// True if account numbers are bigint, as in pgbench with a large scale factor.
 pub fn has_wide_accounts(scale: u32) -> bool {
     scale >= SCALE_OF_BIGINT
 }
 
-/// The four tables; with partitions, `pgbench_accounts` as the partitioned parent.
+/// Statements that create the four tables. With partitions, `pgbench_accounts` is the parent.
 ///
 /// As in pgbench, with partitions only the leaves of `pgbench_accounts` can be unlogged; the other
 /// three tables stay logged. The leaves, not the parent, have the fill factor.
@@ -87,7 +87,7 @@ pub fn create_tables(init: &PgbenchOptions) -> Vec<String> {
     ]
 }
 
-/// One statement for each leaf of `pgbench_accounts`; none without partitions.
+/// Statements that create the leaves of `pgbench_accounts`; none without partitions.
 pub fn create_partitions(init: &PgbenchOptions) -> Vec<String> {
     let unlogged = if init.unlogged { " unlogged" } else { "" };
     let fillfactor = init.fillfactor.unwrap_or(100);
@@ -122,24 +122,24 @@ fn partition_bounds(init: &PgbenchOptions, number: u32) -> String {
     }
 }
 
-/// Accounts in each range partition but the last, which may have fewer.
+/// Number of accounts in each range partition. The last partition may have fewer.
 pub fn partition_size(init: &PgbenchOptions) -> u64 {
     (u64::from(init.scale) * ACCOUNTS_PER_BRANCH).div_ceil(u64::from(init.partitions.max(1)))
 }
 
-/// Name of the leaf with this number, counted from 1.
+/// Name of the leaf with this number, from 1.
 pub fn partition_name(number: u32) -> String {
     format!("pgbench_accounts_{number}")
 }
 
-/// Add a primary key on `column` of `table`.
+/// The statement that adds a primary key on `column` of `table`.
 pub fn add_primary_key(init: &PgbenchOptions, table: &str, column: &str) -> String {
     let tablespace = match &init.index_tablespace {
         Some(name) => format!(" using index tablespace {}", quote_identifier(name)),
         None => String::new(),
     };
     let columns = key_columns(init, table, column);
-    // Citus before 11.2 wants the name that PostgreSQL chooses by itself.
+    // Citus before 11.2 needs a name here: the one that PostgreSQL would choose.
     let name = match init.distribute {
         Some(_) => format!("constraint {table}_pkey "),
         None => String::new(),
@@ -147,7 +147,7 @@ pub fn add_primary_key(init: &PgbenchOptions, table: &str, column: &str) -> Stri
     format!("alter table {table} add {name}primary key ({columns}){tablespace}")
 }
 
-/// One insert for each table of `FILLED`; the server generates the rows.
+/// One INSERT for each table of `FILLED`, in which the server generates the rows.
 pub fn insert_rows(init: &PgbenchOptions) -> [String; 3] {
     let scale = u64::from(init.scale);
     [

@@ -1,19 +1,22 @@
-//! Where a server of many nodes puts the rows: distribution clauses for Citus and Greenplum.
+//! Distributes the pgbench tables over the nodes of a Citus or Greenplum server.
 //!
-//! By account, every table is distributed by its own key, and history by account: what a
-//! transaction does to an account and to its history is done by one node. Branches and tellers
-//! become reference tables on Citus when foreign keys point at them, which Citus allows to nothing
-//! else; otherwise not, since an update of a reference table is an update on every node.
-//! By branch, all tables are distributed by branch; a primary key has the branch, too,
-//! because a key is only unique within a node.
+//! By account (`aid`): each table is distributed by its own key, and history by account. So one
+//! node does the work on an account and on its history. With foreign keys, branches and tellers are
+//! reference tables on Citus, because Citus allows foreign keys only to these. Without foreign keys
+//! they are not, because an update of a reference table is an update on every node.
+//!
+//! By branch (`bid`): all tables are distributed by branch. Each primary key also has the branch,
+//! because a key is unique only within a node.
 
 use crate::contract::job::{Distribute, DistributedServer, DistributionColumn, PgbenchOptions};
 
-/// The order in which Citus distributes the tables: tables that others are placed with come first.
+/// The order in which Citus distributes the tables. A table comes after the table that it is
+/// colocated with.
 const ORDER: [&str; 4] =
     ["pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_history"];
 
-/// The columns of the primary key of `table`, whose own column is `column`.
+/// The columns of the primary key of `table`: `column`, and also the branch if tables are
+/// distributed by branch.
 pub(super) fn key_columns(init: &PgbenchOptions, table: &str, column: &str) -> String {
     match init.distribute {
         Some(Distribute { column: DistributionColumn::Bid, .. }) if table != ORDER[0] => {
@@ -23,7 +26,7 @@ pub(super) fn key_columns(init: &PgbenchOptions, table: &str, column: &str) -> S
     }
 }
 
-/// What follows the definition of `table` in CREATE TABLE.
+/// The clause after the definition of `table` in CREATE TABLE.
 pub(super) fn table_clause(init: &PgbenchOptions, table: &str) -> String {
     match init.distribute {
         Some(Distribute { server: DistributedServer::Greenplum, column }) => {
@@ -33,7 +36,7 @@ pub(super) fn table_clause(init: &PgbenchOptions, table: &str) -> String {
     }
 }
 
-/// What is called once the tables are there.
+/// The statements that distribute the tables after they are created.
 pub(super) fn after_create(init: &PgbenchOptions) -> Vec<String> {
     let Some(Distribute { server: DistributedServer::Citus, column: by }) = init.distribute else {
         return Vec::new();

@@ -1,10 +1,10 @@
 //! The four tables of pgbench, with the same contents as `pgbench -i`.
 //!
-//! The tables are created in one transaction. Then sessions take one table, or leaf, after another:
-//! TRUNCATE and COPY with FREEZE in one transaction (so that rows arrive frozen and visible),
-//! VACUUM ANALYZE, primary key. Foreign keys come last. The result is, page for page, what
-//! `pgbench -i` leaves; the leaves of a partitioned table are frozen here, which they are not
-//! there. In ranges, all sessions copy into one table; VACUUM freezes it afterwards.
+//! One transaction creates the tables. Then sessions take one table, or leaf, after another:
+//! TRUNCATE and COPY with FREEZE in one transaction, so that rows arrive frozen and visible; then
+//! VACUUM ANALYZE; then the primary key. Foreign keys come last. All pages equal those of
+//! `pgbench -i`, with one exception: here the leaves of a partitioned table are frozen. With
+//! `range_rows`, all sessions copy into one table, and VACUUM freezes the rows afterwards.
 
 pub mod ddl;
 mod distribute;
@@ -19,7 +19,7 @@ use super::piece::{self, Stage};
 use super::{Dataset, journal};
 use crate::contract::job::{DistributedServer, DistributionColumn, InitWork, PgbenchOptions};
 
-/// The pgbench tables of these options.
+/// The pgbench tables with these options.
 #[derive(Clone, Debug)]
 pub struct Pgbench(pub PgbenchOptions);
 
@@ -62,7 +62,7 @@ impl Dataset for Pgbench {
         }
         rule(range_rows != Some(0), "range_rows must be above 0, got 0", CORRECT);
         let both =
-            "range_rows and partitions exclude each other: partitions are loaded in parallel";
+            "range_rows and partitions exclude each other: partitions already load in parallel";
         rule(range_rows.is_none() || partitions == 0, both, CORRECT);
         if let Some(steps) = &self.0.steps {
             let is_known =
@@ -72,7 +72,7 @@ impl Dataset for Pgbench {
         }
         if let Some(distribute) = self.0.distribute {
             rule(partitions == 0, "a distributed table cannot have partitions", CORRECT);
-            // The branch of a row in history is drawn apart from its account and its teller.
+            // A row of history has a random branch, which need not be the branch of its account.
             rule(
                 !(foreign_keys && distribute.column == DistributionColumn::Bid),
                 "rows that are distributed by bid cannot have foreign keys",

@@ -1,4 +1,4 @@
-//! The pieces of work that make the pgbench tables.
+//! The pieces of work that create, fill, vacuum and index the pgbench tables.
 
 use super::ddl::{self, FILLED};
 use super::rows::{HashPartition, Rows};
@@ -7,20 +7,20 @@ use crate::contract::record::PhaseName;
 use crate::dataset::piece::{Chain, Copy, Piece, Stage, Work};
 use crate::dataset::sql::mark_table;
 
-/// Leaves created in one transaction: each takes a few locks, of which the server has a limit.
+/// Leaves created in one transaction. Each takes a few locks, and the server limits their number.
 const LEAVES_PER_TRANSACTION: usize = 100;
 
-/// Accounts whose branch is the same in every row are sent without what is the same in all.
+/// Defaults for the columns that are equal in all accounts, so that COPY need not send them.
 const CONSTANT_COLUMNS: &str = "alter abalance set default 0, alter filler set default ''";
 const NO_CONSTANTS: &str = "alter abalance drop default, alter filler drop default";
 
-/// How many rows each table of `FILLED` will have.
+/// The number of rows that each table of `FILLED` will have.
 pub fn row_totals(init: &PgbenchOptions) -> [u64; 3] {
     let scale = u64::from(init.scale);
     [scale * ddl::ACCOUNTS_PER_BRANCH, scale * ddl::TELLERS_PER_BRANCH, scale]
 }
 
-/// The rows of `pgbench_accounts`: those of the table, or of each leaf.
+/// The rows of `pgbench_accounts`, with the table's name; with partitions, those of each leaf.
 pub fn account_rows(init: &PgbenchOptions) -> Vec<(String, Rows)> {
     let last = row_totals(init)[0];
     let leaf = |number: u32| match init.partition_method {
@@ -41,7 +41,8 @@ pub fn account_rows(init: &PgbenchOptions) -> Vec<(String, Rows)> {
     }
 }
 
-/// Statements that make the empty tables, marked from the first moment they exist.
+/// Statements that create the empty tables and mark them. Both are one transaction, so no table is
+/// ever visible without its mark.
 pub(super) fn marked_tables(init: &PgbenchOptions, mark: &str) -> Vec<String> {
     let marks = ddl::TABLES.iter().map(|table| mark_table(table, mark));
     let distribution = super::distribute::after_create(init);
@@ -61,13 +62,13 @@ pub(super) fn marked_leaves(init: &PgbenchOptions, mark: &str) -> Vec<Piece> {
     chunks.map(piece).collect()
 }
 
-/// Fill all tables, those that take longest first; each is vacuumed and gets its key.
+/// The stage that fills all tables, the largest first. Each is vacuumed and gets its key.
 ///
-/// Subtle: accounts that came in ranges are vacuumed in the next stage, because a transaction that
-/// still fills another table would keep their rows from being frozen.
+/// Subtle: if accounts come in ranges, their VACUUM is in the next stage. A transaction that still
+/// fills another table would prevent VACUUM from freezing the rows.
 pub(super) fn filling(init: &PgbenchOptions, server_major: u32) -> Stage {
-    // Before 18 the ANALYZE of the parent reads the leaves again, so they need no separate one;
-    // the parent's key adopts those of the leaves.
+    // Before 18, ANALYZE of the parent also reads the leaves, so the leaves need no separate
+    // ANALYZE. The key of the parent adopts the keys of the leaves.
     let analyze = if init.partitions == 0 || server_major >= 18 { " analyze" } else { "" };
     let finished = |mut chain: Chain| {
         let Some(Work::Copy(Copy { table, counter, .. })) = chain.first().map(|first| &first.work)
@@ -86,7 +87,7 @@ pub(super) fn filling(init: &PgbenchOptions, server_major: u32) -> Stage {
     copies(init).into_iter().map(finished).chain([history]).collect()
 }
 
-/// A chain for each COPY: ranges or leaves of accounts, then tellers, then branches.
+/// One chain for each COPY: ranges or leaves of accounts, then tellers, then branches.
 pub(super) fn copies(init: &PgbenchOptions) -> Stage {
     let accounts: Vec<Piece> = match init.range_rows {
         Some(size) => {
@@ -112,8 +113,9 @@ pub(super) fn copies(init: &PgbenchOptions) -> Stage {
     accounts.into_iter().chain(small).map(|piece| vec![piece]).collect()
 }
 
-/// Columns that are the same in every account come from defaults that only the transaction of its
-/// COPY sees: a sixth of the server's time is parsing them, row by row.
+/// The COPY of `rows`. If it fills accounts, columns that are equal in all rows come from defaults,
+/// which only the transaction of the COPY sees. Parsing these columns, row by row, would take a
+/// sixth of the server's time.
 fn copy(init: &PgbenchOptions, table: &str, rows: Rows, counter: usize) -> Piece {
     if init.distribute.is_some() || (counter == 0 && init.range_rows.is_some()) {
         let work = Copy {
@@ -137,7 +139,7 @@ fn copy(init: &PgbenchOptions, table: &str, rows: Rows, counter: usize) -> Piece
     piece
 }
 
-/// Rows that COPY could not freeze are frozen here.
+/// The VACUUM of `table`. It freezes the rows if COPY could not.
 fn vacuum(init: &PgbenchOptions, table: &str, analyze: &str) -> Piece {
     let thaws = init.distribute.is_some() || (init.range_rows.is_some() && table == FILLED[0]);
     let sql = match thaws {
@@ -152,7 +154,7 @@ fn key(init: &PgbenchOptions, table: &str, column: &str) -> Piece {
     Piece::transaction(&format!("key {table}"), PhaseName::Index, sql)
 }
 
-/// What is left when every table is filled, one after another.
+/// The last pieces, after all tables are filled. One session does them.
 pub(super) fn conclusion(init: &PgbenchOptions, server_major: u32) -> Vec<Piece> {
     let mut pieces = Vec::new();
     if init.range_rows.is_some() {

@@ -1,22 +1,22 @@
 //! The rows of the pgbench tables, in COPY's text format.
 //!
 //! Text and binary COPY cost the server the same (measured on 15 and 18), and text has less than
-//! half the bytes. Rows of one branch differ in their number only, so a row is a decimal counter
-//! that is counted up in place, and a constant tail.
+//! half the bytes. Rows of one branch differ only in their number. So a row is a decimal counter,
+//! incremented in place, and a constant tail.
 
 use super::ddl::{ACCOUNTS_PER_BRANCH, TELLERS_PER_BRANCH};
 use crate::dataset::partition_hash::partition_of;
 use crate::dataset::piece::RowSource;
 
-/// A stretch of rows of one table, handed out a buffer at a time.
+/// Consecutive rows of one table.
 #[derive(Clone, Debug)]
 pub struct Rows {
     id: DecimalCounter,
     next: u64,
     last: u64,
-    /// Rows of one branch, which have the same tail; `None` = no column names the branch.
+    /// Number of rows of one branch, which have the same tail; None if no column names the branch.
     per_branch: Option<u64>,
-    /// What follows the number of the branch.
+    /// The end of each row, after the number of the branch.
     ending: &'static [u8],
     tail: Vec<u8>,
     only: Option<HashPartition>,
@@ -105,7 +105,7 @@ impl RowSource for Rows {
         count
     }
 
-    /// Of a hash partition about as many as of any other.
+    /// For a hash partition the count is an estimate: all partitions count as equally large.
     fn count(&self) -> u64 {
         let count = (self.last + 1).saturating_sub(self.next);
         self.only.map_or(count, |leaf| count / u64::from(leaf.modulus))

@@ -1,4 +1,4 @@
-//! `-I`: the initialization steps in the order asked for, each ended before the next begins.
+//! `-I`: the initialization steps in the user's order. Each step ends before the next begins.
 
 use std::iter;
 
@@ -9,7 +9,9 @@ use crate::contract::record::PhaseName;
 use crate::dataset::piece::{Piece, Stage};
 use crate::dataset::sql::drop_tables;
 
-/// The stages of `steps`, letters as pgbench has them; the journal is there before the first.
+/// The stages of `steps`, after a stage that creates the journal.
+///
+/// Args: `steps`, pgbench's letters, checked; `journal`, the statements that create the journal.
 pub(super) fn stages(
     init: &PgbenchOptions,
     steps: &str,
@@ -21,7 +23,7 @@ pub(super) fn stages(
     for (number, step) in steps.chars().filter(|step| *step != ' ').enumerate() {
         for mut stage in stages_of(init, step, mark) {
             for piece in stage.iter_mut().flatten() {
-                // A step may come twice.
+                // A step may occur twice, so the number of the step makes the name unique.
                 piece.name = format!("{} {step} {}", number + 1, piece.name);
             }
             stages.push(stage);
@@ -59,7 +61,7 @@ fn stages_of(init: &PgbenchOptions, step: char, mark: &str) -> Vec<Stage> {
     }
 }
 
-/// As pgbench: the partitioned parent with all its leaves.
+/// VACUUM of a table. As in pgbench, a partitioned parent is vacuumed with all its leaves.
 fn vacuum(init: &PgbenchOptions, table: &str) -> Piece {
     let options = match init.range_rows.is_some() || init.distribute.is_some() {
         true => "(freeze, analyze)",
@@ -79,7 +81,9 @@ mod tests {
     use crate::dataset::pgbench::tests::statements;
 
     fn place(sql: &[String], text: &str) -> usize {
-        sql.iter().position(|one| one.contains(text)).unwrap_or_else(|| panic!("{text} in {sql:?}"))
+        sql.iter()
+            .position(|statement| statement.contains(text))
+            .unwrap_or_else(|| panic!("{text} in {sql:?}"))
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::tpcc::{
     CUSTOMERS_PER_DISTRICT, DISTRICTS_PER_WAREHOUSE, FIRST_OPEN_ORDER, ITEMS, ORDERS_PER_DISTRICT,
 };
 
-/// In the order of the statement that drops them.
+/// All tables, in the order of the statement that drops them.
 pub(super) const ALL: [&str; 9] = [
     "warehouse",
     "district",
@@ -33,7 +33,7 @@ pub(super) enum Table {
     Stock,
 }
 
-/// Those that take longest first: the order in which they are loaded, and of the counters.
+/// All tables, the largest first: the order of loading, and of the progress counters.
 pub(super) const BY_SIZE: [Table; 9] = [
     Table::Stock,
     Table::OrderLine,
@@ -54,7 +54,8 @@ impl Table {
         ALL[self as usize - 1]
     }
 
-    /// Loaded rows; of order lines as many as there are on average.
+    /// Number of rows after the load. For order lines it is the mean, because their number is
+    /// random.
     pub(super) fn rows_of(self, warehouses: u32) -> u64 {
         let districts = u64::from(warehouses) * u64::from(DISTRICTS_PER_WAREHOUSE);
         match self {
@@ -69,8 +70,9 @@ impl Table {
         }
     }
 
-    /// Rows that transactions update get room on their page. Every payment updates a warehouse and
-    /// a district: these small tables have few rows a page, so that they do not wait for a page.
+    /// Tables whose rows are updated get free room on each page. Each payment updates a warehouse
+    /// and a district. These small tables have few rows per page, so that transactions do not wait
+    /// for a page.
     fn fillfactor(self) -> u8 {
         match self {
             Table::Warehouse | Table::District => 10,
@@ -80,7 +82,7 @@ impl Table {
         }
     }
 
-    /// Tables that are large and belong to a warehouse: those that partitions divide.
+    /// True if the table is divided into partitions: it is large and belongs to a warehouse.
     pub(super) fn is_partitioned(self, options: &TpccOptions) -> bool {
         options.partitions > 0 && !matches!(self, Table::Warehouse | Table::District | Table::Item)
     }
@@ -114,7 +116,8 @@ impl Table {
         })
     }
 
-    /// Customers are looked for by last name, orders by customer.
+    /// Columns of the second index: transactions find customers by last name, and orders by
+    /// customer.
     fn index(self) -> Option<&'static str> {
         match self {
             Table::Customer => Some("c_w_id, c_d_id, c_last, c_first"),
@@ -173,7 +176,7 @@ impl Table {
         }
     }
 
-    /// The statement that makes the table, or the partitioned parent.
+    /// The statement that creates the table, or the partitioned parent.
     pub(super) fn create(self, options: &TpccOptions) -> String {
         let (name, columns) = (self.name(), self.columns());
         match (self.is_partitioned(options), self.warehouse_column()) {
@@ -188,7 +191,7 @@ impl Table {
         }
     }
 
-    /// The statement that makes the leaf with this number, from 1.
+    /// The statement that creates the leaf with this number, from 1.
     pub(super) fn create_leaf(self, options: &TpccOptions, number: u32) -> String {
         let unlogged = if options.unlogged { " unlogged" } else { "" };
         let fill = options.fillfactor.unwrap_or(self.fillfactor());
@@ -217,7 +220,8 @@ impl Table {
         key.into_iter().chain(index).collect()
     }
 
-    /// What Citus is asked to do with the empty table: by warehouse, items on every node.
+    /// The statement that distributes the empty table on Citus: by warehouse, with items on every
+    /// node.
     pub(super) fn distribute(self) -> String {
         let name = self.name();
         match self.warehouse_column() {
@@ -233,7 +237,7 @@ impl Table {
     }
 }
 
-/// Table, columns, and what they refer to (clause 1.3).
+/// Table, columns, and the table to which they refer (clause 1.3).
 pub(super) const FOREIGN_KEYS: [(&str, &str, &str); 9] = [
     ("district", "d_w_id", "warehouse"),
     ("customer", "c_w_id, c_d_id", "district"),

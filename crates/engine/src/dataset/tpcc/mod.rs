@@ -1,8 +1,8 @@
 //! The nine tables of the TPC-C-like workload.
 //!
 //! Each table or leaf is one COPY with FREEZE in a separate transaction, then VACUUM ANALYZE, its
-//! key and its index; the largest tables start first, the others run at the same time. Foreign
-//! keys come last. On Citus rows arrive unfrozen and VACUUM freezes them.
+//! key and its index. Sessions load several tables at the same time, and start with the largest.
+//! Foreign keys come last. On Citus, COPY cannot freeze, so VACUUM freezes the rows.
 
 mod ddl;
 mod rows;
@@ -16,12 +16,12 @@ use crate::contract::job::{DistributedServer, InitWork, TpccOptions};
 use crate::contract::record::PhaseName;
 use crate::tpcc::A_LAST_NAME;
 
-/// Leaves of one table made in one transaction: each takes a few locks.
+/// Leaves of one table that are created in one transaction. Each takes a few locks.
 const LEAVES_PER_TRANSACTION: u32 = 100;
 
 const WAREHOUSES_MAX: u32 = 1_000_000;
 
-/// The tables of these options.
+/// The tables with these options.
 #[derive(Clone, Debug)]
 pub struct Tpcc(pub TpccOptions);
 
@@ -86,7 +86,7 @@ impl Dataset for Tpcc {
 }
 
 impl Tpcc {
-    /// Make the empty tables and leaves, each marked in the transaction that makes it.
+    /// The pieces that create the empty tables and leaves. The same transaction marks them.
     fn creation(&self, how: &InitWork) -> Chain {
         let options = &self.0;
         let tables = || (1..=ALL.len()).map(|number| BY_SIZE[place_of(number)]);
@@ -110,7 +110,7 @@ impl Tpcc {
         chain
     }
 
-    /// Fill one table: a chain, or one for each leaf.
+    /// The chains that fill one table: one chain, or one for each leaf.
     fn filling(&self, table: Table, counter: usize) -> Stage {
         let options = &self.0;
         let rows = |partition| {
@@ -147,7 +147,8 @@ impl Tpcc {
         chain
     }
 
-    /// The keys and indexes of partitioned parents adopt those of their leaves.
+    /// The stage after all leaves are filled: keys and indexes of the parents, which adopt those of
+    /// the leaves.
     fn parents(&self) -> Stage {
         let parents = BY_SIZE.into_iter().filter(|table| table.is_partitioned(&self.0));
         let chain = |table: Table| {
@@ -168,7 +169,7 @@ impl Tpcc {
         if !self.0.foreign_keys {
             return Vec::new();
         }
-        // On Citus a foreign key has to contain the column of the distribution on both sides.
+        // On Citus, a foreign key must contain the distribution column of both tables.
         let is_possible =
             |columns: &str| self.0.distribute.is_none() || !columns.contains("supply");
         let keys = FOREIGN_KEYS.into_iter().enumerate();
@@ -184,7 +185,7 @@ impl Tpcc {
     }
 }
 
-/// Place in `BY_SIZE` of the table with this number.
+/// Index in `BY_SIZE` of the table with this number.
 fn place_of(number: usize) -> usize {
     BY_SIZE.iter().position(|table| *table as usize == number).unwrap_or_default()
 }
@@ -221,15 +222,16 @@ mod tests {
             for begin in
                 [format!("create table {table}("), format!("comment on table {table} is 'mark'")]
             {
-                assert!(sql.iter().any(|one| one.starts_with(&begin)), "{begin}");
+                assert!(sql.iter().any(|statement| statement.starts_with(&begin)), "{begin}");
             }
             let copy = format!("copy {table} from stdin with (freeze on)");
             assert!(sql.contains(&copy), "{copy}");
         }
-        let keys =
-            sql.iter().filter(|one| one.starts_with("alter table") && one.contains("primary key"));
+        let keys = sql.iter().filter(|statement| {
+            statement.starts_with("alter table") && statement.contains("primary key")
+        });
         assert_eq!(keys.count(), 8, "every table but history");
-        assert_eq!(sql.iter().filter(|one| one.contains("foreign key (")).count(), 9);
+        assert_eq!(sql.iter().filter(|statement| statement.contains("foreign key (")).count(), 9);
     }
 
     #[test]
@@ -246,6 +248,8 @@ mod tests {
         };
         let sql = statements(citus);
         assert!(sql.contains(&"select create_reference_table('item')".into()));
-        assert!(sql.iter().all(|one| !one.contains("freeze on") && !one.contains("supply_w_id,")));
+        assert!(sql.iter().all(
+            |statement| !statement.contains("freeze on") && !statement.contains("supply_w_id,")
+        ));
     }
 }

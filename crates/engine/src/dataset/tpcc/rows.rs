@@ -1,8 +1,11 @@
 //! The rows of the nine tables, in COPY's text format.
 //!
-//! Source: TPC-C specification, clause 4.3.3.1. Each district (stock: warehouse) has a stream of
-//! separate random numbers, so the rows do not depend on how the work is divided.
-//! Limits: dates are those of `DATE`, not of the load, so that a seed always makes the same rows.
+//! Each district has a separate stream of random numbers; for stock, each warehouse has one. So the
+//! rows do not depend on how the work is divided.
+//!
+//! Source: TPC-C specification, clause 4.3.3.1.
+//! Limits: all dates are `DATE`, not the time of the load, so that a seed always makes the same
+//! rows.
 
 use super::ddl::Table;
 use crate::dataset::partition_hash::partition_of;
@@ -15,7 +18,7 @@ use crate::tpcc::{
 
 const DATE: &str = "2026-01-01 00:00:00";
 
-/// Tag of the stream that orders and their lines share.
+/// Tag of the random stream that orders and their lines share.
 const ORDER_STREAM: u32 = 100;
 
 /// Rows of one table, or of one of its hash partitions.
@@ -30,12 +33,12 @@ pub(super) struct Rows {
     partition: Option<(u32, u32)>,
     warehouse: u32,
     district: u32,
-    /// Row within the district, or within the warehouse where there are no districts.
+    /// Number of the row within the district, or within the warehouse if there are no districts.
     row: u32,
-    /// Order line within the order.
+    /// Number of the order line within the order.
     line: u32,
     random: Random,
-    /// Customers of the district's orders.
+    /// The customers of the district's orders, by order.
     customers: Vec<u32>,
 }
 
@@ -75,7 +78,7 @@ impl Rows {
         self.begin();
     }
 
-    /// Begin a district, or a warehouse where there are no districts.
+    /// Begin a district, or a warehouse if there are no districts.
     fn begin(&mut self) {
         let place = [self.table as u32, self.warehouse, self.district, 0];
         self.random = Random::of(self.seed, place);
@@ -99,7 +102,7 @@ impl Rows {
         !matches!(self.table, Table::Warehouse | Table::Item | Table::Stock)
     }
 
-    /// Lines of an order: 5 to 15, the same at every call.
+    /// Number of lines of the present order, 5 to 15. Each call returns the same number.
     fn line_count(&self) -> u32 {
         let place = [ORDER_STREAM, self.warehouse, self.district, self.row];
         Random::of(self.seed, place).within(5, 15)
@@ -194,7 +197,8 @@ impl RowSource for Rows {
         count
     }
 
-    /// Partitions count as equally large, and an order as ten lines, which is the average.
+    /// The count is an estimate: all partitions count as equally large, and each order as ten
+    /// lines, which is the mean.
     fn count(&self) -> u64 {
         let count = self.table.rows_of(self.warehouses);
         self.partition.map_or(count, |(modulus, _)| count / u64::from(modulus))

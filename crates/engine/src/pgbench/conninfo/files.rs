@@ -1,4 +1,4 @@
-//! The service file and the password file.
+//! Reads libpq's service file and password file.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,15 +9,15 @@ use super::{Parameters, variable};
 use crate::contract::job::HostPort;
 use crate::pgbench::say::{Fault, fault};
 
-/// Where a server without a host is looked for: the folder of Debian, and PostgreSQL's own.
+/// Folders of the socket if no host is given: Debian's, and PostgreSQL's.
 const DEFAULT_FOLDERS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
-/// True for a folder of sockets that `.pgpass` calls localhost.
+/// True for a socket folder that `.pgpass` names localhost.
 pub(super) fn is_default_folder(name: &str) -> bool {
     DEFAULT_FOLDERS.contains(&name)
 }
 
-/// The section of the service file that has this name: of the user's file, else of the system's.
+/// Return the section with this name, from the user's service file or else from the system's.
 pub(super) fn read_service(name: &str) -> Result<Parameters, Fault> {
     let named = variable("PGSERVICEFILE").map(PathBuf::from);
     let own = named.clone().or_else(|| Some(home()?.join(".pg_service.conf")));
@@ -25,8 +25,8 @@ pub(super) fn read_service(name: &str) -> Result<Parameters, Fault> {
     for path in own.into_iter().chain([system.join("pg_service.conf")]) {
         match fs::read_to_string(&path) {
             Ok(text) => {
-                if let Some(found) = read_section(name, &text, &path)? {
-                    return Ok(found);
+                if let Some(section) = read_section(name, &text, &path)? {
+                    return Ok(section);
                 }
             }
             Err(_) if named.as_ref() == Some(&path) => {
@@ -38,24 +38,25 @@ pub(super) fn read_service(name: &str) -> Result<Parameters, Fault> {
     Err(fault(format!("definition of service \"{name}\" not found")))
 }
 
-/// The parameters below `[name]`; the first of several values of one counts.
+/// Return the parameters of the section `[name]`. If a parameter has several values, the first
+/// counts.
 fn read_section(name: &str, text: &str, path: &Path) -> Result<Option<Parameters>, Fault> {
     let path = path.display();
     let header = format!("[{name}]");
-    let mut found: Option<Parameters> = None;
+    let mut section: Option<Parameters> = None;
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
         if line.starts_with('[') {
-            if found.is_some() {
+            if section.is_some() {
                 break;
             }
-            found = line.starts_with(&header).then(Parameters::new);
+            section = line.starts_with(&header).then(Parameters::new);
             continue;
         }
-        let Some(parameters) = &mut found else { continue };
+        let Some(parameters) = &mut section else { continue };
         let known = line.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
         match known {
             Some(("service", _)) => {
@@ -67,7 +68,7 @@ fn read_section(name: &str, text: &str, path: &Path) -> Result<Option<Parameters
             Some((key, value)) if is_known(key) => {
                 parameters.entry(key.to_owned()).or_insert_with(|| value.to_owned());
             }
-            // A directory (LDAP) is not asked, so that a line that names one ends here too.
+            // LDAP is not supported, so a line with an LDAP URL is an error, too.
             _ => {
                 return Err(fault(format!(
                     "syntax error in service file \"{path}\", line {number}"
@@ -75,15 +76,15 @@ fn read_section(name: &str, text: &str, path: &Path) -> Result<Option<Parameters
             }
         }
     }
-    Ok(found)
+    Ok(section)
 }
 
 fn home() -> Option<PathBuf> {
     variable("HOME").map(PathBuf::from)
 }
 
-/// The password of the first line that fits, and the file's name. A line is
-/// `host:port:database:user:password`, where `*` fits all.
+/// Return the password of the first line that matches, and the file's name. A line is
+/// `host:port:database:user:password`; `*` matches everything.
 pub(super) fn password_file(
     file: Option<String>,
     host: &HostPort,
@@ -115,7 +116,7 @@ pub(super) fn password_file(
     })
 }
 
-/// Fields between colons; `\` takes the next character as it is.
+/// Split a line into fields at colons. After `\`, the next character is taken unchanged.
 fn split_fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut characters = line.chars();
@@ -143,8 +144,8 @@ mod tests {
     fn a_service_is_read_as_libpq_reads_it() {
         let path = Path::new("/x");
         let text = "# ours\nport=1\n[one]\nhost = a\nhost=b\n[two]\nport=7\nbogus=1\n";
-        let one = read_section("one", text, path).expect("valid").expect("there");
-        assert_eq!(one, Parameters::from([("host".to_owned(), "a".to_owned())]));
+        let section = read_section("one", text, path).expect("valid").expect("there");
+        assert_eq!(section, Parameters::from([("host".to_owned(), "a".to_owned())]));
         assert_eq!(read_section("three", text, path), Ok(None));
         let said = read_section("two", text, path).expect_err("bogus").text();
         assert!(said.ends_with("syntax error in service file \"/x\", line 8"), "{said}");

@@ -1,23 +1,25 @@
-//! Every parameter of a connection that libpq 18 has: served, or refused by name.
+//! The table of all connection parameters of libpq 18: each is supported, ignored or refused by
+//! name.
 //!
 //! Source: manual, "Parameter Key Words" and "Environment Variables" of libpq.
 
 use super::{Parameters, variable};
 use crate::pgbench::say::{Fault, fault};
 
-/// What becomes of a parameter.
+/// How a parameter is treated.
 #[derive(Clone, Copy, Debug)]
 enum State {
     Served,
-    /// About GSSAPI or compression, which are never agreed on here; or, of pgbench, overruled.
+    /// Ignored: it is about GSSAPI or compression, which are never used here, or pgbench overrides
+    /// it.
     Idle,
-    /// Served with these values, which also are libpq's words for them; a number has none.
+    /// Supported with these values, which are libpq's words. A number has no list.
     Only {
         served: &'static [&'static str],
         others: &'static [&'static str],
         step: &'static str,
     },
-    /// Refused with any value; a secret is not shown.
+    /// Refused with any value. The value of a secret is not shown.
     Refused {
         step: &'static str,
         is_secret: bool,
@@ -45,7 +47,7 @@ const fn only(
     State::Only { served, others, step }
 }
 
-/// Name, environment variable (empty = none), state; in the order of libpq's own table.
+/// Name, environment variable (empty = none) and treatment, in the order of libpq's table.
 const PARAMETERS: [(&str, &str, State); 50] = [
     ("service", "PGSERVICE", Served),
     ("user", "PGUSER", Served),
@@ -119,7 +121,7 @@ const PARAMETERS: [(&str, &str, State); 50] = [
     ("sslkeylogfile", "", refused("session keys are never written: remove the parameter")),
 ];
 
-/// The parameters of one connection, wherever they were given.
+/// The parameters of one connection, from all sources.
 #[derive(Debug)]
 pub(in crate::pgbench) struct Settings {
     given: Parameters,
@@ -132,9 +134,10 @@ pub(super) fn is_known(name: &str) -> bool {
 }
 
 impl Settings {
-    /// What the command line gives, and the service that it or the environment names.
+    /// Return the parameters of the command line, of the service that it or the environment names,
+    /// and of the environment.
     ///
-    /// Errors: a parameter that is not served, by its name.
+    /// Errors: a parameter that is not supported, with its name.
     pub(super) fn new(
         given: Parameters,
         read_service: impl FnOnce(&str) -> Result<Parameters, Fault>,
@@ -149,18 +152,18 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The value of a parameter; an empty one is as good as none.
+    /// Return the value of a parameter; None if it is empty.
     pub(in crate::pgbench) fn get(&self, name: &str) -> Option<String> {
         self.word(name).filter(|value| !value.is_empty())
     }
 
-    /// As `get` for those of which libpq says that an empty value is not one of theirs.
+    /// As `get`, but return an empty value, too: libpq refuses it for these parameters.
     pub(in crate::pgbench) fn word(&self, name: &str) -> Option<String> {
         let known = PARAMETERS.iter().find(|(known, ..)| *known == name);
         let (_, variable_name, _) = known.expect("the table has every parameter");
         let given = self.given.get(name).or_else(|| self.service.get(name)).cloned();
         given.or_else(|| std::env::var(variable_name).ok()).or_else(|| match name {
-            // As libpq: the variable of old.
+            // As libpq: an older variable.
             "sslmode" => variable("PGREQUIRESSL")
                 .filter(|v| v.starts_with('1'))
                 .map(|_| "require".to_owned()),
@@ -168,7 +171,7 @@ impl Settings {
         })
     }
 
-    /// The number that a parameter is.
+    /// Return the value of a parameter that is a number.
     pub(in crate::pgbench) fn number(&self, name: &str) -> Result<Option<i32>, Fault> {
         let Some(text) = self.word(name) else { return Ok(None) };
         let number = text.trim_ascii().parse().map_err(|_| {
@@ -202,7 +205,7 @@ impl Settings {
 
 #[cfg(test)]
 impl Settings {
-    /// These and no others, whatever the environment says.
+    /// Only these parameters, without the environment.
     pub(in crate::pgbench) fn of(given: &[(&str, &str)]) -> Result<Settings, Fault> {
         let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         Settings::new(given.iter().map(own).collect(), |_| Ok(Parameters::new()))

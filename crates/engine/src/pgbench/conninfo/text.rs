@@ -1,10 +1,11 @@
-//! Connection strings: `name = value` pairs, and URIs.
+//! Reads connection strings: `name = value` pairs, and URIs.
 
 use super::Parameters;
 use super::parameters::is_known;
 use crate::pgbench::say::{Fault, fault};
 
-/// `name = value` pairs; values may be quoted with `'`, and `\` takes the next character as it is.
+/// Read `name = value` pairs. `'` may quote a value. After `\`, the next character is taken
+/// unchanged.
 pub(super) fn read_pairs(text: &str) -> Result<Parameters, Fault> {
     let mut parameters = Parameters::new();
     let mut characters = text.chars().peekable();
@@ -51,7 +52,7 @@ pub(super) fn read_pairs(text: &str) -> Result<Parameters, Fault> {
     }
 }
 
-/// What libpq still takes of its own old ways.
+/// Replace old names of parameters that libpq still accepts.
 fn of_old(name: String, value: String) -> (String, String) {
     match name.as_str() {
         "requiressl" => {
@@ -62,11 +63,11 @@ fn of_old(name: String, value: String) -> (String, String) {
     }
 }
 
-/// `postgresql://user:password@host:port,host:port/database?name=value&...`
+/// Read a URI: `postgresql://user:password@host:port,host:port/database?name=value&...`
 pub(super) fn read_uri(uri: &str) -> Result<Parameters, Fault> {
     let mut parameters = Parameters::new();
     let rest = uri.split_once("://").map_or(uri, |(_, rest)| rest);
-    // As libpq: whatever comes before the first `@` is the login, unless a `/` comes first.
+    // As libpq: the text before the first `@` is the login, if no `/` comes before.
     let (login, rest) = match rest.find(['@', '/']) {
         Some(at) if rest[at..].starts_with('@') => (&rest[..at], &rest[at + 1..]),
         _ => ("", rest),
@@ -96,7 +97,7 @@ pub(super) fn read_uri(uri: &str) -> Result<Parameters, Fault> {
 /// A host and its port.
 type Place<'a> = (&'a str, &'a str);
 
-/// Hosts with their ports; and what comes behind the last of them.
+/// Read hosts with their ports. Returns the rest of the text, too.
 fn read_places<'a>(uri: &'a str, mut rest: &'a str) -> Result<(Vec<Place<'a>>, &'a str), Fault> {
     let mut places = Vec::new();
     loop {
@@ -134,7 +135,7 @@ fn read_places<'a>(uri: &'a str, mut rest: &'a str) -> Result<(Vec<Place<'a>>, &
     }
 }
 
-/// `name=value` between `&`.
+/// Read `name=value` pairs between `&`.
 fn read_query(mut query: &str, parameters: &mut Parameters) -> Result<(), Fault> {
     while !query.is_empty() {
         let (pair, rest) = query.split_once('&').unwrap_or((query, ""));
@@ -150,7 +151,7 @@ fn read_query(mut query: &str, parameters: &mut Parameters) -> Result<(), Fault>
             )));
         }
         let (name, value) = match (decode(name)?, decode(value)?) {
-            // JDBC's way to say it.
+            // JDBC's name for sslmode=require.
             (name, value) if name == "ssl" && value == "true" => {
                 ("sslmode".to_owned(), "require".to_owned())
             }
@@ -164,7 +165,7 @@ fn read_query(mut query: &str, parameters: &mut Parameters) -> Result<(), Fault>
     Ok(())
 }
 
-/// Undo percent encoding.
+/// Decode percent encoding.
 fn decode(text: &str) -> Result<String, Fault> {
     let invalid = || fault(format!("invalid percent-encoded token: \"{text}\""));
     let mut bytes = Vec::new();

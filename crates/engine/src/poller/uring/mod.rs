@@ -1,9 +1,10 @@
-//! The poller of kernels since 6.1: io_uring, with one system call in each turn of the loop.
+//! The poller for kernels from 6.1: io_uring, with one system call in each turn of the loop.
 //!
-//! That call submits every send of the turn and then waits for replies. Each connection has one
-//! receive armed for good; what it brings lies in buffers that all of them share. A send is done
-//! while it is submitted, or not at all, so that its bytes lie in one staging area, which is free
-//! again when the call returns; only what was cut short or refused has a completion.
+//! This call submits all sends of the turn, and then waits for replies. Each connection has one
+//! receive that stays armed; received bytes are in buffers that all connections share. A send is
+//! executed during its submission or not at all. So all bytes to send are in one staging area,
+//! which is free again when the call returns. Only a send that was cut short or refused has a
+//! completion.
 
 mod buffers;
 mod ring;
@@ -20,33 +21,35 @@ use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use self::buffers::Buffers;
 use super::{Address, Event, Token, Waker};
 
-/// Entries that wait for a call; if there are more, they get an additional call.
+/// Most entries that wait for a call. If there are more, they get an additional call.
 const SUBMISSIONS: u32 = 256;
-/// What the kernel can tell before it must keep a list, which is slow and loses nothing.
+/// Number of completions in the ring. If there are more, the kernel keeps a list, which is slow but
+/// loses nothing.
 const COMPLETIONS: u32 = 4096;
 const STAGING_BYTES: usize = 64 << 10;
-/// Completions handed out between two looks at the clock for timers, as in epoll's batch.
+/// Most completions between two checks of the timers, as in epoll.
 const BATCH: usize = 64;
 
-/// Done while it is submitted, all of it if the socket has room: never waited for.
+/// Flags of a send: execute it during the submission, never wait, and send all of it if there is
+/// room.
 const SEND_FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_WAITALL;
 
-/// What a completion is about.
+/// The operation to which a completion belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Operation {
     Receive,
     Send,
-    /// The socket is connected, or takes bytes again.
+    /// The socket is connected, or accepts bytes again.
     Writable,
     Wake,
 }
 
-/// An operation's name in the kernel: what it is, of which connection of which token.
+/// The name of an operation in the kernel: its kind, its token and the connection of the token.
 #[derive(Clone, Copy, Debug)]
 struct Name {
     operation: Operation,
-    /// Counts the connections a token had, so that what comes late for an old one is known by it.
+    /// Counts the connections of a token. So a late completion of an old connection is recognised.
     generation: u32,
     token: Token,
 }
@@ -74,7 +77,7 @@ impl Name {
     }
 }
 
-/// What the kernel said, and when it was seen.
+/// A completion, and when it was read.
 #[derive(Clone, Copy, Debug)]
 struct Completion {
     name: Name,
@@ -86,34 +89,35 @@ struct Completion {
 struct Socket {
     fd: OwnedFd,
     connecting: bool,
-    /// The last batch of submissions in which this socket had an entry.
+    /// Number of the last batch in which this socket had an entry.
     batch: u64,
-    /// Where in the staging area its send of that batch lies; empty when it has none.
+    /// The place in the staging area of its send in that batch; empty if it has none.
     staged: std::ops::Range<usize>,
-    /// What the kernel did not take yet; while there is some, writability is waited for.
+    /// Bytes that the kernel has not accepted yet. While there are some, the ring polls until the
+    /// socket is writable.
     unsent: Vec<u8>,
 }
 
 #[derive(Default)]
 struct Place {
     generation: u32,
-    /// Number of the wait that last had something for this token.
+    /// Number of the last wait with an event of this token.
     heard: u64,
     socket: Option<Socket>,
 }
 
-/// See the module's text.
+/// The poller with io_uring.
 pub struct Uring {
-    // Subtle: the ring goes before the memory that it uses.
+    // Subtle: fields are dropped in this order, so the ring is closed before its memory is freed.
     ring: IoUring,
     buffers: Buffers,
     staging: Box<[u8]>,
     staged_bytes: usize,
-    /// Number of the batch of entries that is being filled.
+    /// Number of the batch that is being filled.
     batch: u64,
     wait_count: u64,
     places: Vec<Place>,
-    /// Taken from the ring and not handed out yet.
+    /// Completions that were taken from the ring and not handed out yet.
     completions: VecDeque<Completion>,
     waker: Waker,
 }
@@ -124,7 +128,9 @@ impl std::fmt::Debug for Uring {
     }
 }
 
-/// Whether this host offers all that is needed; the error says what it does not.
+/// Check that this host offers all that the poller needs.
+///
+/// Errors: what the host does not offer.
 pub(super) fn probe() -> io::Result<()> {
     let ring = make_ring()?;
     let mut probe = Probe::new();
@@ -146,7 +152,7 @@ fn make_ring() -> io::Result<IoUring> {
 }
 
 impl Uring {
-    /// To be called, as everything else, by the thread that uses it.
+    /// Make a ring. Call it, and all other methods, in the thread that uses it.
     pub(super) fn new(waker: Waker) -> io::Result<Uring> {
         let ring = make_ring()?;
         let buffers = Buffers::register(&ring.submitter())?;
@@ -192,7 +198,8 @@ impl Uring {
             socket.unsent.extend_from_slice(bytes);
             return;
         }
-        // Subtle: of two sends in one batch the first could be cut short and the second succeed.
+        // Subtle: a socket has at most one send in a batch. With two, the first could be cut short
+        // and the second succeed, so bytes would be missing in between.
         let is_second = socket.batch == self.batch && !socket.staged.is_empty();
         let is_full = bytes.len() > STAGING_BYTES - self.staged_bytes;
         if is_second || is_full || self.ring.submission().is_full() {
@@ -210,7 +217,7 @@ impl Uring {
         self.queue(token, Operation::Send, entry);
     }
 
-    /// `send` when the batch cannot take it.
+    /// Continue `send` if the batch cannot take the bytes.
     #[cold]
     fn send_beyond(&mut self, token: Token, bytes: &[u8]) {
         self.flush();
@@ -222,7 +229,7 @@ impl Uring {
             Ok(sent) if sent == bytes.len() => return,
             Ok(sent) => socket.unsent.extend_from_slice(&bytes[sent..]),
             Err(Errno::AGAIN) => socket.unsent.extend_from_slice(bytes),
-            // A broken connection: its last bytes are read first, then its end is reported.
+            // The connection is broken: read its last bytes first, and then report its end.
             Err(_) => return,
         }
         self.watch_writable(token);
@@ -232,13 +239,13 @@ impl Uring {
         let is_queued =
             |place: &Place| place.socket.as_ref().is_some_and(|socket| socket.batch == self.batch);
         if self.places.get(token as usize).is_some_and(is_queued) {
-            // Entries name the descriptor by its number, which may soon be another's.
+            // Entries name the descriptor by its number, which may soon belong to another socket.
             self.flush();
         }
         let Some(place) = self.places.get_mut(token as usize) else { return };
         let Some(socket) = place.socket.take() else { return };
         place.generation = (place.generation + 1) & ((1 << GENERATION_BITS) - 1);
-        // What is armed holds the connection open; this ends both.
+        // Armed operations keep the connection open; shutdown ends both.
         let _ = shutdown(&socket.fd, Shutdown::Both);
     }
 
@@ -266,7 +273,8 @@ impl Uring {
             if operation != Operation::Wake {
                 let place = &mut self.places[token as usize];
                 if place.heard == self.wait_count {
-                    // The caller may want to close it, after what it just heard.
+                    // One event of a token in each wait: the caller may close the token because of
+                    // it.
                     break;
                 }
                 place.heard = self.wait_count;

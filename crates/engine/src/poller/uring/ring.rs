@@ -1,4 +1,4 @@
-//! The ring itself: entries in, completions out, and what each completion means.
+//! The ring itself: submits entries, takes completions, and handles each of them.
 
 use std::io;
 
@@ -18,7 +18,7 @@ const ENTER_GETEVENTS: u32 = 1;
 const ENTER_EXT_ARG: u32 = 8;
 
 impl Uring {
-    /// Submit what is queued, and wait for a completion until an instant (0 = do not wait).
+    /// Submit all queued entries, and wait for a completion until an instant (0 = do not wait).
     #[inline]
     pub(super) fn enter(&mut self, until_ns: u64) -> io::Result<()> {
         let count = self.ring.submission().len() as u32;
@@ -35,12 +35,12 @@ impl Uring {
             NEVER_NS => (1, ENTER_GETEVENTS, None),
             _ => (1, ENTER_GETEVENTS | ENTER_EXT_ARG, Some(&timed)),
         };
-        // SAFETY: the argument is of the type that its flag announces. What the entries point to is
-        // the staging area, which is written anew only when none of them is left.
+        // SAFETY: the argument has the type that its flag announces. The entries point into the
+        // staging area, which is written again only after all of them were submitted.
         let entered = unsafe { self.ring.submitter().enter(count, wanted, flags, argument) };
         match entered.map_err(|error| error.raw_os_error()) {
             Ok(_) => Ok(()),
-            // The time is over, or the kernel wants completions to be taken first: so they are.
+            // The time is over, or completions must be taken first, which happens next.
             Err(Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY)) => Ok(()),
             Err(code) => {
                 Err(code.map_or_else(|| io::ErrorKind::Other.into(), io::Error::from_raw_os_error))
@@ -48,7 +48,8 @@ impl Uring {
         }
     }
 
-    /// Take every completion off the ring. Sends that failed are seen to before their bytes go.
+    /// Take all completions off the ring. Failed sends are handled now, while their bytes still
+    /// exist.
     #[inline]
     pub(super) fn harvest(&mut self) {
         let at_ns = now_ns();
@@ -73,21 +74,22 @@ impl Uring {
         }
     }
 
-    /// Submit what is queued, and wait for nothing; returns how many entries that were.
+    /// Submit all queued entries without waiting. Returns their number.
     ///
-    /// Subtle: without GETEVENTS, or the call would receive too, and take what that takes.
+    /// Subtle: the call has no GETEVENTS flag. With it the call would also receive, and the time of
+    /// receiving would count as the time of sending.
     pub(in super::super) fn submit(&mut self) -> u64 {
         let count = self.ring.submission().len() as u32;
         if count == 0 {
             return 0;
         }
-        // SAFETY: as in `enter`, without an argument.
+        // SAFETY: as in `enter`, and there is no argument.
         let _ = unsafe { self.ring.submitter().enter::<()>(count, 0, 0, None) };
         self.harvest();
         u64::from(count)
     }
 
-    /// Submit what is queued, now.
+    /// Submit all queued entries now.
     #[cold]
     pub(super) fn flush(&mut self) {
         while !self.ring.submission().is_empty() {
@@ -111,18 +113,18 @@ impl Uring {
 
     #[inline]
     fn push(&mut self, entry: squeue::Entry) {
-        // SAFETY: as in `enter`; and a socket is not closed while an entry names it.
+        // SAFETY: as in `enter`. A socket is not closed while an entry names it.
         unsafe { self.ring.submission().push(&entry) }.expect("there is room");
     }
 
-    /// Arm the receive of a connection, for good.
+    /// Arm the receive of a connection. It stays armed.
     pub(super) fn receive(&mut self, token: Token) {
         let Some(fd) = self.fd(token) else { return };
         let entry = opcode::RecvMulti::new(Fd(fd), buffers::GROUP).build();
         self.queue(token, Operation::Receive, entry);
     }
 
-    /// Be told once when a connection takes bytes.
+    /// Ask for one completion when a connection accepts bytes.
     pub(super) fn watch_writable(&mut self, token: Token) {
         let Some(fd) = self.fd(token) else { return };
         let interest = u32::from(PollFlags::OUT.bits());
@@ -164,7 +166,7 @@ impl Uring {
             _ if !is_current => {}
             Operation::Writable => self.on_writable(token, on_event),
             _ => {
-                // A send that failed for good leaves nothing.
+                // A send that failed for good leaves no bytes to send.
                 if self.is_sending(token) {
                     self.watch_writable(token);
                 }
@@ -192,7 +194,7 @@ impl Uring {
             return;
         }
         match -result {
-            // No buffer was left; those that were filled are given back before this is submitted.
+            // No buffer was left. All filled buffers are given back before this entry is submitted.
             ..=-1 | libc::ENOBUFS | libc::EAGAIN | libc::EINTR => self.receive(token),
             0 => self.tell_closed(token, None, on_event),
             code => self.tell_closed(token, Some(io::Error::from_raw_os_error(code)), on_event),
@@ -209,7 +211,7 @@ impl Uring {
         on_event(Event::Closed { token, error });
     }
 
-    /// The connection is made, or takes bytes again.
+    /// The connection is made, or the socket accepts bytes again.
     #[cold]
     fn on_writable(&mut self, token: Token, on_event: &mut impl FnMut(Event<'_>)) {
         let Some(socket) = &mut self.places[token as usize].socket else { return };
@@ -225,7 +227,7 @@ impl Uring {
         match send(&socket.fd, &socket.unsent, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
             Ok(sent) => drop(socket.unsent.drain(..sent)),
             Err(Errno::AGAIN | Errno::INTR) => {}
-            // What can still be read comes first.
+            // Read the remaining bytes first.
             Err(_) => socket.unsent.clear(),
         }
         if socket.unsent.is_empty() {
@@ -236,7 +238,7 @@ impl Uring {
     }
 }
 
-/// A send was cut short or refused: keep what the kernel did not take.
+/// Handle a send that was cut short or refused: keep the bytes that the kernel did not accept.
 #[cold]
 fn keep_unsent(places: &mut [Place], staging: &[u8], completion: &Completion) {
     let Name { generation, token, .. } = completion.name;
@@ -248,7 +250,7 @@ fn keep_unsent(places: &mut [Place], staging: &[u8], completion: &Completion) {
     match completion.result {
         sent @ 0.. => unsent.extend_from_slice(&staging[staged.start + sent as usize..staged.end]),
         result if -result == libc::EAGAIN => unsent.extend_from_slice(&staging[staged.clone()]),
-        // A broken connection: its last bytes are read first, then its end is reported.
+        // The connection is broken: read its last bytes first, and then report its end.
         _ => {}
     }
 }

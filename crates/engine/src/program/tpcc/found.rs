@@ -26,7 +26,7 @@ impl Run {
         let counts: Counts = session.ask(sql::COUNTS, |rows| Ok(rows.one()?)).await?;
         let (warehouses, first, last, districts, items, customers, stock) = counts;
         let expected = i64::from(marked.warehouses);
-        let found = [
+        let comparisons = [
             ("rows in warehouse", warehouses, expected),
             ("lowest w_id", first.unwrap_or(0), 1),
             ("highest w_id", last.unwrap_or(0), expected),
@@ -36,7 +36,7 @@ impl Run {
             ("one row in stock", stock, 1),
         ];
         if let Some((what, seen, wanted)) =
-            found.into_iter().find(|(_, seen, wanted)| seen != wanted)
+            comparisons.into_iter().find(|(_, seen, wanted)| seen != wanted)
         {
             return Err(refused(format!(
                 "the tables are not as they were loaded, with {expected} warehouses: {what}: \

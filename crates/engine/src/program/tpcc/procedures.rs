@@ -199,16 +199,16 @@ pub(super) async fn make(session: Session<'_>) -> Result<(), Unready> {
     ask(session, "BEGIN").await?;
     // Another thread may be at it, and may be done when it is our turn.
     session.ask(&format!("SELECT pg_advisory_xact_lock({LOCK})"), |_| Ok(())).await?;
-    let found = present(session).await?;
-    if !is_complete(&found) {
+    let present = present(session).await?;
+    if !is_complete(&present) {
         let is_ours =
             |text: &Option<String>| text.as_deref().is_some_and(|t| t.starts_with(COMMENT));
-        if let Some((_, signature, _)) = found.iter().find(|(_, _, text)| !is_ours(text)) {
+        if let Some((_, signature, _)) = present.iter().find(|(_, _, text)| !is_ours(text)) {
             let message = format!("{signature} exists, and pgdyno did not make it");
             let hint = "drop it, or choose --builtin-option mode=statements";
             return Err(Unready::Refused { message, hint: hint.into() });
         }
-        if !found.is_empty() {
+        if !present.is_empty() {
             session.warn(Remark {
                 kind: "procedures_replaced",
                 message: "another version of pgdyno made the procedures pgdyno_tpcc_*; they were \
@@ -217,7 +217,7 @@ pub(super) async fn make(session: Session<'_>) -> Result<(), Unready> {
                 hint: "do not run both versions in this database at the same time".into(),
             });
         }
-        for (_, signature, _) in &found {
+        for (_, signature, _) in &present {
             ask(session, &format!("DROP ROUTINE {signature}")).await?;
         }
         for (name, body) in ALL {
@@ -241,21 +241,21 @@ async fn present(session: Session<'_>) -> Result<Vec<Present>, Stopped> {
          FROM pg_proc WHERE pronamespace = current_schema()::regnamespace AND proname IN ({names})"
     );
     let read = |rows: &mut Rows| {
-        let mut found = Vec::new();
+        let mut present = Vec::new();
         while let Some(row) = rows.next_row()? {
-            found.push(row);
+            present.push(row);
         }
-        Ok(found)
+        Ok(present)
     };
     session.ask(&sql, read).await
 }
 
-fn is_complete(found: &[Present]) -> bool {
+fn is_complete(present: &[Present]) -> bool {
     let is_there = |(name, body): &(&str, &str)| {
         let wanted = comment(body);
-        found.iter().any(|(seen, _, text)| seen == name && text.as_deref() == Some(&wanted))
+        present.iter().any(|(seen, _, text)| seen == name && text.as_deref() == Some(&wanted))
     };
-    found.len() == ALL.len() && ALL.iter().all(is_there)
+    present.len() == ALL.len() && ALL.iter().all(is_there)
 }
 
 impl Customer {
@@ -279,18 +279,22 @@ impl Run {
         let supply = order.of_lines(|line| line.supply_warehouse);
         let quantities = order.of_lines(|line| line.quantity);
         let key = (&warehouse, &district, &order.customer);
-        let (found,): (u32,) = session
+        let (found_count,): (u32,) = session
             .query(
                 CALL,
                 &[key.0, key.1, key.2, &is_local, &numbers, &items, &supply, &quantities],
                 |rows| Ok(rows.one()?),
             )
             .await?;
-        if found as usize != order.used_lines().count() {
+        if found_count as usize != order.used_lines().count() {
             return Err(Unexpected.into());
         }
         self.count_order(session, &order);
-        Ok(if (found as usize) < order.lines.len() { Done::RolledBack } else { Done::Committed })
+        Ok(if (found_count as usize) < order.lines.len() {
+            Done::RolledBack
+        } else {
+            Done::Committed
+        })
     }
 
     pub(super) async fn call_payment(&self, session: Session<'_>) -> Result<Done, Stopped> {

@@ -50,10 +50,10 @@ impl Run {
         let own = (&order.customer, &count, &is_local);
         batch.add(new_order::ORDER, &[key.0, key.1, key.2, own.0, own.1, own.2]).await?;
         batch.add(new_order::NEW_ORDER, &[key.0, key.1, key.2]).await?;
-        let found = priced.amounts.len();
+        let found_count = priced.amounts.len();
         let of_lines = |number: fn(&Line) -> u32| {
             let mut numbers = order.of_lines(number);
-            numbers.truncate(found);
+            numbers.truncate(found_count);
             numbers
         };
         let numbers = of_lines(|line| line.number);
@@ -73,13 +73,13 @@ impl Run {
         ];
         batch.add(new_order::LINES, &values).await?;
         // An item that nobody sells: the user made a mistake, and all is taken back.
-        let is_rolled_back = found < order.lines.len();
+        let is_rolled_back = found_count < order.lines.len();
         let end = if is_rolled_back { new_order::ROLLBACK } else { new_order::COMMIT };
         batch.add(end, &[]).await?;
         let wrote = |rows: &mut Rows| {
             rows.wrote(1)?;
             rows.wrote(1)?;
-            Ok(rows.wrote(found as u64)?)
+            Ok(rows.wrote(found_count as u64)?)
         };
         batch.results(wrote).await?;
         self.count_order(session, &order);
