@@ -88,7 +88,7 @@ def test_help_of_init_names_the_other_datasets(
 def test_a_question_above_an_example_ends_with_its_question_mark() -> None:
     for verb in OURS:
         assert "?:" not in help_of(verb, 80)
-    assert "How much did this server spill to disk so far?\n" in help_of("work-mem", 80)
+    assert "How many temporary files did this server write?\n" in help_of("work-mem", 80)
 
 
 def test_every_verb_has_examples() -> None:

@@ -31,7 +31,7 @@ EXIT_CHECK_FAILED = 4
 def command(**given: Any) -> int:
     """Check the twelve consistency conditions of TPC-C in all warehouses. Only reads.
 
-    Exit code 4 means that a condition is violated. While a load runs, the answer is that of one
+    Exit code 4 means that a condition is violated. While a load runs, the answer describes one
     moment. The skew of customers and items in orders that were made after the load is tested
     against NURand with any constant C. It does not change the exit code, because the orders of
     several runs together can differ from NURand.

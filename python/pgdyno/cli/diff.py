@@ -33,7 +33,7 @@ _MANY_SETTINGS = 12
 @options.store_option
 @options.json_option
 def command(first: str, second: str, store: Path | None, json_to: str | None) -> int:
-    """Show the detailed runs of two results side by side, and what differs between their servers.
+    """Show the detailed runs of two results side by side, and how their servers differ.
 
     The results were measured at different times, so diff gives no verdict: use `pgdyno compare` for
     that. RESULT:VARIANT selects a variant; the default is the reference. If the load of the first

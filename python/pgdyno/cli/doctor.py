@@ -50,7 +50,7 @@ _FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
 @click.option(
     "--flush",
     type=click.Path(path_type=Path),
-    help="Measure flushes to disk in this folder (writes a file of 2 MB).",
+    help="Measure how long a flush to disk takes in this folder (writes a file of 2 MB).",
 )
 @options.host
 @under(WATCHED)(

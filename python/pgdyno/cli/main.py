@@ -36,7 +36,7 @@ VERBS: dict[str, str] = {
     "settings": "Explain and check the settings of a server.",
     "work-mem": "Find how much memory sorts and hashes need.",
     "doctor": "Check host, settings and privileges before you measure.",
-    "watch": "Observe a server without our load.",
+    "watch": "Observe a server without adding load.",
     "init": "Load a dataset.",
     "check": "Check whether a dataset is consistent.",
     "drop": "Remove a dataset that pgdyno made.",

@@ -158,7 +158,7 @@ def changing(command: Command) -> Command:
         option(
             "--apply-command",
             metavar="CMD",
-            help="Command that changes settings instead; gets them as JSON on stdin.",
+            help="Command that changes settings instead of --admin; gets JSON on stdin.",
         ),
         option("--restart-command", metavar="CMD", help="Command that restarts the server."),
         option(

@@ -62,14 +62,16 @@ _answer, _machine = under(ANSWER), under("Machine")
     type=click.Choice(["good", "warn"]),
     help="Exit with code 4 if a check is worse than this.",
 )
-@_answer("--print-sql", is_flag=True, help="Print every statement it may send, and exit.")
+@_answer(
+    "--print-sql", is_flag=True, help="Print every statement that settings may send, and exit."
+)
 @options.store_option
 @options.json_option
 def command(**given: Any) -> int:
     """Explain and check the settings of a server, or of a postgresql.conf.
 
-    Prints the settings that differ from the defaults, those that contradict each other, weaken
-    durability or do not fit the machine, and how much memory they allow. Reads only.
+    Prints the settings that differ from the defaults, the settings that contradict each other,
+    weaken durability or do not fit the machine, and how much memory all of them allow. Only reads.
     """
     if given["print_sql"]:
         output.data(f"{sql_text()}\n\n-- all settings, PostgreSQL 10 and later\n{SETTINGS_SQL};")

@@ -73,14 +73,14 @@ class _Known:
     multiple=True,
     metavar="NAME[=LOW..HIGH]",
     help="Setting to search, with a range or choices (A,B,C); at most 6. Also fillfactor,"
-    " partitions, wal-segment, checksums, wal-dir, data-dir. Default: by evidence.",
+    " partitions, wal-segment, checksums, wal-dir, data-dir. Default: chosen by evidence.",
 )
 @_search(
     "--class",
     "classes",
     multiple=True,
     type=click.Choice(RISKS),
-    help="Class of settings that is allowed besides safe, memory and planner.",
+    help="Class of settings to search in addition to safe, memory and planner.",
 )
 @_search(
     "--keep",
@@ -101,9 +101,13 @@ class _Known:
 )
 @also
 @_option(
-    "-c", "--clients", "--client", type=click.IntRange(1, 100_000), help="Clients (default 1)."
+    "-c",
+    "--clients",
+    "--client",
+    type=click.IntRange(1, 100_000),
+    help="Number of clients (default 1).",
 )
-@_option("-T", "--duration", "--time", metavar="TIME", help="Length of each run (default 5s).")
+@_option("-T", "--duration", "--time", metavar="TIME", help="Duration of each run (default 5s).")
 @load_options.rate
 @load_options.workload
 @load_options.connections
@@ -117,9 +121,9 @@ class _Known:
 def command(**given: Any) -> int:
     """Search settings that make this load better, and prove the best of them with fresh runs.
 
-    A first run shows which settings are worth a search. Then pairs of runs are raced against the
-    best settings so far. In the end the winner, published rules and the server as it was are
-    measured again, and each setting of the winner is put back alone: only that proof is reported.
+    A first run shows which settings are worth a search. Then each candidate runs in pairs against
+    the best settings so far. At the end, tune measures the winner, the published rules and your
+    settings again, and the winner without each of its settings. Only this proof is reported.
     """
     _refuse_bad_limits(given)
     given = {**given, "keep": False, "duration": given["duration"] or "5s"}

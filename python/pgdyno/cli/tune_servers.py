@@ -37,13 +37,13 @@ def also(command: Command) -> Command:
             "--also-admin",
             multiple=True,
             metavar="CONNINFO",
-            help="Its --admin, once for each --also.",
+            help="--admin of that server, once for each --also.",
         ),
         option(
             "--also-restart-command",
             multiple=True,
             metavar="CMD",
-            help="Its --restart-command, once for each --also.",
+            help="--restart-command of that server, once for each --also.",
         ),
     )
 

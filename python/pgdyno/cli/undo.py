@@ -46,9 +46,9 @@ def command(
 ) -> int:
     """Restore changed settings from the journal. RESULT is a number (default: all that need it).
 
-    An experiment that ended normally or by Ctrl-C has already restored its changes. Each server is
-    tried by itself; a server that is as before counts as done. If RESULT is given, undo also
-    restores what `tune --apply` changed.
+    An experiment that ended normally or by Ctrl-C has already restored its changes. undo tries each
+    server separately. A server that has its previous settings counts as done. If RESULT is given,
+    undo also restores the changes of `tune --apply`.
     """
     kept = Store.default(store)
     if dismiss and result is None:

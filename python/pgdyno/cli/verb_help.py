@@ -66,14 +66,14 @@ EXAMPLES: dict[str, tuple[Example, Example]] = {
         ),
     ),
     "work-mem": (
-        ("How much did this server spill to disk so far?", "pgdyno work-mem -h db1 -d bank"),
+        ("How many temporary files did this server write?", "pgdyno work-mem -h db1 -d bank"),
         (
             "Try the statements of a file on a scratch server",
             "pgdyno work-mem --scratch -s 10 -f report.sql",
         ),
     ),
     "doctor": (
-        ("Is this host fit for measuring?", "pgdyno doctor"),
+        ("Is this host ready for measuring?", "pgdyno doctor"),
         ("Check a server, and what its role may do", "pgdyno doctor -h db1 -d bank --all"),
     ),
     "watch": (

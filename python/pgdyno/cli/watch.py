@@ -40,7 +40,7 @@ _STATEMENTS_SHOWN = 3
 _STATEMENT_WIDTH = 44
 
 
-@click.command("watch", cls=Verb, short_help="Observe a server without our load.")
+@click.command("watch", cls=Verb, short_help="Observe a server without adding load.")
 @options.connection
 @options.host
 @_watched("--pooler", metavar="CONNINFO", help="Console of a PgBouncer in the path.")

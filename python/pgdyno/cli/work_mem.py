@@ -81,15 +81,20 @@ class _Where:
     metavar="SQL",
     help="Statements to try under several values of work_mem.",
 )
-@_statements("-D", "--define", multiple=True, metavar="NAME=VALUE", help="Value of :NAME in them.")
+@_statements(
+    "-D", "--define", multiple=True, metavar="NAME=VALUE", help="Value of :NAME in the SQL."
+)
 @_statements("--max", "largest", default="1GB", metavar="SIZE", help="Largest value (default 1GB).")
 @_statements(
-    "--timeout", default="60s", metavar="TIME", help="Longest execution of each (default 60s)."
+    "--timeout",
+    default="60s",
+    metavar="TIME",
+    help="Longest execution of a statement (default 60s).",
 )
 @_statements(
     "--active",
     type=click.IntRange(min=1),
-    help="Statements at work at one time (default: the most that pgdyno saw).",
+    help="Number of statements at work at one time (default: the largest that pgdyno saw).",
 )
 @_statements("--ram", metavar="SIZE", help="Memory of the server's host, such as 28GB.")
 @_statements(
@@ -98,7 +103,7 @@ class _Where:
     help="Server log with the sizes of temporary files (log_temp_files = 0).",
 )
 @_statements(
-    "--prove", metavar="TIME", help="Then compare both values under load, at most this long."
+    "--prove", metavar="TIME", help="Also compare both values under load, at most this long."
 )
 @_foreign("--allow-explain-analyze", is_flag=True, help="Execute the statements there, read-only.")
 @options.dataset
@@ -110,7 +115,7 @@ class _Where:
     "--sql",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="SQL that makes its tables (default: the pgbench tables).",
+    help="SQL that creates the tables (default: the pgbench tables).",
 )
 @_answer("--print-sql", is_flag=True, help="Print the statements that read evidence, and exit.")
 @options.store_option
@@ -119,9 +124,9 @@ class _Where:
 def command(**given: Any) -> int:
     """Find the smallest work_mem with which statements write no temporary files.
 
-    Reads what spilled so far. With -f, executes each statement under several values of work_mem
-    with EXPLAIN (ANALYZE, BUFFERS), in transactions that are rolled back, and prints a value for
-    the server and values for single statements, with the memory they cost.
+    Reads which temporary files were written so far. With -f, executes each statement under several
+    values of work_mem with EXPLAIN (ANALYZE, BUFFERS), in transactions that are rolled back. Then
+    prints a value for the server and values for single statements, with the memory they need.
     """
     if given["quiet"]:
         output.be_quiet()

@@ -134,7 +134,7 @@ class TpccDataset(Spec):
     fillfactor: int | None = option(
         "-F",
         "--fillfactor",
-        help="Fill factor of all tables in percent (default: what suits each table).",
+        help="Fill factor of all tables in percent (default: a value for each table).",
         ge=10,
         le=100,
     )
