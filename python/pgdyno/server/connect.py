@@ -1,4 +1,4 @@
-"""A password that a command prints: for vaults and clouds whose passwords last minutes."""
+"""Opens control connections to a server; gets passwords from the user's command if there is one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _printed: dict[str, tuple[str, int]] = {}
 
 
 def password_of(command: str) -> str:
-    """Return the password that the command printed in the last 5 minutes; else run it again.
+    """Return the password that the command printed, at most 5 minutes old; else run it again.
 
     Its standard error goes to ours at once. The password is kept only in memory.
     Raises: ServerError if it fails, prints no line or several, or takes more than 30 s.
@@ -98,10 +98,10 @@ _T = TypeVar("_T")
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
-    """A control connection; an error of the server leaves its `with` block as ServerError.
+    """A control connection; its `with` block turns errors of the server into ServerError.
 
-    Inside the block errors are psycopg's own, with their SQLSTATE. `silence_s_max`: the longest
-    time without a byte from the other end, for connections whose statements are all short.
+    Inside the block they are errors of psycopg with their SQLSTATE. `silence_s_max`: the longest
+    time without a byte from the server, for connections that send only short statements.
     """
 
     target: Target | None = None
@@ -118,7 +118,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             raise
 
     def execute(self, query: Any, *args: Any, **kwargs: Any) -> psycopg.Cursor[tuple[Any, ...]]:
-        """Execute a query. Raises: psycopg.Error with a note of what was executed."""
+        """Execute a query. Raises: psycopg.Error with the statement as a note."""
         try:
             return super().execute(query, *args, **kwargs)
         except psycopg.Error as error:
@@ -169,7 +169,7 @@ def connect(
                     sql.SQL("SET {} = {}").format(sql.Identifier(name), sql.Literal(value))
                 )
     except BaseException as error:
-        # Also for an interrupt: nobody else has the connection yet.
+        # This is also done for an interrupt, because only this function has the connection.
         connection.close()
         if isinstance(error, psycopg.Error):
             raise failure(target, error) from error
@@ -187,7 +187,7 @@ def took_too_long(error: BaseException) -> bool:
 def _be_patient(connection: Connection) -> None:
     """Remove the statement_timeout of the role or the database.
 
-    Keep it cheap: the timeout bounds this statement, too.
+    The statement must be cheap, because the timeout applies to it, too.
     """
     for tries_left in reversed(range(_TRIES)):
         try:

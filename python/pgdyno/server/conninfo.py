@@ -23,7 +23,7 @@ from pgdyno.errors import SpecError
 from pgdyno.server.target import Target
 
 DEBIAN_SERVICE_FOLDER = Path("/etc/postgresql-common")
-# For verbs that read servers from a file or a journal: neither may contain a command.
+# For verbs that read servers from a file or a journal, which may not contain a command.
 PASSWORD_COMMAND_VARIABLE = "PGDYNO_PASSWORD_COMMAND"
 _STOP_VALUE = "resolve-only"
 _OWN_FIELDS = frozenset(
@@ -46,7 +46,7 @@ _environment = _Environment()
 
 @dataclass(frozen=True, slots=True)
 class ConnectionNote:
-    """Something to warn about that does not stop the connection."""
+    """A warning about the connection string that does not stop the connection."""
 
     kind: str
     message: str
@@ -77,13 +77,13 @@ def resolve(
     database: str | None = None,
     password_command: str | None = None,
 ) -> Resolved:
-    """Return the one target that these options and the environment mean, as psql would.
+    """Return the target that these options and the environment select, as psql would.
 
-    Args: conninfo, a URI, `key=value ...` or a plain database name; `database` may be one too.
-    As in psql, what a conninfo names wins over the options. password_command prints the password
-    and wins over every other password; from the environment it is used only if the conninfo has no
-    password.
-    Raises: SpecError with libpq's own words for what cannot be parsed or found.
+    Args: conninfo, a URI, `key=value ...` or a plain database name; `database` may be a conninfo,
+    too. As in psql, a conninfo has precedence over the options. password_command prints the
+    password and has precedence over every other password; a command from the environment is used
+    only if the conninfo has no password.
+    Raises: SpecError with libpq's message if something cannot be parsed or found.
     """
     options = (("host", host), ("port", str(port or "")), ("user", user))
     given = {name: value for name, value in options if value}
@@ -116,10 +116,9 @@ def refuse_silent_target(
     offers_scratch: bool = True,
     environ: Mapping[str, str] | None = None,
 ) -> None:
-    """Stop when only the environment names a server, and scratch or that server could be meant.
+    """Raise SpecError if only the environment names a server: the user must choose explicitly.
 
-    `offers_scratch`: the verb has the option --scratch.
-    Raises: SpecError asking for one of the two.
+    Args: offers_scratch, whether the verb has the option --scratch.
     """
     environ = os.environ if environ is None else environ
     named = [name for name in ("PGSERVICE", "PGHOST", "PGHOSTADDR") if environ.get(name)]
@@ -139,7 +138,7 @@ def without_pg_environment() -> Iterator[None]:
     """Hide libpq's environment variables: inside, only explicit parameters count.
 
     A resolved target already contains the environment's values, and a scratch server needs none.
-    Several threads may be inside: none waits for the server of another.
+    Several threads may be inside at the same time, and do not wait for each other.
     """
     with _environment.changing:
         if not _environment.users:
@@ -191,7 +190,7 @@ def _ask_libpq(given: dict[str, str]) -> Target:
     if binding:
         values["channel_binding"] = binding
     hostaddr = values.get("hostaddr", "")
-    password = attempt.password.decode()  # Includes what the password file says.
+    password = attempt.password.decode()  # It may come from the password file.
     target = Target(
         # If several addresses have no names, libpq returns only the first.
         host=values.get("host") or ("" if "," in hostaddr else attempt.host.decode()),
@@ -211,9 +210,9 @@ def _ask_libpq(given: dict[str, str]) -> Target:
 
 
 def _with_passwords_of_hosts(target: Target, passfile: str) -> Target:
-    """Return the target with what the password file has for each of its hosts.
+    """Return the target with the password of each of its hosts from the password file.
 
-    libpq returns only the password of the first host, so it is asked once for each host.
+    libpq returns only the password of the first host, so it is called once for each host.
     """
     passwords: dict[tuple[str, str], SecretStr] = {}
     with without_pg_environment():

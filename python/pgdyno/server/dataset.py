@@ -19,10 +19,10 @@ from pgdyno.server.connect import Connection
 from pgdyno.server.dataset_kinds import KINDS, PGBENCH, DatasetKind
 
 MARK = "pgdyno dataset"
-# The loader's journal: it exists until a load is finished; its comment begins with the mark.
+# The loader's journal exists until a load is finished. Its comment begins with the mark.
 JOURNAL = "pgdyno_load"
 
-# Partitions that one transaction drops: each takes up to 12 locks.
+# Number of partitions that one transaction drops. Each takes up to 12 locks.
 _LEAVES_AT_ONCE = 50
 
 _INTERRUPTED = "their load was interrupted"
@@ -32,11 +32,11 @@ DatasetState = Literal["none", "partial", "complete"]
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """The tables of one kind of dataset in one database, as far as they exist.
+    """The existing tables of one kind of dataset in one database.
 
-    `scale` is the size in the kind's own unit (pgbench: branches), None if the table that tells it
-    is not there; `options` is what the mark says. `why_partial` names what is missing.
-    `interrupted` is what a load that was not finished was asked for, None if there is none.
+    `scale`: the size in the kind's unit (pgbench: branches), None if the table with the size does
+    not exist. `options`: from the mark. `why_partial`: the missing parts. `interrupted`: the
+    options of a load that was not finished, None without such a load.
     """
 
     state: DatasetState
@@ -51,7 +51,7 @@ class Dataset:
     kind: str = PGBENCH.name
 
     def as_document(self) -> dict[str, Any]:
-        """Return what a result keeps of it."""
+        """Return the dataset as values for a stored result."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -150,7 +150,7 @@ def _shards_bytes(connection: Connection, names: tuple[str, ...]) -> int:
 
 
 def mark_text(kind: str, options: Mapping[str, object]) -> str:
-    """Return the mark the loader shall leave, with what the tables were loaded with."""
+    """Return the mark that the loader writes, with the options of the load."""
     words = [f"{name}={value}" for name, value in sorted(options.items()) if value is not None]
     return " ".join([MARK, kind, *words])
 
@@ -161,9 +161,9 @@ def _is_of(mark: str, kind: DatasetKind) -> bool:
 
 
 def drop_statement(dataset: Dataset) -> sql.Composed:
-    """Return the one statement that drops a marked dataset, whole or partial.
+    """Return the statement that drops a marked dataset, whole or partial.
 
-    Raises: RefusedError if the tables carry no mark.
+    Raises: RefusedError if the tables have no mark.
     """
     require_mark(dataset)
     names = sorted(dataset.tables)
@@ -174,7 +174,7 @@ def drop_statement(dataset: Dataset) -> sql.Composed:
 
 
 def require_mark(dataset: Dataset) -> None:
-    """Raise RefusedError if the tables carry no mark."""
+    """Raise RefusedError if the tables have no mark."""
     if not dataset.is_marked:
         raise RefusedError(
             f"The {dataset.kind} tables in schema {dataset.schema} were not made by pgdyno.",
@@ -185,9 +185,9 @@ def require_mark(dataset: Dataset) -> None:
 def drop(
     connection: Connection, kind: DatasetKind | None = None, *, lock_timeout_ms: int = 5000
 ) -> Dataset:
-    """Drop the marked dataset and return what it was; nothing happens if there is none.
+    """Drop the marked dataset and return its description; without one, do nothing.
 
-    Args: kind, to drop; None: the first that is found.
+    Args: kind, to drop; None: the first dataset of the database.
     Raises: RefusedError if it is not pgdyno's; ServerError if the tables are in use.
     """
     dataset = inspect(connection, kind)
@@ -272,7 +272,7 @@ def _drop_of_routines(connection: Connection, dataset: Dataset) -> list[sql.Comp
             f"^{MARK.split()[0]} {dataset.kind} procedure [0-9a-f]{{16}}$",
         ],
     ).fetchall()
-    # The server writes the signature, quoted where it must be.
+    # The server writes the signature with the necessary quotes.
     return [sql.SQL("DROP ROUTINE {}").format(sql.SQL(str(signature))) for (signature,) in rows]
 
 
@@ -282,7 +282,7 @@ def _drop_tables(names: Sequence[tuple[str, str]]) -> sql.Composed:
 
 
 def require_complete(dataset: Dataset) -> int:
-    """Return the scale. Raises: ServerError saying what is missing and how to load it."""
+    """Return the scale. Raises: ServerError with the missing parts and how to load them."""
     if dataset.state == "complete" and dataset.scale is not None:
         return dataset.scale
     raise ServerError(

@@ -1,4 +1,4 @@
-"""The kinds of datasets: what the lab knows about each kind; the engine makes the rows.
+"""The kinds of datasets: sizes, marks, options of each kind. The engine makes the rows.
 
 How to add one: a class here and a line in `KINDS`, its options in `spec.dataset`, the same options
 for the engine in `engine.job`; ARCHITECTURE.md has the whole list.
@@ -30,24 +30,24 @@ class DatasetKind(ABC):
     options: ClassVar[type[Spec]]
     """The dataset in a spec file, and its options in every verb that loads."""
     loading: ClassVar[type[Spec]]
-    """How `init` loads it."""
+    """The options of `init` for this kind."""
     tables: ClassVar[tuple[str, ...]]
     emptied: ClassVar[tuple[str, ...]] = ()
     """Tables without rows of the load: the reset before each run empties them."""
     keyless: ClassVar[tuple[str, ...]] = ()
     """Tables that have no primary key."""
     size_option: ClassVar[str]
-    """The option that says how large it is."""
+    """The option for the size."""
     jobs_help: ClassVar[str] = "(default 2)."
     """Default and effect of `--load-jobs`: the end of its help."""
     kept_options: ClassVar[tuple[str, ...]] = ()
-    """Numbers of the engine's options that a load which goes on takes from the interrupted one."""
+    """Engine options (numbers) that a continued load takes from the interrupted load."""
 
     conditions: ClassVar[tuple[Condition, ...]] = ()
-    """What its rows must agree on after every load and every run."""
+    """Queries for rows that contradict each other, used after every load and every run."""
 
     def label(self, dataset: Dataset) -> str:
-        """Return its size in words, such as "scale 10"."""
+        """Return the size in words, such as "scale 10"."""
         return self.size_words(getattr(dataset, self.size_option))
 
     @abstractmethod
@@ -56,11 +56,11 @@ class DatasetKind(ABC):
 
     @abstractmethod
     def read_size(self, number: Number) -> int | None:
-        """Return the size from the table that tells it."""
+        """Return the size, read from a table."""
 
     @abstractmethod
     def why_partial(self, number: Number, size: int | None) -> str:
-        """Return what is missing from tables that are all there, or nothing."""
+        """Return the missing rows in words if all tables exist, else nothing."""
 
     @abstractmethod
     def tables_bytes(self, dataset: Dataset) -> int:
@@ -68,7 +68,7 @@ class DatasetKind(ABC):
 
     @abstractmethod
     def sort_bytes(self, dataset: Dataset) -> int:
-        """Return how much the sort of the largest index may need on disk."""
+        """Return the bytes on disk that the sort of the largest index may need."""
 
     def locks_count(self, dataset: Dataset) -> int:
         """Return how many locks the largest transaction of a load holds; 0 = few."""
@@ -88,13 +88,13 @@ class DatasetKind(ABC):
         """
 
     def mark_options(self, dataset: Dataset, loading: Spec | None) -> dict[str, str]:
-        """Return what the mark of the tables says of them."""
+        """Return the options of the dataset as text for the mark."""
         fields = {**dataset.model_dump(), **(loading.model_dump() if loading else {})}
         left_out = {"kind", "steps"}
         return {k: str(v) for k, v in fields.items() if k not in left_out and v is not None}
 
     def resume_options(self, options: Mapping[str, Any]) -> dict[str, str]:
-        """Return what an interrupted load and its continuation share, in addition to the mark."""
+        """Return the options that a continued load must share with the interrupted one."""
         names = (*self.kept_options, "steps")
         return {name: str(options[name]) for name in names if options.get(name) is not None}
 
@@ -106,7 +106,7 @@ class DatasetKind(ABC):
         return {name: int(interrupted[name]) for name in names}
 
     def has_step(self, loading: Spec | None, steps: str) -> bool:
-        """Return whether a load has one of `steps`, in pgbench's letters; a whole one has all."""
+        """Return whether a load has one of `steps` (pgbench's letters); a whole load has all."""
         asked = self.steps_of(loading)
         return asked is None or bool(set(asked) & set(steps))
 
@@ -275,7 +275,7 @@ class Tpcc(DatasetKind):
         )
 
     def engine_options(self, dataset: Dataset, loading: Spec | None, jobs: int) -> dict[str, Any]:
-        """Return the options as they are; connections change nothing in the data."""
+        """Return the options; the number of connections does not change the data."""
         del jobs
         return {**dataset.model_dump(), **(loading.model_dump() if loading else {})}
 
@@ -297,7 +297,7 @@ KINDS: dict[str, DatasetKind] = {kind.name: kind for kind in (PGBENCH, Tpcc())}
 def kind_of(dataset: Dataset) -> DatasetKind:
     """Return the kind of a dataset that pgdyno loads.
 
-    Raises: SpecError for data of the user's own.
+    Raises: SpecError for the user's own data.
     """
     if dataset.kind not in KINDS:
         raise SpecError(
@@ -310,7 +310,7 @@ def kind_of(dataset: Dataset) -> DatasetKind:
 def needed_bytes(dataset: Dataset, *, wal_bytes: int = WAL_RESERVE_BYTES) -> dict[str, int]:
     """Return how much must be free before loading, for the data and for the WAL.
 
-    The data part includes one sort of the largest index and a tenth for what a run adds.
+    The data part includes one sort of the largest index and a tenth for the growth in a run.
     """
     if dataset.kind not in KINDS:
         return {"data": _EMPTY_CLUSTER_BYTES, "wal": wal_bytes}

@@ -24,7 +24,7 @@ _BLOCK = re.compile(
 # A script variable, but not a cast, and not inside a string or a quoted name.
 _TOKENS = re.compile(r"('(?:[^']|'')*'|\"[^\"]*\"|::)|(?<![\w:]):([A-Za-z_]\w*)")
 _NUMBERED = re.compile(r"\$(\d+)")
-# No number can stand in the place of an array.
+# A number cannot replace an array.
 _ARRAY = re.compile(r"\$\d+\s*::\s*\w+\s*\[")
 _NAME = "pgdyno_explain"
 _COMMANDS_NORMALISED_SINCE = 160_000
@@ -64,8 +64,8 @@ def _explained(connection: Connection, statement: str, count: int) -> Mapping[st
         with connection.transaction(force_rollback=True):
             connection.execute(_BOUNDED)
             connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
-            # Parsed by the protocol rather than by PREPARE: pg_stat_statements keeps the text with
-            # which it first saw a statement, and would list the application's calls under ours.
+            # The protocol parses the statement, not PREPARE. pg_stat_statements keeps the first
+            # text of a statement, and would list the application's calls under our PREPARE.
             parsed = connection.pgconn.prepare(_NAME.encode(), statement.encode())
             is_prepared = parsed.status == pq.ExecStatus.COMMAND_OK
             if not is_prepared:
@@ -93,13 +93,13 @@ def query_ids_of(
 ) -> dict[str, dict[str, list[int]]]:
     """Return script -> line of the statement -> its query identifiers.
 
-    One as a prepared statement, and one with numbers in place of parameters, as simple protocol has
-    them. EXPLAIN tells those of queries. CALL and other commands have the one that `onlooker`, a
-    separate session, sees when they are parsed, which executes nothing; BEGIN, END and their like
-    when they are executed. What needs its script's temporary tables is left out, and all are where
-    compute_query_id is off.
-    Limits: until 15 a command's identifier is that of its very text, so by simple protocol one with
-    variables is not known.
+    A query has two identifiers: as a prepared statement, and with numbers in place of parameters,
+    as in the simple protocol. EXPLAIN returns both. For CALL and other commands, the separate
+    session `onlooker` reads the identifier while the command is parsed, which executes nothing; for
+    BEGIN, END and similar commands, while they are executed. Statements that need temporary tables
+    of their script are left out. With compute_query_id off, there are no identifiers.
+    Limits: up to PostgreSQL 15 the identifier of a command depends on its exact text, so in the
+    simple protocol the identifier of a command with variables is not known.
     """
     return {
         script: {

@@ -18,7 +18,8 @@ from pgdyno.server.storage import device_name, mount_of
 from pgdyno.server.target import Target
 
 DURABILITY = ("fsync", "full_page_writes", "synchronous_commit", "data_checksums", "wal_level")
-# Kept besides every setting that is not PostgreSQL's default: what explains results most often.
+# These settings are always kept, because they often explain results. Of the other settings, only
+# those that differ from PostgreSQL's default are kept.
 ALWAYS_KEPT = (
     *DURABILITY,
     "autovacuum",
@@ -87,7 +88,7 @@ class ServerFacts:
 
     @property
     def durability(self) -> dict[str, str]:
-        """Return the settings that decide what a crash may lose."""
+        """Return the settings that affect how much a crash may lose."""
         return {name: self.settings.get(name, "not known") for name in DURABILITY}
 
     @property
@@ -178,7 +179,7 @@ def target_line(facts: ServerFacts) -> str:
 
 
 def rights(connection: Connection) -> dict[str, bool]:
-    """Return what this role may: superuser, membership of the predefined roles, create."""
+    """Return the rights of this role: superuser, predefined roles, create."""
     row = connection.execute(
         "SELECT rolsuper, has_database_privilege(current_database(), 'CREATE'),"
         " has_schema_privilege('public', 'CREATE') FROM pg_roles WHERE rolname = current_user"
@@ -200,12 +201,12 @@ def rights(connection: Connection) -> dict[str, bool]:
 
 
 # Without pg_monitor the kind of another role's session is hidden. Then a session with a role and a
-# database counts as a client, although it may be a worker: one too many is better than none.
+# database counts as a client, although it may be a worker. It is safer to count too many.
 _IS_CLIENT: LiteralString = (
     "(backend_type = 'client backend'"
     " OR backend_type IS NULL AND usesysid IS NOT NULL AND datid IS NOT NULL)"
 )
-# Citus works for a session in further sessions, which are not a second application.
+# Citus works for a session in further sessions, which are not another application.
 _OTHERS: LiteralString = (
     f"FROM pg_stat_activity WHERE {_IS_CLIENT} AND pid <> pg_backend_pid()"
     " AND coalesce(application_name, '') NOT LIKE 'pgdyno/%'"

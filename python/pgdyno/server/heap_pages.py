@@ -34,12 +34,12 @@ Pages = npt.NDArray[np.uint8]
 
 
 class UnknownPages(Exception):
-    """The server's pages are not what this module would make."""
+    """The server's pages differ from the pages that this module would make."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageModel:
-    """What a full page looks like, and where it differs from others.
+    """The model of a full page, and the places where pages differ.
 
     Args: template, of PAGE_BYTES; map_header, of a page of the visibility map, b"" if COPY writes
     none; tuple_offset_bytes and aid_offset_bytes, places in bytes by row; aid_bytes, 4 or 8.
@@ -81,7 +81,7 @@ class PageModel:
         return made
 
     def _shorten(self, page: Pages, row_count: int) -> None:
-        """Leave the first rows only."""
+        """Remove all rows after the first ones."""
         lower, upper = _HEADER_BYTES + 4 * row_count, int(self.tuple_offset_bytes[row_count - 1])
         page[lower:upper] = 0
         page[_LOWER : _UPPER + 2] = np.array([lower, upper], dtype="<u2").view(np.uint8)

@@ -62,9 +62,9 @@ def can_reach(user: UserIds, path: Path) -> bool:
 def reachable_binaries(binaries: Binaries, user: UserIds, parent: Path | None = None) -> Binaries:
     """Return `binaries`, copied once to a folder `user` can reach if it cannot reach these.
 
-    The copy's name holds a hash of what was copied, so it is made once and never stale. It is
-    trusted only if it belongs to us (or root) and nobody else may write to it.
-    Args: parent, where copies lie (None: /var/tmp/pgdyno-<our uid>).
+    The name of the copy has a hash of the copied files, so the copy is made once and is never out
+    of date. It is trusted only if it belongs to us (or root) and nobody else may write to it.
+    Args: parent, the folder of copies (None: /var/tmp/pgdyno-<our uid>).
     """
     if can_reach(user, binaries.program("postgres")):
         return binaries
@@ -88,7 +88,7 @@ def reachable_binaries(binaries: Binaries, user: UserIds, parent: Path | None = 
 
 
 def _parts(root: Path) -> dict[Path, Path]:
-    """Return what makes up an installation, and where in a copy each folder goes.
+    """Return the folders of an installation, and the place of each in a copy.
 
     Two parents are kept by name, because the programs of a Python package find their libraries in
     `$ORIGIN/../../../<package>.libs`.

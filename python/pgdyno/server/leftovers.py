@@ -17,7 +17,7 @@ from pgdyno.server.scratch import end_orphan
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """One cluster whose owner had died, and what was done with it."""
+    """One cluster whose owner had died, and the result of its removal."""
 
     path: Path
     ended_postmaster: bool

@@ -25,7 +25,8 @@ from pgdyno.server.heap_pages import (
     model_of,
 )
 
-# More than a page holds at any fill factor, and no multiple of it: the last page is a part.
+# This number is larger than a page at any fill factor, and not a multiple. So the last page is
+# incomplete.
 _SAMPLE_ROWS = 151
 _TELLERS_PER_BRANCH = 10
 _PAGES_AT_ONCE = 64
@@ -72,7 +73,7 @@ def filled(connection: Connection, data_dir: Path, scale: int, told: Told) -> It
 
 
 def _model(connection: Connection, data_dir: Path) -> PageModel:
-    """Return what the pages of accounts look like, from a few that the server makes."""
+    """Return the model of the accounts' pages, from a few pages that the server makes."""
     with connection.transaction():
         connection.execute("TRUNCATE pgbench_accounts")
         rows = (f"{aid}\t1\t0\t\n" for aid in range(1, _SAMPLE_ROWS + 1))

@@ -1,4 +1,4 @@
-"""Where a scratch cluster may lie, and whether the dataset fits there."""
+"""Chooses the folder of a scratch cluster, and checks whether the dataset fits there."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def check_folder(folder: Path, *, user: UserIds, option: str, allow_tmpfs: bool)
 def wal_parent(
     wal_dir: Path | None, data_parent: Path, *, user: UserIds, allow_tmpfs: bool
 ) -> Path | None:
-    """Return the folder in which one for the WAL is made, or None if the WAL lies with the data."""
+    """Return the parent of the WAL folder, or None if the WAL is in the data directory."""
     if wal_dir is None or wal_dir.absolute() == data_parent:
         return None
     check_folder(wal_dir, user=user, option="--wal-dir", allow_tmpfs=allow_tmpfs)
@@ -103,7 +103,7 @@ def check_space(needed: Mapping[str, int], data_parent: Path, wal_parent: Path |
 
 
 def check_free_space(folder: Path, bytes_needed: int, *, what: str) -> None:
-    """Raise ServerError unless `bytes_needed` are free where `folder` lies."""
+    """Raise ServerError unless `bytes_needed` are free on the file system of `folder`."""
     free = free_bytes(folder)
     if free < bytes_needed:
         raise ServerError(

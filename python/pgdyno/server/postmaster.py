@@ -45,9 +45,9 @@ class Place:
 
 
 def server_environment(user: UserIds) -> dict[str, str]:
-    """Return the environment of initdb and the postmaster: only the path is ours.
+    """Return the environment of initdb and the postmaster; only PATH is from this process.
 
-    Messages are in English, because pgdyno reads them when the server fails.
+    Messages are in English, because pgdyno reads them if the server fails.
     """
     return {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "HOME": user.home, "USER": user.name}
 

@@ -46,16 +46,16 @@ class Reset:
 
     @property
     def is_whole(self) -> bool:
-        """True if nothing was left out."""
+        """Return whether no step was left out."""
         return not any(step.skipped for step in self.steps)
 
     def as_document(self) -> dict[str, Any]:
-        """Return what a result keeps of it."""
+        """Return the reset as values for a stored result."""
         return asdict(self)
 
 
 def no_reset(connection: Connection, dataset: Dataset) -> Reset:
-    """Change nothing; return how many dead rows the run begins with."""
+    """Change nothing; return the number of dead rows at the start of the run."""
     dead_rows = _dead_rows(connection, dataset) if dataset.tables else None
     size = _database_bytes(connection)
     return Reset((Step("reset", skipped="no reset requested"),), None, dead_rows, size)

@@ -18,7 +18,7 @@ class OtherSessions:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What a verb is going to do, and what the user allowed.
+    """The plan of a verb, and the permissions of the user.
 
     Args: scripts_writing, names of the scripts that are not wholly SELECT; is_marked, the dataset
     is pgdyno's own; confirmed, the text of `--confirm`.
@@ -35,7 +35,7 @@ class Intent:
 
     @property
     def confirmation(self) -> str:
-        """Return what `--confirm` must say for this target."""
+        """Return the text that `--confirm` needs for this target."""
         return f"{self.database}@{self.host}"
 
 
@@ -72,7 +72,7 @@ def refuse_unsafe_load(intent: Intent) -> None:
 def refuse_read_only_session(
     place: str, scripts_writing: Sequence[str], *, is_standby: bool
 ) -> None:
-    """Raise RefusedError for scripts that write, where the session of the load may not write.
+    """Raise RefusedError for scripts that write if the session of the load may not write.
 
     Args: is_standby, the server is in recovery; else the role or the database sets read-only.
     """
@@ -131,7 +131,7 @@ def refuse_too_many_connections(
 
 
 def describe(others: Sequence[OtherSessions]) -> str:
-    """Return the other applications, most sessions first, as a person reads them."""
+    """Return the other applications in words, those with most sessions first."""
     ordered = sorted(others, key=lambda other: (-other.count, other.application))
     parts = [f"{other.count} of {other.application or 'unnamed'}" for other in ordered[:3]]
     rest = sum(other.count for other in ordered[3:])
@@ -139,7 +139,7 @@ def describe(others: Sequence[OtherSessions]) -> str:
 
 
 def _refuse_wrong_confirmation(intent: Intent) -> None:
-    # A wrong confirmation is refused even if none was needed: it was meant for another server.
+    # A wrong confirmation is refused even if none is needed, because it is for another server.
     if intent.confirmed is not None and intent.confirmed != intent.confirmation:
         raise RefusedError(
             f"--confirm {intent.confirmed} does not name this target, which is "

@@ -1,4 +1,4 @@
-"""A PostgreSQL of our own: made, started, changed, stopped and removed without a trace.
+"""A scratch PostgreSQL: pgdyno makes, starts, changes, stops and removes it without a trace.
 
 Root never writes inside the data directory, which belongs to another user: the configuration
 (`cluster_conf`) is next to it.
@@ -49,8 +49,8 @@ __all__ = ["ScratchCluster", "ScratchRequest", "end_orphan"]
 DATABASE = "postgres"
 SOCKET_PATH_BYTES_MAX = 100
 _PORT_TRIES = 5
-# The data are synced at the end of the load: a crash of the host before then loses nothing that was
-# measured. With wal_level = minimal, COPY into a table of the same transaction writes no WAL.
+# The data are synced at the end of the load. A crash of the host before loses no measurement.
+# With wal_level = minimal, COPY into a table of the same transaction writes no WAL.
 WHILE_LOADING = {
     "archive_mode": "off",
     "checkpoint_timeout": "1h",
@@ -89,8 +89,8 @@ class ScratchCluster:
     def create(cls, request: ScratchRequest) -> ScratchCluster:
         """Make a cluster and start it.
 
-        Raises: SpecError or RefusedError about where it shall lie; ServerError with the server's
-        own words if it does not start; InterruptedByUser. Nothing is left behind then.
+        Raises: SpecError or RefusedError about its place; ServerError with the server's message if
+        it does not start; InterruptedByUser. Nothing is left behind then.
         """
         made = make_folder(request)
         cluster = cls(made.folder, made.binaries, made.user, keep=False)
@@ -161,7 +161,7 @@ class ScratchCluster:
 
     @property
     def wal_dir(self) -> Path:
-        """Return where the WAL lies."""
+        """Return the folder of the WAL."""
         wal_dir = self._folder.record.wal_dir
         return Path(wal_dir) if wal_dir else self.data_dir / "pg_wal"
 
@@ -172,7 +172,7 @@ class ScratchCluster:
 
     @property
     def has_checksums(self) -> bool:
-        """True if data pages carry checksums."""
+        """Return whether data pages have checksums."""
         return self._folder.record.checksums
 
     @property
@@ -182,7 +182,7 @@ class ScratchCluster:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Return the settings in addition to PostgreSQL's and ours."""
+        """Return the settings that neither PostgreSQL nor pgdyno set by default."""
         return dict(self._folder.record.settings)
 
     @property
@@ -259,10 +259,11 @@ class ScratchCluster:
         self.start()
 
     def apply(self, settings: Mapping[str, str]) -> bool:
-        """Make `settings` the present ones, by a reload where that is enough.
+        """Make `settings` the present settings, by a reload if that is enough.
 
-        Returns: True if the server was restarted. Raises: ServerError if the server refuses one,
-        or a new session does not see it; after a refusal the previous ones still hold.
+        Returns: True if the server was restarted.
+        Raises: ServerError if the server refuses a setting, or a new session does not see it. After
+        a refusal the previous settings remain.
         """
         chosen, previous = server_settings.checked(settings), self.settings
         changed = {name for name in {*chosen, *previous} if chosen.get(name) != previous.get(name)}
@@ -287,7 +288,7 @@ class ScratchCluster:
         return needs_restart
 
     def needs_restart(self, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
-        """Return whether going from some settings to others takes a restart."""
+        """Return whether the change from some settings to others needs a restart."""
         names = {*before, *after}
         changed = {name for name in names if before.get(name) != after.get(name)}
         if not changed:
@@ -298,9 +299,9 @@ class ScratchCluster:
 
     @contextmanager
     def loading(self) -> Iterator[None]:
-        """Run with settings that make loading fast; then all files are synced, and it restarts.
+        """Run with settings for fast loading inside the block; then sync all files and restart.
 
-        Raises: ServerError, also of the block; the server has its own settings again then.
+        Raises: ServerError, also from the block; the server then has its normal settings again.
         """
         self.stop()
         asked = {name: "off" for name in _OFF_WHILE_LOADING if name in self.settings}
@@ -332,7 +333,7 @@ class ScratchCluster:
             self.remove()
 
     def remove(self) -> None:
-        """Stop at once and remove every folder; a signal meanwhile does not cut this short."""
+        """Stop at once and remove every folder; a signal does not interrupt this."""
         with signals.shielded():
             self.stop(is_immediate=True)  # No checkpoint for data nobody will read.
             cleanup.forget(self._token)
@@ -370,7 +371,7 @@ class ScratchCluster:
     def _set_password(self) -> None:
         self._password = SecretStr(secrets.token_urlsafe(24))
         with self.connect() as connection:
-            # Only the verifier is sent, so no log of statements can show the password.
+            # Only the verifier is sent, so a log of statements cannot show the password.
             verifier = connection.pgconn.encrypt_password(
                 self._password.get_secret_value().encode(), SUPERUSER.encode(), b"scram-sha-256"
             )

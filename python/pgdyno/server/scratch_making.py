@@ -75,7 +75,7 @@ def sync_files(binaries: Binaries, user: UserIds, *, data_dir: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ScratchRequest:
-    """The properties of a scratch cluster that is wanted.
+    """The wanted properties of a scratch cluster.
 
     Args: clients, the largest number of connections the load opens; data_dir and wal_dir, folders
     inside which folders of our own are made; store_dir, where the experiment's results lie;
@@ -110,7 +110,7 @@ class Made:
 
 
 def make_folder(request: ScratchRequest) -> Made:
-    """Decide where the cluster lies and as whom it runs, and make its folder.
+    """Choose the place and the user of the cluster, and make its folder.
 
     Raises: SpecError or RefusedError about its settings or its place; nothing is made then.
     """

@@ -36,7 +36,7 @@ _MICROSECONDS = {
     "h": 3_600_000_000,
     "d": 86_400_000_000,
 }
-# Values that the server lists, and shows as another of its values (PostgreSQL 15 and later).
+# Values that the server lists, but shows as another value (PostgreSQL 15 and later).
 _SAME = {("wal_compression", "on"): "pglz"}
 _TRUE, _FALSE = frozenset({"on", "true", "yes", "1"}), frozenset({"off", "false", "no", "0"})
 
@@ -64,7 +64,7 @@ class _Shown:
 
 
 def checked(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings with lower-case names. Raises: SpecError for one that cannot be."""
+    """Return the settings with lower-case names. Raises: SpecError for an impossible setting."""
     result: dict[str, str] = {}
     for name, value in settings.items():
         if not _NAME.fullmatch(name):
@@ -89,7 +89,7 @@ def as_configuration(settings: Mapping[str, str]) -> str:
     return "".join(lines)
 
 
-# pg_settings.source, as the command that a person would look for.
+# pg_settings.source, as the command that sets such a value.
 _SOURCES = {
     "database": "ALTER DATABASE",
     "user": "ALTER ROLE",
@@ -111,7 +111,7 @@ def source_text(source: str, file: str | None, line: int | None) -> str:
 
 
 def contexts(connection: Connection, names: Iterable[str]) -> dict[str, str]:
-    """Return what changing each setting needs (reload, restart ...): pg_settings.context."""
+    """Return pg_settings.context of each setting: whether a change needs a reload, a restart ..."""
     rows = connection.execute(
         "SELECT name, context FROM pg_settings WHERE lower(name) = ANY(%s)", [list(names)]
     ).fetchall()
@@ -119,10 +119,10 @@ def contexts(connection: Connection, names: Iterable[str]) -> dict[str, str]:
 
 
 def first_refused(connection: Connection) -> tuple[str, str, str] | None:
-    """Return name, value and error of the first line of the configuration that cannot hold.
+    """Return name, value and error of the first line of the configuration with an error.
 
-    The files are read afresh. A setting that only a restart can change counts as acceptable,
-    whatever its value: the running server does not tell the two apart.
+    The server reads the files again for this. A setting that only a restart can change counts as
+    correct, because the running server does not check its value.
     """
     row = connection.execute(
         "SELECT f.name, f.setting, f.error FROM pg_file_settings f"

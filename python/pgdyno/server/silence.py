@@ -22,9 +22,9 @@ class NoAnswer(psycopg.OperationalError):
 
 
 def hearing(gen: PQGen[_T], silence_s_max: int) -> PQGen[_T]:
-    """Pass on psycopg's waits, until it waited in vain for too long.
+    """Pass on psycopg's waits, until too many of them were in vain.
 
-    Waits are counted and not time: a process that was stopped itself must not blame the other end.
+    Waits are counted and not time, because a process that was stopped itself received nothing.
     Raises: NoAnswer.
     """
     silent_looks = 0
@@ -50,10 +50,10 @@ def poll_of(libpq: pq.abc.PGconn) -> select.poll:
 
 
 def answer(libpq: pq.abc.PGconn, ready: select.poll, silence_s_max: int) -> pq.abc.PGresult:
-    """Return the server's answer to the one statement that libpq has just sent.
+    """Return the server's answer to the statement that libpq has just sent.
 
-    Args: ready, of `poll_of`.
-    Raises: NoAnswer, as `hearing` does; psycopg.OperationalError when the connection is lost.
+    Args: ready, from `poll_of`.
+    Raises: NoAnswer, as `hearing` does; psycopg.OperationalError if the connection is lost.
     """
     silent_looks = 0
     # Subtle: if a statement was sent only in part, each look sends more of it.

@@ -46,7 +46,7 @@ def run_script(connection: Connection, text: str) -> None:
 
 
 def statements_of(text: str) -> Iterator[str]:
-    """Yield the statements between the semicolons that end one, without those semicolons."""
+    """Yield the statements without the semicolons that end them."""
     current = ""
     for match in _PIECES.finditer(text):
         if match[0] == ";":

@@ -27,7 +27,7 @@ class Mount:
 
 
 def mount_of(path: Path, mountinfo: str | None = None) -> Mount | None:
-    """Return the mount that `path`, or its nearest existing parent, lies on; None if unknown.
+    """Return the mount of `path`, or of its nearest existing parent; None if unknown.
 
     Args: mountinfo, the text of /proc/self/mountinfo (None: read it).
     """
@@ -40,13 +40,13 @@ def mount_of(path: Path, mountinfo: str | None = None) -> Mount | None:
 
 
 def mount_in(mountinfo: str, place: PurePath) -> Mount | None:
-    """Return the mount that a path without links lies on, by a host's mountinfo; None if none."""
+    """Return the mount of a path without links from a host's mountinfo; None if there is none."""
     best: Mount | None = None
     for line in mountinfo.splitlines():
         mount = _parse(line)
         if mount is None or not place.is_relative_to(mount.mount_point):
             continue
-        # Subtle: of two mounts on one point the later line lies on top.
+        # Subtle: of two mounts on one point, the later line is visible.
         if best is None or len(mount.mount_point.parts) >= len(best.mount_point.parts):
             best = mount
     return best
@@ -59,7 +59,7 @@ def device_name(mount: Mount) -> str:
 
 
 def free_bytes(path: Path) -> int:
-    """Return what an ordinary user can still write where `path` lies."""
+    """Return how many bytes an ordinary user can still write on the file system of `path`."""
     stat = os.statvfs(nearest_existing(path))
     return stat.f_bavail * stat.f_frsize
 

@@ -1,4 +1,4 @@
-"""Settings of a server that pgdyno did not start: changed for all, and put back as they were.
+"""Changes settings of a server that pgdyno did not start, for all sessions, and restores them.
 
 pgdyno restores the entry in postgresql.auto.conf, or its absence: exactly what ALTER SYSTEM
 changes. A command of the user may replace ALTER SYSTEM; it gets name -> value as JSON (null: no
@@ -25,12 +25,12 @@ from pgdyno.server.connect import Connection, connect
 from pgdyno.server.target import Target
 
 Entries = Mapping[str, str | None]
-"""Name -> the value in postgresql.auto.conf, None where it has no entry."""
+"""Name -> the value in postgresql.auto.conf, None without an entry."""
 
 AUTO_CONF = "postgresql.auto.conf"
 _TAKES_EFFECT_S = 30.0
 _RESTART_S = 300.0
-# The last part of the output of a user's command that is shown.
+# Only this last part of a user's command's output is shown.
 _SAID_LINES = 3
 # SQLSTATEs of a server that is being stopped or started: it answers, but does not admit sessions.
 _ON_THE_WAY = "57P03"
@@ -43,9 +43,9 @@ _ENTRIES = (
 
 @dataclass(frozen=True, slots=True)
 class SystemSettings:
-    """Who changes settings for a whole server, and how.
+    """The role or the commands that change settings of a whole server.
 
-    `data_dir` is the server's data directory, where it is on this host and may be written.
+    `data_dir`: the server's data directory, None unless it is on this host and writable.
     """
 
     admin: Target
@@ -64,7 +64,7 @@ class SystemSettings:
     def entries(self, names: Iterable[str]) -> dict[str, str | None]:
         """Return the present entries of postgresql.auto.conf.
 
-        Raises: ServerError with the GRANT that is missing.
+        Raises: ServerError with the missing GRANT.
         """
         wanted = sorted({name.lower() for name in names})
         with connect(self.admin, verb=self.verb) as connection:
@@ -96,7 +96,7 @@ class SystemSettings:
     def apply(self, entries: Entries, *, needs_restart: bool) -> None:
         """Write these entries, and make the server use them.
 
-        Raises: ServerError when the server or a command refuses.
+        Raises: ServerError if the server or a command refuses.
         """
         if self.apply_command is not None:
             self._run(self.apply_command, json.dumps(dict(entries)).encode())
@@ -111,9 +111,9 @@ class SystemSettings:
     def put_back(self, entries: Entries, values: Mapping[str, str], *, restarts: bool) -> bool:
         """Restore the server: its entries, and the values it uses.
 
-        Args: values, what it used before; empty where a journal has none.
-        Returns: False if it was so already, and nothing was done.
-        Raises: ServerError when the server or a command refuses.
+        Args: values, which the server used before; empty if a journal has none.
+        Returns: False if the server already had them, and nothing was done.
+        Raises: ServerError if the server or a command refuses.
         """
         was_down = self.is_down()
         if was_down:
@@ -139,7 +139,7 @@ class SystemSettings:
     def start_again(self, entries: Entries) -> None:
         """Start a server that does not answer, with these entries; wait until it answers.
 
-        Raises: ServerError when there is no way to do that, or the way fails.
+        Raises: ServerError if there is no command for this, or the command fails.
         """
         given = json.dumps(dict(entries)).encode()
         if self.recover_command is not None:
@@ -161,7 +161,7 @@ class SystemSettings:
         self._wait_until(self.admin, lambda _session: None)
 
     def by_hand(self, entries: Entries) -> str:
-        """Return the steps by which a person restores these entries while the server is down."""
+        """Return in words how to restore these entries by hand while the server is down."""
         file = f"{self.data_dir}/{AUTO_CONF}" if self.data_dir else f"{AUTO_CONF} (in PGDATA)"
         removed = [name for name, value in entries.items() if value is None]
         steps = [f"remove the line of {name}" for name in removed]
@@ -212,7 +212,7 @@ class SystemSettings:
         return [f"{name} = {value}" for name, value in rows]
 
     def _not_in_effect(self, entries: Entries) -> str:
-        """Return one more sentence: what is left to do after a failed restart."""
+        """Return a further sentence: the remaining steps after a failed restart."""
         try:
             awaiting = self._awaiting_restart(entries)
         except ServerError:
@@ -270,7 +270,7 @@ class SystemSettings:
 
 
 def answers(target: Target, verb: str) -> bool:
-    """Return whether a server answers. One that is stopping or starting has five minutes."""
+    """Return whether a server answers; a server that stops or starts has five minutes."""
     deadline_ns = monotonic_ns() + int(_RESTART_S * 1e9)
     while True:
         try:
@@ -301,7 +301,7 @@ _LISTS = frozenset(
 def not_alterable(connection: Connection, names: Iterable[str]) -> list[str]:
     """Return those of the settings that this role may not change with ALTER SYSTEM.
 
-    Limits: before PostgreSQL 15 only a superuser may change any.
+    Limits: before PostgreSQL 15 only a superuser may use ALTER SYSTEM.
     """
     row = connection.execute(
         "SELECT rolsuper, current_setting('server_version_num')::int FROM pg_catalog.pg_roles"

@@ -68,14 +68,14 @@ class Target:
     password_command: str = field(default="", repr=False)
     """Prints the password, again whenever it is old or was refused (`server.connect`)."""
     host_passwords: Mapping[tuple[str, str], SecretStr] = field(default_factory=dict, repr=False)
-    """Of several hosts, by host and port, what the password file has for each; libpq reads it
-    itself, by the parameter `passfile`."""
+    """If there are several hosts: the password of each from the password file, by host and port.
+    libpq reads the file itself (parameter `passfile`)."""
     hosts_given: tuple[str, str, str] | None = None
-    """Of a pinned target: host, hostaddr and ports as they were given, all of them."""
+    """Of a pinned target: host, hostaddr and ports as given, before it was pinned."""
 
     @property
     def port(self) -> int:
-        """Return the one port; a target with several hosts must be pinned first."""
+        """Return the only port; a target with several hosts must be pinned first."""
         if "," in self.ports or "," in self.host:
             raise AssertionError("this target names several hosts: pin it to one")
         return int(self.ports)
@@ -92,15 +92,15 @@ class Target:
 
     @property
     def place(self) -> str:
-        """Return "host:port/database" for a person, "host" of a socket being "local"."""
+        """Return "host:port/database" for a reader; the host of a socket is "local"."""
         host = "local" if self.is_socket else (self.host or self.hostaddr)
         return f"{host}:{self.ports}/{self.database}"
 
     def hosts(self, *, given: bool = False) -> list[tuple[str, str, str]]:
-        """Return name, address ("" where it is to be looked up) and port of every host.
+        """Return name, address ("" if not yet resolved) and port of every host.
 
-        Args: given, return the hosts that a pinned target was made from. libpq has already matched
-        the lists.
+        Args: given, whether to return the hosts from before the target was pinned. libpq has
+        already matched the lists.
         """
         host, hostaddr, ports = self.host, self.hostaddr, self.ports
         if given and self.hosts_given is not None:
@@ -117,9 +117,9 @@ class Target:
         return replace(self, database=database)
 
     def as_conninfo(self, *, service: str = "") -> str:
-        """Return the connection string that leads here again; without passwords and secret keys.
+        """Return the connection string of this target, without passwords and secret keys.
 
-        Args: service, the entry of the service file that was named: it may hold the password.
+        Args: service, the name of the entry in the service file, which may contain the password.
         """
         given = {**({"service": service} if service else {}), **self.libpq_parameters()}
         hidden = {"password", "passfile", *SECRET}
@@ -156,7 +156,7 @@ class Target:
 
 
 def refuse_what_the_engine_lacks(target: Target) -> None:
-    """Raise SpecError for a way to secure connections that the engine does not have."""
+    """Raise SpecError for a security feature of connections that the engine does not have."""
     if target.parameters.get("client_encoding") == "auto":
         raise SpecError(
             "The load engine does not support client_encoding=auto.",

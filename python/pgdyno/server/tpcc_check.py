@@ -16,7 +16,7 @@ from psycopg import sql
 from pgdyno.clock import monotonic_ns
 from pgdyno.server.connect import Connection
 
-# What customers owe for delivered orders; an order is delivered when its lines have a date.
+# The amount that customers owe for delivered orders. The lines of a delivered order have a date.
 _DELIVERED: LiteralString = (
     "(SELECT o_w_id AS w, o_d_id AS d, o_c_id AS c, sum(ol_amount) AS amount"
     " FROM orders JOIN order_line ON ol_w_id = o_w_id AND ol_d_id = o_d_id AND ol_o_id = o_id"
