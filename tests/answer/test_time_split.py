@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.answer.server_time import clocks_of, server_transactions_each
+from pgdyno.analysis.server_clocks import clocks_of
+from pgdyno.answer.server_time import server_transactions_each
 
 
 def each(

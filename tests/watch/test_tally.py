@@ -12,6 +12,7 @@ from tests.watch.samples import SECOND_NS, Row, database, nobody, wait, waits, w
 from pgdyno.cli.watch import line_parts, packed, statement_lines
 from pgdyno.report.watch_words import call_words, share_words
 from pgdyno.watch import tally as watch_tally
+from pgdyno.watch.clocks import EventClocks
 from pgdyno.watch.document import Watched, Work, sentence, statement_of
 from pgdyno.watch.statements import Calls, KnownTexts
 from pgdyno.watch.tally import Gap, Series, Stretches, Tally
@@ -108,7 +109,7 @@ def test_who_is_at_work_is_not_known_where_sessions_are_not_to_be_seen() -> None
     seen.take("database", database(2, 102))
     seen.take("waits", [unseen, wait("Lock:tuple", 1, 1)])
     assert (seen.total.wait_samples, seen.total.active, seen.peak_sessions) == (0, None, 0)
-    assert sentence(seen) == "100 tps, active sessions not visible to this role"
+    assert sentence(seen, Work.of(seen)) == "100 tps, active sessions not visible to this role"
 
 
 def test_a_server_that_does_not_come_back_leaves_a_gap_until_the_end() -> None:
@@ -162,16 +163,16 @@ def test_a_look_shows_only_what_is_new() -> None:
 
 def test_the_sentence_says_when_nothing_was_seen() -> None:
     seen = tally()
-    assert sentence(seen) == "nothing was observed"
+    assert sentence(seen, Work.of(seen)) == "nothing was observed"
     seen.take("database", database(1, 0))
     seen.take("database", database(2, 1002))
     seen.take("waits", waits(("", 1, 3)))
     seen.take("database", database(9, 2000, interval=0))
-    assert sentence(seen) == "1,000 tps, at most 3 active sessions; 1 gap"
+    assert sentence(seen, Work.of(seen)) == "1,000 tps, at most 3 active sessions; 1 gap"
     # One sample of three sessions does not say what most of the time is.
     for _ in range(9):
         seen.take("waits", waits(("", 1, 3)))
-    assert "; 100 % of DB time is CPU or not instrumented; 1 gap" in sentence(seen)
+    assert "; 100 % of DB time is CPU or not instrumented; 1 gap" in sentence(seen, Work.of(seen))
 
 
 def test_a_call_of_commit_takes_its_share_of_db_time_with_the_wait_for_its_flush() -> None:
@@ -215,7 +216,59 @@ def test_sessions_at_work_are_the_servers_count_without_our_own() -> None:
     assert sum(work.sessions(share).value for share in work.by_statement.values()) == pytest.approx(
         3.2
     )
-    assert sentence(seen).startswith("98 tps, 3.20 active sessions on average, at most 3; ")
+    assert sentence(seen, Work.of(seen)).startswith(
+        "98 tps, 3.20 active sessions on average, at most 3; "
+    )
+
+
+def reading(*, read_ns: int, active_ns: int = 2_000_000_000) -> Tally:
+    """Return a watch of 30 s with these growths each second; samples see a quarter of it reading.
+
+    Once a second, a vacuum reads, too.
+    """
+    seen = tally()
+    for second in range(31):
+        counts = {"active_time_ns": 7 + second * active_ns, "own_active_ns": 0}
+        counts |= {"own_active_least_ns": 0, "blk_read_time_ns": second * read_ns}
+        seen.take("database", database(second, 100 * second, **counts))
+        for sample in range(8):
+            groups = [("", 7, 1), ("IO:DataFileRead" if sample % 2 else "Lock:tuple", 7, 1)]
+            vacuum = wait("IO:DataFileRead", 0, 1, backend_type="autovacuum worker")
+            seen.take("waits", [*waits(*groups), *([vacuum] if sample == 1 else [])])
+    return seen
+
+
+def test_reading_is_what_the_servers_clock_counted_and_samples_divide_the_rest() -> None:
+    # Clients are in four of five sightings of reading: 1.2 of 1.5 sessions by the clock.
+    work = Work.of(reading(read_ns=1_500_000_000))
+    found = {event: work.sessions(share).value for event, share in work.by_event.items()}
+    assert found["IO:DataFileRead"] == pytest.approx(1.2)
+    # Without a wait event twice as often as in a lock, in 0.8 sessions.
+    assert found[""] == pytest.approx(0.8 * 2 / 3)
+    assert found["Lock:tuple"] == pytest.approx(0.8 / 3)
+    assert work.counted == {"IO:DataFileRead"}
+    share = work.by_event["IO:DataFileRead"]
+    assert share.low is not None
+    assert share.low < 0.6 < (share.high or 0.0)
+
+
+def test_the_sentence_of_a_watch_names_the_event_that_the_clock_makes_the_largest() -> None:
+    seen = reading(read_ns=2_000_000_000)
+    assert "; 80 % of DB time is IO:DataFileRead" in sentence(seen, Work.of(seen))
+
+
+@pytest.mark.parametrize("read_ns", [0, 3_000_000_000])
+def test_a_clock_that_is_off_or_counts_more_than_all_sessions_binds_nothing(read_ns: int) -> None:
+    work = Work.of(reading(read_ns=read_ns))
+    assert work.sessions(work.by_event["IO:DataFileRead"]).value == pytest.approx(0.5)
+    assert not work.counted
+
+
+def test_a_clock_that_was_reset_adds_nothing_for_that_interval() -> None:
+    clocks = EventClocks()
+    for grown_ns in (500, -9000, 300):
+        clocks.take("write_time_ns", grown_ns, 1000)
+    assert clocks.counted({}) == [(("IO:WalWrite",), pytest.approx(0.4), 0.0)]
 
 
 def test_what_was_seen_a_few_times_has_an_upper_end_only() -> None:

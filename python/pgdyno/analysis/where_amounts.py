@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgdyno.analysis.arrays import FloatArray
+from pgdyno.analysis.server_clocks import bound
 from pgdyno.analysis.where_facts import (
     ANSWERING,
     CLIENT,
@@ -124,32 +125,17 @@ def _in_server(
 ) -> tuple[dict[str, FloatArray], FloatArray]:
     """Return the server's time of a transaction in each wait event, and without a wait event.
 
-    If a clock of the server counted some events together, samples divide this time among them.
-    Samples also divide the remaining time of the server among the other events.
+    Clocks of the server bind the samples (`bound`).
     """
     rows = each_ns.shape[0]
     places = [i for i, active in enumerate(is_active(samples.events)) if active]
-    by_event = {samples.events[i]: each_ns[:, i].copy() for i in places}
-    bound_ns = np.zeros(rows)
-    bound: set[str] = set()
-    for counted in facts.counted_events:
-        per_transaction_ns = facts.each(counted.total_ns) or 0.0
-        here = [event for event in counted.events if event in by_event] or [counted.events[0]]
-        sampled = np.array([by_event.get(event, np.zeros(rows)) for event in here])
-        total = sampled.sum(axis=0)
-        share = np.where(total > 0, sampled / np.where(total > 0, total, 1.0), 1.0 / len(here))
-        by_event |= dict(zip(here, share * per_transaction_ns, strict=True))
-        bound |= set(here)
-        bound_ns = bound_ns + per_transaction_ns
-    free = [event for event in by_event if event not in bound]
-    if exact_ns is not None:
-        total = np.sum([by_event[event] for event in free] or [np.zeros(rows)], axis=0)
-        left_ns = np.maximum(exact_ns - bound_ns, 0.0)
-        if not free and samples.events:
-            by_event[""] = left_ns
-        for event in free:
-            by_event[event] = by_event[event] * left_ns / np.where(total > 0, total, 1.0)
-    return {e: ns for e, ns in by_event.items() if e}, by_event.get("", np.zeros(rows))
+    sampled = {samples.events[i]: each_ns[:, i].copy() for i in places}
+    counted = [
+        (counted.events, facts.each(counted.total_ns) or 0.0) for counted in facts.counted_events
+    ]
+    by_event = bound(sampled, counted, exact_ns, rows=rows)
+    bare = by_event.pop("", np.zeros(rows))
+    return by_event, bare if samples.events else np.zeros(rows)
 
 
 def _outside(made: _Parts, facts: TransactionFacts, answering: FloatArray) -> None:

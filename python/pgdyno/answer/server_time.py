@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from pgdyno.analysis.arrays import IntArray, distinct
 from pgdyno.analysis.at_work import own_time
+from pgdyno.analysis.server_clocks import ShareSums, clocks_of
 from pgdyno.analysis.where_facts import CountedEvents
 from pgdyno.loop.counter_growth import deltas_of, grown
 from pgdyno.loop.load_numbers import LoadNumbers
@@ -36,7 +36,6 @@ _POSSIBLE_RATIO = 2.0
 # contains statements of another time.
 _OTHERS_APART_RATIO = 0.25
 _SESSIONS_SEEN_MIN = 30
-_RULE_OF_THREE = 3.0
 _LATE_RATIO_MAX = 0.5
 # Sessions that work for a client. The server's own maintenance also serves the load.
 FOR_SOMEBODY = ("client backend", "parallel worker")
@@ -150,58 +149,16 @@ def _share(
     others: npt.NDArray[np.bool_],
     instants: IntArray,
 ) -> tuple[float, float]:
-    """Return the load's share of the sampled sessions, and the half-width of its 95 % interval.
-
-    Source: variance of a ratio of means (Cochran 1977, section 2.11).
-    """
+    """Return the load's share of the sampled sessions, and the half-width of its 95 % interval."""
     count = np.asarray(waits["count"], dtype=np.float64)
     place = np.searchsorted(instants, np.asarray(waits["time_ns"], dtype=np.int64))
     place = np.minimum(place, instants.size - 1)
     mine = np.bincount(place[ours], count[ours], instants.size)
     both = mine + np.bincount(place[others], count[others], instants.size)
-    if not both.sum():
-        return 1.0, 0.0
-    share = float(mine.sum() / both.sum())
-    spread = float(np.square(mine - share * both).sum())
-    missed = _RULE_OF_THREE / float(both.sum())
-    return share, max(1.96 * math.sqrt(spread) / float(both.sum()), missed)
-
-
-@dataclass(frozen=True, slots=True)
-class _Clock:
-    """A clock of the server: the column that adds up the time of some wait events."""
-
-    collector: Literal["database", "wal"]
-    column: str
-    events: tuple[str, ...]
-    needs_io_view: bool = False
-
-
-# From PostgreSQL 18 on, reading is a wait for an I/O worker or for the kernel's ring. From 16 on,
-# the clock of writing includes extending a relation; before, no clock does.
-# Source: pgstat_count_io_op_time in pgstat_io.c, WaitReadBuffers in bufmgr.c.
-_CLOCKS = (
-    _Clock(
-        *("database", "blk_read_time_ns"),
-        ("IO:AioIoCompletion", "IO:AioIoUringExecution", "IO:DataFileRead"),
-    ),
-    _Clock("database", "blk_write_time_ns", ("IO:DataFileExtend", "IO:DataFileWrite"), True),
-    _Clock("database", "blk_write_time_ns", ("IO:DataFileWrite",)),
-    _Clock("wal", "write_time_ns", ("IO:WALWrite", "IO:WalWrite")),
-    _Clock("wal", "sync_time_ns", ("IO:WALSync", "IO:WalSync")),
-)
-
-
-def clocks_of(*, has_io_view: bool) -> tuple[_Clock, ...]:
-    """Return the clocks that a server has; of several for one column, the first.
-
-    Args: has_io_view, whether the server has pg_stat_io (version 16 and later).
-    """
-    by_column: dict[str, _Clock] = {}
-    for clock in _CLOCKS:
-        if has_io_view or not clock.needs_io_view:
-            by_column.setdefault(clock.column, clock)
-    return tuple(by_column.values())
+    sums = ShareSums()
+    for ours_count, all_count in zip(mine.tolist(), both.tolist(), strict=True):
+        sums.add(ours_count, all_count)
+    return sums.share()
 
 
 def counted_events(stored: StoredRun, numbers: LoadNumbers) -> tuple[CountedEvents, ...]:

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
+
+from pgdyno.analysis.arrays import FloatArray
 from pgdyno.analysis.at_work import SIGHTINGS_MIN, AtWork
 from pgdyno.analysis.estimate import Estimate, without_interval
 from pgdyno.analysis.rounding import decimals_of
+from pgdyno.analysis.server_clocks import bound
 from pgdyno.analysis.where_facts import NOT_INSTRUMENTED
 from pgdyno.analysis.where_sampled import Sampled, shared_out
 from pgdyno.quantities import fixed, plain
@@ -88,7 +92,7 @@ def document_of(
         "seconds": watched.lasted_ns / 1e9,
         "seconds_seen": tally.seen_ns / 1e9,
         "is_complete": watched.is_complete,
-        "sentence": sentence(tally),
+        "sentence": sentence(tally, work),
         "tps": total.tps,
         "wal_bytes_per_second": total.wal_bytes_per_second,
         "hit_ratio": total.hit_ratio,
@@ -112,16 +116,15 @@ def document_of(
     }
 
 
-def sentence(tally: Tally) -> str:
+def sentence(tally: Tally, work: Work) -> str:
     """Return the answer of a watch in one sentence."""
-    total, at_work = tally.total, tally.at_work()
+    total, at_work = tally.total, work.sessions_at_work
     if total.tps is None:
         return "nothing was observed"
     text = f"{total.tps:,.0f} tps, {_sessions_words(at_work, tally.peak_sessions)}"
     if total.by_event.total() >= SIGHTINGS_MIN:
-        event, count = total.by_event.most_common(1)[0]
-        share = 100 * count / total.by_event.total()
-        text += f"; {share:.0f} % of DB time is {event or NOT_INSTRUMENTED}"
+        [(event, share)] = work.largest(1)
+        text += f"; {100 * share.value:.0f} % of DB time is {event or NOT_INSTRUMENTED}"
     if tally.gap_count:
         text += f"; {tally.gap_count} gap{'s' * (tally.gap_count > 1)}"
     return text
@@ -148,11 +151,15 @@ def utc(time_ns: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Sessions at work, and the shares of wait events and statements, with intervals."""
+    """Sessions at work, and the shares of wait events and statements, with intervals.
+
+    `counted`: the wait events whose time a clock of the server counted.
+    """
 
     sessions_at_work: AtWork | None
     by_event: Mapping[str, Estimate]
     by_statement: Mapping[str, Estimate]
+    counted: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, tally: Tally) -> Work:
@@ -161,16 +168,20 @@ class Work:
         if at_work is None or not at_work.seen_count:
             return cls(at_work, {}, {})
 
-        def shares(drawn: Sampled) -> Mapping[str, Estimate]:
+        def shares(drawn: Sampled) -> dict[str, Estimate]:
             parts = shared_out(drawn, 1.0, "", seen_count=at_work.seen_count)
             return dict(zip(drawn.events, parts, strict=True))
 
         seconds = max(tally.seen_ns, 1) / 1e9
-        return cls(
-            at_work,
-            shares(tally.stretches.events(seconds, seed=_SEED)),
-            shares(tally.stretches.statements(seconds, seed=_SEED)),
-        )
+        samples = tally.stretches.events(seconds, seed=_SEED)
+        events, errors = _bound(samples, tally, at_work)
+        by_event = shares(events)
+        for event, error in errors.items():
+            share = by_event[event]
+            low, high = max(share.value - error, 0.0), share.value + error
+            by_event[event] = replace(share, low=low, high=high, scope="within_run")
+        by_statement = shares(tally.stretches.statements(seconds, seed=_SEED))
+        return cls(at_work, by_event, by_statement, frozenset(errors))
 
     def largest(self, count: int) -> list[tuple[str, Estimate]]:
         """Return the wait events with the largest shares, largest first."""
@@ -187,6 +198,36 @@ class Work:
         above = mean.value * (share.high - share.value), share.value * (mean.high - mean.value)
         low, high = value - math.hypot(*below), value + math.hypot(*above)
         return Estimate(value, max(low, 0.0), high, share.n, "sessions", "within_run")
+
+
+def _bound(samples: Sampled, tally: Tally, at_work: AtWork) -> tuple[Sampled, dict[str, float]]:
+    """Return the samples, bound by the server's clocks of wait events, and the counted events.
+
+    The clocks report as late as the count of sessions at work. So they are not used if this count
+    is not, or if they exceed it.
+    Returns: for each event that a clock counted alone, the half-width of the error of its share.
+    """
+    counted, mean = tally.counted_events(), at_work.mean.value
+    clocks = [(events, sessions) for events, sessions, _ in counted]
+    clocks_count = math.fsum(sessions for _, sessions in clocks)
+    if at_work.how != "counted" or not 0 < clocks_count <= mean:
+        return samples, {}
+
+    def bound_rows(rows: FloatArray) -> dict[str, FloatArray]:
+        whole = rows.sum(axis=1, keepdims=True)
+        sessions = mean * rows / np.where(whole > 0, whole, 1.0)
+        by_event = dict(zip(samples.events, sessions.T, strict=True))
+        return bound(by_event, clocks, np.full(len(rows), mean), rows=len(rows))
+
+    point, redrawn = bound_rows(samples.point_count[None, :]), bound_rows(samples.redrawn_count)
+    whole = Sampled(
+        tuple(point),
+        np.array([count[0] for count in point.values()]),
+        np.stack([redrawn[event] for event in point], axis=1),
+        samples.block_count,
+    )
+    errors = {events[0]: error / mean for events, _, error in counted if len(events) == 1}
+    return whole, errors
 
 
 def _sessions(tally: Tally, work: Work) -> Document:
@@ -262,6 +303,7 @@ def _event(name: str, share: Estimate, work: Work) -> Document:
         "low": part.low,
         "high": part.high,
         "share_ratio": share.value,
+        "how": "counted" if name in work.counted else "sampled",
     }
 
 

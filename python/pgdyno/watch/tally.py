@@ -18,6 +18,7 @@ from pgdyno.analysis.at_work import AtWork, CountedTime, at_work, drawn_from_gro
 from pgdyno.analysis.estimate import Estimate, Scope
 from pgdyno.analysis.where_sampled import Sampled
 from pgdyno.observe.sql.waits import ANSWERED, UNSEEN
+from pgdyno.watch.clocks import IO_CLOCKS, WAL_CLOCKS, EventClocks, is_at_work
 
 _ADDED_UP = ("xact_commit", "blks_hit", "blks_read")
 # PostgreSQL 14 and later. The lab times its own statements, with and without the round trip.
@@ -32,7 +33,7 @@ _RULE_OF_THREE = 3.0
 _SERIES_MIN = 10
 _STRETCHES_MAX = 240
 # The collectors whose samples are added up.
-TAKEN = ("database", "wal", "waits", "replication")
+TAKEN = ("database", "wal", "waits", "replication", "io")
 
 Row = Mapping[str, Any]
 
@@ -223,6 +224,7 @@ class Tally:
         self.peak_sessions = 0
         self.active_series = Series()
         self.stretches = Stretches()
+        self.clocks = EventClocks()
         self.connections = 0
         self.replay_lag_ns: int | None = None
         self.began_ns = 0
@@ -241,6 +243,8 @@ class Tally:
                 self._take_disks(rows)
             elif collector == "waits":
                 self._take_waits(rows)
+            elif collector == "io":
+                self.clocks.has_io_view = True
             elif collector == "replication":
                 lags = [row["replay_lag_ns"] for row in rows if row["replay_lag_ns"] is not None]
                 # Stored samples have NaN for null.
@@ -281,11 +285,16 @@ class Tally:
             seen = total.by_event.total()
             return at_work(sampled, seen_count=seen, bare_count=bare, counted=counted)
 
+    def counted_events(self) -> list[tuple[tuple[str, ...], float, float]]:
+        """Return events that a clock of the server counted: mean sessions, half-width of error."""
+        with self._lock:
+            return self.clocks.counted(self.total.by_event)
+
     def _take_database(self, rows: Sequence[Row]) -> None:
         now = {name: sum(int(row[name]) for row in rows) for name in _ADDED_UP}
         time_ns, interval_ns = int(rows[0]["time_ns"]), int(rows[0]["interval_ns"])
         now |= {"time_ns": time_ns, "own": _sum_known(rows, "own_transactions")}
-        now |= {name: _sum_known(rows, name) for name in _ACTIVE}
+        now |= {name: _sum_known(rows, name) for name in (*_ACTIVE, *IO_CLOCKS)}
         now["reset_ns"] = max(int(row["stats_reset_ns"]) for row in rows)
         before, self._database = self._database, now
         self.connections = sum(int(row["connections"]) for row in rows)
@@ -308,6 +317,8 @@ class Tally:
             sums.blocks_read += grown["blks_read"]
         active_ns, own_ns, least_ns = (now[name] - before[name] for name in _ACTIVE)
         if now["active_time_ns"] and active_ns >= 0:
+            for name in IO_CLOCKS:
+                self.clocks.take(name, now[name] - before[name], elapsed_ns)
             for sums in (self.total, self._recent):
                 sums.active_span_ns += elapsed_ns
                 sums.active_ns += active_ns
@@ -321,9 +332,13 @@ class Tally:
         grown = int(row["position_bytes"]) - int(before["position_bytes"])
         if grown < 0:
             return  # The timeline changed: a standby was promoted.
+        elapsed_ns = int(row["time_ns"]) - int(before["time_ns"])
+        for name in WAL_CLOCKS:
+            clock_ns = _sum_known([row], name) - _sum_known([before], name)
+            self.clocks.take(name, clock_ns, elapsed_ns)
         for sums in (self.total, self._recent):
             sums.wal_bytes += grown
-            sums.wal_span_ns += int(row["time_ns"]) - int(before["time_ns"])
+            sums.wal_span_ns += elapsed_ns
 
     def _take_disks(self, rows: Sequence[Row]) -> None:
         before, self._disks = self._disks, {str(row["device"]): row for row in rows}
@@ -354,8 +369,9 @@ class Tally:
             return  # Sessions are not visible. To count none would be wrong.
         active = 0
         self.stretches.begin()
+        self.clocks.take_sample(rows)
         for row in rows:
-            if row["backend_type"] != "client backend" or row["state"] != "active":
+            if not is_at_work(row):
                 continue
             count, event, statement = int(row["count"]), str(row["wait_event"]), row["query_id"]
             event = "" if event == ANSWERED else event
