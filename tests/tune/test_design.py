@@ -17,8 +17,9 @@ from pgdyno.spec.designs import TuneDesign
 from pgdyno.spec.experiment import Experiment, Script, Workload
 from pgdyno.spec.planned import PlannedRun, Stop
 from pgdyno.tune.design import Tune
-from pgdyno.tune.findings import TuneFindings, findings_of
+from pgdyno.tune.findings import TuneFindings
 from pgdyno.tune.memory import allowed_bytes
+from pgdyno.tune.verdict import findings_of
 
 RUN_NS = 8_000_000_000
 

@@ -10,11 +10,12 @@ import pytest
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.tune.catalogue import Risk
 from pgdyno.tune.evidence import Seen, choose
-from pgdyno.tune.findings import alter_system, conf_fragment, findings_of
 from pgdyno.tune.machine import Machine
 from pgdyno.tune.search import Tuning
 from pgdyno.tune.space import Dimension, Sampler, Tried, dimensions
+from pgdyno.tune.statements import alter_system, conf_fragment
 from pgdyno.tune.trial import BASE, Candidate, Measured, Step, budget_of
+from pgdyno.tune.verdict import findings_of
 
 MACHINE = Machine(15, 100, ram_bytes=8 << 30, cores=4, disk="nvme")
 NOW = {"max_wal_size": "32MB", "work_mem": "4MB", "jit": "on"}

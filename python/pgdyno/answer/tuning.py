@@ -18,16 +18,10 @@ from pgdyno.plan.designs.compare import better_of
 from pgdyno.plan.history import History
 from pgdyno.spec.planned import PlannedVariant, server_id
 from pgdyno.tune.design import Tune
-from pgdyno.tune.findings import (
-    Changed,
-    EqualServerFindings,
-    SloHeld,
-    TuneFindings,
-    findings_of,
-    ratio_of,
-)
+from pgdyno.tune.findings import Changed, EqualServerFindings, SloHeld, TuneFindings
 from pgdyno.tune.search import PROOF_LEVEL, Tuning
 from pgdyno.tune.trial import budget_of
+from pgdyno.tune.verdict import findings_of, ratio_of
 
 # Counters that explain a gain: collector, counter, and the name of its growth per transaction.
 _PER_TRANSACTION = (

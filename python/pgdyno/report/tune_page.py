@@ -14,13 +14,8 @@ from pgdyno.report.markdown import Pictures, markdown_with
 from pgdyno.report.markdown_tables import Table
 from pgdyno.report.tune_text import curse_text, found_of
 from pgdyno.spec.designs import METRIC_WORDS
-from pgdyno.tune.findings import (
-    NEEDS_WORDS,
-    TuneFindings,
-    alter_system,
-    conf_fragment,
-    effect_text,
-)
+from pgdyno.tune.findings import TuneFindings
+from pgdyno.tune.statements import NEEDS_WORDS, alter_system, conf_fragment, effect_text
 
 _TONES = {"better": "good", "not confirmed": "bad"}
 

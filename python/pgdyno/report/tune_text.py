@@ -10,15 +10,8 @@ from pgdyno.analysis.rounding import change_text
 from pgdyno.quantities import counted
 from pgdyno.report import numbers
 from pgdyno.report.text_page import TextPage, joined
-from pgdyno.tune.findings import (
-    NEEDS_WORDS,
-    Changed,
-    SettingEffect,
-    TuneFindings,
-    alter_system,
-    conf_fragment,
-    effect_text,
-)
+from pgdyno.tune.findings import Changed, SettingEffect, TuneFindings
+from pgdyno.tune.statements import NEEDS_WORDS, alter_system, conf_fragment, effect_text
 
 _FAILURES_MAX = 3
 

@@ -1,30 +1,22 @@
-"""What a tuning found: the settings that were proved, each with its effect, and what to apply."""
+"""What a tuning found: the settings that were proved, each with its effect, and the verdict."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.rounding import change_text
 from pgdyno.quantities import counted, percent
 from pgdyno.spec.designs import METRIC_WORDS
-from pgdyno.tune.catalogue import Needs, Risk, catalogue, needs_of, rule_of
-from pgdyno.tune.search import NOTHING_BETTER, Tuning
+from pgdyno.tune.catalogue import Needs, Risk
+from pgdyno.tune.search import NOTHING_BETTER
 from pgdyno.tune.space import Point
-from pgdyno.tune.storage import STORAGE
-from pgdyno.tune.trial import Budget, Effect, Trial
+from pgdyno.tune.trial import Budget
 
 Verdict = Literal["better", "nothing better", "not confirmed", "unproved"]
 _MARGIN_RATIO = 0.02
-NEEDS_WORDS: dict[Needs, str] = {
-    "session": "needs a reload, or SET in a session",
-    "reload": "needs a reload",
-    "restart": "needs a restart",
-    "new cluster": "needs new tables or a new cluster",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,150 +263,6 @@ class TuneFindings:
                 for change in self.changed
             ],
         }
-
-
-def findings_of(
-    tuning: Tuning,
-    now: Point,
-    major: int,
-    *,
-    metric: str,
-    is_more_better: bool,
-    why_ended: str = "",
-) -> TuneFindings:
-    """Return what a tuning found, also one that was interrupted.
-
-    Args: now, the present values; major, the server's version; why_ended, why no candidate could
-    be compared, "" if they could.
-    """
-    proved = tuning.proved()
-    winner = tuning.best
-    is_proved = proved is not None and proved[1].log_ratios and tuning.is_decided
-    candidate = proved[0] if proved is not None else winner
-    changed = {n: v for n, v in candidate.settings.items() if v != now.get(n)}
-    alone = tuning.attribution()
-    verdict: Verdict = "nothing better" if why_ended or tuning.reason else "unproved"
-    if winner is not tuning.base and not why_ended:
-        verdict = "unproved"
-        if is_proved and proved is not None:
-            verdict = "better" if proved[1].interval()[0] > 0 else "not confirmed"
-    is_one_sure = any(effect.interval()[0] > 0 for effect in alone.values())
-    of_winner = [name for name, value in winner.settings.items() if value != now.get(name)]
-    against = tuning.against_rules()
-    return TuneFindings(
-        metric=metric,
-        is_more_better=is_more_better,
-        verdict=verdict,
-        reason=why_ended or tuning.reason,
-        settings=_restarts_first(
-            _setting(name, value, now, major, alone.get(name), is_more_better)
-            for name, value in changed.items()
-            if verdict in ("better", "unproved")
-        ),
-        idle=tuple(name for name in of_winner if name not in changed),
-        promised=ratio_of(tuning.promised(), is_more_better),
-        proved=ratio_of(proved[1], is_more_better) if proved is not None else None,
-        against_rules=ratio_of(against, is_more_better) if against is not None else None,
-        rules=tuning.rules.name if tuning.rules is not None else "",
-        trial_count=tuning.trial_count,
-        tried=tuple(_tried(trial, is_more_better) for trial in tuning.trials),
-        together=tuple(changed)
-        if verdict == "better" and len(changed) > 1 and not is_one_sure
-        else (),
-    )
-
-
-def conf_fragment(findings: TuneFindings) -> str:
-    """Return the settings as lines of postgresql.conf, each with what it changes."""
-    lines = [f"# pgdyno tune: {findings.sentence()}", *_restart_comment(findings, "#")]
-    for setting in findings.settings:
-        lines += [f"# {line}" for line in _comments(findings, setting)]
-        mark = "# " if setting.needs == "new cluster" else ""
-        lines.append(f"{mark}{setting.name} = {_quoted(setting.new)}")
-    return "\n".join(lines)
-
-
-def alter_system(findings: TuneFindings) -> str:
-    """Return the statements that set everything, with comments; a restart is named first."""
-    lines = [*_restart_comment(findings, "--")]
-    for setting in findings.settings:
-        lines += [f"-- {line}" for line in _comments(findings, setting)]
-        if setting.needs == "new cluster":
-            lines.append(f"-- {setting.name} = {setting.new}")
-        else:
-            lines.append(f"ALTER SYSTEM SET {setting.name} = {_quoted(setting.new)};")
-    return "\n".join([*lines, "SELECT pg_reload_conf();"])
-
-
-def effect_text(findings: TuneFindings, setting: SettingEffect) -> str:
-    """Return what a setting brings: "tps +18 % (14 to 22)", or that it was not measured alone."""
-    if setting.ratio is not None:
-        return f"{METRIC_WORDS[findings.metric]} {change_text(setting.ratio)}"
-    if len(findings.settings) == 1 and findings.proved is not None:
-        return f"{METRIC_WORDS[findings.metric]} {change_text(findings.proved)}"
-    return "not measured alone"
-
-
-def _restart_comment(findings: TuneFindings, mark: str) -> Iterable[str]:
-    if findings.needs_restart:
-        yield f"{mark} needs a restart: {', '.join(findings.needs_restart)}"
-
-
-def _comments(findings: TuneFindings, setting: SettingEffect) -> Iterable[str]:
-    words = NEEDS_WORDS[setting.needs]
-    yield f"was {setting.old}; {effect_text(findings, setting)}; class {setting.risk}; {words}"
-    if setting.price:
-        yield " ".join(setting.price.split())
-
-
-def _quoted(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
-def _setting(
-    name: str,
-    value: str,
-    now: Point,
-    major: int,
-    effect: Effect | None,
-    is_more_better: bool,
-) -> SettingEffect:
-    ratio = ratio_of(effect, is_more_better) if effect is not None else None
-    choice = STORAGE.get(name)
-    if choice is not None:
-        old = now.get(name, "")
-        return SettingEffect(
-            name, old, value, choice.risk_of(value), "new cluster", ratio, choice.price
-        )
-    entry, rule = catalogue()[name], rule_of(name, major)
-    needs: Needs = needs_of(rule) if rule is not None else "reload"
-    return SettingEffect(name, now.get(name, ""), value, entry.risk, needs, ratio, entry.price)
-
-
-def _restarts_first(settings: Iterable[SettingEffect]) -> tuple[SettingEffect, ...]:
-    return tuple(sorted(settings, key=lambda setting: setting.needs != "restart"))
-
-
-def _tried(trial: Trial, is_more_better: bool) -> Tried:
-    return Tried(
-        name=trial.candidate.name,
-        settings=trial.candidate.settings,
-        against=trial.against,
-        pair_count=len(trial.effect.log_ratios),
-        ratio=ratio_of(trial.effect, is_more_better),
-        failure=trial.failure,
-    )
-
-
-def ratio_of(effect: Effect, is_more_better: bool) -> Estimate | None:
-    """Return the ratio of the metric: the inverse of the goal's where less is better."""
-    if not effect.log_ratios:
-        return None
-    if is_more_better:
-        return effect.estimate()
-    return replace(
-        effect, log_ratios=tuple(-log_ratio for log_ratio in effect.log_ratios)
-    ).estimate()
 
 
 def _document(estimate: Estimate | None) -> dict[str, Any] | None:
