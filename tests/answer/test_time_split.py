@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from pgdyno.analysis.server_clocks import clocks_of
-from pgdyno.answer.server_time import server_transactions_each
+from pgdyno.answer.server_time import describes, server_transactions_each
 
 
 def each(
@@ -62,3 +63,20 @@ def test_the_clock_of_writing_includes_extending_since_pg_stat_io(
     found = {clock.column: clock.events for clock in clocks_of(has_io_view=has_io_view)}
     assert found["blk_write_time_ns"] == writing
     assert len(found) == 4
+
+
+# The load has two sessions at work all the time, somebody else none, one or two.
+SEEN = np.tile([2.0, 3.0, 4.0], 10)
+
+
+@pytest.mark.parametrize(
+    ("counted", "is_right"), [(2.0, False), (2.5, False), (2.9, True), (3.5, True), (4.0, False)]
+)
+def test_a_count_that_lacks_what_others_did_not_report_is_not_used(
+    counted: float, is_right: bool
+) -> None:
+    assert describes(counted, SEEN) is is_right
+
+
+def test_a_few_samples_do_not_contradict_the_servers_count() -> None:
+    assert describes(2.0, SEEN[:6])

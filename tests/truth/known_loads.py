@@ -55,6 +55,7 @@ class KnownLoad:
     settings: Mapping[str, str] = field(default_factory=dict)
     way_ms: float = 0.0
     foreign: str = ""
+    forget: Callable[[], object] = lambda: None
 
 
 def timed_ms(database: Target, function: str = "work") -> float:
@@ -184,6 +185,11 @@ class Compared:
     more_ms: float
 
     @property
+    def is_inside(self) -> bool:
+        """Whether the interval of the part has the truth."""
+        return -self.half_ms <= self.found_ms - self.truth_ms <= self.half_ms + self.more_ms
+
+    @property
     def is_right(self) -> bool:
         """Whether the part is within 5 % of the latency, or twice its interval."""
         allowed_ms = max(0.05 * self.latency_ms, 4 * self.half_ms)
@@ -213,6 +219,7 @@ def measured(load: KnownLoad, pgdyno: Command, database: Target, folder: Path) -
 
     def measure() -> Document:
         run_sql(database, "SELECT pg_stat_reset()")
+        load.forget()
         said = pgdyno(*command)
         assert said.code in DONE, said
         if line is None:

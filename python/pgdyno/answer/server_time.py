@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pgdyno.analysis.arrays import IntArray, distinct
+from pgdyno.analysis.arrays import FloatArray, IntArray, distinct
 from pgdyno.analysis.at_work import own_time
 from pgdyno.analysis.server_clocks import ShareSums, clocks_of
 from pgdyno.analysis.where_facts import CountedEvents
@@ -35,6 +35,7 @@ _POSSIBLE_RATIO = 2.0
 # The server adds a foreign statement when it ends. If the sum differs from the samples by more, it
 # contains statements of another time.
 _OTHERS_APART_RATIO = 0.25
+_NORMAL_95 = 1.96
 _SESSIONS_SEEN_MIN = 30
 _LATE_RATIO_MAX = 0.5
 # Sessions that work for a client. The server's own maintenance also serves the load.
@@ -113,8 +114,9 @@ def loads_server_time(stored: StoredRun, numbers: LoadNumbers) -> ServerTime:
     """Return the server's count of the load's time, without other sessions in its database.
 
     The server adds up all sessions of a database, so samples give the share of the load. The server
-    adds a statement when it ends. If other sessions were at work and the sum differs much from the
-    samples, the sum contains statements of another time, and the samples are used.
+    adds a statement when it ends, and a session that touches no table reports when it closes. If
+    other sessions were at work and the sum does not describe the sampled sessions, the samples are
+    used.
     """
     ended = numbers.counts.completed + numbers.counts.failed
     whole = server_time(stored, numbers, ended)
@@ -127,13 +129,26 @@ def loads_server_time(stored: StoredRun, numbers: LoadNumbers) -> ServerTime:
     instants = distinct(np.asarray(waits["time_ns"], dtype=np.int64)[inside_phase(waits, numbers)])
     ours = is_active & (waits["ours"] == 1)
     share, error = _share(waits, ours, others, instants)
-    seen = float(waits["count"][ours | others].sum())
-    sampled_ms = seen / instants.size * numbers.seconds * 1e3
-    if abs(whole.active_ms / sampled_ms - 1) > _OTHERS_APART_RATIO and seen >= _SESSIONS_SEEN_MIN:
+    seen = _sightings(waits, ours | others, instants)
+    if not describes(whole.active_ms / numbers.seconds / 1e3, seen):
         why = "other sessions were at work in its database, and their statements are counted late"
         return ServerTime(None, why_not=why)
     error_ms = math.hypot(whole.active_ms * error, whole.error_ms * share)
     return ServerTime(whole.active_ms * share, error_ms)
+
+
+def describes(counted: float, seen: FloatArray) -> bool:
+    """Return whether the server's count of sessions at work can be that of the sampled sessions.
+
+    Samples miss sessions rather than seeing too many, so a count below their interval lacks the
+    time of sessions that have not reported it.
+    Args: counted, mean sessions by the server's count; seen, sessions in each sample.
+    """
+    if seen.sum() < _SESSIONS_SEEN_MIN:
+        return True
+    sampled = float(seen.mean())
+    half = _NORMAL_95 * float(seen.std()) / math.sqrt(seen.size)
+    return sampled - half <= counted <= sampled * (1 + _OTHERS_APART_RATIO)
 
 
 def _is_here(waits: Arrays) -> npt.NDArray[np.bool_]:
@@ -150,15 +165,20 @@ def _share(
     instants: IntArray,
 ) -> tuple[float, float]:
     """Return the load's share of the sampled sessions, and the half-width of its 95 % interval."""
-    count = np.asarray(waits["count"], dtype=np.float64)
-    place = np.searchsorted(instants, np.asarray(waits["time_ns"], dtype=np.int64))
-    place = np.minimum(place, instants.size - 1)
-    mine = np.bincount(place[ours], count[ours], instants.size)
-    both = mine + np.bincount(place[others], count[others], instants.size)
+    mine = _sightings(waits, ours, instants)
+    both = mine + _sightings(waits, others, instants)
     sums = ShareSums()
     for ours_count, all_count in zip(mine.tolist(), both.tolist(), strict=True):
         sums.add(ours_count, all_count)
     return sums.share()
+
+
+def _sightings(waits: Arrays, kept: npt.NDArray[np.bool_], instants: IntArray) -> FloatArray:
+    """Return how many sessions of these rows each sample saw."""
+    place = np.searchsorted(instants, np.asarray(waits["time_ns"], dtype=np.int64)[kept])
+    count = np.asarray(waits["count"], dtype=np.float64)[kept]
+    place = np.minimum(place, instants.size - 1)
+    return np.asarray(np.bincount(place, count, instants.size), dtype=np.float64)
 
 
 def counted_events(stored: StoredRun, numbers: LoadNumbers) -> tuple[CountedEvents, ...]:
