@@ -39,6 +39,24 @@ def test_a_plan_changes_with_an_index(database: Target) -> None:
         assert "i" in plans_of(connection, question)["load.sql"]["3"].split()
 
 
+def test_a_plan_shows_what_is_read_of_each_partition_since_16(database: Target) -> None:
+    with connect(database, verb="test") as connection:
+        run_script(
+            connection,
+            "CREATE TABLE t (id int PRIMARY KEY, x int) PARTITION BY RANGE (id);"
+            "CREATE TABLE low PARTITION OF t FOR VALUES FROM (0) TO (5000);"
+            "CREATE TABLE high PARTITION OF t FOR VALUES FROM (5000) TO (10000);"
+            "INSERT INTO t SELECT i, i FROM generate_series(0, 9999) i; VACUUM ANALYZE t",
+        )
+        plan = plan_of(connection, "SELECT x FROM t WHERE id = :id;")
+        is_generic = connection.info.server_version >= 160_000
+        assert plan == (
+            "Append > (Index Scan low_pkey; Index Scan high_pkey)" if is_generic else "Append"
+        )
+        left = connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchone()
+        assert left == (0,)
+
+
 @pytest.mark.parametrize("text", ["BEGIN", "VACUUM t", "SELECT * FROM nowhere", "SELECT :a::int +"])
 def test_what_cannot_be_planned_alone_is_left_out(database15: Target, text: str) -> None:
     with connect(database15, verb="test") as connection:

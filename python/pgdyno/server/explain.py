@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import psycopg
-from psycopg import pq, sql
+from psycopg import pq
 
 from pgdyno.server.connect import Connection
 
@@ -27,6 +27,8 @@ _NUMBERED = re.compile(r"\$(\d+)")
 # A number cannot replace an array.
 _ARRAY = re.compile(r"\$\d+\s*::\s*\w+\s*\[")
 _NAME = "pgdyno_explain"
+_AS_JSON = "FORMAT JSON, VERBOSE, COSTS OFF"
+_GENERIC_PLAN_SINCE = 160_000
 _COMMANDS_NORMALISED_SINCE = 160_000
 _BOUNDED = "SET LOCAL statement_timeout = '5s'"
 
@@ -58,7 +60,11 @@ def plan_of(connection: Connection, text: str) -> str | None:
 
 
 def _explained(connection: Connection, statement: str, count: int) -> Mapping[str, Any] | None:
-    """Return EXPLAIN's plan of a statement with `count` parameters, None if EXPLAIN fails."""
+    """Return EXPLAIN's plan of a statement with `count` parameters, None if EXPLAIN fails.
+
+    Limits: up to PostgreSQL 15 EXPLAIN needs values. NULL in place of a partition key leaves no
+    partition in the plan.
+    """
     is_prepared = False
     try:
         with connection.transaction(force_rollback=True):
@@ -70,11 +76,12 @@ def _explained(connection: Connection, statement: str, count: int) -> Mapping[st
             is_prepared = parsed.status == pq.ExecStatus.COMMAND_OK
             if not is_prepared:
                 return None
-            nulls = ", ".join(["NULL"] * count)
-            call = sql.SQL(f"{_NAME}({nulls})" if count else _NAME)
-            row = connection.execute(
-                sql.SQL("EXPLAIN (FORMAT JSON, VERBOSE, COSTS OFF) EXECUTE {}").format(call)
-            ).fetchone()
+            if connection.info.server_version >= _GENERIC_PLAN_SINCE:
+                explain = f"EXPLAIN ({_AS_JSON}, GENERIC_PLAN) {statement}"
+            else:
+                nulls = ", ".join(["NULL"] * count)
+                explain = f"EXPLAIN ({_AS_JSON}) EXECUTE {_NAME}" + f"({nulls})" * (count > 0)
+            row = connection.execute(explain.encode()).fetchone()
     except psycopg.Error:
         return None
     finally:
