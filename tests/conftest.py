@@ -22,13 +22,14 @@ pytest_plugins = (
     "tests.fixtures.slow_flush",
     "tests.fixtures.ssh",
     "tests.fixtures.tls_server",
+    "tests.fixtures.tpcc",
 )
 
 # What `make check` leaves to `make test`: real servers, and the fake one, which takes time.
 SERVER_FIXTURES = {"pg15", "pg18", "any_server", "new_cluster", "database", "database15"}
 SERVER_FIXTURES |= {"new_own_server"}
 SERVER_FIXTURES |= {"bank", "bank15", "null_server", "pooler", "ssh_server"}
-SERVER_FIXTURES |= {"secure", "line", "far_line", "slow_flush", "set_clock"}
+SERVER_FIXTURES |= {"secure", "line", "far_line", "slow_flush", "set_clock", "warehouse"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

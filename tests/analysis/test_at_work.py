@@ -43,7 +43,10 @@ def test_a_statement_that_began_before_the_watch_is_not_of_its_time() -> None:
 def test_statements_that_still_run_are_missing_in_the_count() -> None:
     work = found(sampled(4.0), counted(1.0))
     assert work.how == "sampled"
-    assert work.why_sampled == "the server counted 1, without statements that had not ended"
+    assert work.why_sampled == (
+        "the server counted 1, without statements that had not ended, and of pipelines all but the"
+        " last"
+    )
 
 
 def test_a_small_difference_leaves_the_count_where_samples_are_biased() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from pgdyno.analysis.server_clocks import clocks_of
-from pgdyno.answer.server_time import describes, server_transactions_each
+from pgdyno.answer.server_time import describes, sends_pipelines, server_transactions_each
 
 
 def each(
@@ -80,3 +82,21 @@ def test_a_count_that_lacks_what_others_did_not_report_is_not_used(
 
 def test_a_few_samples_do_not_contradict_the_servers_count() -> None:
     assert describes(2.0, SEEN[:6])
+
+
+@pytest.mark.parametrize(
+    ("script", "is_pipelined"),
+    [
+        ({"source": {"builtin": "tpcc-like"}, "options": {"mode": "pipeline"}}, True),
+        ({"source": {"builtin": "tpcc-like"}, "options": {"mode": "procedures"}}, False),
+        ({"source": {"builtin": "tpcc-like"}, "options": {}}, False),
+        ({"source": {"text": "\\startpipeline\nSELECT 1;\nSELECT 2;\n\\endpipeline\n"}}, True),
+        ({"source": {"text": "SELECT '\\startpipeline';\n"}}, False),
+    ],
+)
+def test_a_load_that_sends_pipelines_is_known_by_its_job(
+    script: dict[str, Any], is_pipelined: bool
+) -> None:
+    """The server's count of its time has only the last statement of a pipeline."""
+    plain = {"source": {"builtin": "tpcb-like"}}
+    assert sends_pipelines({"work": {"scripts": [plain, script]}}) is is_pipelined

@@ -69,10 +69,11 @@ def test_a_load_that_is_killed_ten_times_equals_one_that_was_not(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("version", ["15", "18"])
 def test_a_load_that_loses_its_server_ten_times_equals_one_that_did_not(
-    engine: Engine, new_cluster: Make
+    engine: Engine, new_cluster: Make, version: str
 ) -> None:
-    cluster = new_cluster("15", listens_tcp=False)
+    cluster = new_cluster(version, listens_tcp=False)
     interrupts = (_loss_of(cluster),)
     _interrupt(engine, cluster.target, 10, seed=11, changes=PLAIN, interrupts=interrupts)
 
