@@ -22,21 +22,21 @@ def test_a_trial_fails_by_its_latency_or_by_what_was_not_done() -> None:
 
 
 def test_the_capacity_lies_between_what_was_held_and_what_was_not() -> None:
-    found = capacity([trial(700), trial(875, ms=50), trial(760), trial(830, ms=30)], TARGET)
-    assert found.end == "found"
-    assert 760 < found.load.value < 830
-    assert found.load.low is not None
-    assert found.load.high is not None
-    assert found.load.low < found.load.value < found.load.high
-    assert found.confirmed_count == 700
-    assert found.failed_by == "p99"
-    assert "20 ms" in found.rule
-    assert "99 %" in found.rule
+    held_load = capacity([trial(700), trial(875, ms=50), trial(760), trial(830, ms=30)], TARGET)
+    assert held_load.end == "found"
+    assert 760 < held_load.load.value < 830
+    assert held_load.load.low is not None
+    assert held_load.load.high is not None
+    assert held_load.load.low < held_load.load.value < held_load.load.high
+    assert held_load.confirmed_count == 700
+    assert held_load.failed_by == "p99"
+    assert "20 ms" in held_load.rule
+    assert "99 %" in held_load.rule
 
 
 def test_when_all_trials_are_held_the_most_that_was_offered_is_a_lower_bound() -> None:
-    found = capacity([trial(700), trial(875)], TARGET)
-    assert (found.end, found.load.value, found.load.low, found.load.high) == (
+    held_load = capacity([trial(700), trial(875)], TARGET)
+    assert (held_load.end, held_load.load.value, held_load.load.low, held_load.load.high) == (
         "above",
         875,
         875,
@@ -45,9 +45,9 @@ def test_when_all_trials_are_held_the_most_that_was_offered_is_a_lower_bound() -
 
 
 def test_when_none_is_held_the_least_that_was_offered_is_an_upper_bound() -> None:
-    found = capacity([trial(700, ms=50), trial(490, ms=40, achieved=0.9)], TARGET)
-    assert (found.end, found.load.high, found.confirmed_count) == ("below", 490, None)
-    assert found.failed_by == "p99 and offered load that was not achieved"
+    held_load = capacity([trial(700, ms=50), trial(490, ms=40, achieved=0.9)], TARGET)
+    assert (held_load.end, held_load.load.high, held_load.confirmed_count) == ("below", 490, None)
+    assert held_load.failed_by == "p99 and offered load that was not achieved"
 
 
 def test_no_trial_is_no_capacity() -> None:
@@ -61,12 +61,12 @@ def test_the_interval_holds_the_truth_of_simulated_servers(noise_ratio: float) -
     servers = [SloServer.any(seed, noise_ratio) for seed in range(120)]
     covered = counted = 0
     for server in servers:
-        found = capacity(searched(server, TARGET), TARGET)
-        if found.end != "found":
+        held_load = capacity(searched(server, TARGET), TARGET)
+        if held_load.end != "found":
             continue
         counted += 1
-        assert found.load.low is not None
-        assert found.load.high is not None
-        covered += found.load.low <= server.capacity_tps <= found.load.high
+        assert held_load.load.low is not None
+        assert held_load.load.high is not None
+        covered += held_load.load.low <= server.capacity_tps <= held_load.load.high
     assert counted >= 115
     assert covered / counted >= 0.90

@@ -14,28 +14,30 @@ SECOND_NS = 1_000_000_000
 def test_a_drop_is_found_and_dated() -> None:
     counts = np.random.default_rng(1).normal(1000, 30, 60)
     counts[35:] -= 200
-    (found,) = change_points(counts, interval_ns=SECOND_NS, seed=1)
-    assert found.index == 35
-    assert found.time_ns == 35 * SECOND_NS
-    assert found.before.value == pytest.approx(counts[:35].mean())
-    assert found.after.value == pytest.approx(counts[35:].mean())
-    assert found.p_value_ratio == 1 / 200
+    (point,) = change_points(counts, interval_ns=SECOND_NS, seed=1)
+    assert point.index == 35
+    assert point.time_ns == 35 * SECOND_NS
+    assert point.before.value == pytest.approx(counts[:35].mean())
+    assert point.after.value == pytest.approx(counts[35:].mean())
+    assert point.p_value_ratio == 1 / 200
 
 
 def test_several_changes_of_an_hour_are_found_to_the_second() -> None:
     counts = np.random.default_rng(2).normal(1000, 40, 3600)
     counts[1000:1500] -= 150
     counts[3000:] += 100
-    found = change_points(counts, interval_ns=SECOND_NS, seed=1)
-    assert [point.index for point in found] == pytest.approx([1000, 1500, 3000], abs=2)
+    change_seen = change_points(counts, interval_ns=SECOND_NS, seed=1)
+    assert [point.index for point in change_seen] == pytest.approx([1000, 1500, 3000], abs=2)
 
 
 def test_steady_noise_has_no_change_even_when_it_lasts() -> None:
     rng = np.random.default_rng(3)
     for phi in (0.0, 0.3, 0.6):
         series = 1000 + 50 * autocorrelated(rng, phi, 60, 120)
-        found = [bool(change_points(values, interval_ns=SECOND_NS, seed=1)) for values in series]
-        assert sum(found) <= 6, phi  # tested at 1 %; 10 % would be 6
+        are_changed = [
+            bool(change_points(values, interval_ns=SECOND_NS, seed=1)) for values in series
+        ]
+        assert sum(are_changed) <= 6, phi  # tested at 1 %; 10 % would be 6
 
 
 def test_a_single_stall_is_no_change_of_level() -> None:

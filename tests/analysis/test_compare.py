@@ -94,33 +94,33 @@ def test_looking_all_the_time_costs_width() -> None:
     ],
 )
 def test_the_verdict_follows_from_the_interval(mean: float, better: Better, verdict: str) -> None:
-    found = compare(pairs(mean, 0.02, 20), looks="sequential", better=better)
-    assert found.verdict == verdict
-    assert found.pairs_left == 0
-    assert found.ratio.value == pytest.approx(math.exp(mean))
+    comparison = compare(pairs(mean, 0.02, 20), looks="sequential", better=better)
+    assert comparison.verdict == verdict
+    assert comparison.pairs_left == 0
+    assert comparison.ratio.value == pytest.approx(math.exp(mean))
 
 
 def test_a_real_but_small_effect_is_named_by_its_direction() -> None:
-    found = compare(pairs(0.01, 0.01, 50), looks="sequential")
-    assert found.ratio.low is not None
-    assert found.ratio.low > 1
-    assert found.verdict == "faster"
+    comparison = compare(pairs(0.01, 0.01, 50), looks="sequential")
+    assert comparison.ratio.low is not None
+    assert comparison.ratio.low > 1
+    assert comparison.verdict == "faster"
 
 
 def test_an_undecided_comparison_says_how_many_pairs_are_missing() -> None:
-    found = compare(pairs(0.03, 0.05, 8), looks="sequential")
-    assert found.verdict == "cannot tell"
-    assert found.pairs_left is not None
-    count = 8 + found.pairs_left
+    comparison = compare(pairs(0.03, 0.05, 8), looks="sequential")
+    assert comparison.verdict == "cannot tell"
+    assert comparison.pairs_left is not None
+    count = 8 + comparison.pairs_left
     assert half_width(0.05, count, 0.95, "sequential") < 0.03
     assert half_width(0.05, count - 1, 0.95, "sequential") >= 0.03
 
 
 def test_fewer_than_five_pairs_have_no_sequential_interval() -> None:
-    found = compare(pairs(0.5, 0.01, 4), looks="sequential")
-    assert found.verdict == "cannot tell"
-    assert not found.ratio.has_interval
-    assert found.pairs_left == 1
+    comparison = compare(pairs(0.5, 0.01, 4), looks="sequential")
+    assert comparison.verdict == "cannot tell"
+    assert not comparison.ratio.has_interval
+    assert comparison.pairs_left == 1
     assert compare(np.array([0.5]), looks="sequential").pairs_left is None
 
 

@@ -38,15 +38,15 @@ def rounds(count: int, noise: float, seed: int = 1) -> FloatArray:
 
 
 def test_effects_put_in_come_out() -> None:
-    found = {effect.name: effect for effect in factorial(FACTORS, CELLS, rounds(3, 1e-9))}
-    assert found["buffers=4GB"].ratio.value == pytest.approx(1.5 * math.sqrt(0.8))
-    assert found["wal=on"].ratio.value == pytest.approx(0.9 * math.sqrt(0.8))
-    assert found["io=uring"].ratio.value == pytest.approx(1.2)
-    assert found["io=sync"].ratio.value == pytest.approx(1.0)
-    assert found["buffers=4GB x wal=on"].ratio.value == pytest.approx(0.8)
-    assert found["wal=on x io=uring"].ratio.value == pytest.approx(1.0)
-    assert len(found) == 4 + 5
-    assert all(effect.aliased_with == () for effect in found.values())
+    effects = {effect.name: effect for effect in factorial(FACTORS, CELLS, rounds(3, 1e-9))}
+    assert effects["buffers=4GB"].ratio.value == pytest.approx(1.5 * math.sqrt(0.8))
+    assert effects["wal=on"].ratio.value == pytest.approx(0.9 * math.sqrt(0.8))
+    assert effects["io=uring"].ratio.value == pytest.approx(1.2)
+    assert effects["io=sync"].ratio.value == pytest.approx(1.0)
+    assert effects["buffers=4GB x wal=on"].ratio.value == pytest.approx(0.8)
+    assert effects["wal=on x io=uring"].ratio.value == pytest.approx(1.0)
+    assert len(effects) == 4 + 5
+    assert all(effect.aliased_with == () for effect in effects.values())
 
 
 def test_an_effect_is_the_paired_t_test_over_rounds() -> None:
@@ -72,11 +72,11 @@ def test_a_half_fraction_names_what_it_cannot_tell_apart() -> None:
         tps.append(1000 * math.exp(0.1 * signs["a"] + 0.05 * signs["a"] * signs["b"]))
     factors = {name: ["off", "on"] for name in names}
     metric = np.array([tps, [value * 1.01 for value in tps]])
-    found = {effect.name: effect for effect in factorial(factors, cells, metric)}
-    assert found["a=on"].ratio.value == pytest.approx(math.exp(0.2))
-    assert found["a=on"].aliased_with == ()
-    assert found["a=on x b=on"].aliased_with == ("c=on x d=on",)
-    assert found["c=on x d=on"].ratio.value == found["a=on x b=on"].ratio.value
+    effects = {effect.name: effect for effect in factorial(factors, cells, metric)}
+    assert effects["a=on"].ratio.value == pytest.approx(math.exp(0.2))
+    assert effects["a=on"].aliased_with == ()
+    assert effects["a=on x b=on"].aliased_with == ("c=on x d=on",)
+    assert effects["c=on x d=on"].ratio.value == effects["a=on x b=on"].ratio.value
 
 
 def test_cells_that_mix_up_main_effects_are_refused() -> None:

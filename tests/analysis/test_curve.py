@@ -58,12 +58,12 @@ def test_on_a_plateau_the_knee_is_a_set_of_levels_with_probabilities() -> None:
 
 
 def test_loss_past_the_peak_has_an_interval() -> None:
-    found = sweep(SHARP).degradation
-    assert found is not None
-    assert found.clients == 32
-    assert found.change.low is not None
-    assert found.change.high is not None
-    assert found.change.low < 300 / 700 - 1 < found.change.high
+    loss = sweep(SHARP).degradation
+    assert loss is not None
+    assert loss.clients == 32
+    assert loss.change.low is not None
+    assert loss.change.high is not None
+    assert loss.change.low < 300 / 700 - 1 < loss.change.high
 
 
 def test_a_curve_that_still_rises_says_that_its_peak_is_at_the_edge() -> None:

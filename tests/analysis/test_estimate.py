@@ -14,11 +14,11 @@ SLEEP = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4]
 
 
 def test_the_interval_of_students_sleep_data_is_the_published_one() -> None:
-    found = mean_between_runs(SLEEP, "hours")
-    assert found.value == pytest.approx(1.58)
-    assert found.low == pytest.approx(0.7001142, abs=1e-6)
-    assert found.high == pytest.approx(2.4598858, abs=1e-6)
-    assert (found.n, found.scope) == (10, "between_runs")
+    mean = mean_between_runs(SLEEP, "hours")
+    assert mean.value == pytest.approx(1.58)
+    assert mean.low == pytest.approx(0.7001142, abs=1e-6)
+    assert mean.high == pytest.approx(2.4598858, abs=1e-6)
+    assert (mean.n, mean.scope) == (10, "between_runs")
 
 
 def test_one_run_has_no_interval() -> None:
@@ -63,10 +63,10 @@ def test_a_gap_among_runs_is_refused() -> None:
 
 def test_the_interval_of_rates_that_scatter_does_not_reach_below_zero() -> None:
     # Two runs know little: t = 12.7 would reach from -84,000 to 180,000 on the plain scale.
-    found = mean_between_runs([37_000.0, 58_000.0], "tps")
+    mean = mean_between_runs([37_000.0, 58_000.0], "tps")
     factor = math.exp(12.706205 * math.log(58 / 37) / 2)
-    assert found.low == pytest.approx(47_500 / factor, rel=1e-5)
-    assert found.high == pytest.approx(47_500 * factor, rel=1e-5)
+    assert mean.low == pytest.approx(47_500 / factor, rel=1e-5)
+    assert mean.high == pytest.approx(47_500 * factor, rel=1e-5)
 
 
 def test_a_rate_that_was_zero_once_has_an_interval_down_to_zero() -> None:
@@ -74,6 +74,6 @@ def test_a_rate_that_was_zero_once_has_an_interval_down_to_zero() -> None:
 
 
 def test_the_interval_of_differences_may_lie_on_both_sides_of_zero() -> None:
-    found = mean_between_runs([-1.0, 2.0, 0.5], "ms")
-    assert found.low is not None
-    assert found.low < 0
+    mean = mean_between_runs([-1.0, 2.0, 0.5], "ms")
+    assert mean.low is not None
+    assert mean.low < 0

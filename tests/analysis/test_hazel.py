@@ -21,24 +21,24 @@ def window(
 
 
 def test_speed_is_statements_and_rows_a_minute_as_medians_of_what_came_before() -> None:
-    found = hazel([window(1, calls, 10.0 * calls) for calls in (100, 300, 200, 400)])
-    assert found is not None
+    correlations = hazel([window(1, calls, 10.0 * calls) for calls in (100, 300, 200, 400)])
+    assert correlations is not None
     # Medians of 100; 100, 300; 100, 300, 200; and all four: of calls, and ten times that of rows.
-    assert found.speeds_per_minute == (1100.0, 2200.0, 2200.0, 2750.0)
-    assert found.has_rows
+    assert correlations.speeds_per_minute == (1100.0, 2200.0, 2200.0, 2750.0)
+    assert correlations.has_rows
 
 
 def test_without_counted_rows_speed_is_statements_alone() -> None:
-    found = hazel([window(1, 100, None) for _ in range(4)])
-    assert found is not None
-    assert not found.has_rows
-    assert found.speeds_per_minute == (100.0,) * 4
+    correlations = hazel([window(1, 100, None) for _ in range(4)])
+    assert correlations is not None
+    assert not correlations.has_rows
+    assert correlations.speeds_per_minute == (100.0,) * 4
 
 
 def test_the_weighted_correlation_has_its_published_bands() -> None:
-    found = hazel([window(1, 100 - i, LWLock=1.0 + i, IO=0.001 * i) for i in range(5)])
-    assert found is not None
-    by_type = {wait.wait_type: wait for wait in found.waits}
+    correlations = hazel([window(1, 100 - i, LWLock=1.0 + i, IO=0.001 * i) for i in range(5)])
+    assert correlations is not None
+    by_type = {wait.wait_type: wait for wait in correlations.waits}
     assert by_type["LWLock"].band == "critical"
     assert by_type["LWLock"].published_ratio == pytest.approx(-1.0)
     assert by_type["IO"].band == "ignore"
@@ -57,9 +57,9 @@ def test_a_ramp_of_load_makes_a_correlation_that_fixed_load_does_not_have() -> N
         for load in (1, 2, 4, 8, 16, 32)
         for _ in range(10)
     ]
-    found = hazel(windows)
-    assert found is not None
-    [lock] = found.waits
+    correlations = hazel(windows)
+    assert correlations is not None
+    [lock] = correlations.waits
     assert lock.published_ratio is not None
     assert lock.published_ratio < -0.5
     assert lock.low_ratio is not None
@@ -74,15 +74,15 @@ def test_waits_that_do_slow_the_load_down_are_found_at_fixed_load() -> None:
         for _ in range(20):
             share = rng.uniform(0.1, 0.5)
             windows.append(window(load, 1000 * load * (1 - share), active=load, IO=load * share))
-    found = hazel(windows)
-    assert found is not None
-    [io] = found.waits
+    correlations = hazel(windows)
+    assert correlations is not None
+    [io] = correlations.waits
     assert io.high_ratio is not None
     assert io.high_ratio < -0.9
 
 
 def test_too_few_windows_say_nothing() -> None:
     assert hazel([window(1, 100)] * 3) is None
-    found = hazel([window(i, 100 + i, Lock=0.1 * i) for i in range(1, 5)])
-    assert found is not None
-    assert found.waits[0].corrected_ratio is None
+    correlations = hazel([window(i, 100 + i, Lock=0.1 * i) for i in range(1, 5)])
+    assert correlations is not None
+    assert correlations.waits[0].corrected_ratio is None

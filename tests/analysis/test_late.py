@@ -24,22 +24,22 @@ def test_what_is_above_the_limit_is_counted() -> None:
 
 def test_the_share_is_exact_and_what_never_ended_is_late() -> None:
     histogram = Histogram.from_values_ns([1 * MS] * 6 + [50 * MS] * 2)
-    found = late_share([histogram], 10 * MS, seed=1, unfinished_ages_ns=[90 * MS, 0])
-    assert found.value == pytest.approx(4 / 10)
-    assert not found.has_interval
+    share = late_share([histogram], 10 * MS, seed=1, unfinished_ages_ns=[90 * MS, 0])
+    assert share.value == pytest.approx(4 / 10)
+    assert not share.has_interval
 
 
 def test_no_late_transaction_is_a_share_of_nothing() -> None:
-    found = late_share(_seconds(0.0, 30, 1), 10 * MS, seed=1)
-    assert (found.value, found.low) == (0.0, 0.0)
+    share = late_share(_seconds(0.0, 30, 1), 10 * MS, seed=1)
+    assert (share.value, share.low) == (0.0, 0.0)
 
 
 def test_the_interval_covers_the_true_share() -> None:
     covered = 0
     for seed in range(60):
-        found = late_share(_seconds(0.1, 40, seed), 10 * MS, seed=seed)
-        assert found.low is not None
-        assert found.high is not None
-        covered += found.low <= 0.1 <= found.high
+        share = late_share(_seconds(0.1, 40, seed), 10 * MS, seed=seed)
+        assert share.low is not None
+        assert share.high is not None
+        covered += share.low <= 0.1 <= share.high
     # 95 % of 60 is 57; below 50 has a probability under 0.1 %.
     assert covered >= 50

@@ -22,23 +22,23 @@ def test_as_many_as_can_be_shown_stay_as_they_are_in_order_of_time() -> None:
 
 def test_of_more_every_one_is_counted_in_one_that_is_shown() -> None:
     marks = [*deadlocks(7200), *checkpoints(12)]
-    found = nearest_merged(marks)
-    assert 50 < len(found) <= MARKS_MAX
-    assert sum(mark.count for mark in found) == len(marks)
-    assert sum(mark.count for mark in found if mark.kind == "checkpoint") == 12
-    assert [mark.time_s for mark in found] == sorted(mark.time_s for mark in found)
+    shown = nearest_merged(marks)
+    assert 50 < len(shown) <= MARKS_MAX
+    assert sum(mark.count for mark in shown) == len(marks)
+    assert sum(mark.count for mark in shown if mark.kind == "checkpoint") == 12
+    assert [mark.time_s for mark in shown] == sorted(mark.time_s for mark in shown)
 
 
 def test_what_happened_alone_stays_alone() -> None:
     marks = [*deadlocks(400, from_s=1000.0, every_s=0.01), *checkpoints(12)]
-    found = nearest_merged(marks)
-    assert [mark for mark in found if mark.kind == "checkpoint"] == checkpoints(12)
+    shown = nearest_merged(marks)
+    assert [mark for mark in shown if mark.kind == "checkpoint"] == checkpoints(12)
 
 
 def test_a_mark_of_several_says_how_many_within_which_time() -> None:
-    found = nearest_merged(deadlocks(9, from_s=5.0), at_most=2)
-    assert [mark.count for mark in found] == [5, 4]
-    assert found[0] == Mark(5.0, "error", "5 within 2 s, the first: log: 0", 5)
+    shown = nearest_merged(deadlocks(9, from_s=5.0), at_most=2)
+    assert [mark.count for mark in shown] == [5, 4]
+    assert shown[0] == Mark(5.0, "error", "5 within 2 s, the first: log: 0", 5)
     [alike] = nearest_merged(checkpoints(3, every_s=1.5), at_most=1)
     assert alike.text == "3 within 3 s, each checkpoint (a)"
 

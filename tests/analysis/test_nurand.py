@@ -46,22 +46,22 @@ def test_draws_of_nurand_follow_it_with_its_c_and_with_any(name: str, size: int)
 
 @pytest.mark.parametrize("name", CASES)
 def test_p_values_of_right_draws_are_uniform(name: str) -> None:
-    found = [
+    draws = [
         drawn_findings(name, nurand(name, 5, size=2000, seed=seed), constant=5).p_value
         for seed in range(400)
     ]
-    assert stats.kstest(found, "uniform").pvalue > 0.001
+    assert stats.kstest(draws, "uniform").pvalue > 0.001
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_uniform_draws_differ_from_nurand_with_any_c(name: str) -> None:
     _, most, _ = CASES[name]
     drawn = counts(name, np.random.default_rng(1).integers(1, most + 1, 1000))
-    found = drawn_findings(name, drawn)
-    assert found.verdict == "differs"
-    [doubt] = drawn_doubts([found])
+    draws = drawn_findings(name, drawn)
+    assert draws.verdict == "differs"
+    [doubt] = drawn_doubts([draws])
     assert doubt.verdict == "doubt"
-    assert f"{found.words}, 1,000 rows, DIFFERS from NURand" in doubt.message
+    assert f"{draws.words}, 1,000 rows, DIFFERS from NURand" in doubt.message
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -72,10 +72,10 @@ def test_draws_with_another_c_differ_if_the_c_is_known(name: str) -> None:
 
 
 def test_fewer_than_a_thousand_draws_tell_nothing() -> None:
-    found = drawn_findings("customers", [999, *[0] * 15])
-    assert (found.verdict, found.p_value) == ("too_few", None)
-    assert found.verdict_words == "too few to tell (at least 1,000 are needed)"
-    assert list(drawn_doubts([found])) == []
+    draws = drawn_findings("customers", [999, *[0] * 15])
+    assert (draws.verdict, draws.p_value) == ("too_few", None)
+    assert draws.verdict_words == "too few to tell (at least 1,000 are needed)"
+    assert list(drawn_doubts([draws])) == []
 
 
 def test_values_outside_the_range_differ() -> None:

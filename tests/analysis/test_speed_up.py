@@ -17,34 +17,34 @@ def logs(*ratios: float) -> list[float]:
 
 
 def test_mean_and_maximum_are_taken_up_to_the_knee() -> None:
-    found = speed_up(
+    ratios = speed_up(
         {1: logs(1.02, 1.02, 1.02), 4: logs(1.1, 1.12, 1.08), 16: logs(1.5, 1.6, 1.4)},
         knee_clients=4,
     )
-    assert [level.clients for level in found.levels] == [1, 4, 16]
-    assert found.maximum_clients == 4
-    assert found.maximum.value == pytest.approx((1.1 * 1.12 * 1.08) ** (1 / 3))
-    assert found.mean.value == pytest.approx(math.sqrt(1.02 * found.maximum.value))
+    assert [level.clients for level in ratios.levels] == [1, 4, 16]
+    assert ratios.maximum_clients == 4
+    assert ratios.maximum.value == pytest.approx((1.1 * 1.12 * 1.08) ** (1 / 3))
+    assert ratios.mean.value == pytest.approx(math.sqrt(1.02 * ratios.maximum.value))
 
 
 def test_levels_that_scatter_alike_have_the_interval_of_student() -> None:
     values = np.log([1.1, 1.12, 1.08])
-    found = speed_up({n: list(values) for n in (1, 2, 4)}, knee_clients=4)
+    ratios = speed_up({n: list(values) for n in (1, 2, 4)}, knee_clients=4)
     error = values.std(ddof=1) / math.sqrt(3)
     # Degrees of freedom of the steadied variance, by its formula: 2 own and 6 shared ones.
     part = 4 / 6
     degrees = 1 / ((1 - part) ** 2 / 2 + (part**2 + 2 * part * (1 - part)) / 6)
     half = stats.t.ppf(0.975, degrees) * error
-    assert found.levels[0].ratio.high == pytest.approx(math.exp(values.mean() + half))
-    assert found.mean.high == pytest.approx(math.exp(values.mean() + half / math.sqrt(3)))
+    assert ratios.levels[0].ratio.high == pytest.approx(math.exp(values.mean() + half))
+    assert ratios.mean.high == pytest.approx(math.exp(values.mean() + half / math.sqrt(3)))
     wider = stats.t.ppf(1 - 0.025 / 3, degrees) * error
-    assert found.maximum.high == pytest.approx(math.exp(values.mean() + wider))
+    assert ratios.maximum.high == pytest.approx(math.exp(values.mean() + wider))
 
 
 def test_one_round_has_no_interval() -> None:
-    found = speed_up({1: logs(1.1), 2: logs(1.2)}, knee_clients=2)
-    assert not found.mean.has_interval
-    assert not found.maximum.has_interval
+    ratios = speed_up({1: logs(1.1), 2: logs(1.2)}, knee_clients=2)
+    assert not ratios.mean.has_interval
+    assert not ratios.maximum.has_interval
 
 
 def test_without_a_level_up_to_the_knee_there_is_no_speed_up() -> None:
@@ -60,13 +60,13 @@ def test_intervals_hold_the_truth_of_simulated_curves() -> None:
     held = chosen = 0
     for _ in range(tries):
         runs = {n: list(value + 0.03 * rng.standard_normal(3)) for n, value in truth.items()}
-        found = speed_up(runs, knee_clients=8)
-        assert found.mean.low is not None
-        assert found.mean.high is not None
-        assert found.maximum.low is not None
-        assert found.maximum.high is not None
-        held += found.mean.low <= mean <= found.mean.high
-        best = math.exp(truth[found.maximum_clients])
-        chosen += found.maximum.low <= best <= found.maximum.high
+        ratios = speed_up(runs, knee_clients=8)
+        assert ratios.mean.low is not None
+        assert ratios.mean.high is not None
+        assert ratios.maximum.low is not None
+        assert ratios.maximum.high is not None
+        held += ratios.mean.low <= mean <= ratios.mean.high
+        best = math.exp(truth[ratios.maximum_clients])
+        chosen += ratios.maximum.low <= best <= ratios.maximum.high
     assert held / tries >= 0.93
     assert chosen / tries >= 0.93

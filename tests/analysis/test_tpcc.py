@@ -34,8 +34,8 @@ def within(value: float, half: float, unit: str) -> Estimate:
 
 def latency(p90_ms: float, *, half_ms: float = 0.5, max_ms: float = 30_000) -> Latency:
     names = ("p50", "p90", "p95", "p99", "p999")
-    found = {name: within(p90_ms, half_ms, "ms") for name in names}
-    return Latency(within(p90_ms, half_ms, "ms"), found, max_ms)
+    latencies = {name: within(p90_ms, half_ms, "ms") for name in names}
+    return Latency(within(p90_ms, half_ms, "ms"), latencies, max_ms)
 
 
 def script(name: str, count: int, p90_ms: float = 20) -> ScriptFindings:
@@ -60,7 +60,7 @@ def scripts(**changes: int) -> list[ScriptFindings]:
 def findings(
     some: list[ScriptFindings] | None = None, *, warehouses: int = 400, think: float = 0.0
 ) -> TpccFindings:
-    found = tpcc_findings(
+    tpcc = tpcc_findings(
         scripts() if some is None else some,
         within(10_000 / 60, 5, "tps"),
         warehouses=warehouses,
@@ -68,30 +68,30 @@ def findings(
         options={"mode": "pipeline"},
         check=None,
     )
-    assert found is not None
-    return found
+    assert tpcc is not None
+    return tpcc
 
 
-def kinds(found: TpccFindings) -> list[str]:
-    return [doubt.kind for doubt in tpcc_doubts(found)]
+def kinds(tpcc: TpccFindings) -> list[str]:
+    return [doubt.kind for doubt in tpcc_doubts(tpcc)]
 
 
 def test_nopm_are_new_orders_a_minute_with_their_interval() -> None:
-    found = findings()
-    assert found.nopm.value == pytest.approx(4480)
-    assert found.nopm.low == pytest.approx(4032)
-    assert found.tpm.value == pytest.approx(10_000)
-    assert found.way == "pipeline mode, read committed"
+    tpcc = findings()
+    assert tpcc.nopm.value == pytest.approx(4480)
+    assert tpcc.nopm.low == pytest.approx(4032)
+    assert tpcc.tpm.value == pytest.approx(10_000)
+    assert tpcc.way == "pipeline mode, read committed"
 
 
 def test_a_run_as_specified_has_no_doubt() -> None:
-    found = findings()
-    assert kinds(found) == []
+    tpcc = findings()
+    assert kinds(tpcc) == []
     assert {
-        transaction_type.name: transaction_type.mix for transaction_type in found.types
+        transaction_type.name: transaction_type.mix for transaction_type in tpcc.types
     } == dict.fromkeys(COUNTS, "ok")
-    assert all(transaction_type.limit == "ok" for transaction_type in found.types)
-    assert [share.share.value for share in found.shares] == pytest.approx(
+    assert all(transaction_type.limit == "ok" for transaction_type in tpcc.types)
+    assert [share.share.value for share in tpcc.shares] == pytest.approx(
         [45 / 4480, 0.01, 0.15, 0.6, 0.6]
     )
 
@@ -104,8 +104,8 @@ def test_the_share_of_the_maximum_needs_full_keying_and_think_times() -> None:
 
 
 def test_more_than_the_warehouses_can_give_is_doubted() -> None:
-    found = findings(warehouses=10)
-    [doubt] = tpcc_doubts(found)
+    tpcc = findings(warehouses=10)
+    [doubt] = tpcc_doubts(tpcc)
     assert doubt.kind == "tpcc_above_maximum"
     assert "10 warehouses" in doubt.message
     assert "349 warehouses" in doubt.message
@@ -134,9 +134,9 @@ def test_a_limit_is_judged_on_the_whole_interval(
     slow = replace(
         script("new-order", 4480), latency=latency(p90_ms, half_ms=half_ms, max_ms=max_ms)
     )
-    found = findings([slow, *scripts()[1:]])
-    assert found.types[0].limit == verdict
-    assert kinds(found) == (["tpcc_limit"] if verdict == "missed" else [])
+    tpcc = findings([slow, *scripts()[1:]])
+    assert tpcc.types[0].limit == verdict
+    assert kinds(tpcc) == (["tpcc_limit"] if verdict == "missed" else [])
 
 
 def test_nothing_is_remote_with_one_warehouse() -> None:
@@ -146,8 +146,8 @@ def test_nothing_is_remote_with_one_warehouse() -> None:
 
 def test_a_share_that_is_not_chance_is_doubted() -> None:
     payment = replace(script("payment", 4320), counted={"remote": 0, "by_last_name": 2592})
-    found = findings([scripts()[0], payment, *scripts()[2:]])
-    [doubt] = tpcc_doubts(found)
+    tpcc = findings([scripts()[0], payment, *scripts()[2:]])
+    [doubt] = tpcc_doubts(tpcc)
     assert doubt.kind == "tpcc_shares"
     assert "Payment at another warehouse 0 % instead of 15 %" in doubt.message
 
@@ -158,11 +158,11 @@ def test_deferred_deliveries_are_in_no_share() -> None:
         is_background=True,
         counted={"delivered_orders": 3990, "skipped_districts": 10},
     )
-    found = findings([*scripts(), behind])
-    assert found.types[-1].share is None
-    assert found.types[0].share is not None
-    assert found.types[0].share.value == pytest.approx(0.448)
-    assert (found.delivered_order_count, found.skipped_district_count) == (3990, 10)
+    tpcc = findings([*scripts(), behind])
+    assert tpcc.types[-1].share is None
+    assert tpcc.types[0].share is not None
+    assert tpcc.types[0].share.value == pytest.approx(0.448)
+    assert (tpcc.delivered_order_count, tpcc.skipped_district_count) == (3990, 10)
 
 
 def test_without_a_new_order_there_is_no_tpcc_run() -> None:

@@ -144,22 +144,22 @@ def test_time_between_transactions_that_was_measured_is_no_time_lost() -> None:
 def test_clients_that_the_engine_had_for_over_a_fifth_of_their_time_offered_another_load() -> None:
     fifth = {"latency_mean_ns": 8.0 * MS}
     assert is_valid(doubts(facts(**fifth, between_transactions_ns=96_000 * MS)))
-    found = doubts(facts(**fifth, between_transactions_ns=96_001 * MS))
-    assert [doubt.kind for doubt in found] == ["between_transactions"]
-    assert not is_valid(found)
-    assert "20 %" in found[0].message
+    reasons = doubts(facts(**fifth, between_transactions_ns=96_001 * MS))
+    assert [doubt.kind for doubt in reasons] == ["between_transactions"]
+    assert not is_valid(reasons)
+    assert "20 %" in reasons[0].message
 
 
 def test_what_makes_a_run_not_valid_comes_first() -> None:
-    found = doubts(facts(is_same_host=True, throttled_ns=5 * MS))
-    assert [doubt.verdict for doubt in found] == ["not_valid", "doubt"]
-    assert not is_valid(found)
-    assert is_valid(found[1:])
+    reasons = doubts(facts(is_same_host=True, throttled_ns=5 * MS))
+    assert [doubt.verdict for doubt in reasons] == ["not_valid", "doubt"]
+    assert not is_valid(reasons)
+    assert is_valid(reasons[1:])
 
 
 def test_every_doubt_says_the_value_the_limit_and_a_next_step() -> None:
-    found = doubts(facts(engine_thread_busy_ratio=0.97, checkpoint_count=0))
-    assert "97 %" in found[0].message
-    assert "90 %" in found[0].message
-    assert "600 s" in found[1].hint
-    assert all(doubt.hint for doubt in found)
+    reasons = doubts(facts(engine_thread_busy_ratio=0.97, checkpoint_count=0))
+    assert "97 %" in reasons[0].message
+    assert "90 %" in reasons[0].message
+    assert "600 s" in reasons[1].hint
+    assert all(doubt.hint for doubt in reasons)

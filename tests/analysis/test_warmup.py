@@ -44,8 +44,8 @@ def test_a_run_that_never_settles_is_not_steady() -> None:
 
 def test_steady_noise_is_called_steady() -> None:
     rng = np.random.default_rng(2)
-    found = [warmup_cut(rng.poisson(100, 600), TENTH_NS).is_steady for _ in range(100)]
-    assert all(found)
+    are_steady = [warmup_cut(rng.poisson(100, 600), TENTH_NS).is_steady for _ in range(100)]
+    assert all(are_steady)
 
 
 def test_a_short_series_is_cut_but_not_judged() -> None:

@@ -14,23 +14,23 @@ from pgdyno.analysis.where_statements import Place, named_statements
 from pgdyno.errors import AnalysisError
 
 
-def parts_ms(found: WhereTheTimeGoes) -> dict[str, float]:
-    return {part.name: round(part.ms.value, 6) for part in found.parts}
+def parts_ms(where: WhereTheTimeGoes) -> dict[str, float]:
+    return {part.name: round(part.ms.value, 6) for part in where.parts}
 
 
 def test_server_time_is_active_time_and_samples_only_split_it() -> None:
     waits = exact({"IO:WALSync": 3, "": 1})
-    found = where_the_time_goes(facts(samples=waits), seed=1)
-    assert parts_ms(found) == {"IO:WALSync": 6.0, "CPU or not instrumented": 2.0}
-    assert found.server_ms == 8.0
-    assert found.residual_ms == pytest.approx(2.0)
-    assert found.residual_ratio == pytest.approx(0.2)
+    where = where_the_time_goes(facts(samples=waits), seed=1)
+    assert parts_ms(where) == {"IO:WALSync": 6.0, "CPU or not instrumented": 2.0}
+    assert where.server_ms == 8.0
+    assert where.residual_ms == pytest.approx(2.0)
+    assert where.residual_ratio == pytest.approx(0.2)
 
 
 def test_samples_alone_give_server_time_by_littles_law() -> None:
     # 4 sessions active at every instant for 60 s, over 6,000 transactions: 40 ms each.
-    found = where_the_time_goes(facts(samples=exact({"IO:WALSync": 3, "": 1})), seed=1)
-    assert found.sampled_server_ms == pytest.approx(40.0)
+    where = where_the_time_goes(facts(samples=exact({"IO:WALSync": 3, "": 1})), seed=1)
+    assert where.sampled_server_ms == pytest.approx(40.0)
     old = where_the_time_goes(
         facts(samples=exact({"IO:WALSync": 3, "": 1}), server_active_ms=None), seed=1
     )
@@ -40,12 +40,12 @@ def test_samples_alone_give_server_time_by_littles_law() -> None:
 def test_instants_without_active_sessions_count_in_the_sampled_time() -> None:
     waits = exact({"": 4})
     half = WaitSamples(np.arange(200) * 100 * MS, waits.time_ns, waits.event, waits.session_count)
-    found = where_the_time_goes(facts(samples=half), seed=1)
-    assert found.sampled_server_ms == pytest.approx(20.0)
+    where = where_the_time_goes(facts(samples=half), seed=1)
+    assert where.sampled_server_ms == pytest.approx(20.0)
 
 
 def test_parts_and_residual_are_exactly_the_latency() -> None:
-    found = where_the_time_goes(
+    where = where_the_time_goes(
         facts(
             samples=samples({"IO:WALSync": 3.0, "LWLock:WALWrite": 0.7, "": 1.1}),
             round_trip_count=7.0,
@@ -58,26 +58,26 @@ def test_parts_and_residual_are_exactly_the_latency() -> None:
         ),
         seed=1,
     )
-    total = math.fsum(part.ms.value for part in found.parts) + found.residual_ms
-    assert total == pytest.approx(found.latency_ms.value, abs=1e-12)
-    assert {part.side for part in found.parts} == {"server", "network", "client", "schedule"}
+    total = math.fsum(part.ms.value for part in where.parts) + where.residual_ms
+    assert total == pytest.approx(where.latency_ms.value, abs=1e-12)
+    assert {part.side for part in where.parts} == {"server", "network", "client", "schedule"}
 
 
 def test_what_clients_waited_at_a_pooler_is_a_part_of_its_own() -> None:
     without = where_the_time_goes(facts(), seed=1)
     waited_ns = facts().server_transaction_count * 0.5 * MS
-    found = where_the_time_goes(facts(pooler_wait_ns=waited_ns), seed=1)
+    where = where_the_time_goes(facts(pooler_wait_ns=waited_ns), seed=1)
     [part] = [
-        some_part for some_part in found.parts if some_part.name == "wait for a pooled session"
+        some_part for some_part in where.parts if some_part.name == "wait for a pooled session"
     ]
     assert part.ms.value == pytest.approx(0.5)
-    assert found.residual_ms == pytest.approx(without.residual_ms - 0.5)
+    assert where.residual_ms == pytest.approx(without.residual_ms - 0.5)
 
 
 def test_parts_that_exceed_the_latency_leave_a_negative_residual() -> None:
-    found = where_the_time_goes(facts(server_active_ms=72_000.0), seed=1)
-    assert parts_ms(found) == {"server": 12.0}
-    assert found.residual_ms == pytest.approx(-2.0)
+    where = where_the_time_goes(facts(server_active_ms=72_000.0), seed=1)
+    assert parts_ms(where) == {"server": 12.0}
+    assert where.residual_ms == pytest.approx(-2.0)
 
 
 def test_cpu_of_the_client_inside_the_round_trip_is_taken_off_the_network() -> None:
@@ -93,15 +93,15 @@ def test_cpu_of_the_client_inside_the_round_trip_is_taken_off_the_network() -> N
 
 def test_what_both_ends_are_at_work_for_an_exchange_is_no_network() -> None:
     trips = {"round_trip_count": 7.0, "round_trip_ns": 1_030_000.0, "client_cpu_ns": 100_000.0}
-    found = where_the_time_goes(facts(**trips, round_trip_runnable_ns=30_000.0), seed=1)
-    assert parts_ms(found)["network"] == 7.0
+    where = where_the_time_goes(facts(**trips, round_trip_runnable_ns=30_000.0), seed=1)
+    assert parts_ms(where)["network"] == 7.0
     here = {**trips, "round_trip_ns": 25_000.0, "round_trip_runnable_ns": 30_000.0}
     assert "network" not in parts_ms(where_the_time_goes(facts(**here), seed=1))
 
 
 def test_schedstat_splits_time_without_wait_event() -> None:
     # 2 ms without wait event: 1.5 on a core, 0.3 waiting for one, 0.2 neither.
-    found = where_the_time_goes(
+    where = where_the_time_goes(
         facts(
             samples=exact({"IO:WALSync": 3, "": 1}),
             backend_cpu_ns=6000 * 1.5 * MS,
@@ -109,7 +109,7 @@ def test_schedstat_splits_time_without_wait_event() -> None:
         ),
         seed=1,
     )
-    assert parts_ms(found) == {
+    assert parts_ms(where) == {
         "IO:WALSync": 6.0,
         "CPU": 1.5,
         "CPU or not instrumented": 0.2,
@@ -121,7 +121,7 @@ def test_waiting_for_a_core_with_a_statement_in_the_socket_is_as_often_as_exchan
     # 2 ms without wait event are all on a core. 1.5 ms more were spent runnable, on 10 occasions;
     # 8 of them with a statement waiting, which active_time does not hold: 1.2 ms. The rest were at
     # the ends of wait events, and are within their 6 ms.
-    found = where_the_time_goes(
+    where = where_the_time_goes(
         facts(
             samples=exact({"IO:WALSync": 3, "": 1}),
             round_trip_count=8.0,
@@ -131,10 +131,10 @@ def test_waiting_for_a_core_with_a_statement_in_the_socket_is_as_often_as_exchan
         ),
         seed=1,
     )
-    assert parts_ms(found) == {"IO:WALSync": 6.0, "CPU": 2.0, "waiting for a core": 1.2}
-    assert found.residual_ms == pytest.approx(0.8)
-    assert found.scheduled is not None
-    assert found.scheduled.inside_events_ms == pytest.approx(0.3)
+    assert parts_ms(where) == {"IO:WALSync": 6.0, "CPU": 2.0, "waiting for a core": 1.2}
+    assert where.residual_ms == pytest.approx(0.8)
+    assert where.scheduled is not None
+    assert where.scheduled.inside_events_ms == pytest.approx(0.3)
 
 
 def test_what_a_backend_does_after_its_answer_is_not_in_the_latency() -> None:
@@ -142,11 +142,11 @@ def test_what_a_backend_does_after_its_answer_is_not_in_the_latency() -> None:
     # client's own: 12.5 of 10 ms. What exceeds came after the answer; more than 3 ms did not.
     counted = {"samples": exact({"": 1}), "backend_cpu_ns": 6000 * 11.0 * MS}
     counted |= {"backend_runqueue_ns": 0.0}
-    found = where_the_time_goes(facts(**counted, client_cpu_ns=1.5 * MS), seed=1)
-    assert parts_ms(found) == {"CPU": 8.5, "client": 1.5}
-    assert found.residual_ms == pytest.approx(0.0)
-    assert found.scheduled is not None
-    assert found.scheduled.after_answer_ms == pytest.approx(2.5)
+    where = where_the_time_goes(facts(**counted, client_cpu_ns=1.5 * MS), seed=1)
+    assert parts_ms(where) == {"CPU": 8.5, "client": 1.5}
+    assert where.residual_ms == pytest.approx(0.0)
+    assert where.scheduled is not None
+    assert where.scheduled.after_answer_ms == pytest.approx(2.5)
     beyond = where_the_time_goes(facts(**counted, client_cpu_ns=4.0 * MS), seed=1)
     assert parts_ms(beyond) == {"CPU": 8.0, "client": 4.0}
     assert beyond.residual_ms == pytest.approx(-2.0)
@@ -158,30 +158,30 @@ def test_sessions_on_the_core_of_whoever_samples_are_added_to_those_seen() -> No
     counted = {"backend_cpu_ns": 6000 * 20.0 * MS, "backend_runqueue_ns": 0.0, "core_count": 4}
     counted |= ROOM
     waits = exact({"IO:WALSync": 3, "": 1})
-    found = where_the_time_goes(facts(samples=waits, server_active_ms=None, **counted), seed=1)
-    assert found.sampled_server_ms == pytest.approx(45.0)
+    where = where_the_time_goes(facts(samples=waits, server_active_ms=None, **counted), seed=1)
+    assert where.sampled_server_ms == pytest.approx(45.0)
     exactly = where_the_time_goes(facts(samples=waits, server_active_ms=270_000, **counted), seed=1)
     assert parts_ms(exactly) == {"IO:WALSync": 30.0, "CPU": 20.0}
     # Where none was seen, they are sessions at work.
     waits = exact({"IO:WALSync": 3})
-    found = where_the_time_goes(facts(samples=waits, server_active_ms=None, **counted), seed=1)
-    assert found.sampled_server_ms == pytest.approx(35.0)
+    where = where_the_time_goes(facts(samples=waits, server_active_ms=None, **counted), seed=1)
+    assert where.sampled_server_ms == pytest.approx(35.0)
 
 
 def test_no_session_is_added_to_samples_that_took_a_core_at_once() -> None:
     # The kernel counted 2 sessions on a core. Who is not without wait event was at work inside one.
     counted = {"backend_cpu_ns": 6000 * 20.0 * MS, "backend_runqueue_ns": 0.0, "core_count": 4}
     waits = exact({"IO:WALSync": 3, "": 1})
-    found = where_the_time_goes(
+    where = where_the_time_goes(
         facts(samples=waits, server_active_ms=None, samples_with_priority=True, **counted, **ROOM),
         seed=1,
     )
-    assert found.sampled_server_ms == pytest.approx(40.0)
+    assert where.sampled_server_ms == pytest.approx(40.0)
 
 
 def test_statements_wait_no_less_for_a_core_where_sessions_on_one_are_seldom_sampled() -> None:
     # 1 ms without wait event was sampled, and 2 ms spent on a core.
-    found = where_the_time_goes(
+    where = where_the_time_goes(
         facts(
             **ROOM,
             samples=exact({"IO:WALSync": 7, "": 1}),
@@ -192,12 +192,12 @@ def test_statements_wait_no_less_for_a_core_where_sessions_on_one_are_seldom_sam
         ),
         seed=1,
     )
-    assert parts_ms(found) == {"IO:WALSync": 7.0, "CPU": 2.0, "waiting for a core": 1.2}
+    assert parts_ms(where) == {"IO:WALSync": 7.0, "CPU": 2.0, "waiting for a core": 1.2}
 
 
 def test_parts_do_not_fill_what_the_latency_has_room_for() -> None:
     # All 4 ms of waiting for a core are at the ends of wait events: 2 ms stay unexplained.
-    found = where_the_time_goes(
+    where = where_the_time_goes(
         facts(
             samples=exact({"IO:WALSync": 3, "": 1}),
             backend_cpu_ns=6000 * 2.0 * MS,
@@ -205,14 +205,14 @@ def test_parts_do_not_fill_what_the_latency_has_room_for() -> None:
         ),
         seed=1,
     )
-    assert "waiting for a core" not in parts_ms(found)
-    assert found.residual_ms == pytest.approx(2.0)
+    assert "waiting for a core" not in parts_ms(where)
+    assert where.residual_ms == pytest.approx(2.0)
 
 
 def test_answering_is_outside_active_time_and_cpu() -> None:
     # 4 sessions active are 40 ms, so the one that answers is 10 ms in addition: 20 ms without wait
     # event, of which 15 on a core.
-    found = where_the_time_goes(
+    where = where_the_time_goes(
         facts(
             **ROOM,
             samples=exact({"IO:WALSync": 3, "": 1, ANSWERING: 1}),
@@ -222,14 +222,14 @@ def test_answering_is_outside_active_time_and_cpu() -> None:
         ),
         seed=1,
     )
-    assert parts_ms(found) == {"IO:WALSync": 30.0, "CPU": 15.0, "waiting for a core": 5.0}
-    assert found.server_ms == 40.0
-    assert found.sampled_server_ms == pytest.approx(40.0)
+    assert parts_ms(where) == {"IO:WALSync": 30.0, "CPU": 15.0, "waiting for a core": 5.0}
+    assert where.server_ms == 40.0
+    assert where.sampled_server_ms == pytest.approx(40.0)
 
 
 def test_what_the_server_counts_says_nothing_of_sessions_that_answer() -> None:
     # It counts a fifth of what was sampled: the active sessions' 40 ms are 8, the other's stay 10.
-    found = where_the_time_goes(
+    where = where_the_time_goes(
         facts(
             **ROOM,
             samples=exact({"IO:WALSync": 3, "": 1, ANSWERING: 1}),
@@ -238,13 +238,13 @@ def test_what_the_server_counts_says_nothing_of_sessions_that_answer() -> None:
         ),
         seed=1,
     )
-    assert parts_ms(found) == {"IO:WALSync": 6.0, "CPU": 12.0}
+    assert parts_ms(where) == {"IO:WALSync": 6.0, "CPU": 12.0}
 
 
 def test_waiting_for_a_core_that_was_sampled_is_not_waited_for_again_before_a_statement() -> None:
     # 2 ms without wait event, 0.5 on a core: 1.5 of the 1.8 ms that the kernel counted were seen,
     # and 0.3 are left for statements in their sockets, on all occasions there were.
-    found = where_the_time_goes(
+    where = where_the_time_goes(
         facts(
             samples=exact({"IO:WALSync": 3, "": 1}),
             round_trip_count=8.0,
@@ -254,17 +254,17 @@ def test_waiting_for_a_core_that_was_sampled_is_not_waited_for_again_before_a_st
         ),
         seed=1,
     )
-    assert parts_ms(found) == {"IO:WALSync": 6.0, "CPU": 0.5, "waiting for a core": 1.8}
+    assert parts_ms(where) == {"IO:WALSync": 6.0, "CPU": 0.5, "waiting for a core": 1.8}
 
 
 def test_replies_that_wait_for_the_load_engine_are_the_clients_time() -> None:
-    found = where_the_time_goes(facts(reply_wait_ns=1.5 * MS), seed=1)
-    assert parts_ms(found) == {"server": 8.0, "waiting for the load engine": 1.5}
+    where = where_the_time_goes(facts(reply_wait_ns=1.5 * MS), seed=1)
+    assert parts_ms(where) == {"server": 8.0, "waiting for the load engine": 1.5}
 
 
 def test_pages_are_copied_on_a_core_inside_the_wait_and_nothing_counts_twice() -> None:
     # 8 ms in the server, all of it on a core: 2 without wait event, 6 while it copied pages.
-    found = where_the_time_goes(
+    where = where_the_time_goes(
         facts(
             samples=exact({"IO:BufFileWrite": 3, "": 1}),
             backend_cpu_ns=6000 * 8.0 * MS,
@@ -272,16 +272,16 @@ def test_pages_are_copied_on_a_core_inside_the_wait_and_nothing_counts_twice() -
         ),
         seed=1,
     )
-    assert parts_ms(found) == {"IO:BufFileWrite": 6.0, "CPU": 2.0}
-    assert found.residual_ms == pytest.approx(2.0)
-    assert found.scheduled is not None
-    assert found.scheduled.cpu_inside_events_ms == pytest.approx(6.0)
-    assert found.scheduled.after_answer_ms == 0.0
+    assert parts_ms(where) == {"IO:BufFileWrite": 6.0, "CPU": 2.0}
+    assert where.residual_ms == pytest.approx(2.0)
+    assert where.scheduled is not None
+    assert where.scheduled.cpu_inside_events_ms == pytest.approx(6.0)
+    assert where.scheduled.after_answer_ms == 0.0
 
 
 def test_a_client_that_is_never_idle_leaves_no_time_outside_its_statements() -> None:
     # 9.9 of 10 ms in state active, so the 1.5 ms answering that few samples found cannot be.
-    found = where_the_time_goes(
+    where = where_the_time_goes(
         facts(
             samples=exact({"IO:BufFileWrite": 2, "": 17, ANSWERING: 3}),
             server_active_ms=6000 * 9.9,
@@ -291,22 +291,22 @@ def test_a_client_that_is_never_idle_leaves_no_time_outside_its_statements() -> 
         ),
         seed=1,
     )
-    assert found.scheduled is not None
-    assert found.scheduled.after_answer_ms <= 0.2
-    assert sum(parts_ms(found).values()) == pytest.approx(10.0, abs=0.2)
+    assert where.scheduled is not None
+    assert where.scheduled.after_answer_ms <= 0.2
+    assert sum(parts_ms(where).values()) == pytest.approx(10.0, abs=0.2)
 
 
 def test_what_a_clock_of_the_server_counted_stands_and_samples_divide_the_rest() -> None:
     # Sampled 2 ms of reading, counted 5: the other events share the 3 ms that 8 leave.
     reading = CountedEvents(("IO:DataFileRead",), 6000 * 5.0 * MS)
     waits = exact({"IO:DataFileRead": 1, "IO:WALSync": 2, "": 1})
-    found = where_the_time_goes(facts(samples=waits, counted_events=(reading,)), seed=1)
-    assert parts_ms(found) == {
+    where = where_the_time_goes(facts(samples=waits, counted_events=(reading,)), seed=1)
+    assert parts_ms(where) == {
         "IO:DataFileRead": 5.0,
         "IO:WALSync": 2.0,
         "CPU or not instrumented": 1.0,
     }
-    assert {part.name: part.how for part in found.parts} == {
+    assert {part.name: part.how for part in where.parts} == {
         "IO:DataFileRead": "counted",
         "IO:WALSync": "sampled",
         "CPU or not instrumented": "by difference",
@@ -315,20 +315,20 @@ def test_what_a_clock_of_the_server_counted_stands_and_samples_divide_the_rest()
 
 def test_what_no_sample_saw_and_a_clock_counted_is_a_part() -> None:
     reading = CountedEvents(("IO:DataFileRead",), 6000 * 0.5 * MS, 6000 * 0.1 * MS)
-    found = where_the_time_goes(facts(samples=exact({"": 1}), counted_events=(reading,)), seed=1)
-    [part] = [some_part for some_part in found.parts if some_part.name == "IO:DataFileRead"]
+    where = where_the_time_goes(facts(samples=exact({"": 1}), counted_events=(reading,)), seed=1)
+    [part] = [some_part for some_part in where.parts if some_part.name == "IO:DataFileRead"]
     assert (part.ms.value, part.ms.low, part.ms.high) == pytest.approx((0.5, 0.4, 0.6))
-    assert parts_ms(found)["CPU or not instrumented"] == 7.5
+    assert parts_ms(where)["CPU or not instrumented"] == 7.5
 
 
 def test_time_that_the_script_slept_is_a_part_of_its_own() -> None:
-    found = where_the_time_goes(facts(sleep_ns=1.5 * MS, shell_ns=0.25 * MS), seed=1)
-    assert parts_ms(found) == {
+    where = where_the_time_goes(facts(sleep_ns=1.5 * MS, shell_ns=0.25 * MS), seed=1)
+    assert parts_ms(where) == {
         "server": 8.0,
         "\\sleep of the script": 1.5,
         "\\shell of the script": 0.25,
     }
-    assert found.residual_ms == pytest.approx(0.25)
+    assert where.residual_ms == pytest.approx(0.25)
 
 
 def test_statements_share_the_servers_time_by_their_identifiers() -> None:
@@ -345,17 +345,17 @@ def test_statements_share_the_servers_time_by_their_identifiers() -> None:
         Place("b", 1, "UPDATE", 100, (11, 12)),
         Place("a", 3, "END;", 300, ()),
     )
-    found = named_statements(facts(samples=waits), 10.0, places, seed=1)
-    assert [(time.script, time.line, round(time.ms.value, 6)) for time in found] == [
+    statements = named_statements(facts(samples=waits), 10.0, places, seed=1)
+    assert [(time.script, time.line, round(time.ms.value, 6)) for time in statements] == [
         ("a", 2, 4.5),
         ("", 0, 3.0),
         ("b", 1, 1.5),
         ("", 0, 1.0),
     ]
-    assert [name for name, _ in found[0].events] == ["Lock:tuple", "CPU or not instrumented"]
-    assert [share for _, share in found[0].events] == pytest.approx([2 / 3, 1 / 3])
-    assert found[1].text == "without an identifier: END, planning"
-    assert math.fsum(time.ms.value for time in found) == pytest.approx(10.0)
+    assert [name for name, _ in statements[0].events] == ["Lock:tuple", "CPU or not instrumented"]
+    assert [share for _, share in statements[0].events] == pytest.approx([2 / 3, 1 / 3])
+    assert statements[1].text == "without an identifier: END, planning"
+    assert math.fsum(time.ms.value for time in statements) == pytest.approx(10.0)
 
 
 def test_without_identifiers_nothing_is_said_of_statements() -> None:

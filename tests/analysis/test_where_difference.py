@@ -45,15 +45,15 @@ def whole(latency: float, **parts: float) -> WhereTheTimeGoes:
 def test_differences_sum_to_the_difference_of_the_latencies_over_versions() -> None:
     a = whole(10.0, IO__WALSync=6.0, LWLock__WALWrite=1.0)
     b = whole(7.5, IO__WalSync=4.0, Lock__tuple=0.5)
-    found = difference(a, b)
-    assert [(part.name, round(part.ms.value, 9)) for part in found.parts] == [
+    changes = difference(a, b)
+    assert [(part.name, round(part.ms.value, 9)) for part in changes.parts] == [
         ("IO:WalSync", -2.0),
         ("LWLock:WALWrite", -1.0),
         ("Lock:tuple", 0.5),
     ]
-    assert found.latency_ms.value == -2.5
-    assert sum(part.ms.value for part in found.parts) + found.residual_ms == pytest.approx(-2.5)
-    sync = found.parts[0].ms
+    assert changes.latency_ms.value == -2.5
+    assert sum(part.ms.value for part in changes.parts) + changes.residual_ms == pytest.approx(-2.5)
+    sync = changes.parts[0].ms
     assert sync.low == pytest.approx(-2.0 - math.hypot(0.1, 0.2))
     assert sync.high == pytest.approx(-2.0 + math.hypot(0.2, 0.1))
 
@@ -67,14 +67,14 @@ def test_cpu_split_on_one_side_only_is_joined_before_the_difference() -> None:
 
 def test_the_mean_over_runs_keeps_the_sum() -> None:
     runs = [whole(10.0, IO__WALSync=6.0), whole(11.0, IO__WALSync=6.5, Lock__tuple=0.5)]
-    found = mean_over_runs(runs)
-    assert {part.name: part.ms.value for part in found.parts} == {
+    mean = mean_over_runs(runs)
+    assert {part.name: part.ms.value for part in mean.parts} == {
         "IO:WALSync": pytest.approx(6.25),
         "Lock:tuple": pytest.approx(0.25),
     }
-    assert found.latency_ms.value == 10.5
-    assert found.residual_ms == pytest.approx(4.0)
-    assert found.parts[0].ms.scope == "between_runs"
+    assert mean.latency_ms.value == 10.5
+    assert mean.residual_ms == pytest.approx(4.0)
+    assert mean.parts[0].ms.scope == "between_runs"
 
 
 def test_a_mean_is_counted_only_if_it_was_counted_in_every_run() -> None:

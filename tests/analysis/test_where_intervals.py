@@ -14,11 +14,11 @@ from pgdyno.analysis.where_facts import WaitSamples
 
 
 def test_intervals_come_from_the_samples_and_exact_parts_have_none() -> None:
-    found = where_the_time_goes(
+    where = where_the_time_goes(
         facts(samples=samples({"IO:WALSync": 3.0, "": 1.0}), round_trip_count=7, round_trip_ns=1e4),
         seed=1,
     )
-    by_name = {part.name: part.ms for part in found.parts}
+    by_name = {part.name: part.ms for part in where.parts}
     sync = by_name["IO:WALSync"]
     assert sync.low is not None
     assert sync.high is not None
@@ -28,8 +28,8 @@ def test_intervals_come_from_the_samples_and_exact_parts_have_none() -> None:
 
 
 def test_what_every_sample_shows_may_still_be_less_than_all() -> None:
-    found = where_the_time_goes(facts(samples=exact({"Timeout:PgSleep": 4})), seed=1)
-    [part] = found.parts
+    where = where_the_time_goes(facts(samples=exact({"Timeout:PgSleep": 4})), seed=1)
+    [part] = where.parts
     # 100 moments may have missed 3/100 of a session of 4: that much of 8 ms.
     assert (part.ms.value, part.ms.low) == (8.0, pytest.approx(8.0 - 8.0 * 3 / 100 / 4))
 
@@ -44,10 +44,10 @@ def test_the_part_of_a_rare_event_is_covered_however_few_the_samples() -> None:
             at, np.tile(at, 2), [*["Timeout:PgSleep"] * 60, *["Lock:tuple"] * 60],
             np.concatenate([3 - rare, rare]),
         )  # fmt: skip
-        found = where_the_time_goes(
+        where = where_the_time_goes(
             facts(samples=waits, window_seconds=6.0), seed=seed, replicates=100
         )
-        ms = {part.name: part.ms for part in found.parts}["Timeout:PgSleep"]
+        ms = {part.name: part.ms for part in where.parts}["Timeout:PgSleep"]
         assert ms.low is not None
         assert ms.high is not None
         covered += ms.low <= 8.0 * 0.995 <= ms.high
@@ -57,8 +57,8 @@ def test_the_part_of_a_rare_event_is_covered_however_few_the_samples() -> None:
 def waiting_for_a_core(waits: WaitSamples, queue_ms: float) -> Estimate:
     """Of 2 ms without wait event and 0.5 ms of CPU in each of 6,000 transactions."""
     counted = {"backend_cpu_ns": 6000 * 0.5 * MS, "backend_runqueue_ns": 6000 * queue_ms * MS}
-    found = where_the_time_goes(facts(samples=waits, **counted), seed=1)
-    return next(part.ms for part in found.parts if part.name == "waiting for a core")
+    where = where_the_time_goes(facts(samples=waits, **counted), seed=1)
+    return next(part.ms for part in where.parts if part.name == "waiting for a core")
 
 
 def test_waiting_for_a_core_is_as_uncertain_as_what_the_samples_may_have_missed() -> None:
@@ -73,7 +73,7 @@ def test_waiting_for_a_core_is_as_uncertain_as_what_the_samples_may_have_missed(
 
 
 def test_waiting_for_a_core_that_the_kernel_alone_tells_has_no_interval() -> None:
-    found = waiting_for_a_core(exact({"IO:WALSync": 3, "": 1}), 0.7)
-    assert (found.value, found.has_interval) == (pytest.approx(0.7), False)
+    waiting = waiting_for_a_core(exact({"IO:WALSync": 3, "": 1}), 0.7)
+    assert (waiting.value, waiting.has_interval) == (pytest.approx(0.7), False)
     varied = waiting_for_a_core(samples({"IO:WALSync": 3.0, "": 1.0}), 0.7)
     assert (varied.value, varied.has_interval) == (pytest.approx(0.7), False)

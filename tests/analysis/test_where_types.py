@@ -57,10 +57,10 @@ def test_a_sample_belongs_to_the_types_of_its_statement() -> None:
         session_count=np.array([1, 1, 1, 1]),
         query_id=np.array([ORDER, DELIVERY, 0, 4711]),
     )
-    found = type_fractions(samples, places, types, np.array([0.6, 0.4]))
+    fractions = type_fractions(samples, places, types, np.array([0.6, 0.4]))
     # Statements were not timed, so what has no identifier, and what nobody knows, is divided as
     # the server's time is.
-    assert found == pytest.approx(np.array([[1, 0], [0, 1], [0.6, 0.4], [0.6, 0.4]]))
+    assert fractions == pytest.approx(np.array([[1, 0], [0, 1], [0.6, 0.4], [0.6, 0.4]]))
 
 
 def test_the_types_that_are_waited_for_sum_to_the_parts_of_the_run() -> None:

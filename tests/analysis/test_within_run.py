@@ -50,10 +50,10 @@ def test_too_few_or_too_many_batches_are_refused(batch_count: int) -> None:
 def test_throughput_is_the_t_interval_of_batch_means() -> None:
     # 50 counts make 5 batches of 10 with means 10, 12, 14, 12, 12: mean 12, variance 2.
     counts = np.repeat([10, 12, 14, 12, 12], 10)
-    found = throughput(counts, TENTH_NS)
-    assert found.value == pytest.approx(120)
-    assert found.high == pytest.approx(120 + 10 * 2.776445 * math.sqrt(2 / 5), rel=1e-6)
-    assert (found.unit, found.scope) == ("tps", "within_run")
+    tps = throughput(counts, TENTH_NS)
+    assert tps.value == pytest.approx(120)
+    assert tps.high == pytest.approx(120 + 10 * 2.776445 * math.sqrt(2 / 5), rel=1e-6)
+    assert (tps.unit, tps.scope) == ("tps", "within_run")
 
 
 def test_throughput_of_few_intervals_has_no_interval() -> None:
@@ -101,22 +101,22 @@ def seconds(rng: np.random.Generator, count: int, per_second_count: int = 200) -
 
 def test_latency_values_are_those_of_all_transactions_together() -> None:
     parts = seconds(np.random.default_rng(9), 30)
-    found = latency(parts, (50, 99), seed=1)
+    estimates = latency(parts, (50, 99), seed=1)
     whole = Histogram.merged(parts)
-    assert found.mean.value == whole.mean_ns
-    assert found.percentile[99].value == whole.percentile_ns(99)
-    assert found.max_ns == whole.max_ns
+    assert estimates.mean.value == whole.mean_ns
+    assert estimates.percentile[99].value == whole.percentile_ns(99)
+    assert estimates.max_ns == whole.max_ns
 
 
 def test_latency_intervals_hold_the_bootstrap_answer_for_independent_seconds() -> None:
     # The standard error of a mean of n independent values is s / sqrt(n): 60 x 200 lognormals.
-    found = latency(seconds(np.random.default_rng(10), 60), (50,), seed=2)
+    estimates = latency(seconds(np.random.default_rng(10), 60), (50,), seed=2)
     deviation = math.exp(14 + 0.125) * math.sqrt(math.exp(0.25) - 1)
     expected = 2 * 2.262 * deviation / math.sqrt(12_000)
-    assert found.mean.low is not None
-    assert found.mean.high is not None
-    assert found.mean.high - found.mean.low == pytest.approx(expected, rel=0.5)
-    assert found.mean.low < found.mean.value < found.mean.high
+    assert estimates.mean.low is not None
+    assert estimates.mean.high is not None
+    assert estimates.mean.high - estimates.mean.low == pytest.approx(expected, rel=0.5)
+    assert estimates.mean.low < estimates.mean.value < estimates.mean.high
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:
@@ -127,24 +127,24 @@ def test_the_same_seed_gives_the_same_interval() -> None:
 
 def test_a_percentile_among_unfinished_transactions_has_no_upper_end() -> None:
     parts = [Histogram.from_values_ns(np.full(90, 10 * MS)) for _ in range(10)]
-    found = latency(parts, (50, 99.5), seed=1, unfinished_ages_ns=np.full(9, 3000 * MS))
-    assert found.percentile[99.5].censored
-    assert found.percentile[99.5].high is None
-    assert found.percentile[99.5].value == pytest.approx(3000 * MS, rel=1e-3)
-    assert not found.percentile[50].censored
-    assert found.max_ns == 3000 * MS
+    estimates = latency(parts, (50, 99.5), seed=1, unfinished_ages_ns=np.full(9, 3000 * MS))
+    assert estimates.percentile[99.5].censored
+    assert estimates.percentile[99.5].high is None
+    assert estimates.percentile[99.5].value == pytest.approx(3000 * MS, rel=1e-3)
+    assert not estimates.percentile[50].censored
+    assert estimates.max_ns == 3000 * MS
 
 
 def test_empty_seconds_are_part_of_the_run() -> None:
     parts = [Histogram.from_values_ns([MS]), Histogram.merged(())] * 5
-    found = latency(parts, (50,), seed=1)
-    assert found.mean.value == MS
-    assert found.mean.has_interval
+    estimates = latency(parts, (50,), seed=1)
+    assert estimates.mean.value == MS
+    assert estimates.mean.has_interval
 
 
 def test_one_second_gives_numbers_without_interval() -> None:
-    found = latency([Histogram.from_values_ns([MS, 2 * MS])], (50,), seed=1)
-    assert not found.percentile[50].has_interval
+    estimates = latency([Histogram.from_values_ns([MS, 2 * MS])], (50,), seed=1)
+    assert not estimates.percentile[50].has_interval
 
 
 def test_no_completed_transaction_is_said() -> None:
@@ -162,8 +162,8 @@ def test_an_interval_of_a_percentile_lies_within_what_was_seen_or_has_no_upper_e
         for n in range(seconds)
     ]
     whole = Histogram.merged(parts)
-    found = latency(parts, (50.0, 95.0, 99.0), seed=1)
-    for estimate in found.percentile.values():
+    estimates = latency(parts, (50.0, 95.0, 99.0), seed=1)
+    for estimate in estimates.percentile.values():
         assert estimate.low is None or estimate.low >= whole.min_ns
         assert estimate.high is None or estimate.high <= whole.max_ns
 
@@ -195,8 +195,8 @@ def test_no_percentile_begins_below_a_smaller_one_and_the_mean_not_below_half_of
         Histogram.from_values_ns((rng.lognormal(15, 1.0, 40) * 30 ** (n % 2)).astype(int))
         for n in range(8)
     ]
-    found = latency(parts, (50.0, 90.0, 99.0), seed=3)
-    lows = [found.percentile[percent].low or 0.0 for percent in (50.0, 90.0, 99.0)]
+    estimates = latency(parts, (50.0, 90.0, 99.0), seed=3)
+    lows = [estimates.percentile[percent].low or 0.0 for percent in (50.0, 90.0, 99.0)]
     assert lows == sorted(lows)
-    assert found.mean.low is not None
-    assert found.mean.low >= lows[0] / 2 > 0
+    assert estimates.mean.low is not None
+    assert estimates.mean.low >= lows[0] / 2 > 0

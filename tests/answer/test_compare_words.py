@@ -28,8 +28,8 @@ def sentence(verdict: Verdict, **changes: object) -> str:
         "can_hold": True,
         **changes,
     }
-    found = comparison(verdict, ratio(1.371, 1.35, 1.394))
-    return verdict_sentence("4GB", "128MB", "tps", found, **options)  # type: ignore[arg-type]
+    contrast = comparison(verdict, ratio(1.371, 1.35, 1.394))
+    return verdict_sentence("4GB", "128MB", "tps", contrast, **options)  # type: ignore[arg-type]
 
 
 def test_a_verdict_says_numbers_reason_and_effort() -> None:
@@ -73,7 +73,7 @@ def test_without_a_sure_part_there_is_no_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "text"),
+    ("change", "text"),
     [
         (ratio(1.371, 1.35, 1.394), "+37.1 % (35.0 to 39.4)"),
         (ratio(0.5, 0.2, 4.0), "-50 % (-80 to +300)"),
@@ -81,8 +81,8 @@ def test_without_a_sure_part_there_is_no_reason() -> None:
         (without_interval(1.03, "1"), "+3.0 % (no interval yet)"),
     ],
 )
-def test_a_ratio_is_said_as_a_change(found: object, text: str) -> None:
-    assert change_text(found).lstrip("+") == text.lstrip("+")  # type: ignore[arg-type]
+def test_a_ratio_is_said_as_a_change(change: object, text: str) -> None:
+    assert change_text(change).lstrip("+") == text.lstrip("+")  # type: ignore[arg-type]
 
 
 def test_the_outlook_is_said_after_whole_rounds_only() -> None:

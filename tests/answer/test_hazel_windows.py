@@ -44,11 +44,11 @@ def watched(folder: Path) -> StoredRun:
 
 
 def test_minutes_of_a_watch_have_the_speed_that_pg_stat_statements_counted(tmp_path: Path) -> None:
-    found = hazel_of_watch([watched(tmp_path)])
-    assert found is not None
-    assert found.has_rows
-    assert found.speeds_per_minute == pytest.approx((18_000.0,) * MINUTES, rel=0.01)
-    [lock] = found.waits
+    correlations = hazel_of_watch([watched(tmp_path)])
+    assert correlations is not None
+    assert correlations.has_rows
+    assert correlations.speeds_per_minute == pytest.approx((18_000.0,) * MINUTES, rel=0.01)
+    [lock] = correlations.waits
     assert lock.wait_type == "Lock"
 
 

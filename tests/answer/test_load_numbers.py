@@ -42,5 +42,5 @@ def test_one_completed_transaction_is_enough() -> None:
 
 
 def test_a_run_whose_only_transaction_ends_in_its_last_interval_has_a_throughput() -> None:
-    found = _tps(np.zeros(15, dtype=np.int64), 100_000_000, 1, 1_520_000_000)
-    assert (found.value, found.low) == (pytest.approx(1 / 1.52), None)
+    tps = _tps(np.zeros(15, dtype=np.int64), 100_000_000, 1, 1_520_000_000)
+    assert (tps.value, tps.low) == (pytest.approx(1 / 1.52), None)

@@ -19,10 +19,10 @@ def test_very_many_marks_of_a_run_become_few_and_none_is_left_out(tmp_path: Path
     run = generate(Store(tmp_path), rounds=1, effect_ratio=0.0, noise_ratio=0.0).runs()[0]
     numbers = load_numbers(run, with_intervals=False)
     every = marks_of(run, numbers, ())
-    found = marks_of(run, numbers, [place / 2_000 for place in range(10_000)])
-    assert len(found) <= MARKS_MAX
-    assert sum(mark.count for mark in found) == len(every) + 10_000
-    assert checkpoint_count(found) == checkpoint_count(every)
+    marks = marks_of(run, numbers, [place / 2_000 for place in range(10_000)])
+    assert len(marks) <= MARKS_MAX
+    assert sum(mark.count for mark in marks) == len(every) + 10_000
+    assert checkpoint_count(marks) == checkpoint_count(every)
 
 
 def test_very_many_marks_of_a_watch_keep_the_first_of_them(tmp_path: Path) -> None:
@@ -34,6 +34,6 @@ def test_very_many_marks_of_a_watch_keep_the_first_of_them(tmp_path: Path) -> No
         | {"duration_ns": None, "size_bytes": None, **words}
         for place in range(1_000)
     ]
-    found = watch_findings(kept(tmp_path, [[("log", rows)], []]))
-    assert len(found.marks) <= MARKS_MAX
-    assert sum(mark.count for mark in found.marks) == 1_000
+    findings = watch_findings(kept(tmp_path, [[("log", rows)], []]))
+    assert len(findings.marks) <= MARKS_MAX
+    assert sum(mark.count for mark in findings.marks) == 1_000

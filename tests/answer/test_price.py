@@ -68,9 +68,9 @@ def held(value: float, *, censored: bool = False) -> Estimate:
 
 
 def test_the_cost_of_a_load_turns_its_interval_round() -> None:
-    found = cost_of(Variant(name="x", price="50 EUR/month"), held(500))
-    assert found is not None
-    assert (found.low, found.value, found.high) == pytest.approx((80, 100, 125))
+    cost = cost_of(Variant(name="x", price="50 EUR/month"), held(500))
+    assert cost is not None
+    assert (cost.low, cost.value, cost.high) == pytest.approx((80, 100, 125))
 
 
 def test_where_more_may_be_held_than_was_offered_there_is_no_cost() -> None:

@@ -51,10 +51,10 @@ def test_a_search_ends_with_the_load_that_is_held_and_its_cost(
     said = pgdyno(*asked, "--variant", fast, timeout_s=240)
     assert said.code in RAN, said.err
     [curve] = said.document["curves"]
-    found = curve["capacity"]
-    assert found["end"] == "found", found
-    assert 4 < found["tps"]["low"] <= found["tps"]["value"] <= found["tps"]["high"] < 800
-    assert curve["cost"]["value"] == pytest.approx(100_000 / found["tps"]["value"])
+    capacity = curve["capacity"]
+    assert capacity["end"] == "found", capacity
+    assert 4 < capacity["tps"]["low"] <= capacity["tps"]["value"] <= capacity["tps"]["high"] < 800
+    assert curve["cost"]["value"] == pytest.approx(100_000 / capacity["tps"]["value"])
     shown = " ".join(pgdyno("show", "last").out.split())
     assert "EUR/month per 1,000 tps" in shown
 
@@ -68,8 +68,8 @@ def test_the_load_that_is_held_under_a_latency_target_is_searched(
     said = pgdyno(*asked, "-f", tmp_path / "fast.sql", timeout_s=240)
     assert said.code in RAN, said.err
     [curve] = said.document["curves"]
-    found = curve["capacity"]
-    assert found["end"] == "found", found
-    assert 50 < found["tps"]["low"] <= found["tps"]["value"] <= found["tps"]["high"] < 480
-    assert "p99 <= 40 ms" in found["rule"]
-    assert len(found["trials"]) <= 16
+    capacity = curve["capacity"]
+    assert capacity["end"] == "found", capacity
+    assert 50 < capacity["tps"]["low"] <= capacity["tps"]["value"] <= capacity["tps"]["high"] < 480
+    assert "p99 <= 40 ms" in capacity["rule"]
+    assert len(capacity["trials"]) <= 16

@@ -62,9 +62,9 @@ def test_the_clock_of_writing_includes_extending_since_pg_stat_io(
     has_io_view: bool, writing: tuple[str, ...]
 ) -> None:
     """The server adds extending to blk_write_time from version 16 on, as pg_stat_io shows it."""
-    found = {clock.column: clock.events for clock in clocks_of(has_io_view=has_io_view)}
-    assert found["blk_write_time_ns"] == writing
-    assert len(found) == 4
+    events = {clock.column: clock.events for clock in clocks_of(has_io_view=has_io_view)}
+    assert events["blk_write_time_ns"] == writing
+    assert len(events) == 4
 
 
 # The load has two sessions at work all the time, somebody else none, one or two.

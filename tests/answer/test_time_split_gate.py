@@ -104,11 +104,11 @@ def every(gap_s: float) -> list[float]:
 
 
 def test_with_nothing_against_it_the_parts_are_computed(tmp_path: Path) -> None:
-    found = split(tmp_path, numbers(), waits=every(0.1))
-    assert found.why_not == ""
-    assert found.where is not None
-    assert round(found.where.server_ms or 0) == 100
-    assert [part.name for part in found.where.parts] == ["Lock:tuple"]
+    parts = split(tmp_path, numbers(), waits=every(0.1))
+    assert parts.why_not == ""
+    assert parts.where is not None
+    assert round(parts.where.server_ms or 0) == 100
+    assert [part.name for part in parts.where.parts] == ["Lock:tuple"]
 
 
 def test_a_session_that_answered_while_it_was_looked_at_did_not_wait(tmp_path: Path) -> None:
@@ -140,15 +140,15 @@ def test_the_share_of_others_is_not_known_where_they_may_not_be_seen(
 
 
 def test_a_run_without_a_transaction_has_no_time_to_split(tmp_path: Path) -> None:
-    found = split(tmp_path, numbers(completed=0), waits=every(0.1))
-    assert (found.where, found.why_not) == (None, "no transaction was completed")
+    parts = split(tmp_path, numbers(completed=0), waits=every(0.1))
+    assert (parts.where, parts.why_not) == (None, "no transaction was completed")
 
 
 def test_a_server_that_was_away_is_not_split(tmp_path: Path) -> None:
     seen = [second for second in every(0.1) if not 3 < second < 8]
-    found = split(tmp_path, numbers(), waits=seen)
-    assert found.where is None
-    assert found.why_not == "the server could not be observed for 5 s of the run"
+    parts = split(tmp_path, numbers(), waits=seen)
+    assert parts.where is None
+    assert parts.why_not == "the server could not be observed for 5 s of the run"
 
 
 @pytest.mark.parametrize(("gap_s", "is_split"), [(4, True), (6, False)])
@@ -156,8 +156,8 @@ def test_with_thousands_of_clients_late_answers_leave_a_part_of_the_time_unsampl
     tmp_path: Path, gap_s: int, is_split: bool
 ) -> None:
     seen = [second for second in every(0.1) if not 3 < second < 3 + gap_s]
-    found = split(tmp_path, numbers(clients=8000), waits=seen)
-    assert (found.where is not None) == is_split, found.why_not
+    parts = split(tmp_path, numbers(clients=8000), waits=seen)
+    assert (parts.where is not None) == is_split, parts.why_not
 
 
 @pytest.mark.parametrize(
@@ -170,25 +170,25 @@ def test_with_thousands_of_clients_late_answers_leave_a_part_of_the_time_unsampl
 def test_of_a_server_that_answered_too_late_its_own_count_is_known(
     tmp_path: Path, kinds: list[str], is_known: bool
 ) -> None:
-    found = split(tmp_path, numbers(clients=8000), waits=[2.0, 9.0], notices=kinds)
+    parts = split(tmp_path, numbers(clients=8000), waits=[2.0, 9.0], notices=kinds)
     if not is_known:
-        assert found.why_not == "the server could not be observed for 7 s of the run"
+        assert parts.why_not == "the server could not be observed for 7 s of the run"
         return
-    assert found.where is not None
-    assert round(found.where.server_ms or 0) == 100
-    assert [part.name for part in found.where.parts] == ["server"]
+    assert parts.where is not None
+    assert round(parts.where.server_ms or 0) == 100
+    assert [part.name for part in parts.where.parts] == ["server"]
 
 
 def test_a_server_that_was_not_observed_at_all_is_not_split(tmp_path: Path) -> None:
-    found = split(tmp_path, numbers(), adds_up=False)
-    assert found.where is None
-    assert found.why_not == "the server was not observed, so its part is not known"
+    parts = split(tmp_path, numbers(), adds_up=False)
+    assert parts.where is None
+    assert parts.why_not == "the server was not observed, so its part is not known"
 
 
 def test_few_samples_are_no_server_time(tmp_path: Path) -> None:
-    found = split(tmp_path, numbers(), waits=every(1.2), adds_up=False)
-    assert found.where is None
-    assert found.why_not == "there are only 9 samples of the server's time; 10 are needed"
+    parts = split(tmp_path, numbers(), waits=every(1.2), adds_up=False)
+    assert parts.where is None
+    assert parts.why_not == "there are only 9 samples of the server's time; 10 are needed"
 
 
 def test_few_samples_are_enough_to_split_what_the_server_adds_up(tmp_path: Path) -> None:
@@ -196,15 +196,15 @@ def test_few_samples_are_enough_to_split_what_the_server_adds_up(tmp_path: Path)
 
 
 def test_many_samples_stand_for_what_the_server_does_not_add_up(tmp_path: Path) -> None:
-    found = split(tmp_path, numbers(), waits=every(0.1), adds_up=False)
-    assert found.where is not None
-    assert round(found.where.server_ms or 0) == 100
+    parts = split(tmp_path, numbers(), waits=every(0.1), adds_up=False)
+    assert parts.where is not None
+    assert round(parts.where.server_ms or 0) == 100
 
 
 def test_parts_that_exceed_the_latency_are_not_shown(tmp_path: Path) -> None:
-    found = split(tmp_path, numbers(latency_ms=50), waits=every(0.1))
-    assert found.where is None
-    assert found.why_not == "the measured parts exceed the latency by 100 %"
+    parts = split(tmp_path, numbers(latency_ms=50), waits=every(0.1))
+    assert parts.where is None
+    assert parts.why_not == "the measured parts exceed the latency by 100 %"
 
 
 def test_a_count_far_from_the_samples_stands_and_is_doubted(tmp_path: Path) -> None:

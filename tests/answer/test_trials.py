@@ -17,6 +17,6 @@ def test_a_busy_engine_spoils_a_trial_and_a_load_that_was_not_held_does_not(
     late = Doubt("rate_not_held", "not_valid", "Half of what was offered was done.", "less")
     monkeypatch.setattr(answer, "_doubts_of_round", lambda *_: (late, busy))
     nothing: Any = None
-    [found] = answer._doubts_of_trial(nothing, nothing, {})
-    assert found.message == "During the search for the capacity: " + busy.message
-    assert not is_valid((found,))
+    [doubt] = answer._doubts_of_trial(nothing, nothing, {})
+    assert doubt.message == "During the search for the capacity: " + busy.message
+    assert not is_valid((doubt,))

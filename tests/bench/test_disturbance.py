@@ -66,12 +66,12 @@ def test_what_the_statements_after_it_need_more_is_found_beside_a_speed_that_cha
         return usual_ns(now_ns) + (150_000 if after_ns < 1_500_000 else 0)
 
     slices = schedule(20, cost_ns)
-    found = told(slices)
-    assert found.lost_ratio == pytest.approx(len(dearer) * 150_000 / (20 * SECOND_NS), rel=0.15)
-    assert found.own_ratio == pytest.approx(OWN_NS / EVERY_NS, rel=0.02)
-    assert found.touched_ratio == pytest.approx(3 * BIN_NS / EVERY_NS, rel=0.1)
-    assert found.idle_ratio == 0
-    assert found.statements == sum(
+    cost = told(slices)
+    assert cost.lost_ratio == pytest.approx(len(dearer) * 150_000 / (20 * SECOND_NS), rel=0.15)
+    assert cost.own_ratio == pytest.approx(OWN_NS / EVERY_NS, rel=0.02)
+    assert cost.touched_ratio == pytest.approx(3 * BIN_NS / EVERY_NS, rel=0.1)
+    assert cost.idle_ratio == 0
+    assert cost.statements == sum(
         time_slice.slept and time_slice.thread != 7 for time_slice in slices
     )
 
@@ -89,8 +89,8 @@ def test_long_statements_that_are_interrupted_more_often_are_no_loss() -> None:
 
 
 def test_a_load_beside_which_nothing_ran_lost_nothing() -> None:
-    found = told(schedule(5, lambda now_ns, _: usual_ns(now_ns), watched=False))
-    assert (found.own_ratio, found.lost_ratio, found.touched_ratio) == (0, 0, 0)
+    cost = told(schedule(5, lambda now_ns, _: usual_ns(now_ns), watched=False))
+    assert (cost.own_ratio, cost.lost_ratio, cost.touched_ratio) == (0, 0, 0)
 
 
 def test_what_no_load_or_telemetry_does_is_neither() -> None:
@@ -106,11 +106,11 @@ def test_what_no_load_or_telemetry_does_is_neither() -> None:
         )
         for time_slice in slices
     ]
-    found = told(slices)
-    assert found.idle_ratio == pytest.approx(
+    cost = told(slices)
+    assert cost.idle_ratio == pytest.approx(
         (middle.end_ns - middle.begin_ns) / (2 * SECOND_NS), rel=0.01
     )
-    assert found.own_ratio == 0
+    assert cost.own_ratio == 0
 
 
 def test_too_little_to_tell_is_said() -> None:

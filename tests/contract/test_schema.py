@@ -72,17 +72,17 @@ def test_the_schema_is_a_schema(schema: dict[str, Any]) -> None:
 
 def _structs(schema: dict[str, Any]) -> dict[str, set[str]]:
     """Return the fields of every struct by name, of an inlined variant by `Enum.tag`."""
-    found = {}
+    kinds = {}
     for name, definition in schema["$defs"].items():
         if "properties" in definition:
-            found[name] = set(definition["properties"])
+            kinds[name] = set(definition["properties"])
         for variant in definition.get("oneOf", ()):
             fields = variant.get("properties", {})
             tags = {key: kind["const"] for key, kind in fields.items() if "const" in kind}
             for tag, word in tags.items():
                 if "$ref" not in variant:
-                    found[f"{name}.{word}"] = set(fields) - {tag}
-    return found
+                    kinds[f"{name}.{word}"] = set(fields) - {tag}
+    return kinds
 
 
 def _fields(model: type[BaseModel]) -> set[str]:

@@ -104,9 +104,9 @@ def test_every_check_of_a_server_elsewhere_is_judged_or_its_reason_is_listed(
 ) -> None:
     # As through a tunnel: the backend's process is not among this host's.
     monkeypatch.setattr("pgdyno.doctor.examine.is_backend_here", lambda *_: False)
-    found = examine(Asked(target=pg15.target, folder=Path("/var/tmp"), host_command=("sh",)))
+    examination = examine(Asked(target=pg15.target, folder=Path("/var/tmp"), host_command=("sh",)))
     unjudged = {
-        name for source in found.as_document()["not_measurable"] for name in source["checks"]
+        name for source in examination.as_document()["not_measurable"] for name in source["checks"]
     }
     judged = {
         "file_system",
@@ -116,9 +116,9 @@ def test_every_check_of_a_server_elsewhere_is_judged_or_its_reason_is_listed(
         "cpu_limit",
         "dirty_limits",
     }
-    assert unjudged == {finding.id for finding in found.of("unknown")}
-    assert judged <= {finding.id for finding in found.findings} - unjudged
-    text = " ".join(text_of(found, verbs=("watch",), show_all=False).split())
+    assert unjudged == {finding.id for finding in examination.of("unknown")}
+    assert judged <= {finding.id for finding in examination.findings} - unjudged
+    text = " ".join(text_of(examination, verbs=("watch",), show_all=False).split())
     assert "not measurable there: " in text
     assert [name for name in unjudged if name.replace("_", " ") not in text] == []
 

@@ -38,15 +38,15 @@ def test_a_host_elsewhere_is_looked_at_once_a_command(pg15: ScratchCluster, tmp_
     shell = shell_like(tmp_path, f"echo begun >>{tmp_path}/log\nexec /bin/sh")
     made = Checkup()
     for clients in (1, 2):
-        found = made.document(
+        document = made.document(
             pg15.target,
             clients=clients,
             postmaster_pid=None,
             data_folder=None,
             host_command=shell_command(shell),
         )
-        assert found is not None
-        seen = {finding["id"]: finding["verdict"] for finding in found["findings"]}
+        assert document is not None
+        seen = {finding["id"]: finding["verdict"] for finding in document["findings"]}
         assert {seen[name] for name in ("free_space", "swappiness", "neighbours")} <= {
             "good", "warn", "bad",
         }  # fmt: skip

@@ -31,17 +31,17 @@ def verdicts(examination: Examination) -> dict[str, str]:
 
 
 def test_a_scratch_server_is_examined_with_its_host(any_server: ScratchCluster) -> None:
-    found = of(any_server.target)
-    assert [finding.id for finding in found.findings] == [check.id for check in checks()]
-    seen = verdicts(found)
+    examination = of(any_server.target)
+    assert [finding.id for finding in examination.findings] == [check.id for check in checks()]
+    seen = verdicts(examination)
     # The fixtures' servers do not flush: that must never pass.
     assert (seen["fsync"], seen["full_page_writes"]) == ("bad", "bad")
     assert (seen["track_io_timing"], seen["autovacuum"]) == ("good", "good")
-    assert found.worst == "bad"
-    unjudged = {finding.seen for finding in found.of("unknown")}
+    assert examination.worst == "bad"
+    unjudged = {finding.seen for finding in examination.of("unknown")}
     assert not unjudged & {NO_SHELL, NO_SERVER}
     assert not [reason for reason in unjudged if "the server's error" in reason], unjudged
-    assert found.facts.data is not None
+    assert examination.facts.data is not None
 
 
 def test_a_check_of_a_setting_names_the_place_of_its_value(database15: Target) -> None:
@@ -54,11 +54,11 @@ def test_a_check_of_a_setting_names_the_place_of_its_value(database15: Target) -
 
 
 def test_the_text_has_the_target_the_rights_and_each_mend(pg15: ScratchCluster) -> None:
-    found = of(pg15.target)
+    examination = of(pg15.target)
     for width in (80, 72):
-        narrow = text_of(found, verbs=VERBS, show_all=True, width=width).splitlines()
+        narrow = text_of(examination, verbs=VERBS, show_all=True, width=width).splitlines()
         assert [line for line in narrow if len(line) > width and " " in line[6:].strip()] == []
-    text = text_of(found, verbs=VERBS, show_all=False)
+    text = text_of(examination, verbs=VERBS, show_all=False)
     first, host, rights, *_ = text.splitlines()
     assert re.match(r"host    (hardware|virtual machine).*, \d+ cores?, \d", host)
     assert re.match(r"target  local:\d+/postgres  PostgreSQL 15\.\d+ primary, \d", first)
@@ -99,13 +99,13 @@ def test_a_role_without_rights_is_told_what_it_lacks_and_the_statements_work(
 
 
 def test_without_a_server_this_host_is_examined_alone() -> None:
-    found = of(None)
-    assert found.target == "this host, no server"
-    by_id = {finding.id: finding for finding in found.findings}
+    examination = of(None)
+    assert examination.target == "this host, no server"
+    by_id = {finding.id: finding for finding in examination.findings}
     assert by_id["fsync"].seen == NO_SERVER
     assert by_id["free_space"].verdict != "unknown"
-    assert "rights" not in text_of(found, verbs=VERBS, show_all=True)
-    assert grants_text(found).startswith("-- no server")
+    assert "rights" not in text_of(examination, verbs=VERBS, show_all=True)
+    assert grants_text(examination).startswith("-- no server")
 
 
 def test_a_server_elsewhere_leaves_the_host_out(
@@ -113,12 +113,12 @@ def test_a_server_elsewhere_leaves_the_host_out(
 ) -> None:
     # As through a tunnel: the backend's process is not among this host's.
     monkeypatch.setattr("pgdyno.doctor.examine.is_backend_here", lambda *_: False)
-    found = of(any_server.target, ram_bytes=28 << 30)
-    by_id = {finding.id: finding for finding in found.findings}
+    examination = of(any_server.target, ram_bytes=28 << 30)
+    by_id = {finding.id: finding for finding in examination.findings}
     assert by_id["swappiness"].seen == NO_SHELL
     assert by_id["memory_rule"].verdict == "good"
     assert "memory 28 GB" in by_id["memory_rule"].seen
-    text = text_of(found, verbs=VERBS, show_all=False)
+    text = text_of(examination, verbs=VERBS, show_all=False)
     assert "shell on host NO" in text
     with pytest.raises(SpecError, match="the server is on another host"):
         of(any_server.target, flush_folder=NOWHERE)
@@ -128,8 +128,8 @@ def test_a_server_elsewhere_leaves_the_host_out(
 def test_others_at_work_are_seen(pg15: ScratchCluster) -> None:
     with connection(pg15.target) as other, other.transaction():
         other.execute("SELECT 1")
-        found = of(pg15.target)
-        assert "1 session of 1 other application" in found.target
+        examination = of(pg15.target)
+        assert "1 session of 1 other application" in examination.target
 
 
 def test_a_server_that_is_not_there_is_one_error() -> None:

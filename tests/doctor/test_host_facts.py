@@ -114,8 +114,8 @@ def test_numbers_that_are_none_are_none() -> None:
 
 def test_groups_of_both_versions_are_found_from_the_inside_out() -> None:
     mounts = "none /c1 cgroup rw,memory 0 0\nnone /c2 cgroup2 rw 0 0\n"
-    found = host_files.group_folders("3:memory:/a\n0::/b/c\n", mounts, "memory")
-    assert found == [
+    folders = host_files.group_folders("3:memory:/a\n0::/b/c\n", mounts, "memory")
+    assert folders == [
         GroupFolder(PurePosixPath("/c1/a"), False),
         GroupFolder(PurePosixPath("/c1"), False),
         GroupFolder(PurePosixPath("/c2/b/c"), True),

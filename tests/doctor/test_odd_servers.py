@@ -28,13 +28,13 @@ def failures(examination: Examination) -> dict[str, str]:
 
 def test_a_read_only_standby_is_examined_as_one(new_cluster: Make) -> None:
     with Standby(new_cluster("15", settings={"max_wal_senders": "4"})) as standby:
-        found = of(standby.target)
-        assert failures(found) == {}
-        assert " standby" in found.target
-        by_id = {finding.id: finding for finding in found.findings}
+        examination = of(standby.target)
+        assert failures(examination) == {}
+        assert " standby" in examination.target
+        by_id = {finding.id: finding for finding in examination.findings}
         assert by_id["wraparound"].verdict == "good"
         assert by_id["replication_slots"].verdict == "good"
-        verbs = found.as_document()["rights"]["verbs"]
+        verbs = examination.as_document()["rights"]["verbs"]
         assert verbs["init"] == {
             "is_complete": False,
             "text": "cannot load: this is a standby; name its primary",
@@ -48,9 +48,9 @@ def test_a_role_with_a_statement_timeout_of_1_ms_is_told_everything(
 ) -> None:
     cluster = new_cluster(version)
     run_sql(cluster.target, "CREATE ROLE hasty LOGIN; ALTER ROLE hasty SET statement_timeout = 1")
-    found = of(replace(cluster.target, user="hasty"))
-    assert failures(found) == {}
-    assert found.facts.others_active is not None
+    examination = of(replace(cluster.target, user="hasty"))
+    assert failures(examination) == {}
+    assert examination.facts.others_active is not None
 
 
 @pytest.mark.parametrize("claimed", [10, 11, 12, 13, 19])
@@ -64,15 +64,15 @@ def test_an_older_or_a_newer_major_version_is_examined_with_what_it_has(
         session.version = claimed
 
     monkeypatch.setattr(ServerSession, "open", claims)
-    found = of(any_server.target)
+    examination = of(any_server.target)
     # A missing view is reported in the server's words; everything else is judged.
     is_moved = (claimed < 17) != (any_server.binaries.major < 17)
     missing = {"checkpoints"} if is_moved else set()
-    assert set(failures(found)) <= missing
+    assert set(failures(examination)) <= missing
     unjudged = {
-        finding.id for finding in found.of("unknown") if "the server's error" in finding.seen
+        finding.id for finding in examination.of("unknown") if "the server's error" in finding.seen
     }
-    assert unjudged == ({"max_wal_size"} if failures(found) else set())
+    assert unjudged == ({"max_wal_size"} if failures(examination) else set())
 
 
 @pytest.mark.parametrize("version", ["15", "18"])

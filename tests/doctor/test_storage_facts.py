@@ -40,37 +40,37 @@ SENT = {f"/{name}": "" if text.startswith("->") else text for name, text in MACH
 
 
 def place(tmp_path: Path, line: str) -> Place:
-    found = read_place(
+    data = read_place(
         "data",
         Path("/"),
         LocalFiles(tree(tmp_path, MACHINE)),
         mountinfo=f"36 35 {line.replace('|', ' - ')}\n",
     )
-    assert found is not None
-    return found
+    assert data is not None
+    return data
 
 
 def test_a_partition_of_an_nvme_disk_is_read_with_its_disk(tmp_path: Path) -> None:
-    found = place(tmp_path, "259:1 / / rw,noatime shared:1|xfs /dev/nvme0n1p1 rw,attr2,inode64")
-    assert found.disks == (
+    data = place(tmp_path, "259:1 / / rw,noatime shared:1|xfs /dev/nvme0n1p1 rw,attr2,inode64")
+    assert data.disks == (
         Disk("nvme0n1", False, "none", ("none", "mq-deadline", "kyber"), "write back", 1 << 20),
     )
-    assert (found.file_system, found.source) == ("xfs", "/dev/nvme0n1p1")
-    assert found.options == ("rw", "noatime", "attr2", "inode64")
-    assert found.disks[0].is_nvme
-    assert found.total_bytes >= found.free_bytes > 0
+    assert (data.file_system, data.source) == ("xfs", "/dev/nvme0n1p1")
+    assert data.options == ("rw", "noatime", "attr2", "inode64")
+    assert data.disks[0].is_nvme
+    assert data.total_bytes >= data.free_bytes > 0
 
 
 def test_a_volume_over_two_disks_shows_both(tmp_path: Path) -> None:
-    found = place(tmp_path, "253:0 / / rw|ext4 /dev/mapper/pg rw,barrier=0")
-    assert [disk.name for disk in found.disks] == ["nvme0n1", "sda"]
-    assert [disk.is_rotational for disk in found.disks] == [False, True]
-    assert "barrier=0" in found.options
+    data = place(tmp_path, "253:0 / / rw|ext4 /dev/mapper/pg rw,barrier=0")
+    assert [disk.name for disk in data.disks] == ["nvme0n1", "sda"]
+    assert [disk.is_rotational for disk in data.disks] == [False, True]
+    assert "barrier=0" in data.options
 
 
 def test_a_file_system_with_a_number_of_no_device_is_found_by_its_source(tmp_path: Path) -> None:
-    found = place(tmp_path, "0:33 / / rw|btrfs /dev/nvme0n1p1 rw,ssd")
-    assert [disk.name for disk in found.disks] == ["nvme0n1"]
+    data = place(tmp_path, "0:33 / / rw|btrfs /dev/nvme0n1p1 rw,ssd")
+    assert [disk.name for disk in data.disks] == ["nvme0n1"]
 
 
 def test_a_network_file_system_has_no_disk_here(tmp_path: Path) -> None:
@@ -98,9 +98,9 @@ def test_another_hosts_data_lie_where_its_df_says_and_its_wal_where_its_link_lea
 
 
 def test_a_data_directory_nobody_may_enter_is_found_by_its_file_system() -> None:
-    found = place_received("data", ReceivedFiles(SENT), "/srv/link/15")
-    assert found is not None
-    assert (found.path, found.mount_point) == ("/srv/link/15", "/pg")
+    data = place_received("data", ReceivedFiles(SENT), "/srv/link/15")
+    assert data is not None
+    assert (data.path, data.mount_point) == ("/srv/link/15", "/pg")
     assert place_received("WAL", ReceivedFiles(SENT)) is None
 
 
@@ -109,9 +109,9 @@ def test_a_server_in_a_container_is_found_by_its_own_mounts() -> None:
     own["/proc/77/mountinfo"] += "2 1 254:0 /v /var/lib/postgresql rw - ext4 /dev/vda rw\n"
     files = ReceivedFiles({**SENT, **own})
     del files.by_path["/df/data"]
-    found = place_received("data", files, "/var/lib/postgresql/data")
-    assert found is not None
-    assert (found.mount_point, [disk.name for disk in found.disks]) == (
+    data = place_received("data", files, "/var/lib/postgresql/data")
+    assert data is not None
+    assert (data.mount_point, [disk.name for disk in data.disks]) == (
         "/var/lib/postgresql",
         ["vda"],
     )

@@ -31,9 +31,9 @@ def disk_gb(*variants: Variant) -> float:
         variant=variants,
         design=CompareDesign(),
     )
-    found = re.search(r"disk +about ([0-9.]+) GB", preview(asked, design_of(asked)))
-    assert found is not None
-    return float(found[1])
+    size = re.search(r"disk +about ([0-9.]+) GB", preview(asked, design_of(asked)))
+    assert size is not None
+    return float(size[1])
 
 
 @needs.POSTGRESQL_15

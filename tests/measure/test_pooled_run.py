@@ -81,13 +81,13 @@ def test_statements_that_the_pooler_forgets_are_refused_before_the_load(
 def test_which_poolers_forget_prepared_statements(
     mode: str, version: str, prepared_count: int | None, is_refused: bool
 ) -> None:
-    found = PoolerFound(Target("db", "6432", "u", "d"), None, mode, version, prepared_count)
-    found.refuse({"simple", "extended"})
+    pooler = PoolerFound(Target("db", "6432", "u", "d"), None, mode, version, prepared_count)
+    pooler.refuse({"simple", "extended"})
     if not is_refused:
-        found.refuse({"prepared"})
+        pooler.refuse({"prepared"})
         return
     with pytest.raises(SpecError, match="does not support prepared statements"):
-        found.refuse({"prepared"})
+        pooler.refuse({"prepared"})
 
 
 def test_a_pooler_of_ours_is_not_reached_through_tcp(pgdyno: Command) -> None:

@@ -27,12 +27,12 @@ def cached_pages(path: Path) -> int:
     size = path.stat().st_size
     with path.open("r+b") as stream, mmap.mmap(stream.fileno(), size) as memory:
         view = (ctypes.c_char * size).from_buffer(memory)
-        found = (ctypes.c_ubyte * ((size + PAGE - 1) // PAGE))()
+        residency = (ctypes.c_ubyte * ((size + PAGE - 1) // PAGE))()
         libc = ctypes.CDLL(None, use_errno=True)
         address = ctypes.c_void_p(ctypes.addressof(view))
-        assert libc.mincore(address, ctypes.c_size_t(size), found) == 0
+        assert libc.mincore(address, ctypes.c_size_t(size), residency) == 0
         del view
-        return sum(page & 1 for page in found)
+        return sum(page & 1 for page in residency)
 
 
 def test_the_kernel_forgets_the_files_of_a_folder(house: Path) -> None:

@@ -86,8 +86,8 @@ def test_clients_that_share_a_poolers_sessions_wait_there_for_one(
         )
         assert said.code in (0, 3), said.err
         assert "pooler: waiting for a server session" in said.out
-        found: Document = json.loads(kept.read_text())
-        return found
+        document: Document = json.loads(kept.read_text())
+        return document
 
     document = on_a_machine_that_runs(measure)
     where = document["where_the_time_goes"]

@@ -16,8 +16,8 @@ from pgdyno.server.target import Target
 def test_connecting_and_the_shortest_statement_are_timed(way: str, pg15: ScratchCluster) -> None:
     target = pg15.target if way == "socket" else pg15.tcp_target
     with connection(target) as session:
-        found = measure(session, read_pair())
-    for times in (found.connect, found.statement):
+        measured = measure(session, read_pair())
+    for times in (measured.connect, measured.statement):
         assert times is not None
         assert times.count > 0
         assert 0 < times.min_ns <= times.p50_ns <= times.p95_ns <= times.max_ns
@@ -28,10 +28,10 @@ def test_a_clock_that_is_behind_the_servers_is_measured(pg15: ScratchCluster) ->
     behind = ClockPair(clock.monotonic_ns, clock.unix_ns - 7_000_000_000)
     with connection(pg15.target) as session:
         for pair, ahead_ns in ((clock, 0), (behind, 7_000_000_000)):
-            found = measure(session, pair).clock
-            assert found is not None
+            offset = measure(session, pair).clock
+            assert offset is not None
             # The axis was read at its begin: the wall clock may have been slewed a little since.
-            assert abs(found.ahead_ns - ahead_ns) < found.uncertainty_ns + 50_000_000
+            assert abs(offset.ahead_ns - ahead_ns) < offset.uncertainty_ns + 50_000_000
 
 
 def test_a_setting_changed_in_between_is_found_wherever_it_stands(

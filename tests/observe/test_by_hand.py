@@ -39,10 +39,10 @@ def test_the_script_run_by_hand_gives_the_tables_of_its_host(tmp_path: Path) -> 
     done = subprocess.run(
         ["sh", str(script), "0.01", "3"], capture_output=True, check=True, text=True
     )
-    found = laid(tmp_path, done.stdout, ahead_ns=5_000_000_000)
-    times = sorted({laid_rows.time_ns for laid_rows in found})
+    samples = laid(tmp_path, done.stdout, ahead_ns=5_000_000_000)
+    times = sorted({laid_rows.time_ns for laid_rows in samples})
     assert len(times) == 3
-    assert {"cpu", "memory", "disk", "tcp"} <= {laid_rows.collector for laid_rows in found}
+    assert {"cpu", "memory", "disk", "tcp"} <= {laid_rows.collector for laid_rows in samples}
     headers = [line.split() for line in done.stdout.splitlines() if line.startswith("@sample")]
     told = [int(time) for _, what, time in headers if what != "health"]
     assert times == [time_ns - 5_000_000_000 for time_ns in told]

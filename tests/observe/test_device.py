@@ -150,18 +150,18 @@ SMART: dict[str, Any] = {
 
 
 def test_the_wear_of_a_disk_is_read_in_bytes_and_degrees() -> None:
-    found = parse_nvme(SMART)
-    assert (found.used_percent, found.available_spare_percent) == (3, 100)
-    assert found.temperature_celsius == 42
-    assert found.read_bytes == 41_003_299 * 512_000
-    assert (found.slowed_count, found.slowed_seconds) == (5, 32)
+    wear = parse_nvme(SMART)
+    assert (wear.used_percent, wear.available_spare_percent) == (3, 100)
+    assert wear.temperature_celsius == 42
+    assert wear.read_bytes == 41_003_299 * 512_000
+    assert (wear.slowed_count, wear.slowed_seconds) == (5, 32)
 
 
 def test_smartctl_tells_the_same_but_how_often_heat_slowed_the_disk() -> None:
     log = {"percentage_used": 3, "available_spare": 100, "temperature": 42, "media_errors": 0}
-    found = parse_smartctl({"nvme_smart_health_information_log": log})
-    assert (found.used_percent, found.temperature_celsius) == (3, 42)
-    assert found.slowed_count is None
+    wear = parse_smartctl({"nvme_smart_health_information_log": log})
+    assert (wear.used_percent, wear.temperature_celsius) == (3, 42)
+    assert wear.slowed_count is None
     with pytest.raises(HealthUnknown, match="nothing"):
         parse_smartctl({"smartctl": {}})
 
@@ -190,19 +190,19 @@ def test_another_hosts_disk_is_asked_through_the_program_that_is_there(
     sed = f"exec sed -u -e 's,/sys/block/nvme\\*n\\*,{tmp_path}/nvme*n*,'"
     sed += " -e 's/command -v nvme || command -v smartctl/:/'" if tool == "nothing" else ""
     command = shell_like(tmp_path, f"PATH={tmp_path}:$PATH; export PATH; {sed} | exec /bin/sh")
-    found = read_health_afar(shell_command(command), ("nvme0n1", "sda"))
-    disk = found["nvme0n1"]
+    wear = read_health_afar(shell_command(command), ("nvme0n1", "sda"))
+    disk = wear["nvme0n1"]
     if isinstance(disk, str):
         why = {"silent nvme": "need root", "nothing": "neither nvme nor smartctl is installed"}
         assert why[tool] in disk
     else:
         assert disk.used_percent == 3
-    assert "no NVMe disk" in str(found["sda"])
+    assert "no NVMe disk" in str(wear["sda"])
 
 
 def test_a_host_that_does_not_answer_tells_nothing_of_its_disks() -> None:
-    found = read_health_afar(("/nowhere/ssh", "sh"), ("nvme0n1",))
-    assert "cannot be started" in str(found["nvme0n1"])
+    wear = read_health_afar(("/nowhere/ssh", "sh"), ("nvme0n1",))
+    assert "cannot be started" in str(wear["nvme0n1"])
 
 
 def test_a_disk_is_asked_through_the_program_that_is_there(

@@ -265,8 +265,8 @@ class TestStatements(CollectorContract):
         run_sql(self.cluster.target, "SELECT pg_sleep(0.2)")
         rows = eventually(lambda: collector.sample(0))
         known = "SELECT queryid FROM \"Odd\".pg_stat_statements WHERE query = 'SELECT pg_sleep($1)'"
-        found = scalar(self.cluster.target, known)
-        [sleeping] = [row for row in rows if row["query_id"] == found]
+        value = scalar(self.cluster.target, known)
+        [sleeping] = [row for row in rows if row["query_id"] == value]
         assert sleeping["database"] == "postgres"
         assert sleeping["calls"] == 2
         assert int(sleeping["exec_time_ns"] or 0) > 400_000_000

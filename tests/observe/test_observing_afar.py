@@ -113,12 +113,12 @@ def test_an_ssh_connection_that_is_cut_leaves_a_gap_and_is_made_again(
 
 def children_of(parent: int) -> list[int]:
     """Return the processes that this one has begun."""
-    found: list[int] = []
+    children: list[int] = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            found += [int(folder.name)] if int(fields[1]) == parent else []
-    return found
+            children += [int(folder.name)] if int(fields[1]) == parent else []
+    return children
 
 
 def test_a_shell_that_dies_leaves_a_gap_and_is_begun_again(

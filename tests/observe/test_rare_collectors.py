@@ -174,8 +174,8 @@ class TestObjects(CollectorContract):
             "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'child_hash'::regclass",
         ):
             run_sql(database, statement)
-        found = {(str(r["kind"]), str(r["object"]), str(r["note"])) for r in collector.sample(0)}
-        assert found == {
+        objects = {(str(r["kind"]), str(r["object"]), str(r["note"])) for r in collector.sample(0)}
+        assert objects == {
             ("index that is not valid", "child_hash on child", ""),
             ("hash index", "child_hash on child", ""),
             *(("index never used", f"child_{of} on child", "") for of in ("bc", "b", "hash")),

@@ -32,12 +32,12 @@ def samples(reads: list[float], used: list[float] | None = None, **more: Any) ->
 
 
 def test_differences_and_rates_are_of_each_interval() -> None:
-    (found,) = deltas(samples([5, 7, 12], time_ns=np.array([0, 1, 3]) * SECOND), COLUMNS)
-    assert found.key == {"device": "sda"}
-    assert found.by_column["reads"].tolist() == [2, 5]
-    assert found.per_second("reads").tolist() == [2, 2.5]
-    assert found.dropped == ()
-    assert "queue" not in found.by_column
+    (growth,) = deltas(samples([5, 7, 12], time_ns=np.array([0, 1, 3]) * SECOND), COLUMNS)
+    assert growth.key == {"device": "sda"}
+    assert growth.by_column["reads"].tolist() == [2, 5]
+    assert growth.per_second("reads").tolist() == [2, 2.5]
+    assert growth.dropped == ()
+    assert "queue" not in growth.by_column
 
 
 def test_each_key_has_its_own_differences_whatever_the_order_of_rows() -> None:
@@ -51,61 +51,61 @@ def test_each_key_has_its_own_differences_whatever_the_order_of_rows() -> None:
 
 
 def test_a_counter_that_fell_is_a_reset_and_the_interval_is_dropped() -> None:
-    (found,) = deltas(samples([5, 9, 2, 6]), COLUMNS)
-    assert found.by_column["reads"].tolist() == [4, 4]
-    assert found.time_ns.tolist() == [SECOND, 3 * SECOND]
-    assert found.dropped == (Dropped(2 * SECOND, "reset", "reads"),)
+    (growth,) = deltas(samples([5, 9, 2, 6]), COLUMNS)
+    assert growth.by_column["reads"].tolist() == [4, 4]
+    assert growth.time_ns.tolist() == [SECOND, 3 * SECOND]
+    assert growth.dropped == (Dropped(2 * SECOND, "reset", "reads"),)
 
 
 def test_a_reset_that_the_counters_hide_is_seen_by_its_time() -> None:
     arrays = samples([5, 9, 12], stats_reset_ns=np.array([1, 7, 7]))
-    (found,) = deltas(arrays, COLUMNS)
-    assert found.by_column["reads"].tolist() == [3]
-    assert found.dropped == (Dropped(SECOND, "reset", "stats_reset_ns"),)
+    (growth,) = deltas(arrays, COLUMNS)
+    assert growth.by_column["reads"].tolist() == [3]
+    assert growth.dropped == (Dropped(SECOND, "reset", "stats_reset_ns"),)
 
 
 def test_a_counter_that_began_again_at_its_end_is_a_wrap() -> None:
-    (found,) = deltas(samples([1, 2, 3], [(1 << 32) - 5, 10, 20]), COLUMNS)
-    assert found.dropped == (Dropped(SECOND, "wrap", "time_ns_used"),)
-    assert found.by_column["time_ns_used"].tolist() == [10]
+    (growth,) = deltas(samples([1, 2, 3], [(1 << 32) - 5, 10, 20]), COLUMNS)
+    assert growth.dropped == (Dropped(SECOND, "wrap", "time_ns_used"),)
+    assert growth.by_column["time_ns_used"].tolist() == [10]
 
 
 def test_an_interval_after_a_gap_is_dropped() -> None:
     arrays = samples([5, 9, 12])
     arrays["interval_ns"][2] = 0
-    (found,) = deltas(arrays, COLUMNS)
-    assert found.by_column["reads"].tolist() == [4]
-    assert found.dropped == (Dropped(2 * SECOND, "gap", ""),)
+    (growth,) = deltas(arrays, COLUMNS)
+    assert growth.by_column["reads"].tolist() == [4]
+    assert growth.dropped == (Dropped(2 * SECOND, "gap", ""),)
 
 
 def test_a_counter_that_dips_is_read_as_not_grown() -> None:
     columns = (Column("reads", "int64", "n", "m", "counter", dips=True),)
-    (found,) = deltas(samples([5, 4, 9]), columns)
-    assert found.by_column["reads"].tolist() == [0, 5]
-    assert found.dropped == ()
+    (growth,) = deltas(samples([5, 4, 9]), columns)
+    assert growth.by_column["reads"].tolist() == [0, 5]
+    assert growth.dropped == ()
 
 
 def test_a_counter_that_is_not_measured_stays_not_a_number() -> None:
-    (found,) = deltas(samples([float("nan")] * 3), COLUMNS)
-    assert np.isnan(found.by_column["reads"]).all()
-    assert found.by_column["time_ns_used"].tolist() == [1, 1]
+    (growth,) = deltas(samples([float("nan")] * 3), COLUMNS)
+    assert np.isnan(growth.by_column["reads"]).all()
+    assert growth.by_column["time_ns_used"].tolist() == [1, 1]
 
 
 def test_a_total_counts_parts_of_intervals_in_proportion() -> None:
-    (found,) = deltas(samples([0, 10, 30, 60]), COLUMNS)
-    assert found.total("reads", SECOND // 2, 5 * SECOND // 2) == pytest.approx(5 + 20 + 15)
+    (growth,) = deltas(samples([0, 10, 30, 60]), COLUMNS)
+    assert growth.total("reads", SECOND // 2, 5 * SECOND // 2) == pytest.approx(5 + 20 + 15)
 
 
 def test_a_total_over_a_dropped_interval_is_not_a_number() -> None:
-    (found,) = deltas(samples([5, 9, 2, 6]), COLUMNS)
-    assert np.isnan(found.total("reads", 0, 3 * SECOND))
-    assert found.total("reads", 0, SECOND) == 4
+    (growth,) = deltas(samples([5, 9, 2, 6]), COLUMNS)
+    assert np.isnan(growth.total("reads", 0, 3 * SECOND))
+    assert growth.total("reads", 0, SECOND) == 4
 
 
 def test_no_samples_or_one_give_no_differences() -> None:
     assert deltas(samples([]), COLUMNS) == []
-    (found,) = deltas(samples([4]), COLUMNS)
-    assert found.time_ns.size == 0
+    (growth,) = deltas(samples([4]), COLUMNS)
+    assert growth.time_ns.size == 0
 
 
 def test_what_is_listed_first_in_a_later_sample_began_at_zero_if_the_list_was_whole() -> None:

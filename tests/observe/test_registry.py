@@ -24,10 +24,10 @@ __all__ = ["session"]
 def classes_of_observe() -> set[type]:
     modules = pkgutil.walk_packages(pgdyno.observe.__path__, "pgdyno.observe.")
     return {
-        found
+        member
         for module in modules
-        for _, found in inspect.getmembers(importlib.import_module(module.name), inspect.isclass)
-        if found.__module__ == module.name
+        for _, member in inspect.getmembers(importlib.import_module(module.name), inspect.isclass)
+        if member.__module__ == module.name
     }
 
 

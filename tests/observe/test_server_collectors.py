@@ -238,8 +238,8 @@ class TestProcessUsage(CollectorContract):
 
 
 def _group(rows: list[Row], backend_type: str) -> Row:
-    found = [row for row in rows if row["backend_type"] == backend_type]
-    return found[0] if found else {"processes": -1, "run_ns": 0}
+    matching = [row for row in rows if row["backend_type"] == backend_type]
+    return matching[0] if matching else {"processes": -1, "run_ns": 0}
 
 
 @pytest.mark.pg

@@ -46,20 +46,20 @@ def test_who_reads_is_not_taken_for_a_session_of_the_load(
     pg15: ScratchCluster, database15: Target
 ) -> None:
     with connect(pg15.target, verb="bench", run="1") as control:
-        found = read_totals(
+        totals = read_totals(
             control, database=database15.database, load_application_name=LOAD, timeout_s=0.05
         )
-    assert found["is_exact"] == 1
+    assert totals["is_exact"] == 1
 
 
 def test_sessions_that_do_not_end_make_totals_inexact(
     pg15: ScratchCluster, database15: Target
 ) -> None:
     with load_connection(database15), connect(pg15.target, verb="observe") as control:
-        found = read_totals(
+        totals = read_totals(
             control, database=database15.database, load_application_name=LOAD, timeout_s=0.05
         )
-    assert found["is_exact"] == 0
+    assert totals["is_exact"] == 0
 
 
 def test_a_counter_that_was_reset_between_gives_none() -> None:

@@ -94,10 +94,10 @@ def work(*steps: str) -> str:
 
 def counted(extension: WaitSamplingCollector) -> Counter[str]:
     """Return the extension's samples by event, of all statements together."""
-    found: Counter[str] = Counter()
+    events: Counter[str] = Counter()
     for row in extension.sample(0):
-        found[str(row["wait_event"])] += int(row["samples"] or 0)
-    return found
+        events[str(row["wait_event"])] += int(row["samples"] or 0)
+    return events
 
 
 def test_a_server_without_the_extension_says_so(pg15: ScratchCluster) -> None:

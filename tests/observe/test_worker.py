@@ -216,12 +216,12 @@ def test_failures_are_retried_at_growing_intervals_and_forgotten_after_success()
 def test_gaps_between_samples_of_waits_are_random_and_follow_the_seed() -> None:
     def gaps(seed: int) -> list[int]:
         item = Scheduled(Steady(), 100_000_000, 0, random.Random(seed))
-        found = []
+        rows = []
         for _ in range(200):
             before_ns = item.due_ns
             item.taken(before_ns)
-            found.append(item.due_ns - before_ns)
-        return found
+            rows.append(item.due_ns - before_ns)
+        return rows
 
     assert gaps(1) == gaps(1) != gaps(2)
     assert 50_000_000 <= min(gaps(1)) < 60_000_000

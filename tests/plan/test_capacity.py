@@ -28,11 +28,11 @@ def test_the_search_brackets_closes_in_and_confirms() -> None:
     assert any(met)
     assert not all(met)
     assert len(trials) <= RUNS_MAX
-    found = capacity(trials, TARGET)
-    assert found.load.low is not None
-    assert found.load.low <= server.capacity_tps
-    assert found.confirmed_count is not None
-    assert found.confirmed_count <= server.capacity_tps * 1.02
+    held_load = capacity(trials, TARGET)
+    assert held_load.load.low is not None
+    assert held_load.load.low <= server.capacity_tps
+    assert held_load.confirmed_count is not None
+    assert held_load.confirmed_count <= server.capacity_tps * 1.02
 
 
 def test_a_target_nothing_can_hold_ends_the_search_at_a_hundredth_of_the_peak() -> None:
@@ -84,11 +84,11 @@ def test_the_most_terminals_that_keep_a_target_are_found_exactly() -> None:
     for most in (1, 2, 3, 7, 50, 99):
         trials, count = search_of_terminals(most, levels=(1, 100))
         assert count <= RUNS_MAX
-        found = capacity(trials, ORDERS)
-        assert (found.end, found.load.unit) == ("found", "terminals")
-        assert found.load.low is not None
-        assert found.load.high is not None
-        assert found.load.low <= most + 0.5 <= found.load.high, most
+        held_load = capacity(trials, ORDERS)
+        assert (held_load.end, held_load.load.unit) == ("found", "terminals")
+        assert held_load.load.low is not None
+        assert held_load.load.high is not None
+        assert held_load.load.low <= most + 0.5 <= held_load.load.high, most
 
 
 def test_with_noise_most_intervals_have_the_most_terminals() -> None:
@@ -96,10 +96,10 @@ def test_with_noise_most_intervals_have_the_most_terminals() -> None:
     for seed in range(40):
         trials, count = search_of_terminals(60, levels=(10, 40, 160), seed=seed, noise_ratio=0.03)
         assert count <= RUNS_MAX
-        found = capacity(trials, ORDERS).load
-        assert found.low is not None
-        assert found.high is not None
-        held += found.low <= 60.5 <= found.high
+        load = capacity(trials, ORDERS).load
+        assert load.low is not None
+        assert load.high is not None
+        held += load.low <= 60.5 <= load.high
     assert held >= 36
 
 

@@ -27,11 +27,11 @@ def test_clients_share_connections_beside_idle_ones(
         *("--active", "3", "--idle", "12", "--connect-rate", "200", "--json"),
     )
     assert said.code in (0, 3), said.err
-    found = said.document["connections"]
+    connections = said.document["connections"]
     assert said.document["transactions"] == 360
-    assert (found["opened_count"], found["shared_count"]) == (15, 3)
-    assert (found["idle_opened_count"], found["idle_alive_count"]) == (12, 12)
-    assert 0 < found["wait_ms"]["p50"] <= found["wait_ms"]["max"]
+    assert (connections["opened_count"], connections["shared_count"]) == (15, 3)
+    assert (connections["idle_opened_count"], connections["idle_alive_count"]) == (12, 12)
+    assert 0 < connections["wait_ms"]["p50"] <= connections["wait_ms"]["max"]
     shown = pgdyno("show", "last")
     assert "12 of 12 idle connections answered at the end" in shown.out
     assert "3 connections, mean wait" in shown.out
@@ -42,11 +42,11 @@ def test_a_connection_for_each_transaction_is_timed_apart(
 ) -> None:
     said = pgdyno("bench", *given, "-c", "2", "-t", "15", "-C", "--json")
     assert said.code in (0, 3), said.err
-    found = said.document["connections"]
+    connections = said.document["connections"]
     assert said.document["transactions"] == 30
-    assert found["is_per_transaction"]
-    assert 30 <= found["opened_count"] <= 32
-    assert 0 < found["connect_ms"]["p50"] <= found["connect_ms"]["p99"]
+    assert connections["is_per_transaction"]
+    assert 30 <= connections["opened_count"] <= 32
+    assert 0 < connections["connect_ms"]["p50"] <= connections["connect_ms"]["p99"]
     shown = " ".join(pgdyno("show", "last").out.split())  # Its lines may break anywhere.
     assert "one per transaction" in shown
 

@@ -135,9 +135,9 @@ def test_citus_is_told_where_rows_go_before_there_are_any(
     assert [text for text, _ in called] == calls
     assert all(not rows for _, rows in called)
     keys = "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE contype = 'p'"
-    found = dict(run_sql(pretended_citus, keys + " AND conname ~ '^pgbench'"))
+    definitions = dict(run_sql(pretended_citus, keys + " AND conname ~ '^pgbench'"))
     columns = "aid" if column == "aid" else "aid, bid"
-    assert found["pgbench_accounts_pkey"] == f"PRIMARY KEY ({columns})"
+    assert definitions["pgbench_accounts_pkey"] == f"PRIMARY KEY ({columns})"
     assert scalar(pretended_citus, ACCOUNTS_NOT_FROZEN) == 0
 
 

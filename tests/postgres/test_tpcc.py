@@ -170,9 +170,9 @@ def test_a_procedure_of_another_pgdyno_is_replaced_and_a_foreign_one_refused(
     stored = sorted(pgdyno.store.glob("bench*/runs/0001/server.json"))[-1]
     identifiers = json.loads(stored.read_text())["query_ids"]
     assert all(identifiers[name] for name in ("new-order", "payment", "deferred-delivery"))
-    found = scalar(database15, f"SELECT obj_description('{procedure}'::regprocedure, 'pg_proc')")
-    assert str(found).startswith("pgdyno tpcc procedure ")
-    assert found != old
+    comment = scalar(database15, f"SELECT obj_description('{procedure}'::regprocedure, 'pg_proc')")
+    assert str(comment).startswith("pgdyno tpcc procedure ")
+    assert comment != old
     told = {warning["kind"] for warning in pgdyno(*words, "--json").document["warnings"]}
     assert "procedures_replaced" not in told
     # A procedure without our fingerprint stays.

@@ -156,9 +156,9 @@ def test_a_violated_condition_makes_the_run_not_valid(
     words = ("bench", *where, "-f", script, "--allow-write", *SHORT, "-c", "1", "--json")
     said = pgdyno(*words)
     assert said.code == 3, said.err
-    found = {warning["kind"]: warning for warning in said.document["warnings"]}
-    assert found["inconsistent"]["verdict"] == "not_valid"
-    assert "1 (w_ytd = sum(d_ytd))" in found["inconsistent"]["message"]
+    warnings = {warning["kind"]: warning for warning in said.document["warnings"]}
+    assert warnings["inconsistent"]["verdict"] == "not_valid"
+    assert "1 (w_ytd = sum(d_ytd))" in warnings["inconsistent"]["message"]
     said = pgdyno(*words, "--no-check")
     assert "inconsistent" not in {warning["kind"] for warning in said.document["warnings"]}
     refused = pgdyno("bench", *where, "-b", "tpcc-like", "--think-factor", "1", *SHORT)

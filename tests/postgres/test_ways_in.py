@@ -100,8 +100,8 @@ def test_the_password_file_is_looked_up_for_each_of_several_hosts(
 ) -> None:
     target = resolve().target
     assert target.password is None
-    found = [password.get_secret_value() for password in target.host_passwords.values()]
-    assert [password == "of the first" for password in found] == [True, False]
+    passwords = [password.get_secret_value() for password in target.host_passwords.values()]
+    assert [password == "of the first" for password in passwords] == [True, False]
     with connect(target, verb="test") as connection:
         at_one = pinned(target, connection)
     assert scalar(at_one, "SELECT 1") == 1

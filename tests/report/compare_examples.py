@@ -20,8 +20,8 @@ def ratio(value: float, low: float, high: float, n: int = 12) -> Estimate:
     return Estimate(value, low, high, n, "1", "between_runs")
 
 
-def comparison(verdict: Verdict, found: Estimate) -> Comparison:
-    return Comparison(verdict, found, 0.95, 0.02, int(found.n), 0, 0.05)
+def comparison(verdict: Verdict, estimate: Estimate) -> Comparison:
+    return Comparison(verdict, estimate, 0.95, 0.02, int(estimate.n), 0, 0.05)
 
 
 def part(name: str, value: float, low: float, high: float) -> Part:
@@ -71,7 +71,7 @@ def compared(*, plans: tuple[PlanChange, ...] = ()) -> ExperimentFindings:
         is_settled=True,
         left_ns=0,
     )
-    found = CompareFindings(
+    findings = CompareFindings(
         metric="tps",
         unit="tps",
         reference="128MB",
@@ -96,7 +96,7 @@ def compared(*, plans: tuple[PlanChange, ...] = ()) -> ExperimentFindings:
         sentence=contrast.sentence,
         facts=Facts(target="scratch local:5432/pgdyno", durability="fsync on", is_durable=True),
         run=None,
-        compare=found,
+        compare=findings,
         runs_total=24,
         runs_valid=24,
     )

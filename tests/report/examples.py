@@ -272,8 +272,8 @@ def curve(
             p95.append(mean_ns * (1.6 + clients / 200) * rng.gauss(1, 0.02))
             p99.append(mean_ns * (2.1 + clients / 60) * rng.gauss(1, 0.05))
         clients *= 2
-    found = load_curve(loads, tps, seed=seed, latency_ns={"p50": p50, "p95": p95, "p99": p99})
-    return CurveFindings(script_name, found, limit)
+    made = load_curve(loads, tps, seed=seed, latency_ns={"p50": p50, "p95": p95, "p99": p99})
+    return CurveFindings(script_name, made, limit)
 
 
 def sweep() -> ExperimentFindings:

@@ -160,8 +160,8 @@ def without_intervals() -> ExperimentFindings:
         name: replace(comparison, ratio=without_interval(comparison.ratio.value, "1"))
         for name, comparison in contrast.comparisons.items()
     }
-    found = replace(contrast, comparisons=early, deciding=early["tps"])
-    return replace(findings, compare=replace(findings.compare, contrasts=(found,)))
+    contrast_so_far = replace(contrast, comparisons=early, deciding=early["tps"])
+    return replace(findings, compare=replace(findings.compare, contrasts=(contrast_so_far,)))
 
 
 def test_that_there_is_no_interval_yet_is_said_once_for_all_rows() -> None:

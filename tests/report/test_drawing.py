@@ -28,10 +28,10 @@ def drawn(picture: Chart) -> ElementTree.Element:
 @pytest.mark.parametrize("is_log", [False, True])
 def test_many_values_stand_where_each_of_them_does(is_log: bool) -> None:
     make = axis.logarithmic if is_log else axis.linear
-    found = make(0.5, 3470, start_px=200, end_px=16)
+    scale = make(0.5, 3470, start_px=200, end_px=16)
     values = [0.01, 0.5, 3.0, 99.9, 3470.0, 1e9]
-    assert found.places(np.array(values)) == pytest.approx([found.at(value) for value in values])
-    assert np.isnan(found.places(np.array([np.nan]))).all()
+    assert scale.places(np.array(values)) == pytest.approx([scale.at(value) for value in values])
+    assert np.isnan(scale.places(np.array([np.nan]))).all()
 
 
 def test_values_travel_with_four_digits_each_rounded_as_it_is_written() -> None:
@@ -51,48 +51,48 @@ def test_values_travel_with_four_digits_each_rounded_as_it_is_written() -> None:
 
 
 def test_linear_ticks_are_round_and_enclose_the_data() -> None:
-    found = axis.linear(0, 3470, start_px=200, end_px=0)
-    assert [label for _, label in found.ticks] == ["0", "1,000", "2,000", "3,000", "4,000"]
-    assert found.at(0) == 200
-    assert found.at(4000) == 0
+    scale = axis.linear(0, 3470, start_px=200, end_px=0)
+    assert [label for _, label in scale.ticks] == ["0", "1,000", "2,000", "3,000", "4,000"]
+    assert scale.at(0) == 200
+    assert scale.at(4000) == 0
 
 
 def test_ticks_below_one_have_as_many_decimals_as_they_need() -> None:
-    found = axis.linear(0, 0.9, start_px=200, end_px=0)
-    assert [label for _, label in found.ticks] == ["0", "0.25", "0.5", "0.75", "1"]
+    scale = axis.linear(0, 0.9, start_px=200, end_px=0)
+    assert [label for _, label in scale.ticks] == ["0", "0.25", "0.5", "0.75", "1"]
 
 
 def test_logarithmic_ticks_are_1_2_5_when_the_range_is_short() -> None:
-    found = axis.logarithmic(7, 68, start_px=200, end_px=0)
-    assert [label for _, label in found.ticks] == ["5", "10", "20", "50", "100"]
+    scale = axis.logarithmic(7, 68, start_px=200, end_px=0)
+    assert [label for _, label in scale.ticks] == ["5", "10", "20", "50", "100"]
 
 
 def test_logarithmic_ticks_are_decades_when_the_range_is_long() -> None:
-    found = axis.logarithmic(0.3, 5000, start_px=200, end_px=0)
-    assert [label for _, label in found.ticks] == ["0.1", "1", "10", "100", "1,000", "10,000"]
+    scale = axis.logarithmic(0.3, 5000, start_px=200, end_px=0)
+    assert [label for _, label in scale.ticks] == ["0.1", "1", "10", "100", "1,000", "10,000"]
 
 
 def test_a_single_value_still_has_a_logarithmic_axis() -> None:
-    found = axis.logarithmic(10, 10, start_px=200, end_px=0)
-    assert found.low < found.high
+    scale = axis.logarithmic(10, 10, start_px=200, end_px=0)
+    assert scale.low < scale.high
 
 
 def test_the_load_axis_is_labelled_where_was_measured() -> None:
-    found = axis.levels([1, 2, 4, 8], is_log=True, start_px=0, end_px=600)
-    assert [label for _, label in found.ticks] == ["1", "2", "4", "8"]
+    scale = axis.levels([1, 2, 4, 8], is_log=True, start_px=0, end_px=600)
+    assert [label for _, label in scale.ticks] == ["1", "2", "4", "8"]
 
 
 def test_labels_that_would_overlap_are_left_out() -> None:
-    found = axis.levels([1, 60, 61, 62, 64], is_log=True, start_px=0, end_px=600)
-    assert [label for _, label in found.ticks] == ["1", "60"]
+    scale = axis.levels([1, 60, 61, 62, 64], is_log=True, start_px=0, end_px=600)
+    assert [label for _, label in scale.ticks] == ["1", "60"]
 
 
 @pytest.mark.parametrize(
     ("span_s", "last"), [(60, "60 s"), (600, "10:00"), (3600, "60:00"), (14_400, "4:00 h")]
 )
 def test_time_is_labelled_in_the_unit_of_its_length(span_s: float, last: str) -> None:
-    found = axis.time(0, span_s, start_px=0, end_px=600)
-    assert found.ticks[-1][1] == last
+    scale = axis.time(0, span_s, start_px=0, end_px=600)
+    assert scale.ticks[-1][1] == last
 
 
 def test_a_gap_parts_the_line() -> None:

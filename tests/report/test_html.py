@@ -57,9 +57,9 @@ def parsed(page: str) -> Balanced:
 
 
 def embedded(page: str) -> dict[str, object]:
-    found = re.search(r'<script type="application/json" id="charts">(.*?)</script>', page, re.S)
-    assert found is not None
-    document: dict[str, object] = json.loads(found[1])
+    script = re.search(r'<script type="application/json" id="charts">(.*?)</script>', page, re.S)
+    assert script is not None
+    document: dict[str, object] = json.loads(script[1])
     return document
 
 

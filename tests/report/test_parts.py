@@ -115,11 +115,11 @@ def test_eighteen_things_in_one_chart_all_look_different() -> None:
 
 def split(**parts: float) -> WhereTheTimeGoes:
     """Return a latency that is the sum of these parts."""
-    found = tuple(Part(name, without_interval(ms, "ms"), "server") for name, ms in parts.items())
+    made = tuple(Part(name, without_interval(ms, "ms"), "server") for name, ms in parts.items())
     return replace(
         examples.where(),
         latency_ms=without_interval(sum(parts.values()), "ms"),
-        parts=found,
+        parts=made,
         residual_ms=0.0,
         residual_ratio=0.0,
         residual=None,

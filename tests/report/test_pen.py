@@ -13,15 +13,15 @@ from pgdyno.report.pen import Pen
 def points_of(path: str) -> list[tuple[str, float, float]]:
     """Return what a browser reads: each move with the place it ends at."""
     x = y = 0.0
-    found = []
+    points = []
     for verb, numbers in re.findall(r"([mlhv])([^mlhv]*)", path):
         values = [float(text) for text in re.findall(r"-?\d*\.?\d+", numbers)]
         step = 1 if verb in "hv" else 2
         for i in range(0, len(values), step):
             x += values[i] if verb != "v" else 0
             y += values[i] if verb == "v" else values[i + 1] if verb != "h" else 0
-            found.append((verb, x, y))
-    return found
+            points.append((verb, x, y))
+    return points
 
 
 def test_roundings_do_not_add_up() -> None:

@@ -17,13 +17,13 @@ def ms(value: float) -> Estimate:
 
 
 def where() -> WhereTheTimeGoes:
-    found = run().where
-    assert found is not None
+    split = run().where
+    assert split is not None
     text = (
         "UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid AND bid = :bid;"
     )
     return replace(
-        found,
+        split,
         server_ms=5.0,
         others_ratio=0.07,
         scheduled=Scheduled(cpu_ms=0.3, waiting_ms=2.0, inside_events_ms=0.7),

@@ -234,11 +234,11 @@ def test_what_reads_the_environment_waits_until_it_is_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PGHOST", "/asked")
-    found: list[str] = []
-    reading = threading.Thread(target=lambda: found.append(resolve().target.host))
+    targets: list[str] = []
+    reading = threading.Thread(target=lambda: targets.append(resolve().target.host))
     with without_pg_environment():
         reading.start()
         reading.join(0.1)
-        assert found == []
+        assert targets == []
     reading.join()
-    assert found == ["/asked"]
+    assert targets == ["/asked"]

@@ -123,18 +123,18 @@ def test_a_statement_has_the_identifier_that_its_session_shows(database: Target)
     ):
         run_script(connection, "CREATE TABLE t (id int PRIMARY KEY, x int)")
         texts = ["BEGIN;", "UPDATE t SET x = x + :delta WHERE id = :id;", "END;"]
-        found = query_ids_of(connection, onlooker, {"s": list(enumerate(texts, 1))})["s"]
-        assert set(found) == {"1", "2", "3"}
+        identifiers = query_ids_of(connection, onlooker, {"s": list(enumerate(texts, 1))})["s"]
+        assert set(identifiers) == {"1", "2", "3"}
 
         def shown() -> int:
             return shown_of(connection, onlooker)
 
         connection.execute("UPDATE t SET x = x + %s WHERE id = %s", ["1", "2"], prepare=True)
-        assert shown() == found["2"][0]
+        assert shown() == identifiers["2"][0]
         connection.execute("UPDATE t SET x = x + -5 WHERE id = 7")
-        assert shown() == found["2"][1]
+        assert shown() == identifiers["2"][1]
         connection.execute("END")
-        assert shown() == found["3"][0] != found["1"][0]
+        assert shown() == identifiers["3"][0] != identifiers["1"][0]
 
 
 def shown_of(connection: Connection, onlooker: Connection) -> int:
@@ -151,10 +151,10 @@ def test_a_variable_that_stands_twice_has_two_numbers_as_in_what_is_sent(databas
         connect(database, verb="test") as connection,
         connect(database, verb="test") as onlooker,
     ):
-        [found, _] = query_ids_of(connection, onlooker, {"s": [(1, text)]})["s"]["1"]
+        [identifiers, _] = query_ids_of(connection, onlooker, {"s": [(1, text)]})["s"]["1"]
         sent = b"SELECT pg_typeof($1::int), pg_typeof($2::int), $3::int + 1"
         connection.pgconn.exec_params(sent, [b"1", b"2", b"1"])
-        assert shown_of(connection, onlooker) == found
+        assert shown_of(connection, onlooker) == identifiers
 
 
 def test_a_command_has_the_identifier_that_its_session_shows_and_is_not_executed_to_know_it(
@@ -170,16 +170,16 @@ def test_a_command_has_the_identifier_that_its_session_shows_and_is_not_executed
             " AS $$ BEGIN INSERT INTO calls VALUES (n); END $$"
         )
         texts = ["CALL note(:n);", "CALL note(7);", "CALL missing(1);", "VACUUM calls;"]
-        found = query_ids_of(connection, onlooker, {"s": list(enumerate(texts, 1))})["s"]
-        assert set(found) == {"1", "2", "4"}
+        identifiers = query_ids_of(connection, onlooker, {"s": list(enumerate(texts, 1))})["s"]
+        assert set(identifiers) == {"1", "2", "4"}
         assert connection.execute("SELECT count(*) FROM calls").fetchone() == (0,)
         connection.pgconn.exec_params(b"CALL note($1)", [b"5"])
-        assert shown_of(connection, onlooker) == found["1"][0]
+        assert shown_of(connection, onlooker) == identifiers["1"][0]
         connection.execute("CALL note(7)")
-        assert shown_of(connection, onlooker) == found["2"][0]
+        assert shown_of(connection, onlooker) == identifiers["2"][0]
         # Until 15 that of one value would stand for all of them.
         is_normalised = connection.info.server_version >= 160_000
-        assert found["1"][1:] == (found["2"] if is_normalised else [])
+        assert identifiers["1"][1:] == (identifiers["2"] if is_normalised else [])
         assert connection.execute("SELECT sum(n) FROM calls").fetchone() == (12,)
 
 

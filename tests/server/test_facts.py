@@ -29,22 +29,22 @@ def no_tables_afterwards(cluster: ScratchCluster) -> Iterator[None]:
 
 
 def test_an_empty_database_has_no_dataset(connection: Connection) -> None:
-    found = dataset.inspect(connection)
-    assert (found.state, found.scale, str(found)) == ("none", None, "no pgbench tables")
-    assert dataset.drop(connection) == found
+    present = dataset.inspect(connection)
+    assert (present.state, present.scale, str(present)) == ("none", None, "no pgbench tables")
+    assert dataset.drop(connection) == present
     with pytest.raises(ServerError, match="no pgbench tables") as caught:
-        dataset.require_complete(found)
+        dataset.require_complete(present)
     assert "pgdyno init" in caught.value.hint
 
 
 def test_a_marked_dataset_tells_scale_size_and_options(connection: Connection) -> None:
     load(connection, scale=1, fillfactor=90)
-    found = dataset.inspect(connection)
-    assert (found.state, found.is_marked, found.scale) == ("complete", True, 1)
-    assert found.options == {"scale": "1", "fillfactor": "90"}
-    assert 15e6 < found.size_bytes < 19e6
-    assert str(found) == "scale 1 by pgdyno"
-    assert dataset.require_complete(found) == 1
+    present = dataset.inspect(connection)
+    assert (present.state, present.is_marked, present.scale) == ("complete", True, 1)
+    assert present.options == {"scale": "1", "fillfactor": "90"}
+    assert 15e6 < present.size_bytes < 19e6
+    assert str(present) == "scale 1 by pgdyno"
+    assert dataset.require_complete(present) == 1
 
 
 def test_a_marked_dataset_is_dropped(connection: Connection) -> None:
@@ -84,10 +84,10 @@ def test_a_partial_dataset_says_what_is_missing(
 ) -> None:
     load(connection)
     connection.execute(damage)
-    found = dataset.inspect(connection)
-    assert (found.state, found.why_partial) == ("partial", why)
+    present = dataset.inspect(connection)
+    assert (present.state, present.why_partial) == ("partial", why)
     with pytest.raises(ServerError, match="incomplete pgbench tables by pgdyno") as caught:
-        dataset.require_complete(found)
+        dataset.require_complete(present)
     assert "after pgdyno drop" in caught.value.hint
     assert dataset.drop(connection).state == "partial"
     assert dataset.inspect(connection).state == "none"
@@ -119,9 +119,9 @@ def test_partitioned_accounts_count_with_their_partitions(connection: Connection
     )
     connection.execute("INSERT INTO pgbench_accounts SELECT * FROM source")
     connection.execute("DROP TABLE source")
-    found = dataset.inspect(connection)
-    assert (found.state, found.is_marked) == ("complete", False)
-    assert found.size_bytes == pytest.approx(plain.size_bytes, rel=0.25)
+    present = dataset.inspect(connection)
+    assert (present.state, present.is_marked) == ("complete", False)
+    assert present.size_bytes == pytest.approx(plain.size_bytes, rel=0.25)
 
 
 def test_the_reset_is_whole_on_a_marked_dataset(connection: Connection) -> None:
@@ -167,34 +167,34 @@ def test_facts_of_a_local_server_are_complete(
     cluster: ScratchCluster, connection: Connection
 ) -> None:
     load(connection)
-    found = facts.collect(connection, cluster.target)
-    assert (found.version, found.major) == (cluster.binaries.version, cluster.binaries.major)
-    assert (found.is_local, found.postmaster_pid) == (True, cluster.pid)
-    assert found.shared_buffers_bytes == 128 << 20
-    assert found.settings["max_connections"] == "30"
-    assert found.durability["fsync"] == "on"
-    assert found.weakened_durability == ()
-    assert found.rights["superuser"]
-    assert found.ram_bytes == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    assert found.data_storage is not None
-    assert found.data_storage.path == str(cluster.data_dir)
-    assert found.connections.max_connections == 30
-    json.dumps(found.as_document())
+    seen = facts.collect(connection, cluster.target)
+    assert (seen.version, seen.major) == (cluster.binaries.version, cluster.binaries.major)
+    assert (seen.is_local, seen.postmaster_pid) == (True, cluster.pid)
+    assert seen.shared_buffers_bytes == 128 << 20
+    assert seen.settings["max_connections"] == "30"
+    assert seen.durability["fsync"] == "on"
+    assert seen.weakened_durability == ()
+    assert seen.rights["superuser"]
+    assert seen.ram_bytes == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert seen.data_storage is not None
+    assert seen.data_storage.path == str(cluster.data_dir)
+    assert seen.connections.max_connections == 30
+    json.dumps(seen.as_document())
 
 
 def test_line_1_names_the_target(cluster: ScratchCluster, connection: Connection) -> None:
     load(connection)
-    found = facts.collect(connection, cluster.target)
-    line = facts.target_line(replace(found, ram_bytes=64 << 30, others=()))
-    size = found.dataset.size_bytes / 2**20
+    seen = facts.collect(connection, cluster.target)
+    line = facts.target_line(replace(seen, ram_bytes=64 << 30, others=()))
+    size = seen.dataset.size_bytes / 2**20
     assert line.startswith(
-        f"scratch local:{found.port}/postgres  PostgreSQL {found.version}, scale 1 by pgdyno:"
+        f"scratch local:{seen.port}/postgres  PostgreSQL {seen.version}, scale 1 by pgdyno:"
         f" {size:.0f} MB ({size / 128:.2g}x shared_buffers, {size / 65536:.2g}x RAM), "
     )
-    assert found.data_storage is not None
-    assert line.endswith(f"{found.data_storage.file_system} on {found.data_storage.device}")
+    assert seen.data_storage is not None
+    assert line.endswith(f"{seen.data_storage.file_system} on {seen.data_storage.device}")
     far = replace(
-        found,
+        seen,
         host="db1",
         is_scratch=False,
         is_standby=True,
@@ -206,7 +206,7 @@ def test_line_1_names_the_target(cluster: ScratchCluster, connection: Connection
         others=(OtherSessions("erp", 30), OtherSessions("", 7)),
     )
     assert facts.target_line(far) == (
-        f"db1:{found.port}/postgres  PostgreSQL {found.version} standby,"
+        f"db1:{seen.port}/postgres  PostgreSQL {seen.version} standby,"
         " 412 GB (3296x shared_buffers), 37 sessions of 2 other applications"
     )
 
@@ -215,8 +215,8 @@ def test_weakened_durability_is_named(cluster: ScratchCluster) -> None:
     cluster.apply({"fsync": "off", "synchronous_commit": "off"})
     try:
         with cluster.connect(verb="test") as connection:
-            found = facts.collect(connection, cluster.target)
-        assert found.weakened_durability == ("fsync", "synchronous_commit")
+            seen = facts.collect(connection, cluster.target)
+        assert seen.weakened_durability == ("fsync", "synchronous_commit")
     finally:
         cluster.apply({})
 
@@ -231,9 +231,9 @@ def test_a_setting_has_the_place_that_a_new_session_of_the_role_gets_it_from(
     try:
         target = replace(cluster.target, user="tuned")
         with connect(target, verb="test") as tuned:
-            found = facts.collect(tuned, target)
-        assert found.settings["random_page_cost"] == "1.5"
-        places = found.setting_sources
+            seen = facts.collect(tuned, target)
+        assert seen.settings["random_page_cost"] == "1.5"
+        places = seen.setting_sources
         assert places["random_page_cost"] == "ALTER ROLE"
         assert places["wal_compression"] == "ALTER DATABASE"
         assert places["work_mem"] == "default"
@@ -249,10 +249,10 @@ def test_a_plain_role_sees_what_it_may(cluster: ScratchCluster, connection: Conn
     try:
         target = replace(cluster.target, user="plain")
         with connect(target, verb="test") as plain:
-            found = facts.collect(plain, target)
-        assert not any(found.rights[name] for name in ("superuser", "pg_monitor", "pg_checkpoint"))
-        assert found.data_storage is None
-        assert "data_directory" not in found.settings
+            seen = facts.collect(plain, target)
+        assert not any(seen.rights[name] for name in ("superuser", "pg_monitor", "pg_checkpoint"))
+        assert seen.data_storage is None
+        assert "data_directory" not in seen.settings
     finally:
         connection.execute("DROP ROLE plain")
 
@@ -267,9 +267,9 @@ def test_sessions_of_pgdyno_are_not_others(cluster: ScratchCluster, connection: 
         other_database.execute("SET application_name = 'elsewhere'")
         assert facts.other_sessions(connection) == (OtherSessions("erp", 1),)
         assert facts.connection_room(connection).used_count == 4
-        found = facts.collect(connection, cluster.target)
+        seen = facts.collect(connection, cluster.target)
         assert "1 session of 1 other application, 1 session in another database" in (
-            facts.target_line(found)
+            facts.target_line(seen)
         )
         other_database.close()
 

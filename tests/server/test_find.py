@@ -78,8 +78,10 @@ def test_a_server_in_the_path_is_found_through_its_link(tmp_path: Path) -> None:
     folder = fake_postgres(tmp_path / "pg17" / "bin", "postgres (PostgreSQL) 17.2 (Own 17.2-1)")
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "postgres").symlink_to(folder / "postgres")
-    found = {binaries.bin_dir: binaries for binaries in installed({"PATH": f"{tmp_path}/links"})}
-    assert found[folder].version == "17.2"
+    by_folder = {
+        binaries.bin_dir: binaries for binaries in installed({"PATH": f"{tmp_path}/links"})
+    }
+    assert by_folder[folder].version == "17.2"
 
 
 def test_a_named_folder_may_be_the_one_above_bin(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ def two_answers() -> Generator[Wait, Ready, str]:
     return f"{first.name} {second.name}"
 
 
-def looked(waiting: PQGen[str], found: Iterable[Ready]) -> None:
-    for silence in found:
+def looked(waiting: PQGen[str], waits: Iterable[Ready]) -> None:
+    for silence in waits:
         waiting.send(silence)
 
 

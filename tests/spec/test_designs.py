@@ -71,25 +71,28 @@ def test_half_a_factorial_of_two_factors_is_refused() -> None:
 
 
 def test_passes_build_on_each_other() -> None:
-    found = asked(
+    experiment = asked(
         PassesDesign(),
         Variant(name="base"),
         Variant(name="1", settings={"work_mem": "64MB", "jit": "off"}, sql="A"),
         Variant(name="2", settings={"jit": "on"}, dataset={"fillfactor": 50}, sql="B"),
     )
-    last = found.all_variants()[2]
+    last = experiment.all_variants()[2]
     assert last.settings == {"work_mem": "64MB", "jit": "on"}
     assert last.sql == "A;\nB"
-    assert found.dataset_of(found.planned_variants()[2]).fillfactor == 50
-    assert found.dataset_of(found.planned_variants()[1]).fillfactor is None
-    assert found.dataset_of(found.planned_variants()[2]).scale == 3
+    assert experiment.dataset_of(experiment.planned_variants()[2]).fillfactor == 50
+    assert experiment.dataset_of(experiment.planned_variants()[1]).fillfactor is None
+    assert experiment.dataset_of(experiment.planned_variants()[2]).scale == 3
 
 
 def test_a_variant_may_bring_its_own_scripts() -> None:
     own = Variant(name="b", scripts=(Script(builtin="select-only"),))
-    found = asked(CompareDesign(), Variant(name="a"), own)
-    assert [script.name for script in found.all_scripts()] == ["tpcb-like", "select-only"]
-    assert [found.scripts_of(variant) for variant in found.planned_variants()] == [(0,), (1,)]
+    experiment = asked(CompareDesign(), Variant(name="a"), own)
+    assert [script.name for script in experiment.all_scripts()] == ["tpcb-like", "select-only"]
+    assert [experiment.scripts_of(variant) for variant in experiment.planned_variants()] == [
+        (0,),
+        (1,),
+    ]
 
 
 def test_under_a_rate_p99_decides() -> None:
@@ -100,8 +103,8 @@ def test_under_a_rate_p99_decides() -> None:
 
 
 def test_connections_are_those_of_the_variant_that_needs_most() -> None:
-    found = asked(CompareDesign(), Variant(name="a"), Variant(name="b", clients=90), clients=4)
-    assert found.clients_max() == 90
+    experiment = asked(CompareDesign(), Variant(name="a"), Variant(name="b", clients=90), clients=4)
+    assert experiment.clients_max() == 90
 
 
 def test_a_run_is_named_after_its_variant() -> None:

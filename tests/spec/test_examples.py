@@ -22,10 +22,10 @@ def test_there_is_an_example_of_every_design() -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_can_be_planned(path: Path) -> None:
-    found = read_spec(path)
-    assert found.doubts == ()
-    plan = preview(found.experiment, design_of(found.experiment))
+    spec = read_spec(path)
+    assert spec.doubts == ()
+    plan = preview(spec.experiment, design_of(spec.experiment))
     assert "order " in plan
     assert "time " in plan
-    for script in found.experiment.all_scripts():
+    for script in spec.experiment.all_scripts():
         assert engine_facts().builtin(script.builtin) or script.text

@@ -62,18 +62,18 @@ def test_a_folder_of_a_variant_is_named_with_a_dash_or_an_underscore() -> None:
 
 
 def test_a_spec_file_becomes_the_experiment_it_describes(tmp_path: Path) -> None:
-    found = read_spec(written(tmp_path, GOOD)).experiment
-    assert found.name == "shared_buffers on this disk"
-    assert [variant.name for variant in found.variants] == ["128MB", "4GB"]
-    assert found.variants[1].settings == {"shared_buffers": "4GB", "max_parallel_workers": "4"}
-    assert found.server.settings["jit"] == "off"
-    assert isinstance(found.design, CompareDesign)
-    assert found.design.precision_ratio == pytest.approx(0.03)
+    experiment = read_spec(written(tmp_path, GOOD)).experiment
+    assert experiment.name == "shared_buffers on this disk"
+    assert [variant.name for variant in experiment.variants] == ["128MB", "4GB"]
+    assert experiment.variants[1].settings == {"shared_buffers": "4GB", "max_parallel_workers": "4"}
+    assert experiment.server.settings["jit"] == "off"
+    assert isinstance(experiment.design, CompareDesign)
+    assert experiment.design.precision_ratio == pytest.approx(0.03)
 
 
 def test_what_was_read_can_be_written_and_read_again(tmp_path: Path) -> None:
-    found = read_spec(written(tmp_path, GOOD)).experiment
-    assert read_spec(written(tmp_path, to_toml(found))).experiment == found
+    experiment = read_spec(written(tmp_path, GOOD)).experiment
+    assert read_spec(written(tmp_path, to_toml(experiment))).experiment == experiment
 
 
 def test_every_mistake_is_said_at_once_with_its_line(tmp_path: Path) -> None:
@@ -175,10 +175,10 @@ def test_files_are_found_beside_the_spec(tmp_path: Path) -> None:
     (tmp_path / "load.sql").write_text("SELECT 1;\n")
     text = GOOD.replace('{ shared_buffers = "128MB" }', '"@new.conf"')
     text = text.replace('{ builtin = "select-only" }', '{ file = "load.sql" }')
-    found = read_spec(written(tmp_path, text)).experiment
-    assert found.variants[0].settings == {"work_mem": "64MB", "log_line_prefix": "%m ' "}
-    assert found.workload.scripts[1].text == "SELECT 1;\n"
-    assert found.workload.scripts[1].file == tmp_path / "load.sql"
+    experiment = read_spec(written(tmp_path, text)).experiment
+    assert experiment.variants[0].settings == {"work_mem": "64MB", "log_line_prefix": "%m ' "}
+    assert experiment.workload.scripts[1].text == "SELECT 1;\n"
+    assert experiment.workload.scripts[1].file == tmp_path / "load.sql"
 
 
 def test_a_version_without_a_snapshot_only_raises_a_doubt(tmp_path: Path) -> None:
@@ -191,10 +191,10 @@ def test_a_version_without_a_snapshot_only_raises_a_doubt(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("major", MAJORS)
 def test_a_snapshot_has_every_setting_with_a_rule(major: int) -> None:
-    found = snapshot(major)
-    assert len(found) > 300
-    assert found["shared_buffers"].context == "postmaster"
-    assert found["work_mem"].unit == "kB"
+    settings = snapshot(major)
+    assert len(settings) > 300
+    assert settings["shared_buffers"].context == "postmaster"
+    assert settings["work_mem"].unit == "kB"
 
 
 @pytest.mark.parametrize(
@@ -249,15 +249,15 @@ def test_lines_are_found_through_tables_arrays_and_strings() -> None:
 
 def test_a_variant_option_names_settings_places_and_data(tmp_path: Path) -> None:
     (tmp_path / "x.conf").write_text("wal_level minimal\n")
-    found = variant_from(
+    variant = variant_from(
         f"nvme: Work_Mem=64MB; data-dir=/mnt/nvme; fillfactor=50; @{tmp_path / 'x.conf'}; "
         "sql='SELECT 1; SELECT 2'; clients=8; path=tcp; wal-segment=64MB; script=select-only@2"
     )
-    assert found.name == "nvme"
-    assert found.settings == {"work_mem": "64MB", "wal_level": "minimal"}
-    assert (found.data_dir, found.dataset.fillfactor) == (Path("/mnt/nvme"), 50)
-    assert (found.sql, found.clients, found.path) == ("SELECT 1; SELECT 2", 8, "tcp")
-    assert (found.wal_segment, found.scripts[0].weight) == ("64MB", 2)
+    assert variant.name == "nvme"
+    assert variant.settings == {"work_mem": "64MB", "wal_level": "minimal"}
+    assert (variant.data_dir, variant.dataset.fillfactor) == (Path("/mnt/nvme"), 50)
+    assert (variant.sql, variant.clients, variant.path) == ("SELECT 1; SELECT 2", 8, "tcp")
+    assert (variant.wal_segment, variant.scripts[0].weight) == ("64MB", 2)
 
 
 @pytest.mark.parametrize(
@@ -275,8 +275,8 @@ def test_a_variant_option_names_settings_places_and_data(tmp_path: Path) -> None
 def test_a_variant_without_a_name_is_named_by_what_it_changes(
     text: str, name: str, changes: dict[str, str]
 ) -> None:
-    found = variant_from(text)
-    assert (found.name, found.changes()) == (name, changes)
+    variant = variant_from(text)
+    assert (variant.name, variant.changes()) == (name, changes)
 
 
 def test_a_setting_twice_in_a_variant_is_refused() -> None:

@@ -63,56 +63,56 @@ vuset vu 16
 """
 
 
-def options_of(found: Translated) -> dict[str, str]:
-    [script] = found.experiment.workload.scripts
+def options_of(translated: Translated) -> dict[str, str]:
+    [script] = translated.experiment.workload.scripts
     assert script.builtin == "tpcc-like"
     return script.options
 
 
-def notes_of(found: Translated) -> dict[str, str]:
-    return {note.key: note.words for note in found.notes}
+def notes_of(translated: Translated) -> dict[str, str]:
+    return {note.key: note.words for note in translated.notes}
 
 
 def test_version_6_has_ten_terminals_a_warehouse_on_shared_connections() -> None:
-    found = from_benchmarksql(VERSION_6, "b.properties")
-    workload = found.experiment.workload
+    translated = from_benchmarksql(VERSION_6, "b.properties")
+    workload = translated.experiment.workload
     assert (workload.clients, workload.active_connections) == (500, 16)
     assert workload.think_ratio == 0.5
     assert (workload.duration_ns, workload.warmup_ns) == (1800 * 10**9, 600 * 10**9)
-    assert found.experiment.server.dsn == "postgresql://bench@db1:5433/bench?sslmode=require"
-    assert options_of(found) == {
+    assert translated.experiment.server.dsn == "postgresql://bench@db1:5433/bench?sslmode=require"
+    assert options_of(translated) == {
         **{"mode": "procedures", "mix": "weights"},
         **{"new-order-weight": "221", "payment-weight": "216", "order-status-weight": "21"},
         **{"delivery-weight": "21", "stock-level-weight": "21"},
     }
-    assert "does not know" in notes_of(found)["somethingNew"]
-    assert "loggerLevel" in notes_of(found)["conn"]
-    assert "init tpcc --warehouses 50" in notes_of(found)["warehouses"]
+    assert "does not know" in notes_of(translated)["somethingNew"]
+    assert "loggerLevel" in notes_of(translated)["conn"]
+    assert "init tpcc --warehouses 50" in notes_of(translated)["warehouses"]
 
 
 def test_version_5_has_a_connection_a_terminal_and_a_rate() -> None:
-    found = from_benchmarksql(VERSION_5, "b.properties", is_scratch=True)
-    workload = found.experiment.workload
+    translated = from_benchmarksql(VERSION_5, "b.properties", is_scratch=True)
+    workload = translated.experiment.workload
     assert (workload.clients, workload.active_connections, workload.think_ratio) == (20, None, 0)
     assert workload.transactions_per_client == 100
     assert workload.rate_tps == 5
-    assert found.experiment.server.scratch is not None
-    assert found.experiment.dataset.model_dump()["warehouses"] == 10
-    assert options_of(found)["home"] == "uniform"
-    assert options_of(found)["mode"] == "statements"
-    assert "open loop" in notes_of(found)["limitTxnsPerMin"]
-    written = to_toml(found.experiment)
+    assert translated.experiment.server.scratch is not None
+    assert translated.experiment.dataset.model_dump()["warehouses"] == 10
+    assert options_of(translated)["home"] == "uniform"
+    assert options_of(translated)["mode"] == "statements"
+    assert "open loop" in notes_of(translated)["limitTxnsPerMin"]
+    written = to_toml(translated.experiment)
     assert "transactions_per_client = 100" in written
     assert "duration" not in written, "one thing ends the run"
 
 
 def test_a_script_of_hammerdb_calls_procedures_and_delivers_inline() -> None:
-    found = from_hammerdb(TCL, "h.tcl")
-    workload = found.experiment.workload
+    translated = from_hammerdb(TCL, "h.tcl")
+    workload = translated.experiment.workload
     assert (workload.clients, workload.think_ratio) == (16, 0)
     assert (workload.duration_ns, workload.warmup_ns) == (300 * 10**9, 120 * 10**9)
-    assert found.experiment.server.dsn == "postgresql://tpcc@db2/tpcc"
-    options = options_of(found)
+    assert translated.experiment.server.dsn == "postgresql://tpcc@db2/tpcc"
+    options = options_of(translated)
     assert options["mode"] == "procedures"
     assert options["delivery"] == "inline"
     assert options["home"] == "uniform"
@@ -137,9 +137,9 @@ def test_the_python_form_of_hammerdb_means_the_same() -> None:
 def test_variables_are_resolved_and_computed_values_are_listed() -> None:
     words = "set n 7\nset w [ numberOfCPUs ]\n"
     text = words + TCL.replace("vu 16", "vu $n").replace("ware 100", "ware $w")
-    found = from_hammerdb(text, "h.tcl", is_scratch=True)
-    assert found.experiment.workload.clients == 7
-    assert "computes this value" in notes_of(found)["pg_count_ware"]
+    translated = from_hammerdb(text, "h.tcl", is_scratch=True)
+    assert translated.experiment.workload.clients == 7
+    assert "computes this value" in notes_of(translated)["pg_count_ware"]
 
 
 def test_asynchronous_clients_are_terminals_on_shared_connections() -> None:
@@ -153,8 +153,8 @@ def test_asynchronous_clients_are_terminals_on_shared_connections() -> None:
 @pytest.mark.parametrize("translate", [from_benchmarksql, from_hammerdb])
 def test_no_password_gets_into_the_spec(translate: object) -> None:
     texts = {from_benchmarksql: VERSION_6, from_hammerdb: TCL}
-    found = translate(texts[translate], "file")  # type: ignore[operator, index]
-    text = spec_text(found, Path("file"))
+    translated = translate(texts[translate], "file")  # type: ignore[operator, index]
+    text = spec_text(translated, Path("file"))
     assert "do-not-keep" not in text
     assert "a spec holds no password" in " ".join(text.replace("#", "").split())
     assert tomllib.loads(text)["workload"]["scripts"][0]["builtin"] == "tpcc-like"

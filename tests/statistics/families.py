@@ -22,10 +22,10 @@ def passes_together(count: int, rng: np.random.Generator) -> float:
     names = ["base", "one", "two", "three"]
     held = 0
     for log_values in logs:
-        found = passes(names, np.exp(log_values))
+        effects = passes(names, np.exp(log_values))
         held += all(
-            holds(found[i - 1].to_base.ratio, TRUTH[i] / TRUTH[0])
-            and holds(found[i - 1].to_previous.ratio, TRUTH[i] / TRUTH[i - 1])
+            holds(effects[i - 1].to_base.ratio, TRUTH[i] / TRUTH[0])
+            and holds(effects[i - 1].to_previous.ratio, TRUTH[i] / TRUTH[i - 1])
             for i in range(1, len(TRUTH))
         )
     return held / count
@@ -53,8 +53,8 @@ def any_false_effect(count: int, rng: np.random.Generator) -> float:
     cells = [{"a": a, "b": b, "c": c} for a in "01" for b in "01" for c in "01"]
     wrong = 0
     for log_values in _rounds(rng, count, 5, len(cells)):
-        found = factorial(factors, cells, np.exp(log_values))
-        wrong += any(effect.p_adjusted_ratio < 0.05 for effect in found)
+        effects = factorial(factors, cells, np.exp(log_values))
+        wrong += any(effect.p_adjusted_ratio < 0.05 for effect in effects)
     return wrong / count
 
 
@@ -74,10 +74,10 @@ def capacity_held(count: int, rng: np.random.Generator, *, noise_ratio: float) -
     held = 0
     for _ in range(count):
         server = SloServer.any(int(rng.integers(1 << 30)), noise_ratio)
-        found = capacity(searched(server, target), target).load
-        assert found.low is not None
-        is_below = found.high is None or server.capacity_tps <= found.high
-        held += found.low <= server.capacity_tps and is_below
+        load = capacity(searched(server, target), target).load
+        assert load.low is not None
+        is_below = load.high is None or server.capacity_tps <= load.high
+        held += load.low <= server.capacity_tps and is_below
     return held / count
 
 

@@ -95,25 +95,25 @@ def watched(
     is_decided = (mean - half > 0) | (mean + half < 0)
     is_decided |= (mean - half >= -margin) & (mean + half <= margin)
     stop = np.where(is_decided.any(axis=1), is_decided.argmax(axis=1), LOOKS - 1) + 1
-    found = [
+    comparisons = [
         compare(log_ratios[:pairs], looks="sequential")
         for log_ratios, pairs in zip(ratios, stop, strict=True)
     ]
-    return found, 2.0 * stop
+    return comparisons, 2.0 * stop
 
 
 def false_verdicts(count: int, rng: np.random.Generator, *, phi: float, tail: str) -> float:
     """A direction where there is none."""
-    found, _ = watched(count, rng, phi=phi, effect=0.0, tail=tail)
-    return float(np.mean([result.verdict in ("faster", "slower") for result in found]))
+    verdicts, _ = watched(count, rng, phi=phi, effect=0.0, tail=tail)
+    return float(np.mean([result.verdict in ("faster", "slower") for result in verdicts]))
 
 
 def covered_at_stop(
     count: int, rng: np.random.Generator, *, phi: float, effect: float, tail: str
 ) -> float:
     """The interval at the moment the experiment was stopped."""
-    found, _ = watched(count, rng, phi=phi, effect=effect, tail=tail)
-    return float(np.mean([holds(result.ratio, math.exp(effect)) for result in found]))
+    verdicts, _ = watched(count, rng, phi=phi, effect=effect, tail=tail)
+    return float(np.mean([holds(result.ratio, math.exp(effect)) for result in verdicts]))
 
 
 def throughput_within(count: int, rng: np.random.Generator, *, phi: float, length: int) -> float:
@@ -134,8 +134,8 @@ def latency_within(
     for level in levels:
         values = rng.lognormal(14 + level[:, None], spread, (seconds, 200)).astype(np.int64)
         parts = [Histogram.from_values_ns(sample) for sample in values]
-        found = latency(parts, (percentile,), seed=int(rng.integers(1 << 30)), replicates=200)
-        right += holds(found.percentile[percentile], truth)
+        estimates = latency(parts, (percentile,), seed=int(rng.integers(1 << 30)), replicates=200)
+        right += holds(estimates.percentile[percentile], truth)
     return right / count
 
 
@@ -171,8 +171,8 @@ def parts_within(count: int, rng: np.random.Generator, *, phi: float) -> float:
     right = 0
     for _ in range(count):
         facts = waits(rng, phi)
-        found = where_the_time_goes(facts, seed=int(rng.integers(1 << 30)), replicates=200)
-        part = next(some_part for some_part in found.parts if some_part.name == "IO:WalSync")
+        where = where_the_time_goes(facts, seed=int(rng.integers(1 << 30)), replicates=200)
+        part = next(some_part for some_part in where.parts if some_part.name == "IO:WalSync")
         right += holds(part.ms, 10 * sync_share())
     return right / count
 
@@ -212,8 +212,8 @@ def levels_held(
     for _ in range(count):
         runs = truth * np.exp(rng.normal(0, deviations, (3, truth.size)))
         clients = np.tile(CLIENTS, 3)
-        found = load_curve(clients, runs.ravel(), seed=1, latency_ns={"p95": runs.ravel() * 1e6})
-        of = [level.tps if what == "tps" else level.latency["p95"] for level in found.levels]
+        curve = load_curve(clients, runs.ravel(), seed=1, latency_ns={"p95": runs.ravel() * 1e6})
+        of = [level.tps if what == "tps" else level.latency["p95"] for level in curve.levels]
         unit = 1 if what == "tps" else 1e6
         held += [holds(estimate, value * unit) for estimate, value in zip(of, truth, strict=True)]
     return float(np.mean(held))
@@ -221,16 +221,18 @@ def levels_held(
 
 def peak_held(count: int, rng: np.random.Generator, *, curve: str, noise: float) -> float:
     """The interval of the peak."""
-    found = sweeps(count, rng, curve=curve, noise=noise)
-    return float(np.mean([holds(result.peak.tps, max(CURVES[curve])) for result in found]))
+    curves = sweeps(count, rng, curve=curve, noise=noise)
+    return float(np.mean([holds(result.peak.tps, max(CURVES[curve])) for result in curves]))
 
 
 def knee_held(count: int, rng: np.random.Generator, *, curve: str, noise: float) -> float:
     """The set of levels that may be the knee."""
     truth = np.array(CURVES[curve])
     knee = int(CLIENTS[np.argmax(truth >= (1 - KNEE_TOLERANCE_RATIO) * truth.max())])
-    found = sweeps(count, rng, curve=curve, noise=noise)
-    return float(np.mean([knee in [c.clients for c in result.knee.candidates] for result in found]))
+    curves = sweeps(count, rng, curve=curve, noise=noise)
+    return float(
+        np.mean([knee in [c.clients for c in result.knee.candidates] for result in curves])
+    )
 
 
 def loss_held(count: int, rng: np.random.Generator, *, curve: str, noise: float) -> float:
@@ -250,16 +252,18 @@ def usl_coefficient(count: int, rng: np.random.Generator, *, name: str) -> float
     for _ in range(count):
         noise = np.exp(0.03 * rng.standard_normal(repeated.size))
         tps = np.repeat(100.0 * clients / below, 3) * noise
-        found = load_curve(repeated, tps, seed=int(rng.integers(1 << 30)))
-        right += holds(getattr(found.usl, name), truth[name])
+        curve = load_curve(repeated, tps, seed=int(rng.integers(1 << 30)))
+        right += holds(getattr(curve.usl, name), truth[name])
     return right / count
 
 
 def changes_false(count: int, rng: np.random.Generator, *, phi: float, length: int) -> float:
     """Fraction of steady runs in which a change is found."""
     series = 1000 + 50 * autocorrelated(rng, phi, count, length)
-    found = [bool(change_points(values, interval_ns=10 * TENTH_NS, seed=1)) for values in series]
-    return float(np.mean(found))
+    are_changed = [
+        bool(change_points(values, interval_ns=10 * TENTH_NS, seed=1)) for values in series
+    ]
+    return float(np.mean(are_changed))
 
 
 def factors_fixed(count: int, rng: np.random.Generator) -> float:

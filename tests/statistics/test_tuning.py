@@ -12,23 +12,23 @@ from tests.statistics.surfaces import Tuned, tuned
 SHORT, LONG = 12, 1000
 
 
-def share(found: Sequence[bool]) -> float:
-    return sum(found) / len(found)
+def share(outcomes: Sequence[bool]) -> float:
+    return sum(outcomes) / len(outcomes)
 
 
-def holds(found: list[Tuned], *, covered: float) -> None:
-    proved = [outcome for outcome in found if outcome.proved is not None]
+def holds(tunings: list[Tuned], *, covered: float) -> None:
+    proved = [outcome for outcome in tunings if outcome.proved is not None]
     assert share([outcome.covers for outcome in proved]) >= covered
     # The search alone promises too much: its winner is partly a lucky one.
     assert share([outcome.promise_covers for outcome in proved]) < share(
         [outcome.covers for outcome in proved]
     )
     assert statistics.mean(outcome.promised_mean - outcome.winner_gain for outcome in proved) > 0
-    assert statistics.median(outcome.true_gain / outcome.possible_gain for outcome in found) >= 0.9
+    assert statistics.median(tuning.true_gain / tuning.possible_gain for tuning in tunings) >= 0.9
     assert share([outcome.kept >= outcome.matters for outcome in proved]) >= 0.8
     # Settings that make no difference are left alone.
     assert statistics.mean(len(outcome.kept) for outcome in proved) < 3
-    assert statistics.mean(outcome.minutes for outcome in found) < 63
+    assert statistics.mean(outcome.minutes for outcome in tunings) < 63
 
 
 # A server that is 30 % slower than the first one, and one that is faster.
@@ -41,9 +41,9 @@ def test_a_slower_server_among_several_biases_nothing() -> None:
 
 @pytest.mark.slow
 def test_intervals_over_several_servers_cover_the_truth(proved: Proved) -> None:
-    found = [tuned(seed, levels=UNEQUAL) for seed in range(LONG)]
-    holds(found, covered=0.95)
-    covered = share([outcome.covers for outcome in found if outcome.proved is not None])
+    tunings = [tuned(seed, levels=UNEQUAL) for seed in range(LONG)]
+    holds(tunings, covered=0.95)
+    covered = share([outcome.covers for outcome in tunings if outcome.proved is not None])
     proved("tuning on unequal servers: proved intervals", required=">= 95 %", seen=f"{covered:.1%}")
 
 
@@ -63,12 +63,12 @@ def test_a_few_tunings_find_and_prove_most_of_the_gain() -> None:
 
 @pytest.mark.slow
 def test_proved_intervals_cover_the_truth(proved: Proved) -> None:
-    found = [tuned(seed) for seed in range(LONG)]
-    holds(found, covered=0.95)
-    ended = [outcome for outcome in found if outcome.proved is not None]
+    tunings = [tuned(seed) for seed in range(LONG)]
+    holds(tunings, covered=0.95)
+    ended = [outcome for outcome in tunings if outcome.proved is not None]
     covered = share([outcome.covers for outcome in ended])
     promised = share([outcome.promise_covers for outcome in ended])
-    reached = statistics.median(outcome.true_gain / outcome.possible_gain for outcome in found)
+    reached = statistics.median(tuning.true_gain / tuning.possible_gain for tuning in tunings)
     proved("tuning: proved intervals cover the truth", required=">= 95 %", seen=f"{covered:.1%}")
     proved("tuning: the search's own intervals do", required="fewer", seen=f"{promised:.1%}")
     proved("tuning: median share of the gain", required=">= 90 %", seen=f"{reached:.1%}")
@@ -76,12 +76,12 @@ def test_proved_intervals_cover_the_truth(proved: Proved) -> None:
 
 @pytest.mark.slow
 def test_where_nothing_matters_a_gain_is_claimed_in_at_most_5_percent(proved: Proved) -> None:
-    found = [tuned(seed, is_flat=True) for seed in range(LONG)]
-    claimed = share([outcome.claims for outcome in found])
+    tunings = [tuned(seed, is_flat=True) for seed in range(LONG)]
+    claimed = share([outcome.claims for outcome in tunings])
     assert claimed <= 0.05
     proved("tuning: gains claimed where there are none", required="<= 5 %", seen=f"{claimed:.1%}")
 
 
 def test_a_flat_server_is_left_alone() -> None:
-    found = [tuned(seed, is_flat=True) for seed in range(SHORT)]
-    assert sum(outcome.claims for outcome in found) <= 2
+    tunings = [tuned(seed, is_flat=True) for seed in range(SHORT)]
+    assert sum(outcome.claims for outcome in tunings) <= 2

@@ -58,7 +58,7 @@ def histogram(
     script: int | None = None,
     statement: int | None = None,
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    record: dict[str, Any] = {
         "record": "histogram",
         "time_ns": BEGAN_NS + second * SECOND_NS,
         "interval_ns": SECOND_NS,
@@ -71,10 +71,10 @@ def histogram(
         "buckets": buckets,
     }
     if script is not None:
-        found["script"] = script
+        record["script"] = script
     if statement is not None:
-        found["statement"] = statement
-    return found
+        record["statement"] = statement
+    return record
 
 
 def summary() -> dict[str, Any]:

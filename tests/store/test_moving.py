@@ -36,9 +36,9 @@ def test_a_moved_result_is_still_as_it_was_sealed_and_the_next_number_is_free(
     written(folder).finish()
     folder.seal()
     moved = store.root.rename(tmp_path / "there")
-    found = Store(moved).find("mine")
-    assert found.verify() == []
-    check_contents(found.runs()[0])
+    moved_folder = Store(moved).find("mine")
+    assert moved_folder.verify() == []
+    check_contents(moved_folder.runs()[0])
     assert Store(moved).create("next", "bench").number == 2
 
 

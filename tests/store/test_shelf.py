@@ -46,11 +46,11 @@ def test_texts_of_many_rows_are_made_once_and_are_those_of_few(
     without = f"SELECT * REPLACE (nullif(state, 'active') AS state) FROM read_parquet('{source}')"
     cursor().execute(f"COPY ({without}) TO '{source}' (FORMAT parquet)")
     monkeypatch.setattr(parquet, "_LARGE_BYTES", 0)
-    [found] = parquet.read_many([source], table("waits"))
-    same(found, parquet.read_arrays(source, table("waits")))
-    assert found["wait_event"].tolist() == events
-    assert found["wait_event"][0] is found["wait_event"][3]
-    assert found["state"].tolist() == [""] * 4
+    [rows] = parquet.read_many([source], table("waits"))
+    same(rows, parquet.read_arrays(source, table("waits")))
+    assert rows["wait_event"].tolist() == events
+    assert rows["wait_event"][0] is rows["wait_event"][3]
+    assert rows["state"].tolist() == [""] * 4
 
 
 @pytest.mark.parametrize("large_bytes", [0, 1 << 18])
@@ -66,10 +66,10 @@ def test_lists_follow_their_rows_into_the_order_of_time(
         source = writer.finish().folder / "intervals.parquet"
     backwards = f"SELECT * FROM read_parquet('{source}') ORDER BY time_ns DESC"
     cursor().execute(f"COPY ({backwards}) TO '{source}' (FORMAT parquet)")
-    for found in parquet.read_many([source, source], table("intervals")):
-        assert found["completed"].tolist() == [1, 2, 3]
-        assert found["completed_by_script#length"].tolist() == [3, 2, 1]
-        assert found["completed_by_script"].tolist() == [10, 11, 12, 20, 21, 30]
+    for rows in parquet.read_many([source, source], table("intervals")):
+        assert rows["completed"].tolist() == [1, 2, 3]
+        assert rows["completed_by_script#length"].tolist() == [3, 2, 1]
+        assert rows["completed_by_script"].tolist() == [10, 11, 12, 20, 21, 30]
 
 
 def test_a_run_without_a_column_that_others_have_reads_as_without_it(

@@ -43,12 +43,12 @@ def error_classes(sources: Sequence[Source]) -> set[str]:
         for node in ast.walk(source.syntax)
         if isinstance(node, ast.ClassDef)
     }
-    found: set[str] = set()
+    errors: set[str] = set()
     grown = {"PgdynoError"}
-    while grown - found:
-        found |= grown
-        grown = {name for name, parents in bases.items() if parents & found}
-    return found - {"PgdynoError"}
+    while grown - errors:
+        errors |= grown
+        grown = {name for name, parents in bases.items() if parents & errors}
+    return errors - {"PgdynoError"}
 
 
 def rust_variants(source: Source, enum: str) -> list[str]:

@@ -63,8 +63,8 @@ def left_behind(source: Source) -> Iterator[str]:
     """Nothing waits to be done without the number of its issue; nothing prints for debugging."""
     if not source.path.endswith((".md", ".toml")):
         for number, line in enumerate(source.lines, 1):
-            if found := LEFT_BEHIND.search(line):
-                yield source.problem(number, f"{found[0]} does not belong here")
+            if match := LEFT_BEHIND.search(line):
+                yield source.problem(number, f"{match[0]} does not belong here")
 
 
 def large_blobs(root: Path, paths: list[str]) -> Iterator[str]:

@@ -143,10 +143,10 @@ def unused_rust(sources: Sequence[Source]) -> Iterator[str]:
         path = PurePosixPath(source.path)
         is_parent = path.stem in ("lib", "main", "mod") or RUST_ROOTS.match(source.path)
         folder = path.parent if is_parent else path.with_suffix("")
-        for found in re.finditer(r"\bmod\s+(\w+)\s*;", bare(source.text)):
-            declared |= {f"{folder}/{found[1]}.rs", f"{folder}/{found[1]}/mod.rs"}
-        for found in re.finditer(r'#\[path\s*=\s*"([^"]+)"\]', source.text):
-            declared.add(str(path.parent / found[1]))
+        for match in re.finditer(r"\bmod\s+(\w+)\s*;", bare(source.text)):
+            declared |= {f"{folder}/{match[1]}.rs", f"{folder}/{match[1]}/mod.rs"}
+        for match in re.finditer(r'#\[path\s*=\s*"([^"]+)"\]', source.text):
+            declared.add(str(path.parent / match[1]))
     for source in ours:
         if source.path not in declared and not RUST_ROOTS.match(source.path):
             yield source.problem(1, "no `mod` declares this file")

@@ -228,15 +228,12 @@ def one_form_of_percent(source: Source) -> Iterator[str]:
 
 # They say that there is something, and not what.
 EMPTY_NAMES = {"one", "found", "each"}
-# Tests call the result of the tested function `found`.
-EMPTY_NAMES_OF_TESTS = {"one", "each"}
 
 
 def locals_named_by_content(source: Source) -> Iterator[str]:
     """A local or argument has the noun of what it holds."""
-    names = EMPTY_NAMES_OF_TESTS if source.path.startswith("tests/") else EMPTY_NAMES
     for node in ast.walk(source.syntax):
         is_bound = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         name = node.id if isinstance(node, ast.Name) else getattr(node, "arg", None)
-        if (is_bound or isinstance(node, ast.arg)) and name in names:
+        if (is_bound or isinstance(node, ast.arg)) and name in EMPTY_NAMES:
             yield source.problem(node.lineno, f"name this by what it holds rather than `{name}`")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tests.tidy.python_rules import EMPTY_NAMES, EMPTY_NAMES_OF_TESTS
+from tests.tidy.python_rules import EMPTY_NAMES
 from tests.tidy.source import Source
 
 FUNCTION_LINES_MAX = 70
@@ -38,15 +38,15 @@ TEST_CODE = re.compile(r"#\[cfg\(test\)\]\s*(?:pub(?:\(\w+\))?\s+)?mod\s+\w+\s*\
 
 def bare(text: str) -> str:
     """Return Rust `text` with comments and literals blanked, every line where it was."""
-    return LITERALS.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    return LITERALS.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
 
 
 def product(text: str) -> str:
     """Return Rust `text` as `bare` does, without its `#[cfg(test)]` modules."""
     code = bare(text)
-    while found := TEST_CODE.search(code):
-        end = _closing(code, found.end() - 1)
-        code = code[: found.start()] + re.sub(r"[^\n]", " ", code[found.start() : end]) + code[end:]
+    while match := TEST_CODE.search(code):
+        end = _closing(code, match.end() - 1)
+        code = code[: match.start()] + re.sub(r"[^\n]", " ", code[match.start() : end]) + code[end:]
     return code
 
 
@@ -67,10 +67,10 @@ def _line(code: str, place: int) -> int:
 def function_length(source: Source) -> Iterator[str]:
     """A function has at most 70 lines."""
     code = bare(source.text)
-    for found in FUNCTION.finditer(code):
-        first, last = _line(code, found.start()), _line(code, _closing(code, found.end() - 1) - 1)
+    for match in FUNCTION.finditer(code):
+        first, last = _line(code, match.start()), _line(code, _closing(code, match.end() - 1) - 1)
         if last - first + 1 > FUNCTION_LINES_MAX:
-            text = f"{found[1]} has {last - first + 1} lines, at most {FUNCTION_LINES_MAX}"
+            text = f"{match[1]} has {last - first + 1} lines, at most {FUNCTION_LINES_MAX}"
             yield source.problem(first, text)
 
 
@@ -95,11 +95,11 @@ def network_in_one_place(source: Source) -> Iterator[str]:
 
 def crate_arrow(source: Source) -> Iterator[str]:
     """`wire` and `script` depend on neither each other nor the engine."""
-    found = re.fullmatch(r"crates/(\w+)/Cargo\.toml", source.path)
-    for other in ENGINE_CRATES_OF.get(found[1], ()) if found else ():
+    match = re.fullmatch(r"crates/(\w+)/Cargo\.toml", source.path)
+    for other in ENGINE_CRATES_OF.get(match[1], ()) if match else ():
         for number, line in enumerate(source.lines, 1):
             if re.match(rf"\s*(\[.*\.)?pgdyno-{other}\b", line):
-                yield source.problem(number, f"{found and found[1]} may not depend on {other}")
+                yield source.problem(number, f"{match and match[1]} may not depend on {other}")
 
 
 def locals_named_by_content(source: Source) -> Iterator[str]:
@@ -107,7 +107,8 @@ def locals_named_by_content(source: Source) -> Iterator[str]:
     code, untested = bare(source.text), product(source.text)
     for local in LOCAL.finditer(code):
         is_of_tests = "/tests/" in source.path or not untested[local.start()].strip()
-        names = EMPTY_NAMES_OF_TESTS if is_of_tests else EMPTY_NAMES
+        # The engine's tests call the result of the tested function `found`.
+        names = EMPTY_NAMES - {"found"} if is_of_tests else EMPTY_NAMES
         if local[1] in {*names, "it"}:
             text = f"name this by what it holds rather than `{local[1]}`"
             yield source.problem(_line(code, local.start()), text)
@@ -115,5 +116,5 @@ def locals_named_by_content(source: Source) -> Iterator[str]:
 
 def _uses(source: Source, pattern: re.Pattern[str], text: str) -> Iterator[str]:
     code = product(source.text)
-    for found in pattern.finditer(code):
-        yield source.problem(_line(code, found.start()), f"{found[0]} {text}")
+    for match in pattern.finditer(code):
+        yield source.problem(_line(code, match.start()), f"{match[0]} {text}")

@@ -72,8 +72,8 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
     (
         python_rules.locals_named_by_content,
         "tests/store/test_a.py",
-        "rows = [one.count for one in found]",
         "found = [row.count for row in rows]",
+        "counts = [row.count for row in rows]",
     ),
     (python_rules.arguments_by_name, "python/pgdyno/a.py", "Run(*(a, b), c=d)", "Run(*rows, c=d)"),
     (

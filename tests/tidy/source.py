@@ -125,11 +125,11 @@ def tree() -> tuple[Source, ...]:
 
 
 def _text_files() -> Iterable[Path]:
-    found = [path for pattern in TOP_FILES for path in ROOT.glob(pattern)]
+    paths = [path for pattern in TOP_FILES for path in ROOT.glob(pattern)]
     for folder in FOLDERS:
-        found += [path for path in (ROOT / folder).rglob("*") if path.is_file()]
+        paths += [path for path in (ROOT / folder).rglob("*") if path.is_file()]
     return sorted(
         path
-        for path in found
+        for path in paths
         if path.suffix in TEXT_SUFFIXES and not SKIPPED_FOLDERS & set(path.parts)
     )

@@ -274,18 +274,18 @@ def compared(load: KnownLoad, database: Target, document: Document) -> list[Comp
     """Return every truth of a load with what the run says of it."""
     where = split_of(document)
     parts = {part["name"]: part for part in where["parts"]}
-    found = []
+    problems = []
     for truth in load.truths(database, document):
         if truth.names == (SERVER,):
-            found.append((truth, float(where["server_ms"]), _sampled_half_ms(where)))
+            problems.append((truth, float(where["server_ms"]), _sampled_half_ms(where)))
             continue
         there = [parts[name] for name in truth.names if name in parts]
         halves = [(part["high"] - part["low"]) / 2 for part in there if part["high"] is not None]
-        found.append((truth, math.fsum(part["ms"] for part in there), max(halves, default=0.0)))
+        problems.append((truth, math.fsum(part["ms"] for part in there), max(halves, default=0.0)))
     latency_ms = float(where["latency_ms"])
     return [
         Compared(truth.names, truth.ms, ms, half, latency_ms, truth.more_ms)
-        for truth, ms, half in found
+        for truth, ms, half in problems
     ]
 
 

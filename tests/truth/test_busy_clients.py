@@ -32,8 +32,8 @@ def test_only_moments_when_all_were_busy_count() -> None:
         (n, event, count) for n in range(10) for event, count in (("Lock:relation", 3), ("", 1))
     ]
     answering = [(200, ANSWERING, 50)]
-    found = events_while_busy(samples(*full, *calm, *answering))
-    assert found == (("Lock:relation", 0.75), ("CPU or not instrumented", 0.25))
+    events = events_while_busy(samples(*full, *calm, *answering))
+    assert events == (("Lock:relation", 0.75), ("CPU or not instrumented", 0.25))
 
 
 def test_a_few_sightings_name_nothing() -> None:

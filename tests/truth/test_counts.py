@@ -79,9 +79,9 @@ def test_intervals_and_histograms_add_up_to_the_summary(
 
 
 def _distribution(end: EngineEnd):  # type: ignore[no-untyped-def]
-    found = end.summary.distribution("latency")
-    assert found is not None
-    return found
+    distribution = end.summary.distribution("latency")
+    assert distribution is not None
+    return distribution
 
 
 def test_the_measured_transactions_are_those_the_server_answered_in_that_time(

@@ -104,9 +104,11 @@ def _tried(asked: Mapping[str, str], by: str) -> Iterator[tuple[str, str, str]]:
 @pytest.fixture(scope="module")
 def pgbench() -> Path:
     """The pgbench that is held to be right."""
-    found = [binaries for binaries in (*find.installed(), *find.embedded()) if binaries.major == 18]
-    needs.offered(bool(found), "the reference is pgbench 18, which is not installed")
-    return found[0].program("pgbench")
+    versions = [
+        binaries for binaries in (*find.installed(), *find.embedded()) if binaries.major == 18
+    ]
+    needs.offered(bool(versions), "the reference is pgbench 18, which is not installed")
+    return versions[0].program("pgbench")
 
 
 def test_every_parameter_of_libpq_is_served_or_refused() -> None:

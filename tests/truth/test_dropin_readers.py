@@ -74,9 +74,9 @@ def kubeblocks(said: str, heard: str, logged: list[str]) -> Found:
         "connecting": rf"initial connection time = {number} ms",
         "tps": rf"tps = {number} \(without initial connection time\)",
     }
-    found = {name: re.findall(pattern, said) for name, pattern in lines.items()}
+    values = {name: re.findall(pattern, said) for name, pattern in lines.items()}
     exact = ("scale", "mode", "clients", "threads", "tries", "per client", "processed", "failed")
-    return {name: amount if name in exact else len(amount) for name, amount in found.items()}
+    return {name: amount if name in exact else len(amount) for name, amount in values.items()}
 
 
 def by_script(said: str, heard: str, logged: list[str]) -> Found:
@@ -128,5 +128,5 @@ def test_every_reader_finds_the_same_in_both(
     needs.offered(bool(newest), "the reference is pgbench 18, which is not installed")
     ours, theirs = [str(engine_path()), "pgbench"], [str(newest[0].program("pgbench"))]
     run(ours, ["-i", "-q"], database15, tmp_path / "init")
-    found = run(ours, MODES[mode], database15, tmp_path / "ours")
-    assert found == run(theirs, MODES[mode], database15, tmp_path / "theirs")
+    values = run(ours, MODES[mode], database15, tmp_path / "ours")
+    assert values == run(theirs, MODES[mode], database15, tmp_path / "theirs")

@@ -54,10 +54,10 @@ def test_a_known_load_is_split_as_it_is(
     for part in where["parts"]:
         print(f"    {part['ms']:9.4f}  {part['low']} {part['high']} {part['name']}")
     print(f"    {where['residual_ms']:9.4f}  not explained; {where['scheduled']}")
-    found = compared(load, known, document)
-    for proof in found:
+    problems = compared(load, known, document)
+    for proof in problems:
         print(f"  {', '.join(proof.names)}: truth {proof.truth_ms:.4f} found {proof.found_ms:.4f}")
     print("  doubts:", doubts_of(document))
     is_doubted = "not_explained" in doubts_of(document)
-    assert all(proof.is_right for proof in found) or is_doubted, found
+    assert all(proof.is_right for proof in problems) or is_doubted, problems
     assert abs(where["residual_ratio"]) <= NOT_EXPLAINED_RATIO_MAX or is_doubted

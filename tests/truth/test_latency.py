@@ -15,9 +15,11 @@ WAY_NS = 15 * MS
 
 
 def _of(end: EngineEnd, measured: str) -> Distribution:
-    found = [d for d in end.summary.distributions if d.measured == measured and d.script is None]
-    assert found, measured
-    return found[0]
+    distributions = [
+        d for d in end.summary.distributions if d.measured == measured and d.script is None
+    ]
+    assert distributions, measured
+    return distributions[0]
 
 
 def _services(stamps: list[Stamp]) -> list[int]:

@@ -67,9 +67,9 @@ def _deadlocks(target: Target) -> int:
 
 
 def _of(end: EngineEnd, measured: str) -> Distribution:
-    found = end.summary.distribution(measured)
-    assert found is not None
-    return found
+    distribution = end.summary.distribution(measured)
+    assert distribution is not None
+    return distribution
 
 
 def _every_try_is_counted(end: EngineEnd, target: Target) -> None:

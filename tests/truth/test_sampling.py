@@ -32,11 +32,13 @@ GAP_S = 0.0125
 @pytest.fixture
 def may_have_priority() -> None:
     """Skip where this user has no right to priority."""
-    found: list[bool] = []
-    asking = threading.Thread(target=lambda: found.append(give_priority(threading.get_native_id())))
+    granted: list[bool] = []
+    asking = threading.Thread(
+        target=lambda: granted.append(give_priority(threading.get_native_id()))
+    )
     asking.start()
     asking.join()
-    needs.offered(found[0], "no right to real-time priority (CAP_SYS_NICE) here")
+    needs.offered(granted[0], "no right to real-time priority (CAP_SYS_NICE) here")
 
 
 @pytest.mark.slow

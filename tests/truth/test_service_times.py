@@ -15,10 +15,13 @@ from pgdyno.engine.records import Distribution
 TRIES = 15
 
 
-def _histogram(found: Distribution | None) -> Histogram:
-    assert found is not None
+def _histogram(distribution: Distribution | None) -> Histogram:
+    assert distribution is not None
     return Histogram.from_buckets(
-        found.buckets, sum_ns=found.sum_ns, min_ns=found.min_ns, max_ns=found.max_ns
+        distribution.buckets,
+        sum_ns=distribution.sum_ns,
+        min_ns=distribution.min_ns,
+        max_ns=distribution.max_ns,
     )
 
 

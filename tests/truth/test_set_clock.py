@@ -64,18 +64,18 @@ def test_no_figure_of_a_run_moves_with_the_wall_clock(
     set_clock: SetClock, pgdyno: Command, tmp_path: Path, steps_s: tuple[float, ...]
 ) -> None:
     folder = _run(pgdyno, set_clock, tmp_path, *steps_s)
-    found = folder.analysis()
-    assert found is not None
+    analysis = folder.analysis()
+    assert analysis is not None
     [run] = folder.runs()
     apart_ns = np.diff(run.intervals()["time_ns"])
     assert (apart_ns > 0).all()
     assert apart_ns.sum() < HOUR_S / 2 * 1e9
-    doubts = {warning["kind"]: warning["message"] for warning in found["warnings"]}
+    doubts = {warning["kind"]: warning["message"] for warning in analysis["warnings"]}
     assert f"this host by {steps_s[0]:+.1f} s" in doubts["clock_set"]
     # Clients that never wait: clients = throughput x latency, whatever the wall clock says.
-    busy = found["tps"]["value"] * found["latency_ms"]["mean"]["value"] / 1e3
+    busy = analysis["tps"]["value"] * analysis["latency_ms"]["mean"]["value"] / 1e3
     assert busy == pytest.approx(CLIENTS, rel=0.1)
-    where = found["where_the_time_goes"]
-    assert where is not None, found["where_the_time_goes_not_computed_because"]
+    where = analysis["where_the_time_goes"]
+    assert where is not None, analysis["where_the_time_goes_not_computed_because"]
     assert 0 < where["server_ms"] <= 1.1 * where["latency_ms"]
-    assert 0 < found["seconds"] < HOUR_S / 2
+    assert 0 < analysis["seconds"] < HOUR_S / 2

@@ -82,8 +82,8 @@ def is_right(document: Document, names: tuple[str, ...], truth_ms: float) -> boo
 def statement_ms(document: Document, text: str) -> float:
     """Return a statement's mean latency by the load engine's clock, for each transaction."""
     [script] = document["scripts"]
-    [found] = [statement for statement in script["statements"] if text in statement["text"]]
-    return float(found["mean_ms"])
+    [statement] = [row for row in script["statements"] if text in row["text"]]
+    return float(statement["mean_ms"])
 
 
 def make_timed(database: Target, name: str, body: str) -> None:

@@ -48,20 +48,20 @@ def test_an_entry_holds_on_every_version_that_has_the_setting(entry: Entry) -> N
 
 def test_every_choice_is_known_to_some_version() -> None:
     for entry in catalogue().values():
-        found = {choice for major in MAJORS for choice in entry.choices(machine(major))}
-        assert set(entry.values) <= found, entry.name
+        choices = {choice for major in MAJORS for choice in entry.choices(machine(major))}
+        assert set(entry.values) <= choices, entry.name
 
 
 def test_whatever_weakens_durability_has_that_class() -> None:
-    found = {name for name, entry in catalogue().items() if entry.risk == "durability"}
+    risky = {name for name, entry in catalogue().items() if entry.risk == "durability"}
     assert {
         "fsync",
         "full_page_writes",
         "synchronous_commit",
         "wal_level",
         "wal_sync_method",
-    } <= found
-    assert all(catalogue()[name].price for name in found - {"synchronous_standby_names"})
+    } <= risky
+    assert all(catalogue()[name].price for name in risky - {"synchronous_standby_names"})
 
 
 def test_the_server_accepts_both_ends_and_every_choice(any_server: ScratchCluster) -> None:

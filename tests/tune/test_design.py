@@ -69,11 +69,11 @@ def test_the_loop_tunes_and_proves_within_the_budget() -> None:
     history, stop, excluded = carried_out(question)
     assert stop == Stop("proved")
     design = Tune(question)
-    found = findings_of(
+    answer = findings_of(
         design.tuning(history, excluded), design.whole_now, 15, metric="tps", is_more_better=True
     )
-    assert [setting.name for setting in found.settings] == ["max_wal_size"]
-    assert found.verdict == "better"
+    assert [setting.name for setting in answer.settings] == ["max_wal_size"]
+    assert answer.verdict == "better"
     assert sum(measured.took_ns for measured in history) <= 31 * 60e9
     # Fresh seeds: no round of the proof has the seed of a round of the search.
     seeds = {stage: set() for stage in (True, False)}
@@ -87,10 +87,10 @@ def test_the_metric_is_named_in_words_and_once() -> None:
     design = Tune(question)
     history, _, excluded = carried_out(question)
     tuning = design.tuning(history, excluded)
-    found = findings_of(tuning, design.whole_now, 15, metric="nopm", is_more_better=True)
-    assert found.sentence().startswith("proved: NOPM +")
-    [setting] = found.settings
-    assert tune_page._effect(found, setting).startswith("+")
+    answer = findings_of(tuning, design.whole_now, 15, metric="nopm", is_more_better=True)
+    assert answer.sentence().startswith("proved: NOPM +")
+    [setting] = answer.settings
+    assert tune_page._effect(answer, setting).startswith("+")
 
 
 @pytest.mark.parametrize("stage", ["search", "proof"])
@@ -119,10 +119,10 @@ def test_an_interrupt_in_the_proof_keeps_what_is_known_as_unproved() -> None:
     design = Tune(question)
     tuning = design.tuning(whole[: in_proof[5]])
     tuning.next()
-    found = findings_of(tuning, design.whole_now, 15, metric="tps", is_more_better=True)
-    assert found.verdict == "unproved"
-    assert "max_wal_size" in {setting.name for setting in found.settings}
-    assert found.promised is not None
+    answer = findings_of(tuning, design.whole_now, 15, metric="tps", is_more_better=True)
+    assert answer.verdict == "unproved"
+    assert "max_wal_size" in {setting.name for setting in answer.settings}
+    assert answer.promised is not None
 
 
 def test_a_candidate_that_does_not_start_is_left_out_and_the_search_goes_on() -> None:
@@ -160,9 +160,9 @@ def test_settings_that_miss_the_target_cannot_be_compared_within_it() -> None:
     assert isinstance(stop, Stop)
     assert stop.reason == "your settings do not meet p99=12ms with this load (14.1 ms)"
     assert len(history) <= 4, "no time is lost"
-    found = findings(question, history)
-    assert found.verdict == "nothing better"
-    assert found.sentence() == f"nothing was compared: {stop.reason}"
+    tuned = findings(question, history)
+    assert tuned.verdict == "nothing better"
+    assert tuned.sentence() == f"nothing was compared: {stop.reason}"
 
 
 def test_under_a_rate_the_goal_is_to_meet_the_latency_target() -> None:
@@ -171,10 +171,10 @@ def test_under_a_rate_the_goal_is_to_meet_the_latency_target() -> None:
     assert (question.metric(), design.is_slo_the_goal) == ("p99", True)
     history, stop, _ = carried_out(question)
     assert stop == Stop("proved")
-    found = findings(question, history)
-    assert found.verdict == "better"
-    assert found.proved is not None
-    assert found.proved.value == pytest.approx(0.7, abs=0.02)
+    tuned = findings(question, history)
+    assert tuned.verdict == "better"
+    assert tuned.proved is not None
+    assert tuned.proved.value == pytest.approx(0.7, abs=0.02)
     stage = design.tuning(history).proof_stage
     assert stage is not None
     winner = design.tuning(history).proved()
@@ -319,8 +319,8 @@ budget = "120s"
 settings = ["work_mem=64kB,64MB", "jit=on,off"]
 """
     )
-    found = pgdyno("run", str(spec), "--json", timeout_s=380)
-    document = found.document
+    done = pgdyno("run", str(spec), "--json", timeout_s=380)
+    document = done.document
     assert document["format"] == "pgdyno.tune/1"
     assert document["verdict"] == "better", document["sentence"]
     assert "work_mem" in {setting["name"] for setting in document["settings"]}
@@ -364,6 +364,6 @@ settings = ["work_mem=64kB,64MB", "jit=on,off"]
 def test_what_cannot_be_tuned_is_refused_before_anything_starts(
     pgdyno: Command, arguments: tuple[str, ...], words: str
 ) -> None:
-    found = pgdyno("tune", "--scratch", *arguments)
-    assert found.code == 1
-    assert words in " ".join(found.error.split())
+    done = pgdyno("tune", "--scratch", *arguments)
+    assert done.code == 1
+    assert words in " ".join(done.error.split())

@@ -44,14 +44,14 @@ def carried_out(
 
 def servers_by_round(history: History) -> list[list[int]]:
     """Return the servers of the runs of each round, in order."""
-    found: list[list[int]] = []
+    numbers: list[list[int]] = []
     last = None
     for done in history:
         if done.run.round != last:
-            found.append([])
-        found[-1].append(done.run.server_number)
+            numbers.append([])
+        numbers[-1].append(done.run.server_number)
         last = done.run.round
-    return found
+    return numbers
 
 
 @pytest.mark.parametrize("count", [2, 3])

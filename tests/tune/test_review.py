@@ -40,24 +40,24 @@ def reviewed(folder: Path, text: str, *, major: int = 15, ram_gb: int = 28) -> R
     return review(given, machine, is_file=True)
 
 
-def said(found: Review) -> dict[str, str]:
+def said(review: Review) -> dict[str, str]:
     return {
-        reason.setting: f"{reason.verdict}: {reason.seen}" for reason in reversed(found.attention)
+        reason.setting: f"{reason.verdict}: {reason.seen}" for reason in reversed(review.attention)
     }
 
 
 def test_the_published_work_mem_breaks_its_own_rule(tmp_path: Path) -> None:
-    found = said(reviewed(tmp_path, PUBLISHED))
-    assert found["work_mem"].startswith("bad: 2000 connections x 512 MB")
-    assert found["temp_buffers"].startswith("bad: 2000 connections x 2.0 GB")
-    assert "last 600 ms; nothing becomes inconsistent" in found["synchronous_commit"]
+    text = said(reviewed(tmp_path, PUBLISHED))
+    assert text["work_mem"].startswith("bad: 2000 connections x 512 MB")
+    assert text["temp_buffers"].startswith("bad: 2000 connections x 2.0 GB")
+    assert "last 600 ms; nothing becomes inconsistent" in text["synchronous_commit"]
 
 
 def test_defaults_need_no_attention_but_for_timing(tmp_path: Path) -> None:
-    found = reviewed(tmp_path, "", ram_gb=2)
-    assert found.changed == ()
-    assert {reason.verdict for reason in found.attention} == {"warn"}
-    assert set(said(found)) == {"track_io_timing", "track_wal_io_timing", "effective_cache_size"}
+    checked = reviewed(tmp_path, "", ram_gb=2)
+    assert checked.changed == ()
+    assert {reason.verdict for reason in checked.attention} == {"warn"}
+    assert set(said(checked)) == {"track_io_timing", "track_wal_io_timing", "effective_cache_size"}
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,12 @@ def test_defaults_need_no_attention_but_for_timing(tmp_path: Path) -> None:
     ],
 )
 def test_a_contradiction_is_found(tmp_path: Path, text: str, setting: str, words: str) -> None:
-    found = [
+    reasons = [
         reason
         for reason in reviewed(tmp_path, text, major=18).attention
         if reason.setting == setting
     ]
-    assert any(words in reason.seen for reason in found), found
+    assert any(words in reason.seen for reason in reasons), reasons
 
 
 def test_a_line_that_is_none_is_refused_with_its_number(tmp_path: Path) -> None:
@@ -99,12 +99,12 @@ def test_a_line_that_is_none_is_refused_with_its_number(tmp_path: Path) -> None:
 def test_the_sum_of_memory_is_a_range(tmp_path: Path) -> None:
     path = tmp_path / "p.conf"
     path.write_text("shared_buffers = 1GB\nwork_mem = 4MB\nmax_connections = 100\n")
-    found = memory_sum(read_file(path, 15, Facts(ram_bytes=2 * GB)).facts)
-    work = next(part for part in found.parts if part.name == "work_mem")
+    memory = memory_sum(read_file(path, 15, Facts(ram_bytes=2 * GB)).facts)
+    work = next(part for part in memory.parts if part.name == "work_mem")
     # 100 connections and 8 parallel workers, hash_mem_multiplier 2.
     assert work.high_bytes == 108 * 2 * 4 * MB
-    assert found.low_bytes == 1 * GB + 16 * MB
-    assert found.high_bytes == found.low_bytes + work.high_bytes + 100 * 8 * MB + 4 * 64 * MB
+    assert memory.low_bytes == 1 * GB + 16 * MB
+    assert memory.high_bytes == memory.low_bytes + work.high_bytes + 100 * 8 * MB + 4 * 64 * MB
 
 
 def test_every_check_that_names_a_setting_exists() -> None:
@@ -113,8 +113,8 @@ def test_every_check_that_names_a_setting_exists() -> None:
 
 @pytest.mark.parametrize("width", [72, 100])
 def test_no_line_is_wider_than_asked(tmp_path: Path, width: int) -> None:
-    found = reviewed(tmp_path, PUBLISHED)
-    for text in (text_of(found, show_all=True, width=width), rules_text(found, width)):
+    checked = reviewed(tmp_path, PUBLISHED)
+    for text in (text_of(checked, show_all=True, width=width), rules_text(checked, width)):
         assert max(map(len, text.splitlines())) <= width
 
 
@@ -124,9 +124,9 @@ def test_a_real_server_is_reviewed(any_server: ScratchCluster, pgdyno: Command) 
     try:
         for user in (target.user, "judged"):
             where = ("-h", target.host, "-p", target.ports, "-U", user, "-d", "postgres")
-            found = pgdyno("settings", *where, "--json")
-            assert found.code == 0, found.err
-            document = found.document
+            done = pgdyno("settings", *where, "--json")
+            assert done.code == 0, done.err
+            document = done.document
             assert document["format"] == "pgdyno.settings/1"
             settings = {setting["name"]: setting for setting in document["settings"]}
             # The fixtures' servers do not flush, and have 32 MB of shared_buffers.
@@ -153,8 +153,8 @@ def test_a_real_server_is_reviewed(any_server: ScratchCluster, pgdyno: Command) 
 def test_a_file_is_judged_without_a_server(pgdyno: Command, tmp_path: Path) -> None:
     path = tmp_path / "proposed.conf"
     path.write_text(PUBLISHED)
-    found = pgdyno("settings", "--file", str(path), "--ram", "28GB", "--pg-version", "15", "--json")
-    document = json.loads(found.out)
+    done = pgdyno("settings", "--file", str(path), "--ram", "28GB", "--pg-version", "15", "--json")
+    document = json.loads(done.out)
     assert document["verdict"] == "bad"
     assert document["memory"]["high_bytes"] > 1000 * GB
     explained = pgdyno(
@@ -171,14 +171,14 @@ def test_a_file_is_judged_without_a_server(pgdyno: Command, tmp_path: Path) -> N
 def test_a_file_and_a_server_are_refused_together(pgdyno: Command, tmp_path: Path) -> None:
     path = tmp_path / "proposed.conf"
     path.write_text(PUBLISHED)
-    found = pgdyno("settings", "--file", str(path), "-h", "nowhere.invalid")
-    assert (found.code, "a server was named as well" in found.error) == (1, True)
+    done = pgdyno("settings", "--file", str(path), "-h", "nowhere.invalid")
+    assert (done.code, "a server was named as well" in done.error) == (1, True)
 
 
 def test_without_server_and_file_the_next_step_is_said(pgdyno: Command) -> None:
-    found = pgdyno("settings")
-    assert found.code == 1
-    assert "--file postgresql.conf" in found.error
+    done = pgdyno("settings")
+    assert done.code == 1
+    assert "--file postgresql.conf" in done.error
 
 
 def test_every_statement_can_be_printed(pgdyno: Command) -> None:

@@ -17,7 +17,7 @@ def values(rules: str, machine: Machine) -> dict[str, str | None]:
 
 def test_pgtune_for_16_cores_and_64_gb_under_oltp() -> None:
     machine = Machine(15, 300, ram_bytes=64 * GB, cores=16, disk="ssd", load="oltp")
-    found = values("pgtune", machine)
+    recommended = values("pgtune", machine)
     # (64 - 16) GB / ((300 + 16) x 3) = 53,092 kB
     expected = {
         "shared_buffers": "16GB",
@@ -36,14 +36,14 @@ def test_pgtune_for_16_cores_and_64_gb_under_oltp() -> None:
         "wal_compression": "lz4",
         "autovacuum_max_workers": "4",
     }
-    assert {name: found[name] for name in expected} == expected
-    assert "io_method" not in found
-    assert "wal_level" not in found
+    assert {name: recommended[name] for name in expected} == expected
+    assert "io_method" not in recommended
+    assert "wal_level" not in recommended
 
 
 def test_pgtune_for_a_warehouse_on_rotating_disks() -> None:
     machine = Machine(18, 40, ram_bytes=8 * GB, cores=4, disk="hdd", load="dw")
-    found = values("pgtune", machine)
+    recommended = values("pgtune", machine)
     # (8 - 2) GB / ((40 + 4) x 3) / 2 = 23,831 kB
     expected = {
         "maintenance_work_mem": "1GB",
@@ -54,22 +54,22 @@ def test_pgtune_for_a_warehouse_on_rotating_disks() -> None:
         "jit": "on",
         "io_workers": "3",
     }
-    assert {name: found[name] for name in expected} == expected
+    assert {name: recommended[name] for name in expected} == expected
 
 
 def test_a_database_that_fits_into_memory_gets_more_work_mem() -> None:
     small = Machine(
         15, 100, ram_bytes=16 * GB, cores=2, disk="hdd", load="web", database_bytes=2 * GB
     )
-    found = values("pgtune", small)
+    recommended = values("pgtune", small)
     # (16 - 4) GB / ((100 + 8) x 3) x 1.3 = 50,486 kB
-    assert found["work_mem"] == "50486kB"
-    assert found["random_page_cost"] == "1.1"
+    assert recommended["work_mem"] == "50486kB"
+    assert recommended["random_page_cost"] == "1.1"
 
 
 def test_timescaledb_tune_for_16_gb_and_8_cores() -> None:
     machine = Machine(15, 100, ram_bytes=16 * GB, cores=8, wal_disk_bytes=100 * GB)
-    found = values("timescaledb_tune", machine)
+    recommended = values("timescaledb_tune", machine)
     expected = {
         "shared_buffers": "4GB",
         "effective_cache_size": "12GB",
@@ -79,7 +79,7 @@ def test_timescaledb_tune_for_16_gb_and_8_cores() -> None:
         "max_worker_processes": "27",
         "max_parallel_workers_per_gather": "4",
     }
-    assert {name: found[name] for name in expected} == expected
+    assert {name: recommended[name] for name in expected} == expected
 
 
 def test_the_server_accepts_what_the_rules_say_on_every_version() -> None:
@@ -92,10 +92,13 @@ def test_the_server_accepts_what_the_rules_say_on_every_version() -> None:
 
 
 def test_without_facts_the_rule_says_which_one_it_needs() -> None:
-    found = recommend(rule_set("pgtune"), Machine(15, 100))
-    assert (found["shared_buffers"].text, found["shared_buffers"].lacks) == (None, "ram")
-    assert found["work_mem"].lacks == "ram"
-    assert found["checkpoint_completion_target"].text == "0.9"
+    recommended = recommend(rule_set("pgtune"), Machine(15, 100))
+    assert (recommended["shared_buffers"].text, recommended["shared_buffers"].lacks) == (
+        None,
+        "ram",
+    )
+    assert recommended["work_mem"].lacks == "ram"
+    assert recommended["checkpoint_completion_target"].text == "0.9"
 
 
 def test_a_formula_is_shown_with_its_choices_made() -> None:

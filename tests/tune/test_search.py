@@ -53,23 +53,23 @@ def carried_out(course: Tuning, *, fails: str = "") -> list[Step]:
 def test_the_setting_that_matters_is_found_attributed_and_proved() -> None:
     course = tuning()
     steps = carried_out(course)
-    found = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
-    assert found.verdict == "better"
-    assert [setting.name for setting in found.settings] == ["max_wal_size"]
-    assert found.proved is not None
-    assert found.proved.low is not None
-    assert found.proved.low > 1.2
-    assert found.sentence().startswith("proved: tps +")
+    findings = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
+    assert findings.verdict == "better"
+    assert [setting.name for setting in findings.settings] == ["max_wal_size"]
+    assert findings.proved is not None
+    assert findings.proved.low is not None
+    assert findings.proved.low > 1.2
+    assert findings.sentence().startswith("proved: tps +")
     assert {step.stage for step in steps} >= {"search", "proof"}
-    assert "max_wal_size = '" in conf_fragment(found)
-    assert "ALTER SYSTEM SET max_wal_size" in alter_system(found)
-    assert "needs a reload" in conf_fragment(found)
-    document = found.as_document()
+    assert "max_wal_size = '" in conf_fragment(findings)
+    assert "ALTER SYSTEM SET max_wal_size" in alter_system(findings)
+    assert "needs a reload" in conf_fragment(findings)
+    document = findings.as_document()
     assert document["settings"][0]["needs"] == "reload"
     assert document["tried"][0]["candidate"] == "trial 1"
     # The winner's curse in numbers: what was promised minus what was proved.
-    assert found.promised is not None
-    points = (found.promised.value - found.proved.value) * 100
+    assert findings.promised is not None
+    points = (findings.promised.value - findings.proved.value) * 100
     assert document["promised_minus_proved_points"] == pytest.approx(points)
 
 
@@ -88,11 +88,11 @@ def test_a_proof_has_at_least_six_rounds_of_every_candidate() -> None:
 def test_candidates_that_fail_are_results_and_the_search_goes_on() -> None:
     course = tuning()
     carried_out(course, fails="off")
-    found = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
-    assert found.failures
-    assert {why for _, why in found.failures} == {"does not start"}
-    assert "jit" not in {setting.name for setting in found.settings}
-    assert found.verdict == "better"
+    findings = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
+    assert findings.failures
+    assert {why for _, why in findings.failures} == {"does not start"}
+    assert "jit" not in {setting.name for setting in findings.settings}
+    assert findings.verdict == "better"
 
 
 def test_a_winner_that_does_not_start_for_the_proof_is_not_proved() -> None:
@@ -101,10 +101,10 @@ def test_a_winner_that_does_not_start_for_the_proof_is_not_proved() -> None:
         failed = step.stage == "proof" and step.candidate == course.best
         goal = None if failed else gain_of(step.candidate)
         course.take(Measured(step, goal, 6 * S_NS, "it does not start" if failed else ""))
-    found = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
-    assert found.verdict == "unproved"
-    assert "the winner failed in the proof: it does not start" in found.sentence()
-    assert found.settings, "the candidate is shown, marked as not proved"
+    findings = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
+    assert findings.verdict == "unproved"
+    assert "the winner failed in the proof: it does not start" in findings.sentence()
+    assert findings.settings, "the candidate is shown, marked as not proved"
 
 
 def test_a_search_in_which_every_candidate_fails_ends_early() -> None:
@@ -115,8 +115,8 @@ def test_a_search_in_which_every_candidate_fails_ends_early() -> None:
         failed = step.candidate is not course.base
         course.take(Measured(step, None if failed else 0.0, 6 * S_NS, "permission denied"))
     assert steps < 20
-    found = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
-    assert found.sentence() == "nothing was compared: each of the first 6 candidates failed"
+    findings = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
+    assert findings.sentence() == "nothing was compared: each of the first 6 candidates failed"
 
 
 def test_a_candidate_that_must_not_run_is_a_failure_without_a_run() -> None:
@@ -139,9 +139,9 @@ def test_a_run_without_its_metric_costs_a_pair_and_not_the_candidate() -> None:
         number += 1
         goal = None if number % 7 == 0 else gain_of(step.candidate)
         course.take(Measured(step, goal, 6 * S_NS))
-    found = findings_of(course, NOW, 15, metric="cpu_per_tx", is_more_better=True)
-    assert found.verdict == "better"
-    assert not found.failures
+    findings = findings_of(course, NOW, 15, metric="cpu_per_tx", is_more_better=True)
+    assert findings.verdict == "better"
+    assert not findings.failures
 
 
 def test_a_candidate_whose_metric_is_always_missing_is_a_failure() -> None:
@@ -158,18 +158,18 @@ def test_where_nothing_helps_the_settings_stay() -> None:
     while (step := course.next()) is not None:
         number += 1
         course.take(Measured(step, -0.05 * len(step.candidate.settings), 6 * S_NS))
-    found = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
-    assert (found.verdict, found.settings) == ("nothing better", ())
-    assert found.sentence().startswith("nothing better than your settings, beyond 2 %")
+    findings = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
+    assert (findings.verdict, findings.settings) == ("nothing better", ())
+    assert findings.sentence().startswith("nothing better than your settings, beyond 2 %")
 
 
 def test_an_interrupted_proof_is_marked_unproved() -> None:
     course = tuning()
     while (step := course.next()) is not None and step.stage == "search":
         course.take(Measured(step, gain_of(step.candidate), 6 * S_NS))
-    found = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
-    assert found.verdict == "unproved"
-    assert "the proof did not finish" in found.sentence()
+    findings = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
+    assert findings.verdict == "unproved"
+    assert "the proof did not finish" in findings.sentence()
 
 
 def test_settings_that_need_a_restart_come_first() -> None:
@@ -184,19 +184,19 @@ def test_settings_that_need_a_restart_come_first() -> None:
     while (step := course.next()) is not None:
         course.take(Measured(step, 0.2 * len(step.candidate.settings), 6 * S_NS))
     now = {"max_wal_size": "32MB", "shared_buffers": "1MB"}
-    found = findings_of(course, now, 15, metric="tps", is_more_better=True)
-    assert [setting.name for setting in found.settings] == ["shared_buffers", "max_wal_size"]
-    assert alter_system(found).startswith("-- needs a restart: shared_buffers\n-- was 1MB; ")
+    findings = findings_of(course, now, 15, metric="tps", is_more_better=True)
+    assert [setting.name for setting in findings.settings] == ["shared_buffers", "max_wal_size"]
+    assert alter_system(findings).startswith("-- needs a restart: shared_buffers\n-- was 1MB; ")
 
 
 def test_less_latency_is_better() -> None:
     course = tuning()
     carried_out(course)
-    found = findings_of(course, NOW, 15, metric="p99", is_more_better=False)
-    assert found.proved is not None
-    assert found.proved.high is not None
-    assert found.proved.high < 1
-    assert found.verdict == "better"
+    findings = findings_of(course, NOW, 15, metric="p99", is_more_better=False)
+    assert findings.proved is not None
+    assert findings.proved.high is not None
+    assert findings.proved.high < 1
+    assert findings.verdict == "better"
 
 
 def test_the_same_runs_lead_to_the_same_tuning() -> None:
@@ -270,9 +270,9 @@ def test_a_class_that_is_not_allowed_is_never_chosen() -> None:
 def test_the_time_of_the_runs_is_split_by_what_it_was_spent_on() -> None:
     quick = {"load": 6 * S_NS, "reset": S_NS, "reload": S_NS // 10, "start": 2 * S_NS}
     restarted = {"load": 6 * S_NS, "reset": S_NS, "restart": 2 * S_NS, "start": 5 * S_NS}
-    found = budget_of([8 * S_NS, 12 * S_NS], [quick, restarted])
-    assert found is not None
-    assert found.sentence() == (
+    budget = budget_of([8 * S_NS, 12 * S_NS], [quick, restarted])
+    assert budget is not None
+    assert budget.sentence() == (
         "20 s: load 60 %, reset 10 %, restarts 10 %, loading data 0 %, overhead 20 %; without a"
         " restart, a run started after 2.0 s (median), 2.0 s (longest)"
     )
@@ -291,10 +291,10 @@ def test_a_refuted_winner_gives_the_runner_up_a_second_proof() -> None:
     assert first is not None
     assert course.reason.startswith(f"proved; the first proof refuted {first.name}")
     assert course.best != first
-    found = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
-    assert found.verdict == "better"
-    assert found.proved is not None
-    assert found.proved.value == pytest.approx(math.exp(gain_of(course.best)), rel=0.01)
+    findings = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
+    assert findings.verdict == "better"
+    assert findings.proved is not None
+    assert findings.proved.value == pytest.approx(math.exp(gain_of(course.best)), rel=0.01)
 
 
 def test_a_second_proof_that_refutes_too_reports_the_winner_of_the_search() -> None:
@@ -306,8 +306,8 @@ def test_a_second_proof_that_refutes_too_reports_the_winner_of_the_search() -> N
         in_proof = 0.001 if step.candidate.name == "pgtune" else -0.001
         goal = gain_of(step.candidate) if step.stage == "search" else in_proof
         course.take(Measured(step, goal + noise, 6 * S_NS))
-    found = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
-    assert found.verdict == "not confirmed"
+    findings = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
+    assert findings.verdict == "not confirmed"
     assert "a second proof did not confirm" in course.reason
     assert course.proof_stage == "proof"
 
@@ -340,13 +340,13 @@ def test_settings_that_can_replace_each_other_are_reported_together() -> None:
         if step.stage == "search" and step.candidate.name not in (BASE, "pgtune"):
             goal = -0.1
         course.take(Measured(step, goal, 6 * S_NS))
-    found = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
-    assert found.verdict == "better"
-    assert len(found.together) == 2
-    assert {setting.name for setting in found.settings} == set(found.together)
-    assert len(found.idle) == 1
-    assert found.together_text.endswith("; no setting alone has a certain effect")
-    assert found.as_document()["together"] == list(found.together)
+    findings = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
+    assert findings.verdict == "better"
+    assert len(findings.together) == 2
+    assert {setting.name for setting in findings.settings} == set(findings.together)
+    assert len(findings.idle) == 1
+    assert findings.together_text.endswith("; no setting alone has a certain effect")
+    assert findings.as_document()["together"] == list(findings.together)
 
 
 def test_ratios_of_an_effect_are_of_pairs_of_one_round() -> None:

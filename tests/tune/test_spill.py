@@ -141,9 +141,9 @@ def test_statements_are_tried_on_a_server_of_ones_own_only_when_allowed(
     refused = pgdyno(*asked)
     assert (refused.code, "--allow-explain-analyze" in refused.error) == (1, True)
     run_sql(database, f"ALTER DATABASE {database.database} SET work_mem = '1MB'")
-    found = pgdyno(*asked, "--allow-explain-analyze", "--json")
-    assert found.code == 0, found.err
-    document = found.document
+    done = pgdyno(*asked, "--allow-explain-analyze", "--json")
+    assert done.code == 0, done.err
+    document = done.document
     assert (document["format"], document["work_mem_bytes"]) == ("pgdyno.work-mem/1", MB)
     sorting, counting = document["statements"]
     assert sorting["now"]["temp_bytes"] > MB
@@ -185,12 +185,12 @@ def test_a_scratch_copy_is_made_from_sql(pgdyno: Command, tmp_path: Path) -> Non
     made, path = tmp_path / "make.sql", tmp_path / "sort.sql"
     made.write_text("CREATE TABLE t AS SELECT md5(i::text) m FROM generate_series(1, 200000) i;")
     path.write_text("SELECT m FROM t ORDER BY m OFFSET 199999")
-    found = pgdyno(
+    done = pgdyno(
         "work-mem", "--scratch", "--sql", str(made), "-f", str(path), "--pg-version", "15"
     )
-    assert found.code == 0, found.err
-    assert "external merge" in found.out
-    assert "ALTER SYSTEM SET work_mem" in found.out
+    assert done.code == 0, done.err
+    assert "external merge" in done.out
+    assert "ALTER SYSTEM SET work_mem" in done.out
 
 
 def test_the_ratio_is_1_where_nothing_spills() -> None:

@@ -54,11 +54,11 @@ def test_a_crashed_server_leaves_a_gap_and_is_found_again(
 
 def rows(store: Path, table: str) -> list[dict[str, Any]]:
     """Return what a watch that goes on has kept of one table, whole lines only."""
-    found: list[dict[str, Any]] = []
+    gaps: list[dict[str, Any]] = []
     for path in under_way(store, f"telemetry/{table}.jsonl"):
         whole, _, _ = path.read_bytes().rpartition(b"\n")
-        found += [json.loads(line) for line in whole.splitlines()]
-    return found
+        gaps += [json.loads(line) for line in whole.splitlines()]
+    return gaps
 
 
 def began_again(store: Path) -> bool:

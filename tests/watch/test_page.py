@@ -140,8 +140,8 @@ def test_panels_are_drawn_over_all_segments_and_break_at_gaps(tmp_path: Path) ->
     first += [sample_of_waits(2.2, ("IO:WALSync", 3)), sample_of_waits(2.8, ("", 1))]
     # One that answered while it was looked at was at work as well.
     first += [sample_of_waits(3.5, ("Client:ClientRead", 2))]
-    found = watch_findings(kept(tmp_path, [first, second]))
-    panels = {panel.key: panel for panel in found.panels}
+    answer = watch_findings(kept(tmp_path, [first, second]))
+    panels = {panel.key: panel for panel in answer.panels}
     assert {"tps", "waits", "connections"} <= panels.keys()
     committed = panels["tps"].series[0]
     assert committed.values == (*[98.0] * 4, None, *[98.0] * 4)  # Two of each hundred are ours.
@@ -153,9 +153,9 @@ def test_panels_are_drawn_over_all_segments_and_break_at_gaps(tmp_path: Path) ->
     assert waits["IO:WALSync"][0] is None
     assert waits["CPU or not instrumented"][2] == 2.0
     assert "Client:ClientRead" not in waits
-    assert [mark.kind for mark in found.marks] == ["gap"]
-    assert found.marks[0].time_s == 19.0
-    assert found.document["is_complete"] is False
+    assert [mark.kind for mark in answer.marks] == ["gap"]
+    assert answer.marks[0].time_s == 19.0
+    assert answer.document["is_complete"] is False
 
 
 def test_a_line_breaks_at_a_gap_within_a_segment(tmp_path: Path) -> None:
@@ -163,8 +163,8 @@ def test_a_line_breaks_at_a_gap_within_a_segment(tmp_path: Path) -> None:
         ("database", database(s, 100 * s, interval=0 if s in (1, 9) else 1))
         for s in (1, 2, 3, 9, 10)
     ]
-    found = watch_findings(kept(tmp_path, [rows, []]))
-    tps = next(panel for panel in found.panels if panel.key == "tps")
+    answer = watch_findings(kept(tmp_path, [rows, []]))
+    tps = next(panel for panel in answer.panels if panel.key == "tps")
     assert tps.series[0].values == (98.0, 98.0, None, 98.0)
 
 
@@ -188,8 +188,8 @@ def test_what_was_there_before_and_after_is_told_over_all_segments(tmp_path: Pat
         [*first, size(1, 10_000_000), worth(1, "gone")],
         [size(9, 13_500_000), worth(9, "there")],
     ]
-    found = watch_findings(kept(tmp_path, segments))
-    tables = {table.key: table.rows for table in found.tables}
+    answer = watch_findings(kept(tmp_path, segments))
+    tables = {table.key: table.rows for table in answer.tables}
     assert tables["sizes"] == (("database bank", "10.0", "13.5", "3.5"),)
     assert tables["objects"] == (("hash index: there", "", "2.0"),)
-    assert "hash index: there" in watch_page(findings(tables=found.tables))
+    assert "hash index: there" in watch_page(findings(tables=answer.tables))

@@ -184,11 +184,11 @@ def test_a_call_of_commit_takes_its_share_of_db_time_with_the_wait_for_its_flush
     counted = {"lasted_ns": 2_000_000_000, "asked_ns": 2_000_000_000, "began_utc": ""}
     watched = Watched(seen, **counted, is_complete=True, is_local=True, version="", cost_ns=None)
     after = Calls({7: (500, 0.2)}, at_ns=2_000_000_000)
-    found = statement_of(watched, Work.of(seen), 7, before=Calls(), after=after)
-    assert found["share_ratio"] == 0.5
-    assert found["ms_per_call"] == pytest.approx(0.0004)
+    statement = statement_of(watched, Work.of(seen), 7, before=Calls(), after=after)
+    assert statement["share_ratio"] == 0.5
+    assert statement["ms_per_call"] == pytest.approx(0.0004)
     # One session at work for the 2 s that were seen, over 500 calls.
-    assert found["db_ms_per_call"] == pytest.approx(4.0)
+    assert statement["db_ms_per_call"] == pytest.approx(4.0)
 
 
 def at_work_for(seconds: int, each_second: int, *, active_ns: int, own_ns: int = 0) -> Tally:
@@ -208,9 +208,9 @@ def at_work_for(seconds: int, each_second: int, *, active_ns: int, own_ns: int =
 
 def test_sessions_at_work_are_the_servers_count_without_our_own() -> None:
     seen = at_work_for(30, 10, active_ns=3_300_000_000, own_ns=100_000_000)
-    found = seen.at_work()
-    assert found is not None
-    assert (found.how, found.mean.value) == ("counted", pytest.approx(3.2))
+    at_work = seen.at_work()
+    assert at_work is not None
+    assert (at_work.how, at_work.mean.value) == ("counted", pytest.approx(3.2))
     work = Work.of(seen)
     assert sum(work.sessions(share).value for share in work.by_event.values()) == pytest.approx(3.2)
     assert sum(work.sessions(share).value for share in work.by_statement.values()) == pytest.approx(
@@ -241,11 +241,11 @@ def reading(*, read_ns: int, active_ns: int = 2_000_000_000) -> Tally:
 def test_reading_is_what_the_servers_clock_counted_and_samples_divide_the_rest() -> None:
     # Clients are in four of five sightings of reading: 1.2 of 1.5 sessions by the clock.
     work = Work.of(reading(read_ns=1_500_000_000))
-    found = {event: work.sessions(share).value for event, share in work.by_event.items()}
-    assert found["IO:DataFileRead"] == pytest.approx(1.2)
+    sessions = {event: work.sessions(share).value for event, share in work.by_event.items()}
+    assert sessions["IO:DataFileRead"] == pytest.approx(1.2)
     # Without a wait event twice as often as in a lock, in 0.8 sessions.
-    assert found[""] == pytest.approx(0.8 * 2 / 3)
-    assert found["Lock:tuple"] == pytest.approx(0.8 / 3)
+    assert sessions[""] == pytest.approx(0.8 * 2 / 3)
+    assert sessions["Lock:tuple"] == pytest.approx(0.8 / 3)
     assert work.counted == {"IO:DataFileRead"}
     share = work.by_event["IO:DataFileRead"]
     assert share.low is not None
@@ -291,8 +291,8 @@ def test_a_watch_of_days_keeps_few_stretches_and_no_sample_is_lost() -> None:
     for number in range(10_000):
         stretches.begin()
         stretches.add("Lock:tuple" if number % 2 else "", number % 3, 2)
-    found = stretches.events(1000.0, seed=1)
-    assert dict(zip(found.events, found.point_count, strict=True)) == {"": 1.0, "Lock:tuple": 1.0}
+    events = stretches.events(1000.0, seed=1)
+    assert dict(zip(events.events, events.point_count, strict=True)) == {"": 1.0, "Lock:tuple": 1.0}
     assert stretches.statements(1000.0, seed=1).point_count.sum() == pytest.approx(2.0)
     assert len(stretches._kept) <= 240
 

@@ -35,9 +35,9 @@ class Session:
 
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> Session:
-    found = Session({7: "SELECT $1", 8: "VACUUM t"})
-    monkeypatch.setattr(statements, "monotonic_ns", lambda: found.now_ns)
-    return found
+    fake = Session({7: "SELECT $1", 8: "VACUUM t"})
+    monkeypatch.setattr(statements, "monotonic_ns", lambda: fake.now_ns)
+    return fake
 
 
 def collector(session: Session, texts: KnownTexts) -> NewTextsCollector:

@@ -94,10 +94,10 @@ def gaps_of_this_machine(outcome: WatchOutcome) -> int:
     """
     tables = [run.telemetry("database") for run in outcome.folder.runs()]
     times = np.unique(np.concatenate([rows["time_ns"] for rows in tables if rows is not None]))
-    found = int((np.diff(times) > 3 * SECOND_NS).sum())
+    gap_count = int((np.diff(times) > 3 * SECOND_NS).sum())
     gaps = outcome.document["gaps"]
     is_late = bool(gaps) and gaps[-1]["ended_unix_ns"] > times[-1] and gaps[-1]["seconds"] > 3
-    return found + is_late
+    return gap_count + is_late
 
 
 @pytest.fixture
@@ -276,12 +276,12 @@ def test_statements_are_told_with_text_and_time(
         return tally.total.by_event["Timeout:PgSleep"] > 4
 
     def named(tally: Tally) -> bool:
-        found = {
+        texts = {
             show.texts.of(query)
             for query, waits in list(tally.total.by_statement.items())
             if query and waits["Timeout:PgSleep"]
         }
-        return "SELECT $1, pg_sleep($2)" in found
+        return "SELECT $1, pg_sleep($2)" in texts
 
     show.then(seen_for(0.5), work, named, seen_for(2))
     (first, *_) = watched(cluster.target, store, show).document["statements"]
