@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ SLEEPS = (
     "SELECT pg_sleep(CASE current_setting('checkpoint_timeout') WHEN '17min' THEN 0.03 ELSE 0.01"
     " END * CASE current_setting('vacuum_cost_limit') WHEN '201' THEN 1.5 ELSE 1 END);"
 )
+INTERRUPTED = 130
 pytestmark = [pytest.mark.pg, pytest.mark.slow]
 
 
@@ -131,6 +133,7 @@ def test_a_pair_stays_on_one_server_and_a_slower_server_is_in_no_ratio(
     assert "share its cores" in notes
     assert any("share its cores" in difference for difference in document["server_differences"])
     assert "server 2 differs in vacuum_cost_limit = 201 (server 1: 200)" in notes
+    assert "were not compared" not in notes, "both admin roles may read /proc"
     text = " ".join(pgdyno("show", "1").out.split())
     assert "against server 1; proved on it alone: tps +" in text
 
@@ -153,6 +156,30 @@ def test_a_killed_tuning_is_undone_on_each_server_and_goes_on(
     assert document["runs"] > ran
     assert {server["number"] for server in document["servers"]} == {1, 2}
     assert [run_sql(server.target, ENTRIES) for server in pair] == before
+    assert pgdyno("undo").out == f"nothing to undo in {pgdyno.store}\n"
+
+
+def test_an_interrupt_in_the_proof_restores_each_server_and_marks_the_result_unproved(
+    pair: list[ScratchCluster], pgdyno: Command, tmp_path: Path
+) -> None:
+    before = [run_sql(server.target, ENTRIES) for server in pair]
+    running = pgdyno.start("run", spec_of(pair, tmp_path, budget="1s"))
+    eventually(
+        lambda: (
+            {run["server_number"] for run in runs_done(pgdyno.store) if run["round"] > 100_000}
+            == {1, 2}
+        ),
+        unless=lambda: running.process.poll() is not None,
+    )
+    running.signal(signal.SIGINT)
+    said = running.wait()
+    assert said.code == INTERRUPTED, said.err
+    text = " ".join(said.out.split())
+    assert "unproved: the search had promised +" in text
+    assert "candidate, not proved" in text
+    assert [run_sql(server.target, ENTRIES) for server in pair] == before
+    for server in pair:
+        assert scalar(server.target, "SHOW checkpoint_timeout") == "17min"
     assert pgdyno("undo").out == f"nothing to undo in {pgdyno.store}\n"
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from pgdyno.errors import RefusedError
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.quantities import format_bytes
+from pgdyno.server.connect import Connection, connect
 from pgdyno.server.facts import ServerFacts
+from pgdyno.server.target import Target
 
 # Differs between any two servers.
 _OWN = frozenset(
@@ -27,21 +30,66 @@ _SETTINGS_SQL = (
 )
 # To the microsecond: no two servers share it, and every role may ask.
 _STARTED_SQL = "SELECT pg_catalog.pg_postmaster_start_time()"
+# Asked first: a refused read would be an error in the server's log.
+_MAY_READ_SQL = (
+    "SELECT pg_catalog.has_function_privilege("
+    "'pg_catalog.pg_read_file(text, bigint, bigint, boolean)', 'EXECUTE')"
+    " AND pg_catalog.pg_has_role('pg_read_server_files', 'USAGE')"
+)
+# A file that is missing, as on an operating system without /proc, is NULL.
+_HARDWARE_SQL = r"""
+SELECT pg_catalog.substring(
+         pg_catalog.pg_read_file('/proc/meminfo', 0, 65536, true), 'MemTotal: +([0-9]+) kB'
+       )::pg_catalog.int8 * 1024,
+       (SELECT pg_catalog.count(*) FROM pg_catalog.regexp_matches(
+          pg_catalog.pg_read_file('/proc/stat', 0, 1048576, true), '^cpu[0-9]+ ', 'gn'))
+"""
 
 
-def compare_equal(servers: Mapping[int, UnderTest], searched: frozenset[str]) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """RAM and cores of a server's host; None is "not known to this role"."""
+
+    ram_bytes: int | None = None
+    core_count: int | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether RAM and cores are known."""
+        return self.ram_bytes is not None and self.core_count is not None
+
+
+def hardware_of(connection: Connection) -> Hardware:
+    """Return RAM and cores of the server's host, if the role may read files there.
+
+    Limits: of a container, they are those of its host.
+    """
+    may_read = connection.execute(_MAY_READ_SQL).fetchone()
+    if may_read is None or not may_read[0]:
+        return Hardware()
+    row = connection.execute(_HARDWARE_SQL).fetchone()
+    assert row is not None, "the query has one row"
+    return Hardware(row[0], row[1] or None)
+
+
+def compare_equal(
+    servers: Mapping[int, UnderTest], admins: Mapping[int, Target], searched: frozenset[str]
+) -> Iterator[str]:
     """Yield the differences that a person should know, as sentences.
 
-    Args: servers, by number; searched, the settings that any candidate may change.
+    Args: servers, by number; admins, the way of the role that changes each of them; searched, the
+    settings that any candidate may change.
     Raises: RefusedError for a difference that matters, with both values.
     """
     first, *others = servers
-    values, started = {}, {}
+    values, started, hardware = {}, {}, {}
     for number, under_test in servers.items():
         with under_test.control() as control:
             rows = control.execute(_SETTINGS_SQL, [sorted(searched)]).fetchall()
             values[number] = {str(name): str(value) for name, value in rows}
             started[number] = control.execute(_STARTED_SQL).fetchone()
+        with connect(admins[number], verb=under_test.verb) as connection:
+            hardware[number] = hardware_of(connection)
     facts = {number: under_test.facts for number, under_test in servers.items()}
     for number in others:
         for before in servers:
@@ -51,7 +99,8 @@ def compare_equal(servers: Mapping[int, UnderTest], searched: frozenset[str]) ->
                     f" server {before} ({servers[before].target.place}).",
                     hint="name each server once",
                 )
-        if why := why_unequal(facts[first], facts[number], values[first], values[number]):
+        why = why_unequal(facts[first], facts[number], values[first], values[number])
+        if why := why or why_other_hardware(hardware[first], hardware[number]):
             raise RefusedError(
                 f"Servers {first} and {number} are not equal: {why}.",
                 hint="make them equal, or tune them one by one; if a killed tuning left its"
@@ -59,6 +108,11 @@ def compare_equal(servers: Mapping[int, UnderTest], searched: frozenset[str]) ->
             )
     for number in others:
         yield from differences(facts[first], facts[number], f"server {number}")
+        if not (hardware[first].is_known and hardware[number].is_known):
+            yield (
+                f"memory and cores of server {number} and server {first} were not compared: that"
+                " needs Linux and an admin role that may read /proc with pg_read_file"
+            )
     yield from _places(facts)
 
 
@@ -78,13 +132,20 @@ def why_unequal(
     for name, value, value_other in pairs:
         if value != value_other:
             return f"{name} is {value} and {value_other}"
-    sizes = (
-        ("database size", first.database_size_bytes, other.database_size_bytes, _SIZE_RATIO_MAX),
-        ("RAM", first.ram_bytes, other.ram_bytes, _RAM_RATIO_MAX),
-    )
-    for name, size, size_other, ratio_max in sizes:
-        if size and size_other and max(size, size_other) > ratio_max * min(size, size_other):
-            return f"{name} is {format_bytes(size)} and {format_bytes(size_other)}"
+    sizes = first.database_size_bytes, other.database_size_bytes
+    return _apart("database size", *sizes, _SIZE_RATIO_MAX)
+
+
+def why_other_hardware(first: Hardware, other: Hardware) -> str:
+    """Return how RAM or cores differ, with both values; "" if they do not or are not known."""
+    if first.core_count and other.core_count and first.core_count != other.core_count:
+        return f"number of cores is {first.core_count} and {other.core_count}"
+    return _apart("RAM", first.ram_bytes, other.ram_bytes, _RAM_RATIO_MAX)
+
+
+def _apart(name: str, size: int | None, size_other: int | None, ratio_max: float) -> str:
+    if size and size_other and max(size, size_other) > ratio_max * min(size, size_other):
+        return f"{name} is {format_bytes(size)} and {format_bytes(size_other)}"
     return ""
 
 
@@ -103,8 +164,6 @@ def differences(first: ServerFacts, other: ServerFacts, name: str) -> Iterator[s
         more = len(differing) - _TOLD_MAX
         rest = f" and {more} more" if more > 0 else ""
         yield f"{name} differs in {', '.join(differing[:_TOLD_MAX])}{rest}"
-    if first.ram_bytes is None or other.ram_bytes is None:
-        yield f"the memory and cores of {name} and server 1 were not compared: a host is remote"
 
 
 def _places(facts: Mapping[int, ServerFacts]) -> Iterator[str]:

@@ -114,7 +114,8 @@ class ForeignServers(Servers):
             here = {server: self._under_test_of(server) for server in left}
             self.equal = {server: place.facts for server, place in here.items()}
             names = self._wanted | set(experiment.design.settings_searched())
-            self.differences = tuple(compare_equal(here, frozenset(names)))
+            admins = {server: self._admin_of(server) for server in left}
+            self.differences = tuple(compare_equal(here, admins, frozenset(names)))
             for difference in self.differences:
                 progress.said(difference)
 
@@ -132,8 +133,18 @@ class ForeignServers(Servers):
             update={name: getattr(there, name) for name in ("dsn", "admin", *COMMANDS)}
         )
 
+    def _place_of(self, server: int) -> _Place:
+        return self._places[self._key(self._on(UNCHANGED, server))]
+
     def _under_test_of(self, server: int) -> UnderTest:
-        return self._places[self._key(self._on(UNCHANGED, server))].under_test
+        return self._place_of(server).under_test
+
+    def _admin_of(self, server: int) -> Target:
+        """Return the way of the role that changes the server; of the load if nothing is changed."""
+        place = self._place_of(server)
+        if place.changes is not None:
+            return place.changes.system.admin
+        return place.under_test.direct or place.under_test.target
 
     def ready(
         self,
