@@ -111,6 +111,15 @@ def test_more_than_the_warehouses_can_give_is_doubted() -> None:
     assert "349 warehouses" in doubt.message
 
 
+def test_less_than_the_warehouses_must_give_is_doubted_with_full_pauses_alone() -> None:
+    # 4,480 NOPM, at most 4,928: 9 per warehouse are 5,400 with 600 warehouses, 4,500 with 500.
+    [doubt] = tpcc_doubts(findings(warehouses=600, think=1))
+    assert doubt.kind == "tpcc_below_minimum"
+    assert "600 warehouses must give by the specification (5,400, which is 9 per" in doubt.message
+    assert kinds(findings(warehouses=500, think=1)) == []
+    assert kinds(findings(warehouses=600, think=0.5)) == []
+
+
 def test_a_share_below_the_minimum_counts_only_if_it_is_no_chance() -> None:
     few = findings(scripts(stock_level=300))
     assert kinds(few) == ["tpcc_mix"]

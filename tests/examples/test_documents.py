@@ -84,3 +84,33 @@ def test_a_spec_of_the_documents_can_be_read(text: str, tmp_path: Path) -> None:
     path = tmp_path / "spec.toml"
     path.write_text(text)
     assert read_spec(path).experiment.name
+
+
+# The second level of sections 1 to 5 of the TPC-C specification, revision 5.11.
+CLAUSES_OF_SECTIONS = {1: 6, 2: 8, 3: 5, 4: 3, 5: 7}
+
+
+def clause_rows() -> list[tuple[str, str]]:
+    """Return the clauses and the answer of each row of the table in docs/tpcc.md."""
+    text = (ROOT / "docs" / "tpcc.md").read_text().partition("| clause | about | pgdyno |")[2]
+    rows = [line.split("|") for line in text.splitlines()[2:]]
+    assert all(len(cells) == 5 for cells in rows)
+    return [(cells[1], cells[3]) for cells in rows]
+
+
+def test_each_row_of_the_specification_is_implemented_an_option_or_a_deviation() -> None:
+    answers = [answer for _, answer in clause_rows()]
+    # An option and a deviation say which.
+    right = re.compile(r" (implemented( |: .+)|(option|deviation): .+)")
+    assert [answer for answer in answers if right.fullmatch(answer) is None] == []
+    words = re.compile("implement|option|deviat")
+    assert [answer for answer in answers if len(words.findall(answer)) > 1] == []
+
+
+def test_no_clause_of_sections_1_to_5_is_without_a_row() -> None:
+    clauses = ",".join(clauses for clauses, _ in clause_rows())
+    for section, count in CLAUSES_OF_SECTIONS.items():
+        for number in range(1, count + 1):
+            # Not the end of a longer number, as 5.7 is in 5.2.5.7.
+            clause = rf"(?<![\d.]){section}\.{number}(?!\d)"
+            assert re.search(clause, clauses), f"no row has {section}.{number}"

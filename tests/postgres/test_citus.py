@@ -75,8 +75,14 @@ def test_the_tpcc_like_program_runs_in_every_mode_and_keeps_the_data_consistent(
     pgdyno: Command, citus: Target
 ) -> None:
     where = server_options(citus)
-    said = pgdyno("init", "tpcc", *where, "--warehouses", "1", "--distribute", "citus", "--json")
+    words = ("--warehouses", "1", "--distribute", "citus", "--foreign-keys", "--json")
+    said = pgdyno("init", "tpcc", *where, *words)
     assert said.code == 0, said.err
+    # Customers of another warehouse, and lines from another one, are on any node.
+    keys = (
+        "SELECT count(*) FROM pg_constraint WHERE contype = 'f' AND conrelid = ANY(%s::regclass[])"
+    )
+    assert scalar(citus, keys, list(KINDS["tpcc"].tables)) == 8
     distributed = dict(
         run_sql(citus, "SELECT table_name::text, citus_table_type FROM citus_tables")
     )
@@ -93,6 +99,7 @@ def test_the_tpcc_like_program_runs_in_every_mode_and_keeps_the_data_consistent(
         assert not any(script["failures"] for script in done.values()), (mode, done)
     said = pgdyno("check", "tpcc", *where, "--json")
     assert said.document["violations"] == {str(number): 0 for number in range(1, 13)}
+    assert [drawn["name"] for drawn in said.document["drawn"]] == ["customers", "items"]
     assert pgdyno("drop", *where).code == 0
     assert scalar(citus, "SELECT to_regclass('stock')") is None
 

@@ -21,6 +21,19 @@ from pgdyno.server.tpcc_check import CONDITIONS, judge
 from pgdyno.spec.dataset import TpccDataset
 
 TABLES = KINDS["tpcc"].tables
+# Clause 1.3 of the specification: a table, and the table that it refers to.
+FOREIGN_KEYS = [
+    ("customer", "district"),
+    ("district", "warehouse"),
+    ("history", "customer"),
+    ("history", "district"),
+    ("new_order", "orders"),
+    ("order_line", "orders"),
+    ("order_line", "stock"),
+    ("orders", "customer"),
+    ("stock", "item"),
+    ("stock", "warehouse"),
+]
 
 
 def test_a_loaded_warehouse_is_as_the_specification_has_it(
@@ -46,6 +59,11 @@ def test_a_loaded_warehouse_is_as_the_specification_has_it(
     assert scalar(database, zips) == 0
     names = "SELECT count(DISTINCT c_last) FROM customer WHERE c_id <= 1000"
     assert scalar(database, names) == 1000
+    keys = (
+        "SELECT conrelid::regclass::text, confrelid::regclass::text FROM pg_constraint"
+        " WHERE contype = 'f' ORDER BY 1, 2"
+    )
+    assert run_sql(database, keys) == FOREIGN_KEYS
     mark = scalar(database, "SELECT obj_description('warehouse'::regclass)")
     assert "c_last=157" in str(mark)
     frozen = "SELECT count(*) FROM pg_class WHERE relname = ANY(%s) AND relallvisible < relpages"

@@ -1,8 +1,8 @@
 """Judges a run by the rules of the TPC-C specification: NOPM, mix, latency limits, shares.
 
-Source: TPC-C specification, revision 5.11: minimum mix and 90th percentile limits 5.2.3 and
-5.2.5.7, deferred deliveries 5.2.2, rollbacks 2.4.1.4, remote payments 2.5.1.2, remote order lines
-2.4.1.5, last names 2.5.1.2 and 2.6.1.2, highest throughput a warehouse 4.2. No figure is called
+Source: TPC-C specification, revision 5.11: minimum mix 5.2.3, 90th percentile limits 5.2.5.3,
+deferred deliveries 2.7.2.2, rollbacks 2.4.1.4, remote payments 2.5.1.2, remote order lines 2.4.1.5,
+last names 2.5.1.2 and 2.6.1.2, lowest and highest throughput a warehouse 4.1.3. No figure is called
 tpmC, because that name belongs to audited results.
 """
 
@@ -21,7 +21,7 @@ from pgdyno.quantities import counted, percent, plain
 
 PROGRAM = "tpcc-like"
 NEW_ORDER, DEFERRED = "new-order", "deferred-delivery"
-NOPM_PER_WAREHOUSE_MAX = 12.86
+NOPM_PER_WAREHOUSE_MIN, NOPM_PER_WAREHOUSE_MAX = 9, 12.86
 # A share is wrong, and not only by chance, if it differs by more standard errors from its rule.
 _OFF_BY_ERRORS = 5.0
 _Z = 1.959963984540054
@@ -273,6 +273,7 @@ def tpcc_doubts(findings: TpccFindings) -> Iterator[Doubt]:
     `check_doubts` yields violated consistency conditions, because it needs no other details.
     """
     yield from _above_the_maximum(findings)
+    yield from _below_the_minimum(findings)
     missed = [kind for kind in findings.types if kind.limit == "missed"]
     if missed:
         words = ", ".join(f"{kind.words} ({kind.limit_s:g} s)" for kind in missed)
@@ -321,6 +322,23 @@ def _above_the_maximum(findings: TpccFindings) -> Iterator[Doubt]:
         f"{counted(needed, 'warehouse')}.",
         "compare it only with runs of the same options and warehouses; --think-factor 1 is the "
         "specified load",
+    )
+
+
+def _below_the_minimum(findings: TpccFindings) -> Iterator[Doubt]:
+    """Yield a doubt if the terminals keep their pauses and load the warehouses too little."""
+    if not findings.warehouses or findings.think_ratio != 1:
+        return
+    minimum = NOPM_PER_WAREHOUSE_MIN * findings.warehouses
+    if (findings.nopm.high if findings.nopm.high is not None else findings.nopm.value) >= minimum:
+        return
+    these = counted(findings.warehouses, "warehouse")
+    yield Doubt(
+        "tpcc_below_minimum",
+        "doubt",
+        f"{plain(findings.nopm.value)} NOPM are less than {these} must give by the specification "
+        f"({plain(minimum)}, which is {NOPM_PER_WAREHOUSE_MIN} per warehouse).",
+        "use 10 terminals per warehouse, fewer warehouses, or find out why transactions take long",
     )
 
 

@@ -88,7 +88,7 @@ impl Table {
     }
 
     /// The column with the number of the warehouse.
-    fn warehouse_column(self) -> Option<&'static str> {
+    pub(super) fn warehouse_column(self) -> Option<&'static str> {
         Some(match self {
             Table::Warehouse => "w_id",
             Table::District => "d_w_id",
@@ -238,7 +238,7 @@ impl Table {
 }
 
 /// Table, columns, and the table to which they refer (clause 1.3).
-pub(super) const FOREIGN_KEYS: [(&str, &str, &str); 9] = [
+pub(super) const FOREIGN_KEYS: [(&str, &str, &str); 10] = [
     ("district", "d_w_id", "warehouse"),
     ("customer", "c_w_id, c_d_id", "district"),
     ("history", "h_c_w_id, h_c_d_id, h_c_id", "customer"),
@@ -247,5 +247,6 @@ pub(super) const FOREIGN_KEYS: [(&str, &str, &str); 9] = [
     ("orders", "o_w_id, o_d_id, o_c_id", "customer"),
     ("order_line", "ol_w_id, ol_d_id, ol_o_id", "orders"),
     ("order_line", "ol_supply_w_id, ol_i_id", "stock"),
+    ("stock", "s_w_id", "warehouse"),
     ("stock", "s_i_id", "item"),
 ];

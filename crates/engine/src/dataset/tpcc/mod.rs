@@ -169,9 +169,18 @@ impl Tpcc {
         if !self.0.foreign_keys {
             return Vec::new();
         }
-        // On Citus, a foreign key must contain the distribution column of both tables.
-        let is_possible =
-            |columns: &str| self.0.distribute.is_none() || !columns.contains("supply");
+        // On Citus, a foreign key must contain the distribution column of both tables, or refer to
+        // a table that every node has. The customer of a payment and the stock of an order line may
+        // belong to another warehouse.
+        let is_possible = |table: &str, columns: &str, referred: &str| {
+            let is_local = |known: &Table| {
+                known.name() == table
+                    && known.warehouse_column().is_some_and(|column| columns.starts_with(column))
+            };
+            self.0.distribute.is_none()
+                || referred == Table::Item.name()
+                || BY_SIZE.iter().any(is_local)
+        };
         let keys = FOREIGN_KEYS.into_iter().enumerate();
         let piece = |(number, (table, columns, referred)): (usize, (&str, &str, &str))| {
             let sql = format!(
@@ -181,7 +190,10 @@ impl Tpcc {
             let name = format!("foreign key {}", number + 1);
             Piece::transaction(&name, PhaseName::ForeignKeys, vec![sql])
         };
-        keys.filter(|(_, (_, columns, _))| is_possible(columns)).map(piece).collect()
+        let is_made = |&(_, (table, columns, referred)): &(usize, (&str, &str, &str))| {
+            is_possible(table, columns, referred)
+        };
+        keys.filter(is_made).map(piece).collect()
     }
 }
 
@@ -231,7 +243,7 @@ mod tests {
             statement.starts_with("alter table") && statement.contains("primary key")
         });
         assert_eq!(keys.count(), 8, "every table but history");
-        assert_eq!(sql.iter().filter(|statement| statement.contains("foreign key (")).count(), 9);
+        assert_eq!(sql.iter().filter(|statement| statement.contains("foreign key (")).count(), 10);
     }
 
     #[test]
@@ -248,8 +260,10 @@ mod tests {
         };
         let sql = statements(citus);
         assert!(sql.contains(&"select create_reference_table('item')".into()));
-        assert!(sql.iter().all(
-            |statement| !statement.contains("freeze on") && !statement.contains("supply_w_id,")
-        ));
+        assert!(sql.iter().all(|statement| !statement.contains("freeze on")));
+        let keys: Vec<_> =
+            sql.iter().filter(|statement| statement.contains("foreign key (")).collect();
+        assert_eq!(keys.len(), 8, "all that stay within a warehouse, and the items");
+        assert!(keys.iter().all(|key| !key.contains("supply_w_id") && !key.contains("h_c_w_id")));
     }
 }
