@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.fixtures.clusters import make_cluster, run_sql
-from tests.truth.known_loads import busy, function
+from tests.truth.known_loads import FILLED, busy, function
 from tests.watch.test_watch import Steps, once, request, sampled
 
 from pgdyno.server.scratch import ScratchCluster
@@ -36,6 +36,7 @@ def counting(request: pytest.FixtureRequest, house: Path) -> Iterator[ScratchClu
     """A server without vacuum that times functions, and on 15 counts statements."""
     preload = "pg_stat_statements" if request.param == "15" else ""
     settings = {"shared_preload_libraries": preload, "track_functions": "pl", "autovacuum": "off"}
+    settings |= {"track_io_timing": "on", "shared_buffers": "16MB"}
     with make_cluster(request.param, settings=settings) as cluster:
         if preload:
             run_sql(cluster.target, "CREATE EXTENSION pg_stat_statements")
@@ -85,3 +86,37 @@ def test_a_watch_says_what_the_server_adds_up(
         print(f"a call: {each_ms:.3f} ms", statement)
         assert "work()" in statement["text"]
         assert abs(statement["db_ms_per_call"] - each_ms) <= max(0.05 * each_ms, wide_ms)
+
+
+@pytest.mark.pg
+def test_reading_in_a_watch_is_what_the_servers_clock_counts(
+    counting: ScratchCluster, tmp_path: Path
+) -> None:
+    read: list[tuple[float, float]] = []
+
+    def look() -> None:
+        clock = "SELECT sum(blk_read_time) FROM pg_stat_database"
+        [(read_ms,)] = run_sql(counting.target, clock)
+        read.append((time.monotonic(), float(str(read_ms))))
+
+    for statement in FILLED:
+        run_sql(counting.target, statement)
+    with _under_load(counting, "PERFORM count(filler) FROM pages;"):
+        steps = Steps(sampled(1, 5), once(look), sampled(5, 30), once(look))
+        asked = request(counting.target, interval_ns=1_000_000_000)
+        document: dict[str, Any] = watch(asked, Store(tmp_path / "store"), steps).document
+    seconds, read_ms = (last - first for first, last in zip(*read, strict=True))
+    reading = [
+        wait
+        for wait in document["waits"]
+        if wait["wait_event"].startswith(("IO:Aio", "IO:DataFileRead"))
+    ]
+    sessions = sum(wait["sessions"] for wait in reading)
+    work = document["sessions_at_work"]
+    print(f"clock {read_ms / 1e3 / seconds:.4f}", reading, work)
+    assert work["how"] == "counted", work
+    # What was read in the seconds before the first look and after the last is in one of the two.
+    half = (work["high"] - work["low"]) * sessions / work["mean"]
+    assert abs(sessions - read_ms / 1e3 / seconds) <= max(0.1 * sessions, half)
+    assert all(wait["how"] == "counted" for wait in reading) or len(reading) > 1
+    assert sum(wait["sessions"] for wait in document["waits"]) == pytest.approx(work["mean"])

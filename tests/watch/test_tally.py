@@ -252,6 +252,15 @@ def test_reading_is_what_the_servers_clock_counted_and_samples_divide_the_rest()
     assert share.low < 0.6 < (share.high or 0.0)
 
 
+def test_an_io_worker_has_no_share_of_the_clock_of_the_session_that_it_reads_for() -> None:
+    clocks = EventClocks()
+    clocks.take("blk_read_time_ns", 600, 1000)
+    worker = wait("IO:DataFileRead", 0, 2, backend_type="io worker", state="")
+    clocks.take_sample([wait("IO:AioIoCompletion", 7, 1), worker])
+    event = ("IO:AioIoCompletion",)
+    assert clocks.counted({event[0]: 1}) == [(event, pytest.approx(0.6), pytest.approx(1.8))]
+
+
 def test_the_sentence_of_a_watch_names_the_event_that_the_clock_makes_the_largest() -> None:
     seen = reading(read_ns=2_000_000_000)
     assert "; 80 % of DB time is IO:DataFileRead" in sentence(seen, Work.of(seen))

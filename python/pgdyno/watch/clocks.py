@@ -12,6 +12,8 @@ Row = Mapping[str, Any]
 # In pg_stat_database and pg_stat_wal; 0 or null while the setting that times them is off.
 IO_CLOCKS = ("blk_read_time_ns", "blk_write_time_ns")
 WAL_CLOCKS = ("write_time_ns", "sync_time_ns")
+# An I/O worker (18 and later) reads for a session that waits; the clock is that of this session.
+_WORKER = "io worker"
 
 
 def is_at_work(row: Row) -> bool:
@@ -37,7 +39,11 @@ class EventClocks:
     def take_sample(self, rows: Sequence[Row]) -> None:
         """Add a sample to the shares of clients' sessions in the events that a clock counts."""
         for events, sums in self._shares.items():
-            inside = [row for row in rows if row["wait_event"] in events]
+            inside = [
+                row
+                for row in rows
+                if row["wait_event"] in events and row["backend_type"] != _WORKER
+            ]
             if inside:
                 ours = sum(int(row["count"]) for row in inside if is_at_work(row))
                 sums.add(ours, sum(int(row["count"]) for row in inside))
