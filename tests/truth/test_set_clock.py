@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +13,21 @@ import pytest
 from tests.fixtures.command import Command, RunningCommand, eventually, server_options, under_way
 from tests.fixtures.set_clock import SetClock
 
+from pgdyno.clock import read_pair
+from pgdyno.engine.executable import engine_path
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
 HOUR_S = 3600.0
+SECOND_NS = 1_000_000_000
 CLIENTS = 2
 INTERRUPTED = 130
 
 
-def _await_more(running: RunningCommand, store: Path) -> None:
-    """Return when more of the measured phase is kept than now, and ten samples more of waits."""
+def _await_more(
+    running: RunningCommand, store: Path, *, intervals: int = 1, samples: int = 10
+) -> None:
+    """Return when so much more of the measured phase is kept than now, and of samples of waits."""
 
     def measured() -> int:
         kept = under_way(store, "intervals.jsonl")
@@ -31,9 +38,9 @@ def _await_more(running: RunningCommand, store: Path) -> None:
         whole, _, _ = kept.rpartition(b"\n")
         return len({json.loads(line)["time_ns"] for line in whole.splitlines()})
 
-    before, samples = measured(), sampled()
+    measured_before, sampled_before = measured(), sampled()
     eventually(
-        lambda: measured() > before and sampled() >= samples + 10,
+        lambda: measured() >= measured_before + intervals and sampled() >= sampled_before + samples,
         unless=lambda: running.process.poll() is not None,
     )
 
@@ -79,3 +86,58 @@ def test_no_figure_of_a_run_moves_with_the_wall_clock(
     assert where is not None, analysis["where_the_time_goes_not_computed_because"]
     assert 0 < where["server_ms"] <= 1.1 * where["latency_ms"]
     assert 0 < analysis["seconds"] < HOUR_S / 2
+
+
+def test_the_load_engine_has_the_clock_that_was_set(set_clock: SetClock) -> None:
+    """It reads clocks without libc; a shim that does not reach it would prove nothing."""
+    set_clock.set_by(HOUR_S)
+    said = subprocess.run(
+        [engine_path(), "run"],
+        input=b"no job\n",
+        env={**os.environ, **set_clock.environment},
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    set_clock.set_by(0.0)
+    [record] = [json.loads(line) for line in said.stdout.splitlines()]
+    ahead_ns = record["time_ns"] - read_pair().unix_ns
+    assert ahead_ns == pytest.approx(HOUR_S * SECOND_NS, abs=HOUR_S / 2 * SECOND_NS)
+
+
+def test_terminals_neither_hurry_nor_wait_when_the_clock_is_set_while_they_think(
+    set_clock: SetClock, pgdyno: Command
+) -> None:
+    terminals, factor = 100, 0.2
+    # Clause 5.2.5 for a deck of 23 cards: keying and thinking of each type.
+    cycle_s = factor * (10 * (18 + 12) + 10 * (3 + 12) + (2 + 10) + (2 + 5) + (2 + 5)) / 23
+    where = server_options(set_clock.cluster.target)
+    set_clock.set_by(0.0)
+    assert pgdyno("init", "tpcc", *where, "--warehouses", "1", "--no-check").code == 0
+    running = pgdyno.start(
+        *("bench", *where, "-b", "tpcc-like", "--terminals", str(terminals), "--connections", "8"),
+        *("--think-factor", str(factor), "-T", "10min", "--warmup", "0s", "--no-check", "-q"),
+        env=set_clock.environment,
+    )
+    # With a wall clock, the first step would end all pauses at once, and the second would make
+    # every pause last for two hours.
+    for step_s in (0.0, HOUR_S, -HOUR_S):
+        set_clock.set_by(step_s)
+        _await_more(running, pgdyno.store, intervals=40, samples=0)
+    running.signal(signal.SIGINT)
+    said = running.wait()
+    assert said.code == INTERRUPTED, said.err
+    folder = Store(pgdyno.store).find("last")
+    analysis = folder.analysis()
+    assert analysis is not None
+    [run] = folder.runs()
+    began_ns, ended_ns = run.measured_span_ns()
+    measured_s = (ended_ns - began_ns) / SECOND_NS
+    assert 0 < measured_s < HOUR_S / 2
+    # No terminal thinks longer than the run lasts.
+    thinking_s = run.summary["think_time_ns"] / SECOND_NS
+    assert 0 < thinking_s <= 1.01 * terminals * measured_s
+    # If all pauses had ended at the first step, a pause would be 0.7 of the specified one on
+    # average; by chance alone the mean of some 300 pauses differs from it by 6 %.
+    assert thinking_s / run.summary["counts"]["completed"] > 0.75 * cycle_s
+    assert 0 < analysis["latency_ms"]["mean"]["value"] < measured_s * 1e3
