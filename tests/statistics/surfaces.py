@@ -110,7 +110,9 @@ def tuned(
         seed=seed,
         servers=range(1, len(levels) + 1) if levels else (0,),
     )
-    drift, clock_s = rng.uniform(-DRIFT_PER_HOUR, DRIFT_PER_HOUR), 0
+    # Each server drifts by itself, because the machines share nothing.
+    drifts = rng.uniform(-DRIFT_PER_HOUR, DRIFT_PER_HOUR, max(1, len(levels)))
+    clock_s = 0
 
     def true(candidate: Candidate) -> float | None:
         point = {**now, **candidate.settings}
@@ -118,8 +120,9 @@ def tuned(
 
     while (step := tuning.next()) is not None:
         value = true(step.candidate)
-        noise = rng.normal(0, NOISE) + drift * clock_s / 3600
-        level = math.log(levels[step.server_number - 1]) if levels else 0.0
+        server = max(0, step.server_number - 1)
+        noise = rng.normal(0, NOISE) + drifts[server] * clock_s / 3600
+        level = math.log(levels[server]) if levels else 0.0
         goal = None if value is None else value + noise + level
         clock_s += RUN_S
         tuning.take(Measured(step, goal, RUN_S * 10**9))
