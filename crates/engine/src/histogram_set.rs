@@ -143,7 +143,10 @@ impl HistogramSet {
 
     /// Return all histograms with a value, in the form of records: over all scripts; if there are
     /// several, by script; then by statement.
-    pub fn distributions(&self, layout: &Layout) -> Vec<Distribution> {
+    ///
+    /// Args: `sum`, memory for the sums over all scripts. The allocator would clear new memory for
+    /// each of them: 256 KiB, several times a second.
+    pub fn distributions(&self, layout: &Layout, sum: &mut Histogram) -> Vec<Distribution> {
         let mut distributions = Vec::new();
         let counted = |index: usize| self.0[index].as_ref().filter(|h| h.count() > 0);
         for measured in Layout::BY_SCRIPT {
@@ -151,11 +154,11 @@ impl HistogramSet {
             let by_script: Vec<_> = (0..layout.script_count)
                 .filter_map(|script| Some((script, counted(block + script)?)))
                 .collect();
-            let mut all = Histogram::default();
+            sum.clear();
             let foreground = by_script.iter().filter(|(script, _)| !layout.is_background(*script));
-            foreground.for_each(|(_, histogram)| all.merge(histogram));
-            if all.count() > 0 {
-                distributions.push(all.distribution(measured, None, None));
+            foreground.for_each(|(_, histogram)| sum.merge(histogram));
+            if sum.count() > 0 {
+                distributions.push(sum.distribution(measured, None, None));
             }
             if layout.script_count > 1 {
                 distributions.extend(by_script.iter().map(|(script, histogram)| {
@@ -190,8 +193,11 @@ mod tests {
         let layout = Layout::new(&[1], true);
         let mut set = HistogramSet::new(&layout);
         set.transaction(&layout, 0, &ended(1_000, 4_000, 9_000));
-        let sums: Vec<_> =
-            set.distributions(&layout).iter().map(|d| (d.measured, d.sum_ns)).collect();
+        let sums: Vec<_> = set
+            .distributions(&layout, &mut Histogram::default())
+            .iter()
+            .map(|d| (d.measured, d.sum_ns))
+            .collect();
         assert_eq!(
             sums,
             [(Measured::Latency, 8_000), (Measured::Service, 5_000), (Measured::Lag, 3_000)]
@@ -207,7 +213,7 @@ mod tests {
         set.statement(&layout, 0, 1, 60);
         set.statement(&layout, 1, 0, 70);
         let found: Vec<_> = set
-            .distributions(&layout)
+            .distributions(&layout, &mut Histogram::default())
             .iter()
             .map(|d| (d.measured, d.script, d.statement, d.sum_ns))
             .collect();
@@ -224,7 +230,7 @@ mod tests {
         let mut sum = HistogramSet::new(&layout);
         sum.merge(&set);
         sum.merge(&set);
-        assert_eq!(sum.distributions(&layout)[0].count, 4);
+        assert_eq!(sum.distributions(&layout, &mut Histogram::default())[0].count, 4);
         sum.clear();
         assert!(sum.is_empty());
     }
@@ -235,7 +241,7 @@ mod tests {
         let mut set = HistogramSet::new(&layout);
         set.transaction(&layout, 0, &ended(0, 0, 100));
         set.transaction(&layout, 1, &ended(0, 700, 900));
-        let distributions = set.distributions(&layout);
+        let distributions = set.distributions(&layout, &mut Histogram::default());
         let sum = |measured, script| {
             let found = distributions.iter().find(|d| (d.measured, d.script) == (measured, script));
             found.map(|d| d.sum_ns)

@@ -8,6 +8,7 @@ use pgdyno_engine::arrivals::Schedule;
 use pgdyno_engine::contract::bucket::bucket_range;
 use pgdyno_engine::contract::job::{ArrivalProcess, RateStep};
 use pgdyno_engine::contract::record::{Distribution, Measured};
+use pgdyno_engine::histogram::Histogram;
 use pgdyno_engine::histogram_set::{HistogramSet, Layout};
 use pgdyno_engine::outcome::{Ended, Outcome};
 use pgdyno_script::Prng;
@@ -66,7 +67,7 @@ fn p99_and_beyond_are_those_of_the_computed_instants() {
         let layout = Layout::new(&[1], true);
         let mut set = HistogramSet::new(&layout);
         all.iter().for_each(|ended| set.transaction(&layout, 0, ended));
-        let found = set.distributions(&layout);
+        let found = set.distributions(&layout, &mut Histogram::default());
         let durations: [(Measured, Of); 3] = [
             (Measured::Latency, |e| e.ended_ns - e.scheduled_ns),
             (Measured::Service, |e| e.ended_ns - e.started_ns),

@@ -241,6 +241,12 @@ impl ClientVariables {
         Ok(())
     }
 
+    /// Whether `debug(...)` asked to print something since the last call of `take_debug_lines`.
+    #[inline]
+    pub fn has_debug_lines(&self) -> bool {
+        !self.debug_lines.is_empty()
+    }
+
     /// Takes what `debug(...)` asked to print since the last call.
     pub fn take_debug_lines(&mut self) -> Vec<DebugLine> {
         std::mem::take(&mut self.debug_lines)

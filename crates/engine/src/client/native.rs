@@ -54,21 +54,45 @@ struct NativeLink<'s> {
     went_on_ns: Cell<u64>,
 }
 
-/// Statements that were added and not sent, or sent and not answered.
+/// Statements that were added and not sent, or sent and not answered. The thread keeps the memory
+/// for later transactions, so a transaction allocates nothing here.
 #[derive(Debug, Default)]
-struct Waiting {
+pub struct Waiting {
     messages: Vec<u8>,
     statements: Vec<usize>,
     newly_prepared: Vec<usize>,
     may_commit: bool,
+    /// Memory for the replies of a batch.
+    batch: Vec<u8>,
+}
+
+impl Waiting {
+    fn clear(&mut self) {
+        self.messages.clear();
+        self.statements.clear();
+        self.newly_prepared.clear();
+        self.may_commit = false;
+    }
+}
+
+impl Drop for NativeLink<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.waiting.take();
+        waiting.clear();
+        // Subtle: a transaction that is dropped while the thread's state is borrowed frees it.
+        if let Ok(mut shard) = self.client.shard.try_borrow_mut() {
+            shard.spare_waiting.push(waiting);
+        }
+    }
 }
 
 impl<'s> NativeLink<'s> {
     fn new(client: Client<'s>, script: usize) -> NativeLink<'s> {
+        let waiting = client.shard().spare_waiting.pop().unwrap_or_default();
         NativeLink {
             client,
             script,
-            waiting: RefCell::default(),
+            waiting: RefCell::new(waiting),
             sent_ns: Cell::new(0),
             went_on_ns: Cell::new(now_ns()),
         }
@@ -170,7 +194,16 @@ impl Link for NativeLink<'_> {
     }
 
     fn give_back(&self, memory: Vec<u8>) {
-        self.client.state(|connection| connection.reply.captured = memory);
+        self.client.state(|connection| match connection.reply.captured.capacity() {
+            0 => connection.reply.captured = memory,
+            _ => self.waiting.borrow_mut().batch = memory,
+        });
+    }
+
+    fn batch_memory(&self) -> Vec<u8> {
+        let mut memory = std::mem::take(&mut self.waiting.borrow_mut().batch);
+        memory.clear();
+        memory
     }
 
     fn begin_sleep(&self, duration_ns: u64) {

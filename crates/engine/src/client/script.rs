@@ -104,6 +104,7 @@ pub(super) async fn run(
 }
 
 /// The transaction is at its end: nothing may be open.
+#[inline]
 pub(super) fn finish(client: Client<'_>, is_in_pipeline: bool) -> Result<(), Stopped> {
     let is_open = client.state(|c| {
         c.open_pipeline = is_in_pipeline;
@@ -330,7 +331,16 @@ fn tell_command(client: Client<'_>, script: usize, command: usize, began_ns: u64
     }
 }
 
+/// Print what the script's calls of debug() left behind.
+#[inline]
 fn print_debug_lines(client: Client<'_>, script: &PlannedScript) {
+    if client.seat(|seat| seat.terminal.variables.has_debug_lines()) {
+        print_all(client, script);
+    }
+}
+
+#[cold]
+fn print_all(client: Client<'_>, script: &PlannedScript) {
     for line in client.seat(|seat| seat.terminal.variables.take_debug_lines()) {
         let number = client.plan.scripts.iter().position(|other| std::ptr::eq(other, script));
         let script = number.expect("a script of the plan");

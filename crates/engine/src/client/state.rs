@@ -9,6 +9,7 @@ use pgdyno_wire::{
 };
 
 use super::Failures;
+use super::native::Waiting;
 use super::terminal::{Seat, Terminal};
 use crate::clock::NEVER_NS;
 use crate::observer::{Misplaced, Observer};
@@ -325,6 +326,8 @@ pub struct Shard {
     pub is_cancelling: bool,
     /// How transactions failed, as far as it is to be told.
     pub failures: Failures,
+    /// Memory for the statements of native transactions.
+    pub spare_waiting: Vec<Waiting>,
     /// What transactions put off, and no background terminal has begun.
     pub deferred: VecDeque<Deferred>,
     /// Something in a script that makes it senseless to go on.

@@ -34,6 +34,8 @@ pub(super) struct Collector {
     begun_count: usize,
     /// Histograms since the last set, by owner.
     window: [HistogramSet; 3],
+    /// Memory for the sums over all scripts.
+    sum: crate::histogram::Histogram,
     pub(super) totals: [Tally; 3],
     pub(super) histograms: [HistogramSet; 3],
     gaps: Gaps,
@@ -67,6 +69,7 @@ impl Collector {
             histograms_written_ns: timeline.connect_ns,
             begun_count: 0,
             window,
+            sum: Default::default(),
             totals: OWNERS.map(|_| Tally::new(layout.script_count())),
             histograms,
             gaps: Gaps::default(),
@@ -175,7 +178,7 @@ impl Collector {
     fn write_histograms<W: Write>(&mut self, end_ns: u64, output: &mut Output<W>) {
         for (owner, phase) in OWNER_PHASES {
             let window = &mut self.window[owner as usize];
-            for distribution in window.distributions(&self.layout) {
+            for distribution in window.distributions(&self.layout, &mut self.sum) {
                 output.write(&Record::Histogram(Histogram {
                     time_ns: output.clock.unix_ns(end_ns),
                     interval_ns: end_ns - self.histograms_written_ns,

@@ -73,15 +73,16 @@ pub(super) struct Parts<'a> {
 pub(super) fn summary(parts: &Parts<'_>) -> Record {
     let Parts { plan, collector, finished, .. } = parts;
     let (measured, histograms) = collector.measured();
-    let mut distributions = histograms.distributions(collector.layout());
+    let mut sum = Histogram::default();
+    let mut distributions = histograms.distributions(collector.layout(), &mut sum);
     for (measured, of) in [
         (Measured::Connect, (|thread| &thread.connect) as fn(&Finished) -> &Histogram),
         (Measured::RoundTrip, |thread| &thread.facts.round_trips.histogram),
     ] {
-        let mut all = Histogram::default();
-        finished.iter().for_each(|thread| all.merge(of(thread)));
-        if all.count() > 0 {
-            distributions.push(all.distribution(measured, None, None));
+        sum.clear();
+        finished.iter().for_each(|thread| sum.merge(of(thread)));
+        if sum.count() > 0 {
+            distributions.push(sum.distribution(measured, None, None));
         }
     }
     let mut ages: Vec<u64> =

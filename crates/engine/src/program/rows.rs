@@ -24,18 +24,34 @@ pub trait Parameter {
     ///
     /// Returns: false for null, with nothing appended.
     fn write(&self, out: &mut Vec<u8>) -> bool;
+
+    /// True if the text has only digits, points and signs: an array takes it without quotes.
+    fn is_number(&self) -> bool {
+        false
+    }
 }
 
-macro_rules! displayed {
+macro_rules! integers {
     ($($kind:ty),*) => {$(
         impl Parameter for $kind {
             fn write(&self, out: &mut Vec<u8>) -> bool {
-                write!(out, "{self}").is_ok()
+                out.extend_from_slice(itoa::Buffer::new().format(*self).as_bytes());
+                true
+            }
+
+            fn is_number(&self) -> bool {
+                true
             }
         }
     )*};
 }
-displayed!(i16, i32, i64, u32, f64);
+integers!(i16, i32, i64, u32);
+
+impl Parameter for f64 {
+    fn write(&self, out: &mut Vec<u8>) -> bool {
+        write!(out, "{self}").is_ok()
+    }
+}
 
 impl Parameter for str {
     fn write(&self, out: &mut Vec<u8>) -> bool {
@@ -68,9 +84,18 @@ pub struct Cents(pub i64);
 
 impl Parameter for Cents {
     fn write(&self, out: &mut Vec<u8>) -> bool {
-        let sign = if self.0 < 0 { "-" } else { "" };
+        if self.0 < 0 {
+            out.push(b'-');
+        }
         let cents = self.0.unsigned_abs();
-        write!(out, "{sign}{}.{:02}", cents / 100, cents % 100).is_ok()
+        out.extend_from_slice(itoa::Buffer::new().format(cents / 100).as_bytes());
+        let behind = (cents % 100) as u8;
+        out.extend_from_slice(&[b'.', b'0' + behind / 10, b'0' + behind % 10]);
+        true
+    }
+
+    fn is_number(&self) -> bool {
+        true
     }
 }
 
@@ -98,7 +123,9 @@ impl<P: Parameter> Parameter for [P] {
             }
             let begin = out.len();
             if value.write(out) {
-                quote_element(out, begin);
+                if !value.is_number() {
+                    quote_element(out, begin);
+                }
             } else {
                 out.extend_from_slice(b"NULL");
             }

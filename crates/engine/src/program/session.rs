@@ -24,8 +24,11 @@ pub trait Link {
     /// Returns: the rows, when all that was sent is answered.
     fn poll_replies(&self) -> Poll<Result<Vec<u8>, Stopped>>;
 
-    /// Take back memory that `poll_replies` gave.
+    /// Take back memory that `poll_replies` or `batch_memory` gave.
     fn give_back(&self, memory: Vec<u8>);
+
+    /// Returns: empty memory for the replies of a batch.
+    fn batch_memory(&self) -> Vec<u8>;
 
     fn begin_sleep(&self, duration_ns: u64);
 
@@ -214,12 +217,11 @@ impl Batch<'_> {
             return Ok(());
         }
         let replies = self.session.replies().await?;
-        if self.captured.is_empty() {
-            self.captured = replies;
-        } else {
-            self.captured.extend_from_slice(&replies);
-            self.session.link.give_back(replies);
+        if self.captured.capacity() == 0 {
+            self.captured = self.session.link.batch_memory();
         }
+        self.captured.extend_from_slice(&replies);
+        self.session.link.give_back(replies);
         Ok(())
     }
 

@@ -78,6 +78,7 @@ pub fn run(setup: Setup) {
         fault: None,
         warnings: Vec::new(),
         refused_statements: Vec::new(),
+        spare_waiting: Vec::new(),
         deferred: VecDeque::new(),
         observer: setup.observer,
     });
@@ -123,8 +124,7 @@ pub fn run(setup: Setup) {
         let message = format!("waiting for sockets failed: {error}");
         worker.tell(Message::Fatal(Box::new(Refusal::new(ErrorKind::System, message, ""))));
     }
-    let finished = worker.finish();
-    worker.tell(Message::Finished(Box::new(finished)));
+    worker.finish();
 }
 
 /// There is no poller: the thread ends before it begins.

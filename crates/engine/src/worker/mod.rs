@@ -362,15 +362,15 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         let _ = self.sender.send(message);
     }
 
-    /// Say goodbye to the server and sum up.
-    fn finish(&mut self) -> Finished {
+    /// Say goodbye to the server, and tell the coordinator what the thread did.
+    fn finish(&mut self) {
         let in_doubt_now = self.count_in_doubt();
         let shard = &mut *self.shard.borrow_mut();
         shard.hang_up_all();
         self.tell(Message::Epoch(Box::new(shard.recorder.finish(now_ns()))));
         // Subtle: close the log before the coordinator learns that this thread is done.
         shard.observer = None;
-        Finished {
+        let finished = Finished {
             thread: self.thread,
             poller: shard.poller.kind(),
             clients: self.client_count,
@@ -382,6 +382,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
             connect: std::mem::take(&mut self.connector.durations),
             facts: std::mem::take(&mut self.facts),
             shares: std::mem::take(&mut self.shares),
-        }
+        };
+        self.tell(Message::Finished(Box::new(finished)));
     }
 }
