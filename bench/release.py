@@ -43,8 +43,8 @@ _TAIL = """
   server's process for each statement.
 - **8,000 connections, 2,000 tx/s**: each transaction sleeps and wakes twice. The bare loop alone
   needs 0.11 of pgbench's CPU.
-- **tpcc-like statements**: client CPU of one round trip. The null server answers as late as the
-  real one did, so that the bare loop wakes as often.
+- **tpcc-like statements**: client CPU of one round trip. Both programs use the null server, which
+  lists the results of the statements. At a real pace it answers as late as the real server did.
 - **init tpcc**: the bytes of all nine tables and the time of the whole load with its keys, against
   one COPY of stock by psql without a key. go-tpc is not measured: no package of it was available.
 - **init**: loading is one chain of steps in the server, and locks keep the steps from overlapping

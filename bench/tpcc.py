@@ -25,6 +25,10 @@ from pgdyno.server.target import Target
 # The constant of last names with which the rows are loaded; a run has one that fits it.
 _C_LAST = 157
 _COPY_TIMEOUT_S = 600
+RESULTS = Path(__file__).with_name("tpcc_results.tsv")
+"""What the null server answers to the program's statements."""
+NULL_SERVER_WAREHOUSES = 2
+"""As the mark in RESULTS says."""
 _FILLFACTOR = 90
 """As the loader gives to stock, so that both write as many pages."""
 

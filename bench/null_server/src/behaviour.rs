@@ -1,5 +1,9 @@
 //! The faults that the server was asked to show, as pure functions of counts and times.
 
+use std::rc::Rc;
+
+use crate::canned::Canned;
+
 /// How a reply is spoilt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Garbage {
@@ -25,6 +29,8 @@ pub struct Behaviour {
     pub garbage: Option<Garbage>,
     /// Rows carry the server's clock: when the statement came, when its answer left.
     pub stamps: bool,
+    /// Results for some statements; the first that fits counts.
+    pub canned: Vec<Rc<Canned>>,
 }
 
 impl Behaviour {

@@ -5,6 +5,7 @@
 //! clock when stamps are asked for.
 
 pub mod behaviour;
+pub mod canned;
 pub mod clock;
 pub mod reply;
 pub mod server;

@@ -5,8 +5,10 @@ use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::rc::Rc;
 
 use pgdyno_null_server::behaviour::{Behaviour, Garbage};
+use pgdyno_null_server::canned::Canned;
 use pgdyno_null_server::server::Server;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
@@ -22,6 +24,7 @@ standard input ends, and says on a second line what it did.
   --stamp-log FILE         as --stamp, and a line `received_ns sent_ns connection` per statement
   --close-after N          close a connection instead of answering its statement N + 1
   --error-every N:STATE    every Nth statement fails with this SQLSTATE
+  --canned FILE            the results that the file lists (canned.rs says how)
   --garbage HOW            spoil the answers: type, length or truncated
 ";
 
@@ -108,6 +111,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
                 let every = every.parse().ok().filter(|n| *n > 0).ok_or_else(wrong)?;
                 behaviour.error_every = Some((every, state));
             }
+            "--canned" => behaviour.canned = read_canned(&value).ok_or_else(wrong)?,
             "--garbage" => {
                 behaviour.garbage = Some(match value.as_str() {
                     "type" => Garbage::Type,
@@ -123,6 +127,11 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
         return Err("one of --socket and --tcp is needed".to_owned());
     }
     Ok(options)
+}
+
+fn read_canned(path: &str) -> Option<Vec<Rc<Canned>>> {
+    let canned = Canned::read(&std::fs::read_to_string(path).ok()?).ok()?;
+    Some(canned.into_iter().map(Rc::new).collect())
 }
 
 fn pair(value: &str) -> Option<(&str, &str)> {

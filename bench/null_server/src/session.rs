@@ -1,5 +1,6 @@
 //! One connection's side of the protocol: bytes in, answers out. No socket, no clock.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use crate::behaviour::{Behaviour, Garbage};
@@ -56,6 +57,8 @@ pub struct Session {
     /// By name; a later Parse of the unnamed statement replaces it.
     prepared: Vec<(Box<[u8]>, Rc<Statement>)>,
     bound: Option<(Rc<Statement>, bool)>,
+    /// Of the Bind message what follows its names, where a listed result depends on it.
+    bound_tail: Vec<u8>,
     wants_binary: bool,
 }
 
@@ -68,6 +71,7 @@ impl Session {
             statement_count: 0,
             prepared: Vec::new(),
             bound: None,
+            bound_tail: Vec::new(),
             wants_binary: false,
         }
     }
@@ -181,7 +185,10 @@ impl Session {
 
     fn parse(&mut self, body: &[u8], turn: &mut Turn<'_>) {
         let (name, rest) = split_zero(body);
-        let statement = Rc::new(Statement::parse(&until_zero(rest)));
+        let text = until_zero(rest);
+        let mut statement = Statement::parse(&text);
+        statement.canned = turn.behaviour.canned.iter().find(|c| c.answers(&text)).cloned();
+        let statement = Rc::new(statement);
         self.prepared.retain(|(known, _)| **known != *name);
         self.prepared.push((name.into(), statement));
         reply::bare(&mut turn.answer.bytes, b'1');
@@ -196,6 +203,10 @@ impl Session {
         };
         let statement = Rc::clone(statement);
         self.wants_binary = wants_binary(rest).unwrap_or(false);
+        if statement.canned.is_some() {
+            self.bound_tail.clear();
+            self.bound_tail.extend_from_slice(rest);
+        }
         self.bound = Some((statement, self.wants_binary));
         reply::bare(&mut turn.answer.bytes, b'2');
     }
@@ -218,6 +229,9 @@ impl Session {
         } else {
             self.bound.as_ref().map(|(statement, _)| Rc::clone(statement))
         };
+        if let Some(canned) = statement.as_ref().and_then(|statement| statement.canned.as_ref()) {
+            return canned.describe(out);
+        }
         match statement.map_or(Rows::None, |statement| statement.rows) {
             Rows::None => reply::bare(out, b'n'),
             Rows::One if turn.behaviour.stamps => describe_stamps(out),
@@ -247,9 +261,13 @@ impl Session {
             self.refuse(sqlstate, "told to fail", turn);
             return false;
         }
-        self.rows(statement, turn);
+        let count = self.rows(statement, turn);
         let is_lost = self.transaction == b'E' && statement.effect == Effect::Commit;
-        let tag = if is_lost { "ROLLBACK" } else { &*statement.tag };
+        let tag = match (count, is_lost) {
+            (_, true) => Cow::Borrowed("ROLLBACK"),
+            (None, false) => Cow::Borrowed(&*statement.tag),
+            (Some(count), false) => Cow::Owned(format!("{}{count}", statement.tag_without_count())),
+        };
         match statement.effect {
             Effect::CopyIn => {
                 reply::message(&mut turn.answer.bytes, b'G', |out| out.extend_from_slice(&[0; 3]));
@@ -264,12 +282,16 @@ impl Session {
             }
             Effect::None => turn.tally.commits += u64::from(self.transaction == b'I'),
         }
-        reply::command_complete(&mut turn.answer.bytes, tag);
+        reply::command_complete(&mut turn.answer.bytes, &tag);
         true
     }
 
-    fn rows(&self, statement: &Statement, turn: &mut Turn<'_>) {
+    /// Append the rows. Returns: how many, where a listed result says so.
+    fn rows(&self, statement: &Statement, turn: &mut Turn<'_>) -> Option<usize> {
         let out = &mut turn.answer.bytes;
+        if let Some(canned) = &statement.canned {
+            return Some(canned.rows(&self.bound_tail, out));
+        }
         match statement.rows {
             Rows::None => {}
             Rows::Partitions => reply::data_row(out, &[Some(b"1"), None, Some(b"0")]),
@@ -281,6 +303,7 @@ impl Session {
             }
             Rows::One | Rows::Count => reply::data_row(out, &[Some(b"1")]),
         }
+        None
     }
 
     fn refuse(&mut self, sqlstate: [u8; 5], text: &str, turn: &mut Turn<'_>) {

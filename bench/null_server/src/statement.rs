@@ -1,5 +1,9 @@
 //! What a statement would answer, told from its first words.
 
+use std::rc::Rc;
+
+use crate::canned::Canned;
+
 /// What executing a statement does to the transaction it runs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -31,6 +35,8 @@ pub struct Statement {
     pub tag: Box<str>,
     /// Highest `$n`.
     pub parameters: u16,
+    /// The listed result, if there is one for this statement.
+    pub canned: Option<Rc<Canned>>,
 }
 
 impl Statement {
@@ -64,7 +70,13 @@ impl Statement {
             }
             _ => (Effect::None, Rows::None, word),
         };
-        Statement { effect, rows, tag: tag.into(), parameters: highest_parameter(text) }
+        let parameters = highest_parameter(text);
+        Statement { effect, rows, tag: tag.into(), parameters, canned: None }
+    }
+
+    /// The command tag up to its number.
+    pub fn tag_without_count(&self) -> &str {
+        self.tag.trim_end_matches(|c: char| c.is_ascii_digit())
     }
 
     /// The statements of a simple query, in order; a semicolon inside quotes separates nothing.
