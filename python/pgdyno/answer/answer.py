@@ -7,8 +7,7 @@ How runs are combined is a function of `Measurements`, which the design chooses
 from __future__ import annotations
 
 import tomllib
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -23,7 +22,7 @@ from pgdyno.analysis.findings import (
 )
 from pgdyno.analysis.tpcc import tpcc_doubts
 from pgdyno.analysis.verdicts import Doubt, is_valid, split_doubts
-from pgdyno.answer.judging import changes_of, doubts_of
+from pgdyno.answer.judging import changes_of, doubts_of, doubts_of_rounds
 from pgdyno.answer.offered import backlog_of, late_of, phases_of
 from pgdyno.answer.sentences import bench_sentence, validity_words
 from pgdyno.answer.served import connections_of
@@ -40,8 +39,6 @@ from pgdyno.quantities import counted, duration_text
 from pgdyno.spec.experiment import Experiment
 from pgdyno.store.folder import ExperimentFolder
 
-# Doubts about the set-up of the experiment, the same for every run.
-_OF_EVERY_RUN = ("clients_above_scale", "same_host", "not_steady")
 # Doubts about conditions that a single execution cannot meet.
 _OF_A_DURATION = ("too_short", "littles_law")
 # Doubts that make a trial of a load useless. A load that the server does not hold is a result.
@@ -133,6 +130,7 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
         if visit.planned.purpose == "capacity"
     }
     doubts |= {visit.planned.number: (_nothing_completed(visit),) for visit in without}
+    judged = [visit for visit in (*done, *without) if visit.planned.number in doubts]
     valid = {number: is_valid(of_run) for number, of_run in doubts.items()}
     answer = make(Measurements(folder, experiment, done, numbers, valid, run, without))
     valid_count = sum(valid.values()) + (len(details) if run is not None and run.is_valid else 0)
@@ -155,7 +153,11 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
         own=answer.own,
         runs_total=run_count,
         runs_valid=valid_count,
-        doubts=_rounds_doubts(doubts.values(), of_variants=answer.compare is not None),
+        doubts=doubts_of_rounds(
+            [(visit.planned.cell, doubts[visit.planned.number]) for visit in judged],
+            of_variants=answer.compare is not None,
+            client_word="terminal" if experiment.is_tpcc else "client",
+        ),
         notes=_notes(experiment, done),
         is_complete=bool(stopped_by(folder)),
     )
@@ -317,28 +319,6 @@ def run_findings(
         backlog_at_end_count=backlog_of(stored) if planned.cell.rate_tps is not None else None,
         connections=connections_of(numbers, experiment.workload, planned.cell.clients),
         tpcc=tpcc,
-    )
-
-
-def _rounds_doubts(by_run: Iterable[tuple[Doubt, ...]], *, of_variants: bool) -> tuple[Doubt, ...]:
-    """Return every doubt that makes a run not valid, each kind once.
-
-    Args: of_variants, whether doubts about the set-up are returned, too, if at least half of the
-    runs have them.
-    """
-    first_by_kind: dict[str, Doubt] = {}
-    counts: Counter[str] = Counter()
-    total = 0
-    for doubts in by_run:
-        total += of_variants
-        for doubt in doubts:
-            counts[doubt.kind] += 1
-            if doubt.verdict == "not_valid" or doubt.kind in _OF_EVERY_RUN:
-                first_by_kind.setdefault(doubt.kind, doubt)
-    return tuple(
-        doubt
-        for kind, doubt in first_by_kind.items()
-        if doubt.verdict == "not_valid" or 0 < total <= 2 * counts[kind]
     )
 
 

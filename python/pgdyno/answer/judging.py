@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,10 +20,14 @@ from pgdyno.loop.counter_growth import deltas_of, grown
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.observe.host.cpu import CpuCollector, ThrottlingCollector
 from pgdyno.quantities import counted
-from pgdyno.spec.planned import PlannedRun
+from pgdyno.spec.planned import Cell, PlannedRun
 from pgdyno.spec.units import duration_ns
 from pgdyno.store.stored_run import StoredRun
 
+# Doubts about the set-up of the experiment, the same for every run.
+_OF_EVERY_RUN = ("clients_above_scale", "same_host", "not_steady")
+# A doubt names no more variants or loads than this.
+_PLACES_NAMED = 3
 _SEED = 20_260_103
 _WARMUP_COUNTS_MIN = 20
 _CPU_MODES = tuple(c.name for c in CpuCollector.columns if c.nature == "counter")
@@ -189,3 +195,50 @@ def _throttled_ns(stored: StoredRun, numbers: LoadNumbers) -> int | None:
     ]
     known = [total for total in totals if total is not None]
     return int(max(known)) if known else None
+
+
+def doubts_of_rounds(
+    by_run: Sequence[tuple[Cell, tuple[Doubt, ...]]], *, of_variants: bool, client_word: str
+) -> tuple[Doubt, ...]:
+    """Return every doubt that makes a run not valid, each kind once with its runs.
+
+    Args: of_variants, whether doubts about the set-up are returned, too, if at least half of the
+    runs have them; client_word, "client" or "terminal".
+    """
+    first_by_kind: dict[str, Doubt] = {}
+    cells: defaultdict[str, list[Cell]] = defaultdict(list)
+    for cell, of_run in by_run:
+        for doubt in of_run:
+            cells[doubt.kind].append(cell)
+            if doubt.verdict == "not_valid" or doubt.kind in _OF_EVERY_RUN:
+                first_by_kind.setdefault(doubt.kind, doubt)
+    total = len(by_run)
+    shown = []
+    for kind, doubt in first_by_kind.items():
+        if doubt.verdict == "not_valid":
+            places = [_place_of(cell, client_word) for cell in cells[kind]]
+            shown.append(replace(doubt, message=_with_runs(doubt.message, places, total)))
+        elif of_variants and total <= 2 * len(cells[kind]):
+            shown.append(doubt)
+    return tuple(shown)
+
+
+def _with_runs(message: str, places: Sequence[str], total: int) -> str:
+    """Return the message behind its runs: "2 of 6 runs (8 clients): ..."."""
+    if total == 1:
+        return message
+    if len(places) == total:
+        return f"All {total} runs: {message}"
+    names = [*dict.fromkeys(places)]
+    more = f" and {len(names) - _PLACES_NAMED} more" if len(names) > _PLACES_NAMED else ""
+    named = ", ".join(names[:_PLACES_NAMED]) + more
+    return f"{len(places)} of {total} runs ({named}): {message}"
+
+
+def _place_of(cell: Cell, client_word: str) -> str:
+    """Return the variant of a cell, or the load that is its place in a sweep."""
+    if cell.variant is not None:
+        return cell.variant.name
+    if cell.rate_tps is not None:
+        return f"{cell.rate_tps:,.0f} tps"
+    return counted(cell.clients, client_word)

@@ -103,7 +103,7 @@ def command(**given: Any) -> int:
             hint="name the server with -h, -d or a conninfo, or run pgdyno doctor on that host",
         )
     for warning in resolved.notes if resolved else ():
-        output.note(f"warning: {warning.message} {warning.hint}")
+        output.warning(warning.message, warning.hint)
     examination = examine(
         Asked(
             target=resolved.target if resolved else None,

@@ -44,7 +44,7 @@ def command(kind: DatasetKind | None, /, **given: Any) -> int:
             hint="name the server with -h, -d or a conninfo",
         )
     for warning in resolved.notes:
-        output.note(f"warning: {warning.message} {warning.hint}")
+        output.warning(warning.message, warning.hint)
     with connect(resolved.target, verb="drop") as connection:
         gone = datasets.drop(connection, kind)
     place = resolved.target.place

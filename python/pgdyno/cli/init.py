@@ -141,7 +141,7 @@ def _examined(
     """
     kind = kind_of(dataset)
     for warning in resolved.notes:
-        output.note(f"warning: {warning.message} {warning.hint}")
+        output.warning(warning.message, warning.hint)
     refuse_what_the_engine_lacks(resolved.target)
     with connect(resolved.target, verb="init") as connection:
         target = pinned(resolved.target, connection)

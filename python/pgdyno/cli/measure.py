@@ -71,7 +71,7 @@ def measured(
         output.data(preview(asked.experiment, design_of(asked.experiment)))
         return Measured(0)
     for warning in asked.resolved.notes if asked.resolved else ():
-        output.note(f"warning: {warning.message} {warning.hint}")
+        output.warning(warning.message, warning.hint)
     if asked.resolved is not None:
         _warn_of_changes_left(Store.default(options["store"]))
     every_s = options.get("progress")

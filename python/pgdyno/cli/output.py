@@ -88,6 +88,13 @@ def note(text: str) -> None:
     _write(sys.stderr, text + "\n")
 
 
+def warning(message: str, hint: str) -> None:
+    """Write a warning and its next step as two sentences."""
+    text = message[:1].upper() + message[1:]
+    ends = "" if text.endswith((".", "!", "?")) else "."
+    note(f"warning: {text}{ends} {hint[:1].upper() + hint[1:]}".rstrip())
+
+
 def live(*lines: str) -> None:
     """Replace the live lines; only on a terminal."""
     global _live_lines

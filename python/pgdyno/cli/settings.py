@@ -116,7 +116,7 @@ def _reviewed(given: dict[str, Any]) -> Reviewed:
             hint="name it with -h, -d or a conninfo, or check a file with --file postgresql.conf",
         )
     for warning in resolved.notes:
-        output.note(f"warning: {warning.message} {warning.hint}")
+        output.warning(warning.message, warning.hint)
     return read_live(
         Asked(
             target=resolved.target,

@@ -77,7 +77,7 @@ def command(**given: Any) -> int:
             hint="name the server with -h, -d or a conninfo",
         )
     for warning in resolved.notes:
-        output.note(f"warning: {warning.message} {warning.hint}")
+        output.warning(warning.message, warning.hint)
     interval_ns = duration_ns(given["interval"], what="--interval")
     if interval_ns < _SHORTEST_NS:
         raise SpecError(

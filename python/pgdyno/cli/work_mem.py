@@ -224,7 +224,7 @@ _SETTINGS_SQL = "SELECT pg_size_bytes(current_setting('work_mem'))"
 
 def _own(given: dict[str, Any], resolved: Resolved, ram_bytes: int | None) -> Iterator[_Where]:
     for warning in resolved.notes:
-        output.note(f"warning: {warning.message} {warning.hint}")
+        output.warning(warning.message, warning.hint)
     reviewed = read_live(
         Asked(
             target=resolved.target,
