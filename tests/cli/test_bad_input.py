@@ -117,6 +117,9 @@ LINES: list[tuple[list[str], str]] = [
     (["watch", "-h", "db1", "--duration", "0"], "is shorter than one interval of 1s"),
     (["work-mem", "--scratch", "-f", "FILE", "--max", "-1"], "--max must be a number"),
     (["watch", "--duration", "soon", "-h", "/nowhere"], "soon"),
+    (["watch", "-h", "db1", "-T", "3"], "No such option '-T'. Use --duration TIME."),
+    (["compare", "--rounds", "3"], "longest time with --budget."),
+    (["sweep", "--runs=3"], "No such option '--runs'. Use --rounds N."),
 ]
 
 

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from pgdyno.cli.main import VERBS, _run
-from pgdyno.cli.verb_help import EXAMPLES, MAIN
+from pgdyno.cli.verb_help import EXAMPLES, MAIN, MEANT
 from pgdyno.server.dataset_kinds import KINDS
 
 # The drop-in prints what pgbench prints.
@@ -122,3 +122,9 @@ def test_help_on_a_narrow_terminal_is_no_wider_than_it() -> None:
         line for line in help_of("bench", 60).partition("Usage:")[2].splitlines() if len(line) > 60
     ]
     assert not long
+
+
+@pytest.mark.parametrize(("verb", "option"), sorted(MEANT))
+def test_an_option_that_is_meant_for_another_is_none_of_the_verb(verb: str, option: str) -> None:
+    params = importlib.import_module(f"pgdyno.cli.{verb}").command.params
+    assert option not in {name for param in params for name in param.opts}

@@ -207,3 +207,20 @@ def test_the_headline_of_a_comparison_without_valid_runs_says_so_everywhere() ->
     assert validity_words(valid=24, total=24) == ""
     assert validity_words(valid=20, total=24) == "20 of 24 runs valid: "
     assert validity_words(valid=0, total=1) == "NOT VALID: "
+
+
+def test_either_all_variants_have_an_interval_or_none_has() -> None:
+    findings = compared()
+    assert findings.compare is not None
+    first, second, *others = findings.compare.variants
+    few = Estimate(100.0, -800.0, 1_000.0, 2, "tps", "between_runs")
+    sure = Estimate(120.0, 118.0, 122.0, 2, "tps", "between_runs")
+    variants = (
+        replace(first, metrics={**first.metrics, "tps": few}),
+        replace(second, metrics={**second.metrics, "tps": sure}),
+        *others,
+    )
+    after_two_rounds = replace(findings, compare=replace(findings.compare, variants=variants))
+    text = compare_text(after_two_rounds)
+    assert text.count("no interval yet: n = 2") == 2
+    assert "118 to 122" not in text

@@ -6,7 +6,7 @@ They also have the round trip to each variant, and how evenly its clients were s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pgdyno.analysis.compare import Comparison
 from pgdyno.analysis.contrasts import Effect
@@ -163,3 +163,15 @@ class CompareFindings:
     confounds: tuple[str, ...] = ()
     state: tuple[str, ...] = ()
     settings: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def shown(self, variant: VariantFindings, name: str) -> Estimate:
+        """Return a metric of a variant as people see it: either all variants have an interval.
+
+        If the interval of one variant says nothing, no variant has one: an interval next to a
+        missing one reads as if that variant were measured better.
+        """
+        estimate = variant.metrics[name]
+        same = (other.metrics[name] for other in self.variants if name in other.metrics)
+        if any(other.says_nothing for other in same):
+            return replace(estimate, low=None, high=None)
+        return estimate

@@ -29,7 +29,12 @@ def _metric_column(name: str) -> str:
 
 COLUMNS: tuple[Column, ...] = (
     Column("run", "int64", "number", "run of the experiment", "key"),
-    Column("purpose", "text", "name", "pilot, round or detail"),
+    Column(
+        "purpose",
+        "text",
+        "name",
+        "pilot (finds the warm-up; not in the answer), round, capacity or detail",
+    ),
     Column("round", "int64", "number", "round of the experiment"),
     Column("variant", "text", "name", "measured variant", is_nullable=True),
     Column("script", "text", "name", "scripts of the load"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pgdyno.cli.verb_help import EXAMPLES, MAIN
+from pgdyno.cli.verb_help import EXAMPLES, MAIN, MEANT
 
 SERVER = "Server"
 COMPARED = "Comparison"
@@ -62,6 +62,21 @@ class Verb(click.Command):
 
     --help shows the options that `MAIN` names, --help-all shows all.
     """
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments. An unknown option from habit is refused with the option meant.
+
+        Raises: click.NoSuchOption, without options that are only spelled alike.
+        """
+        try:
+            return super().parse_args(context, args)
+        except click.NoSuchOption as error:
+            meant = MEANT.get((self.name or "", error.option_name))
+            if meant is None:
+                raise
+            raise click.UsageError(
+                f"No such option '{error.option_name}'. {meant}", ctx=context
+            ) from error
 
     def get_params(self, context: click.Context) -> list[click.Parameter]:
         """Return the verb's parameters; if --help is short, --help-all is before --help."""

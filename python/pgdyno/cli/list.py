@@ -14,6 +14,7 @@ from pgdyno.answer.sentences import validity_words
 from pgdyno.cli import options, output
 from pgdyno.cli.headings import Verb
 from pgdyno.errors import StoreError
+from pgdyno.quantities import counted
 from pgdyno.report.text_page import TextPage
 from pgdyno.store.experiment import ListedExperiment, Store
 
@@ -39,8 +40,7 @@ def command(store: Path | None, json_to: str | None) -> int:
 
 def _line(row: ListedExperiment) -> str:
     began = datetime.fromtimestamp(row.began_ns // 1_000_000_000, tz=UTC)
-    kept = "segment" if row.verb == "watch" else "run"
-    state = f"{row.run_count} {kept}{'s' if row.run_count != 1 else ''}"
+    state = _runs(row)
     if row.incomplete_count:
         state += f", {row.incomplete_count} incomplete"
     if not row.is_sealed:
@@ -59,3 +59,13 @@ def _line(row: ListedExperiment) -> str:
     page = TextPage(output.width())
     line = fill(line, output.width(), subsequent_indent=" " * 6)
     return "\n".join([line, *(page.row("", row.sentence, indent=6) if row.sentence else ())])
+
+
+def _runs(row: ListedExperiment) -> str:
+    """Return how many runs the answer is made of, as the answer says, and how many others."""
+    if row.verb == "watch":
+        return counted(row.run_count, "segment")
+    if not 0 < row.judged_count < row.run_count:
+        return counted(row.run_count, "run")
+    others = row.run_count - row.judged_count
+    return f"{counted(row.judged_count, 'run')}, {others} pilot or shortened"

@@ -165,3 +165,18 @@ MAIN: dict[str, frozenset[str]] = {
         "--confirm --seed --json --quiet --fillfactor",
     }.items()
 }
+
+_PAIRS_END = "The comparison ends by itself: set --precision, or the longest time with --budget."
+
+# Options that people type from habit: the verb and the option, and what to use instead.
+MEANT: dict[tuple[str, str], str] = {
+    ("watch", "-T"): "Use --duration TIME.",
+    ("watch", "--time"): "Use --duration TIME.",
+    ("watch", "-P"): "Use --interval TIME.",
+    ("compare", "--rounds"): _PAIRS_END,
+    ("compare", "--pairs"): _PAIRS_END,
+    ("compare", "--repeat"): _PAIRS_END,
+    ("compare", "--runs"): _PAIRS_END,
+    ("sweep", "--repeat"): "Use --rounds N.",
+    ("sweep", "--runs"): "Use --rounds N.",
+}

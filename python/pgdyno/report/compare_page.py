@@ -101,6 +101,7 @@ def page_with(
             change=change_text,
             total=total_text,
             metric_name=forest.metric_name,
+            shown=compared.shown,
             metrics=tuple(dict.fromkeys((compared.metric, "tps", "p99"))),
             unit=lambda name: "" if UNITS[name] == name else UNITS[name],
             **more,

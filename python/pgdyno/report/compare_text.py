@@ -74,7 +74,7 @@ def _variants(page: TextPage, compared: CompareFindings) -> Iterator[str]:
     yield "variants"
     for variant in measured:
         names = dict.fromkeys((compared.metric, "tps", "p99"))
-        said = [_metric(variant, name) for name in names if name in variant.metrics]
+        said = [_metric(compared, variant, name) for name in names if name in variant.metrics]
         if variant.cost is not None:
             said.append(numbers.estimate_text(variant.cost, with_unit=True))
         runs = quantities.counted(variant.runs, "run")
@@ -93,8 +93,8 @@ def _cells(page: TextPage, compared: CompareFindings) -> Iterator[str]:
             yield from page.row("  ", table.note, indent=2)
 
 
-def _metric(variant: VariantFindings, name: str) -> str:
-    text = numbers.estimate_text(variant.metrics[name], with_unit=True)
+def _metric(compared: CompareFindings, variant: VariantFindings, name: str) -> str:
+    text = numbers.estimate_text(compared.shown(variant, name), with_unit=True)
     return text if name in ("tps", "nopm") else f"{metric_name(name)} {text}"
 
 

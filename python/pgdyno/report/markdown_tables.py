@@ -31,7 +31,7 @@ def variant_table(compared: CompareFindings) -> Table:
         if variant.weakened:
             changes += f" (weakened: {', '.join(variant.weakened)})"
         values = [
-            numbers.estimate_text(variant.metrics[name], with_unit=True)
+            numbers.estimate_text(compared.shown(variant, name), with_unit=True)
             if name in variant.metrics
             else ""
             for name in metrics

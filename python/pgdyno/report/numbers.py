@@ -51,7 +51,10 @@ def interval_text(estimate: Estimate, decimals: int | None = None) -> str:
         return f"at least {low_text(low, decimals)}"
     if high is not None:
         return f"at most {fixed(high, decimals)}"
-    return NO_INTERVAL if estimate.n <= 1 else "no interval"
+    if estimate.n <= 1:
+        return NO_INTERVAL
+    few = estimate.scope == "between_runs"
+    return f"no interval yet: n = {estimate.n:g}" if few else "no interval"
 
 
 def low_text(low: float, decimals: int) -> str:
