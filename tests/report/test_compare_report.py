@@ -13,6 +13,7 @@ from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.answer.answer import with_validity
 from pgdyno.answer.sentences import validity_words
 from pgdyno.report.cell_table import CellTable, table_lines
+from pgdyno.report.compare_charts import changes_of
 from pgdyno.report.compare_page import compare_page
 from pgdyno.report.compare_text import compare_text
 from pgdyno.report.forest import scale_of, whisker
@@ -224,3 +225,16 @@ def test_either_all_variants_have_an_interval_or_none_has() -> None:
     text = compare_text(after_two_rounds)
     assert text.count("no interval yet: n = 2") == 2
     assert "118 to 122" not in text
+
+
+def test_parts_have_no_intervals_while_one_would_break_its_column() -> None:
+    findings = compared()
+    assert findings.compare is not None
+    contrast = findings.compare.contrasts[0]
+    assert contrast.difference is not None
+    wide = Estimate(-0.9, -40.0, 38.0, 2, "ms", "between_runs")
+    first, *others = contrast.difference.parts
+    early = replace(contrast.difference, parts=(replace(first, ms=wide), *others))
+    ends = {row.ends for row in changes_of(replace(contrast, difference=early))}
+    assert ends == {"no interval yet", ""}
+    assert "no interval yet" not in {row.ends for row in changes_of(contrast)}

@@ -145,9 +145,17 @@ class Estimate:
         With two runs the t factor is 12.7, so that the interval only says: too few runs. JSON and
         files keep its ends.
         """
-        if self.scope != "between_runs" or self.n > _FEW_RUNS or self.high is None:
+        return self.value > 0 and self.reaches_beyond(self.value)
+
+    def reaches_beyond(self, size: float) -> bool:
+        """Return whether few runs give an interval that reaches ten times `size`, or more.
+
+        Args: size > 0 in the unit of the estimate, such as the largest change next to this one.
+        """
+        if self.scope != "between_runs" or self.n > _FEW_RUNS:
             return False
-        return self.value > 0 and self.high >= _WIDE_RATIO * self.value
+        ends = [abs(end) for end in (self.low, self.high) if end is not None]
+        return bool(ends) and max(ends) >= _WIDE_RATIO * size
 
     @property
     def has_interval(self) -> bool:

@@ -143,7 +143,9 @@ def changes_of(contrast: ContrastFindings) -> tuple[PartChange, ...]:
     total = abs(difference.latency_ms.value)
     shown = [part for part in difference.parts if abs(part.ms.value) >= _SHOWN_RATIO * largest]
     decimals = min(max(plain_decimals(total or largest, 4), 2), 3)
-    rows = [_row(part, largest, decimals) for part in shown]
+    most = max([total, *(abs(part.ms.value) for part in shown)])
+    is_early = any(part.ms.reaches_beyond(most) for part in shown)
+    rows = [_row(part, largest, decimals, is_early=is_early) for part in shown]
     rest = difference.latency_ms.value - sum(part.ms.value for part in shown)
     css = palette.shade("residual", 0).css
     nothing = Estimate(rest, None, None, 1, "ms", "none")
@@ -151,10 +153,10 @@ def changes_of(contrast: ContrastFindings) -> tuple[PartChange, ...]:
     return (*rows, PartChange("rest", "", signed(rest, decimals), "", False, bar))
 
 
-def _row(part: Part, largest: float, decimals: int) -> PartChange:
+def _row(part: Part, largest: float, decimals: int, *, is_early: bool) -> PartChange:
     low, high = part.ms.low, part.ms.high
-    ends, is_sure = "no interval", False
-    if low is not None and high is not None:
+    ends, is_sure = "no interval yet" if is_early else "no interval", False
+    if not is_early and low is not None and high is not None:
         ends = f"{signed(low, decimals)} to {signed(high, decimals)}"
         is_sure = low > 0 or high < 0
     css = palette.shade(palette.wait_class(part.name), 0).css
