@@ -95,9 +95,7 @@ def page_with(
                 if (note := forest.note_on_means(contrast, compared))
             ],
             changes=[(contrast, changes_of(contrast)) for contrast in compared.contrasts],
-            plans=[
-                change for contrast in (*compared.contrasts,) for change in contrast.plan_changes
-            ],
+            plans=[change for contrast in compared.contrasts for change in contrast.plan_changes],
             change=change_text,
             total=total_text,
             metric_name=forest.metric_name,

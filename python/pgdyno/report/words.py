@@ -43,7 +43,7 @@ def run_words(findings: ExperimentFindings) -> str:
     run = findings.run
     if run is None:
         return ""
-    load = quantities.clients_text(run.clients)
+    load = quantities.counted(run.clients, "terminal" if run.tpcc else "client")
     if run.offered_tps is not None:
         load = f"{quantities.plain(run.offered_tps)} tps offered to {load}"
     which = "the run at the knee" if findings.curves else "the run"

@@ -11,6 +11,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from pgdyno.quantities import counted
 from pgdyno.spec.base import SECOND_NS, Command, Conninfo, DurationNs, Name, Spec
 from pgdyno.spec.dataset import Dataset, ExistingDataset, PgbenchDataset, changed
 from pgdyno.spec.designs import (
@@ -305,7 +306,7 @@ class Experiment(Spec):
     def connections_in_words(self) -> str:
         """Return who uses the connections, as in "16 clients, 8000 idle connections"."""
         workload = self.workload
-        words = f"{self.clients_max()} clients"
+        words = counted(self.clients_max(), "terminal" if self.is_tpcc else "client")
         if workload.active_connections is not None:
             words += f" on {min(self.clients_max(), workload.active_connections)} connections"
         if background := workload.background_connections(self.clients_max()):
