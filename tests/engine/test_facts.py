@@ -9,6 +9,7 @@ from tests.fixtures.engine_process import Engine
 
 from pgdyno.engine.facts import EngineFacts, engine_facts
 from pgdyno.errors import SpecError
+from pgdyno.server.dataset_kinds import KINDS
 
 
 def test_the_document_goes_through_python_and_is_equal(engine: Engine) -> None:
@@ -28,7 +29,14 @@ def test_built_ins_are_known_with_what_they_do() -> None:
     assert [kind.name for kind in writing.types] == ["tpcb-like"]
     assert facts.builtin("select") is None
     assert {"set", "gset", "setshell", "startpipeline"} <= set(facts.meta_commands)
-    assert set(facts.datasets) >= {builtin.dataset for builtin in facts.builtins} - {"tpcc"}
+
+
+def test_the_datasets_of_the_engine_are_those_of_the_lab_and_of_the_built_ins() -> None:
+    facts = engine_facts()
+    assert set(facts.datasets) == set(KINDS)
+    assert set(facts.datasets) == {builtin.dataset for builtin in facts.builtins}
+    for name, kind in KINDS.items():
+        assert set(facts.datasets[name].tables) == set(kind.tables)
 
 
 def test_the_beginning_of_one_name_is_enough() -> None:

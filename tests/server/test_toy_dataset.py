@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, Literal
 
+import click
 import pytest
 from click.testing import CliRunner
 from tests.fixtures.clusters import run_sql
 
-from pgdyno.cli import init
-from pgdyno.errors import RefusedError
+from pgdyno.cli import from_options, init
+from pgdyno.cli import options as verb_options
+from pgdyno.errors import RefusedError, SpecError
 from pgdyno.server import dataset as datasets
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.dataset_kinds import (
@@ -23,6 +26,7 @@ from pgdyno.server.reset import reset
 from pgdyno.server.target import Target
 from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import option
+from pgdyno.spec.workload import Script
 
 
 class StarsDataset(Spec):
@@ -113,3 +117,23 @@ def test_a_toy_dataset_has_its_options_and_sizes(stars: Stars) -> None:
     assert "--scale" not in help_text
     assert stars.label(StarsDataset(stars=5)) == "5 stars"  # type: ignore[arg-type]
     assert needed_bytes(StarsDataset(stars=5))["data"] > 500  # type: ignore[arg-type]
+
+
+def test_a_verb_with_a_scratch_server_has_the_options_of_a_toy_dataset(stars: Stars) -> None:
+    command = verb_options.dataset(click.command()(lambda **given: click.echo(given["stars"])))
+    assert "--stars N" in CliRunner().invoke(command, ["--help"]).output
+    assert CliRunner().invoke(command, ["--stars", "5"]).output == "5\n"
+
+
+def test_a_program_on_a_toy_dataset_takes_its_options_and_no_others(
+    stars: Stars, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stargazing = SimpleNamespace(dataset=stars.name)
+    facts = SimpleNamespace(builtin={"stargazing": stargazing}.get)
+    monkeypatch.setattr(from_options, "engine_facts", lambda: facts)
+    scripts = [Script(builtin="stargazing")]
+    made = from_options.dataset_of({"stars": 5, "scale": None}, scripts)
+    assert made.model_dump() == {"kind": "stars", "stars": 5}
+    with pytest.raises(SpecError, match="--scale 3 is not an option of the stars tables") as wrong:
+        from_options.dataset_of({"scale": 3}, scripts)
+    assert "--stars for stars tables" in wrong.value.hint

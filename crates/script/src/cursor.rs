@@ -2,10 +2,10 @@
 
 use crate::expression::blank_length;
 
-/// Who reads a script: it decides when two faults are found.
+/// By whose rules a script is read. They differ in when two faults are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// Every fault that the text shows is found before anything runs.
+    /// All faults of the text are found before anything runs.
     Ahead,
     /// As pgbench: a name that no variable may have, and too many arguments, are found when the
     /// command runs.

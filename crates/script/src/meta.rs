@@ -53,8 +53,8 @@ pub enum MetaAction {
 }
 
 impl MetaCommand {
-    /// Returns the command with its words as `pgbench --debug` shows them, without the backslash:
-    /// of an expression nothing, and of `10us` the unit again.
+    /// Returns the command with its words as `pgbench --debug` shows them, without the backslash.
+    /// As there, an expression is left out, and the unit of `10us` is repeated.
     pub fn debug_words(&self) -> String {
         let mut cursor = Cursor { text: &self.text, at: 1 };
         let mut words: Vec<&str> =
@@ -74,7 +74,7 @@ impl MetaCommand {
     }
 }
 
-/// What a backslash turned out to begin.
+/// The result of reading a meta command.
 pub(crate) enum Parsed {
     Action(MetaAction),
     /// `\gset` (`all` false) or `\aset`, which belong to the SQL command before them.

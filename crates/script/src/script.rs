@@ -11,7 +11,7 @@ pub struct Script {
     pub name: String,
     /// Its commands in order; those of `\gset` and `\aset` are part of the SQL command before.
     pub commands: Vec<Command>,
-    /// What was accepted though pgbench of today does not.
+    /// Notices about commands that this crate accepts and pgbench 18 does not.
     pub notices: Vec<Notice>,
 }
 
@@ -78,11 +78,12 @@ impl Command {
 }
 
 impl Script {
-    /// Makes server and shell get one byte for each character, none above U+00FF: the text is that
-    /// of a file in another encoding than UTF-8, read as if it were Latin-1.
+    /// Sends one byte to server and shell for each character. This is for a file that is not UTF-8
+    /// and was read as if it were Latin-1, so no character is above U+00FF.
     ///
-    /// Whatever its encoding is, ASCII being part of it, its bytes go out as they are in the file;
-    /// what is shown of it is not right.
+    /// The bytes are sent as they are in the file, in any encoding that includes ASCII.
+    ///
+    /// Limits: messages show the text as Latin-1, which may be wrong.
     pub fn send_characters_as_bytes(&mut self) {
         for command in &mut self.commands {
             match command {
@@ -103,7 +104,7 @@ impl Script {
         })
     }
 
-    /// Returns of each SQL command whether it stands in a branch, which may never be taken.
+    /// Returns for each SQL command whether it is in a branch, which may never run.
     pub fn conditional(&self) -> Vec<bool> {
         let mut depth = 0;
         let mut conditional = Vec::new();
@@ -142,7 +143,7 @@ impl Script {
         })
     }
 
-    /// Checks what only the extended and prepared protocols ask for.
+    /// Checks the rules of the extended and prepared protocols.
     ///
     /// Errors: a statement has more variables than [`PARAMETERS_MAX`].
     pub fn check_parameters(&self) -> Result<(), ScriptError> {

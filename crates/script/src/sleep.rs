@@ -1,4 +1,4 @@
-//! `\sleep`: how long.
+//! `\sleep`: computes how long a client sleeps.
 
 use crate::error::{EvalError, EvalErrorKind};
 use crate::variables::{ClientVariables, VariableSlot, undefined};
@@ -6,12 +6,12 @@ use crate::variables::{ClientVariables, VariableSlot, undefined};
 /// How long `\sleep` sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SleepTime {
-    /// So long every time.
+    /// The same time at each execution.
     Constant {
         /// At least 0.
         duration_ns: u64,
     },
-    /// The whole number at the start of a variable's text, in units of so long.
+    /// The whole number at the begin of a variable's text, in a unit.
     Variable {
         /// The variable.
         slot: VariableSlot,

@@ -93,7 +93,7 @@ impl SqlCommand {
 
     /// Sends a byte for each character, as `Script::send_characters_as_bytes` says.
     pub(crate) fn send_characters_as_bytes(&mut self) {
-        // Subtle: a character of two bytes is one of those sent, so that places move.
+        // Subtle: a character of two bytes in the text becomes one byte, so all places change.
         let place = |at: usize| self.text[..at].chars().count();
         for segment in &mut self.segments {
             let (Segment::Text(range) | Segment::Variable(_, range)) = segment;

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import click
 from pydantic import ValidationError
@@ -19,14 +19,13 @@ from pgdyno.errors import SpecError
 from pgdyno.measure.host_access import command_to_host, way_unused
 from pgdyno.server.cluster_conf import SPARE_CONNECTIONS
 from pgdyno.server.conninfo import Resolved, refuse_silent_target, resolve
-from pgdyno.spec.dataset import TpccDataset
+from pgdyno.server.dataset_kinds import KINDS, PGBENCH
 from pgdyno.spec.experiment import (
     Dataset,
     Design,
     ExistingDataset,
     Experiment,
     Permissions,
-    PgbenchDataset,
     Scratch,
     Script,
     Server,
@@ -272,10 +271,6 @@ def _scratch(options: dict[str, Any]) -> Scratch:
     )
 
 
-# Default scale factor of a scratch server.
-_SCALE = 10
-
-
 def dataset_of(options: dict[str, Any], scripts: Sequence[Script] = ()) -> Dataset:
     """Return the dataset of a scratch server from the options; the scripts decide its kind.
 
@@ -289,19 +284,19 @@ def dataset_of(options: dict[str, Any], scripts: Sequence[Script] = ()) -> Datas
             f"These built-ins need different tables: {', '.join(sorted(kinds))}.",
             hint="measure them one after the other",
         )
-    is_tpcc = kinds == {TpccDataset.model_fields["kind"].default}
-    model, other = (TpccDataset, PgbenchDataset) if is_tpcc else (PgbenchDataset, TpccDataset)
-    given = given_of(other, {**options, "seed": None})
-    for name in given.keys() - model.model_fields.keys():
-        kind = model.model_fields["kind"].default
-        raise SpecError(
-            f"--{name.replace('_', '-')} {given[name]} is not an option of the {kind} tables.",
-            hint="use --warehouses for tpcc-like, --scale for other built-ins",
-        )
-    fields = given_of(model, {**options, "seed": None})
-    if is_tpcc:
-        return TpccDataset.model_validate(fields)
-    return PgbenchDataset.model_validate({"scale": _SCALE, **fields})
+    kind = KINDS[next(iter(kinds), PGBENCH.name)]
+    own = {**options, "seed": None}
+    for other in KINDS.values():
+        given = given_of(other.options, own)
+        for name in given.keys() - kind.options.model_fields.keys():
+            sizes = [f"--{sized.size_option} for {sized.name} tables" for sized in KINDS.values()]
+            raise SpecError(
+                f"--{name.replace('_', '-')} {given[name]} is not an option of the {kind.name}"
+                " tables.",
+                hint=f"use {', '.join(sizes)}",
+            )
+    fields = {**kind.scratch_options, **given_of(kind.options, own)}
+    return cast(Dataset, kind.options.model_validate(fields))
 
 
 def _terminals(options: dict[str, Any], dataset: Dataset) -> int:
@@ -311,8 +306,9 @@ def _terminals(options: dict[str, Any], dataset: Dataset) -> int:
     """
     if not options.get("think_ratio"):
         return 1
-    if isinstance(dataset, TpccDataset):
-        return dataset.warehouses * TERMINALS_PER_WAREHOUSE
+    terminals = KINDS[dataset.kind].terminals(dataset) if dataset.kind in KINDS else None
+    if terminals is not None:
+        return terminals
     raise SpecError(
         "--think-factor needs the number of terminals.",
         hint=f"give --terminals N; {TERMINALS_PER_WAREHOUSE} per warehouse are specified",

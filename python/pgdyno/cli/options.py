@@ -24,7 +24,7 @@ from pgdyno.cli.headings import (
 )
 from pgdyno.errors import StoreError
 from pgdyno.observe.remote.host_session import collector_script
-from pgdyno.spec.dataset import PgbenchDataset, TpccDataset
+from pgdyno.server.dataset_kinds import KINDS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Command], Command]
@@ -97,12 +97,16 @@ def scratch(command: Command) -> Command:
 
 
 def dataset(command: Command) -> Command:
-    """Add the options for the tables of a scratch server: pgbench's, and additional ones of tpcc.
+    """Add the options for the tables of a scratch server: those of all kinds of datasets.
 
     The seed of the data keeps its default, because --seed belongs to the load.
     """
-    more = options_of(TpccDataset, TABLES, without={*PgbenchDataset.model_fields, "seed"})
-    return apply(command, options_of(PgbenchDataset, TABLES), more)
+    seen = {"seed"}
+    decorators = []
+    for kind in KINDS.values():
+        decorators.append(options_of(kind.options, TABLES, without=frozenset(seen)))
+        seen |= kind.options.model_fields.keys()
+    return apply(command, *decorators)
 
 
 def allow_write(command: Command) -> Command:

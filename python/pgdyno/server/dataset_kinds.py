@@ -14,6 +14,7 @@ from pgdyno.errors import SpecError
 from pgdyno.server.tpcc_check import CONDITIONS, Condition
 from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import Dataset, PgbenchDataset, PgbenchLoading, TpccDataset, TpccLoading
+from pgdyno.spec.translation import TERMINALS_PER_WAREHOUSE
 
 # A table and an expression over all its rows, such as ("pgbench_branches", "count(*)").
 Number = Callable[[str, LiteralString], int | None]
@@ -43,6 +44,9 @@ class DatasetKind(ABC):
     kept_options: ClassVar[tuple[str, ...]] = ()
     """Engine options (numbers) that a continued load takes from the interrupted load."""
 
+    scratch_options: ClassVar[Mapping[str, Any]] = {}
+    """Options on a scratch server that differ from the defaults of `init`."""
+
     conditions: ClassVar[tuple[Condition, ...]] = ()
     """Queries for rows that contradict each other, used after every load and every run."""
 
@@ -69,6 +73,11 @@ class DatasetKind(ABC):
     @abstractmethod
     def sort_bytes(self, dataset: Dataset) -> int:
         """Return the bytes on disk that the sort of the largest index may need."""
+
+    def terminals(self, dataset: Dataset) -> int | None:
+        """Return how many terminals with full think times its size stands for; None = no rule."""
+        del dataset
+        return None
 
     def locks_count(self, dataset: Dataset) -> int:
         """Return how many locks the largest transaction of a load holds; 0 = few."""
@@ -125,6 +134,7 @@ class Pgbench(DatasetKind):
     emptied = ("pgbench_history",)
     keyless = ("pgbench_history",)
     size_option = "scale"
+    scratch_options: ClassVar[Mapping[str, Any]] = {"scale": 10}
     kept_options = ("range_rows",)  # The number of connections may change, the ranges may not.
     jobs_help = (
         "(default 1; 2 for partitions). From 2 on, ranges of accounts are loaded in parallel and"
@@ -265,6 +275,10 @@ class Tpcc(DatasetKind):
     def sort_bytes(self, dataset: Dataset) -> int:
         """Return the bytes of the entries of the order lines' key."""
         return _tpcc(dataset).warehouses * 300_000 * 32
+
+    def terminals(self, dataset: Dataset) -> int | None:
+        """Return ten terminals for each warehouse."""
+        return _tpcc(dataset).warehouses * TERMINALS_PER_WAREHOUSE
 
     def row_bytes(self, dataset: Dataset) -> float:
         """Return the mean over the rows of all tables."""

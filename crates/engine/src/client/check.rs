@@ -1,4 +1,4 @@
-//! Is each statement one the server understands? Asked before the load, statement by statement.
+//! Checks before the load that the server accepts each statement, by parsing them one by one.
 
 use pgdyno_script::{ClientVariables, Command, MetaAction, Prng, Script, SqlCommand, VariableSlot};
 use pgdyno_wire::{ServerError, encode};
@@ -11,21 +11,22 @@ use crate::outcome::Remark;
 use crate::plan::{Plan, PlannedScript, Refusal, Statement};
 use crate::program::Program;
 
-/// Codes that a statement may get only because the types of its values are not known.
+/// SQLSTATEs that a statement may get only because the types of its values are not known.
 const TYPELESS: [&str; 6] = ["42P18", "42P08", "42804", "42883", "42601", "42725"];
 
-/// What the server is asked about.
+/// The text that the server parses.
 struct Question {
     sql: String,
-    /// Names without a value, which the server sees as they are written.
+    /// Names of variables without a value. The text has them unchanged, with their colon.
     undefined: Vec<String>,
-    /// Values stand as parameters, because they are not known yet.
+    /// The text has parameters instead of values, because the values are not known yet.
     is_typeless: bool,
 }
 
-/// Parse every statement of a script; the first refusal that the load would meet too stops the run.
+/// Parse every statement of a script.
 ///
-/// What stands in a branch may never be reached: of that the user is warned.
+/// Returns: the first error that the load would get, too; it stops the run. An error in a branch
+/// only causes a warning, because the branch may never run.
 pub(super) async fn check(
     client: Client<'_>,
     script_index: usize,
@@ -83,7 +84,7 @@ pub(super) async fn check(
     Ok(None)
 }
 
-/// Parse every statement of a native program's type; any refusal stops the run.
+/// Parse every statement of a transaction type of a native program. Any error stops the run.
 async fn check_native(
     client: Client<'_>,
     script_index: usize,
@@ -112,7 +113,7 @@ async fn check_native(
             "42703" => format!(
                 "the tables are not those of pgdyno init {dataset}: name the database that has them"
             ),
-            "42501" => "grant the right to the user of the load".to_owned(),
+            "42501" => "grant the missing privilege to the user of the load".to_owned(),
             _ => error.hint.clone().unwrap_or_default(),
         };
         return Ok(Some(Box::new(Refusal {
@@ -128,7 +129,7 @@ async fn check_native(
     Ok(None)
 }
 
-/// What the variables are after the script's own assignments, whichever branch they are in.
+/// Return the values of the variables after all assignments of the script, in any branch.
 fn values(variables: &ClientVariables, random: Prng, script: &Script) -> ClientVariables {
     let (mut values, mut random) = (variables.clone(), random);
     for (index, command) in script.commands.iter().enumerate() {
@@ -142,7 +143,8 @@ fn values(variables: &ClientVariables, random: Prng, script: &Script) -> ClientV
     values
 }
 
-/// The text with its values as the load will send it, or with parameters where that is not known.
+/// Return the text with the values that the load will send, or with parameters if they are not
+/// known.
 fn simple(plan: &Plan, command: &SqlCommand, values: &ClientVariables) -> Question {
     let undefined = command.parameters.iter().filter(|slot| !values.is_defined(**slot));
     let undefined: Vec<VariableSlot> = undefined.copied().collect();
@@ -159,7 +161,7 @@ fn simple(plan: &Plan, command: &SqlCommand, values: &ClientVariables) -> Questi
     }
 }
 
-/// True when a command of some script may give the variable its value.
+/// True if a command of any script may give the variable its value.
 fn comes_later(plan: &Plan, slot: VariableSlot) -> bool {
     let mut commands = plan.texts().flat_map(|script| &script.commands);
     commands.any(|command| match command {
@@ -175,8 +177,8 @@ fn comes_later(plan: &Plan, slot: VariableSlot) -> bool {
     })
 }
 
-/// Several commands in one message are for the simple protocol only. A semicolon in a string looks
-/// like them; then the statement goes unchecked.
+/// True if the text has several commands, which only the simple protocol allows and Parse refuses.
+/// A semicolon in a string looks the same; then the statement is not checked.
 fn has_several_commands(text: &str) -> bool {
     text.trim_end().trim_end_matches(';').contains(';')
 }
@@ -208,7 +210,7 @@ fn refusal(
     }
 }
 
-/// The next step.
+/// The next step for the user.
 fn hint(error: &ServerError, question: &Question) -> String {
     if let Some(name) = question.undefined.first() {
         return format!("variable {name} has no value: \\set it, or give -D {name}=VALUE");
@@ -219,7 +221,7 @@ fn hint(error: &ServerError, question: &Question) -> String {
         }
         (_, Some(hint)) => hint.clone(),
         ("42P01", _) => "create the table first, or set search_path in the connection".into(),
-        ("42501", _) => "grant the right to the user of the load".into(),
+        ("42501", _) => "grant the missing privilege to the user of the load".into(),
         _ => "correct the statement: the server refuses it".into(),
     }
 }

@@ -1,28 +1,28 @@
-//! What the failed transactions of one thread have in common, and the words of the server.
+//! Keeps the first message of each kind of failure, and detects a load in which all fail alike.
 //!
-//! A load in which nothing succeeds fills the server's log: it is ended after its first failures.
+//! A load without success would fill the server's log, so it ends after its first failures.
 
 use super::{Client, ClientState};
 use crate::outcome::FailureCode;
 
 /// If this number of first transactions of the load all fail in one way, the load ends.
 pub const FIRST_TRANSACTIONS: u64 = 100;
-/// Kinds of failure whose words are kept.
+/// Most kinds of failures whose messages are kept.
 const KINDS_MAX: usize = 20;
 
-/// A kind of failure, in words.
+/// A kind of failure with its first message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailureWords {
     pub code: FailureCode,
-    /// The server's own message, or what the engine knows.
+    /// The server's message, or the engine's if the server sent none.
     pub message: String,
-    /// The server's.
+    /// The server's hint.
     pub hint: Option<String>,
     /// Index of the script that failed first.
     pub script: usize,
 }
 
-/// Sent to the coordinator.
+/// News for the coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FailureNews {
     /// A transaction failed in this way for the first time.
@@ -31,15 +31,15 @@ pub enum FailureNews {
     All(FailureCode),
 }
 
-/// See the module's text.
+/// The failures of one thread.
 #[derive(Debug)]
 pub struct Failures {
     /// Number of first transactions that count.
     first_count: u64,
     known: Vec<FailureCode>,
-    /// How all transactions until now failed, and how many there were.
+    /// The kind of failure of all transactions so far, and their number.
     common: Option<(FailureCode, u64)>,
-    /// There were transactions that ended in different ways.
+    /// Transactions have ended in different ways, or the news was sent.
     is_mixed: bool,
     pub news: Vec<FailureNews>,
 }
@@ -59,7 +59,7 @@ impl Failures {
         self.news.push(FailureNews::First(words));
     }
 
-    /// A transaction failed, and is not tried again.
+    /// Count a transaction that failed and is not tried again.
     fn count(&mut self, code: FailureCode, has_completed: bool) {
         if self.is_mixed {
             return;
@@ -68,14 +68,16 @@ impl Failures {
         self.common = Some((code, before + 1));
         self.is_mixed = has_completed || common != code;
         if !self.is_mixed && before + 1 == self.first_count {
-            self.is_mixed = true; // Once is enough.
+            // The news is sent once.
+            self.is_mixed = true;
             self.news.push(FailureNews::All(code));
         }
     }
 }
 
-/// Keep the words of a try that failed, if they are new. To be called before anything else is
-/// exchanged: the reply still holds the error.
+/// Keep the message of a failed try, if it is of a new kind.
+///
+/// Call it before the next exchange, while the reply still has the error.
 #[cold]
 pub(super) fn note_words(client: Client<'_>, code: FailureCode, script: usize) {
     let shard = &mut *client.shard();

@@ -1,4 +1,4 @@
-//! A failed try under the rules of an observer.
+//! Asks the observer, if there is one, what follows a failed try.
 
 use pgdyno_script::{ClientVariables, Command};
 
@@ -9,9 +9,9 @@ use crate::observer::{Cause, FailedTry, Verdict};
 use crate::outcome::Stopped;
 use crate::outcome::{Ended, FailureCode, Outcome};
 
-/// What becomes of the transaction; `None` when the load has no observer.
+/// Return the observer's verdict; None if the load has no observer.
 ///
-/// To be called before anything else is exchanged: the reply still holds the error.
+/// Call it before the next exchange, while the reply still has the error.
 #[cold]
 pub(super) fn judge(
     client: Client<'_>,
@@ -22,7 +22,7 @@ pub(super) fn judge(
     let shard = &mut *client.shard();
     let observer = shard.observer.as_mut()?;
     let Seat { connection: state, terminal } = shard.clients.seat(client.index);
-    // A fault of the script is the end of the client here, not of the run.
+    // Here a fault of the script ends the client, and not the run.
     let _ = shard.fault.take();
     let (complaint, misplaced) = (state.complaint.take(), state.misplaced.take());
     let sql = sent(client, script, state.place, &terminal.variables);
@@ -46,7 +46,7 @@ pub(super) fn judge(
     };
     let current = state.current?;
     if matches!(cause, Cause::OpenBlock) {
-        // pgbench counts it, and only then looks at what the script left.
+        // pgbench counts the transaction first, and then checks what the script left open.
         observer.ended(
             client.index,
             script,
@@ -73,7 +73,7 @@ pub(super) fn judge(
     }))
 }
 
-/// The SQL command as the server saw it.
+/// Return the SQL command that the server got.
 fn sent(client: Client<'_>, script: usize, place: usize, variables: &ClientVariables) -> String {
     let script = client.plan.scripts[script].program.as_script();
     match script.and_then(|script| script.commands.get(place)) {

@@ -1,4 +1,5 @@
-//! Meta commands that need more than the script's own evaluation: rows into variables, the shell.
+//! Meta commands that need more than evaluation: `\gset` and `\aset` (rows), `\shell` and
+//! `\setshell`.
 
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -15,11 +16,11 @@ use crate::outcome::FailureCode;
 use crate::outcome::Stopped;
 use crate::plan::{PlannedScript, Refusal};
 
-/// Why a meta command gave nothing.
+/// Why a meta command failed.
 pub(super) enum Unassigned {
-    /// The script is wrong.
+    /// The script has a fault.
     Evaluation(EvalError),
-    /// It may be right the next time.
+    /// It may succeed the next time.
     Nothing,
 }
 
@@ -41,7 +42,7 @@ pub(super) fn not_assigned(
     }
 }
 
-/// The script is at fault and will be again: the run ends with the place.
+/// The script has a fault, which each try would meet: end the run, and report the place.
 #[cold]
 pub(super) fn not_evaluated(
     client: Client<'_>,
@@ -62,7 +63,7 @@ pub(super) fn not_evaluated(
     Stopped::Failed(FailureCode::Evaluation)
 }
 
-/// Put the rows that came into variables, as `\gset` and `\aset` want.
+/// Store the received rows in variables, as `\gset` and `\aset` demand.
 pub(super) fn assign(seat: Seat<'_>, gset: &Gset) -> Result<(), Unassigned> {
     let Seat { connection: ClientState { reply, .. }, terminal: Terminal { variables, .. } } = seat;
     let broken = || Unassigned::Nothing;
@@ -105,9 +106,9 @@ pub(super) fn assign(seat: Seat<'_>, gset: &Gset) -> Result<(), Unassigned> {
     }
 }
 
-/// Run a shell command; as in pgbench the whole thread waits for it.
+/// Run a shell command. As in pgbench, the whole thread waits for it.
 ///
-/// Args: `owns_stdout`, what the command prints may go to standard output.
+/// Args: `owns_stdout`, true if the command may print to standard output.
 pub(super) fn shell(
     seat: Seat<'_>,
     command: &ShellCommand,
@@ -139,7 +140,7 @@ pub(super) fn shell(
         variables.set(slot, Value::Int(value));
         return Ok(());
     }
-    // Standard output carries records: what the command prints is talk.
+    // Standard output is for records, so the command's output goes to standard error.
     let _ = std::io::stderr().write_all(&output.stdout);
     match output.status.success() {
         true => Ok(()),

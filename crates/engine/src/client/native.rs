@@ -15,7 +15,7 @@ use crate::program::{
     Counted, Deferred, Done, Link, NativeType, Parameter, Program, Session, Unready,
 };
 
-/// Run the transaction once.
+/// Run one try of the transaction.
 ///
 /// Returns: how and when it ended.
 pub(super) async fn run(
@@ -34,7 +34,7 @@ pub(super) async fn run(
     Ok((outcome, link.went_on_ns.get()))
 }
 
-/// Have a program look at its data.
+/// Let a program check its data.
 pub(super) async fn prepare(
     client: Client<'_>,
     native: &NativeType,
@@ -44,18 +44,18 @@ pub(super) async fn prepare(
     native.transactions.prepare(Session::new(&link)).await
 }
 
-/// See the module's text.
+/// The session of one try.
 struct NativeLink<'s> {
     client: Client<'s>,
     script: usize,
     waiting: RefCell<Waiting>,
     sent_ns: Cell<u64>,
-    /// When the last reply came, or the last sleep was over.
+    /// When the last reply came, or the last sleep ended.
     went_on_ns: Cell<u64>,
 }
 
-/// Statements that were added and not sent, or sent and not answered. The thread keeps the memory
-/// for later transactions, so a transaction allocates nothing here.
+/// Statements that were added and not sent, or that were sent and not answered. The thread keeps
+/// the memory for later transactions, so a transaction allocates nothing here.
 #[derive(Debug, Default)]
 pub struct Waiting {
     messages: Vec<u8>,
@@ -98,7 +98,7 @@ impl<'s> NativeLink<'s> {
         }
     }
 
-    /// All that was sent is answered.
+    /// All sent statements are answered.
     fn on_replies(&self, replied_ns: u64) -> Result<Vec<u8>, Stopped> {
         let waiting = &mut *self.waiting.borrow_mut();
         waiting.messages.clear();
@@ -107,7 +107,7 @@ impl<'s> NativeLink<'s> {
         let connection = &mut shard.clients.states[self.client.index as usize];
         let results_ns = connection.results_ns.take().unwrap_or_default();
         let error = connection.reply.error.as_ref().map(|error| error.sqlstate);
-        // Of what failed too: a statement stays prepared after its transaction was rolled back.
+        // Also after a failure: a statement stays prepared when its transaction is rolled back.
         let parsed = waiting.newly_prepared.drain(..).take(connection.reply.parse_count as usize);
         parsed.for_each(|number| connection.set_prepared(number));
         if let Some(sqlstate) = error {

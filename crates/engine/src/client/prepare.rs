@@ -1,4 +1,4 @@
-//! Before the load: every statement is parsed once.
+//! Prepares a connection before the load: each statement is parsed once.
 
 use pgdyno_wire::{ServerError, encode, messages, values};
 
@@ -10,7 +10,7 @@ use crate::outcome::Stopped;
 use crate::plan::{PlannedScript, Refusal};
 use crate::program::{NativeType, Program, Unready};
 
-/// What a client found out.
+/// The result of preparing a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Prepared {
     Ready { scale: Option<i64> },
@@ -18,10 +18,10 @@ pub enum Prepared {
     Lost,
 }
 
-/// Make a new connection ready for its scripts.
+/// Prepare a new connection for its scripts.
 ///
-/// Args: `is_first`: check the statements one by one, so that a fault is found at its line, and
-/// ask for the scale factor when a script needs it.
+/// Args: `is_first`, true to check the statements one by one, so that an error has its line, and to
+/// read the scale factor if a script needs it.
 pub async fn prepare(client: Client<'_>, is_first: bool) -> Prepared {
     match try_prepare(client, is_first).await {
         Ok(scale) => Prepared::Ready { scale },
@@ -68,7 +68,7 @@ async fn try_prepare(client: Client<'_>, is_first: bool) -> Result<Option<i64>, 
     Ok(scale)
 }
 
-/// Have a native program look at its data.
+/// Let a native program check its data.
 async fn look_at_data(
     client: Client<'_>,
     native: &NativeType,
@@ -87,8 +87,8 @@ async fn look_at_data(
     Err(Fault::Refused(Box::new(Refusal::new(ErrorKind::Prepare, message, hint))))
 }
 
-/// Parse all statements of a script with one message to the server, but for those that it is known
-/// to refuse: a client that reaches one of them gets the error.
+/// Parse all statements of a script in one exchange. Statements that the server is known to refuse
+/// are left out: a client that reaches one of them gets the error.
 async fn prepare_at_once(
     client: Client<'_>,
     script_index: usize,
@@ -117,7 +117,7 @@ async fn prepare_at_once(
     })
 }
 
-/// A refusal without a place in a script.
+/// Return a refusal without a place in a script.
 fn refusal(error: &ServerError) -> Refusal {
     let hint = match error.sqlstate.as_str() {
         "42P01" if error.message.contains("pgbench_") => {
@@ -131,7 +131,7 @@ fn refusal(error: &ServerError) -> Refusal {
     }
 }
 
-/// The scale factor of the pgbench tables, as pgbench finds it.
+/// Read the scale factor of the pgbench tables, as pgbench does.
 async fn scale(client: Client<'_>) -> Result<i64, Fault> {
     client
         .exchange(true, |_, out, _| {

@@ -1,4 +1,4 @@
-//! How long an exchange without work for the server takes, on an idle connection.
+//! Measures round trips without work for the server, on an idle connection before the load.
 
 use pgdyno_wire::encode;
 
@@ -7,17 +7,18 @@ use crate::clock::now_ns;
 use crate::histogram::Histogram;
 use crate::schedstat::{Schedstat, Scheduled};
 
-/// At least this number of exchanges, however long they take; more while there is time.
+/// Smallest number of exchanges, however long they take. There are more while there is time.
 const COUNT_MIN: u64 = 20;
 const COUNT_MAX: u64 = 500;
 const ENOUGH_NS: u64 = 20_000_000;
 
-/// See the module's text.
+/// The measured round trips.
 #[derive(Debug, Default)]
 pub struct RoundTrips {
     pub histogram: Histogram,
-    /// Of all of them, how long this thread and the backend were at work, on a core or waiting for
-    /// one: what is no network. None unless the kernel tells of both, so on one host.
+    /// Total time in which this thread and the backend were on a core or waited for one: the time
+    /// that is not the network's. None if the kernel does not report both, for example on two
+    /// hosts.
     pub runnable_ns: Option<u64>,
 }
 
@@ -47,7 +48,7 @@ fn is_wanted(count: u64, elapsed_ns: u64) -> bool {
     count < COUNT_MIN || (count < COUNT_MAX && elapsed_ns < ENOUGH_NS)
 }
 
-/// What the kernel counted of this thread, and of the process by the number the server told.
+/// Read the kernel's counters of this thread, and of the process with the backend's number.
 type Both = (Scheduled, Scheduled);
 
 struct Ends {
@@ -68,8 +69,8 @@ impl Ends {
     }
 }
 
-/// Returns: None where the process cannot be the backend. Another host's, or a pooler's, may have
-/// the number of somebody here; the backend is given a core for each exchange.
+/// Returns: None if the process cannot be the backend. If the server is on another host, or behind
+/// a pooler, a local process may have its number. The backend gets a core for each exchange.
 fn runnable_ns(before: Option<Both>, after: Option<Both>, exchanges: u64) -> Option<u64> {
     let ((engine, backend), (engine_after, backend_after)) = (before?, after?);
     let (engine, backend) = (engine_after.since(engine), backend_after.since(backend));

@@ -17,21 +17,22 @@ use crate::plan::PlannedScript;
 use crate::recorder::Recorder;
 use crate::tally::Owner;
 
-/// Statements sent and not waited for.
+/// The statements of an open pipeline.
 #[derive(Debug, Default)]
 struct Pipeline {
     messages: Vec<u8>,
     sync_count: u32,
-    /// Those of the script, in order.
+    /// Index of each statement in the script, in order.
     statements: Vec<usize>,
-    /// Statements that are prepared when the pipeline has succeeded.
+    /// Statements that are prepared if the pipeline succeeds.
     newly_prepared: Vec<usize>,
 }
 
 /// Run the script once.
 ///
-/// Args: `started_ns`, the clock just read.
-/// Returns: when it ended.
+/// Args: `started_ns`, the present time, just read from the clock.
+///
+/// Returns: when the script ended.
 pub(super) async fn run(
     client: Client<'_>,
     script: &Script,
@@ -44,7 +45,7 @@ pub(super) async fn run(
     let traces = pgbench.traces();
     let (mut position, mut pipeline) = (0, None::<Pipeline>);
     let mut ended_ns = started_ns;
-    // A reading of the clock that is still good: nothing was waited for since.
+    // The last reading of the clock. It is valid while nothing was waited for.
     let mut fresh_ns = Some(started_ns);
     loop {
         let begins = times_commands.then(|| (position, now_ns()));
@@ -103,7 +104,7 @@ pub(super) async fn run(
     finish(client, pipeline.is_some()).map(|()| ended_ns)
 }
 
-/// The transaction is at its end: nothing may be open.
+/// Check at the end of a script that no transaction block or pipeline is open.
 #[inline]
 pub(super) fn finish(client: Client<'_>, is_in_pipeline: bool) -> Result<(), Stopped> {
     let is_open = client.state(|c| {
@@ -113,7 +114,7 @@ pub(super) fn finish(client: Client<'_>, is_in_pipeline: bool) -> Result<(), Sto
     if is_open { Err(Stopped::Failed(FailureCode::OpenBlock)) } else { Ok(()) }
 }
 
-/// Carry out the commands up to the next that needs more than evaluation, or only one command.
+/// Execute commands up to the next one that needs more than evaluation, or only one command.
 #[inline]
 fn next_step<'p>(
     client: Client<'p>,
@@ -133,7 +134,7 @@ fn next_step<'p>(
     step.map_err(|error| not_evaluated(client, planned, *position, &error))
 }
 
-/// Carry out one command, and tell it.
+/// Execute one command, and report it to the observer.
 #[cold]
 fn traced_step<'p>(
     client: Client<'p>,
@@ -224,7 +225,7 @@ async fn statement(
     Ok(ended_ns)
 }
 
-/// Record time that the script itself spent without the server; return its end.
+/// Record time that the script spent without the server. Returns the end of this time.
 fn record_own_time(
     client: Client<'_>,
     record: fn(&mut Recorder, Owner, u64),
@@ -237,7 +238,7 @@ fn record_own_time(
     ended_ns
 }
 
-/// The phase that what ends now belongs to.
+/// Return the owner of a statement that ends now.
 #[inline]
 pub(super) fn owner_of(client: &ClientState, recorder: &Recorder) -> Owner {
     match client.current {
@@ -277,10 +278,10 @@ fn queue(
     Ok(())
 }
 
-/// Send the pipeline and wait for all of it.
+/// Send the pipeline, and wait for all its results.
 ///
-/// Each of its statements is timed from this sending to the arrival of its own result: those that
-/// come later have waited for those before them.
+/// The time of each statement is from sending the pipeline to the arrival of the statement's
+/// result. So it includes the wait for the statements before.
 async fn flush(
     client: Client<'_>,
     script_index: usize,

@@ -1,4 +1,4 @@
-//! What a thread keeps of each client, and what its sockets bring for them.
+//! The state of all clients of a thread, and the handling of bytes that its sockets receive.
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,7 +27,7 @@ use crate::walk::Walk;
 #[derive(Debug)]
 pub enum Link {
     Down,
-    /// The socket is not connected yet.
+    /// The socket is still connecting.
     Connecting {
         began_ns: u64,
     },
@@ -38,18 +38,19 @@ pub enum Link {
     Up,
 }
 
-/// What a transaction in progress is.
+/// A running transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct Current {
     pub script: usize,
     pub scheduled_ns: u64,
     pub started_ns: u64,
-    /// In an open loop: by the schedule. In a closed one the phase of the end decides.
+    /// The owner by the schedule, for an open loop. In a closed loop the end of the transaction
+    /// decides.
     pub owner: Owner,
     pub retries: u16,
-    /// Of `started_ns` to the connection, where clients share connections.
+    /// If clients share connections: time from `started_ns` to getting one.
     pub connection_wait_ns: u64,
-    /// Of a background transaction: what it was given to do.
+    /// For a background transaction: the deferred work.
     pub work: u64,
 }
 
@@ -59,42 +60,42 @@ pub struct ClientState {
     pub link: Link,
     /// Encrypts and decrypts, while the link is up.
     pub tls: Option<Box<TlsStream>>,
-    /// Where it connects to.
+    /// The search for an address.
     pub walk: Walk,
     pub backend: Session,
     pub scanner: ReplyScanner,
     pub reply: Reply,
-    /// ReadyForQuery messages that end the reply; 0 when none is awaited.
+    /// Number of ReadyForQuery messages that end the reply; 0 if no reply is awaited.
     pub ready_wanted: u32,
-    /// When the last reply was complete.
+    /// When the last reply became complete.
     pub replied_ns: u64,
-    /// When the result of each statement of a pipeline came; none where it is not asked for.
+    /// When the result of each statement of a pipeline came, if this is measured.
     pub results_ns: Option<Vec<u64>>,
-    /// When a sleeping transaction goes on.
+    /// When a sleeping transaction continues.
     pub sleeps_until_ns: u64,
     /// Statements prepared on this connection, one bit each.
     pub prepared: Vec<u64>,
-    /// What is awaited may make changes lasting.
+    /// The awaited reply may confirm a commit.
     pub may_commit: bool,
-    /// The connection was lost while it was awaited.
+    /// The connection was lost while such a reply was awaited.
     pub is_in_doubt: bool,
-    /// An error that came between replies: why the connection is about to end.
+    /// An error that came between replies. It says why the server ends the connection.
     pub last_words: Option<Box<ServerError>>,
-    /// Index of the terminal whose transactions run here; of one that clients share, of the last.
+    /// Index of the terminal whose transaction runs here. On a shared connection: of the last one.
     pub terminal: u32,
-    /// Variables and random numbers of the terminal as the transaction found them, where it may be
+    /// Variables and random numbers of the terminal at the begin of the transaction, if it may be
     /// tried again.
     pub(super) saved: Option<Box<(ClientVariables, Prng)>>,
     pub current: Option<Current>,
-    /// Exchanges of its transaction so far.
+    /// Exchanges of the transaction so far.
     pub round_trips: u32,
-    /// By a native program, in this try of its transaction.
+    /// The counters of a native program, in this try.
     pub counted: Counted,
-    /// Index of the command that runs, or that failed.
+    /// Index of the command that is running or has failed.
     pub place: usize,
-    /// Why its evaluation failed.
+    /// Why the evaluation of a command failed.
     pub complaint: Option<String>,
-    /// A meta command stood where it must not.
+    /// A meta command was where it must not be.
     pub misplaced: Option<Misplaced>,
     /// The script ended inside a pipeline.
     pub open_pipeline: bool,
@@ -150,14 +151,15 @@ impl ClientState {
         self.prepared[word] |= 1 << (statement % 64);
     }
 
-    /// What was sent may have been committed, and no answer says so: none came, or the one that
-    /// the server gives as it ends the connection, after the commit or before it.
+    /// True if a commit may have happened, and no answer confirms it. Either no answer came, or
+    /// only the error with which the server ends a connection: it may come before or after a
+    /// commit.
     pub fn may_have_committed(&self) -> bool {
         let is_fatal = |error: &ServerError| error.severity != "ERROR";
         self.ready_wanted > 0 && self.may_commit && self.reply.error.as_deref().is_none_or(is_fatal)
     }
 
-    /// Forget everything that belonged to the connection.
+    /// Reset all state of the lost or closed connection.
     pub fn disconnected(&mut self) {
         self.link = Link::Down;
         self.may_commit = false;
@@ -170,32 +172,32 @@ impl ClientState {
     }
 }
 
-/// News of a connection that the loop deals with after it has read all sockets.
+/// An event of a connection that the loop handles after it has read all sockets.
 #[derive(Debug)]
 pub enum News {
     Connected(u32),
-    /// Bytes of an opening, or for a request to cancel.
+    /// Bytes for a connection that is being opened, or for a cancel request.
     Opening(u32, Vec<u8>),
     Closed(u32, Option<io::Error>),
     Broken(u32, ProtocolError),
-    /// The TLS session has something to say, or failed.
+    /// The TLS session has bytes to send, or has failed.
     Tls(u32, Option<TlsError>),
     /// The server waits for COPY data.
     CopyIn(u32),
 }
 
-/// Connections and terminals, and which of their transactions can go on.
+/// The connections and terminals of a thread, and the transactions that can continue.
 #[derive(Debug)]
 pub struct Clients {
-    /// Connections of the clients, and behind them the idle ones.
+    /// The clients' connections, followed by the idle connections.
     pub states: Vec<ClientState>,
     pub terminals: Vec<Terminal>,
-    /// Clients whose transaction can go on, first come first served.
+    /// Clients whose transaction can continue, in the order of their replies.
     pub ready: VecDeque<u32>,
     pub news: Vec<News>,
-    /// For what comes between replies.
+    /// The reader of messages between replies.
     between: Reply,
-    /// What a TLS session decrypted.
+    /// The bytes that a TLS session decrypted.
     plain: Vec<u8>,
 }
 
@@ -211,7 +213,7 @@ impl Clients {
         }
     }
 
-    /// The connection of this index, with its terminal.
+    /// Return the connection with this index, and its terminal.
     #[inline]
     pub fn seat(&mut self, index: u32) -> Seat<'_> {
         let connection = &mut self.states[index as usize];
@@ -219,7 +221,8 @@ impl Clients {
         Seat { connection, terminal }
     }
 
-    /// Take what the poller brings. Only the reply to a statement is dealt with at once.
+    /// Handle an event of the poller. Only replies to statements are handled at once; other events
+    /// become news.
     #[inline]
     pub fn on_event(&mut self, event: Event<'_>, traffic: &mut Traffic) {
         match event {
@@ -243,7 +246,7 @@ impl Clients {
         }
     }
 
-    /// Decrypt all that the bytes hold: nothing stays behind in the session.
+    /// Decrypt all bytes, so that nothing stays in the TLS session.
     #[inline(never)]
     fn on_sealed(&mut self, token: u32, bytes: &[u8], at_ns: u64) {
         let Some(tls) = &mut self.states[token as usize].tls else { return };
@@ -259,7 +262,7 @@ impl Clients {
         self.plain = plain;
     }
 
-    /// Bytes of the protocol for a client that is up.
+    /// Read bytes of the protocol, for a client with an open session.
     #[inline]
     pub fn on_plain(&mut self, token: u32, mut bytes: &[u8], at_ns: u64) {
         let client = &mut self.states[token as usize];
@@ -292,7 +295,8 @@ impl Clients {
         }
     }
 
-    /// Notices, changed parameters, or the error that announces the end of the connection.
+    /// Read messages between replies: notices, changed parameters, or the error before the end of
+    /// the connection.
     #[cold]
     fn on_unasked(&mut self, token: u32, mut bytes: &[u8]) {
         let client = &mut self.states[token as usize];
@@ -300,7 +304,7 @@ impl Clients {
         match client.scanner.feed(&mut bytes, 0, &mut self.between) {
             Err(error) => self.news.push(News::Broken(token, error)),
             Ok(_) if self.between.ready_count > 0 => {
-                // Nobody asked: client and server no longer agree on what is answered.
+                // A reply that nobody awaits: client and server do not agree any more.
                 self.news.push(News::Broken(token, ProtocolError::Unexpected(b'Z')));
             }
             Ok(_) => client.last_words = self.between.error.take().or(client.last_words.take()),
@@ -308,40 +312,40 @@ impl Clients {
     }
 }
 
-/// Everything of one thread that its transactions touch.
+/// The state of one thread that its transactions use.
 #[derive(Debug)]
 pub struct Shard {
     pub poller: Poller,
     pub clients: Clients,
     pub timers: Timers,
     pub recorder: Recorder,
-    /// Reading of the clock in this turn of the loop.
+    /// The time of this turn of the loop.
     pub now_ns: u64,
-    /// What is being encoded, and memory for one parameter.
+    /// The message that is being encoded; `scratch` has memory for one parameter.
     pub out: Vec<u8>,
     pub scratch: Vec<u8>,
-    /// The load is over: what failed is not tried again.
+    /// The load has ended: a failed transaction is not tried again.
     pub is_draining: bool,
-    /// The drain is over: a transaction must not send another statement.
+    /// The drain has ended: a transaction must not send another statement.
     pub is_cancelling: bool,
-    /// How transactions failed, as far as it is to be told.
+    /// The failures of transactions, for the coordinator.
     pub failures: Failures,
     /// Memory for the statements of native transactions.
     pub spare_waiting: Vec<Waiting>,
-    /// What transactions put off, and no background terminal has begun.
+    /// Deferred work that no background terminal has begun.
     pub deferred: VecDeque<Deferred>,
-    /// Something in a script that makes it senseless to go on.
+    /// A fault in a script that ends the run.
     pub fault: Option<Box<Refusal>>,
-    /// A problem that may become an error, and that the user should know.
+    /// A warning for the user.
     pub warnings: Vec<Remark>,
-    /// Statements that the server did not take before the load.
+    /// Statements that the server refused before the load.
     pub refused_statements: Vec<usize>,
-    /// The drop-in's.
+    /// The drop-in's observer.
     pub observer: Option<Box<dyn Observer>>,
 }
 
 impl Shard {
-    /// Remember a statement that the server does not take.
+    /// Remember a statement that the server refuses.
     pub(super) fn note_refused(&mut self, statement: usize) {
         if !self.refused_statements.contains(&statement) {
             self.refused_statements.push(statement);
@@ -356,14 +360,14 @@ impl Shard {
         }
     }
 
-    /// Say goodbye to the server, if the client is connected, and close.
+    /// Send Terminate if the session is open, and close the connection.
     pub fn hang_up(&mut self, index: u32) {
         self.say_goodbye(index);
         self.poller.close(index);
     }
 
-    /// Hang up on everybody. All goodbyes first: they go out together, where a close after each
-    /// would send it alone.
+    /// Close all connections. All Terminate messages are written first, so that they leave together
+    /// and not one by one.
     pub fn hang_up_all(&mut self) {
         let all = 0..self.clients.states.len() as u32;
         all.clone().for_each(|index| self.say_goodbye(index));

@@ -15,7 +15,7 @@ pub struct Terminal {
     pub random: Prng,
     /// Transactions left to start in the measured phase, if their number is limited.
     pub transactions_left: u64,
-    /// The cards left of each program that deals its transaction types from a deck.
+    /// The remaining cards of each program that deals its transaction types from a deck.
     pub decks: Vec<Deck>,
     pub pause: Pause,
 }

@@ -1,4 +1,4 @@
-//! `--debug` of the drop-in: what each client is about to do, in pgbench's words.
+//! `--debug` of the drop-in: reports each step of a client, in pgbench's words.
 
 use pgdyno_script::{Command, MetaAction, Script, SqlCommand};
 
@@ -17,8 +17,10 @@ pub(super) fn script_begins(client: Client<'_>, script: usize) {
     say(client, &format!("executing script \"{}\"", client.plan.scripts[script].name));
 }
 
-/// Tell the meta command at `from`, and the conditions looked at on the way to the branch whose
-/// turn it is; commands before `to` were reached.
+/// Report the meta command at `from`, and the conditions that were evaluated to find the next
+/// branch.
+///
+/// Args: `to`, the command that comes next.
 #[cold]
 pub(super) fn executing(client: Client<'_>, script: &Script, from: usize, to: usize) {
     let commands = &script.commands;
@@ -34,7 +36,7 @@ pub(super) fn executing(client: Client<'_>, script: &Script, from: usize, to: us
     }
 }
 
-/// Tell a statement that is about to be sent, or to be put into a pipeline.
+/// Report a statement before it is sent or added to a pipeline.
 #[cold]
 pub(super) fn sending(client: Client<'_>, script: usize, command: &SqlCommand, is_alone: bool) {
     let plan = client.plan;
@@ -58,7 +60,8 @@ pub(super) fn sending(client: Client<'_>, script: usize, command: &SqlCommand, i
     }
 }
 
-/// A pipeline begins behind `from`: its statements are prepared before any is sent.
+/// Report the statements of the pipeline that begins after `from`: they are prepared before any of
+/// them is sent.
 #[cold]
 pub(super) fn pipeline_begins(client: Client<'_>, script: usize, from: usize) {
     if client.plan.work.protocol != Protocol::Prepared {
@@ -88,7 +91,7 @@ pub(super) fn receiving(client: Client<'_>) {
     say(client, "receiving");
 }
 
-/// Tell a pipeline that was waited for.
+/// Report a pipeline whose results have come.
 #[cold]
 pub(super) fn pipeline_ends(client: Client<'_>, sync_count: u32) {
     for ongoing in (1..=sync_count).rev() {

@@ -1,4 +1,4 @@
-//! A whole transaction: tries of its script, with retries and the roll back between them.
+//! Runs a whole transaction: tries its script, and rolls back and tries again after a failure.
 
 use pgdyno_wire::{SqlState, encode};
 
@@ -11,7 +11,7 @@ use crate::outcome::{FailureCode, Outcome};
 use crate::program::Program;
 use crate::tally::Owner;
 
-/// First pause before a failed transaction is tried again; each further one is twice as long.
+/// First pause before another try. Each further pause is twice as long.
 const BACKOFF_NS: u64 = 1_000_000;
 const MAX_BACKOFF_NS: u64 = 100_000_000;
 
@@ -22,14 +22,14 @@ pub enum End {
         outcome: Outcome,
         ended_ns: u64,
     },
-    /// The drain was over before it was.
+    /// The transaction was still running when the drain ended.
     Cancelled,
-    /// The observer has done with the client.
+    /// The observer has ended the client.
     Aborted,
 }
 
 impl End {
-    /// When the transaction ended, if it is known how.
+    /// When the transaction ended; None if it did not end.
     pub fn ended_ns(self) -> Option<u64> {
         match self {
             End::Ended { ended_ns, .. } => Some(ended_ns),
@@ -38,7 +38,7 @@ impl End {
     }
 }
 
-/// Run a transaction of the script; failures that another try may cure are tried again.
+/// Run a transaction of the script. If another try may succeed, it is tried again.
 pub async fn transaction(client: Client<'_>, script_index: usize, started_ns: u64) -> End {
     client.state(|connection| connection.round_trips = 0);
     let max_tries = client.plan.work.max_tries;
@@ -129,14 +129,16 @@ async fn roll_back(client: Client<'_>) -> Result<(), Lost> {
     if client.plan.pgbench.traces() {
         trace::receiving(client);
     }
-    // What the block did to sequences or prepared statements is the script's affair.
+    // A rollback does not undo changes to sequences or prepared statements; the script must
+    // allow for it.
     Ok(())
 }
 
-/// Twice as long after each try, of which a random half: two that met shall not meet again.
+/// Return the pause before the next try. It doubles with each try, and half of it is random, so
+/// that two transactions in conflict do not meet again.
 fn backoff_ns(client: Client<'_>, tries: u16) -> u64 {
     let longest = (BACKOFF_NS << (tries - 1).min(20)).min(MAX_BACKOFF_NS);
-    // Not the client's stream: a retried transaction must draw what it drew before.
+    // Not from the client's random numbers: a retry must draw the same numbers as the first try.
     let mixed = (now_ns() ^ u64::from(client.index)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     longest / 2 + mixed % (longest / 2)
 }

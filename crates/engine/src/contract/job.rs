@@ -5,10 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use super::init::{
-    DatasetOptions, Distribute, DistributedServer, DistributionColumn, InitWork, PartitionMethod,
-    PgbenchOptions, TpccOptions,
-};
+pub use super::init::*;
 pub use super::tls::{CertificateMode, ChannelBinding, SslMode, TlsSettings, TlsVersion};
 
 /// One job for the engine. Secrets are only here, never in argv or on disk.

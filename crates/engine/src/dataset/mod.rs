@@ -26,7 +26,9 @@ use std::fmt;
 pub use self::loading::{Outcome, load};
 
 use self::piece::{Piece, Stage, pieces};
-use crate::contract::job::{DatasetOptions, DistributedServer, InitWork, Job, PgbenchOptions};
+use crate::contract::job::{
+    DatasetOptions, DistributedServer, InitWork, Job, PgbenchOptions, TpccOptions,
+};
 use crate::contract::record::Record;
 use crate::session::StopFlag;
 
@@ -79,9 +81,13 @@ pub fn of(options: &DatasetOptions) -> Box<dyn Dataset> {
     }
 }
 
-/// The kinds of datasets that `facts` lists, with the word that names each of them in a job.
+/// The kinds of datasets that `facts` lists: the word that names each of them in a job, and the
+/// dataset with default options.
 pub fn kinds() -> Vec<(&'static str, Box<dyn Dataset>)> {
-    vec![("pgbench", of(&DatasetOptions::Pgbench(PgbenchOptions::default())))]
+    vec![
+        ("pgbench", of(&DatasetOptions::Pgbench(PgbenchOptions::default()))),
+        ("tpcc", of(&DatasetOptions::Tpcc(TpccOptions::default()))),
+    ]
 }
 
 /// Create and fill the dataset of the job, or continue an interrupted load. See [`load`].

@@ -36,7 +36,7 @@ pub(super) struct Connector {
     reach: Reach,
     /// The address where the last session was opened.
     pub(super) good_address: usize,
-    /// Clients that shall connect.
+    /// Clients that wait to connect.
     pub(super) waiting: VecDeque<u32>,
     pub(super) in_flight: u32,
     /// Connections with a time limit, oldest first: end of the limit, client, begin.
@@ -112,7 +112,7 @@ impl Connector {
         limit_ns.min(self.next_begin_ns())
     }
 
-    /// When the next connection may be begun.
+    /// Return when the next connection may begin.
     pub(super) fn next_begin_ns(&self) -> u64 {
         if self.waiting.is_empty() || self.in_flight >= MAX_IN_FLIGHT || self.is_parked {
             return NEVER_NS;
@@ -138,7 +138,7 @@ impl Connector {
         self.reach.target_session_attrs
     }
 
-    /// How long an address may take.
+    /// Return the time limit of one address.
     pub(super) fn limit_ns(&self, is_loading: bool) -> Option<u64> {
         let has_alternative = is_loading || self.endpoints.len() > 1;
         self.reach.timeout_ns.or(has_alternative.then_some(TIMEOUT_NS))
@@ -155,7 +155,7 @@ impl Connector {
         }
     }
 
-    /// Make `login` have the present password.
+    /// Put the present password into `login`.
     ///
     /// Returns: false if the command is still running. Errors: the command's message.
     pub(super) fn take_password(&mut self) -> Result<bool, String> {

@@ -61,7 +61,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         }
     }
 
-    /// The drain is over: count transactions without an end, and cancel them.
+    /// The drain has ended: count transactions without an end, and cancel them.
     pub(super) fn begin_cancelling(&mut self) {
         let end_ns = self.timeline.drain_end_ns;
         let mut ages_ns = Vec::new();

@@ -1,4 +1,4 @@
-//! Transactions begin and end.
+//! Starts transactions, in closed and open loops, and counts them when they end.
 
 use super::fault::Fault;
 use super::{Free, Stage, Starts, Task, Worker};
@@ -9,10 +9,10 @@ use crate::recorder::{Recorder, owner_at};
 use crate::tally::Owner;
 
 impl<'s, S: Starts<'s>> Worker<'s, S> {
-    /// A client has nothing to do.
+    /// A client is free: start its next transaction, or let it wait.
     ///
-    /// Args: `index`, of the client and its connection; of clients that share, of the client.
-    /// `ended_ns`, the end of its transaction, where it has just had one.
+    /// Args: `index`, the number of the client, and of its connection unless clients share them;
+    /// `ended_ns`, the end of its last transaction, if it has just ended.
     #[inline]
     pub(super) fn client_is_free(&mut self, index: u32, ended_ns: Option<u64>) {
         if index >= self.client_count {
@@ -27,7 +27,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         if self.arrivals.is_none() {
             self.start_closed(index, free_ns, ended_ns);
         } else if self.has_transactions_left(index) {
-            // By pgbench's rules a client knows its script while it waits for its turn.
+            // As pgbench: a client chooses its script before it waits for an arrival.
             let script = self.choose_script(index);
             if let Some(scheduled_ns) = self.take_due(index, script, free_ns, true) {
                 self.start_transaction(index, script, scheduled_ns, free_ns);
@@ -37,8 +37,8 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         }
     }
 
-    /// Open loop: by pgbench's rules a number of transactions is that of each client; else the
-    /// arrivals know when there are no more.
+    /// Open loop: true if the client may start another transaction. As pgbench, the drop-in counts
+    /// transactions by client; in the lab's load, the arrivals have the limit.
     fn has_transactions_left(&self, index: u32) -> bool {
         !self.plan.pgbench.counts_by_client()
             || self.with_transactions_left(index, |left| *left > 0)
@@ -52,14 +52,14 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         self.clients_left -= usize::from(is_last);
     }
 
-    /// Work on the number of transactions that a client may still start.
+    /// Access the number of transactions that a client may still start.
     #[inline]
     fn with_transactions_left<T>(&self, client: u32, work: impl FnOnce(&mut u64) -> T) -> T {
         let terminals = &mut self.shard.borrow_mut().clients.terminals;
         work(&mut terminals[client as usize].transactions_left)
     }
 
-    /// A client that shares connections may always ask for one.
+    /// True if the client can start a transaction: its connection is open, or it asks for one.
     #[inline]
     pub(super) fn can_work(&self, index: u32) -> bool {
         self.pool.is_some()
@@ -67,7 +67,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
             || self.shard.borrow().clients.states[index as usize].is_up()
     }
 
-    /// Closed loop: the next transaction follows at once, or after thinking and keying.
+    /// Closed loop: start the next transaction now, or after think and keying time.
     #[inline]
     fn start_closed(&mut self, index: u32, now_ns: u64, ended_ns: Option<u64>) {
         if now_ns >= self.timeline.drain_ns || self.has_done_its_number(index, now_ns) {
@@ -80,15 +80,16 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         self.start_chosen(index, script, now_ns, ended_ns);
     }
 
-    /// Every transaction of the measured phase that the client may start was started.
+    /// True if the client has started all its transactions of the measured phase.
     #[inline]
     fn has_done_its_number(&self, index: u32, now_ns: u64) -> bool {
         now_ns >= self.timeline.measure_ns && self.with_transactions_left(index, |left| *left == 0)
     }
 
-    /// Closed loop: begin a transaction of the script.
+    /// Closed loop: start a transaction of the script.
     ///
-    /// Args: `free_since_ns`, since when the client waited for nothing but this thread, if it did.
+    /// Args: `free_since_ns`, the instant since which the client waited only for this thread, if it
+    /// did.
     #[inline]
     pub(super) fn start_chosen(
         &mut self,
@@ -106,10 +107,13 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         self.start_transaction(index, script, now_ns, now_ns);
     }
 
-    /// Open loop: the oldest arrival that is due; what came too late to keep its limit is skipped.
+    /// Open loop: take the oldest arrival that is due. Arrivals that are too late for their latency
+    /// limit are skipped.
     ///
-    /// Args: `is_just_free`, the client was not yet waiting. By pgbench's rules a client that waits
-    /// has the arrival already, and cannot be too late for it.
+    /// Args: `is_just_free`, true if the client was not waiting. As in pgbench, a waiting client of
+    /// the drop-in already has the arrival, which is then never skipped.
+    ///
+    /// Returns: when the transaction was scheduled.
     #[inline]
     fn take_due(
         &mut self,
@@ -155,7 +159,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         }
         while let Some(&Free { index, script, since_ns }) = self.free.front() {
             if !self.can_work(index) {
-                // It comes back when it is connected again.
+                // The client returns to the list when it is connected again.
                 self.free.pop_front();
                 continue;
             }
@@ -196,8 +200,8 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         self.begin_task(index, Task::Transaction { script, started_ns });
     }
 
-    /// A transaction that waited for its connection has it. As in pgbench, connecting delays what
-    /// was due by the clock, and is no part of what was not.
+    /// Begin a transaction that waited for its connection. As in pgbench, the time of connecting is
+    /// part of the latency in an open loop, and not in a closed loop.
     pub(super) fn start_connected(&mut self, index: u32) {
         let started_ns = now_ns();
         let script = {
@@ -222,8 +226,8 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
             let current = client.current.take();
             let is_in_doubt =
                 std::mem::take(&mut client.is_in_doubt) && !self.plan.pgbench.ignores_doubt();
-            // Subtle: without one, it was counted as unfinished when the drain ended. If its commit
-            // got through all the same, the table has its rows.
+            // Subtle: without `current`, the transaction was counted as unfinished when the drain
+            // ended. If it has committed nevertheless, the table has its rows.
             match (current, end) {
                 (Some(current), End::Ended { ended_ns, .. }) if is_in_doubt => {
                     let owner = self.owner(&shard.recorder, &current);
@@ -277,12 +281,13 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         }
     }
 
-    /// Open loop: what was due before the end is still started after it; pgbench drops it.
+    /// Open loop: true if transactions that were due before the end are started after it. pgbench
+    /// drops them.
     pub(super) fn drains_backlog(&self) -> bool {
         self.arrivals.is_some() && !self.plan.pgbench.drops_backlog()
     }
 
-    /// The client starts nothing any more.
+    /// End the client: it starts no more transactions.
     pub(super) fn abort_client(&mut self, index: u32) {
         let client = self.client_on(index);
         if self.with_transactions_left(client, |left| *left > 0) {
@@ -292,10 +297,10 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         self.aborted_count += 1;
     }
 
-    /// A connection serves one transaction only.
+    /// Replace the connection after its transaction, if each transaction has a new one.
     fn connect_anew(&mut self, index: u32) {
         if self.is_being_made(index) {
-            // The connection was lost, and is looked for already.
+            // The connection was lost, and the client is already connecting again.
             return;
         }
         self.disconnect(index);
@@ -308,14 +313,14 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         }
     }
 
-    /// The loss of a connection has its own way to the next one.
+    /// True if the connection was lost and the client is connecting again.
     fn is_being_made(&self, index: u32) -> bool {
         let shard = self.shard.borrow();
         let client = &shard.clients.states[index as usize];
         !self.plan.pgbench.connects_once() && !client.is_up()
     }
 
-    /// A transaction whose connection could not be made is no transaction; its client is done.
+    /// End a client whose connection could not be made. Its transaction counts as unfinished.
     pub(super) fn abort_unconnected(&mut self, index: u32, address: usize, fault: &Fault) {
         {
             let shard = &mut *self.shard.borrow_mut();
@@ -332,12 +337,13 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         self.abort_client(index);
     }
 
-    /// A load that connects for every transaction still has some to start.
+    /// True if the load connects for every transaction, and has transactions to start in the drain.
     pub(super) fn makes_connections_in_drain(&self) -> bool {
         self.plan.connects_each_time() && self.drains_backlog() && !self.is_backlog_empty()
     }
 
-    /// Background work belongs to the phase in which it was put off.
+    /// Return the owner of a transaction that ends now. Background work belongs to the phase in
+    /// which it was deferred.
     fn owner(&self, recorder: &Recorder, current: &Current) -> Owner {
         let is_by_schedule =
             self.arrivals.is_some() || recorder.layout.is_background(current.script);

@@ -31,7 +31,7 @@ pub enum Message {
     Finished(Box<Finished>),
     /// A thread panicked.
     Died(ThreadId),
-    /// Told to stop: signal, `stop`, or end of input.
+    /// A signal, `stop` or the end of the input stops the run.
     Stop,
 }
 

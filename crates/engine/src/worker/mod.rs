@@ -1,8 +1,8 @@
 //! One thread of the engine: its loop.
 //!
-//! Each turn waits for sockets and timers, reads every socket that has something, and only then
-//! lets transactions go on, so that sending for one does not delay the time stamp of another's
-//! reply. Nothing is shared with other threads but the timeline, which is looked at once a turn.
+//! Each turn waits for sockets and timers, and reads all sockets that have bytes. Only then it
+//! continues transactions, so that sending for one of them does not delay the timestamp of
+//! another's reply. Threads share only the timeline, which is read once per turn.
 
 mod arrivals;
 mod begin;
@@ -58,7 +58,7 @@ use crate::timers::Wake;
 
 pub use self::arrivals::OpenArrivals as Arrivals;
 
-/// How often a client is prepared, on average, before the run gives up.
+/// Number of attempts to prepare a client, on average, before the run ends.
 const PREPARES: usize = 3;
 
 /// The work that a slot runs.
@@ -97,7 +97,8 @@ async fn run_task(client: Client<'_>, task: Task) -> TaskEnd {
     }
 }
 
-/// Makes the future of a task: of a type without a name, so that slots are not boxes.
+/// Makes the future of a task. The future's type has no name; the trait makes it a parameter, so
+/// that a slot needs no allocation for each task.
 trait Starts<'s>: Fn(Client<'s>, Task) -> Self::Task {
     type Task: Future<Output = TaskEnd>;
 }
@@ -116,7 +117,7 @@ struct Worker<'s, S: Starts<'s>> {
     start: S,
     /// One slot for each connection of a client.
     slots: Vec<Slot<S::Task>>,
-    /// Tasks that ended without waiting for anything.
+    /// Tasks that ended in their first poll, without waiting.
     immediate: VecDeque<(u32, TaskEnd)>,
     shared: Arc<Shared>,
     generation: u32,
@@ -124,7 +125,7 @@ struct Worker<'s, S: Starts<'s>> {
     stage: Stage,
     connector: Connector,
     idle: Idle,
-    /// Absent when each client has its own connection.
+    /// None if each client has its own connection.
     pool: Option<Pool>,
     choose: Prng,
     arrivals: Option<OpenArrivals>,
@@ -132,11 +133,12 @@ struct Worker<'s, S: Starts<'s>> {
     free: VecDeque<Free>,
     in_flight: u64,
     thinking: Thinking,
-    /// Terminals that choose what they run; background ones have the numbers behind them.
+    /// Number of terminals that choose their scripts. Background terminals have the numbers after
+    /// them.
     client_count: u32,
     /// Background terminals that are free.
     background: Vec<u32>,
-    /// Clients that have transactions to start, of a number that bounds them.
+    /// Number of clients that may still start transactions, if their number is limited.
     clients_left: usize,
     /// Clients that the observer has ended.
     aborted_count: usize,
@@ -149,7 +151,7 @@ struct Worker<'s, S: Starts<'s>> {
     facts: Facts,
     shares: Shares,
     reply_wait: ReplyWait,
-    /// Places in the ready list of this turn's replies, where the turn is looked at closely.
+    /// If this turn is examined: the places of its replies in the ready list.
     looked_at: Range<usize>,
     thread: u32,
     sender: Sender<Message>,
@@ -279,14 +281,14 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
                 continue;
             };
             match slot.poll() {
-                // The wait for its turn is not part of a transaction that ended with the reply.
+                // If the transaction ended with this reply, the wait is not part of it.
                 Some(end) => self.on_task_end(index, end),
                 None => self.reply_wait.went_on(waited_ns.unwrap_or(0)),
             }
         }
     }
 
-    /// How long ago the client's reply was read.
+    /// Return the time since the client's reply was read.
     fn waited_since(&self, index: u32) -> u64 {
         now_ns() - self.shard.borrow().clients.states[index as usize].replied_ns
     }
@@ -296,8 +298,8 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         let slot = &mut self.slots[index as usize];
         slot.fill((self.start)(client, task));
         if let Some(end) = slot.poll() {
-            // Subtle: handled in the next turn; otherwise scripts without SQL would recurse for
-            // ever.
+            // Subtle: the end is handled in the next turn. If it were handled here, a script
+            // without SQL would recurse for ever.
             self.immediate.push_back((index, end));
         }
     }
@@ -315,7 +317,8 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         }
     }
 
-    /// The client is connecting again, and will then be prepared again; not for ever.
+    /// A connection was lost while it was prepared. It connects and is prepared again, but the run
+    /// ends if this happens too often.
     fn on_lost_in_prepare(&mut self) {
         self.prepare_losses += 1;
         if self.stage == Stage::Prepare && self.prepare_losses > PREPARES * self.slots.len() {
@@ -329,7 +332,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         }
     }
 
-    /// A script that cannot be evaluated ends the run.
+    /// Report a script that cannot be evaluated, which ends the run, and new kinds of failures.
     #[inline]
     fn tell_fault(&mut self) {
         if let Some(fault) = self.shard.borrow_mut().fault.take() {
@@ -341,7 +344,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         }
     }
 
-    /// The script that a client runs next.
+    /// Choose the next script of a client.
     #[inline]
     fn choose_script(&mut self, client: u32) -> usize {
         let number = choose_script(&self.plan.weights, &mut self.choose);
@@ -362,7 +365,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         let _ = self.sender.send(message);
     }
 
-    /// Say goodbye to the server, and tell the coordinator what the thread did.
+    /// Close all connections, and tell the coordinator what the thread did.
     fn finish(&mut self) {
         let in_doubt_now = self.count_in_doubt();
         let shard = &mut *self.shard.borrow_mut();

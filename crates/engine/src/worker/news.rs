@@ -48,8 +48,8 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         self.on_closed(index, None);
     }
 
-    /// The TLS session of a client that is up has something to say to the server; with an error it
-    /// is over.
+    /// The TLS session of an open connection has bytes to send, or has failed, which ends the
+    /// connection.
     fn on_tls(&mut self, index: u32, error: Option<TlsError>) {
         {
             let shard = &mut *self.shard.borrow_mut();

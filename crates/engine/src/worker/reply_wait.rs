@@ -1,4 +1,4 @@
-//! How long replies wait for this thread: in their sockets, and after they were read.
+//! Measures how long replies wait for this thread: in their sockets, and after they were read.
 //!
 //! A sample of the turns is examined closely: the kernel's schedstat before and after the wait says
 //! whether the thread slept, and how long it was runnable without a core. Turns that are not
@@ -13,8 +13,8 @@
 use crate::clock::now_ns;
 use crate::schedstat::{Schedstat, Scheduled};
 
-/// At most this number of turns between two examined ones; a prime, so that looks do not keep step
-/// with the load.
+/// Most turns from one examined turn to the next. It is a prime, so that examined turns do not keep
+/// step with the load.
 const TURNS_A_LOOK_MAX: u32 = 61;
 /// If turns take longer than this, more of them are examined: the cost is then negligible.
 const LOOK_EVERY_NS: u64 = 5_000_000;
@@ -27,7 +27,7 @@ pub(super) struct ReplyWait {
     turns_left: u32,
     turns_a_look: u32,
     last_look_ns: u64,
-    /// Turns that the one stands for whose replies go on now.
+    /// Number of turns for which the present examined turn counts.
     turns: u64,
     woken: Option<Woken>,
     looked: Looked,
@@ -39,20 +39,20 @@ struct Woken {
     starved_ns: u64,
     /// Turns that this one stands for.
     turns: u64,
-    /// Transactions that waited for the server when it fell asleep.
+    /// Transactions that waited for the server when the thread fell asleep.
     in_flight: u64,
     replies: u64,
-    /// What it finds until then had come before: completions are handed over some at a time.
+    /// Events until then had come before: completions are handed over in batches.
     until_ns: u64,
 }
 
-/// Replies of the turns that were looked at, and how long all of them waited; each as often as
-/// there are turns that its own stands for.
+/// Replies of the examined turns, and their total wait. Each counts as often as the number of turns
+/// for which its turn counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Looked {
     pub(super) replies: u64,
     pub(super) waited_ns: u64,
-    /// Messages that each left in a separate call, and how long all of them waited for it.
+    /// Messages that left in a separate call, and their total wait for it.
     sends: u64,
     send_waited_ns: u64,
 }
@@ -60,36 +60,38 @@ pub(super) struct Looked {
 /// What was seen before a wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
-    /// How long the thread had been at work since the wait before.
+    /// How long the thread has worked since the last wait.
     worked_ns: u64,
     before: Scheduled,
     /// Turns that this one stands for.
     turns: u64,
-    /// False if the wait only collects the rest of the events that woke the thread before.
+    /// False if the wait only collects the remaining events of the last wake-up.
     is_due: bool,
 }
 
 impl ReplyWait {
-    /// Must be called in the thread itself.
+    /// Make it for the calling thread.
     pub(super) fn of_this_thread() -> ReplyWait {
         let schedstat = Schedstat::of_this_thread();
         ReplyWait { schedstat, turns_left: 1, turns_a_look: 1, ..ReplyWait::default() }
     }
 
-    /// Whether the next wait is one to look at: what the turn sends goes out before, then.
+    /// Return true if the next wait is examined. The messages of the turn are then sent before it.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
         self.turns_left == 1
     }
 
-    /// Add what the turn sent before its wait: the number of messages, and the time of all.
+    /// Add the messages that the turn sent before its wait, and the time of sending them.
     pub(super) fn sent(&mut self, messages: u64, took_ns: u64) {
         let turns = u64::from(self.turns_a_look);
         self.looked.sends += turns * messages;
         self.looked.send_waited_ns += turns * took_ns * (messages + 1) / 2;
     }
 
-    /// Begin to look at this turn, if it is one of those; `woke_ns` is when the last wait ended.
+    /// Begin to examine this turn, if it was chosen.
+    ///
+    /// Args: `woke_ns`, the end of the last wait.
     #[inline]
     pub(super) fn before_wait(&mut self, woke_ns: u64) -> Option<Look> {
         self.turns_left = self.turns_left.wrapping_sub(1);
@@ -106,7 +108,7 @@ impl ReplyWait {
         Some(Look { worked_ns: at_ns.saturating_sub(woke_ns), before, turns, is_due })
     }
 
-    /// Choose the next turn to look at, by how long those until this one took.
+    /// Choose the next turn to examine, by the time that the turns up to this one took.
     fn choose_next(&mut self, at_ns: u64) {
         let took_ns = at_ns.saturating_sub(self.last_look_ns).max(1);
         let wanted = u64::from(self.turns_a_look) * LOOK_EVERY_NS / took_ns;
@@ -115,9 +117,9 @@ impl ReplyWait {
         self.last_look_ns = at_ns;
     }
 
-    /// Add the replies that a wait brought, with the instants at which they had been read.
+    /// Add the replies that a wait returned, with the instants at which they were read.
     ///
-    /// Returns: whether they are among those looked at.
+    /// Returns: true if these replies are examined.
     pub(super) fn after_wait(
         &mut self,
         look: Look,
@@ -149,7 +151,7 @@ impl ReplyWait {
                 let turns = look.turns;
                 self.woken = Some(Woken { starved_ns, turns, in_flight, replies, until_ns });
             } else {
-                // They came, evenly spread, while it was at work on those before.
+                // They came at any time while the thread worked on the replies before.
                 self.looked.waited_ns += self.turns * look.worked_ns * replies / 2;
             }
         }
@@ -163,7 +165,7 @@ impl ReplyWait {
         self.looked.waited_ns += self.turns * after_ns;
     }
 
-    /// What was seen so far.
+    /// Return the sums so far.
     pub(super) fn looked(&self) -> Looked {
         self.looked
     }
@@ -174,15 +176,15 @@ impl ReplyWait {
 }
 
 impl Woken {
-    /// How long its replies lay in their sockets together.
+    /// Return the total time of the replies in their sockets.
     ///
-    /// The first one wakes the thread, and waits until it has a core. The others come meanwhile, of
-    /// the transactions that were left, each as likely to end at any moment as at any other: the
-    /// more of them have come, the earlier they came.
+    /// The first reply wakes the thread, and waits until the thread has a core. The other replies
+    /// come in this time. Each transaction may end at any moment with the same probability, so the
+    /// more replies have come, the earlier they came.
     fn waited_ns(&self) -> u64 {
         let starved_ns = self.starved_ns as f64;
         let others = self.replies.saturating_sub(1) as f64;
-        // Half a transaction more, or all of them would have come at once.
+        // Half a transaction is added. Without it, all replies would count as having come at once.
         let left = (self.in_flight.saturating_sub(1) as f64).max(others) + 0.5;
         let came = others / left;
         let waited = if came < 1e-6 { 0.5 * came } else { 1.0 + came / (1.0 - came).ln() };
@@ -191,7 +193,7 @@ impl Woken {
 }
 
 impl Looked {
-    /// The difference to an earlier state.
+    /// Return the difference to an earlier state.
     pub(super) fn since(self, earlier: Looked) -> Looked {
         Looked {
             replies: self.replies - earlier.replies,
@@ -201,7 +203,7 @@ impl Looked {
         }
     }
 
-    /// Mean wait of a reply and of the message it answers; None if no reply was looked at.
+    /// Return the mean wait of a reply and of its message; None if no reply was examined.
     pub(super) fn mean_ns(self) -> Option<u64> {
         let reply_ns = self.waited_ns.checked_div(self.replies)?;
         Some(reply_ns + self.send_waited_ns.checked_div(self.sends).unwrap_or(0))

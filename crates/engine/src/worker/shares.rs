@@ -1,4 +1,4 @@
-//! How evenly the clients were served.
+//! Counts transactions by client, to report how evenly the clients were served.
 
 use crate::contract::record::Fairness;
 
@@ -17,7 +17,8 @@ impl Shares {
     }
 }
 
-/// Of the clients of all threads; none without a client, or when nothing was completed.
+/// Return the fairness over the clients of all threads; None without clients, or if no transaction
+/// was completed.
 ///
 /// Source of the coefficient: Gini 1912, by ranks: `sum((2 i - n - 1) x_i) / (n sum(x_i))` over the
 /// values in rising order, i from 1.

@@ -1,7 +1,7 @@
-//! Keying and thinking: between two transactions a terminal keeps still, as the program says.
+//! Keying and think time: the pauses of a terminal between two transactions.
 //!
-//! It is a small struct with a timer then. Where clients share connections it has none, and none of
-//! this time is part of a latency.
+//! While it pauses, a terminal is only a small struct with a timer. If clients share connections,
+//! it has none in this time. Pauses are never part of a latency.
 
 use super::{Starts, Worker};
 use crate::client::Pause;
@@ -14,7 +14,7 @@ use crate::timers::Wake;
 pub(super) struct Thinking {
     pub(super) is_on: bool,
     pub(super) count: u64,
-    /// Their pause has ended, but they have not been handled since.
+    /// Terminals whose pause has ended, and that were not handled yet.
     pub(super) over: Vec<u32>,
     /// The instant up to which pauses were counted.
     counted_ns: u64,
@@ -25,7 +25,7 @@ impl Thinking {
         Thinking { is_on, ..Thinking::default() }
     }
 
-    /// Returns: the sum of the terminals' pauses since the last call.
+    /// Return the sum of the terminals' pauses since the last call.
     pub(super) fn until(&mut self, at_ns: u64) -> u64 {
         let passed_ns = at_ns.saturating_sub(self.counted_ns);
         self.counted_ns = self.counted_ns.max(at_ns);
@@ -62,8 +62,8 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
             shard.timers.set(due_ns, Wake::Terminal(client));
             let now = now_ns();
             shard.recorder.think(self.thinking.until(now));
-            // From here on the terminal counts as thinking, until it is looked at again: what its
-            // timer is late counts as thinking, too, and is in the timers' lag.
+            // From now on the terminal counts as thinking, until it is handled again. If its timer
+            // is late, the delay also counts as thinking, and as timer lag.
             shard.recorder.between_transactions(now.saturating_sub(from_ns));
         }
         self.thinking.count += 1;
@@ -84,7 +84,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
             };
             self.thinking.count -= 1;
             self.facts.timer_lag.record(now.saturating_sub(due_ns));
-            // If it has no connection now, it begins when it gets one.
+            // If the client has no connection now, it starts when it gets one.
             if now < self.timeline.drain_ns && self.can_work(client) {
                 self.start_chosen(client, script, now, None);
             }

@@ -177,6 +177,13 @@ impl Run {
         })
     }
 
+    pub(crate) fn histograms(&self) -> impl Iterator<Item = &Histogram> {
+        self.records.iter().filter_map(|record| match record {
+            Record::Histogram(histogram) => Some(histogram),
+            _ => None,
+        })
+    }
+
     pub(crate) fn distribution(&self, measured: Measured) -> &Distribution {
         let mut all = self.summary().distributions.iter();
         all.find(|d| d.measured == measured && d.script.is_none()).expect("it was measured")
