@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from pgdyno.analysis.server_clocks import clocks_of
-from pgdyno.answer.server_time import describes, sends_pipelines, server_transactions_each
+from pgdyno.answer.server_time import (
+    describes,
+    executes_apart,
+    lacks_time,
+    sends_pipelines,
+    server_transactions_each,
+)
 
 
 def each(
@@ -100,3 +106,19 @@ def test_a_load_that_sends_pipelines_is_known_by_its_job(
     """The server's count of its time has only the last statement of a pipeline."""
     plain = {"source": {"builtin": "tpcb-like"}}
     assert sends_pipelines({"work": {"scripts": [plain, script]}}) is is_pipelined
+
+
+@pytest.mark.parametrize(
+    ("protocol", "is_apart"), [("simple", False), ("extended", True), ("prepared", True)]
+)
+def test_the_protocol_tells_whether_planning_is_in_the_servers_count(
+    protocol: str, is_apart: bool
+) -> None:
+    assert executes_apart({"work": {"protocol": protocol}}) is is_apart
+
+
+def test_a_count_without_planning_is_seen_by_the_samples() -> None:
+    sampled = float(SEEN.mean())
+    assert lacks_time(0.3 * sampled, SEEN)
+    assert not lacks_time(0.97 * sampled, SEEN)
+    assert not lacks_time(0.3 * sampled, SEEN[:6])

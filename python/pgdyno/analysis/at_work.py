@@ -119,7 +119,7 @@ def _why_not(sampled: Estimate, bare_count: float, count: float, span_s: float) 
     if count > high + min(bare_count, _UNSEEN_MAX) + apart:
         return f"the server counted {count:.3g}, with statements that began earlier"
     if count < low - apart:
-        missing = "statements that had not ended, and of pipelines all but the last"
+        missing = "statements that had not ended, all but the last of a pipeline, or planning"
         return f"the server counted {count:.3g}, without {missing}"
     return ""
 

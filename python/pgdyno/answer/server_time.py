@@ -43,6 +43,12 @@ _SESSIONS_SEEN_MIN = 30
 _LATE_RATIO_MAX = 0.5
 # Sessions that work for a client. The server's own maintenance also serves the load.
 FOR_SOMEBODY = ("client backend", "parallel worker")
+# With a smaller share of the sampled time, a count of the execution alone is not used.
+_EXECUTION_RATIO_MIN = 0.9
+_COUNTS_EXECUTION = (
+    "with the extended protocol, the server counts a statement's execution without its parsing and"
+    " planning"
+)
 _START_PIPELINE = re.compile(r"^\s*\\startpipeline\b", re.MULTILINE)
 
 
@@ -136,7 +142,7 @@ def loads_server_time(stored: StoredRun, numbers: LoadNumbers) -> ServerTime:
     The server adds up all sessions of a database, so samples give the share of the load. The server
     adds a statement when it ends, and a session that touches no table reports when it closes. If
     other sessions were at work and the sum does not describe the sampled sessions, the samples are
-    used.
+    used. They are used, too, if the load parses or plans for a large part of its time.
     """
     ended = numbers.counts.completed + numbers.counts.failed
     whole = server_time(stored, numbers, ended)
@@ -144,10 +150,15 @@ def loads_server_time(stored: StoredRun, numbers: LoadNumbers) -> ServerTime:
     is_active = inside_phase(waits, numbers) & (np.asarray(waits["state"]) == "active")
     is_somebodys = np.isin(np.asarray(waits["backend_type"]), FOR_SOMEBODY)
     others = is_active & is_somebodys & (waits["ours"] != 1) & _is_here(waits)
-    if whole.active_ms is None or not others.any():
+    ours = is_active & (waits["ours"] == 1)
+    if whole.active_ms is None:
         return whole
     instants = distinct(np.asarray(waits["time_ns"], dtype=np.int64)[inside_phase(waits, numbers)])
-    ours = is_active & (waits["ours"] == 1)
+    if not others.any():
+        counted = whole.active_ms / numbers.seconds / 1e3
+        if executes_apart(stored.job) and lacks_time(counted, _sightings(waits, ours, instants)):
+            return ServerTime(None, why_not=_COUNTS_EXECUTION)
+        return whole
     share, error = _share(waits, ours, others, instants)
     seen = _sightings(waits, ours | others, instants)
     if not describes(whole.active_ms / numbers.seconds / 1e3, seen):
@@ -155,6 +166,27 @@ def loads_server_time(stored: StoredRun, numbers: LoadNumbers) -> ServerTime:
         return ServerTime(None, why_not=why)
     error_ms = math.hypot(whole.active_ms * error, whole.error_ms * share)
     return ServerTime(whole.active_ms * share, error_ms)
+
+
+def executes_apart(job: Mapping[str, Any]) -> bool:
+    """Return whether the load sends Parse or Bind before it executes a statement.
+
+    The session is active from the first of these messages on, and each of them restarts the clock
+    of `active_time`. So the server counts the execution, and neither parsing nor planning.
+    Source: exec_parse_message, exec_bind_message and exec_execute_message in postgres.c.
+    """
+    return job.get("work", {}).get("protocol") in ("extended", "prepared")
+
+
+def lacks_time(counted: float, seen: FloatArray) -> bool:
+    """Return whether the count is surely below the sampled sessions, by at least a tenth.
+
+    Args: counted, mean sessions by the server's count; seen, sessions in each sample.
+    """
+    if seen.sum() < _SESSIONS_SEEN_MIN:
+        return False
+    half = _NORMAL_95 * float(seen.std()) / math.sqrt(seen.size)
+    return counted < _EXECUTION_RATIO_MIN * (float(seen.mean()) - half)
 
 
 def describes(counted: float, seen: FloatArray) -> bool:
