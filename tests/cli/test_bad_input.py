@@ -119,6 +119,7 @@ LINES: list[tuple[list[str], str]] = [
     (["watch", "--duration", "soon", "-h", "/nowhere"], "soon"),
     (["watch", "-h", "db1", "-T", "3"], "No such option '-T'. Use --duration TIME."),
     (["compare", "--rounds", "3"], "longest time with --budget."),
+    (["sweep", *SCRATCH, "-c", "4,8,4"], "names 4 twice"),
     (["sweep", "--runs=3"], "No such option '--runs'. Use --rounds N."),
 ]
 

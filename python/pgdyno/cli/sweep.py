@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -104,4 +105,11 @@ def _levels(text: str) -> tuple[int, ...] | str:
             f"--clients {text} must be auto, or numbers above 0 separated by commas.",
             hint="--clients 1,2,4,8,16",
         )
-    return tuple(sorted({int(part) for part in parts}))
+    levels = sorted(int(part) for part in parts)
+    twice = next((a for a, b in pairwise(levels) if a == b), None)
+    if twice is not None:
+        raise SpecError(
+            f"--clients {text} names {twice} twice; every level is measured --rounds times.",
+            hint=f"--clients {','.join(map(str, sorted(set(levels))))}, and --rounds for more runs",
+        )
+    return tuple(levels)

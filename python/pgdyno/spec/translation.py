@@ -1,6 +1,6 @@
-"""A file of another TPC-C tool as an experiment: what corresponds is kept, the rest is listed.
+"""Turns a file of another TPC-C tool into an experiment, and lists the keys that it cannot use.
 
-The readers of the tools (`spec.benchmarksql`, `spec.hammerdb`) share what is here.
+Shared by the readers of the tools, `spec.benchmarksql` and `spec.hammerdb`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OFF = ("0", "false", "off", "no")
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What became of one key of the file: `words` say why it is not in the experiment as it was."""
+    """One key of the file that the experiment does not have as it was; `words` give the reason."""
 
     key: str
     value: str
@@ -99,7 +99,7 @@ class Keys:
         )
 
     def note(self, key: str, words: str) -> None:
-        """Keep why a key that was taken is not in the experiment as it was."""
+        """Keep the reason why the experiment does not have a key as it was."""
         if key in self.values:
             self.notes.append(Note(key, self.values[key], words))
 

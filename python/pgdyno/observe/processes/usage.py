@@ -58,7 +58,7 @@ class Accounts:
         return [pid for pid in pids if pid not in self.processes]
 
     def assign(self, pid: int, group: str) -> None:
-        """Begin to account a process; one that had this number before has ended."""
+        """Begin to account for a process. A former process with the same pid has ended."""
         if pid in self.processes:
             self._end(pid)
         self.processes[pid] = Process(group)
