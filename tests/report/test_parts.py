@@ -41,7 +41,7 @@ def test_small_parts_become_one_and_the_sum_stays() -> None:
     parts = parts_of(replace(where, parts=(*where.parts, *with_small_parts())))
     folded = fold(parts, at_most=6)
     assert len(folded) == 6
-    assert [part.words for part in folded][-2:] == ["other", "not explained"]
+    assert [part.words for part in folded][-2:] == ["other: 6 parts", "not explained"]
     assert sum(p.ms.value for p in folded) == pytest.approx(sum(p.ms.value for p in parts))
 
 

@@ -77,7 +77,7 @@ class TimePart:
     @property
     def event(self) -> str:
         """Return the name of the wait event, or of the joined events; "" if `words` is enough."""
-        is_telling = ":" in self.name or self.words == OTHER
+        is_telling = ":" in self.name or self.words.startswith(f"{OTHER}: ")
         return self.name if is_telling and self.name not in self.words else ""
 
 
@@ -142,7 +142,10 @@ def legend_of_parts(bars: Iterable[Iterable[TimePart]]) -> tuple[tuple[str, Time
 
 
 def fold(parts: Iterable[TimePart], *, at_most: int) -> tuple[TimePart, ...]:
-    """Return at most `at_most` parts: small parts are joined into "other", the residual is last."""
+    """Return at most `at_most` parts: small parts are joined into one, the residual is last.
+
+    The name of the joined part has their number, because a page shows more parts than a text.
+    """
     everything = list(parts)
     named = [part for part in everything if part.name != NOT_EXPLAINED]
     residual = [part for part in everything if part.name == NOT_EXPLAINED]
@@ -156,7 +159,9 @@ def fold(parts: Iterable[TimePart], *, at_most: int) -> tuple[TimePart, ...]:
     share = sum(part.share_ratio for part in small)
     return (
         *large,
-        TimePart(names, OTHER, "other", palette.shade("other", 0), ms, share),
+        TimePart(
+            names, f"{OTHER}: {len(small)} parts", "other", palette.shade("other", 0), ms, share
+        ),
         *residual,
     )
 

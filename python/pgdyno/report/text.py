@@ -184,7 +184,7 @@ def _where(page: TextPage, where: WhereTheTimeGoes) -> Iterator[str]:
     for row, part in enumerate(shown):
         line = f"  {signs[part.name]} {amounts[row]}  {ranges[row]}  {shares[row]}  {words[row]}"
         # A name that does not fit is not shown; the report has it.
-        is_event = part.event and part.words != OTHER
+        is_event = part.event and not part.words.startswith(f"{OTHER}: ")
         name = f"  {part.event}" if is_event else ""
         yield line + (name if len(line + name) <= page.column_count else "")
 
