@@ -44,8 +44,8 @@ def test_statements_that_still_run_are_missing_in_the_count() -> None:
     work = found(sampled(4.0), counted(1.0))
     assert work.how == "sampled"
     assert work.why_sampled == (
-        "the server counted 1, without statements that had not ended, and of pipelines all but the"
-        " last"
+        "the server counted 1, without statements that had not ended, all but the last of a"
+        " pipeline, or planning"
     )
 
 
