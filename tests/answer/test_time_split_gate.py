@@ -124,7 +124,7 @@ def test_a_time_line_draws_it_at_work_too(tmp_path: Path) -> None:
         add_waits(writer, seconds=every(0.2), unseen=0, event="")
         writer.add_record({"record": "summary", "began_ns": 0, "ended_ns": LENGTH_S * SECOND_NS})
         writer.finish()
-    panels = {panel.key: panel for panel in panels_of(folder.runs()[0], numbers(), None)}
+    panels = {panel.key: panel for panel in panels_of(folder.runs()[0], numbers(), {})}
     [line] = panels["waits"].series
     assert line.name == "CPU or not instrumented"
     assert set(line.values) == {2 * CLIENTS}

@@ -14,10 +14,10 @@ from tests.fixtures.prove import Proved
 from tests.fixtures.tpcc import ALL_HOLD, contents
 
 from pgdyno.clock import monotonic_ns
-from pgdyno.server.connect import connect
+from pgdyno.server.connect import Connection, connect
 from pgdyno.server.dataset_kinds import KINDS, needed_bytes
 from pgdyno.server.target import Target
-from pgdyno.server.tpcc_check import CONDITIONS, judge
+from pgdyno.server.tpcc_check import CONDITIONS, Verdict, judge
 from pgdyno.spec.dataset import TpccDataset
 
 TABLES = KINDS["tpcc"].tables
@@ -291,15 +291,20 @@ def two_districts(pgdyno: Command, database15: Target) -> Target:
     return database15
 
 
+def judged(session: Connection) -> list[Verdict]:
+    """Return all verdicts in the transaction of the session, which has unsaved faults."""
+    return [verdict for condition in CONDITIONS for verdict in judge(session, [condition])]
+
+
 def test_each_fault_violates_the_one_condition_it_is_planted_for(two_districts: Target) -> None:
     with connect(two_districts, verb="test") as session:
         session.execute("SET statement_timeout = 0")
-        assert not any(judge(session, condition).violation_count for condition in CONDITIONS)
+        assert not any(verdict.violation_count for verdict in judged(session))
         for number, statements in FAULTS.items():
             with session.transaction(force_rollback=True):
                 for statement in statements:
                     session.execute(statement.encode())
-                verdicts = [judge(session, condition) for condition in CONDITIONS]
+                verdicts = judged(session)
             violated = {v.condition.number: v.violations_by_warehouse for v in verdicts}
             violated = {key: value for key, value in violated.items() if value}
             assert violated.keys() == {number}

@@ -6,11 +6,12 @@ They also have the round trip to each variant, and how evenly its clients were s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pgdyno.analysis.compare import Comparison
 from pgdyno.analysis.contrasts import Effect
-from pgdyno.analysis.estimate import Estimate, mean_between_runs
+from pgdyno.analysis.devices import DeviceFindings
+from pgdyno.analysis.estimate import Estimate, alike, mean_between_runs
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.analysis.where_difference import Difference
 
@@ -163,15 +164,11 @@ class CompareFindings:
     confounds: tuple[str, ...] = ()
     state: tuple[str, ...] = ()
     settings: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    devices: DeviceFindings | None = None
 
     def shown(self, variant: VariantFindings, name: str) -> Estimate:
-        """Return a metric of a variant as people see it: either all variants have an interval.
-
-        If the interval of one variant says nothing, no variant has one: an interval next to a
-        missing one reads as if that variant were measured better.
-        """
-        estimate = variant.metrics[name]
-        same = (other.metrics[name] for other in self.variants if name in other.metrics)
-        if any(other.says_nothing for other in same):
-            return replace(estimate, low=None, high=None)
+        """Return a metric of a variant as people see it: either all variants have an interval."""
+        same = [other.metrics[name] for other in self.variants if name in other.metrics]
+        [estimate, *_] = alike([variant.metrics[name], *same])
+        assert estimate is not None, "only a missing estimate has none"
         return estimate

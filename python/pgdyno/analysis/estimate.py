@@ -7,8 +7,8 @@ of a report.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Literal
@@ -166,6 +166,19 @@ class Estimate:
 def without_interval(value: float, unit: str) -> Estimate:
     """Return an estimate from one value, which has no interval."""
     return Estimate(float(value), None, None, 1, unit, "none")
+
+
+def alike(estimates: Sequence[Estimate | None]) -> tuple[Estimate | None, ...]:
+    """Return the estimates, all without interval if the interval of one says nothing.
+
+    An interval next to a missing one reads as if that value were measured better.
+    """
+    if not any(estimate is not None and estimate.says_nothing for estimate in estimates):
+        return tuple(estimates)
+    return tuple(
+        None if estimate is None else replace(estimate, low=None, high=None)
+        for estimate in estimates
+    )
 
 
 def mean_between_runs(values: npt.ArrayLike, unit: str, *, level: float = 0.95) -> Estimate:

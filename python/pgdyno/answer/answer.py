@@ -285,7 +285,6 @@ def run_findings(
         change_seconds=changes,
     )
     summary = numbers.summary
-    storage = server.get("data_storage") or {}
     split = split_or_why_not(stored, numbers)
     if split.where is not None:
         doubts = (*doubts, *split_doubts(split.where))
@@ -311,7 +310,7 @@ def run_findings(
         client_cpu_s=(summary.cpu_user_ns + summary.cpu_system_ns) / 1e9,
         is_valid=is_valid(doubts),
         doubts=doubts,
-        panels=panels_of(stored, numbers, storage.get("device")),
+        panels=panels_of(stored, numbers, server.get("data_storage") or {}),
         telemetry=telemetry_findings(stored, numbers),
         marks=marks,
         phases=phases_of(stored, numbers, experiment.workload, planned),

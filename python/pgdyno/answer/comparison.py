@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from pgdyno.analysis.compare import (
     Comparison,
@@ -19,12 +20,14 @@ from pgdyno.analysis.compare_findings import (
     VariantFindings,
 )
 from pgdyno.analysis.contrasts import Effect, factorial, passes
+from pgdyno.analysis.devices import device_findings
 from pgdyno.analysis.estimate import Estimate, mean_between_runs
 from pgdyno.analysis.where import WhereTheTimeGoes, mean_over_runs
 from pgdyno.analysis.where_difference import Difference, difference
 from pgdyno.answer.answer import Answer, Measurements
 from pgdyno.answer.compare_words import because_words, comparison_sentence, verdict_sentence
 from pgdyno.answer.confounds import between_variants, confounds, state_words
+from pgdyno.answer.devices import QUANTITIES, devices_of_runs
 from pgdyno.answer.served import cost_of, served_by
 from pgdyno.answer.time_split import time_split
 from pgdyno.errors import AnalysisError
@@ -182,7 +185,21 @@ class Compared:
                 if (words := state_words(variant.name, runs))
             ),
             settings=self._settings(),
+            devices=device_findings(
+                [
+                    devices_of_runs(variant.name, runs, self._numbers, self._server_of(variant))
+                    for variant, runs in by_variant.items()
+                ],
+                QUANTITIES,
+            ),
         )
+
+    def _server_of(self, variant: PlannedVariant) -> Mapping[str, Any]:
+        """Return the facts of the variant's server as stored, empty if it never started."""
+        server: Mapping[str, Any] = (
+            self._facts.get("variants", {}).get(variant.id, {}).get("server", {})
+        )
+        return server
 
     def _runs_of(self, variant: PlannedVariant) -> list[Visit]:
         return [visit for visit in self._rounds if visit.planned.cell.variant == variant]
@@ -240,11 +257,7 @@ class Compared:
 
     def _settings(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """Return the settings that differ between the servers of the variants, as read back."""
-        known = self._facts.get("variants", {})
-        seen = [
-            known.get(variant.id, {}).get("server", {}).get("settings", {})
-            for variant in self._variants
-        ]
+        seen = [self._server_of(variant).get("settings", {}) for variant in self._variants]
         read = [settings for settings in seen if settings]
         return tuple(
             (name, tuple(str(settings.get(name, "")) for settings in seen))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from pgdyno.analysis.findings import Mark, Panel, Series
 from pgdyno.analysis.histogram import percentiles_of_each
 from pgdyno.answer.charts.catalogue import FIRST, FURTHER
 from pgdyno.answer.charts.drawing import panels_of_charts, series
+from pgdyno.answer.devices import data_disk, moved_bytes
 from pgdyno.answer.marks import event_marks, nearest_merged
 from pgdyno.answer.time_split import events_seen
 from pgdyno.answer.tpcc import tpcc_panels
@@ -27,10 +28,12 @@ _PERCENTS = (50.0, 95.0, 99.0)
 FloatArray = npt.NDArray[np.float64]
 
 
-def panels_of(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> tuple[Panel, ...]:
+def panels_of(
+    stored: StoredRun, numbers: LoadNumbers, storage: Mapping[str, Any]
+) -> tuple[Panel, ...]:
     """Return the panels that have data, in reading order.
 
-    Args: device, the disk with the server's data, None if not known.
+    Args: storage, the place of the server's data as stored in its facts, empty if not known.
     """
     makers: tuple[Callable[[StoredRun, LoadNumbers], Panel | None], ...] = (
         _throughput,
@@ -39,8 +42,8 @@ def panels_of(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> tu
         _cpu,
         _programs,
         _wal,
-        lambda run, load: _disk_bytes(run, load, device),
-        lambda run, load: _disk_times(run, load, device),
+        lambda run, load: _disk_bytes(run, load, storage),
+        lambda run, load: _disk_times(run, load, storage),
         _buffers,
     )
     panels = [panel for maker in makers if (panel := maker(stored, numbers)) is not None]
@@ -209,9 +212,11 @@ def _wal(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
     return _panel("wal", "WAL", "MB/s", growth, numbers, lines)
 
 
-def _disk_bytes(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> Panel | None:
-    growth = _disk(stored, device)
-    if growth is None:
+def _disk_bytes(
+    stored: StoredRun, numbers: LoadNumbers, storage: Mapping[str, Any]
+) -> Panel | None:
+    growth = data_disk(counters_of(stored, "disk"), storage)
+    if growth is None or not moved_bytes(growth):
         return None
     lines = [
         _line("read", growth.per_second("read_bytes") / 1e6),
@@ -221,9 +226,11 @@ def _disk_bytes(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> 
     return _panel("disk", title, "MB/s", growth, numbers, lines)
 
 
-def _disk_times(stored: StoredRun, numbers: LoadNumbers, device: str | None) -> Panel | None:
+def _disk_times(
+    stored: StoredRun, numbers: LoadNumbers, storage: Mapping[str, Any]
+) -> Panel | None:
     """Return the mean time of a disk request; commits wait for flushes."""
-    growth = _disk(stored, device)
+    growth = data_disk(counters_of(stored, "disk"), storage)
     if growth is None:
         return None
     lines = []
@@ -252,18 +259,6 @@ def _buffers(stored: StoredRun, numbers: LoadNumbers) -> Panel | None:
         share = np.where(hit + read > 0, 100 * hit / (hit + read), np.nan)
     lines = [_line("found in shared_buffers", share)]
     return _panel("buffers", "Blocks found in shared_buffers", "%", growth, numbers, lines)
-
-
-def _disk(stored: StoredRun, device: str | None) -> Deltas | None:
-    """Return the growth of the server's disk, else of the device that moved the most bytes."""
-    disks = counters_of(stored, "disk")
-    moved = [disk for disk in disks if disk.key["device"] == device] or sorted(
-        disks, key=lambda disk: -float(np.nansum(disk.by_column["write_bytes"]))
-    )
-    if not moved:
-        return None
-    busy = sum(float(np.nansum(moved[0].by_column[c])) for c in ("read_bytes", "write_bytes"))
-    return moved[0] if busy > 0 else None
 
 
 def _one(stored: StoredRun, name: str, key: str) -> Deltas | None:

@@ -51,6 +51,7 @@ def command(**given: Any) -> int:
         for verdict in check(connection):
             verdicts.append(verdict)
             output.note(f"condition {verdict.condition.number} {_words(verdict)}")
+        verdicts.sort(key=lambda verdict: verdict.condition.number)
         began_ns = monotonic_ns()
         drawn = [
             drawn_findings(draw.name, draw.counts, outside_count=draw.outside_count)

@@ -136,7 +136,7 @@ def _disks(under_test: UnderTest) -> tuple[str, ...]:
     if not facts.is_local:
         return ()
     places = (facts.data_storage, facts.wal_storage)
-    names = (place.device.rpartition("/")[2] for place in places if place is not None)
+    names = (name for place in places if place is not None for name in place.disks)
     return tuple(dict.fromkeys(name for name in names if name.startswith("nvme")))
 
 

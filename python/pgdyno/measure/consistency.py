@@ -131,5 +131,7 @@ def _violations(connection: Connection, conditions: tuple[Condition, ...]) -> li
             "rule": verdict.condition.rule,
             "violations": {str(w): n for w, n in verdict.violations_by_warehouse.items()},
         }
-        for verdict in check(connection, conditions)
+        for verdict in sorted(
+            check(connection, conditions), key=lambda verdict: verdict.condition.number
+        )
     ]

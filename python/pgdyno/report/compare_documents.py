@@ -10,6 +10,7 @@ from pgdyno.analysis.compare_findings import (
     VariantFindings,
 )
 from pgdyno.analysis.contrasts import Effect
+from pgdyno.analysis.devices import PLACES, DeviceFindings
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.where_difference import Difference
@@ -29,8 +30,11 @@ def compare_body(findings: ExperimentFindings) -> Document:
         "rounds": compared.rounds,
         "stopped_by": compared.stopped_by,
         "variants": [
-            _variant(variant, contrasts.get(variant.name)) for variant in compared.variants
+            _variant(variant, contrasts.get(variant.name))
+            | {"devices": _devices(compared.devices, variant.name)}
+            for variant in compared.variants
         ],
+        "devices_not_measured": list(compared.devices.not_measured) if compared.devices else [],
         "effects": [_effect(effect) for effect in compared.effects],
         "steps": [_contrast(step) for step in compared.steps],
         "confounds": list(compared.confounds),
@@ -67,6 +71,15 @@ def _served(served: Served) -> Document:
         "completed_by_client_max": shown(served.completed_max),
         "gini": shown(served.gini),
     }
+
+
+def _devices(devices: DeviceFindings | None, name: str) -> Document | None:
+    """Return the disks of a variant and each quantity; None without telemetry of its runs."""
+    own = [variant for variant in devices.variants if variant.name == name] if devices else []
+    if not own:
+        return None
+    places = {f"{place}_disk": own[0].places.get(place) for place in PLACES}
+    return places | {key: mean.to_json() for key, mean in own[0].means.items()}
 
 
 def _contrast(contrast: ContrastFindings) -> Document:

@@ -22,6 +22,7 @@ from pgdyno.report.compare_charts import (
     round_charts,
     total_text,
 )
+from pgdyno.report.device_table import device_table
 from pgdyno.report.html import ECHARTS_VERSION, page_assets
 from pgdyno.report.page_templates import page_environment
 
@@ -89,6 +90,7 @@ def page_with(
             bars=bars_of(compared),
             legend=legend_of(compared),
             cells=cell_table(compared),
+            devices=device_table(compared),
             notes_on_means=[
                 f"{contrast.variant} against {contrast.reference}: {note}."
                 for contrast in compared.contrasts
@@ -168,6 +170,7 @@ def _sections(
         ("rounds", "Every round", has_rounds),
         ("where", "Where the time goes", any(variant.where for variant in compared.variants)),
         ("variants", "Variants", True),
+        ("devices", "Devices", compared.devices is not None),
         ("differs", "What differs", bool(compared.settings or compared.contrasts)),
         ("doubts", "Doubts", True),
         ("facts", "Facts", True),

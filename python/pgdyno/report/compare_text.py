@@ -12,7 +12,8 @@ from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.rounding import change_text
 from pgdyno.quantities import signed
 from pgdyno.report import numbers
-from pgdyno.report.cell_table import cell_table, table_lines
+from pgdyno.report.cell_table import CellTable, cell_table, table_lines
+from pgdyno.report.device_table import TITLE, device_table
 from pgdyno.report.forest import Scale, metric_name, note_on_means, scale_of
 from pgdyno.report.parts import words_of
 from pgdyno.report.text import tail_lines
@@ -34,12 +35,13 @@ def compare_text(findings: ExperimentFindings, width: int = WIDTH) -> str:
     lines: list[str] = [*page.row("target", findings.facts.target)]
     lines += _verdicts(page, findings, compared)
     lines += _variants(page, compared)
-    lines += _cells(page, compared)
+    lines += _table(page, "side by side", cell_table(compared))
     for contrast in compared.contrasts:
         lines += _contrast(page, contrast, compared)
     if compared.steps:
         lines += _steps(page, compared)
     lines += _effects(page, compared)
+    lines += _table(page, TITLE.lower(), device_table(compared))
     for name, values in compared.settings[:_SETTINGS_SHOWN]:
         values_text = " / ".join(value or "not read" for value in values)
         lines += page.row("setting", f"{name} differs: {values_text}")
@@ -84,10 +86,9 @@ def _variants(page: TextPage, compared: CompareFindings) -> Iterator[str]:
             yield from page.row("", f"{changes}{_warnings(variant)}", indent=width + 4)
 
 
-def _cells(page: TextPage, compared: CompareFindings) -> Iterator[str]:
-    table = cell_table(compared)
+def _table(page: TextPage, title: str, table: CellTable | None) -> Iterator[str]:
     if table is not None:
-        yield "side by side"
+        yield title
         yield from table_lines(table, page.column_count)
         if table.note:
             yield from page.row("  ", table.note, indent=2)

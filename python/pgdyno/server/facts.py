@@ -14,7 +14,7 @@ from pgdyno.server.connect import Connection
 from pgdyno.server.dataset import Dataset, inspect
 from pgdyno.server.safety import ConnectionRoom, OtherSessions
 from pgdyno.server.settings import source_text
-from pgdyno.server.storage import device_name, mount_of
+from pgdyno.server.storage import device_name, disks_below, mount_of
 from pgdyno.server.target import Target
 
 DURABILITY = ("fsync", "full_page_writes", "synchronous_commit", "data_checksums", "wal_level")
@@ -45,12 +45,16 @@ _ROLES = ("pg_monitor", "pg_read_all_stats", "pg_checkpoint", "pg_signal_backend
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """The file system and device of a folder of the server."""
+    """The file system and device of a folder of the server.
+
+    `disks`: the whole disks below the device, such as sda below sda1; empty if not known.
+    """
 
     path: str
     device: str
     file_system: str
     mount_point: str
+    disks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +298,8 @@ def _storage(path: Path | None) -> Storage | None:
         return None
     if mount is None:
         return None
-    return Storage(str(path), device_name(mount), mount.file_system, str(mount.mount_point))
+    point, disks = str(mount.mount_point), disks_below(mount)
+    return Storage(str(path), device_name(mount), mount.file_system, point, disks)
 
 
 def _one(connection: Connection, query: LiteralString) -> Any:

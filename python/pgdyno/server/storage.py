@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
@@ -56,6 +57,30 @@ def device_name(mount: Mount) -> str:
     """Return the block device's kernel name ("nvme0n1p1"), or the mount's source if it has none."""
     block = Path("/sys/dev/block") / mount.device_number
     return block.resolve().name if block.exists() else mount.source
+
+
+def disks_below(mount: Mount) -> tuple[str, ...]:
+    """Return the kernel's names of the whole disks below a mount, through partitions and layers.
+
+    Empty if the kernel does not show them: memory, a network, a pool of ZFS.
+    """
+    folders = [Path("/sys/dev/block") / mount.device_number]
+    if mount.source.startswith("/dev/"):
+        # The number of a file system of many disks, such as btrfs, names no device.
+        folders.append(Path("/sys/class/block") / Path(mount.source).name)
+    folder = next((folder for folder in folders if folder.exists()), None)
+    return tuple(dict.fromkeys(_disks(folder.resolve()))) if folder is not None else ()
+
+
+def _disks(folder: Path) -> Iterator[str]:
+    """Yield the disks below a device's folder in /sys, each at least once."""
+    if (folder / "partition").exists():
+        folder = folder.parent
+    members = sorted((folder / "slaves").glob("*"))
+    for member in members:
+        yield from _disks(member.resolve())
+    if not members:
+        yield folder.name.replace("!", "/")
 
 
 def free_bytes(path: Path) -> int:

@@ -1,0 +1,64 @@
+"""The table of disks, sensors and checkpoints: one row a quantity, one column a variant."""
+
+from __future__ import annotations
+
+from pgdyno import quantities
+from pgdyno.analysis.compare_findings import CompareFindings
+from pgdyno.analysis.devices import PLACES
+from pgdyno.analysis.estimate import Estimate, alike
+from pgdyno.report import numbers
+from pgdyno.report.cell_table import CellTable
+from pgdyno.report.forest import metric_name
+
+TITLE = "What the devices did"
+
+
+def device_table(compared: CompareFindings) -> CellTable | None:
+    """Return the table, with the deciding metric in its first row; None without telemetry.
+
+    The note says what was not measured and why.
+    """
+    devices = compared.devices
+    if devices is None:
+        return None
+    by_name = {variant.name: variant for variant in compared.variants}
+    rows: list[tuple[str, ...]] = []
+    for metric in dict.fromkeys((compared.metric, "nopm")):
+        values = [by_name[variant.name].metrics.get(metric) for variant in devices.variants]
+        if any(values):
+            unit = next(value.unit for value in values if value is not None)
+            rows.append((_words(metric_name(metric), unit), *map(_cell, alike(values))))
+    for place, words in PLACES.items():
+        if any(place in variant.places for variant in devices.variants):
+            names = (variant.places.get(place, "-") for variant in devices.variants)
+            rows.append((words, *names))
+    rows += [
+        (_words(quantity.words, quantity.unit), *map(_cell, devices.shown(quantity.key)))
+        for quantity in devices.quantities
+    ]
+    heads = (
+        f"{variant.name}, {quantities.counted(variant.run_count, 'run')}"
+        for variant in devices.variants
+    )
+    return CellTable(("", *heads), tuple(rows), note=" ".join(_notes(compared, rows)))
+
+
+def _notes(compared: CompareFindings, rows: list[tuple[str, ...]]) -> list[str]:
+    assert compared.devices is not None, "only a table has notes"
+    said = ["Means over the runs. The kernel counts the requests of all programs to a disk."]
+    if any(cell[:1].isdigit() and "(" not in cell for _, *cells in rows for cell in cells):
+        said.append("A mean without an interval comes from too few runs.")
+    if compared.devices.not_measured:
+        said += ["Not measured:", *compared.devices.not_measured]
+    return said
+
+
+def _words(words: str, unit: str) -> str:
+    return words if words == unit or unit == "checkpoints" else f"{words}, {unit}"
+
+
+def _cell(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "-"
+    value = numbers.value_text(estimate)
+    return f"{value} ({numbers.interval_text(estimate)})" if estimate.has_interval else value
