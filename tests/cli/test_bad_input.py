@@ -46,6 +46,8 @@ LINES: list[tuple[list[str], str]] = [
     (["bench", *SCRATCH, "--seed", "-1"], "-1"),
     (["bench", *SCRATCH, "--check", "p99"], "p99"),
     (["bench", *SCRATCH, "--check", "p98<3ms"], "p98"),
+    (["bench", *SCRATCH, "-b", "tpcc-like", "--check", "new-ordr.p90<5s"], "it has new-order,"),
+    (["bench", *SCRATCH, "-S", "--check", "new-order.p90<5s"], "no transaction type or script"),
     (["bench", *SCRATCH, "--abort-if", "p99>2 weeks"], "p99>2 weeks"),
     (["bench", *SCRATCH, "--warmup", "soon"], "soon"),
     (["bench", *SCRATCH, "--ssh", "db1"], "--ssh"),

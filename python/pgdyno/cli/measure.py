@@ -17,11 +17,12 @@ from pgdyno.cli import output
 from pgdyno.cli.from_options import Asked
 from pgdyno.cli.output import Live
 from pgdyno.designs import answer_so_far, design_of, document_of, page_of, words_of
-from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError
+from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError, SpecError
 from pgdyno.loop.drive import Outcome, carry_out, checked_scripts
 from pgdyno.loop.preview import preview, warnings_before
 from pgdyno.report.numbers import interval_text, value_text
 from pgdyno.spec.condition import WATCHED, Condition, condition_from
+from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.file import to_toml
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
@@ -63,6 +64,7 @@ def measured(
     if options.get("print_spec"):
         output.data(to_toml(asked.experiment).rstrip())
         return Measured(0)
+    _refuse_unknown_types(gates, asked.experiment)
     if resumed is None:
         for note in warnings_before(asked.experiment, design_of(asked.experiment)):
             output.note(f"warning: {note}")
@@ -101,6 +103,21 @@ def measured(
         return Measured(min(EXIT_NOTHING_RAN, code), outcome.folder)
     code = max(code, EXIT_CHECK_FAILED if failed else 0)
     return Measured(code, outcome.folder, findings)
+
+
+def _refuse_unknown_types(gates: Sequence[Condition], experiment: Experiment) -> None:
+    """Refuse a condition on a transaction type or script that the load does not have.
+
+    Raises: SpecError with the names that it has.
+    """
+    named = [gate for gate in gates if gate.of]
+    known = [script.name for script in checked_scripts(experiment)] if named else []
+    for gate in named:
+        if gate.of not in known:
+            raise SpecError(
+                f"--check {gate.text}: this load has no transaction type or script {gate.of}.",
+                hint=f"it has {', '.join(known)}",
+            )
 
 
 def _has_begun(outcome: Outcome) -> bool:

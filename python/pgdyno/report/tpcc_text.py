@@ -98,6 +98,8 @@ def delivery_words(findings: TpccFindings) -> str:
     if not findings.delivered_order_count and not findings.skipped_district_count:
         return ""
     words = quantities.counted(findings.delivered_order_count, "order") + " delivered"
+    if any(kind.share is None for kind in findings.types):
+        words += " in the background (the row Delivery has the time to queue them)"
     if findings.skipped_district_count:
         words += f"; {quantities.count(findings.skipped_district_count)} times no order was open"
     return words
