@@ -151,11 +151,14 @@ def add_checksums(pages: Pages, first: int) -> None:
     pages[:, _CHECKSUM] = 0
     words = pages.view("<u4").reshape(len(pages), -1, len(_BASE))
     sums = np.tile(_BASE, (len(pages), 1))
+    mixed = np.empty_like(sums)
     silence = np.zeros_like(sums)
     # Two rounds of zeroes mix the last words, too.
     for words_of_round in [*(words[:, place] for place in range(words.shape[1])), silence, silence]:
-        mixed = sums ^ words_of_round
-        sums = mixed * _PRIME ^ mixed >> np.uint32(17)
+        np.bitwise_xor(sums, words_of_round, out=mixed)
+        np.multiply(mixed, _PRIME, out=sums)
+        np.right_shift(mixed, _SHIFT, out=mixed)
+        np.bitwise_xor(sums, mixed, out=sums)
     folded = np.bitwise_xor.reduce(sums, axis=1)
     folded ^= np.arange(first, first + len(pages), dtype=np.uint32)
     pages.view("<u2")[:, _CHECKSUM.start // 2] = folded % 65535 + 1
@@ -180,6 +183,7 @@ def _blank(pages: Pages) -> Pages:
 
 
 _PRIME = np.uint32(16777619)
+_SHIFT = np.uint32(17)
 _BASE = np.array(
     [
         *(0x5B1F36E9, 0xB8525960, 0x02AB50AA, 0x1DE66D2A, 0x79FF467A, 0x9BB9F8A3, 0x217E7CD2),

@@ -29,7 +29,7 @@ from pgdyno.server.heap_pages import (
 # incomplete.
 _SAMPLE_ROWS = 151
 _TELLERS_PER_BRANCH = 10
-_PAGES_AT_ONCE = 64
+_PAGES_AT_ONCE = 256
 _THREADS = 2
 _TABLE_SQL = (
     "SELECT pg_relation_filepath('pgbench_accounts'),"
