@@ -7,7 +7,7 @@ import pytest
 from pgdyno.analysis.estimate import Estimate, without_interval
 from pgdyno.analysis.gates import is_kept
 from pgdyno.errors import SpecError
-from pgdyno.spec.condition import WATCHED, condition_from
+from pgdyno.spec.condition import WATCHED, condition_from, memory_limit_from, slo_from
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from pgdyno.spec.condition import WATCHED, condition_from
     ],
 )
 def test_a_limit_is_held_in_the_metrics_own_unit(text: str, limit: float) -> None:
-    assert condition_from(text).limit_ratio == pytest.approx(limit)
+    assert condition_from(text).limit == pytest.approx(limit)
 
 
 @pytest.mark.parametrize(
@@ -34,16 +34,51 @@ def test_what_is_no_condition_is_refused(text: str) -> None:
         condition_from(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "at_limit"), [("p99<20ms", False), ("p99<=20ms", True), ("tps>=5", True)]
+)
+def test_only_a_condition_with_an_equals_sign_is_met_at_its_limit(text: str, at_limit: bool) -> None:
+    condition = condition_from(text)
+    assert condition.is_met(condition.limit) == at_limit
+    assert condition.text == text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("p99=20sec", "sec is not a unit of p99"),
+        ("p99=0ms", "no latency is 0"),
+        ("tps=5", "is not a latency target"),
+        ("p99>5ms", "is not a latency target"),
+        ("p99<<=20ms", "is not a latency target"),
+        ("new-order.p90=5s", "about one transaction type"),
+    ],
+)
+def test_a_wrong_latency_target_is_refused_with_its_own_reason(text: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        slo_from(text)
+
+
+@pytest.mark.parametrize("text", ["memory<0%", "memory<700%", "memory<20MB", "memory>5%"])
+def test_a_limit_on_memory_is_a_share_of_the_ram(text: str) -> None:
+    with pytest.raises(SpecError, match="not a condition on memory"):
+        memory_limit_from(text)
+    assert memory_limit_from("memory < 70 %") == 0.7
+    assert memory_limit_from("p99<1ms") is None
+
+
 def test_a_figure_of_a_transaction_type_is_named_before_a_dot() -> None:
     condition = condition_from("new-order.p90<5s", takes_types=True)
-    assert (condition.of, condition.name, condition.limit_ratio) == ("new-order", "p90", 5000)
+    assert (condition.of, condition.name, condition.limit) == ("new-order", "p90", 5000)
     assert condition.figure == "new-order.p90"
     file = condition_from("my orders.sql.tps > 1.5", takes_types=True)
-    assert (file.of, file.name, file.limit_ratio) == ("my orders.sql", "tps", 1.5)
+    assert (file.of, file.name, file.limit) == ("my orders.sql", "tps", 1.5)
     assert condition_from("p99<1.5ms", takes_types=True).of == ""
-    for text in ("new-order.p90<5s", "new-order.nopm>1", "new-order.p99_ratio<1"):
-        with pytest.raises(SpecError, match="is no"):
-            condition_from(text, takes_types="p90" not in text)
+    with pytest.raises(SpecError, match="the whole load is meant"):
+        condition_from("new-order.p90<5s")
+    for text in ("new-order.nopm>1", "new-order.p99_ratio<1"):
+        with pytest.raises(SpecError, match="a single transaction type has no"):
+            condition_from(text, takes_types=True)
 
 
 def test_a_brake_takes_only_what_is_known_every_second() -> None:

@@ -73,7 +73,7 @@ def test_a_target_of_a_transaction_type_needs_that_type() -> None:
 
     target = swept("tpcc-like", "new-order.p90=5s").design.target
     assert target is not None
-    assert (target.figure, target.limit_ratio) == ("new-order.p90", 5000)
+    assert (target.figure, target.limit) == ("new-order.p90", 5000)
     for builtin, slo, words in (
         ("tpcc-like", "new-orders.p90=5s", "types: new-order, payment"),
         ("tpcc-like", "new-order.p98=5s", "NAME is one of"),

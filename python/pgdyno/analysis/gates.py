@@ -36,8 +36,8 @@ def is_kept(gate: Condition, estimate: Estimate) -> bool:
 
     A number without this end does not meet it, because its error is not known.
     """
-    end = estimate.high if gate.sign == "<" else estimate.low
-    if end is None or (estimate.censored and gate.sign == "<"):
+    end = estimate.high if gate.is_upper_limit else estimate.low
+    if end is None or (estimate.censored and gate.is_upper_limit):
         return False
     return gate.is_met(end)
 

@@ -1,27 +1,37 @@
-"""Conditions as users write them: `p99<20ms`, `tps_ratio>0.97`."""
+"""Reads conditions as users write them: `p99<20ms`, `tps_ratio>=0.97`, `new-order.p90<5s`.
+
+Options such as `--check`, `--keep`, `--abort-if` and `--slo`, and the same keys of a spec, hold
+such texts. A text that is not a condition raises SpecError, whose hint says what may be written.
+"""
 
 from __future__ import annotations
 
+import operator
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from pgdyno.errors import SpecError
 
+Sign = Literal["<", "<=", ">", ">="]
 _FORM = re.compile(
-    r"\s*(?:(?P<of>[^\s<>][^<>]*)\.)?(?P<name>[a-z0-9_]+)\s*(?P<sign>[<>])=?\s*"
+    r"\s*(?:(?P<of>[^\s<>][^<>]*)\.)?(?P<name>[a-z0-9_]+)\s*(?P<sign>[<>]=?)\s*"
     r"(?P<limit>\d+(?:\.\d+)?)\s*(?P<unit>[a-zA-Z]*)\s*"
+)
+_IS_MET = dict(
+    zip(get_args(Sign), (operator.lt, operator.le, operator.gt, operator.ge), strict=True)
 )
 LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p999")
 METRICS = ("tps", "nopm", "cpu_per_tx", "wal_per_tx", "duration", *LATENCIES)
-CHECKED = (*METRICS, *(f"{name}_ratio" for name in METRICS))
+RESULT_FIGURES = (*METRICS, *(f"{name}_ratio" for name in METRICS))
+"""Figures of a result. A ratio compares the result with a base."""
 WATCHED = ("tps", *LATENCIES)
+"""Figures that are known every second during a run."""
 OF_A_TYPE = ("tps", *LATENCIES)
-"""A figure that each transaction type and each script has."""
-"""A figure that is known every second while a run lasts."""
+"""Figures that each transaction type and each script has."""
 _MEMORY = re.compile(r"\s*memory\s*<=?\s*(?P<limit>\d+(?:\.\d+)?)\s*%\s*")
-# Factor from each unit to the metric's unit: ms for latency and CPU, s for durations, bytes for
-# WAL.
+# How many of the metric's units one of the named unit is. The unit of a latency and of CPU time is
+# ms, that of a duration s, that of WAL bytes. "" stands for a number without a unit.
 _IN_MS = {"us": 1e-3, "ms": 1.0, "s": 1e3, "min": 6e4}
 _UNITS = {
     "duration": {unit: size / 1e3 for unit, size in _IN_MS.items()} | {"": 1.0},
@@ -33,15 +43,16 @@ _UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition; `limit_ratio` has the unit of the metric.
+    """One condition.
 
-    `of` is a transaction type or script, such as new-order; "" is the whole load.
+    Args: text, as the user wrote it; limit, in the unit of the metric (ms, s, bytes, 1/s, or 1 for
+    a ratio); of, the transaction type or script that the condition is about, "" for the whole load.
     """
 
     text: str
     name: str
-    sign: Literal["<", ">"]
-    limit_ratio: float
+    sign: Sign
+    limit: float
     of: str = ""
 
     @property
@@ -49,60 +60,104 @@ class Condition:
         """Return the figure's name, such as "p99" or "new-order.p90"."""
         return f"{self.of}.{self.name}" if self.of else self.name
 
+    @property
+    def is_upper_limit(self) -> bool:
+        """Return whether smaller values meet the condition."""
+        return self.sign in ("<", "<=")
+
     def is_met(self, value: float) -> bool:
         """Return whether a value, in the unit of the metric, meets the condition."""
-        return value < self.limit_ratio if self.sign == "<" else value > self.limit_ratio
+        return bool(_IS_MET[self.sign](value, self.limit))
 
 
 def condition_from(
-    text: str, names: tuple[str, ...] = CHECKED, *, takes_types: bool = False
+    text: str, names: tuple[str, ...] = RESULT_FIGURES, *, takes_types: bool = False
 ) -> Condition:
     """Parse a condition.
 
-    Args: takes_types, whether a latency or tps of one transaction type may be named.
-    Raises: SpecError that lists the known names and units.
+    Args: names, the figures that the condition may be about; takes_types, whether the condition
+    may be about one transaction type, such as `new-order.p99<5ms`.
+    Raises: SpecError. Its hint lists the known figures or the known units.
     """
     match = _FORM.fullmatch(text)
-    name = match["name"] if match else ""
-    of = (match["of"] or "") if match else ""
-    is_known = name in names and (not of or (takes_types and name in OF_A_TYPE))
-    if match is None or not is_known:
+    if match is None or match["name"] not in names:
         raise SpecError(
-            f"{text!r} is not a condition; the form is NAME<NUMBER or NAME>NUMBER.",
-            hint=f"such as 'p99<20ms'; NAME is one of {', '.join(names)}",
+            f"{text!r} is not a condition. Write NAME<LIMIT or NAME>LIMIT.",
+            hint=f"for example {_example(names)}; NAME is one of {', '.join(names)}",
         )
-    units = {"": 1.0} if name.endswith("_ratio") else _UNITS.get(name, {"": 1.0, **_IN_MS})
-    if match["unit"] not in units:
-        known = ", ".join(unit for unit in units if unit) or "none"
-        raise SpecError(
-            f"{text!r}: {match['unit']} is not a unit of {name}.", hint=f"units: {known}"
-        )
-    sign: Literal["<", ">"] = "<" if match["sign"] == "<" else ">"
-    limit = float(match["limit"]) * units[match["unit"]]
-    return Condition(text.strip(), name, sign, limit, of)
+    name, of = match["name"], match["of"] or ""
+    if of:
+        _check_of_type(text, name, of, takes_types=takes_types)
+    sign: Sign = match["sign"]  # type: ignore[assignment]
+    return Condition(text.strip(), name, sign, _limit(text, match), of)
 
 
 def memory_limit_from(text: str) -> float | None:
-    """Return the share of RAM that "memory<70%" allows, 0..1; None for any other condition."""
+    """Return the limit of a condition such as "memory<70%" as a share of RAM, 0..1.
+
+    Returns: None if the text is a condition on another figure.
+    Raises: SpecError if the text is about memory and its limit is not a share of RAM.
+    """
     match = _MEMORY.fullmatch(text)
-    return None if match is None else float(match["limit"]) / 100
+    share = None if match is None else float(match["limit"]) / 100
+    if share is None and not re.match(r"\s*memory\b", text):
+        return None
+    if share is None or not 0 < share <= 1:
+        raise SpecError(
+            f"{text!r} is not a condition on memory.",
+            hint="write a share of the RAM, above 0 and at most 100 %, for example memory<70%",
+        )
+    return share
 
 
 def slo_from(text: str, *, takes_types: bool = False) -> Condition:
     """Parse a latency target such as `p99=20ms` or `p99<20ms`.
 
-    Args: takes_types, whether it may be that of a transaction type: `new-order.p90=5s`.
-    Raises: SpecError that lists the known names and units.
+    Args: takes_types, whether the target may be for one transaction type: `new-order.p90=5s`.
+    Raises: SpecError. Its hint lists the known figures or the known units.
     """
-    name, equals, limit = text.partition("=")
-    asked = f"{name.rstrip('<')}<{limit}" if equals else text
-    try:
-        condition = condition_from(asked, LATENCIES, takes_types=takes_types)
-    except SpecError:
-        condition = None
-    if condition is None or condition.sign != "<" or not condition.limit_ratio > 0:
+    match = _FORM.fullmatch(re.sub(r"(?<![<>])=", "<", text, count=1))
+    if match is None or match["name"] not in LATENCIES or match["sign"] not in ("<", "<="):
         raise SpecError(
-            f"{text!r} is not a latency target; the form is NAME=LIMIT.",
-            hint=f"such as p99=20ms; NAME is one of {', '.join(LATENCIES)}",
+            f"{text!r} is not a latency target. Write NAME=LIMIT.",
+            hint=f"for example p99=20ms; NAME is one of {', '.join(LATENCIES)}",
         )
-    return condition
+    name, of = match["name"], match["of"] or ""
+    if of:
+        _check_of_type(text, name, of, takes_types=takes_types)
+    limit = _limit(text, match)
+    if limit == 0:
+        raise SpecError(f"{text!r}: no latency is 0.", hint="for example p99=20ms")
+    sign: Sign = match["sign"]  # type: ignore[assignment]
+    return Condition(match[0].strip(), name, sign, limit, of)
+
+
+def _example(names: tuple[str, ...]) -> str:
+    return "p99<20ms" if "p99" in names else f"{names[0]}>1"
+
+
+def _check_of_type(text: str, name: str, of: str, *, takes_types: bool) -> None:
+    """Raise SpecError unless `name` may be asked for one transaction type."""
+    if not takes_types:
+        raise SpecError(
+            f"{text!r} is about one transaction type, and here the whole load is meant.",
+            hint=f"leave out {of!r} and the dot",
+        )
+    if name not in OF_A_TYPE:
+        raise SpecError(
+            f"{text!r}: a single transaction type has no {name}.",
+            hint=f"for one type, name one of {', '.join(OF_A_TYPE)}",
+        )
+
+
+def _limit(text: str, match: re.Match[str]) -> float:
+    """Return the limit in the unit of the metric. Raises: SpecError about its unit."""
+    name, unit = match["name"], match["unit"]
+    units = {"": 1.0} if name.endswith("_ratio") else _UNITS.get(name, {"": 1.0, **_IN_MS})
+    if unit not in units:
+        known = ", ".join(known for known in units if known)
+        raise SpecError(
+            f"{text!r}: {unit} is not a unit of {name}.",
+            hint=f"units: {known}" if known else f"{name} has no unit: write the number alone",
+        )
+    return float(match["limit"]) * units[unit]

@@ -68,11 +68,11 @@ def _slo_of_tune(text: str) -> str:
 
 
 def _kept(text: str) -> str:
-    if memory_limit_from(text) is None:
-        try:
+    try:
+        if memory_limit_from(text) is None:
             condition_from(text)
-        except SpecError as error:
-            raise ValueError(f"{error.message.rstrip('.')}; {error.hint}") from error
+    except SpecError as error:
+        raise ValueError(f"{error.message.rstrip('.')}; {error.hint}") from error
     return text
 
 

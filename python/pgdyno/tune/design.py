@@ -176,7 +176,7 @@ class Tune(Design[TuneDesign]):
     def slo(self) -> Target | None:
         """Return the latency target, None without one."""
         asked = self.asked.target
-        return None if asked is None else Target(asked.figure, asked.limit_ratio)
+        return None if asked is None else Target(asked.figure, asked.limit)
 
     @property
     def is_slo_the_goal(self) -> bool:

@@ -111,7 +111,7 @@ class Sweep(Design[SweepDesign]):
         asked = self.asked.target
         if asked is None:
             return None
-        return Target(asked.figure, asked.limit_ratio, "terminals" if asked.of else "tps")
+        return Target(asked.figure, asked.limit, "terminals" if asked.of else "tps")
 
     def _pilot_missing(self, history: History, lines: tuple[Line, ...]) -> PlannedRun | None:
         if self.experiment.workload.warmup_ns is not None:
