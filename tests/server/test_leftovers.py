@@ -152,8 +152,8 @@ def make(step):
 
     sys.addaudithook(look)
     folder = ClusterFolder.create(places[0], record, is_other_user=True)
-    folder.make_also("wal", places[1])
-    folder.make_also("socket", places[2])
+    folder.make_extra_folder("wal", places[1])
+    folder.make_extra_folder("socket", places[2])
     os._exit(0)
 
 

@@ -37,7 +37,9 @@ def test_what_is_no_condition_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "at_limit"), [("p99<20ms", False), ("p99<=20ms", True), ("tps>=5", True)]
 )
-def test_only_a_condition_with_an_equals_sign_is_met_at_its_limit(text: str, at_limit: bool) -> None:
+def test_only_a_condition_with_an_equals_sign_is_met_at_its_limit(
+    text: str, at_limit: bool
+) -> None:
     condition = condition_from(text)
     assert condition.is_met(condition.limit) == at_limit
     assert condition.text == text

@@ -1,14 +1,16 @@
-"""Open the servers that the variants of an experiment need, and give them back.
+"""Opens the servers that the variants of an experiment need, and closes them on every exit.
 
-An experiment without variants has one server: a scratch cluster, made or kept, or a server of the
-user's own.
+An experiment without variants has one server: a new scratch cluster, a scratch cluster that an
+earlier command kept, or the user's own server.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
+from pgdyno.errors import ServerError, SpecError
 from pgdyno.measure.foreign_servers import ForeignServers
 from pgdyno.measure.loading import load_into
 from pgdyno.measure.own_server import reached
@@ -17,10 +19,11 @@ from pgdyno.measure.scratch_servers import ScratchServers, scratch_places
 from pgdyno.measure.servers import OneServer, Servers
 from pgdyno.measure.under_test import LOAD_DATABASE, Conditions, UnderTest, refuse_what_does_not_fit
 from pgdyno.server import facts as server_facts
-from pgdyno.server.cluster_record import read_record
+from pgdyno.server.cluster_record import is_in_use, read_record
 from pgdyno.server.connect import connect
 from pgdyno.server.dataset_kinds import needed_bytes
-from pgdyno.server.find import find
+from pgdyno.server.find import Binaries, find
+from pgdyno.server.identity import reachable_binaries, server_user
 from pgdyno.server.leftovers import kept_clusters, sweep_leftovers
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 from pgdyno.spec.experiment import Experiment, Scratch
@@ -30,10 +33,12 @@ from pgdyno.spec.experiment import Experiment, Scratch
 def opened_servers(
     experiment: Experiment, conditions: Conditions, progress: Progress
 ) -> Iterator[Servers]:
-    """Yield the servers of the experiment, loaded; give them back on every exit path.
+    """Yield the servers of the experiment, which hold the dataset.
 
-    A variant that cannot start is not an error; it is in `excluded` of the servers.
-    Raises: ServerError, SpecError, RefusedError; nothing is left behind then.
+    On every exit, scratch clusters are stopped, and removed unless the user keeps them; what was
+    opened on the user's own server is closed. If a variant cannot start, this is not an error:
+    `excluded` of the servers lists the variant.
+    Raises: ServerError, SpecError, RefusedError.
     """
     scratch = experiment.server.scratch
     if not experiment.has_variants():
@@ -57,9 +62,9 @@ def opened_servers(
 def _opened(
     experiment: Experiment, conditions: Conditions, progress: Progress
 ) -> Iterator[UnderTest]:
-    """Yield one server, loaded and safe to load; give it back on every exit path.
+    """Yield one server that holds the dataset and that may be put under load.
 
-    Raises: as `opened_servers`.
+    Raises: the same errors as `opened_servers`.
     """
     if experiment.server.scratch is not None:
         with _scratch(experiment, experiment.server.scratch, conditions, progress) as ready:
@@ -74,8 +79,9 @@ def _scratch(
     experiment: Experiment, asked: Scratch, conditions: Conditions, progress: Progress
 ) -> Iterator[UnderTest]:
     for leftover in sweep_leftovers(scratch_places(asked, conditions.store_dir)):
-        progress.said(f"removed the rest of a killed command: {leftover.path}")
-    cluster = _kept(experiment, asked, progress) or _created(experiment, asked, conditions)
+        progress.said(f"removed what a killed command had left: {leftover.path}")
+    cluster = _kept_cluster(experiment, asked, conditions, progress)
+    cluster = cluster or _new_cluster(experiment, asked, conditions)
     with cluster:
         for note in cluster.notes:
             progress.said(note)
@@ -85,10 +91,10 @@ def _scratch(
             facts = server_facts.collect(connection, target)
         yield UnderTest(target, cluster.target, cluster, facts, conditions.verb)
     if asked.keep:
-        progress.said(f"kept for the next command: {cluster.path}")
+        progress.said(f"The cluster is kept for the next command: {cluster.path}")
 
 
-def _created(experiment: Experiment, asked: Scratch, conditions: Conditions) -> ScratchCluster:
+def _new_cluster(experiment: Experiment, asked: Scratch, conditions: Conditions) -> ScratchCluster:
     dataset = experiment.dataset
     return ScratchCluster.create(
         ScratchRequest(
@@ -105,16 +111,38 @@ def _created(experiment: Experiment, asked: Scratch, conditions: Conditions) -> 
     )
 
 
-def _kept(experiment: Experiment, asked: Scratch, progress: Progress) -> ScratchCluster | None:
-    """Return a cluster of this version that an earlier command with --keep left, else None."""
+def _kept_cluster(
+    experiment: Experiment, asked: Scratch, conditions: Conditions, progress: Progress
+) -> ScratchCluster | None:
+    """Return the newest cluster that --keep left and that is as asked for, started; else None."""
     if not asked.keep:
         return None
-    parents = [asked.data_dir] if asked.data_dir else None
     wanted = find(bin_dir=asked.bin_dir, version=asked.version)
+    wanted = reachable_binaries(wanted, server_user(wanted))
+    parents = [asked.data_dir] if asked.data_dir else scratch_places(asked, conditions.store_dir)
     for path in reversed(kept_clusters(parents)):
-        if read_record(path).version == wanted.version:
-            progress.said(f"using the kept cluster {path}")
-            return ScratchCluster.adopt(
+        try:
+            if not _is_as_asked(path, asked, wanted):
+                continue
+            cluster = ScratchCluster.adopt(
                 path, clients=experiment.connections_max(), settings=experiment.server.settings
             )
+        except (SpecError, ServerError):
+            if path.exists() and not is_in_use(path):
+                raise
+            continue  # Another command took or removed the cluster in between.
+        progress.said(f"using the kept cluster {path}")
+        return cluster
     return None
+
+
+def _is_as_asked(path: Path, asked: Scratch, wanted: Binaries) -> bool:
+    """Return whether a kept cluster has the programs and the place of the WAL that are asked for.
+
+    Raises: ServerError if its record cannot be read.
+    """
+    kept = read_record(path)
+    wal_parent = path.parent if kept.wal_dir is None else Path(kept.wal_dir).parent
+    asked_parent = path.parent if asked.wal_dir is None else asked.wal_dir.absolute()
+    is_same_build = (kept.bin_dir, kept.version) == (str(wanted.bin_dir), wanted.version)
+    return is_same_build and wal_parent == asked_parent

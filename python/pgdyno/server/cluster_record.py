@@ -1,13 +1,13 @@
-"""The folder of one scratch cluster, and the note in it from which a later command recognises it.
+"""The folder of one scratch cluster. The note in the folder lets a later command recognise it.
 
-    pgdyno-scratch-XXXXXXXX/    ours: the server's user may pass through, not write
-        cluster.json            what follows
-        lock                    locked as long as the process that made the cluster lives
+    pgdyno-scratch-XXXXXXXX/    owned by the user who runs pgdyno; the server's user may enter it
+        cluster.json            the note: the fields of ClusterRecord
+        lock                    locked while a process owns the cluster
         server.log              the postmaster's standard error
-        data/                   the server's user's
+        data/                   the data directory, owned by the server's user
 
-Nobody else can write to the folder or the note. Therefore the note (a pid to end, folders to
-remove) can be trusted even under /var/tmp.
+Nobody else can change the folder or the note. Therefore it is safe to end the process and to
+remove the folders that the note names, even under /var/tmp.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ FOLDER_PREFIX = "pgdyno-scratch-"
 WAL_PREFIX = "pgdyno-wal-"
 SOCKET_PREFIX = "pgdyno-"
 FORMAT = "pgdyno.cluster/1"
-_ALSO = {"wal": ("wal_dir", WAL_PREFIX), "socket": ("socket_dir", SOCKET_PREFIX)}
-_BEFORE_THE_NOTE = {"lock", "cluster.json.new"}
+_EXTRA_FOLDERS = {"wal": ("wal_dir", WAL_PREFIX), "socket": ("socket_dir", SOCKET_PREFIX)}
+_FILES_BEFORE_NOTE = {"lock", "cluster.json.new"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +70,17 @@ class ClusterFolder:
 
     @property
     def data_dir(self) -> Path:
-        """Return the data directory."""
+        """Return the path of the data directory."""
         return self.path / "data"
 
     @property
     def log_path(self) -> Path:
-        """Return the server's log."""
+        """Return the path of the server's log."""
         return self.path / "server.log"
 
     @classmethod
     def create(cls, parent: Path, record: ClusterRecord, *, is_other_user: bool) -> ClusterFolder:
-        """Make the folder inside `parent`, locked before anybody can see a note in it."""
+        """Make the folder inside `parent`. It is locked before the note is written."""
         mode = 0o711 if is_other_user else 0o700
         parent.mkdir(mode=mode, parents=True, exist_ok=True)
         lock_fd = None
@@ -94,7 +94,11 @@ class ClusterFolder:
 
     @classmethod
     def claim(cls, path: Path) -> ClusterFolder | None:
-        """Lock an existing cluster's folder; None if its owner lives, or it is not one of ours."""
+        """Lock the folder of an existing cluster.
+
+        Returns: None if another process owns the folder, if the folder belongs to another user, or
+        if the note is missing or damaged.
+        """
         if not _is_ours(path) or not (path / "cluster.json").exists():
             return None
         try:
@@ -113,13 +117,13 @@ class ClusterFolder:
         self.record = replace(self.record, **changes)
         self._write()
 
-    def make_also(self, kind: Literal["wal", "socket"], parent: Path) -> Path:
-        """Make another folder of this cluster inside `parent`, which the note names.
+    def make_extra_folder(self, kind: Literal["wal", "socket"], parent: Path) -> Path:
+        """Make one more folder for this cluster inside `parent`. The note records its path.
 
         The note is written before the folder is made. If this process ends in between, `remove` or
         a later command still knows the folder.
         """
-        name, prefix = _ALSO[kind]
+        name, prefix = _EXTRA_FOLDERS[kind]
         while True:
             path = parent / f"{prefix}{secrets.token_hex(4)}"
             if not os.path.lexists(path):
@@ -135,39 +139,51 @@ class ClusterFolder:
             self._lock_fd = None
 
     def remove(self) -> None:
-        """Remove the folder, the WAL and socket folders it names, and the lock with it.
+        """Remove the WAL folder, the socket folder and the cluster's folder, and release the lock.
 
-        Raises: ServerError naming what is left. Symbolic links are never followed.
+        The note is removed last. If something cannot be removed, a later command finds the note and
+        tries again. Symbolic links are never followed.
+        Raises: ServerError naming what is left.
         """
-        self.remove_socket_folder()
-        doomed = [self.path]
-        if self.record.wal_dir is not None:
-            doomed.insert(0, Path(self.record.wal_dir))
-        for folder in doomed:
+        named = (self.record.wal_dir, self.record.socket_dir)
+        folders = [Path(path) for path in named if path is not None]
+        for folder in (*folders, self.data_dir):
             shutil.rmtree(folder, ignore_errors=True)
+        left = [folder for folder in (*folders, self.data_dir) if folder.exists()]
+        if not left:
+            self.log_path.unlink(missing_ok=True)
+            (self.path / "cluster.json").unlink(missing_ok=True)
+            shutil.rmtree(self.path, ignore_errors=True)
+            left = [self.path] if self.path.exists() else []
         self.release()
-        left = [str(folder) for folder in doomed if folder.exists()]
         if left:
             raise ServerError(
-                f"The scratch cluster could not be removed: {', '.join(left)} still exists.",
-                hint="find the program that uses it, then remove the folder",
+                "The scratch cluster could not be removed: "
+                f"{', '.join(str(folder) for folder in left)} still exists.",
+                hint="find the program that uses it; the next command tries to remove it again",
             )
 
     def remove_socket_folder(self) -> None:
-        """Remove the short-named folder of the socket."""
+        """Remove the folder of the socket, whose path Unix limits to about 100 bytes."""
         if self.record.socket_dir is not None:
             shutil.rmtree(self.record.socket_dir, ignore_errors=True)
 
     def _write(self) -> None:
         text = json.dumps(asdict(self.record), indent=1, sort_keys=True)
         unfinished = self.path / "cluster.json.new"
-        unfinished.write_text(text + "\n")
-        unfinished.chmod(0o600)
+        unfinished.touch(mode=0o600)
+        with unfinished.open("w") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
         unfinished.rename(self.path / "cluster.json")
 
 
 def read_record(path: Path) -> ClusterRecord:
-    """Return the record of a cluster's folder. Raises: ServerError if it is damaged."""
+    """Return the record of a cluster's folder.
+
+    Raises: ServerError if the note is damaged or missing.
+    """
     return _read(path / "cluster.json")
 
 
@@ -185,8 +201,10 @@ def is_in_use(path: Path) -> bool:
 
 
 def remove_unfinished(path: Path) -> bool:
-    """Remove a folder whose maker died before it wrote the note; return True if the folder is gone
-    now. A folder that holds anything else, or whose maker lives, stays.
+    """Remove a folder whose maker died before it wrote the note.
+
+    Returns: whether this call removed the folder. A folder that holds other files, or whose maker
+    is alive, is left as it is.
     """
     with contextlib.suppress(OSError):
         if not (_is_ours(path) and _is_unfinished(path)):
@@ -198,9 +216,9 @@ def remove_unfinished(path: Path) -> bool:
             return True
         try:
             fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Subtle: check again, because the maker may have continued until we held the lock.
+            # Subtle: check again. Before we had the lock, the maker may have written the note.
             if _is_unfinished(path):
-                for name in _BEFORE_THE_NOTE:
+                for name in _FILES_BEFORE_NOTE:
                     (path / name).unlink(missing_ok=True)
                 path.rmdir()
                 return True
@@ -210,11 +228,11 @@ def remove_unfinished(path: Path) -> bool:
 
 
 def _is_unfinished(path: Path) -> bool:
-    return {entry.name for entry in path.iterdir()} <= _BEFORE_THE_NOTE
+    return {entry.name for entry in path.iterdir()} <= _FILES_BEFORE_NOTE
 
 
 def _lock_of_new(path: Path) -> int | None:
-    """Lock a new folder; return None if `remove_unfinished` of another command was faster."""
+    """Lock a new folder; return None if `remove_unfinished` of another command removed it first."""
     try:
         lock_fd = os.open(path / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except FileNotFoundError:
@@ -243,8 +261,8 @@ def _read(path: Path) -> ClusterRecord:
             raise ValueError(f"format {document.get('format')!r}, not {FORMAT}")
         known = {name: document[name] for name in ClusterRecord.__slots__ if name in document}
         return ClusterRecord(**known)
-    except (ValueError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise ServerError(
             f"{path} is not the record of a scratch cluster: {error}.",
-            hint="name a folder that --keep left",
+            hint="name the folder of a cluster that was kept with --keep",
         ) from error

@@ -359,7 +359,7 @@ class ScratchCluster:
         self._conf.clients, self._conf.listens_tcp = clients, listens_tcp
         self._folder.remove_socket_folder()  # A killed owner may have left one.
         base = Path("/tmp") if os.access("/tmp", os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
-        socket_dir = self._folder.make_also("socket", base)
+        socket_dir = self._folder.make_extra_folder("socket", base)
         os.chown(socket_dir, self.user.uid, self.user.gid)
         if len(os.fsencode(socket_dir / ".s.PGSQL.65535.lock")) > SOCKET_PATH_BYTES_MAX:
             raise ServerError(

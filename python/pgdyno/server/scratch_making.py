@@ -152,7 +152,7 @@ def initialise(made: Made, wal_segment: str | None) -> None:
     wal_dir = None
     if made.wal_parent is not None:
         made.wal_parent.mkdir(parents=True, exist_ok=True)
-        wal_dir = folder.make_also("wal", made.wal_parent)
+        wal_dir = folder.make_extra_folder("wal", made.wal_parent)
         os.chown(wal_dir, user.uid, user.gid)
     initdb(
         made.binaries,
