@@ -1,7 +1,8 @@
-"""The only clock: monotonic, in integer nanoseconds, with one pair that maps it to Unix time.
+"""The only clock: monotonic, in whole nanoseconds.
 
-The same pair converts the time of every record and every telemetry sample of an experiment.
-Therefore all of them are on one axis, even if the wall clock is set during the run.
+One pair of readings, of the monotonic clock and of the wall clock, converts the time of every
+record and every telemetry sample of an experiment to Unix time. Therefore all these times can be
+compared, even if somebody sets the wall clock during the run.
 """
 
 from __future__ import annotations
@@ -10,25 +11,25 @@ import time
 from dataclasses import dataclass
 from functools import cache
 
-# CPUCLOCK_SCHED of the kernel, in the low bits of a process's clock.
+# The kernel's constant CPUCLOCK_SCHED. The low bits of the id of a CPU clock contain it.
 _CPU_TIME = 2
-# All tries together take 0.3 ms with a fast clock. Nothing interrupted the shortest try.
+# All tries together take 0.3 ms with a fast clock. The shortest try is taken as undisturbed.
 _READING_TRIES, _READINGS = 5, 1000
 
 
 @dataclass(frozen=True, slots=True)
 class ClockPair:
-    """One instant, read from both clocks; unix = monotonic + (unix_ns - monotonic_ns)."""
+    """One instant, read from both clocks. Unix time = monotonic + (unix_ns - monotonic_ns)."""
 
     monotonic_ns: int
     unix_ns: int
 
     def now_ns(self) -> int:
-        """Return the present as Unix nanoseconds on this pair's axis (CLOCK_MONOTONIC based)."""
+        """Return the present in Unix nanoseconds, converted from CLOCK_MONOTONIC by this pair."""
         return self.unix_at(monotonic_ns())
 
     def unix_at(self, instant_ns: int) -> int:
-        """Return an instant of `monotonic_ns` as Unix nanoseconds on this pair's axis."""
+        """Convert an instant of `monotonic_ns` to Unix nanoseconds by this pair."""
         return self.unix_ns + (instant_ns - self.monotonic_ns)
 
 
@@ -39,10 +40,11 @@ def monotonic_ns() -> int:
 
 @cache
 def reading_ns() -> int:
-    """Return the time of one reading of this host's clock, in ns: the shortest of a few tries.
+    """Return how long one reading of this host's clock takes, in ns: the shortest of five tries.
 
     Source: pg_test_timing, which reads the clock in a loop, too.
-    Limits: it includes the call from Python, 20 to 40 ns, so it is an upper bound for a server.
+    Limits: the result includes the call from Python, 20 to 40 ns. Therefore a server needs at most
+    this time.
     """
     tries = []
     for _ in range(_READING_TRIES):
@@ -54,9 +56,10 @@ def reading_ns() -> int:
 
 
 def process_cpu_ns(pid: int) -> int:
-    """Return the CPU time of a process on this host, with its ended threads; 0 if it has ended.
+    """Return the CPU time that a process of this host has used, in ns; 0 if the process has ended.
 
-    It takes one system call. For a process with one thread it is the first number of schedstat.
+    The time of threads that have ended is included. If the process has one thread, the result is
+    the first number in /proc/PID/schedstat. One call is one system call.
     Source: clock_getcpuclockid(3).
     """
     try:
@@ -66,7 +69,7 @@ def process_cpu_ns(pid: int) -> int:
 
 
 def read_pair() -> ClockPair:
-    """Return both clocks, read as close together as possible in three tries."""
+    """Read both clocks three times, and return the pair with the smallest gap between readings."""
     best_gap_ns, best = 1 << 62, ClockPair(0, 0)
     for _ in range(3):
         before_ns = monotonic_ns()

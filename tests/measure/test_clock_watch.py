@@ -17,7 +17,7 @@ def test_a_servers_clock_that_was_set_is_named_with_the_step() -> None:
     notice = ClockWatch(read_pair()).notice(server(2.0), server(-58.0))
     assert notice is not None
     assert notice["kind"] == "clock_set"
-    assert "that of the server by -60.0 s" in notice["message"]
+    assert "the clock of the server by -60.0 s" in notice["message"]
     assert "this host" not in notice["message"]
 
 

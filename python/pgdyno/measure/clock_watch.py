@@ -1,7 +1,8 @@
-"""Notices when a wall clock is set while a run lasts.
+"""Detects when somebody sets a wall clock during a run.
 
-Our own times do not depend on it: engine and collectors use the monotonic clock. But the server
-counts `active_time` by its wall clock, and dates its log by it.
+The engine and the collectors use the monotonic clock, so such a step does not change their times.
+But the server uses its wall clock for `active_time` and for its log. Steps of less than 50 ms, and
+steps forward and back between two looks, are not seen.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from pgdyno.clock import ClockPair, monotonic_ns, read_pair
 from pgdyno.observe.round_trips import ServerClock
 
 CLOCK_SET = "clock_set"
-# Smaller differences come from reading two clocks one after the other on a busy machine.
+# On a busy machine the two clocks are not read at the same moment. This makes smaller differences.
 _STEP_NS = 50_000_000
-# More than clocks are adjusted by, which is at most 0.05 %.
+# A clock that time synchronisation adjusts gradually moves less: at most 0.05 % by the kernel.
 _SLEW_RATIO = 0.001
 
 
@@ -28,10 +29,11 @@ class ClockWatch:
         self._steps_ns: list[int] = []
 
     def look(self) -> None:
-        """Note a step since the last look."""
+        """Record a step of this host's wall clock, if there was one since the last look."""
         now_ns = monotonic_ns()
         allowed_ns = _STEP_NS + _SLEW_RATIO * (now_ns - self._seen_ns)
-        # Take the reading that is nearer to the last: a pause may have spoiled the other.
+        # Read twice and take the reading that is nearer to the last one. If this process paused
+        # during the other reading, that one is wrong.
         near = min(
             (_ahead_ns(self._clock) for _ in range(2)),
             key=lambda ahead_ns: abs(ahead_ns - self._ahead_ns),
@@ -45,32 +47,33 @@ class ClockWatch:
     ) -> dict[str, Any] | None:
         """Return the notice about this run; None if no clock was set.
 
-        Args: before and after, the server's clock against the experiment's, before and after the
-        run; None if not known.
+        Args: before and after, how far the server's clock was ahead of the clock of the experiment
+        before and after the run; None if not known.
         """
         self.look()
-        words = [f"that of this host by {_seconds(step_ns)}" for step_ns in self._steps_ns]
+        words = [f"the clock of this host by {_seconds(step_ns)}" for step_ns in self._steps_ns]
         if before is not None and after is not None:
             moved_ns = after.ahead_ns - before.ahead_ns
             allowed_ns = _SLEW_RATIO * (monotonic_ns() - self._began_ns)
             allowed_ns += _STEP_NS + before.uncertainty_ns + after.uncertainty_ns
             if abs(moved_ns) > allowed_ns:
-                words.append(f"that of the server by {_seconds(moved_ns)}")
+                words.append(f"the clock of the server by {_seconds(moved_ns)}")
         if not words:
             return None
         return {
             "time_ns": self._clock.now_ns(),
             "kind": CLOCK_SET,
             "message": (
-                f"Somebody set a wall clock during the run: {', '.join(words)}. No number here "
-                "depends on it; the server time is sampled, because the server counts it by its "
-                "wall clock."
+                f"A wall clock was set during the run: {', '.join(words)}. No result here uses a "
+                "wall clock. The time in the server comes from samples, because the server's own "
+                "count uses its wall clock."
             ),
-            "hint": "let the clock be slewed, not set, during a measurement",
+            "hint": "configure time synchronization to adjust the clock gradually (slew)",
         }
 
 
 def _ahead_ns(clock: ClockPair) -> int:
+    """Return how far this host's wall clock is ahead of the clock of the experiment, in ns."""
     pair = read_pair()
     return (pair.unix_ns - pair.monotonic_ns) - (clock.unix_ns - clock.monotonic_ns)
 

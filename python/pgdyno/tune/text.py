@@ -1,4 +1,4 @@
-"""Shows a review of settings as text and as a document, and published rules as a table."""
+"""Formats a review of settings as text or as a JSON document, and published rules as a table."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _LABEL_WIDTH = 8
 _RULES_WIDTH = 46
 _NAME_WIDTH = 38
 _RULE = "pgtune"
-# The text names this number of differences from the rules; the others are in the table.
+# The text names at most this many settings that differ from the rules; --rules lists all.
 _NAMED = 5
 
 
 def text_of(review: Review, *, show_all: bool, width: int = WIDTH) -> str:
-    """Return the whole text in lines of at most `width` signs."""
+    """Return the whole text, in lines of about `width` characters."""
     rows = list(_rows(review))
     if show_all:
         rows += [("", ""), *_explained(review)]
@@ -35,7 +35,7 @@ def text_of(review: Review, *, show_all: bool, width: int = WIDTH) -> str:
 
 
 def rules_text(review: Review, width: int = WIDTH) -> str:
-    """Return what each published rule says for this machine, with its formulas."""
+    """Return the values of each published set of rules for this machine, with their formulas."""
     lines = [*_row("machine", machine_text(review.machine), width)]
     for rule_id in RULES:
         rules = rule_set(rule_id)
@@ -44,12 +44,12 @@ def rules_text(review: Review, width: int = WIDTH) -> str:
         for setting in named:
             said = setting.rules[rule_id]
             head = f"  {setting.name:32} {setting.seen.value:>9}  "
-            kept = "as it is: " if said.text == setting.seen.value else ""
+            kept = "already set: " if said.text == setting.seen.value else ""
             lines += _wrapped(head, f"{kept}{_by_rule(said)}", width, indent=_RULES_WIDTH)
     lines.append("")
     lines += _row(
         "note",
-        "Rules of thumb know the machine and not the load. A comparison measures the effect:"
+        "Rules of thumb use facts about the machine, not about your load. To measure the effect:"
         " pgdyno compare --variant 'new: NAME=VALUE'.",
         width,
     )
@@ -80,20 +80,25 @@ def entry_text(setting: Explained, machine: Machine, width: int = WIDTH) -> str:
 
 
 def machine_text(machine: Machine) -> str:
-    """Return the facts that the rules use, and the options that give the missing ones."""
+    """Return the facts about the machine that the rules use.
+
+    If a fact is missing, the text names the option that gives it.
+    """
     known = {
         "RAM": format_bytes(machine.ram_bytes) if machine.ram_bytes else "not known (--ram)",
         "cores": str(machine.cores) if machine.cores else "not known (--cores)",
         "disk": machine.disk or "not known (--disk)",
         "max_connections": str(machine.connections),
         "load": machine.load,
-        "database": format_bytes(machine.database_bytes) if machine.database_bytes else "large",
+        "database": format_bytes(machine.database_bytes)
+        if machine.database_bytes
+        else "taken as large",
     }
     return ", ".join(f"{name} {value}" for name, value in known.items())
 
 
 def document_of(review: Review) -> dict[str, Any]:
-    """Return `pgdyno.settings/1`."""
+    """Return the review as a JSON document in the format pgdyno.settings/1."""
     return {
         "format": "pgdyno.settings/1",
         "target": review.target,
@@ -133,7 +138,7 @@ def _setting_document(setting: Explained) -> dict[str, Any]:
 
 
 def _listed(review: Review) -> list[Explained]:
-    """Return the settings of the catalogue and all that differ from the default, each once."""
+    """Return the settings of the catalogue, and those that differ from their default, each once."""
     names = {**review.known, **{setting.name: setting for setting in review.changed}}
     return [names[name] for name in sorted(names)]
 
@@ -156,10 +161,11 @@ def _rows(review: Review) -> Iterator[tuple[str, str]]:
         yield from _attention(attention, review)
     yield "memory", _memory(review.memory)
     if review.pending:
-        yield "restart", f"waits for a restart: {', '.join(review.pending)}"
-    if far := review.against(_RULE):
-        yield "rules", _far(far)
-    yield "ok", f"{_counted(len(review.fine), 'other', 'others')} (--all explains each)"
+        yield "restart", f"changed, but not in force before a restart: {', '.join(review.pending)}"
+    if differing := review.against(_RULE):
+        yield "rules", _differences(differing)
+    if review.fine:
+        yield "ok", f"{_counted(len(review.fine), 'other', 'others')} (--all explains each)"
 
 
 def _attention(attention: Attention, review: Review) -> Iterator[tuple[str, str]]:
@@ -168,25 +174,26 @@ def _attention(attention: Attention, review: Review) -> Iterator[tuple[str, str]
     seen = explained.seen if explained is not None else seen
     value = f" = {seen.value}" if seen is not None and seen.value != "''" else ""
     label = f"{_LABELS[attention.verdict]:{_LABEL_WIDTH}}{attention.setting}{value}"
-    yield label, re.sub(rf"^{attention.setting} = \S+: ", "", attention.seen)
+    yield label, re.sub(rf"^{re.escape(attention.setting)} = (?:'[^']*'|\S+): ", "", attention.seen)
     steps = [f"mend: {attention.mend}"] if attention.mend else []
     rule = explained.rules.get(_RULE) if explained is not None else None
     if rule is not None and rule.text is not None and explained is not None:
         steps.append(f"PGTune: {_by_rule(rule)}")
         if explained.needs == "restart":
             steps.append("needs a restart")
-    yield " " * _LABEL_WIDTH, "; ".join(steps)
+    if steps:
+        yield " " * _LABEL_WIDTH, "; ".join(steps)
 
 
 def _by_rule(rule: Recommended) -> str:
-    """Return "7GB = ram / 4"; a value without a formula stands alone."""
+    """Return "7GB = ram / 4", or the value alone if the formula is only the value."""
     if rule.text is None:
         return f"? = {rule.formula} (give --{rule.lacks})"
     return rule.text if rule.text == rule.formula else f"{rule.text} = {rule.formula}"
 
 
 def _explained(review: Review) -> Iterator[tuple[str, str]]:
-    """Yield every setting that differs from its default, or is in force by a rule of the file."""
+    """Yield one row for each setting that differs from its default."""
     verdicts: dict[str, Verdict] = {}
     for attention in review.attention:
         verdicts.setdefault(attention.setting, attention.verdict)  # The worst comes first.
@@ -201,13 +208,13 @@ def _explained(review: Review) -> Iterator[tuple[str, str]]:
 
 
 def _memory(memory: MemorySum) -> str:
-    of = (
+    ram_text = (
         f", {format_bytes(memory.ram_bytes)} RAM" if memory.ram_bytes else ", RAM not known (--ram)"
     )
     parts = ", ".join(
         f"{part.name} {_range(part.low_bytes, part.high_bytes)}" for part in memory.parts
     )
-    return f"{_range(memory.low_bytes, memory.high_bytes)}{of}: {parts}"
+    return f"{_range(memory.low_bytes, memory.high_bytes)}{ram_text}: {parts}"
 
 
 def _range(low_bytes: int, high_bytes: int) -> str:
@@ -217,10 +224,10 @@ def _range(low_bytes: int, high_bytes: int) -> str:
     return f"up to {high}" if low_bytes == 0 else f"{low} to {high}"
 
 
-def _far(far: list[Explained]) -> str:
+def _differences(differing: list[Explained]) -> str:
     named = [
         f"{setting.name} {setting.seen.value} (PGTune {setting.rules[_RULE].text})"
-        for setting in far
+        for setting in differing
     ]
     more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     return f"far from the rules of thumb: {', '.join(named[:_NAMED])}{more}; see --rules"
@@ -238,7 +245,7 @@ def _counted(count: int, singular: str, plural: str) -> str:
 
 
 def _row(label: str, said: str, width: int) -> list[str]:
-    """Return one row of the review as lines. The texts of settings begin in one column."""
+    """Return one row of the review as lines. Rows about settings start their text in one column."""
     if not said:
         return [""] if not label.strip() else []
     is_named = label.startswith(tuple(_LABELS.values())) and len(label) > _LABEL_WIDTH

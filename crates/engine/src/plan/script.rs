@@ -12,7 +12,7 @@ use super::statement::{Statement, StatementKind};
 use crate::contract::job::{LoadWork, Protocol, ScriptSource, ScriptText};
 use crate::contract::record::ErrorKind;
 use crate::program::{
-    Asked, COUNTERS_MAX, NATIVES, Native, NativeType, Pauses, Program, TransactionType,
+    Asked, COUNTERS_MAX, Deck, NATIVES, Native, NativeType, Pauses, Program, TransactionType,
 };
 
 /// A text script, or one transaction type of a native program. Each is chosen, counted and timed
@@ -75,6 +75,8 @@ pub(super) fn of_native(
         .and_then(|asked| native.plan(&asked))
         .map_err(|why| refuse(why, "pgdyno-engine facts lists the options of every program"))?;
     let most = if planned.is_dealt { 255 } else { u32::MAX };
+    let type_count = planned.types.len();
+    assert!(!planned.is_dealt || type_count <= Deck::TYPES_MAX, "{type_count} types for a deck");
     for kind in &planned.types {
         assert!((1..=most).contains(&kind.weight), "{}: weight {}", kind.name, kind.weight);
         assert!(kind.counters.len() <= COUNTERS_MAX, "{}: too many counters", kind.name);

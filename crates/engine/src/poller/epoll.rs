@@ -1,7 +1,7 @@
 //! The poller for every Linux: level-triggered epoll and one absolute timerfd.
 //!
-//! mio is not used, because it rounds waits up to whole milliseconds. In an open loop this would
-//! add up to a millisecond to each latency.
+//! mio is not used: it rounds each wait up to a whole millisecond. In an open loop, each latency
+//! would then be too long by as much as 1 ms. `Poller` documents the functions.
 
 use std::io;
 
@@ -18,11 +18,11 @@ use rustix::time::{
 use super::{Address, Event, Token, Waker};
 use crate::clock::{NEVER_NS, now_ns};
 
-/// Most sockets that are handled between two checks of the timers. A larger number would save few
-/// system calls and delay the timers.
+/// Maximum number of sockets to handle between two checks of the timers. A larger number saves few
+/// system calls, but delays the timers.
 const BATCH: usize = 64;
-/// Size of the receive buffer, which all connections share. With 8,000 connections, a buffer for
-/// each would need 500 MiB.
+/// Size of the receive buffer, which all connections share. One buffer for each of 8,000 connections
+/// would need 500 MiB.
 const RECEIVE_BYTES: usize = 64 << 10;
 
 const TIMER: u64 = u64::MAX;
@@ -31,7 +31,7 @@ const WAKER: u64 = u64::MAX - 1;
 struct Socket {
     fd: OwnedFd,
     connecting: bool,
-    /// Bytes that the kernel has not accepted yet. While there are some, epoll waits until the
+    /// Bytes that the kernel has not accepted yet. If there are any, epoll also reports when the
     /// socket is writable.
     unsent: Vec<u8>,
 }
@@ -99,9 +99,9 @@ impl Epoll {
         match send(&socket.fd, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
             Ok(sent) if sent == bytes.len() => {}
             Ok(sent) => keep_unsent(&self.epoll, token, socket, &bytes[sent..]),
-            Err(Errno::AGAIN) => keep_unsent(&self.epoll, token, socket, bytes),
-            // Subtle: a broken connection may still hold the server's last message. It stays
-            // readable until the message is read, and is then reported as closed.
+            Err(error) if is_passing(error) => keep_unsent(&self.epoll, token, socket, bytes),
+            // Subtle: the server's last message may still be unread. So the socket is not closed
+            // here: `recv` returns the message first, and then the error.
             Err(_) => {}
         }
     }
@@ -148,9 +148,10 @@ impl Epoll {
         }
     }
 
-    /// Set the timer to `until_ns`, without a system call if it is already set to it.
+    /// Set the timer to `until_ns`. If the timer has this value already, make no system call.
     fn arm(&mut self, until_ns: u64) -> io::Result<()> {
-        // Subtle: a timer that has fired stays readable until it is set again, so 0 must not match.
+        // Subtle: after the timer has fired, armed_ns is 0, which no instant equals. So the timer is
+        // set again. Otherwise epoll would report the fired timer in each wait.
         if self.armed_ns == until_ns {
             return Ok(());
         }
@@ -169,13 +170,17 @@ impl Epoll {
     #[inline]
     fn on_ready(&mut self, token: Token, ready: EventFlags, on_event: &mut impl FnMut(Event<'_>)) {
         let Some(Some(socket)) = self.sockets.get_mut(token as usize) else { return };
-        if socket.connecting || ready.contains(EventFlags::OUT) {
+        let was_connecting = socket.connecting;
+        if was_connecting || ready.contains(EventFlags::OUT) {
             if let Err(error) = on_writable(&self.epoll, token, socket, on_event) {
                 self.close(token);
                 on_event(Event::Closed { token, error: Some(error) });
                 return;
             }
-            if !ready.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
+            // One event a wait: the next wait reports what this socket has received.
+            if was_connecting
+                || !ready.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR)
+            {
                 return;
             }
         }
@@ -208,7 +213,12 @@ fn watch(epoll: &OwnedFd, token: Token, socket: &Socket, interest: EventFlags) {
         .expect("a registered descriptor can be modified");
 }
 
-/// The connection is made, or the socket accepts bytes again.
+/// Return whether a send that failed can succeed later.
+fn is_passing(error: Errno) -> bool {
+    matches!(error, Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::NOMEM)
+}
+
+/// Finish the connection, or send the bytes that are left. The socket is writable.
 #[cold]
 fn on_writable(
     epoll: &OwnedFd,
@@ -219,13 +229,14 @@ fn on_writable(
     if socket.connecting {
         sockopt::socket_error(&socket.fd)??;
         socket.connecting = false;
-        watch(epoll, token, socket, EventFlags::IN);
+        let flags = if socket.unsent.is_empty() { EventFlags::empty() } else { EventFlags::OUT };
+        watch(epoll, token, socket, EventFlags::IN | flags);
         on_event(Event::Connected(token));
         return Ok(());
     }
     match send(&socket.fd, &socket.unsent, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
         Ok(sent) => drop(socket.unsent.drain(..sent)),
-        Err(Errno::AGAIN | Errno::INTR) => {}
+        Err(error) if is_passing(error) => {}
         // As in `send`: read the remaining bytes first.
         Err(_) => socket.unsent.clear(),
     }

@@ -1,7 +1,7 @@
 //! What a client runs: a text script, or transactions written in Rust.
 //!
-//! A native program is a table entry (`Native`), the types of its transactions, and one async fn
-//! for each type over `Session`. It knows neither sockets nor threads.
+//! A native program has three parts: an entry in `NATIVES`, its transaction types, and one async
+//! function for each type. The functions use only `Session`; they never touch sockets or threads.
 
 mod facts;
 mod rows;
@@ -23,7 +23,7 @@ use crate::outcome::Stopped;
 /// The native programs that `-b` knows.
 pub const NATIVES: &[&dyn Native] = &[&tpcc::TpccLike];
 
-/// What a client runs after it has chosen a script.
+/// What a planned script executes: a text script, or one transaction type of a native program.
 #[derive(Debug)]
 pub enum Program {
     Script(Script),
@@ -45,7 +45,7 @@ pub struct NativeType {
     pub transactions: Arc<dyn Transactions>,
     /// Position of the type in its program, from 0.
     pub number: usize,
-    /// The dataset whose tables the program uses: the word that `init` takes.
+    /// The dataset whose tables the program uses, as in `pgdyno init NAME`.
     pub dataset: &'static str,
 }
 
@@ -57,7 +57,7 @@ pub trait Native: Sync {
     /// Return one line that describes the program to users.
     fn description(&self) -> &'static str;
 
-    /// Return the dataset whose tables the program uses: the word that `init` takes.
+    /// Return the dataset whose tables the program uses, as in `pgdyno init NAME`.
     fn dataset(&self) -> &'static str;
 
     /// Return the options of a run.
@@ -67,7 +67,7 @@ pub trait Native: Sync {
 
     /// Return the transaction types of a run, with the object that executes them.
     ///
-    /// Errors: the option that is wrong and the rule, as a sentence without a full stop.
+    /// Errors: text that names the wrong option and the rule, without a full stop.
     fn plan(&self, asked: &Asked<'_>) -> Result<Planned, String>;
 }
 
@@ -84,7 +84,8 @@ pub struct ProgramOption {
 pub enum Takes {
     /// One of these words, the default first.
     Words(&'static [&'static str]),
-    /// A whole number in this range, both ends included. Without it the program chooses.
+    /// A whole number in this range, both ends included. If no number is given, the program
+    /// chooses one.
     Number { least: u32, most: u32 },
 }
 
@@ -111,12 +112,14 @@ pub struct Asked<'a> {
     given: &'a BTreeMap<String, String>,
     options: &'static [ProgramOption],
     pub seed: u64,
-    /// Number of clients of the load.
+    /// Number of clients of the load; each client is a terminal.
     pub terminal_count: u32,
 }
 
 impl<'a> Asked<'a> {
     /// Check the options of a job against the options of the program.
+    ///
+    /// Errors: the end of a sentence that begins with the program's name.
     pub fn new(
         native: &dyn Native,
         given: &'a BTreeMap<String, String>,
@@ -145,7 +148,7 @@ impl<'a> Asked<'a> {
     pub fn option(&self, name: &str) -> &str {
         let option = self.options.iter().find(|option| option.name == name);
         let Some(Takes::Words(words)) = option.map(|option| option.takes) else {
-            panic!("{name} is no option with words of this program");
+            panic!("this program has no option {name} that takes a word");
         };
         self.given.get(name).map_or(words[0], String::as_str)
     }
@@ -161,8 +164,9 @@ impl<'a> Asked<'a> {
 pub struct Planned {
     /// Transaction types. Each type is counted and timed separately.
     pub types: Vec<TransactionType>,
-    /// If true, each terminal deals the types from its own deck, which has one card for each unit
-    /// of weight, and shuffles the deck when it is empty. If false, types are drawn by weight.
+    /// If true, each terminal has a deck with one card for each unit of weight. It draws cards
+    /// without replacement, and begins a new deck when no card is left. If false, each draw is
+    /// independent, and its chances follow the weights.
     pub is_dealt: bool,
     pub transactions: Arc<dyn Transactions>,
     /// Settings of every session of the load, by name.
@@ -179,7 +183,7 @@ pub struct TransactionType {
     pub pauses: Pauses,
     /// SQL with `$1`, `$2`...; the number of a prepared statement is its position in this list.
     pub statements: Vec<String>,
-    /// Names of the counters of `Session::count`, at most `COUNTERS_MAX`.
+    /// Names of the counters that `Session::count` increases, at most `COUNTERS_MAX`.
     pub counters: &'static [&'static str],
     /// If true, no terminal chooses this type: the type executes the work that other types deferred
     /// (`Session::defer`). Background types come last in the list.
@@ -195,10 +199,11 @@ pub type Counted = [u64; COUNTERS_MAX];
 /// Work that a transaction deferred.
 #[derive(Clone, Copy, Debug)]
 pub struct Deferred {
-    /// Index of the planned script that executes the work.
+    /// Index of the planned script (a transaction type) that executes the work.
     pub script: usize,
     /// The work, as a number that only the program understands.
     pub work: u64,
+    /// When the work was deferred, in monotonic nanoseconds.
     pub queued_ns: u64,
 }
 
@@ -207,8 +212,8 @@ pub struct Deferred {
 pub struct Pauses {
     /// Keying time before the transaction; constant.
     pub keying_ns: u64,
-    /// Think time after the transaction: mean of a negative exponential distribution, which is cut
-    /// at ten times the mean.
+    /// Mean think time after the transaction. Think times have an exponential distribution; a time
+    /// above ten times the mean is reduced to ten times the mean.
     pub think_ns_mean: u64,
 }
 
@@ -242,11 +247,11 @@ pub trait Transactions: Debug + Send + Sync {
 /// A transaction in progress, or the check of the data.
 pub type Task<'s, T> = Pin<Box<dyn Future<Output = T> + 's>>;
 
-/// How a transaction ended if it did what its program wants.
+/// How a transaction ended, if it ended as its program intends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
     Committed,
-    /// A rollback on purpose; counts as completed.
+    /// The program rolled back on purpose. The transaction counts as completed.
     RolledBack,
 }
 
@@ -267,8 +272,8 @@ impl From<Stopped> for Unready {
     }
 }
 
-/// A terminal's deck: the number of cards left for each transaction type. To draw without
-/// replacement is to deal from a shuffled deck.
+/// A terminal's deck: the number of cards left for each transaction type. A random draw without
+/// replacement gives the same orders as a shuffled deck.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deck([u8; Deck::TYPES_MAX]);
 
@@ -321,7 +326,7 @@ mod tests {
         let pauses = Pauses { keying_ns: 0, think_ns_mean: 1_000_000 };
         let drawn: Vec<u64> = (0..400_000).map(|_| pauses.think_ns(&mut random)).collect();
         let mean = drawn.iter().sum::<u64>() as f64 / drawn.len() as f64;
-        // 1 - exp(-10) of the mean is left by the cut; standard error 0.16 %.
+        // The cut reduces the mean to 1 - exp(-10) of its value; standard error 0.16 %.
         assert!((mean / 999_955.0 - 1.0).abs() < 0.006, "{mean}");
         let above = |ratio: f64| {
             let limit_ns = (ratio * 1e6) as u64;

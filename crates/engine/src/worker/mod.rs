@@ -353,9 +353,10 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
             return program.first_script;
         }
         let terminal = &mut self.shard.borrow_mut().clients.terminals[client as usize];
-        let chosen = match terminal.decks.get_mut(number) {
-            Some(deck) => deck.deal(&program.type_weights, &mut terminal.random),
-            None => choose_script(&program.type_weights, &mut terminal.random),
+        let chosen = if program.is_dealt {
+            terminal.decks[number].deal(&program.type_weights, &mut terminal.random)
+        } else {
+            choose_script(&program.type_weights, &mut terminal.random)
         };
         program.first_script + chosen
     }

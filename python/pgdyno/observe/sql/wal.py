@@ -1,4 +1,8 @@
-"""Write-ahead log: pg_stat_wal, its times from pg_stat_io since 18, and the position itself."""
+"""Collectors for the write-ahead log, for checkpoints, and for the archiver.
+
+The key of a statement is the first major version for which the statement is valid. From version 18
+on, writes and flushes of WAL and their times come from pg_stat_io.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,8 @@ from typing import ClassVar
 from pgdyno.observe.collector import SECOND_NS, Column, counter, gauge
 from pgdyno.observe.sql.sql_collector import SqlCollector, reset_ns
 
-# The position grows at once; the counters of pg_stat_wal are late, as in pg_stat_database.
+# The server updates the WAL position immediately, and pg_stat_wal later, as it does
+# pg_stat_database.
 _POSITION = (
     "(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()"
     " ELSE pg_current_wal_insert_lsn() END - '0/0')::int8"
@@ -44,24 +49,31 @@ class WalCollector(SqlCollector):
         counter("records", "records", "records generated", is_nullable=True),
         counter("full_page_images", "images", "full page images generated", is_nullable=True),
         counter("bytes", "bytes", "bytes generated", is_nullable=True),
-        counter("buffers_full", "writes", "writes because wal_buffers were full", is_nullable=True),
+        counter(
+            "buffers_full", "writes", "writes because the WAL buffers were full", is_nullable=True
+        ),
         counter("writes", "writes", "times buffers were written out", is_nullable=True),
         counter("syncs", "flushes", "times files were flushed", is_nullable=True),
-        counter("write_time_ns", "ns", "writing (track_wal_io_timing)", is_nullable=True),
-        counter("sync_time_ns", "ns", "flushing (track_wal_io_timing)", is_nullable=True),
+        counter("write_time_ns", "ns", "time of writing (track_wal_io_timing)", is_nullable=True),
+        counter("sync_time_ns", "ns", "time of flushing (track_wal_io_timing)", is_nullable=True),
         gauge("stats_reset_ns", "ns", "Unix time of the last reset; 0 = never"),
     )
 
 
-def _since_17(*, checkpoints_done: str, backend_buffers: str) -> str:
-    """Since 17 backends' own writes are counted in pg_stat_io only."""
+def _since_17(*, checkpoints_done: str, backend_blocks: str) -> str:
+    """Return the statement. Since version 17, only pg_stat_io counts the writes of backends.
+
+    A standby has restartpoints instead of checkpoints. Up to version 16 they are in the same
+    counters.
+    """
     return (
-        f"SELECT c.num_timed, c.num_requested, {checkpoints_done},"
+        "SELECT c.num_timed + c.restartpoints_timed, c.num_requested + c.restartpoints_req,"
+        f" {checkpoints_done},"
         " (c.write_time * 1e6)::int8, (c.sync_time * 1e6)::int8, c.buffers_written,"
         " b.buffers_clean, b.maxwritten_clean, i.written, i.fsyncs, b.buffers_alloc,"
         f" {reset_ns('greatest(c.stats_reset, b.stats_reset, i.stats_reset)')}"
         " FROM pg_catalog.pg_stat_checkpointer c CROSS JOIN pg_catalog.pg_stat_bgwriter b"
-        f" CROSS JOIN (SELECT sum({backend_buffers})::int8 AS written,"
+        f" CROSS JOIN (SELECT sum({backend_blocks})::int8 AS written,"
         " sum(fsyncs)::int8 AS fsyncs, max(stats_reset) AS stats_reset"
         " FROM pg_catalog.pg_stat_io WHERE object = 'relation'"
         " AND backend_type NOT IN ('checkpointer', 'background writer')) i"
@@ -76,11 +88,11 @@ CHECKPOINTER_SQL = {
         f" buffers_backend_fsync, buffers_alloc, {reset_ns('stats_reset')}"
         " FROM pg_catalog.pg_stat_bgwriter"
     ),
-    17: _since_17(checkpoints_done="NULL::int8", backend_buffers="writes"),
-    # Since 18 one write may hold several blocks.
+    17: _since_17(checkpoints_done="NULL::int8", backend_blocks="writes"),
+    # Since version 18, one write can contain several blocks.
     18: _since_17(
-        checkpoints_done="c.num_done",
-        backend_buffers="write_bytes / current_setting('block_size')::int8",
+        checkpoints_done="c.num_done + c.restartpoints_done",
+        backend_blocks="write_bytes / current_setting('block_size')::int8",
     ),
 }
 
@@ -92,15 +104,17 @@ class CheckpointerCollector(SqlCollector):
     meaning = "Checkpoints, and who wrote dirty buffers"
     sql = CHECKPOINTER_SQL
     columns: ClassVar[tuple[Column, ...]] = (
-        counter("checkpoints_timed", "checkpoints", "begun because checkpoint_timeout was over"),
-        counter("checkpoints_requested", "checkpoints", "begun by max_wal_size or a command"),
+        counter(
+            "checkpoints_timed", "checkpoints", "started because checkpoint_timeout had passed"
+        ),
+        counter("checkpoints_requested", "checkpoints", "started by max_wal_size or a command"),
         counter("checkpoints_done", "checkpoints", "completed (18 and later)", is_nullable=True),
-        counter("checkpoint_write_time_ns", "ns", "writing; added when a checkpoint ends"),
-        counter("checkpoint_sync_time_ns", "ns", "flushing; added when a checkpoint ends"),
+        counter("checkpoint_write_time_ns", "ns", "time of writing; added when a checkpoint ends"),
+        counter("checkpoint_sync_time_ns", "ns", "time of flushing; added when a checkpoint ends"),
         counter("buffers_checkpoint", "blocks", "written by checkpoints"),
         counter("buffers_clean", "blocks", "written by the background writer"),
-        counter("maxwritten_clean", "rounds", "stopped by bgwriter_lru_maxpages"),
-        counter("buffers_backend", "blocks", "written by backends; 17: from pg_stat_io"),
+        counter("maxwritten_clean", "rounds", "background writer stopped at bgwriter_lru_maxpages"),
+        counter("buffers_backend", "blocks", "written by backends (from 17 on: pg_stat_io)"),
         counter("buffers_backend_fsync", "flushes", "flushes backends did themselves"),
         counter("buffers_alloc", "blocks", "buffers allocated"),
         gauge("stats_reset_ns", "ns", "Unix time of the last reset; 0 = never"),
