@@ -30,7 +30,7 @@ from pgdyno.spec.experiment import (
 
 
 class Notes(Progress):
-    """Keeps what was said."""
+    """Keeps the lines about steps."""
 
     def __init__(self) -> None:
         super().__init__()

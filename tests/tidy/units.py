@@ -48,7 +48,8 @@ DRAWING = {"x", "y", "low", "high", "mean", "dash", "values"}
 # A statistic has the unit of the values it is of.
 STATISTICS = {"value", "mean", "median", "variance", "half_width", "values"}
 EXCEPTED_FILES = {"python/pgdyno/report/documents.py"}
-EXCEPTED_CLASSES = {"Estimate"}
+# These name the unit of their numbers in another field.
+EXCEPTED_CLASSES = {"Condition", "Estimate"}
 
 
 def units_in_names(source: Source) -> Iterator[str]:

@@ -31,8 +31,8 @@ pub(super) struct Probe {
     thread: JoinHandle<Vec<Exchange>>,
 }
 
-/// One exchange. `backend`: the kernel's counters of the backend process after the exchange; None if
-/// they cannot be read.
+/// One exchange. `backend`: the kernel's counters of the backend process after the exchange; None
+/// if they cannot be read.
 #[derive(Clone, Copy, Debug)]
 struct Exchange {
     duration_ns: u64,
@@ -41,7 +41,7 @@ struct Exchange {
 }
 
 impl Probe {
-    /// Start the thread if the job asks for a probe. It records exchanges in the measured phase only.
+    /// Start the thread if the job asks for a probe. It records only in the measured phase.
     pub(super) fn start(plan: &Plan, shared: &Arc<Shared>) -> Option<Probe> {
         let application_name = plan.work.probe_application_name.clone()?;
         let target = Target { application_name, ..plan.target.clone() };

@@ -21,8 +21,8 @@ use crate::clock::{NEVER_NS, now_ns};
 /// Maximum number of sockets to handle between two checks of the timers. A larger number saves few
 /// system calls, but delays the timers.
 const BATCH: usize = 64;
-/// Size of the receive buffer, which all connections share. One buffer for each of 8,000 connections
-/// would need 500 MiB.
+/// Size of the receive buffer, which all connections share. One buffer for each of 8,000
+/// connections would need 500 MiB.
 const RECEIVE_BYTES: usize = 64 << 10;
 
 const TIMER: u64 = u64::MAX;
@@ -150,8 +150,8 @@ impl Epoll {
 
     /// Set the timer to `until_ns`. If the timer has this value already, make no system call.
     fn arm(&mut self, until_ns: u64) -> io::Result<()> {
-        // Subtle: after the timer has fired, armed_ns is 0, which no instant equals. So the timer is
-        // set again. Otherwise epoll would report the fired timer in each wait.
+        // Subtle: after the timer has fired, armed_ns is 0, which no instant equals. So the timer
+        // is set again. Otherwise epoll would report the fired timer in each wait.
         if self.armed_ns == until_ns {
             return Ok(());
         }
