@@ -75,6 +75,15 @@ def test_a_script_four_times_as_fast_is_found_faster_with_its_reason(
     assert "fast against slow" in Store(pgdyno.store).find("last").report_path.read_text()
 
 
+def test_a_comparison_has_the_devices_of_each_variant(pgdyno: Command, scripts: Path) -> None:
+    (scripts / "fast.sql").write_text("SELECT pg_sleep(0.002);\nSELECT txid_current();\n")
+    said = pgdyno("compare", *options(scripts, "-T", "4s", "--budget", "1s", "--json"))
+    idle, writing = (variant["devices"] for variant in said.document["variants"])
+    assert writing["wal_generated"]["value"] > idle["wal_generated"]["value"], said.err
+    assert writing["wal_generated"]["unit"] == "MB/s"
+    assert "what the devices did" in pgdyno("show", "last").out
+
+
 def test_a_killed_comparison_goes_on_and_loses_at_most_the_run_in_flight(
     pgdyno: Command, scripts: Path
 ) -> None:

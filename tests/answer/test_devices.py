@@ -214,6 +214,25 @@ def test_what_a_host_cannot_measure_is_named_once_with_its_reason(tmp_path: Path
     assert "power, W" not in text
 
 
+def test_two_folders_of_one_disk_are_named_as_such(tmp_path: Path) -> None:
+    findings = compared()
+    assert findings.compare is not None
+    said = "All variants have their data on sda: this compares folders of one disk."
+    values = {"data_reads": 1.0}
+    for changed, is_said in (("data_dir", True), ("shared_buffers", False)):
+        variants = tuple(
+            replace(variant, changes=((changed, variant.name),))
+            for variant in findings.compare.variants
+        )
+        devices = device_findings(
+            [DevicesOfRuns(name, {"data": SLOW}, [values], []) for name in ("128MB", "4GB")],
+            QUANTITIES,
+        )
+        shown = replace(findings.compare, variants=variants, devices=devices)
+        text = " ".join(compare_text(replace(findings, compare=shown)).split())
+        assert (said in text) is is_said
+
+
 def test_without_telemetry_there_is_no_table(tmp_path: Path) -> None:
     assert device_findings([DevicesOfRuns("a", {}, [{}], [NO_ENERGY])], QUANTITIES) is None
     findings = compared()

@@ -48,9 +48,19 @@ def _notes(compared: CompareFindings, rows: list[tuple[str, ...]]) -> list[str]:
     said = ["Means over the runs. The kernel counts the requests of all programs to a disk."]
     if any(cell[:1].isdigit() and "(" not in cell for _, *cells in rows for cell in cells):
         said.append("A mean without an interval comes from too few runs.")
+    if disk := _only_disk(compared):
+        said.append(f"All variants have their data on {disk}: this compares folders of one disk.")
     if compared.devices.not_measured:
         said += ["Not measured:", *compared.devices.not_measured]
     return said
+
+
+def _only_disk(compared: CompareFindings) -> str:
+    """Return the disk of all variants if they have different folders, else ""."""
+    assert compared.devices is not None, "only devices are on a disk"
+    folders = {value for v in compared.variants for name, value in v.changes if name == "data_dir"}
+    disks = {variant.places.get("data", "") for variant in compared.devices.variants}
+    return disks.pop() if len(folders) > 1 and len(disks) == 1 else ""
 
 
 def _words(words: str, unit: str) -> str:
