@@ -11,6 +11,7 @@ pytest_plugins = (
     "tests.fixtures.citus",
     "tests.fixtures.bank",
     "tests.fixtures.engine_process",
+    "tests.fixtures.first_texts",
     "tests.fixtures.command",
     "tests.fixtures.line",
     "tests.fixtures.null_server",
@@ -27,7 +28,7 @@ pytest_plugins = (
 
 # What `make check` leaves to `make test`: real servers, and the fake one, which takes time.
 SERVER_FIXTURES = {"pg15", "pg18", "any_server", "new_cluster", "database", "database15"}
-SERVER_FIXTURES |= {"new_own_server"}
+SERVER_FIXTURES |= {"new_own_server", "first_texts"}
 SERVER_FIXTURES |= {"bank", "bank15", "null_server", "pooler", "ssh_server"}
 SERVER_FIXTURES |= {"secure", "line", "far_line", "slow_flush", "set_clock", "warehouse"}
 

@@ -10,6 +10,7 @@ import pytest
 from tests.fixtures import needs
 from tests.fixtures.clusters import QUICK
 from tests.fixtures.command import Command, Said, eventually
+from tests.report.quantities_in_text import stored_problems
 
 from pgdyno.designs import answer_of
 from pgdyno.loop.history import history_of
@@ -70,6 +71,7 @@ def test_a_script_four_times_as_fast_is_found_faster_with_its_reason(
     total = sum(part["ms"] for part in parts["parts"]) + parts["residual_ms"]
     assert total == pytest.approx(parts["latency_ms"])
     assert f"round {rounds}: fast tps" in compared.err
+    assert stored_problems(pgdyno.store, document) == []
     shown = pgdyno("show", "last")
     assert "fast is faster than slow: tps +" in " ".join(shown.out.split())
     assert "fast against slow" in Store(pgdyno.store).find("last").report_path.read_text()

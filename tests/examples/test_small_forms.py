@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.examples.small_form import FOLDER, small_form
 from tests.fixtures.command import Command
+from tests.report.quantities_in_text import stored_problems
 
 pytestmark = pytest.mark.pg
 RAN = (0, 3)  # Runs of a second are too short to be believed, and pgdyno says so.
@@ -24,6 +25,7 @@ def answer(pgdyno: Command, house: Path, tmp_path_factory: pytest.TempPathFactor
         place.mkdir(mode=0o755)
         said = pgdyno("run", small_form(name, place), "--json", "-q", timeout_s=240)
         assert said.code in RAN, said.err
+        assert stored_problems(pgdyno.store, said.document) == []
         return said.document
 
     return of

@@ -62,7 +62,9 @@ def test_no_line_is_wider_than_a_terminal(width: int) -> None:
 
 
 def test_columns_of_cells_that_have_no_room_stand_below() -> None:
-    table = CellTable(("", "tps", "p50 ms", "p99 ms"), (("a", "1", "22", "3"),), note="")
+    quantities = ("metrics.tps", "metrics.p50", "metrics.p99")
+    head = ("", "tps", "p50 ms", "p99 ms")
+    table = CellTable(head, (("a", "1", "22", "3"),), note="", quantities=quantities)
     assert table_lines(table, 40) == ["     tps  p50 ms  p99 ms", "  a    1      22       3"]
     assert table_lines(table, 16) == [
         "     tps  p50 ms",
@@ -113,8 +115,13 @@ def test_names_that_look_like_markup_are_shown_as_text() -> None:
     findings = compared()
     assert findings.compare is not None
     [contrast] = findings.compare.contrasts
-    hostile = replace(contrast, variant="<script>alert(1)</script>")
-    page = compare_page(replace(findings, compare=replace(findings.compare, contrasts=(hostile,))))
+    name = "<script>alert(1)</script>"
+    reference, second, *others = findings.compare.variants
+    variants = (reference, replace(second, name=name), *others)
+    hostile = replace(
+        findings.compare, variants=variants, contrasts=(replace(contrast, variant=name),)
+    )
+    page = compare_page(replace(findings, compare=hostile))
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.fixtures.clusters import Make
+from tests.fixtures.clusters import Make, run_sql
+from tests.fixtures.first_texts import FirstTexts
 
 from pgdyno.errors import ServerError
 from pgdyno.server.connect import Connection, connect
@@ -92,6 +94,48 @@ def test_explaining_leaves_nothing_of_ours_in_pg_stat_statements(new_cluster: Ma
     assert "SELECT relname FROM pg_class WHERE oid = $1 AND relkind = $2" in texts
     assert not any("pgdyno" in text or "PREPARE" in text for text in texts), texts
     assert "ERROR" not in cluster.log_path.read_text(), "a log of errors that nobody made"
+
+
+@pytest.mark.parametrize("is_superuser", [True, False])
+@pytest.mark.parametrize("track", ["top", "all"])
+def test_with_generic_plans_explaining_is_no_first_text_of_a_statement(
+    first_texts: FirstTexts, track: str, is_superuser: bool
+) -> None:
+    script = [
+        (1, "SELECT relname FROM pg_class WHERE oid = :id AND relkind = 'r';"),
+        (2, "UPDATE known SET n = n + :delta WHERE n = 7;"),
+        (3, "INSERT INTO known VALUES (:n);"),
+        (4, "SELECT count(*) FROM known;"),
+        (5, "SELECT 1 FROM unnest($1::int[], $2::int[]) AS a (x, y);"),
+        (6, "END;"),
+    ]
+    server = first_texts.cluster.target
+    run_sql(server, f"ALTER SYSTEM SET pg_stat_statements.track = '{track}'")
+    run_sql(server, "SELECT pg_reload_conf()")
+    run_sql(server, "CREATE TABLE known (n int)")
+    run_sql(server, "CREATE ROLE plain LOGIN")
+    run_sql(server, "GRANT ALL ON known TO plain")
+    role = server if is_superuser else replace(server, user="plain")
+    with connect(role, verb="test") as connection, connect(role, verb="test") as onlooker:
+        before = first_texts.view()
+        assert len(plans_of(connection, {"load.sql": script})["load.sql"]) == 5
+        known = query_ids_of(connection, onlooker, {"load.sql": script})
+        ours = first_texts.view().keys() - before.keys()
+        after_us = connection.execute("SHOW pg_stat_statements.track").fetchone()
+        # The application's own calls come later.
+        connection.execute("UPDATE known SET n = n + 1 WHERE n = 7")
+        connection.execute("DO $$ BEGIN UPDATE known SET n = n + 2 WHERE n = 7; END $$")
+    view = first_texts.view()
+    of_scripts = {number for numbers in known["load.sql"].values() for number in numbers}
+    shown = {text for (number, _), text in view.items() if number in of_scripts}
+    assert len(of_scripts) >= len(script)
+    assert "UPDATE known SET n = n + 1 WHERE n = 7" in shown
+    assert {text.split()[0] for text in shown} <= {"SELECT", "UPDATE", "INSERT", "END"}, shown
+    others = {text for key, text in view.items() if key in ours and key[0] not in of_scripts}
+    own = ("BEGIN", "ROLLBACK", "SET LOCAL", "EXPLAIN", "SELECT", "DEALLOCATE")
+    assert all(text.startswith(own) for text in others), others
+    assert after_us == (track,)
+    assert "ERROR" not in first_texts.cluster.log_path.read_text()
 
 
 def test_statements_are_cut_at_the_semicolons_that_end_them() -> None:

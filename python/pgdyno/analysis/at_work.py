@@ -117,10 +117,12 @@ def _why_not(sampled: Estimate, bare_count: float, count: float, span_s: float) 
     high = sampled.value if sampled.high is None else sampled.high
     apart = _ALIKE + sampled.value * (_REPORTED_EVERY_S / span_s + _ALIKE_RATIO)
     if count > high + min(bare_count, _UNSEEN_MAX) + apart:
-        return f"the server counted {count:.3g}, with statements that began earlier"
+        return f"the server's count is {count:.3g}, with statements from before the watch"
     if count < low - apart:
-        missing = "statements that had not ended, all but the last of a pipeline, or planning"
-        return f"the server counted {count:.3g}, without {missing}"
+        return (
+            f"the server's count is {count:.3g}, without planning, statements that had not ended,"
+            " and all statements of a pipeline but the last"
+        )
     return ""
 
 

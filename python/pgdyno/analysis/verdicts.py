@@ -373,8 +373,9 @@ def _apart(where: WhereTheTimeGoes) -> Doubt | None:
     return Doubt(
         "samples_apart",
         "doubt",
-        f"The server counted {milliseconds(counted_ms)} of its time in a transaction; the samples"
-        f" found {percent(abs(ratio))} {less}. The count is used, and the samples only divide it.",
+        f"The server counted {milliseconds(counted_ms)} of server time for a transaction; the"
+        f" samples found {percent(abs(ratio))} {less}. The count is used, and the samples only"
+        " divide it among the wait events.",
         "measure longer, or leave a core free for the observer",
     )
 
@@ -385,8 +386,8 @@ def _server_time_sampled(where: WhereTheTimeGoes) -> Doubt | None:
     return Doubt(
         "server_time_sampled",
         "doubt",
-        f"The time in the server is sampled, not counted: {where.why_sampled}.",
-        "the split has the samples' uncertainty",
+        f"The server time comes from samples, not from the server's count: {where.why_sampled}.",
+        "read the intervals of the parts; they include the error of the samples",
     )
 
 

@@ -109,7 +109,7 @@ def _effects_sentence(findings: CompareFindings) -> str:
     sure = [effect for effect in findings.effects if effect.p_adjusted_ratio < 0.05]
     if not sure:
         return (
-            f"No factor has a certain effect on {findings.metric} after "
+            f"No factor has a certain effect on {METRIC_WORDS[findings.metric]} after "
             f"{counted(findings.rounds, 'round')}."
         )
     listed = [
@@ -117,4 +117,5 @@ def _effects_sentence(findings: CompareFindings) -> str:
         for effect in sorted(sure, key=lambda certain: certain.p_adjusted_ratio)
     ]
     rounds = counted(findings.rounds, "round")
-    return f"Certain effects on {findings.metric}: {', '.join(listed)}; {rounds}."
+    word = METRIC_WORDS[findings.metric]
+    return f"Certain effects on {word}: {', '.join(listed)}; {rounds}."

@@ -110,7 +110,7 @@ def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTi
     if not active_ns or seen <= 0:
         return ServerTime(None)
     if per_transaction < 1 - _WHOLE_NUMBER_RATIO:
-        return ServerTime(None, why_not="its sessions did not report all of their transactions")
+        return ServerTime(None, why_not="the load's sessions did not report all transactions")
     own_ns, error_ns = own_time(
         grown(rows, "own_active_ns", *numbers.span_ns) or 0.0,
         grown(rows, "own_active_least_ns", *numbers.span_ns) or 0.0,
@@ -162,7 +162,7 @@ def loads_server_time(stored: StoredRun, numbers: LoadNumbers) -> ServerTime:
     share, error = _share(waits, ours, others, instants)
     seen = _sightings(waits, ours | others, instants)
     if not describes(whole.active_ms / numbers.seconds / 1e3, seen):
-        why = "other sessions were at work in its database, and their statements are counted late"
+        why = "other sessions worked in the load's database, and the server counts them late"
         return ServerTime(None, why_not=why)
     error_ms = math.hypot(whole.active_ms * error, whole.error_ms * share)
     return ServerTime(whole.active_ms * share, error_ms)
@@ -296,7 +296,9 @@ def _possible(active_ms: float, error_ms: float, numbers: LoadNumbers) -> Server
     clients = sum(thread.clients for thread in numbers.summary.threads)
     had_ms = clients * numbers.seconds * 1e3
     if clients and active_ms > _POSSIBLE_RATIO * had_ms:
-        return ServerTime(None, why_not="the server counted more time than all clients had")
+        return ServerTime(
+            None, why_not="the server counted more time than all clients had together"
+        )
     return ServerTime(active_ms, error_ms)
 
 

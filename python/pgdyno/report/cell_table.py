@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pgdyno.analysis.compare_findings import CompareFindings, VariantFindings
+from pgdyno.analysis.compare_findings import CompareFindings, Served, VariantFindings
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.report import numbers
 
@@ -18,11 +18,16 @@ Show = Callable[[Estimate], str]
 
 @dataclass(frozen=True, slots=True)
 class CellTable:
-    """A table with one row a variant: first its name, then means over its runs."""
+    """A table with one row a variant: first its name, then means over its runs.
+
+    `quantities`: the place of each mean in the variant's part of the JSON document, if rows are
+    variants.
+    """
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str
+    quantities: tuple[str, ...] = ()
 
 
 def cell_table(compared: CompareFindings) -> CellTable | None:
@@ -33,48 +38,38 @@ def cell_table(compared: CompareFindings) -> CellTable | None:
         return None
     number, duration = numbers.value_text, numbers.duration_text
     has_nopm = any("nopm" in variant.metrics for variant in measured)
-    columns: list[tuple[str, Pick, Show]] = [
-        *([("NOPM", _metric("nopm"), number)] if has_nopm else []),
-        ("tps", _metric("tps"), number),
-        ("p50 ms", _metric("p50"), number),
-        ("p99 ms", _metric("p99"), number),
-        ("max ms", lambda variant: variant.served.maximum if variant.served else None, number),
+    columns: list[tuple[str, str, Pick, Show]] = [
+        *([("NOPM", "metrics.nopm", _metric("nopm"), number)] if has_nopm else []),
+        ("tps", "metrics.tps", _metric("tps"), number),
+        ("p50 ms", "metrics.p50", _metric("p50"), number),
+        ("p99 ms", "metrics.p99", _metric("p99"), number),
+        ("max ms", "served.latency_max_ms", _served(lambda served: served.maximum), number),
     ]
     note = ""
     if changed & _REACHING:
         # A socket takes microseconds and a network milliseconds, so each has its unit.
-        columns.append(
-            (
-                "round trip",
-                lambda variant: variant.served.round_trip if variant.served else None,
-                duration,
-            )
-        )
+        round_trip = _served(lambda served: served.round_trip)
+        columns.append(("round trip", "served.round_trip_ms", round_trip, duration))
     if changed & _SERVING:
+        least = _served(lambda served: served.completed_min)
+        most = _served(lambda served: served.completed_max)
         columns += [
-            (
-                "least",
-                lambda variant: variant.served.completed_min if variant.served else None,
-                number,
-            ),
-            (
-                "most",
-                lambda variant: variant.served.completed_max if variant.served else None,
-                number,
-            ),
-            ("Gini", lambda variant: variant.served.gini if variant.served else None, number),
+            ("least", "served.completed_by_client_min", least, number),
+            ("most", "served.completed_by_client_max", most, number),
+            ("Gini", "served.gini", _served(lambda served: served.gini), number),
         ]
         note = (
             "least and most: transactions of the clients with fewest and most in a run; Gini: 0 "
             "if all clients completed the same number, near 1 if one client completed everything"
         )
     return CellTable(
-        head=("", *(name for name, _, _ in columns)),
+        head=("", *(name for name, _, _, _ in columns)),
         rows=tuple(
-            (variant.name, *(_shown(pick(variant), show) for _, pick, show in columns))
+            (variant.name, *(_shown(pick(variant), show) for _, _, pick, show in columns))
             for variant in measured
         ),
         note=note,
+        quantities=tuple(quantity for _, quantity, _, _ in columns),
     )
 
 
@@ -101,6 +96,10 @@ def _aligned(column: tuple[str, ...]) -> list[str]:
 
 def _metric(name: str) -> Pick:
     return lambda variant: variant.metrics.get(name)
+
+
+def _served(pick: Callable[[Served], Estimate | None]) -> Pick:
+    return lambda variant: None if variant.served is None else pick(variant.served)
 
 
 def _shown(estimate: Estimate | None, show: Show) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -9,6 +10,7 @@ from markupsafe import Markup
 from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.where import Part, WhereTheTimeGoes
+from pgdyno.analysis.where_difference import Difference
 from pgdyno.quantities import plain_decimals, signed
 from pgdyno.report import forest, gauge, numbers, palette
 from pgdyno.report.chart import Chart, Line, Values
@@ -85,6 +87,7 @@ def _columns(by_round: tuple[tuple[int, float], ...]) -> tuple[tuple[float, ...]
     return tuple(float(number) for number, _ in by_round), tuple(value for _, value in by_round)
 
 
+REST = "rest"
 _SHOWN_RATIO = 0.002
 
 
@@ -101,6 +104,7 @@ class VariantBar:
 class PartChange:
     """One part of a difference: its name, its change in ms, and its bar."""
 
+    name: str
     words: str
     event: str
     change: str
@@ -143,14 +147,22 @@ def changes_of(contrast: ContrastFindings) -> tuple[PartChange, ...]:
     total = abs(difference.latency_ms.value)
     shown = [part for part in difference.parts if abs(part.ms.value) >= _SHOWN_RATIO * largest]
     decimals = min(max(plain_decimals(total or largest, 4), 2), 3)
-    most = max([total, *(abs(part.ms.value) for part in shown)])
-    is_early = any(part.ms.reaches_beyond(most) for part in shown)
+    is_early = is_too_early(difference, shown)
     rows = [_row(part, largest, decimals, is_early=is_early) for part in shown]
     rest = difference.latency_ms.value - sum(part.ms.value for part in shown)
     css = palette.shade("residual", 0).css
     nothing = Estimate(rest, None, None, 1, "ms", "none")
     bar = forest.difference_bar(nothing, largest, css)
-    return (*rows, PartChange("rest", "", signed(rest, decimals), "", False, bar))
+    return (*rows, PartChange(REST, REST, "", signed(rest, decimals), "", False, bar))
+
+
+def is_too_early(difference: Difference, shown: Sequence[Part]) -> bool:
+    """Return whether the intervals of a difference say nothing yet, because runs are too few.
+
+    Args: shown, the parts that are shown; if one interval is far too wide, none is shown.
+    """
+    sizes = [abs(change.value) for change in (difference.latency_ms, *(p.ms for p in shown))]
+    return any(part.ms.reaches_beyond(max(sizes)) for part in shown)
 
 
 def _row(part: Part, largest: float, decimals: int, *, is_early: bool) -> PartChange:
@@ -162,6 +174,7 @@ def _row(part: Part, largest: float, decimals: int, *, is_early: bool) -> PartCh
     css = palette.shade(palette.wait_class(part.name), 0).css
     words = words_of(part.name)
     return PartChange(
+        part.name,
         words,
         part.name if ":" in part.name and part.name != words else "",
         signed(part.ms.value, decimals),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pgdyno.analysis.compare_findings import (
+    CompareFindings,
     ContrastFindings,
     Served,
     VariantFindings,
@@ -14,6 +15,7 @@ from pgdyno.analysis.devices import PLACES, DeviceFindings
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.where_difference import Difference
+from pgdyno.report.documents import where_document
 
 Document = dict[str, Any]
 
@@ -42,6 +44,17 @@ def compare_body(findings: ExperimentFindings) -> Document:
     }
 
 
+def proof_body(compared: CompareFindings) -> Document:
+    """Return the keys of `pgdyno.tune/1` with the runs of the proof.
+
+    Each contrast compares the proved settings with other settings, so contrasts are a list.
+    """
+    return {
+        "variants": [_variant(variant, None) for variant in compared.variants],
+        "contrasts": [_contrast(contrast) for contrast in compared.contrasts],
+    }
+
+
 def _variant(variant: VariantFindings, contrast: ContrastFindings | None) -> Document:
     document: Document = {
         "name": variant.name,
@@ -55,6 +68,7 @@ def _variant(variant: VariantFindings, contrast: ContrastFindings | None) -> Doc
         "cost": None if variant.cost is None else variant.cost.to_json(),
         "metrics": {name: estimate.to_json() for name, estimate in variant.metrics.items()},
         "served": None if variant.served is None else _served(variant.served),
+        "where_the_time_goes": where_document(variant.where),
     }
     return document | (_contrast(contrast) if contrast is not None else {})
 

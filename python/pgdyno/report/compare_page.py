@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from markupsafe import Markup
@@ -34,26 +35,28 @@ _TONES: dict[Verdict, Tone] = {"faster": "good", "lower": "good", "slower": "bad
 
 def compare_page(findings: ExperimentFindings) -> str:
     """Return the report of an experiment with variants as one self-contained HTML document."""
-    return page_with(findings, "compare.html.j2", ())
+    return page_with(findings, "compare.html.j2", (), place_of_contrast=None)
 
 
 def page_with(
     findings: ExperimentFindings,
     template: str,
     first_sections: tuple[tuple[str, str], ...],
+    *,
+    place_of_contrast: Callable[[ContrastFindings], str] | None,
     **more: Any,
 ) -> str:
     """Return a page of variants: the template gets the values of a comparison, and `more`.
 
-    Args: first_sections, anchor and name of the sections that only this template has.
+    Args: first_sections, anchor and name of the sections that only this template has;
+    place_of_contrast, where the JSON document has a contrast, None: with its variant.
     """
     compared = findings.compare
     assert compared is not None, "only an experiment with variants has this page"
-    assets = page_assets()
+    assets, place = page_assets(), partial(forest.place_of, compared)
     charts = round_charts(compared)
     is_valid = findings.runs_valid > 0
-    count = max(len(compared.contrasts) + len(compared.steps), 1)
-    changes = forest.forest_of(compared, metrics_max=max(_ROWS_ON_FIRST_SCREEN // count, 2))
+    changes = _forest(compared)
     sections = _sections(findings, compared, has_rounds=bool(charts))
     return (
         page_environment()
@@ -91,22 +94,34 @@ def page_with(
             legend=legend_of(compared),
             cells=cell_table(compared),
             devices=device_table(compared),
-            notes_on_means=[
-                f"{contrast.variant} against {contrast.reference}: {note}."
-                for contrast in compared.contrasts
-                if (note := forest.note_on_means(contrast, compared))
-            ],
+            notes_on_means=_notes_on_means(compared),
             changes=[(contrast, changes_of(contrast)) for contrast in compared.contrasts],
             plans=[change for contrast in compared.contrasts for change in contrast.plan_changes],
             change=change_text,
             total=total_text,
             metric_name=forest.metric_name,
+            place=place,
+            place_of_contrast=place_of_contrast or (lambda contrast: place(contrast.variant)),
             shown=compared.shown,
             metrics=tuple(dict.fromkeys((compared.metric, "tps", "p99"))),
             unit=lambda name: "" if UNITS[name] == name else UNITS[name],
             **more,
         )
     )
+
+
+def _forest(compared: CompareFindings) -> forest.Forest:
+    """Return the forest plot of the first screen, with few rows for each contrast if many."""
+    count = max(len(compared.contrasts) + len(compared.steps), 1)
+    return forest.forest_of(compared, metrics_max=max(_ROWS_ON_FIRST_SCREEN // count, 2))
+
+
+def _notes_on_means(compared: CompareFindings) -> list[str]:
+    return [
+        f"{contrast.variant} against {contrast.reference}: {note}."
+        for contrast in compared.contrasts
+        if (note := forest.note_on_means(contrast, compared))
+    ]
 
 
 def _differing(
@@ -129,6 +144,7 @@ def _painted(
     return {
         "name": row.name,
         "said": said,
+        "quantity": row.quantity,
         "drawing": forest.whisker(row.ratio, scale, decides=row.decides),
         "verdict": row.verdict,
         # A verdict without valid runs gets no colour.

@@ -13,6 +13,7 @@ from pgdyno.analysis.rounding import change_text
 from pgdyno.quantities import signed
 from pgdyno.report import numbers
 from pgdyno.report.cell_table import CellTable, cell_table, table_lines
+from pgdyno.report.compare_charts import REST, is_too_early
 from pgdyno.report.device_table import TITLE, device_table
 from pgdyno.report.forest import Scale, metric_name, note_on_means, scale_of
 from pgdyno.report.parts import words_of
@@ -186,32 +187,35 @@ def _difference(page: TextPage, contrast: ContrastFindings) -> Iterator[str]:
     if difference is None:
         return
     total = difference.latency_ms
-    yield f"  where the difference of {signed(total.value, 3)} ms per transaction is"
     parts = [part for part in difference.parts if abs(part.ms.value) >= 0.0005][:_PARTS_SHOWN]
+    is_early = is_too_early(difference, parts)
+    note = " (no interval yet)" if is_early else ""
+    yield f"  where the difference of {signed(total.value, 3)} ms per transaction is{note}"
     rest = total.value - sum(part.ms.value for part in parts)
     for part in parts:
         words = words_of(part.name)
         name = f"  {part.name}" if ":" in part.name and part.name != words else ""
         ends = ""
-        if part.ms.low is not None and part.ms.high is not None:
+        if not is_early and part.ms.low is not None and part.ms.high is not None:
             ends = f"({signed(part.ms.low, 3)} to {signed(part.ms.high, 3)})"
         line = f"    {signed(part.ms.value, 3):>9}  {ends:22}  {words}"
         yield line + name if len(line + name) <= page.column_count else line
-    yield f"    {signed(rest, 3):>9}  {'':22}  rest"
+    yield f"    {signed(rest, 3):>9}  {'':22}  {REST}"
 
 
 def _steps(page: TextPage, compared: CompareFindings) -> Iterator[str]:
     yield "each pass compared with the pass before"
     width = max(len(step.variant) for step in compared.steps)
     for step in compared.steps:
-        said = f"{compared.metric} {change_text(step.deciding.ratio)}: {step.deciding.verdict}"
+        change = change_text(step.deciding.ratio)
+        said = f"{metric_name(compared.metric)} {change}: {step.deciding.verdict}"
         yield from page.row(f"  {step.variant}", said, indent=width + 4)
 
 
 def _effects(page: TextPage, compared: CompareFindings) -> Iterator[str]:
     if not compared.effects:
         return
-    yield f"effects on {compared.metric}"
+    yield f"effects on {metric_name(compared.metric)}"
     width = max(len(effect.name) for effect in compared.effects)
     for effect in compared.effects:
         yield from page.row(f"  {effect.name}", _effect_text(effect), indent=width + 4)

@@ -37,11 +37,15 @@ _ENDS = (1.05, 1.1, 1.25, 1.5, 2.0, 4.0, 10.0)
 
 @dataclass(frozen=True, slots=True)
 class ForestRow:
-    """One change with its interval; `decides`: the verdict depends on this change."""
+    """One change with its interval; `decides`: the verdict depends on this change.
+
+    `quantity`: the place of the ratio in the JSON document.
+    """
 
     name: str
     ratio: Estimate
     verdict: str
+    quantity: str
     decides: bool = True
 
 
@@ -84,6 +88,12 @@ def metric_name(name: str) -> str:
     return METRIC_NAMES.get(name, name)
 
 
+def place_of(compared: CompareFindings, name: str) -> str:
+    """Return the place of a variant in the JSON document, such as "variants.1"."""
+    names = [variant.name for variant in compared.variants]
+    return f"variants.{names.index(name)}"
+
+
 def forest_of(compared: CompareFindings, *, metrics_max: int) -> Forest:
     """Return every contrast, each step of passes, and every effect.
 
@@ -92,23 +102,27 @@ def forest_of(compared: CompareFindings, *, metrics_max: int) -> Forest:
     groups = [
         ForestGroup(
             f"{contrast.variant} against {contrast.reference}",
-            _rows(contrast, compared.metric, metrics_max),
+            _rows(contrast, compared, metrics_max),
         )
         for contrast in compared.contrasts
     ]
     steps = tuple(
         ForestRow(
-            f"{step.variant} after {step.reference}", step.deciding.ratio, step.deciding.verdict
+            f"{step.variant} after {step.reference}",
+            step.deciding.ratio,
+            step.deciding.verdict,
+            f"steps.{place}.ratios.{compared.metric}",
         )
-        for step in compared.steps
+        for place, step in enumerate(compared.steps)
     )
     effects = tuple(
         ForestRow(
             effect.name,
             effect.ratio,
             "certain" if effect.p_adjusted_ratio < 0.05 else "not certain",
+            f"effects.{place}.ratio",
         )
-        for effect in compared.effects
+        for place, effect in enumerate(compared.effects)
     )
     groups += [ForestGroup("Each pass compared with the pass before", steps)] if steps else []
     groups += (
@@ -138,14 +152,18 @@ def note_on_means(contrast: ContrastFindings, compared: CompareFindings) -> str:
     )
 
 
-def _rows(contrast: ContrastFindings, metric: str, metrics_max: int) -> tuple[ForestRow, ...]:
-    names = [n for n in dict.fromkeys((metric, *_METRICS)) if n in contrast.comparisons]
+def _rows(
+    contrast: ContrastFindings, compared: CompareFindings, metrics_max: int
+) -> tuple[ForestRow, ...]:
+    names = [n for n in dict.fromkeys((compared.metric, *_METRICS)) if n in contrast.comparisons]
+    at = place_of(compared, contrast.variant)
     return tuple(
         ForestRow(
             metric_name(name),
             contrast.comparisons[name].ratio,
             contrast.comparisons[name].verdict,
-            decides=name == metric,
+            f"{at}.ratios.{name}",
+            decides=name == compared.metric,
         )
         for name in names[:metrics_max]
     )

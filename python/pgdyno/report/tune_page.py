@@ -17,6 +17,13 @@ from pgdyno.spec.designs import METRIC_WORDS
 from pgdyno.tune.findings import TuneFindings
 from pgdyno.tune.statements import NEEDS_WORDS, alter_system, conf_fragment, effect_text
 
+# For each table, its list in the JSON document, and the names of its columns of numbers.
+_QUANTITIES = {
+    "settings": ("settings", {3: "ratio"}),
+    "changed": ("counters", {1: "before", 2: "after"}),
+    "servers": ("servers", {2: "run_count", 3: "level", 4: "proved"}),
+    "tried": ("tried", {3: "pair_count", 4: "ratio"}),
+}
 _TONES = {"better": "good", "not confirmed": "bad"}
 
 
@@ -31,17 +38,20 @@ def tune_page(findings: ExperimentFindings) -> str:
         ("servers", "Servers", tuned.servers),
         ("tried", "Tried", tuned.tried),
     )
+    contrasts = findings.compare.contrasts if findings.compare is not None else ()
     own = tuple((anchor, word) for anchor, word, of_it in sections if of_it)
     return page_with(
         findings,
         "tune.html.j2",
         own,
+        place_of_contrast=lambda contrast: f"contrasts.{contrasts.index(contrast)}",
         t=tuned,
         tone=_TONES.get(tuned.verdict, "plain"),
         effects=[
             {
                 "name": row.name,
                 "said": change_text(row.ratio),
+                "quantity": row.quantity,
                 "drawing": forest.whisker(row.ratio, scale, decides=row.decides),
                 "decides": row.decides,
             }
@@ -49,6 +59,7 @@ def tune_page(findings: ExperimentFindings) -> str:
         ],
         effect_axis=forest.axis(scale),
         curse=curse_text(tuned),
+        quantities=_QUANTITIES,
         tables=[(title, key, table) for title, key, table in _tables(tuned) if table[1]],
         conf=conf_fragment(tuned),
         apply=alter_system(tuned),
@@ -81,14 +92,16 @@ def _effects(tuned: TuneFindings) -> list[ForestRow]:
     """Return the rows of the plot: the proof, the result of the search, each setting alone."""
     rows = []
     if tuned.proved is not None:
-        rows.append(ForestRow("proved, against your settings", tuned.proved, ""))
+        rows.append(ForestRow("proved, against your settings", tuned.proved, "", "proved"))
     if tuned.against_rules is not None:
-        rows.append(ForestRow(f"proved, against {tuned.rules}", tuned.against_rules, ""))
+        against = f"proved, against {tuned.rules}"
+        rows.append(ForestRow(against, tuned.against_rules, "", "against_rules"))
     if tuned.promised is not None:
-        rows.append(ForestRow("promised by the search", tuned.promised, "", decides=False))
+        promised = "promised by the search"
+        rows.append(ForestRow(promised, tuned.promised, "", "promised", decides=False))
     rows += [
-        ForestRow(f"{setting.name} alone", setting.ratio, "")
-        for setting in tuned.settings
+        ForestRow(f"{setting.name} alone", setting.ratio, "", f"settings.{place}.ratio")
+        for place, setting in enumerate(tuned.settings)
         if setting.ratio is not None
     ]
     return rows

@@ -9,6 +9,7 @@ from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.rounding import change_text
 from pgdyno.quantities import counted
 from pgdyno.report import numbers
+from pgdyno.report.compare_documents import proof_body
 from pgdyno.report.text_page import TextPage, joined
 from pgdyno.tune.findings import Changed, SettingEffect, TuneFindings
 from pgdyno.tune.statements import NEEDS_WORDS, alter_system, conf_fragment, effect_text
@@ -37,9 +38,10 @@ def tune_text(findings: ExperimentFindings, width: int) -> str:
 
 def tune_body(findings: ExperimentFindings) -> dict[str, Any]:
     """Return the additional keys of `pgdyno.tune/1`."""
-    tuned = found_of(findings)
+    tuned, compared = found_of(findings), findings.compare
     return {
         **tuned.as_document(),
+        **({} if compared is None else proof_body(compared)),
         "needs_restart": list(tuned.needs_restart),
         "because": because_of(findings) or None,
         "conf": conf_fragment(tuned),

@@ -30,6 +30,12 @@ _NAME = "pgdyno_explain"
 _AS_JSON = "FORMAT JSON, VERBOSE, COSTS OFF"
 _GENERIC_PLAN_SINCE = 160_000
 _COMMANDS_NORMALISED_SINCE = 160_000
+# A superuser may keep our statements out of pg_stat_statements; returns what is still tracked.
+_UNTRACKED = (
+    "SELECT CASE current_setting('is_superuser')"
+    " WHEN 'on' THEN set_config('pg_stat_statements.track', 'none', true)"
+    " ELSE current_setting('pg_stat_statements.track', true) END"
+)
 _BOUNDED = "SET LOCAL statement_timeout = '5s'"
 
 
@@ -63,20 +69,23 @@ def _explained(connection: Connection, statement: str, count: int) -> Mapping[st
     """Return EXPLAIN's plan of a statement with `count` parameters, None if EXPLAIN fails.
 
     Limits: up to PostgreSQL 15 EXPLAIN needs values. NULL in place of a partition key leaves no
-    partition in the plan.
+    partition in the plan. This is also true if a role that is not superuser finds
+    pg_stat_statements.track = all: the view would list later calls of the statement in functions
+    under our EXPLAIN.
     """
     is_prepared = False
     try:
         with connection.transaction(force_rollback=True):
             connection.execute(_BOUNDED)
             connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+            [track] = connection.execute(_UNTRACKED).fetchone() or (None,)
             # The protocol parses the statement, not PREPARE. pg_stat_statements keeps the first
             # text of a statement, and would list the application's calls under our PREPARE.
             parsed = connection.pgconn.prepare(_NAME.encode(), statement.encode())
             is_prepared = parsed.status == pq.ExecStatus.COMMAND_OK
             if not is_prepared:
                 return None
-            if connection.info.server_version >= _GENERIC_PLAN_SINCE:
+            if connection.info.server_version >= _GENERIC_PLAN_SINCE and track != "all":
                 explain = f"EXPLAIN ({_AS_JSON}, GENERIC_PLAN) {statement}"
             else:
                 nulls = ", ".join(["NULL"] * count)

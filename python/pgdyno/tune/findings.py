@@ -150,6 +150,10 @@ class TuneFindings:
         sign = 1 if self.is_more_better else -1
         return sign * (self.promised.value - self.proved.value) * 100
 
+    def effect_of(self, setting: SettingEffect) -> Estimate | None:
+        """Return what a setting brings alone, None if unknown; a single one brings the proof."""
+        return self.proved if setting.ratio is None and len(self.settings) == 1 else setting.ratio
+
     @property
     def weakens_durability(self) -> tuple[SettingEffect, ...]:
         """Return the settings that may lose or damage data."""
@@ -216,7 +220,7 @@ class TuneFindings:
                     "class": setting.risk,
                     "needs": setting.needs,
                     "price": setting.price,
-                    "ratio": _document(setting.ratio),
+                    "ratio": _document(self.effect_of(setting)),
                 }
                 for setting in self.settings
             ],

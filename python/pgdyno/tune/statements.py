@@ -41,11 +41,10 @@ def alter_system(findings: TuneFindings) -> str:
 
 def effect_text(findings: TuneFindings, setting: SettingEffect) -> str:
     """Return what a setting brings: "tps +18 % (14 to 22)", or that it was not measured alone."""
-    if setting.ratio is not None:
-        return f"{METRIC_WORDS[findings.metric]} {change_text(setting.ratio)}"
-    if len(findings.settings) == 1 and findings.proved is not None:
-        return f"{METRIC_WORDS[findings.metric]} {change_text(findings.proved)}"
-    return "not measured alone"
+    ratio = findings.effect_of(setting)
+    if ratio is None:
+        return "not measured alone"
+    return f"{METRIC_WORDS[findings.metric]} {change_text(ratio)}"
 
 
 def _restart_comment(findings: TuneFindings, mark: str) -> Iterable[str]:

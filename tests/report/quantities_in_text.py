@@ -1,0 +1,199 @@
+"""Figures by their meaning: those of texts and sentences against those of the JSON document."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.report.quantities import (
+    CHANGE,
+    Document,
+    in_document,
+    number_in,
+    page_problems,
+    problems,
+)
+
+from pgdyno.designs import answer_of
+from pgdyno.designs import words_of as words_of_result
+from pgdyno.report.forest import metric_name
+from pgdyno.report.parts import words_of
+from pgdyno.spec.designs import METRIC_WORDS
+from pgdyno.store.experiment import Store
+
+# So wide that no line is wrapped.
+WIDTH = 10_000
+_NAMED = r"([^,;()]+?) (?:fell by|rose by|by) ([\d.,]*\d)"
+
+
+def stored_problems(store: Path, document: Document) -> list[str]:
+    """Return each figure on page and text of the last result that is another in the document."""
+    folder = Store(store).find("last")
+    wrong = page_problems(folder.report_path.read_text(), document)
+    text = words_of_result(answer_of(folder), WIDTH)
+    if document["format"] == "pgdyno.tune/1":
+        return [*wrong, *tuned_problems(text, document)]
+    return [*wrong, *compared_problems(text, document)] if "variants" in document else wrong
+
+
+def sentence_problems(sentence: str, contrast: Document) -> Iterator[str]:
+    """Yield each change and each time of a verdict that is another number in the document."""
+    for name, words in METRIC_WORDS.items():
+        for text in re.findall(rf"(?<![\w-]){re.escape(words)} {CHANGE}", sentence):
+            yield from problems(name, text, in_document(contrast, f"ratios.{name}"))
+    because = sentence.partition("because ")[2]
+    if " changed its plan: " in because:
+        return
+    for name, text in re.findall(_NAMED, because):
+        part = in_document(contrast, f"difference.{name.strip()}")
+        yield from problems(name, text, abs(part["value"]))
+    for text in re.findall(r"\(([\d.,]+) ms (?:less|more) in total\)", because):
+        total = in_document(contrast, "difference.latency")
+        yield from problems("total", text, abs(total))
+
+
+def compared_problems(text: str, document: Document) -> Iterator[str]:
+    """Yield each figure in the text of a comparison that is another number in the document.
+
+    Args: text, in lines of `WIDTH`.
+    """
+    blocks = _blocks(text)
+    metric = document["metric"]
+    for place, variant in enumerate(document["variants"]):
+        if variant["runs"]:
+            yield from _variant_problems(_row(blocks["variants"], variant["name"]), variant, metric)
+        if "verdict" not in variant:
+            continue
+        assert variant["sentence"] in text
+        yield from sentence_problems(variant["sentence"], variant)
+        [head] = [h for h in blocks if h.startswith(f"{variant['name']} against")]
+        for name in variant["ratios"]:
+            if row := _row(blocks[head], metric_name(name)):
+                truth = in_document(document, f"variants.{place}.ratios.{name}")
+                yield from problems(name, row, truth)
+        yield from _pair_problems(_row(blocks[head], "by round"), variant)
+        yield from _difference_problems(blocks[head], variant)
+    for place, effect in enumerate(document["effects"]):
+        row = _row(blocks[f"effects on {metric_name(metric)}"], effect["name"])
+        truth = in_document(document, f"effects.{place}.ratio")
+        yield from problems(effect["name"], row, truth)
+        for said in re.findall(rf"[:,] {re.escape(effect['name'])} {CHANGE}", document["sentence"]):
+            yield from problems(effect["name"], said, truth)
+    for place, step in enumerate(document["steps"]):
+        row = _row(blocks["each pass compared with the pass before"], step["name"])
+        truth = in_document(document, f"steps.{place}.ratios.{metric}")
+        yield from problems(step["name"], row.removeprefix(metric_name(metric)), truth)
+
+
+def _blocks(text: str) -> dict[str, list[str]]:
+    """Return the indented lines below each line that is not indented."""
+    blocks: dict[str, list[str]] = {}
+    head = ""
+    for line in text.splitlines():
+        if line.startswith("  "):
+            blocks.setdefault(head, []).append(line)
+        else:
+            head = line.removesuffix(" (no interval yet)")
+    return blocks
+
+
+def _row(lines: list[str], name: str) -> str:
+    """Return what follows the name at the beginning of a line, "" without such a line."""
+    rows = [line for line in lines if line.startswith(f"  {name}  ")]
+    return rows[0].removeprefix(f"  {name}  ").strip() if rows else ""
+
+
+def _variant_problems(row: str, variant: Document, metric: str) -> Iterator[str]:
+    names = [n for n in dict.fromkeys((metric, "tps", "p99")) if n in variant["metrics"]]
+    figures = row.split(", ")
+    for name, figure in zip(names, figures, strict=False):
+        truth = in_document(variant, f"metrics.{name}")
+        yield from problems(name, figure.removeprefix(metric_name(name)), truth)
+    yield from problems("runs", figures[-1], variant["runs"])
+
+
+def _pair_problems(row: str, variant: Document) -> Iterator[str]:
+    said = row.rpartition("%: ")[2].split()
+    for text, pair in zip(reversed(said), reversed(variant["pairs"]), strict=False):
+        yield from problems("by round", text, (pair["variant"] / pair["reference"] - 1) * 100)
+
+
+def _difference_problems(lines: list[str], variant: Document) -> Iterator[str]:
+    heads = [line for line in lines if line.startswith("  where the difference of ")]
+    if not heads:
+        return
+    total = in_document(variant, "difference.latency")
+    yield from problems("difference", heads[0].removeprefix("  where the difference of"), total)
+    parts = variant["where_the_difference_lies"]["parts"]
+    shown = []
+    for line in (line for line in lines if line.startswith("    ")):
+        words = re.sub(r"^\s*[-+\d.,]+\s+(\([^)]*\))?\s*", "", line)
+        if words == "rest":
+            rest = total - math.fsum(part["ms"] for part in shown)
+            yield from problems("rest", line, rest)
+            continue
+        if number_in(line)[0] == 0 or "|" in line:
+            continue
+        [part] = [
+            part
+            for part in parts
+            if words in (words_of(part["name"]), f"{words_of(part['name'])}  {part['name']}")
+        ]
+        shown.append(part)
+        truth = {"value": part["ms"], "low": part["low"], "high": part["high"]}
+        yield from problems(part["name"], line, truth)
+
+
+def tuned_problems(text: str, document: Document) -> Iterator[str]:
+    """Yield each figure in the text of a tuning that is another number in the document.
+
+    Args: text, in lines of `WIDTH`.
+    """
+    word = METRIC_WORDS[document["metric"]]
+    proved, promised = (in_document(document, name) for name in ("proved", "promised"))
+    for place, setting in enumerate(document["settings"]):
+        truth = in_document(document, f"settings.{place}.ratio")
+        after = text.partition(f"{setting['name']}  {setting['old']} -> {setting['new']}  ")[2]
+        assert after, setting
+        assert after.startswith("not measured alone") == (truth is None)
+        if truth is not None:
+            yield from problems(setting["name"], after.removeprefix(word).partition("\n")[0], truth)
+        for code in (document["conf"], document["apply"]):
+            change = re.search(rf"was {re.escape(setting['old'])}; {word} {CHANGE}", code)
+            assert (change is None) == (truth is None)
+            if change is not None:
+                yield from problems(setting["name"], change[1], truth)
+    against = {
+        rf"(?:proved|not confirmed): {word} {CHANGE} against your settings": proved,
+        rf"against your settings, {CHANGE} against": in_document(document, "against_rules"),
+        rf"the search (?:had )?promised {CHANGE}": promised,
+        rf"fresh runs proved {CHANGE}": proved,
+        rf"together .*: {word} {CHANGE};": proved,
+        r"the promise was ([\d.,]+) points": abs(document["promised_minus_proved_points"] or 0),
+    }
+    for pattern, truth in against.items():
+        for said in re.findall(pattern, text):
+            yield from problems(pattern, said, truth)
+    for place, counter in enumerate(document["counters"]):
+        before, _, after = text.partition(f"{counter['name']}: ")[2].partition(" -> ")
+        yield from problems("before", before, in_document(document, f"counters.{place}.before"))
+        end = after.partition("\n")[0]
+        yield from problems("after", end, in_document(document, f"counters.{place}.after"))
+    yield from _server_problems(text, document, word)
+
+
+def _server_problems(text: str, document: Document, word: str) -> Iterator[str]:
+    for place, server in enumerate(document["servers"]):
+        row = text.partition(f"{server['target']}: ")[2].partition("\n")[0]
+        yield from problems("runs", row, server["run_count"])
+        for pattern, name in (
+            (rf"{word} with your settings {CHANGE} against server 1", "level"),
+            (rf"proved on it alone: {word} {CHANGE}", "proved"),
+        ):
+            truth = in_document(document, f"servers.{place}.{name}")
+            said = re.findall(pattern, row)
+            assert bool(said) == (truth is not None)
+            for change in said:
+                yield from problems(name, change, truth)
