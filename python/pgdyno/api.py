@@ -1,4 +1,4 @@
-"""pgdyno from Python: carry out an experiment or open a stored result, with typed answers.
+"""pgdyno from Python: carries out an experiment or opens a stored result, with typed answers.
 
 These functions print nothing. Errors are those of `pgdyno.errors`, with the next step in `.hint`.
 """
@@ -145,7 +145,7 @@ class Result:
 
     @property
     def run(self) -> RunFindings:
-        """The run in detail, of bench and sweep. Raises: SpecError if there is none."""
+        """The detailed run of a bench or a sweep. Raises: SpecError if there is none."""
         if self.findings.run is None:
             raise SpecError(
                 f"#{self.number} is a {self.findings.kind} without a detailed run.",
@@ -184,7 +184,7 @@ class Result:
         )
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row a run: variant, load, every metric, as in `pgdyno export`."""
+        """Return a row for each run: variant, load, every metric, as in `pgdyno export`."""
         return rows_of(self._folder, self.experiment)
 
     def to_dataframe(self) -> pandas.DataFrame:
@@ -247,12 +247,12 @@ class Contrast:
 
     @property
     def cpu_per_tx(self) -> Comparison:
-        """CPU of the server's backends a transaction."""
+        """CPU time of the server's backends per transaction."""
         return self.metric("cpu_per_tx")
 
     @property
     def wal_per_tx(self) -> Comparison:
-        """WAL a transaction."""
+        """WAL bytes per transaction."""
         return self.metric("wal_per_tx")
 
     @property
@@ -272,7 +272,7 @@ class Contrast:
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
-        """Every round's two runs, as measured: `reference_value` and `variant_value`."""
+        """The two runs of every round, as measured: `reference_value` and `variant_value`."""
         return self.findings.pairs
 
     @property
@@ -319,7 +319,7 @@ class _Said(Progress):
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """Handle Ctrl-C during a measurement; at the end remove everything that it created."""
+    """Handle Ctrl-C during a measurement; at the end remove everything that was created."""
     is_main = threading.current_thread() is threading.main_thread()
     begun = cleanup.mark()  # What the caller's process registered earlier is not removed.
     with signals.handled() if is_main else nullcontext():

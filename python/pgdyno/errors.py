@@ -1,4 +1,4 @@
-"""The error tree of pgdyno. A message has the request, the value and the rule; a hint follows.
+"""All errors of pgdyno. The message has the request, the value and the rule; the hint, what to do.
 
 PgdynoError
 ├── SpecError        the request is unknown, impossible or contradicts itself (exit 1)

@@ -171,7 +171,7 @@ def test_no_password_gets_into_the_spec(translate: object) -> None:
         (VERSION_5.replace("terminals=20", "terminals=2.5"), "must be a whole number"),
         (VERSION_5.replace("Fixed=false", "Fixed=perhaps"), "must be true or false"),
         (VERSION_5 + "paymentWeight=96\n", "needs a share above 0 %"),
-        (VERSION_5.replace("terminals=20", "terminals=900000"), "experiment that cannot be"),
+        (VERSION_5.replace("terminals=20", "terminals=900000"), "an impossible experiment"),
     ],
 )
 def test_a_properties_file_that_cannot_be_is_refused(text: str, rule: str) -> None:

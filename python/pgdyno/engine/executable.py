@@ -1,4 +1,4 @@
-"""Find the engine's executable, and check that its version suits this lab."""
+"""Finds the engine's executable, and checks that its version suits this lab."""
 
 from __future__ import annotations
 

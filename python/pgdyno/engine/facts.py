@@ -17,7 +17,7 @@ from pgdyno.process import child
 
 _TIMEOUT_S = 30.0
 
-# Least and most of a whole number.
+# The smallest and the largest value that is allowed.
 NumberRange = tuple[int, int]
 
 
@@ -32,7 +32,7 @@ class TypeFacts(Open):
 
 
 class OptionFacts(Open):
-    """One option of a program: a word, the first of `values` is the default, or a number."""
+    """One option of a program: one of the words `values` (default: the first), or a number."""
 
     name: str
     description: str
@@ -105,5 +105,5 @@ def _facts_of(path: Path, _changed_ns: int) -> EngineFacts:
     except ValidationError as error:
         raise EngineError(
             f"The engine at {path} gives no usable facts: {error.errors()[0]['msg']}.",
-            hint="run make build, or name another engine by PGDYNO_ENGINE",
+            hint="run make build, or set PGDYNO_ENGINE to another engine",
         ) from error

@@ -80,7 +80,7 @@ class Keepalive(Strict):
 
 
 class Reach(Strict):
-    """Which of several hosts to use, and how long one may take, as in libpq."""
+    """Which of several hosts to use, and how long to wait for each, as in libpq."""
 
     target_session_attrs: SessionAttrs = "any"
     load_balance: bool = False
@@ -116,7 +116,7 @@ class TextScript(Strict):
 
 
 class ScriptSource(Strict):
-    """One script of the mix; weight 0 = never chosen."""
+    """One script of the mix; a script of weight 0 never runs."""
 
     name: str
     weight: U32 = 1
@@ -132,7 +132,7 @@ class ClosedLoop(Strict):
 
 
 class RateStep(Strict):
-    """Linear from one rate to the other; equal rates are a plateau."""
+    """A time in which the rate changes linearly; equal rates hold it."""
 
     duration_ns: U64
     from_tps: float = Field(allow_inf_nan=False)

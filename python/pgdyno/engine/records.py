@@ -219,7 +219,10 @@ class PhaseSpan(Open):
 
 
 class Served(Open):
-    """Transactions of a script that ended within the measured phase; `held_ns`, all together."""
+    """Transactions of a script that ended in the measured phase.
+
+    `held_ns`: the sum of their times on a connection.
+    """
 
     ended_count: int = 0
     held_ns: int = 0
@@ -272,7 +275,7 @@ class Fairness(Open):
 
 
 class InitFacts(Open):
-    """What loading a dataset took."""
+    """The rows, bytes and times of loading a dataset."""
 
     rows: int
     bytes_sent: int
@@ -280,7 +283,7 @@ class InitFacts(Open):
 
 
 class RoundTripProbes(Open):
-    """Exchanges without work, measured while the load ran: means."""
+    """Means of round trips without work, which were measured while the load ran."""
 
     count: int
     round_trip_ns: int

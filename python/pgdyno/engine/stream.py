@@ -1,4 +1,4 @@
-"""One engine process: send the job, read its records, and end it in every case."""
+"""Runs one engine process: sends the job, reads the records, and ends the process in every case."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ _BEFORE_THE_LOAD = frozenset(
 def engine_error(failure: Failure) -> EngineError:
     """Return the engine's own error as one of ours, with the same SQLSTATE and hint."""
     hint = failure.hint
-    if not hint and (failure.sqlstate or "").startswith("42"):  # Syntax, names, rights.
+    if not hint and (failure.sqlstate or "").startswith("42"):  # Syntax, names, privileges.
         hint = "correct the script, or name the server and database that the script was written for"
     error = EngineError(_sentence(failure.message), hint=hint, sqlstate=failure.sqlstate)
     error.has_run = failure.kind not in _BEFORE_THE_LOAD

@@ -26,7 +26,8 @@ def counters_of(stored: StoredRun, collector: str) -> list[Deltas]:
 def growth_of(rows: Arrays, collector: str) -> list[Deltas]:
     """Return the differences of the counters in rows of a collector, as `counters_of` does.
 
-    If a collector lists only the largest keys, a new key began at 0 only if all others were known.
+    If a collector lists only the largest keys, a new key began at 0 only if the sample before had
+    room for it.
     """
     rows_max = ROWS_MAX.get(collector, 0)
     whole = since_zero(rows, COLUMNS[collector], rows_max) if rows_max else rows

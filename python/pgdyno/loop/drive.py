@@ -1,4 +1,4 @@
-"""Carry an experiment out: next_run -> run -> store -> analysis -> next_run, until Stop."""
+"""Carries an experiment out: next run -> measure -> store -> next run, until the design stops."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def carry_out(
 ) -> Outcome:
     """Carry the experiment out and return its folder, even if it was interrupted or failed.
 
-    `answer.answer.answer_so_far` says what the folder holds.
+    `designs.answer_so_far` makes the answer from this folder.
 
     Args: design, which plans the runs; resumed, the folder of an interrupted experiment to
     continue.
@@ -108,7 +108,7 @@ def carry_out(
         if folder is None:
             raise
         if error is not None:
-            # What could not be put back has to be done first, by hand.
+            # Settings could not be restored: the user must do this first, so its hint is first.
             seen.message = f"{error.message} {seen.message}"
             seen.hint = "; then ".join(hint for hint in (seen.hint, error.hint) if hint)
         error = seen

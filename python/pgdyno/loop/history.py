@@ -1,4 +1,4 @@
-"""From one stored run to the numbers by which designs decide: one number for each metric."""
+"""Reduces one stored run to the numbers by which designs decide: one number for each metric."""
 
 from __future__ import annotations
 

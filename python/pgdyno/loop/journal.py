@@ -24,7 +24,7 @@ from pgdyno.store.stored_run import StoredRun
 class Visit:
     """One planned run and its stored result.
 
-    `spent_ns` says what the time was spent on; results of earlier versions do not have it.
+    `spent_ns`: the time of each step; results of earlier versions do not have it.
     """
 
     planned: PlannedRun
@@ -52,7 +52,7 @@ def finished(
     took_ns: int,
     spent_ns: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
-    """Append that a run is complete, how long all of it took, and what the time was spent on."""
+    """Append that a run is complete, with its whole time and the time of each step."""
     done = {"decision": "done", "number": number, "took_ns": took_ns}
     folder.add_decision({**done, "spent_ns": dict(spent_ns)})
 

@@ -1,4 +1,4 @@
-"""From one stored run to throughput and latency with intervals: the engine's measurements."""
+"""Computes throughput and latency of one stored run, with intervals, from the engine's records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Preview: what an experiment will do, before it starts."""
+"""Describes what an experiment will do, before it starts: the runs, their time, disk space."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def preview(experiment: Experiment, design: type[Design[Any]]) -> str:
 
 
 def warnings_before(experiment: Experiment, design: type[Design[Any]]) -> Iterator[str]:
-    """Yield what cannot end well: runs too short to be valid, a budget too small for a verdict."""
+    """Yield a warning for runs too short to be valid, and for a budget too small for a verdict."""
     for purpose, (name, length_ns) in design(experiment).clocked_ns().items():
         needed_s = NEEDED_S if purpose == "detail" else NEEDED_S_IN_SWEEP
         if length_ns < needed_s * 1e9:
@@ -97,7 +97,7 @@ def _needs_restart(experiment: Experiment) -> bool:
 
 
 def _imagined(experiment: Experiment, run: PlannedRun, place: int) -> Measured:
-    """Return a result that decides nothing: only the order of the runs is of interest here."""
+    """Return an invented result that decides nothing: the preview needs the order of the runs."""
     value = 1000.0 + 100 * (place % 3)
     metrics: dict[str, float] = {"tps": value, experiment.metric(): value}
     return Measured(run, value, 2_000_000_000, metrics, 1)

@@ -1,1 +1,1 @@
-"""Start, watch and end child processes: the only place that does."""
+"""Starts, watches and ends child processes; no other room does."""

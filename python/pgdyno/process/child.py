@@ -1,4 +1,4 @@
-"""Start, watch and end child processes; nothing else in pgdyno starts one.
+"""Starts, watches and ends child processes; nothing else in pgdyno starts one.
 
 Every child gets three things. A parent-death signal (Linux) ends it even if this process is killed
 with SIGKILL. A registration in `cleanup` ends it on every other exit. A session keeps it apart from
@@ -77,7 +77,7 @@ class Completed:
 
 
 class Child:
-    """One running child process; it is ended and reaped by its id only."""
+    """One running child process, which is ended and reaped by its pid, never by its name."""
 
     def __init__(self, popen: subprocess.Popen[bytes], name: str) -> None:
         self._popen = popen
@@ -128,9 +128,9 @@ class Child:
     def terminate(
         self, grace_s: float = 5.0, signal_number: signal.Signals = signal.SIGTERM
     ) -> int:
-        """End the child: the signal, at most `grace_s`, then SIGKILL; return the exit code.
+        """End the child and return its exit code: send the signal, wait, then send SIGKILL.
 
-        A signal to this process does not shorten this.
+        Args: grace_s, the longest wait. A signal to this process does not shorten the wait.
         """
         with signals.shielded():
             if self.poll() is None:
@@ -177,7 +177,7 @@ def start(
 ) -> Child:
     """Start a child that cannot outlive this process.
 
-    Args: user, as which the child runs (None: ours); env, the whole environment (None: ours without
+    Args: user, who runs the child (None: our user); env, the whole environment (None: ours without
     PGPASSWORD); death_signal, which the kernel sends to the child when this process dies (Linux
     only; None: no signal).
     Raises: ProcessError if the program cannot be started.
@@ -253,7 +253,7 @@ def run(
 
 
 def become(argv: Sequence[str | Path]) -> NoReturn:
-    """Replace this process by another program, after undoing what is registered.
+    """Run the registered clean-up, then replace this process by another program.
 
     Raises: ProcessError if the program cannot be started; InterruptedByUser if a signal came first.
     """
@@ -261,8 +261,8 @@ def become(argv: Sequence[str | Path]) -> NoReturn:
     cleanup.run_all()
     sys.stdout.flush()
     sys.stderr.flush()
-    # Subtle: if this process only noted a signal, the signal would be lost with this program. Held
-    # back here, it ends the other program.
+    # Subtle: our handler only notes a signal, and this note would be lost with our program. If the
+    # signal is blocked, it stays pending and ends the other program.
     signal.pthread_sigmask(signal.SIG_BLOCK, signals.HANDLED)
     try:
         signals.check()
@@ -277,7 +277,7 @@ def become(argv: Sequence[str | Path]) -> NoReturn:
 
 
 def _before_the_program(death_signal: signal.Signals | None) -> Callable[[], None] | None:
-    """Return what the new process does before it becomes the program; nothing in other threads."""
+    """Return the function that the new process runs before exec; None without a death signal."""
     if death_signal is None:
         return None
     prctl = None if _libc is None else _libc.prctl

@@ -1,8 +1,8 @@
-"""What must be undone before this process ends; the last entry is undone first, on every exit.
+"""Registry of everything to undo before this process ends; the newest entry is undone first.
 
 Children and scratch clusters register when they are created and leave the list when they are gone.
-The command line calls `run_all` in its `finally`, and atexit calls it once more for exits that
-nobody foresaw. For SIGKILL there are the parent-death signal of `child` and `server.leftovers`.
+The command line calls `run_all` in its `finally`, and atexit calls it again for unexpected exits.
+After a SIGKILL, the parent-death signal of `child` and `server.leftovers` do this work.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _owner_pid = os.getpid()
 
 
 def register(name: str, undo: Callable[[], object]) -> int:
-    """Remember `undo`, which runs unless somebody forgets it; return the token to forget it."""
+    """Register `undo` for the clean-up; return the token with which `forget` removes it."""
     global _owner_pid
     if _owner_pid != os.getpid():  # A fork inherits the list, but must not undo it.
         _pending.clear()

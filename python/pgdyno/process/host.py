@@ -1,4 +1,7 @@
-"""The identity of a process: pids are reused, so it is the pid with its start time."""
+"""Processes of this host: identity, priority and cores.
+
+The kernel reuses pids, so a process is identified by its pid together with its start time.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +35,10 @@ class ProcessIdentity:
         return _start_of(self.pid) == self.started
 
     def end(self, *, grace_s: float, signal_number: signal.Signals) -> bool:
-        """End a process that is not our child: the signal, `grace_s`, then SIGKILL.
+        """End a process that is not our child: send the signal, wait, then send SIGKILL.
 
-        Returns: True if it ran. It gets no signal unless its start still matches.
+        Args: grace_s, the longest wait. Returns: True if the process ran. A process with another
+        start time gets no signal.
         """
         if not self.is_running():
             return False
@@ -60,7 +64,7 @@ def _start_of(pid: int) -> str | None:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return None
-    fields = text.rpartition(")")[2].split()  # The name before it may hold blanks and brackets.
+    fields = text.rpartition(")")[2].split()  # The name may have blanks and brackets.
     state, start_ticks = fields[0], fields[19]
     return None if state in "ZX" else f"{boot}:{start_ticks}"
 
@@ -74,10 +78,10 @@ def _start_by_ps(pid: int) -> str | None:
 
 
 def give_priority(thread: int) -> bool:
-    """Let a thread or process of this host run whenever it can; return False without the right.
+    """Give a thread or process of this host priority; return False without the privilege.
 
-    For one that sleeps nearly always: it takes the core of whatever runs there at that moment.
-    What it starts has no priority. Source: sched(7), SCHED_FIFO; it needs CAP_SYS_NICE.
+    Only for a thread that nearly always sleeps: when it wakes, it interrupts the process on its
+    core. Its children get no priority. Source: sched(7), SCHED_FIFO; it needs CAP_SYS_NICE.
     """
     try:
         policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
@@ -96,7 +100,7 @@ def cores_of(thread: int) -> list[int]:
 
 
 def stay_on(core: int, *threads: int) -> None:
-    """Let threads or processes of this host run on one core only; those it may not are left."""
+    """Keep threads or processes of this host on one core, as far as the kernel permits it."""
     for thread in threads:
         with suppress(OSError):
             os.sched_setaffinity(thread, {core})

@@ -1,4 +1,4 @@
-"""Building blocks of every model of a question: closed frozen models, durations, ratios."""
+"""Base class and field types of all spec models: frozen, unknown keys refused, units in names."""
 
 from __future__ import annotations
 
@@ -64,11 +64,12 @@ Conninfo = Annotated[str, AfterValidator(_without_password)]
 Command = Conninfo
 # A name that lists, titles and terminals can show unchanged.
 Name = Annotated[str, AfterValidator(_name)]
-# Given under its alias as text or as seconds, stored as nanoseconds, written back as text.
+# A spec file has text or a number of seconds, under the alias of the field. The model stores
+# nanoseconds and writes text.
 DurationNs = Annotated[
     int, BeforeValidator(_duration), Field(ge=0), PlainSerializer(duration_exactly)
 ]
-# Given as "3%" or 0.03, stored as 0.03.
+# A spec file has "3%" or 0.03; the model stores 0.03.
 Ratio = Annotated[float, BeforeValidator(_ratio), Field(gt=0, lt=1, allow_inf_nan=False)]
 
 

@@ -1,4 +1,7 @@
-"""A properties file of BenchmarkSQL (versions 4 to 6) as an experiment."""
+"""Reads a properties file of BenchmarkSQL (versions 4 to 6) as an experiment.
+
+The verb `spec from-benchmarksql` uses it. Each key that has no counterpart becomes a note.
+"""
 
 from __future__ import annotations
 
@@ -57,8 +60,9 @@ _EXPLAINED = {
 def from_benchmarksql(text: str, path: str, *, is_scratch: bool = False) -> Translated:
     """Return the experiment of a properties file.
 
-    Args: path, for errors and the name; is_scratch, on a scratch server instead of the file's.
-    Raises: SpecError if it is no such file, or asks for what cannot be.
+    Args: path, shown in errors and in the name of the experiment; is_scratch, True for a scratch
+    server instead of the server that the file names.
+    Raises: SpecError if the text is not such a file, or describes an impossible experiment.
     """
     keys = Keys("BenchmarkSQL", path, _values(text, path), _EXPLAINED)
     _refuse_other_databases(keys)
@@ -180,13 +184,13 @@ def _rate(keys: Keys) -> dict[str, Any]:
         return {}
     if per_minute >= _NO_LIMIT_PER_MINUTE:
         keys.note(
-            "limitTxnsPerMin", "so high a limit means no limit, so the load is a closed loop."
+            "limitTxnsPerMin", "a limit this high means no limit, so the load is a closed loop."
         )
         return {}
     keys.note(
         "limitTxnsPerMin",
-        "it is the rate of an open loop here: transactions arrive at random times, and latency "
-        "counts from the time at which each was due.",
+        "pgdyno uses this rate for an open loop: transactions arrive at random times, and latency "
+        "begins at the scheduled start of a transaction.",
     )
     return {"rate": round(per_minute / 60, 3)}
 
@@ -202,7 +206,7 @@ def _options(keys: Keys, *, is_version_6: bool) -> dict[str, str]:
 
 
 def _mix(keys: Keys) -> dict[str, str]:
-    """Return the mix: each type is drawn independently; New-Order has what the others leave."""
+    """Return the options of the mix: independent draws; New-Order gets the rest of 100 %."""
     keys.text("newOrderWeight")
     shares: dict[str, float] = {}
     for key, (name, usual) in _TYPES.items():

@@ -42,7 +42,7 @@ class PgbenchDataset(Spec):
         le=2**31 - 1,
     )
     size: str | None = Field(default=None, exclude=True)
-    """Instead of `scale`: about this much, such as "200GB" or "2xRAM"."""
+    """Approximate size instead of `scale`, such as "200GB" or "2xRAM"."""
     fillfactor: int | None = option(
         "-F",
         "--fillfactor",
@@ -187,7 +187,7 @@ class DatasetChange(Spec):
 def changed(dataset: Dataset, change: DatasetChange) -> Dataset:
     """Return `dataset` with the changes of a variant.
 
-    Raises: ValueError that names an option which this kind of dataset does not have.
+    Raises: ValueError with the name of an option that this kind of dataset does not have.
     """
     changes = change.model_dump(exclude_none=True)
     unknown = sorted(changes.keys() - type(dataset).model_fields.keys())

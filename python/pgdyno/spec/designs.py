@@ -1,7 +1,8 @@
-"""The designs as a spec file names them: which cells are visited, how often, what decides.
+"""The `[design]` table of a spec file: one model for each kind of design.
 
-A model says what the question is and which variants fit it. The class that plans the runs is in
-`plan/designs/`; `pgdyno/designs.py` is the table that joins the two with the answer.
+A model describes the question (which cells, how often, which metric decides) and checks that the
+variants fit. The class that plans the runs is in `plan/designs/`; the table `pgdyno/designs.py`
+joins both with the answer.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def _kept(text: str) -> str:
 
 
 class DesignSpec(Spec):
-    """What all designs share; a design overrides the parts in which it differs.
+    """The base of all designs; each design overrides only the parts that differ.
 
     `deciding`: the metric that the user chose to decide, or None. `decides`: whether one metric
     decides; if so, a script that takes long may be measured by its duration. `varies_clients`:
@@ -109,7 +110,7 @@ class DesignSpec(Spec):
         return given
 
     def settings_searched(self) -> tuple[str, ...]:
-        """Return the names of the settings of which the design itself chooses values."""
+        """Return the names of the settings whose values the design chooses."""
         return ()
 
     def objection_to(self, given: tuple[Variant, ...]) -> str:  # noqa: ARG002
@@ -150,9 +151,9 @@ class BenchDesign(DesignSpec):
 class SweepDesign(DesignSpec):
     """The load curve: every level `rounds` times, then one longer run at the knee.
 
-    With `slo`, such as "p99=20ms", a search in an open loop finds the load that meets it. With that
-    of a transaction type, such as "new-order.p90=5s", it finds the highest number of terminals, at
-    most that of the largest level.
+    With `slo`, such as "p99=20ms", a search in an open loop finds the highest load that meets this
+    target. If the target is of one transaction type, such as "new-order.p90=5s", the search finds
+    the highest number of terminals; the largest level is its upper limit.
     """
 
     kind: Literal["sweep"] = "sweep"
@@ -185,7 +186,7 @@ class SweepDesign(DesignSpec):
 
 
 class CompareDesign(DecidingDesign):
-    """Every variant against the first, in adjacent pairs, until there is a verdict.
+    """Compares every variant with the first, in adjacent pairs, until there is a verdict.
 
     `precision` asks for an interval of at most this half-width instead of a verdict. Differences
     smaller than `margin` do not matter.
@@ -256,7 +257,10 @@ class FactorialDesign(DecidingDesign):
         ]
 
     def _combinations(self) -> list[tuple[Variant, ...]]:
-        """Return the levels of each cell, in the order of the factors; of a half, even cells."""
+        """Return the levels of each cell, in the order of the factors.
+
+        Half of the cells: those whose numbers of levels (from 0) have an even sum.
+        """
         places = itertools.product(*(range(len(factor.levels)) for factor in self.factors))
         return [
             tuple(f.levels[i] for f, i in zip(self.factors, picked, strict=True))
@@ -272,7 +276,7 @@ class MatrixDesign(FactorialDesign):
 
 
 class PassesDesign(DecidingDesign):
-    """The variants in their order, each added to those before it, `rounds` times."""
+    """Adds the variants one after another: each one keeps the changes of those before it."""
 
     kind: Literal["passes"] = "passes"
     rounds: Rounds = 5
@@ -292,11 +296,11 @@ class TuneDesign(DecidingDesign):
     `settings`: what to search, such as "work_mem=1MB..64MB" or "jit=on,off". `now`: their present
     values, if these are neither PostgreSQL's defaults nor among the server's settings. `classes`:
     risks that are allowed in addition to the usual ones. `keep`: conditions on every run of a
-    candidate; "memory<70%" limits what its settings allow of the RAM (`ram_bytes`) and is checked
-    before the candidate runs. `slo`, such as "p99=20ms": under a rate, and without `metric`, the
-    goal is to lower this latency; otherwise the unchanged server and each run of a candidate must
-    meet it. `major`: the server's version, if the spec does not name it. Further variants are
-    tried first, and the first of them is the baseline at the end.
+    candidate; "memory<70%" limits the share of the RAM (`ram_bytes`) that its settings allow, and
+    is checked before the candidate runs. `slo`, such as "p99=20ms": under a rate, and without
+    `metric`, the goal is to lower this latency; otherwise the unchanged server and each run of a
+    candidate must meet it. `major`: the server's version, if the spec does not name it. Further
+    variants are tried first, and the first of them is the baseline at the end.
     """
 
     kind: Literal["tune"] = "tune"

@@ -65,7 +65,7 @@ class Scratch(Spec):
 
 
 class EqualServer(Spec):
-    """One of several equal servers of the user's own, and how its settings are changed."""
+    """One of several equal servers of the user, and the means to change its settings."""
 
     dsn: Conninfo
     admin: Conninfo | None = None
@@ -133,14 +133,14 @@ class Server(Spec):
 
     @property
     def each(self) -> tuple[EqualServer, ...]:
-        """Return all servers of the user's own, the first one first; none of a scratch server."""
+        """Return all servers that the user named, in order; empty for a scratch server."""
         if self.dsn is None:
             return ()
         return (EqualServer(**{name: getattr(self, name) for name in _EACH}), *self.equal)
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Return 1, 2, ... where several equal servers are named, else (0,)."""
+        """Return the numbers of the servers: (1, 2, ...) for equal servers, (0,) for one server."""
         return tuple(range(1, len(self.equal) + 2)) if self.equal else (0,)
 
 
@@ -326,7 +326,7 @@ class Experiment(Spec):
             for field in _SCRATCH_ONLY:
                 if getattr(variant, field) is not None:
                     raise ValueError(
-                        f"variant {variant.name!r} changes {field}, which only a scratch server can"
+                        f"variant {variant.name!r} changes {field}, which needs a scratch server"
                     )
 
 
@@ -336,7 +336,7 @@ _SCRATCH_ONLY = (
 
 
 class Permissions(Spec):
-    """What the user allowed; see `server.safety` and `measure.backend_memory`."""
+    """The permissions that the user gave; see `server.safety` and `measure.backend_memory`."""
 
     allow_write: bool = False
     confirm: str | None = None

@@ -22,7 +22,7 @@ from pgdyno.spec.variant_text import read_conf
 from pgdyno.spec.workload import read_text
 
 Place = tuple[str | int, ...]
-# Places that may name a file, relative to the spec file. The file is read together with the spec.
+# The tables that a spec file may have.
 _TABLES = ("experiment", "server", "dataset", "workload", "variant", "design")
 
 
@@ -212,7 +212,7 @@ def is_other_form(item: Any, items: Sequence[Any]) -> bool:
     return item["type"] == "literal_error" and not isinstance(item["input"], str) and len(items) > 1
 
 
-# Kinds of pydantic's errors whose own words name types of Python.
+# Kinds of pydantic errors whose messages name Python types, with the words that replace them.
 _EXPECTED = {
     "model_type": "a table",
     "model_attributes_type": "a table",
@@ -228,8 +228,6 @@ _EXPECTED = {
     "float_type": "a number",
     "float_parsing": "a number",
 }
-
-
 _MISSING = "is missing"
 
 

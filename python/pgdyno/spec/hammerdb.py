@@ -1,4 +1,7 @@
-"""A script of HammerDB's command line (Tcl, or its Python form) as an experiment."""
+"""Reads a script of HammerDB's command line (Tcl, or its Python form) as an experiment.
+
+The verb `spec from-hammerdb` uses it. Each key that has no counterpart becomes a note.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +40,9 @@ _EXPLAINED = {
 def from_hammerdb(text: str, path: str, *, is_scratch: bool = False) -> Translated:
     """Return the experiment of a script for HammerDB's TPROC-C on PostgreSQL.
 
-    Args: path, for errors and the name; is_scratch, on a scratch server instead of the script's.
-    Raises: SpecError if it is no such script, or asks for what cannot be.
+    Args: path, shown in errors and in the name of the experiment; is_scratch, True for a scratch
+    server instead of the server that the script names.
+    Raises: SpecError if the text is not such a script, or describes an impossible experiment.
     """
     script = _Script(text)
     keys = Keys("HammerDB", path, script.values, _EXPLAINED)
@@ -179,6 +183,6 @@ def _options(keys: Keys) -> dict[str, str]:
 
 
 def _sweep(levels: tuple[int, ...], workload: dict[str, Any]) -> dict[str, Any]:
-    """Return the load curve that a loop over virtual users asks for."""
+    """Return the sweep that corresponds to a loop over numbers of virtual users."""
     length = workload.pop("duration", "60s")
     return {"kind": "sweep", "levels": levels, "rounds": 3, "run": length, "knee": length}

@@ -12,7 +12,7 @@ from pgdyno.spec.workload import TPCC_LIKE
 
 
 def server_id(number: int) -> str:
-    """Return the id under which one of several equal servers stands among what is left out."""
+    """Return the id of an equal server among the excluded variants and servers."""
     return f"server:{number}"
 
 
@@ -39,7 +39,7 @@ class PlannedVariant:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A variant and a load: what a round visits once."""
+    """A variant and a load; a round visits each cell once."""
 
     script_indexes: tuple[int, ...]
     """The scripts of the experiment that run, mixed by their weights."""
@@ -55,7 +55,7 @@ class PlannedRun:
 
     `pilot` finds the warm-up and is not analysed. `round` is one visit of a cell. `detail` is the
     long run that the report shows completely. `capacity` tries one load against a latency target.
-    `server_number`: the number of the server, from 1, where several equal ones are named; else 0.
+    `server_number`: the number of the server, from 1, if there are several equal servers; else 0.
     """
 
     number: int

@@ -17,7 +17,10 @@ _PHASE = re.compile(rf"\s*({_NUMBER})\s*(?:-\s*({_NUMBER})\s*)?(?::\s*([^\s:]+)\
 
 @dataclass(frozen=True, slots=True)
 class RatePhase:
-    """A straight line between two rates; equal rates hold. A time of None lasts to the end."""
+    """One phase: the rate changes linearly from one value to the other, or holds if both are equal.
+
+    `duration_ns`: None if the phase lasts to the end of the run.
+    """
 
     from_tps: float
     to_tps: float
@@ -25,7 +28,7 @@ class RatePhase:
 
     @property
     def text(self) -> str:
-        """Return the phase in its written form."""
+        """Return the phase as users write it, such as "500-4000:60s"."""
         ends = f"{self.from_tps:.17g}" + (
             f"-{self.to_tps:.17g}" if self.to_tps != self.from_tps else ""
         )
@@ -34,7 +37,7 @@ class RatePhase:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Transactions to offer per second: phases one after another, from the start of measuring."""
+    """Transactions to offer per second: phases in a row, from the start of the measured phase."""
 
     phases: tuple[RatePhase, ...]
 
@@ -52,7 +55,7 @@ class Rate:
 
     @property
     def text(self) -> str:
-        """Return the rate in its written form."""
+        """Return the rate as users write it, such as "500:30s,500-4000:60s"."""
         return ",".join(phase.text for phase in self.phases)
 
     @property

@@ -103,7 +103,7 @@ def nearest(name: str, names: list[str]) -> str:
 
 @lru_cache(maxsize=len(MAJORS))
 def snapshot(major: int) -> dict[str, SettingRule]:
-    """Return the settings of one major by lower-case name."""
+    """Return the rules of one major version by lower-case name. Args: major, one of `MAJORS`."""
     text = files("pgdyno.spec").joinpath(f"settings/{major}.json").read_text(encoding="utf-8")
     rules = (
         SettingRule(name, vartype, context, unit, low, high, tuple(values), built_in)

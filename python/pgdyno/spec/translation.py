@@ -24,7 +24,7 @@ _OFF = ("0", "false", "off", "no")
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One key of the file that the experiment does not have as it was; `words` give the reason."""
+    """One key of the file that the experiment could not take over; `words` give the reason."""
 
     key: str
     value: str
@@ -46,9 +46,9 @@ class Translated:
 
 @dataclass(slots=True)
 class Keys:
-    """The keys of a file; each is taken once, and what is left becomes a note.
+    """The keys of a file. A reader takes the keys that it uses; each other key becomes a note.
 
-    Args of the maker: path, for errors; `explained`, the words of keys that have no counterpart.
+    `path` is shown in errors. `explained` has the reasons for keys that have no counterpart.
     """
 
     tool: str
@@ -99,12 +99,12 @@ class Keys:
         )
 
     def note(self, key: str, words: str) -> None:
-        """Keep the reason why the experiment does not have a key as it was."""
+        """Keep the reason why the experiment could not take over a key."""
         if key in self.values:
             self.notes.append(Note(key, self.values[key], words))
 
     def all_notes(self) -> tuple[Note, ...]:
-        """Return the notes, and one for each key that nobody took; passwords are masked."""
+        """Return the notes, and a note for each key that no reader took; passwords are masked."""
         left = [key for key in self.values if key not in self._taken]
         unknown = f"pgdyno does not know this key of {self.tool}."
         rest = [Note(key, self.values[key], self.explained.get(key, unknown)) for key in left]
@@ -143,7 +143,7 @@ def mix_of(shares: Mapping[str, float]) -> dict[str, str]:
 
 
 def _error_of(shares: Mapping[str, float], factor: float) -> float:
-    """Return by how much rounding changes a share at most, relative to it."""
+    """Return the largest relative error of a share after rounding."""
     return max(abs(round(s * factor) - s * factor) / (s * factor) for s in shares.values())
 
 
@@ -158,9 +158,9 @@ def experiment_from(
 ) -> Experiment:
     """Return the experiment of a file.
 
-    Args: dsn, of the server; None = a scratch server with a dataset of that many warehouses;
-    options, of the built-in program; workload, the fields that the file sets.
-    Raises: SpecError naming the file and everything that cannot be.
+    Args: warehouses, the size of the dataset of a scratch server; dsn, the server (None: a scratch
+    server); options of the built-in program; workload and design, the fields that the file sets.
+    Raises: SpecError with the file and every rule that the experiment breaks.
     """
     server: dict[str, Any] = {"scratch": {}} if dsn is None else {"dsn": dsn}
     dataset: dict[str, Any] = {"kind": "existing"}
@@ -183,6 +183,6 @@ def experiment_from(
             for item in error.errors()
         )
         raise SpecError(
-            f"{keys.path} asks for an experiment that cannot be: {rules}.",
+            f"{keys.path} describes an impossible experiment: {rules}.",
             hint="correct these values in the file",
         ) from None

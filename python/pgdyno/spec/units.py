@@ -56,7 +56,8 @@ def _split(text: str | float, what: str, units: dict[str, int], default: str) ->
     return float(match.group(1)), unit
 
 
-# Tables and their keys at fill factor 100: 748 MiB at scale 50, 299 MiB at scale 20 (tried on 15).
+# Tables and their keys at fill factor 100: 748 MiB at scale 50, 299 MiB at scale 20 (measured on
+# PostgreSQL 15).
 _BYTES_EACH_SCALE = 15_690_000
 _OF_RAM = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*x\s*RAM\s*", re.IGNORECASE)
 

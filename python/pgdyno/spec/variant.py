@@ -1,4 +1,4 @@
-"""One variant of an experiment: what it changes, its pooler, its price."""
+"""One variant of an experiment: its changes, its pooler and its price."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ _PLAIN = (
     "protocol",
     "price",
 )
-# How the user changes a server, and its price: neither makes it faster or slower.
+# The means to change a server, and its price: they make no variant faster or slower.
 _MEANS = ("admin", *COMMANDS, "price")
 _ALIASES = {"bin_dir": "bin", "idle_connections": "idle", "active_connections": "active"}
 

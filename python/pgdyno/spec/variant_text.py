@@ -105,9 +105,9 @@ _PLAIN = (
 )
 _DATASET = tuple(DatasetChange.model_fields)
 KEYS = (*_PLACES, *_PLAIN, *_DATASET, "pooler", "sql", "script")
-# Cut at semicolons outside quotes.
 _IS_CHANGE = re.compile(r"\s*(@|[A-Za-z_][\w.-]*\s*=)")
 _NAME_LENGTH = 60
+# The text between semicolons; a semicolon within quotes does not end a part.
 _PARTS = re.compile(r"""((?:[^;'"]|'[^']*'|"[^"]*")*)(?:;|$)""")
 
 

@@ -16,7 +16,7 @@ from pgdyno.spec.rate import Rate, rate_from
 DEFAULT_SCRIPT_SCRATCH = "tpcb-like"
 DEFAULT_SCRIPT_FOREIGN = "select-only"
 TPCC_LIKE = "tpcc-like"
-# Threads of the engine, where their number is not given.
+# The largest number of threads that the engine chooses by itself.
 _THREADS_MAX = 8
 TPCC_TYPES = (
     *("new-order", "payment", "order-status", "delivery", "stock-level", "deferred-delivery"),
@@ -24,9 +24,7 @@ TPCC_TYPES = (
 _BUILTIN_NAME = re.compile(r"[a-z][a-z0-9-]*")
 _VARIABLE = re.compile(r"[A-Za-z_\u0080-\U0010ffff][A-Za-z0-9_\u0080-\U0010ffff]*")
 Protocol = Literal["simple", "extended", "prepared"]
-
-
-# The engine's 32 bits.
+# The engine keeps a weight in 32 bits.
 _WEIGHT_MAX = 2**32 - 1
 
 
@@ -87,7 +85,7 @@ class Workload(Spec):
     latency_limit_ns: Annotated[DurationNs, Field(gt=0)] | None = Field(
         default=None, alias="latency_limit"
     )
-    """A transaction above this limit is late: counted, never skipped."""
+    """A transaction that takes longer is late: it is counted, and never skipped."""
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     protocol: Protocol = "simple"
     duration_ns: Annotated[DurationNs, Field(gt=0)] = Field(
@@ -204,9 +202,9 @@ class Workload(Spec):
     def background_connections(self, clients: int) -> int:
         """Return how many connections the load opens at most for deliveries in the background.
 
-        One for five connections, and at least one a thread of the engine, which has at most 8
-        unless more are asked for. If the number of connections is given, clients share it with
-        them.
+        There is one for each five clients, and at least one for each thread of the engine (at most
+        8, unless the user asks for more). If the number of connections is given, the background
+        uses those of the clients, so the result is 0.
         """
         if self.active_connections is not None or not any(map(_defers, self.scripts)):
             return 0
@@ -214,7 +212,7 @@ class Workload(Spec):
 
 
 def _defers(script: Script) -> bool:
-    """Return whether transactions of the script put work off."""
+    """Return whether the script leaves deliveries to the background."""
     is_deferred = script.options.get("delivery", "deferred") == "deferred"
     return script.builtin == TPCC_LIKE and is_deferred and script.weight > 0
 
