@@ -101,7 +101,7 @@ class TestEnergy(CollectorContract):
     def test_a_counter_for_root_alone_is_said_to_be_so(self) -> None:
         names = [path for path in BIG_MACHINE if path.endswith("energy_uj")]
         files = machine(dict.fromkeys(names))
-        with pytest.raises(NotMeasurable, match="root's eyes only"):
+        with pytest.raises(NotMeasurable, match="Only root may read"):
             EnergyCollector(files).sample(0)
 
 

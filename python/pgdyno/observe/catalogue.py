@@ -1,4 +1,4 @@
-"""Every collector there is, by the name of its table."""
+"""All collectors, by the name of their tables."""
 
 from __future__ import annotations
 

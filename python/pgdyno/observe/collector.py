@@ -1,4 +1,4 @@
-"""A column of telemetry or of the store: name, type, unit, meaning; and what a collector is."""
+"""Interfaces of telemetry: a column (name, type, unit, meaning), a collector, a sink of samples."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ Scope = Literal["server", "database", "waits", "host", "load host", "pooler", "p
 class Column:
     """One column, as stored.
 
-    A *key* tells rows of one instant apart (a device, a core). A *counter* grows until it is reset
-    or wraps, and is stored raw: `rates` makes rates of it. A *gauge* is the state at one instant.
-    A counter that the kernel keeps in 32 bits begins again at `wraps_at`, in the column's unit. If
-    a counter `dips`, the kernel may reduce it a little: a decrease is read as no growth.
-    `is_nullable`: absent on some versions or machines; an int64 is then read as float64 with NaN.
+    A *key* distinguishes the rows of one instant (a device, a core). A *counter* grows until it is
+    reset or wraps. It is stored raw, and `rates` computes its rates. A *gauge* is the state at one
+    instant. `wraps_at`: the value, in the column's unit, at which a 32-bit counter of the kernel
+    begins again. `dips`: the kernel may reduce the counter a little; a decrease then counts as no
+    growth. `is_nullable`: absent on some versions or machines; an int64 is then read as float64
+    with NaN.
     """
 
     name: str
@@ -39,7 +40,7 @@ INTERVAL_NS = Column(
 
 
 def key(name: str, meaning: str) -> Column:
-    """Return a text column that tells the rows of one instant apart."""
+    """Return a text column that distinguishes the rows of one instant."""
     return Column(name, "text", "name", meaning, nature="key")
 
 
@@ -51,7 +52,7 @@ def counter(
 
 
 def gauge(name: str, unit: str, meaning: str, *, is_nullable: bool = False) -> Column:
-    """Return the state of something at one instant, a whole number."""
+    """Return a column of whole numbers that has the state at one instant."""
     return Column(name, "int64", unit, meaning, "gauge", is_nullable)
 
 
@@ -62,12 +63,12 @@ SECOND_NS = 1_000_000_000
 
 
 class Collector(Protocol):
-    """Samples one source. tests/observe/contract.py tests every collector against this.
+    """Samples one source. tests/observe/contract.py tests every collector against this interface.
 
-    A collector is used by one thread. It may keep state between samples (open files), and gives
-    counters raw: never a rate. `scope` is the source it reads: any session of the *server*, only a
+    One thread uses a collector. A collector may keep state between samples (open files). It returns
+    raw counters, never rates. `scope` is the source of its values: any session of the *server*, a
     session in the load's *database*, the *waits* of its sessions, the server's *host*, the *load
-    host*, the *pooler*'s console, *processes* by their pids, the *lab* itself.
+    host*, the console of the *pooler*, *processes* by their pids, or the *lab* itself.
     """
 
     name: ClassVar[str]
@@ -89,8 +90,8 @@ class Collector(Protocol):
 class AskedOften(Collector, Protocol):
     """A collector that asks many times a second and reads several answers at once.
 
-    A core that works for others in between has its caches full of their data each time. Work at
-    such a moment costs about five times as much as the same work in a row.
+    Between two samples the core works for other processes, which fill its caches with their data.
+    Work after that costs about five times as much as the same work in a row.
     """
 
     def ask(self) -> Any:

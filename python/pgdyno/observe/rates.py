@@ -1,6 +1,6 @@
-"""Counters to differences and rates, in one place: resets, wraps and gaps are found and reported.
+"""Computes differences and rates from counters; finds and reports resets, wraps and gaps.
 
-Pure: the store's arrays in, arrays out.
+Pure functions, used by every reader of stored counters: the store's arrays in, arrays out.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Dropped:
 class Deltas:
     """Differences of the counters with one key (a device, a core), interval by interval.
 
-    `time_ns` is the end of each interval, shape (n,), as are all others. Dropped intervals are not
-    among them, so their lengths may not add up to the time between first and last.
+    `time_ns` is the end of each interval; all arrays have shape (n,). Dropped intervals are left
+    out, so the lengths may not add up to the time between the first and the last interval.
     """
 
     key: Mapping[str, str]
@@ -50,9 +50,9 @@ class Deltas:
         return self.by_column[column] / (self.interval_ns / 1e9)
 
     def total(self, column: str, began_ns: int, ended_ns: int) -> float:
-        """Return the growth between two instants, parts of intervals counted in proportion.
+        """Return the growth between two instants; a part of an interval counts in proportion.
 
-        NaN where the span is not wholly covered by intervals that were not dropped.
+        Returns: NaN if an interval within the span was dropped or is missing.
         """
         begins_ns = self.time_ns - self.interval_ns
         overlaps_ns = np.minimum(self.time_ns, ended_ns) - np.maximum(begins_ns, began_ns)
@@ -65,7 +65,7 @@ class Deltas:
 
 
 def deltas(arrays: Arrays, columns: Sequence[Column]) -> list[Deltas]:
-    """Return the differences of every counter, for each key apart, keys in order.
+    """Return the differences of every counter, separately for each key, in the order of the keys.
 
     Args: arrays of one table, with time_ns and interval_ns; columns of its collector.
     A row whose interval_ns is 0 has no predecessor: the first one, or the first after a gap.
@@ -87,8 +87,8 @@ def deltas(arrays: Arrays, columns: Sequence[Column]) -> list[Deltas]:
 def since_zero(arrays: Arrays, columns: Sequence[Column], rows_max: int) -> Arrays:
     """Return the rows, with a row of zeros before the first row of each key that appeared later.
 
-    For tables that list only the largest: a missing key is known to be 0 only if the sample before
-    had fewer than `rows_max` rows.
+    For tables that list only the largest keys. A missing key was 0 only if the sample before had
+    fewer than `rows_max` rows.
     """
     time_ns = np.asarray(arrays["time_ns"], dtype=np.int64)
     instants, place, sizes = np.unique(time_ns, return_inverse=True, return_counts=True)
@@ -181,6 +181,6 @@ def _note(
     reason: Reason,
     column: str,
 ) -> npt.NDArray[np.bool_]:
-    """Add the intervals found bad for the first time to `dropped`; return all found."""
+    """Add the bad intervals that are not yet in `dropped`; return `is_dropped`."""
     dropped += [Dropped(int(t), reason, column) for t in time_ns[1:][is_dropped & ~already]]
     return is_dropped

@@ -1,6 +1,6 @@
-"""The round trip to the server, and the difference of its clock.
+"""Measures the round trip to the server, and how far the clocks differ.
 
-It times connecting without a session, and SELECT 1 in a session, each for a moment, so that it can
+It times connects without a session, and SELECT 1 in a session, at most 40 ms each. Therefore it can
 be done before and after every run.
 """
 
@@ -45,7 +45,7 @@ class ServerClock:
 
 @dataclass(frozen=True, slots=True)
 class RoundTrips:
-    """Results at one moment; None for what could not be measured."""
+    """The results of one measurement; None where nothing could be measured."""
 
     connect: Times | None
     statement: Times | None
@@ -101,7 +101,7 @@ def _statements(connection: Connection, sql: bytes) -> list[int]:
 
 
 def _server_clock(connection: Connection, clock: ClockPair) -> ServerClock | None:
-    """Return the offset by the quickest of a few answers."""
+    """Return the difference of the clocks from the quickest of five answers."""
     best: ServerClock | None = None
     for _ in range(5):
         asked_ns = clock.now_ns()

@@ -1,4 +1,4 @@
-"""The cost of telemetry: CPU time of each collector and of its backend on the server."""
+"""When each collector samples next, and what it costs: CPU time here and in its backend."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pgdyno.observe.collector import SECOND_NS, Collector, Column, Row, Scope, c
 
 @dataclass(slots=True)
 class Spent:
-    """Totals of one collector; `backend_cpu_ns` is 0 where the backend cannot be seen."""
+    """Totals of one collector; `backend_cpu_ns` is 0 if the CPU time of its backend is unknown."""
 
     cpu_ns: int = 0
     backend_cpu_ns: int = 0
@@ -20,16 +20,16 @@ class Spent:
 
 
 class OwnCost:
-    """Adds up the cost of collectors. It is a collector itself, so the results have the cost."""
+    """Adds up the cost of the collectors; it is a collector, too, so results contain the cost."""
 
     name: ClassVar[str] = "observer"
     scope: ClassVar[Scope] = "lab"
-    meaning: ClassVar[str] = "What watching costs, by collector"
+    meaning: ClassVar[str] = "Cost of telemetry, by collector"
     interval_ns: ClassVar[int] = 5 * SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
         key("collector", "name of the collector"),
         counter("cpu_ns", "ns", "CPU time of its thread in the lab"),
-        counter("backend_cpu_ns", "ns", "CPU time of its backend; 0 when that cannot be seen"),
+        counter("backend_cpu_ns", "ns", "CPU time of its backend; 0 if it cannot be read"),
         counter("samples", "samples", "samples taken, failed ones included"),
     )
 
@@ -48,7 +48,7 @@ class OwnCost:
             spent.sample_count += sample_count
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
-        """Return one row a collector."""
+        """Return one row for each collector."""
         with self._lock:
             return [
                 {
@@ -62,7 +62,7 @@ class OwnCost:
 
 
 COST_LIMIT_RATIO = 0.005
-# The new interval is a little longer than needed; otherwise it would be judged again and again.
+# The new interval is a little longer than necessary, so that it need not be raised again soon.
 MARGIN = 1.1
 STEP_NS = 10_000_000
 JUDGED_AFTER_NS = 10 * SECOND_NS
@@ -75,8 +75,8 @@ RETRY_SLOWEST_NS = 60 * SECOND_NS
 class Scheduled:
     """One collector of a thread. Times are monotonic ns.
 
-    `random` makes gaps uniform between half and one and a half of the interval, so that samples
-    cannot march in step with the load; without it samples lie on a grid and missed ones are left
+    With `random`, gaps are uniform between 0.5 and 1.5 intervals, so that samples cannot keep pace
+    with a period of the load. Without `random`, samples lie on a grid, and missed samples are left
     out.
     """
 
@@ -99,7 +99,7 @@ class Scheduled:
             self.due_ns += (missed + 1) * self.interval_ns
 
     def failed(self, now_ns: int) -> None:
-        """Set when to try again, later each time; the next sample follows a gap."""
+        """Set the time of the next try, with a longer wait after each failure; a gap follows."""
         wait_ns = min(RETRY_FIRST_NS << min(self.failure_count, 10), RETRY_SLOWEST_NS)
         self.failure_count += 1
         self.last_sample_ns = 0

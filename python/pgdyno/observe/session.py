@@ -1,4 +1,4 @@
-"""One observing connection: read-only, bounded in time, made again when it is lost."""
+"""The observing connection of one thread: read-only, limited in time, renewed when it is lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pgdyno.server.silence import NoAnswer, answer, poll_of
 Connect = Callable[[], Connection]
 
 STATEMENT_TIMEOUT_MS = 2_000
-# The server ends every statement earlier, so a connection that is silent this long is dead.
+# The server ends every statement earlier. A connection that is silent for this time is dead.
 SILENCE_S_MAX = 5
 # With many busy sessions our backend waits for a core: a time slice of about 3 ms for each of them,
 # and a statement needs several slices. With 8,000 sessions this is 42 s instead of 2 s.
@@ -28,8 +28,9 @@ LOCK_TIMEOUT_MS = 100
 # How often a statement is tried if the role's own statement_timeout cancels it.
 _TRIES = 50
 
-# glibc returns memory to the kernel at the end of each statement. To get it back is a third of the
-# cost of a sample of 250 sessions. After a block of this size was freed, glibc keeps twice as much.
+# At the end of each statement glibc returns memory to the kernel. Getting this memory back is a
+# third of the cost of a sample of 250 sessions. After a block of this size was freed, glibc keeps
+# twice as much.
 # Source: mallopt(3), M_MMAP_THRESHOLD, "dynamic".
 _KEPT_BYTES = 4 << 20
 
@@ -59,25 +60,25 @@ _FORGOTTEN = (
 _GOOD = (psycopg.pq.ExecStatus.TUPLES_OK, psycopg.pq.ExecStatus.COMMAND_OK)
 _WHOLE_NUMBERS = frozenset((20, 21, 23))
 PID_SQL = "SELECT pg_backend_pid()"
-# Where the role's own statement_timeout leaves SESSION_SQL no time.
+# For a role whose own statement_timeout is too short for SESSION_SQL.
 PATIENCE_SQL = f"SELECT set_config('statement_timeout', '{STATEMENT_TIMEOUT_MS}', false)"
-# Where many sessions will be busy.
+# For servers with many busy sessions.
 MORE_TIME_SQL = "SELECT set_config('statement_timeout', %s, false)"
-# It reads a small table because a session that has touched no table since its last report
+# The statement reads a small table: a session that has touched no table since its last report
 # reports nothing, not even its transactions.
 REPORT_SQL = "SELECT pg_catalog.pg_stat_force_next_flush() FROM pg_catalog.pg_am LIMIT 1"
 _REPORTS_SINCE = 15
 
 
 class PoolerInThePath(Exception):
-    """The connection ends at a pooler: settings made there would reach other people's sessions."""
+    """The connection ends at a pooler, where our settings would reach sessions of other users."""
 
 
 class Session(Protocol):
     """The connection of one thread of the observer to any source.
 
-    `kind` is its name in one word, `what` its name in messages. If `sees_everybody` is false,
-    `user` lacks the right to see everybody's statistics.
+    `kind` is a name in one word, `what` the name in messages. If `sees_everybody` is false, `user`
+    lacks the privilege to read the statistics of all users.
     """
 
     kind: str
@@ -86,7 +87,7 @@ class Session(Protocol):
     sees_everybody: bool
 
     def before_sample(self, interval_ns: int) -> int:
-        """Prepare a sample; return the time of its values, 0 = the time when it is taken."""
+        """Prepare a sample; return the Unix time of its values in ns, or 0 for the present."""
         ...
 
     def open(self) -> None:
@@ -99,11 +100,11 @@ class Session(Protocol):
         ...
 
     def backend_cpu_ns(self) -> int:
-        """Return the CPU time spent for us at the other end, or 0 where it cannot be seen."""
+        """Return the CPU time that the other end spent for us, or 0 if it is unknown."""
         ...
 
     def cancel(self) -> None:
-        """End what runs there now; from another thread. Never raises."""
+        """End the statement that runs now. For another thread; never raises."""
         ...
 
     def close(self) -> None:
@@ -112,7 +113,7 @@ class Session(Protocol):
 
 
 def _told(connection: Connection, sql: str) -> tuple[Any, ...] | None:
-    """Return one row of a cheap statement; a statement_timeout of the role's may be shorter yet."""
+    """Return one row of a cheap statement; retry if the role's own statement_timeout cancels it."""
     for tries_left in reversed(range(_TRIES)):
         try:
             return connection.execute(sql).fetchone()
@@ -125,9 +126,9 @@ def _told(connection: Connection, sql: str) -> tuple[Any, ...] | None:
 class ServerSession:
     """The connection of one thread of the observer.
 
-    `connect` must give an autocommit connection straight to the server, best to a database other
-    than the load's: what the observer does would otherwise count as the load's activity.
-    `busy_sessions`: how many sessions the load will have; statements may take longer with many.
+    `connect` must return an autocommit connection directly to the server. A database other than the
+    load's is best: otherwise our activity counts as the load's. `busy_sessions`: number of sessions
+    that the load will have; with many sessions, statements may take longer.
     """
 
     kind = "server"
@@ -137,7 +138,7 @@ class ServerSession:
         self, connect: Connect, application_name: str, *, is_local: bool, busy_sessions: int = 0
     ) -> None:
         is_many = busy_sessions >= _MANY_SESSIONS
-        # How much longer a statement may take than on a server that has cores for us.
+        # The additional time that a statement may take because all cores are busy.
         self.more_ms = busy_sessions * BUSY_SESSION_MS if is_many else 0
         self._connect = connect
         self._application_name = application_name
@@ -150,7 +151,7 @@ class ServerSession:
         self.database = ""
         # Only this thread writes it; a reader may be one transaction behind.
         self.transaction_count = 0
-        # Time of its statements as measured here; and without the round trip.
+        # Time of our statements as measured here, and the same time without the round trips.
         self.active_ns = self.active_least_ns = 0
         self._way_ns = 0
         self.version = 0
@@ -202,9 +203,9 @@ class ServerSession:
         return self._connection is not None and not self._connection.closed
 
     def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of one read-only statement, prepared where that works.
+        """Return the rows of one read-only statement, prepared if that works.
 
-        Each is a separate transaction, and so is preparing it: `transaction_count` knows.
+        Each statement is a transaction, and so is its preparation; `transaction_count` has both.
         Raises: psycopg.Error; the session is then either usable, or not `is_open`.
         """
         if self._connection is None:
@@ -231,8 +232,8 @@ class ServerSession:
     def ask_often(self, sql: str, values: list[bytes]) -> PGresult:
         """Return the answer to a statement that is sent many times a second, for `rows_of`.
 
-        By libpq itself: with caches that are cold each time, what psycopg does around it costs
-        three times as much. Blocks until the server answers, so it is for threads of the observer.
+        This method calls libpq directly: with cold caches, psycopg's own work costs three times as
+        much. It blocks until the server answers, so only threads of the observer may call it.
         Raises: psycopg.Error; the session is then either usable, or not `is_open`.
         """
         if self._connection is None:
@@ -252,7 +253,7 @@ class ServerSession:
         return result
 
     def _ended(self, began_ns: int, transaction_count: int) -> None:
-        """Count transactions of our own, and their time."""
+        """Count our own transactions, and their time."""
         took_ns = monotonic_ns() - began_ns
         self.transaction_count += transaction_count
         self.active_ns += took_ns
@@ -268,7 +269,7 @@ class ServerSession:
         return name
 
     def _answer(self) -> PGresult:
-        """Return the result of what was sent. Raises: psycopg.Error if it is an error."""
+        """Return the result of the statement that was sent. Raises: psycopg.Error."""
         connection, ready = self._connection, self._ready
         assert connection is not None, "a statement was sent"
         assert ready is not None, "a connection is open"
@@ -282,9 +283,10 @@ class ServerSession:
         return result
 
     def report_transactions(self) -> None:
-        """Make the server count the session's transactions now, including this one, if it can.
-        Raises: psycopg.Error. Limits: up to PostgreSQL 14 a separate process counts them, up to
-        half a second later.
+        """Make the server count the session's transactions now, including this one.
+
+        Raises: psycopg.Error. Limits: up to PostgreSQL 14 this does nothing, because a separate
+        process counts them, up to half a second later.
         """
         if self.version >= _REPORTS_SINCE:
             self.fetch_often(REPORT_SQL)
@@ -294,13 +296,13 @@ class ServerSession:
         return 0
 
     def backend_cpu_ns(self) -> int:
-        """Return the CPU time of our own backend, or 0 where it cannot be seen."""
+        """Return the CPU time of our own backend, or 0 if it is on another host."""
         if not self._is_local or not self.is_open:
             return 0
         return process_cpu_ns(self.backend_pid)
 
     def cancel(self) -> None:
-        """Ask the server to end the statement that runs now; from another thread. Never raises."""
+        """Ask the server to end the statement that runs now. For another thread; never raises."""
         connection = self._connection
         if connection is None:
             return
@@ -317,7 +319,7 @@ class ServerSession:
 
 
 def rows_of(result: PGresult) -> list[tuple[Any, ...]]:
-    """Return the rows of an answer: numbers and texts."""
+    """Return the rows of an answer; each value is a number, a text or None."""
     columns = range(result.nfields)
     readers = [int if result.ftype(column) in _WHOLE_NUMBERS else _text for column in columns]
     return [
@@ -330,7 +332,7 @@ def rows_of(result: PGresult) -> list[tuple[Any, ...]]:
 
 
 def _numbered(sql: str) -> bytes:
-    """Return a statement with parameters as the server counts them."""
+    """Return a statement whose parameters are $1, $2 and so on instead of %s."""
     numbers = itertools.count(1)
     return re.sub("%s", lambda _: f"${next(numbers)}", sql).encode()
 

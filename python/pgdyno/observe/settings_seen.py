@@ -1,4 +1,4 @@
-"""Every setting of the server, of its roles and databases, at one moment; and the changes."""
+"""Reads all settings of the server, its roles and databases at one moment, and lists changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import psycopg
 Connection = psycopg.Connection[tuple[Any, ...]]
 SettingsSeen = Mapping[tuple[str, str], str]
 
-# Values as a new session gets them: settings of the asking session itself do not count.
+# The values that a new session gets: settings of our own session do not count.
 SETTINGS_SQL = (
     "SELECT '', name, coalesce(reset_val, '') || coalesce(' ' || unit, '')"
     " FROM pg_catalog.pg_settings WHERE name <> 'application_name'"

@@ -1,4 +1,4 @@
-"""Exact totals of the server before and after a load; samples each second are not exact."""
+"""Exact totals of the server before and after a load; samples of each second are not exact."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _POLL_S = 0.02
 _NO_COUNTERS = (".stats_reset_ns", ".connections", "server.started_ns")
 # After a crash the server empties all its statistics at once.
 _EMPTIED = ("wal.stats_reset_ns", "checkpointer.stats_reset_ns")
-# Until 14 a statistics process writes a file at most this often.
+# Up to PostgreSQL 14 a statistics process writes its file no more often than this.
 _STATISTICS_FILE_S = 0.6
 
 
@@ -33,12 +33,12 @@ def read_totals(
 ) -> Totals:
     """Return the counters of the load's database, of WAL and of the checkpointer.
 
-    Call it before the load connects, and after its connections are closed. A backend reports what
-    it did at most once a second and when it ends, before it leaves pg_stat_activity: so this waits
-    until no session of the load is left. `is_exact` is 0 if some were still there after
-    `timeout_s`, else 1.
-    Keys: `database.active_time_ns`, `wal.bytes`, `checkpointer.checkpoints_timed`, ...: the names
-    of the collectors' columns.
+    Call it before the load connects, and after its connections are closed. A backend reports its
+    work at most once a second, and when it ends, before it leaves pg_stat_activity. Therefore this
+    function waits until no session of the load is left.
+
+    Returns: values by collector and column, such as `database.active_time_ns` or `wal.bytes`, and
+    `is_exact`: 0 if sessions of the load were left after `timeout_s`, else 1.
     Raises: psycopg.Error.
     """
     version = connection.info.server_version // 10_000
@@ -68,7 +68,7 @@ def read_totals(
 
 
 def totals_between(before: Totals, after: Totals) -> Totals:
-    """Return what was added between two readings; None where a counter was reset or is missing."""
+    """Return the growth between two readings; None where a counter was reset or is missing."""
     grown: Totals = {"is_exact": min(before["is_exact"] or 0, after["is_exact"] or 0)}
     for name, value in after.items():
         earlier = before.get(name)
@@ -84,10 +84,10 @@ def totals_between(before: Totals, after: Totals) -> Totals:
 
 
 def restarted_ns(before: Totals, after: Totals) -> int | None:
-    """Return when the server was started again between two readings, by its clock; None if not.
+    """Return when the server started again between two readings, by its clock; None if it did not.
 
-    A server whose backend crashed recovers without a new start: its statistics begin anew then.
-    Limits: before PostgreSQL 15 such a crash is not seen.
+    If a backend crashes, the server recovers without a new start; this function sees the crash
+    because all statistics begin again. Limits: before PostgreSQL 15 it does not see such a crash.
     """
     started_ns = after.get("server.started_ns")
     if started_ns != before.get("server.started_ns"):

@@ -1,4 +1,4 @@
-"""One thread of the observer: it samples its collectors in turn, over one connection.
+"""One thread of the observer, which samples its collectors in turn, over one connection.
 
 If the connection is lost, the thread connects again. Its errors become notices.
 """
@@ -26,8 +26,8 @@ RECONNECT_SLOWEST_S = 5.0
 RARE_NS = 4 * SECOND_NS
 # A sample that takes longer leaves a gap that shows in the results.
 LATE_NS = 3 * SECOND_NS
-# Answers are held for this number of samples before they become rows: half a second at most, so
-# that a reader who looks each second sees some.
+# Answers are kept for this number of samples before they become rows, at most half a second. So a
+# reader who looks every second sees new rows.
 HELD_INTERVALS = 5
 HELD_NS_MAX = SECOND_NS // 2
 
@@ -63,14 +63,14 @@ class Worker(threading.Thread):
         self._cost = cost
         self._session = session
         self._is_urgent = is_urgent
-        # Whether the thread, and the backend of its session, have priority.
+        # True if the thread and the backend of its session have priority.
         self.has_priority = False
         self._cores: list[int] = []
         self._random = random.Random(0)
         self._backend_cpu_ns = self._cpu_ns = 0
         self._stopping = StopSignal()
         self._to_begin = {item.collector.name for item in scheduled}
-        # Set when every collector was tried once.
+        # Set as soon as every collector was tried once.
         self.has_begun = threading.Event()
 
     def run(self) -> None:
@@ -222,7 +222,7 @@ class Worker(threading.Thread):
     def _ask_on(
         self, item: Scheduled, collector: AskedOften, answers: list[tuple[int, Any]]
     ) -> None:
-        """Add answers with their times, and do nothing else in between."""
+        """Add answers with their times; do no other work between the samples."""
         until_ns = self._held_until_ns(item)
         while True:
             asked_ns = monotonic_ns()
@@ -235,7 +235,7 @@ class Worker(threading.Thread):
                 return
 
     def _take_priority(self, backend_pid: int) -> None:
-        """Give this thread and its backend priority, where this user may, on the backend's cores.
+        """Give this thread and its backend priority on the backend's cores, if the kernel permits.
 
         A sampler without priority gets a core when a process falls asleep, so it sees such moments
         too often.
@@ -258,9 +258,9 @@ class Worker(threading.Thread):
             stay_on(core, threading.get_native_id(), self._session.backend_pid)
 
     def _held_until_ns(self, item: Scheduled) -> int:
-        """Return until when answers may be kept unparsed: at most until another collector is due.
+        """Return until when answers may stay unparsed: at most until another collector is due.
 
-        The first answer is not kept, so that it is soon known whether there are rows.
+        The first answer becomes rows at once, so that `has_begun` is set early.
         """
         if self._to_begin:
             return 0
@@ -323,7 +323,7 @@ class Worker(threading.Thread):
             self._notices.say(
                 f"dear {name} {slowed_to_ns}",
                 "collector_slowed",
-                f"Collector {name} cost more than 0.5 % of a core;"
+                f"Collector {name} used more than 0.5 % of a core;"
                 f" it now samples every {slowed_to_ns / SECOND_NS:g} s.",
                 "fewer samples make its numbers less precise, not wrong",
             )
@@ -367,7 +367,7 @@ class StopSignal:
 
 
 def _one_line(error: Exception) -> str:
-    # The indented lines are libpq's guess at the cause.
+    # Lines that begin with a tab have libpq's guess at the cause.
     lines = [line for line in str(error).splitlines() if not line.startswith("\t")]
     text = " ".join(" ".join(lines).split()) or type(error).__name__
     return text.rstrip(".")

@@ -114,6 +114,6 @@ LOAD_HOST = within(
 
 ELSEWHERE = within(
     "Elsewhere",
-    chart("outside", "Numbers from elsewhere", "as each says", "outside", only("value"),
+    chart("outside", "Numbers from other tools", "as each says", "outside", only("value"),
           by=("name", "unit")),
 )  # fmt: skip

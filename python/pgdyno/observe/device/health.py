@@ -1,6 +1,7 @@
-"""The health that a disk reports: wear, spare blocks, media errors, slowing because of heat.
+"""Reads the health that a disk reports: wear, spare blocks, media errors, throttling by heat.
 
-Read before and after a run by `nvme smart-log` or `smartctl`, if one is installed and permitted.
+It is read before and after a run, with `nvme smart-log` or `smartctl`, if the user may run one of
+them.
 Source: NVM Express base specification, SMART / Health Information log page (02h).
 """
 
@@ -21,7 +22,7 @@ _KELVIN = 273
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The counters of one NVMe disk since it was made. None: this disk does not count it."""
+    """The counters of one NVMe disk since it was made; None: this disk has no such counter."""
 
     used_percent: int | None
     available_spare_percent: int | None
@@ -78,7 +79,7 @@ def parse_nvme(document: dict[str, Any]) -> Health:
 
 
 def parse_smartctl(document: dict[str, Any]) -> Health:
-    """Return the counters of `smartctl --json --all`, which does not count slowing by heat."""
+    """Return the counters of `smartctl --json --all`, which has no count of throttling by heat."""
     log = document.get("nvme_smart_health_information_log", {})
     if not log:
         raise HealthUnknown("smartctl tells nothing of the disk's health.")

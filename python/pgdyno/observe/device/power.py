@@ -1,4 +1,4 @@
-"""Energy the processors and memory used: RAPL counters in /sys/class/powercap.
+"""Energy that processors and memory used: RAPL counters in /sys/class/powercap.
 
 Source: the kernel's Documentation/power/powercap/powercap.rst. The counter begins again at
 max_energy_range_uj, which differs between machines. Therefore it is added up here and not stored
@@ -51,7 +51,7 @@ class EnergyCollector:
         self._domains: list[_Domain] | None = None
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
-        """Return one row a domain."""
+        """Return one row for each domain."""
         if self._domains is None:
             self._domains = self._found()
         if not self._domains:
@@ -68,7 +68,7 @@ class EnergyCollector:
             now_uj = int(self._files.text(f"{domain.folder}/energy_uj"))
         except (FileNotFoundError, PermissionError):
             raise NotMeasurable(
-                f"Energy is counted here ({domain.folder}) for root's eyes only."
+                f"Only root may read the energy counters here ({domain.folder})."
             ) from None
         if domain.last_uj is not None:
             grown_uj = now_uj - domain.last_uj
@@ -98,7 +98,7 @@ _CORES = "/sys/devices/system/cpu/cpu*"
 
 
 class FrequencyCollector:
-    """Samples all cores; keeps mean, lowest and highest, because a row for each is too many."""
+    """Samples all cores; keeps only mean, lowest and highest, to avoid a row for each core."""
 
     name: ClassVar[str] = "frequency"
     scope: ClassVar[Scope] = "host"

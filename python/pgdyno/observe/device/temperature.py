@@ -20,7 +20,7 @@ def _degrees(name: str, meaning: str, *, is_nullable: bool = True) -> Column:
 
 
 class TemperatureCollector:
-    """Samples every sensor; limits are the maker's."""
+    """Samples every sensor, with the limits of its manufacturer."""
 
     name: ClassVar[str] = "temperature"
     scope: ClassVar[Scope] = "host"
@@ -31,8 +31,8 @@ class TemperatureCollector:
         key("place", "the disk, such as nvme0n1 or sda, else the monitor, such as hwmon2"),
         key("sensor", "its label, such as Composite or Package id 0"),
         _degrees("temperature_celsius", "now", is_nullable=False),
-        _degrees("high_celsius", "from here on it is too warm"),
-        _degrees("critical_celsius", "from here on it protects itself"),
+        _degrees("high_celsius", "the device is too warm from here on"),
+        _degrees("critical_celsius", "the device protects itself from here on"),
     )
 
     def __init__(self, files: HostFiles = HERE) -> None:
@@ -40,7 +40,7 @@ class TemperatureCollector:
         self._sensors: list[tuple[str, Row]] | None = None
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
-        """Return one row a sensor that answers."""
+        """Return one row for each sensor that answers."""
         if self._sensors is None:
             self._sensors = list(self._found())
         if not self._sensors:

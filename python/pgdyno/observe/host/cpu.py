@@ -127,19 +127,19 @@ class PressureCollector:
 
     name: ClassVar[str] = "pressure"
     scope: ClassVar[Scope] = "host"
-    meaning: ClassVar[str] = "Time in which work stood still for want of CPU, memory or disk"
+    meaning: ClassVar[str] = "Time in which tasks waited because CPU, memory or disk were short"
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
         key("resource", "cpu, memory or io"),
         counter("some_ns", "ns", "time in which at least one task waited", is_nullable=True),
-        counter("full_ns", "ns", "time in which no task could go on", is_nullable=True),
+        counter("full_ns", "ns", "time in which all tasks waited", is_nullable=True),
     )
 
     def __init__(self, files: HostFiles = HERE) -> None:
         self._files = files
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
-        """Return one row a resource."""
+        """Return one row for each resource."""
         if not self._files.exists("/proc/pressure"):
             raise NotMeasurable("This kernel has no pressure stall information (/proc/pressure).")
         rows: list[Row] = []
@@ -191,11 +191,11 @@ def parse_mounts(text: str) -> tuple[str | None, str | None]:
 
 
 class ThrottlingCollector:
-    """Samples the limits a program is under: its own control group and all above it."""
+    """Samples the CPU limits of a program: those of its control group and of all groups above."""
 
     name: ClassVar[str] = "throttling"
     scope: ClassVar[Scope] = "host"
-    meaning: ClassVar[str] = "Time in which a control group's limit kept a program off the CPU"
+    meaning: ClassVar[str] = "Time in which the limit of a control group kept a program off the CPU"
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
         key("program", "'lab' = this program and the load engine, 'server' = the postmaster"),
@@ -210,12 +210,12 @@ class ThrottlingCollector:
         self._paths: dict[str, list[str]] | None = None
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
-        """Return one row a program."""
+        """Return one row for each program."""
         if self._paths is None:
             pids = self._pids()
             if not pids:
-                return []  # Nobody knows yet which process the server is.
-            # A program that is moved to another group meanwhile is not followed.
+                return []  # The pid of the server is not known yet.
+            # If a program later moves to another group, its first group is still sampled.
             self._paths = {name: self._cpu_stats(pid) for name, pid in pids.items()}
         if not any(self._paths.values()):
             raise NotMeasurable("No control group with a CPU controller is mounted here.")

@@ -1,9 +1,9 @@
 """Reads, writes and flushes by block device: /proc/diskstats.
 
-Rates are made of these counters elsewhere: requests a second, bytes a second, time a read, a write
-and a flush took (time / requests), mean queue (queue_time / wall time).
+`observe.rates` computes rates from these counters: requests and bytes per second, the mean time of
+a read, a write and a flush (time / requests), the mean queue (queue_time / wall time).
 Source: the kernel's Documentation/admin-guide/iostats.rst. Limits: since Linux 5.0 `busy_ns`
-misses time of long concurrent requests. It says little about devices that work in parallel.
+lacks time of long concurrent requests, and it says little about devices that work in parallel.
 The kernel counts no flushes for partitions; `DiskCollector` leaves partitions out.
 """
 
@@ -26,7 +26,7 @@ _WITH_DISCARDS, _WITH_FLUSHES = 15, 17
 
 
 def parse(text: str) -> list[Row]:
-    """Return one row for each device that was ever used, partitions included."""
+    """Return one row for each device that was used since boot, partitions included."""
     rows: list[Row] = []
     for line in text.splitlines():
         words = line.split()
@@ -101,7 +101,7 @@ class DiskCollector:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """One file system: its size, and the free space for programs without special rights."""
+    """One file system: its size, and the free space for programs without special privileges."""
 
     total_bytes: int
     available_bytes: int
@@ -117,9 +117,9 @@ class SpaceCollector:
     meaning: ClassVar[str] = "Free space of the file systems that hold the data and the results"
     interval_ns: ClassVar[int] = 10 * SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
-        key("place", "what lies there, such as 'data', 'wal', 'store'"),
+        key("place", "use of the folder, such as 'data', 'wal', 'store'"),
         gauge("total_bytes", "bytes", "size of the file system"),
-        gauge("available_bytes", "bytes", "free for programs without special rights"),
+        gauge("available_bytes", "bytes", "free for programs without special privileges"),
         gauge(
             "total_files",
             "files",
@@ -133,12 +133,12 @@ class SpaceCollector:
         self._read = read
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
-        """Return one row a folder that exists."""
+        """Return one row for each folder that exists."""
         return [{"place": place, **asdict(space)} for place, space in self._read().items()]
 
 
 def spaces_here(folders: Mapping[str, Path]) -> dict[str, Space]:
-    """Return the space of the file systems below folders of this host, those that exist."""
+    """Return the space of the file system of each folder; a missing folder is left out."""
     spaces: dict[str, Space] = {}
     for place, folder in folders.items():
         try:

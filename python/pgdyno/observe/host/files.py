@@ -1,4 +1,4 @@
-"""The files of one host's /proc and /sys: read here, or received from another host."""
+"""Reads files of a host's /proc and /sys: of this host, or received from another host."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ReceivedFiles:
         return self.by_path[path]
 
     def exists(self, path: str) -> bool:
-        """Return whether it was sent, or something below it."""
+        """Return whether the file was sent, or a file below this folder."""
         return path in self.by_path or any(known.startswith(f"{path}/") for known in self.by_path)
 
     def matching(self, pattern: str) -> list[str]:
@@ -85,7 +85,7 @@ class ReceivedFiles:
 
 
 def read_whole(path: str) -> bytes:
-    """Return the bytes of a file that is read every second: `Path` and `open` take twice the time.
+    """Return the bytes of a file in half the time of `Path` and `open`: it is read every second.
 
     Raises: FileNotFoundError, or another OSError.
     """

@@ -1,4 +1,4 @@
-"""Memory of the host: /proc/meminfo."""
+"""Memory of the host: /proc/meminfo and /proc/vmstat."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pgdyno.observe.processes.proc_files import PAGE_BYTES
 _MEMORY_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("total_bytes", "MemTotal", "memory the kernel manages"),
     ("free_bytes", "MemFree", "used for nothing"),
-    ("available_bytes", "MemAvailable", "what programs could get without swapping"),
+    ("available_bytes", "MemAvailable", "available to programs without swapping"),
     ("buffers_bytes", "Buffers", "cached blocks of devices"),
     ("cached_bytes", "Cached", "cached pages of files, shared memory included"),
     ("shared_bytes", "Shmem", "shared memory and tmpfs"),
@@ -21,7 +21,7 @@ _MEMORY_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("dirty_bytes", "Dirty", "waiting to be written to disk"),
     ("writeback_bytes", "Writeback", "being written to disk"),
     ("committed_bytes", "Committed_AS", "promised to programs"),
-    ("commit_limit_bytes", "CommitLimit", "what may be promised with overcommit_memory = 2"),
+    ("commit_limit_bytes", "CommitLimit", "limit of these promises with overcommit_memory = 2"),
     ("swap_total_bytes", "SwapTotal", "swap space"),
     ("swap_free_bytes", "SwapFree", "swap space not used"),
 )
@@ -77,11 +77,11 @@ _PAGING_FIELDS: tuple[tuple[str, str, tuple[str, ...], int, str], ...] = (
         "pages",
         ("pgscan_kswapd", "pgscan_direct"),
         1,
-        "looked at when memory ran short",
+        "examined because memory was short",
     ),
     ("stolen_pages", "pages", ("pgsteal_kswapd", "pgsteal_direct"), 1, "of these: taken back"),
     ("direct_scans", "pages", ("pgscan_direct",), 1, "of these: by programs that had to wait"),
-    ("oom_kills", "processes", ("oom_kill",), 1, "killed for want of memory (4.13)"),
+    ("oom_kills", "processes", ("oom_kill",), 1, "killed because memory was exhausted (4.13)"),
 )
 _KEYS = {key for _, _, keys, _, _ in _PAGING_FIELDS for key in keys}
 

@@ -1,4 +1,4 @@
-"""Bytes, packets and errors by network interface: /proc/net/dev."""
+"""Traffic by network interface (/proc/net/dev), and TCP counters (/proc/net/snmp, netstat)."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ class NetworkCollector:
     meaning: ClassVar[str] = "Bytes, packets and errors by network interface"
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
-        key("interface", "name; 'lo' is this host talking to itself"),
+        key("interface", "name; 'lo' has the traffic within this host"),
         counter("received_bytes", "bytes", "received"),
         counter("received_packets", "packets", "received"),
         counter("received_errors", "packets", "received damaged"),
-        counter("received_dropped", "packets", "received and thrown away"),
+        counter("received_dropped", "packets", "received and discarded"),
         counter("sent_bytes", "bytes", "sent"),
         counter("sent_packets", "packets", "sent"),
         counter("sent_errors", "packets", "that could not be sent"),
-        counter("sent_dropped", "packets", "thrown away before they were sent"),
+        counter("sent_dropped", "packets", "discarded before they were sent"),
     )
 
     def __init__(self, files: HostFiles = HERE) -> None:
         self._files = files
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
-        """Return one row an interface."""
+        """Return one row for each interface."""
         return parse_network(self._files.text("/proc/net/dev"))
 
 

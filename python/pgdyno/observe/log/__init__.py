@@ -1,1 +1,1 @@
-"""The server's log while a run lasts: events, never the contents of data."""
+"""The server's log during a run: events, never texts of statements or contents of data."""

@@ -46,9 +46,9 @@ class LogCollector:
         Column("number", "int64", "index", "of the event, from 1", "key"),
         key("kind", "checkpoint, temporary_file, lock_wait, autovacuum, error, deadlock, ..."),
         key("severity", "LOG, WARNING, ERROR, FATAL or PANIC"),
-        key("sqlstate", "'' where the log does not tell, or nothing was wrong"),
-        key("what", "why a checkpoint began, which lock, which table"),
-        gauge("happened_ns", "ns", "Unix time by the log, or of the sample where clocks differ"),
+        key("sqlstate", "'' if the log does not have it, or there was no error"),
+        key("what", "reason of a checkpoint, kind of lock, table"),
+        gauge("happened_ns", "ns", "Unix time by the log, or of the sample if the clocks differ"),
         gauge("duration_ns", "ns", "how long it took", is_nullable=True),
         gauge("size_bytes", "bytes", "of a temporary file", is_nullable=True),
     )
@@ -69,7 +69,7 @@ class LogCollector:
         self._count = 0
 
     def sample(self, now_ns: int) -> list[Row]:
-        """Return one row an event, the last of very many."""
+        """Return one row for each new event; of very many events, the last ones."""
         if self._tail is None:
             self._tail = self._found()
         rows: list[Row] = []
@@ -137,7 +137,7 @@ class LogCollector:
                 target = ""
         if not Path(target).is_file():
             raise NotMeasurable(
-                "The server's log is no file that could be read from here: logging_collector = off."
+                "The server's log is not a file that can be read here: logging_collector = off."
             )
         return Tail(LocalLog("/"), lambda: target)
 

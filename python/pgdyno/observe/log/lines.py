@@ -1,4 +1,4 @@
-"""Lines of a server's log to events: kind, severity, SQLSTATE, time, duration, size. Pure.
+"""Parses lines of a server's log into events: kind, severity, SQLSTATE, time, duration, size.
 
 Statement texts and messages are not kept. Limits: kinds are recognised by their English messages.
 If the server writes another language, only errors are recognised, by their SQLSTATE (csvlog,

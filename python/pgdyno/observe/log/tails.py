@@ -1,4 +1,4 @@
-"""The end of the server's current log file: of a file of this host, or through the server."""
+"""Reads the new lines of the server's log, from a file of this host or through the server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pgdyno.observe.session import ServerSession
 # If the log grew by more between two samples, the rest is skipped: reading it must not become a
 # load.
 BYTES_MAX = 1 << 18
-# pg_monitor may list the directory, but may not read the state of the file.
+# pg_monitor may list the directory, but may not call pg_stat_file.
 SIZE_SQL = (
     "SELECT size::int8 FROM pg_catalog.pg_ls_logdir() WHERE name = regexp_replace(%s, '^.*/', '')"
 )
@@ -51,7 +51,7 @@ class LocalLog:
 
 
 class ServedLog:
-    """Reads log files through the server, where the role may."""
+    """Reads log files through the server, if the role has the privilege."""
 
     def __init__(self, session: ServerSession) -> None:
         self._session = session
@@ -80,9 +80,10 @@ def forbidden(role: str) -> NotMeasurable:
 
 
 class Tail:
-    """Gives the whole lines that were added since the last call, over rotations.
+    """Returns the whole lines that were added since the last call; follows rotations of the log.
 
-    Lines from before the first call are left out. `skipped_bytes`: what was too much for one read.
+    Lines from before the first call are left out. `skipped_bytes`: the amount that was too much for
+    one read.
     """
 
     def __init__(self, log: LogFile, current: Callable[[], str]) -> None:
@@ -92,7 +93,10 @@ class Tail:
         self.skipped_bytes = 0
 
     def new_lines(self) -> list[str]:
-        """Return them; empty on the first call. Raises: NotMeasurable, OSError, psycopg.Error."""
+        """Return the new lines; none on the first call.
+
+        Raises: NotMeasurable, OSError, psycopg.Error.
+        """
         path = self._current()
         size = self._log.size_bytes(path)
         if self._offset < 0:

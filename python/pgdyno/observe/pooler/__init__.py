@@ -1,1 +1,1 @@
-"""Collectors that ask the console of a connection pooler in the path: PgBouncer."""
+"""Collectors that query the console of a connection pooler in the path: PgBouncer."""

@@ -35,7 +35,7 @@ class ConsoleSession:
     def open(self) -> None:
         """Connect.
 
-        Raises: what `connect` raises; NotMeasurable where something else than PgBouncer answers.
+        Raises: the errors of `connect`; NotMeasurable if the address is not a PgBouncer.
         """
         connection = self._connect()
         said = connection.info.parameter_status("server_version") or ""
@@ -85,7 +85,8 @@ class ConsoleSession:
 def pooler_pids(port: int, root: Path = Path("/")) -> list[int]:
     """Return the PgBouncer processes of this host that listen on `port`, TCP or Unix socket.
 
-    With so_reuseport several share a port. Empty if they are elsewhere or we may not see them.
+    With so_reuseport several processes share a port. Returns: an empty list if they run on another
+    host, or if we may not see them.
     """
     proc = root / "proc"
     inodes = listening_inodes(
@@ -124,7 +125,7 @@ def _socket_inodes(folder: Path) -> set[str]:
             if target.startswith("socket:["):
                 inodes.add(target[len("socket:[") : -1])
     except OSError:
-        return inodes  # It ended, or belongs to somebody else.
+        return inodes  # The process ended, or belongs to another user.
     return inodes
 
 

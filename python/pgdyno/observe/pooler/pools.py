@@ -37,7 +37,7 @@ class PoolerCollector:
         self._session = session
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
-        """Return one row a pool; clients count as active from login on, also while they idle."""
+        """Return one row for each pool; a client is active from its login on, even if idle."""
         return [pool_row(row) for row in self._session.show("POOLS") if not _is_console(row)]
 
 
@@ -86,7 +86,9 @@ class PoolerTrafficCollector:
 
     name: ClassVar[str] = "pooler_traffic"
     scope: ClassVar[Scope] = "pooler"
-    meaning: ClassVar[str] = "What went through the pooler by database, and time waited there"
+    meaning: ClassVar[str] = (
+        "Traffic through the pooler by database, and the time that clients waited"
+    )
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
         key("database", "as clients name it"),
@@ -100,7 +102,7 @@ class PoolerTrafficCollector:
         self._session = session
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
-        """Return one row a database."""
+        """Return one row for each database."""
         rows = self._session.show("STATS")
         return [traffic_row(row) for row in rows if row["database"] != "pgbouncer"]
 

@@ -1,4 +1,4 @@
-"""CPU time of the server's processes by kind; the load's backends are a kind."""
+"""CPU time of the server's processes by kind; the load's backends are one kind."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class BackendsCollector:
         self._seen_before: set[int] = set()
 
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
-        """Return one row a group."""
+        """Return one row for each group."""
         self._find_postmaster()
         if not self._postmaster_pid:
             return []  # The session is not open yet, or nobody has looked yet.

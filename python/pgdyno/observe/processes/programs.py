@@ -1,7 +1,7 @@
-"""Memory of the server's processes: a few of each kind, once the load runs, then rarely.
+"""Memory of the server's processes, and CPU time of whole programs: engine, lab, pooler.
 
-If a process maps 2 GB of shared memory, the kernel takes 18 ms to add up its pages, so at most
-eight are read.
+Memory is read of a few processes of each kind, when the load begins and then once a minute: if a
+process maps 2 GB of shared memory, the kernel takes 18 ms to add up its pages.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ _AGAIN_NS = 60 * SECOND_NS
 
 
 class FootprintCollector:
-    """Samples resident and proportional memory of processes by kind, mean of those looked at."""
+    """Samples resident and proportional memory by kind: the mean of a few processes."""
 
     name: ClassVar[str] = "footprint"
     scope: ClassVar[Scope] = "processes"
-    meaning: ClassVar[str] = "Memory of the server's processes by kind, a few of each looked at"
+    meaning: ClassVar[str] = "Memory of the server's processes by kind, mean of a few processes"
     interval_ns: ClassVar[int] = 5 * SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
         key("backend_type", "'load' = backends of this run's load, else as in pg_stat_activity"),
-        gauge("processes", "processes", "looked at"),
-        gauge("resident_bytes", "bytes", "of one, shared memory it touched included"),
-        gauge("proportional_bytes", "bytes", "of one, shared pages divided by their users"),
-        gauge("private_bytes", "bytes", "of one, its alone"),
+        gauge("processes", "processes", "that were read"),
+        gauge("resident_bytes", "bytes", "of one process, with the shared memory it touched"),
+        gauge("proportional_bytes", "bytes", "of one process, shared pages divided by their users"),
+        gauge("private_bytes", "bytes", "of one process, without shared pages"),
     )
 
     def __init__(self, groups: Callable[[], Mapping[int, str]], proc: Path = Path("/proc")) -> None:
-        """Args: groups, gives the kind of every process of the server by its number."""
+        """Args: groups, a function that returns the kind of every process of the server by pid."""
         self._groups, self._proc = groups, proc
         self._last_ns = 0
         self._saw_load = False
 
     def sample(self, now_ns: int) -> list[Row]:
-        """Return one row a kind: at first, when the load was first seen, and once a minute.
+        """Return one row for each kind: at first, when the load begins, and once a minute.
 
         Raises: NotMeasurable if the kernel does not report it, or not to this user.
         """
@@ -72,7 +72,7 @@ class FootprintCollector:
                 continue  # The process has ended meanwhile.
             except PermissionError:
                 raise NotMeasurable(
-                    "The memory of the server's processes is for their own user to see."
+                    "Only the server's own user may read the memory of its processes."
                 ) from None
             seen[group].append(parse(text))
         return [_row(group, sizes) for group, sizes in sorted(seen.items())]
@@ -117,7 +117,7 @@ POOLER = "pooler"
 
 
 class ProgramsCollector:
-    """Samples whole programs, all threads. `watch` adds one while the collector runs."""
+    """Samples whole programs, all threads. `watch` adds a program while the collector runs."""
 
     name: ClassVar[str] = "programs"
     scope: ClassVar[Scope] = "processes"

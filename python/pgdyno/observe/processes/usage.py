@@ -1,4 +1,4 @@
-"""Counts summed over groups of processes that come and go."""
+"""Sums counts over groups of processes that start and end while they are observed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Reader(Protocol):
         ...
 
     def forget(self, pid: int) -> None:
-        """Keep nothing of a process any longer."""
+        """Release everything kept for a process."""
         ...
 
 
@@ -47,14 +47,14 @@ class Accounts:
     """
 
     def __init__(self, reader: Reader, width: int) -> None:
-        """Args: width, how many counts the reader gives."""
+        """Args: width, the number of counts that the reader returns."""
         self._reader = reader
         self._nothing: Counts = (0,) * width
         self.processes: dict[int, Process] = {}
         self._ended: dict[str, Counts] = {}
 
     def unknown(self, pids: list[int]) -> list[int]:
-        """Return those that have no group yet."""
+        """Return the pids that have no group yet."""
         return [pid for pid in pids if pid not in self.processes]
 
     def assign(self, pid: int, group: str) -> None:
@@ -85,7 +85,7 @@ class Accounts:
         }
 
     def close(self) -> None:
-        """Keep nothing of any process."""
+        """Release everything kept for all processes."""
         for pid in self.processes:
             self._reader.forget(pid)
 
@@ -100,7 +100,8 @@ def _sum(counts: list[Counts]) -> Counts:
     return tuple(map(sum, zip(*counts, strict=True)))
 
 
-# This number costs a quarter to half of a millisecond; 250 busy ones are read every ten seconds.
+# Reading this number of processes takes 0.25 to 0.5 ms; each of 250 busy processes is read every
+# ten seconds.
 AT_A_TIME = 25
 _WIDTH = 5
 
@@ -122,7 +123,7 @@ class UsageCollector:
     )
 
     def __init__(self, processes: Callable[[], Mapping[int, Process]], usage: Reader) -> None:
-        """Args: processes, gives every process of the server with its `backends` times."""
+        """Args: processes, a function that returns all processes of the server with their times."""
         self._processes = processes
         self._reader = _SomeOfThoseThatRan(usage)
         self._accounts = Accounts(self._reader, _WIDTH)
@@ -149,8 +150,8 @@ class UsageCollector:
 class _SomeOfThoseThatRan:
     """Reads a few processes that ran since their last reading, the longest unread first.
 
-    For the others the last counts stand: a process that did not run has the same counts. The first
-    time all are read, because earlier work of old sessions does not belong to these seconds.
+    The others keep their last counts: a process that did not run has the same counts as before. The
+    first time all are read, because earlier work of old sessions does not belong to this run.
     """
 
     def __init__(self, usage: Reader) -> None:
@@ -160,7 +161,7 @@ class _SomeOfThoseThatRan:
         self._chosen: dict[int, Counts] = {}
 
     def choose(self, processes: Mapping[int, Process]) -> None:
-        """Choose whom to read now."""
+        """Choose the processes to read now."""
         waiting = [pid for pid in processes if pid not in self._seen]
         waiting += [
             pid

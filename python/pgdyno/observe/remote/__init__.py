@@ -1,1 +1,1 @@
-"""Telemetry of a server's host from afar: one shell script that only reads, or files made by it."""
+"""Telemetry of a remote host: from a shell script that only reads, or from files that it wrote."""

@@ -1,4 +1,4 @@
-"""Files made by hand: output of the host collector, or a table of other numbers.
+"""Reads files that the user made: output of the host collector, or a table of other numbers.
 
 A table is CSV with the columns time, name, value, unit; CloudWatch, Azure Monitor and sar can
 export it. Times are Unix seconds, milliseconds or nanoseconds, or ISO 8601 (without zone: UTC).
@@ -35,11 +35,11 @@ class Laid:
 
 
 class OutsideCollector:
-    """Numbers from other tools; never sampled, only placed on the time axis."""
+    """Numbers from other tools; pgdyno only places them on the time axis."""
 
     name: ClassVar[str] = "outside"
     scope: ClassVar[Scope] = "host"
-    meaning: ClassVar[str] = "Numbers from elsewhere: time, name, value, unit"
+    meaning: ClassVar[str] = "Numbers from other tools: time, name, value, unit"
     interval_ns: ClassVar[int] = SECOND_NS
     columns: ClassVar[tuple[Column, ...]] = (
         key("name", "as the file names it"),
@@ -56,7 +56,7 @@ def read_by_hand(path: Path, *, ahead_ns: int = 0) -> Iterator[Laid]:
     """Yield the samples of a file, in its order, on our time axis.
 
     Args: ahead_ns, how far the clock of the file's host is ahead of ours.
-    Raises: SpecError with the line if the file is neither.
+    Raises: SpecError with the line if the file is neither output of the collector nor a table.
     """
     try:
         with path.open(encoding="utf-8", errors="replace", newline="") as lines:

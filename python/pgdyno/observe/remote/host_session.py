@@ -1,7 +1,7 @@
-"""The session with a server's host: a shell that runs our script and is asked for each sample.
+"""The session with a server's host: a shell there runs our script, which sends each sample.
 
-Any command that opens a shell there will do: ssh, kubectl exec, sudo. The shell ends when our end
-of the pipe is closed for any reason.
+Any command that opens a shell there can be used: ssh, kubectl exec, sudo. The shell ends as soon
+as our end of the pipe is closed, for any reason.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _READY_TIMEOUT_S = 20
 _SILENCE_S_MAX = 5
 _END_TIMEOUT_S = 1.0
 _SLOW_EVERY_NS = 5_000_000_000
-# Kept from the sample before: fast samples and health do not send all files.
+# Files that are kept from the sample before, because fast samples and health do not send all files.
 _KEPT = {"fast": LASTING, "health": ("/",)}
 # Units of the kernel (page size, ticks): the parsers use those of this host.
 _UNITS = [str(os.sysconf("SC_CLK_TCK")), str(PAGE_BYTES)]
-# Messages of ssh for errors that trying again does not repair.
+# Messages of ssh for errors that another try does not repair.
 _HOPELESS = re.compile(
     r"Host key verification failed|Permission denied|Could not resolve hostname|not found"
     r"|No such file or directory|Too many authentication failures|a password is required"
@@ -50,9 +50,9 @@ def collector_script() -> str:
 
 
 def shell_command(text: str) -> tuple[str, ...]:
-    """Return the command that runs a shell on the host, of --host-shell: `sh` is added to it.
+    """Return the command of --host-shell, with `sh` added if it does not end with a shell.
 
-    Raises: SpecError for quotes that do not match, or nothing.
+    Raises: SpecError for quotes that do not match, or an empty text.
     """
     try:
         words = shlex.split(text)
@@ -65,7 +65,7 @@ def shell_command(text: str) -> tuple[str, ...]:
 
 
 def ssh_command(destination: str) -> tuple[str, ...]:
-    """Return the command of --ssh: ssh asks nothing, and it notices a dead connection.
+    """Return the command of --ssh: ssh never prompts, and notices a dead connection.
 
     Raises: SpecError for a host that ssh would take for an option.
     """
@@ -105,9 +105,9 @@ class HostSession:
         self.host = ""
 
     def open(self) -> None:
-        """Begin the shell and hand it the script.
+        """Start the shell and send it the script.
 
-        Raises: NotMeasurable where trying again is no use; HostLost else.
+        Raises: NotMeasurable if another try is useless; HostLost otherwise.
         """
         self.close()
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
@@ -221,9 +221,7 @@ class HostSession:
             raise self._lost("the shell there ended") from None
 
     def _line_with(self, beginnings: tuple[str, ...], timeout_s: int) -> str:
-        """Return the next line that begins with `start`; a greeting of the login may come before
-        it.
-        """
+        """Return the next line with one of these beginnings; skip a greeting of the login."""
         deadline_ns = monotonic_ns() + timeout_s * 1_000_000_000
         while not (line := self._line(timeout_s)).startswith(beginnings):
             if monotonic_ns() > deadline_ns:
@@ -231,10 +229,10 @@ class HostSession:
         return line
 
     def _line(self, silence_s_max: int) -> str:
-        """Return the next line. Raises: HostLost when nothing came for so long.
+        """Return the next line. Raises: HostLost if nothing came for `silence_s_max` seconds.
 
-        Looks of a second are counted, so that a lab that was stopped itself does not take its own
-        silence for the host's.
+        Each look waits a second, and looks are counted instead of time: if the lab itself was
+        stopped, the host does not look silent.
         """
         silent_looks = 0
         while b"\n" not in self._buffer:

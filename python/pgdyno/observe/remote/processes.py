@@ -16,7 +16,7 @@ from pgdyno.observe.remote.host_session import HostLost, HostSession
 
 
 class ReceivedProcesses:
-    """Reads them from the last sample; the script finds them by the pid of one backend."""
+    """The server's processes in the last sample; the script finds them by the pid of a backend."""
 
     def __init__(self, session: HostSession) -> None:
         self._session = session
@@ -39,16 +39,14 @@ class ReceivedProcesses:
         return postmaster_pid
 
     def children(self, pid: int) -> list[int]:
-        """Return the children of the postmaster: all processes that were sent, without the
-        postmaster.
-        """
+        """Return the children of the postmaster: all processes that were sent, except `pid`."""
         sent = [path.split("/") for path in self._session.files.by_path]
         numbers = [words[2] for words in sent if words[-1] == "schedstat"]
         return [int(number) for number in numbers if int(number) != pid]
 
 
 class _Received:
-    """Reads one file of processes, of the last sample."""
+    """Reads one file of each process from the last sample."""
 
     def __init__(self, session: HostSession, name: str, parse: Callable[[bytes], Counts]) -> None:
         self._session, self._name, self._parse = session, name, parse
@@ -62,7 +60,7 @@ class _Received:
             return None
 
     def forget(self, pid: int) -> None:
-        """Keep nothing: every sample brings all."""
+        """Do nothing: every sample has all processes."""
 
 
 def read_health_afar(command: tuple[str, ...], devices: tuple[str, ...]) -> dict[str, Health | str]:
@@ -72,7 +70,7 @@ def read_health_afar(command: tuple[str, ...], devices: tuple[str, ...]) -> dict
         session.open()
         session.take("health")
     except (NotMeasurable, HostLost) as error:
-        return dict.fromkeys(devices, f"The server's host did not tell: {error}")
+        return dict.fromkeys(devices, f"The server's host did not report it: {error}")
     finally:
         session.close()
     return {device: known_or_why(session.files, device) for device in devices}

@@ -27,7 +27,7 @@ def files_of(lines: Iterable[str]) -> dict[str, str]:
 class Offset:
     """How far another host's clock is ahead of ours, from the quickest answer so far.
 
-    The clock was read somewhere between asking and answer: half of that time is the uncertainty.
+    The other clock was read between question and answer: half of that time is the uncertainty.
     """
 
     offset_ns: int = 0

@@ -1,4 +1,4 @@
-"""Every collector that asks a server. Its scope says by which session: see `collector.Scope`."""
+"""All collectors that query a server; `scope` says in which session: see `collector.Collector`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SQL_COLLECTORS: tuple[type[SqlCollector], ...] = (
 
 
 def of_scope(scope: Scope, source: ServerSource) -> list[Collector]:
-    """Return the collectors of one scope: "server", or "database" within the load's."""
+    """Return the collectors of one scope: "server", or "database" for the load's database."""
     of_log: list[Collector] = [LogCollector.of(source)] if LogCollector.scope == scope else []
     return [
         collector.of(source) for collector in SQL_COLLECTORS if collector.scope == scope

@@ -1,4 +1,4 @@
-"""Activity of the load's database, and of all others together: pg_stat_database."""
+"""Activity of databases (pg_stat_database), sizes on disk, and ages of transaction ids."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COUNTERS: tuple[tuple[str, str, str, str], ...] = (
         "active_time_ns",
         "ns",
         "active_time * 1e6",
-        "time sessions executed DATABASE_SQL: the DB time",
+        "time sessions executed statements: the DB time",
     ),
     (
         "idle_in_transaction_time_ns",
@@ -64,15 +64,15 @@ def _statement(*, has_sessions: bool) -> str:
     )
 
 
-# Backends report at most once a second, and at the end of a transaction or session only: a value
-# may be a second behind, and a rate over one second is smeared over two.
+# A backend reports at most once a second, and only when a transaction or the session ends. A value
+# may be a second old, and a rate over one second may belong to two.
 DATABASE_SQL = {10: _statement(has_sessions=False), 14: _statement(has_sessions=True)}
 
 
 class DatabaseCollector(SqlCollector):
     """Samples pg_stat_database: one row for the load's database, one for all others.
 
-    `observing` are the sessions whose transactions are our own, the one that asks among them.
+    `observing`: the sessions whose transactions are our own, including the one that queries.
     """
 
     name = "database"
@@ -86,9 +86,11 @@ class DatabaseCollector(SqlCollector):
             for name, unit, _, meaning in _COUNTERS
         ),
         gauge("stats_reset_ns", "ns", "Unix time the latest of these was reset; 0 = never"),
-        counter("own_transactions", "transactions", "of xact_commit: our observing sessions'"),
-        counter("own_active_ns", "ns", "of active_time: theirs, timed by us, the way included"),
-        counter("own_active_least_ns", "ns", "the same without the way there and back"),
+        counter(
+            "own_transactions", "transactions", "of xact_commit: those of our observing sessions"
+        ),
+        counter("own_active_ns", "ns", "of active_time: that of our sessions, with round trips"),
+        counter("own_active_least_ns", "ns", "the same, without round trips"),
     )
 
     def __init__(
@@ -103,7 +105,7 @@ class DatabaseCollector(SqlCollector):
         return cls(source.session, source.database, source.observing)
 
     def sample(self, now_ns: int) -> list[Row]:
-        """Return the rows; the server does not know how many of the transactions are ours."""
+        """Return the rows, with our own transactions, which the server cannot tell apart."""
         self._session.report_transactions()
         own = {scope: [0, 0, 0] for scope in ("ours", "others")}
         for session in self._observing:
@@ -117,7 +119,7 @@ class DatabaseCollector(SqlCollector):
         ]
 
 
-# A size that this role may not see is not asked for.
+# The query leaves out sizes that this role may not read.
 SIZES_SQL = {
     10: (
         "SELECT 'database', datname::text, pg_database_size(oid), NULL::int8"
@@ -134,7 +136,7 @@ WAL_SQL = "SELECT 'wal', 'pg_wal', sum(size)::int8, count(*) FROM pg_catalog.pg_
 
 
 class SizesCollector(SqlCollector):
-    """Samples what lies on the server's disks, by database, by tablespace, and WAL."""
+    """Samples sizes on the server's disks: of each database, each tablespace, and WAL."""
 
     name = "sizes"
     meaning = "Sizes of databases, of tablespaces, and of the files of WAL"
@@ -148,7 +150,7 @@ class SizesCollector(SqlCollector):
     )
 
     def sample(self, now_ns: int) -> list[Row]:
-        """Return one row a database, a tablespace, and for WAL, of those that may be seen."""
+        """Return one row for each database and tablespace that this role may read, and for WAL."""
         rows = super().sample(now_ns)
         [(may_list,)] = self._session.fetch(MAY_LIST_SQL)
         if may_list:
@@ -182,7 +184,7 @@ class AgesCollector(SqlCollector):
     columns: ClassVar[tuple[Column, ...]] = (
         gauge("xid_age", "transactions", "since the oldest row that is not frozen"),
         gauge("multixact_age", "multixacts", "since the oldest one that is kept"),
-        gauge("freeze_age", "transactions", "at which autovacuum freezes, whatever else it does"),
+        gauge("freeze_age", "transactions", "at which autovacuum always freezes"),
         gauge("snapshot_age", "transactions", "since the oldest snapshot that a session holds"),
         gauge("prepared", "transactions", "prepared and neither committed nor rolled back"),
         gauge("oldest_prepared_ns", "ns", "age of the oldest of these"),

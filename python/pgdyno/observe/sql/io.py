@@ -1,4 +1,4 @@
-"""Who reads, writes and flushes what: pg_stat_io, since 16."""
+"""I/O of the server (pg_stat_io, since 16), contents of shared_buffers, and SLRU caches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pgdyno.observe.sql.sql_collector import ExtensionCollector, SqlCollector, r
 
 
 def _statement(*, read: str, write: str, extend: str) -> str:
-    """Rows without a single operation are left out: most of them."""
+    """Return the statement; it leaves out rows without any operation, which are most rows."""
     return (
         f"SELECT backend_type, object, context, reads, ({read})::int8, (read_time * 1e6)::int8,"
         f" writes, ({write})::int8, (write_time * 1e6)::int8, writebacks, extends,"
@@ -27,7 +27,7 @@ IO_SQL = {
 
 
 class IoCollector(SqlCollector):
-    """Samples I/O by who did it, on what, and why. NULL: not possible there."""
+    """Samples I/O by backend type, object and context; NULL: this backend type never does it."""
 
     name = "io"
     meaning = "Reads, writes and flushes by backend type, object and context"
@@ -48,7 +48,7 @@ class IoCollector(SqlCollector):
         counter("extend_bytes", "bytes", "added to relations", is_nullable=True),
         counter("extend_time_ns", "ns", "extending (track_io_timing)", is_nullable=True),
         counter("hits", "blocks", "found in shared_buffers", is_nullable=True),
-        counter("evictions", "blocks", "thrown out to make room", is_nullable=True),
+        counter("evictions", "blocks", "evicted to make room", is_nullable=True),
         counter("reuses", "blocks", "of a ring buffer used again", is_nullable=True),
         counter("fsyncs", "flushes", "files flushed", is_nullable=True),
         counter("fsync_time_ns", "ns", "flushing (track_io_timing)", is_nullable=True),
@@ -76,7 +76,7 @@ BUFFERS_SQL = {
 
 
 class BuffersCollector(ExtensionCollector):
-    """Samples whose blocks shared_buffers hold, how often used, and which are dirty."""
+    """Samples the blocks in shared_buffers: by owner, by usage count, and how many are dirty."""
 
     name = "buffers"
     scope: ClassVar[Scope] = "database"
@@ -85,7 +85,7 @@ class BuffersCollector(ExtensionCollector):
     extension = "pg_buffercache"
     sql = BUFFERS_SQL
     columns: ClassVar[tuple[Column, ...]] = (
-        key("kind", "database, usage (how often used of late, 0 to 5) or relation"),
+        key("kind", "database, usage (usage count, 0 to 5) or relation"),
         key("name", "of the database, the count, or the relation"),
         gauge("blocks", "blocks", "held"),
         gauge("dirty", "blocks", "of these: not written yet"),

@@ -1,4 +1,4 @@
-"""Collectors of tables, indexes, sequences and functions: unusual objects, and the busiest ones.
+"""Collectors of tables, indexes, sequences and functions: unusual objects and busy objects.
 
 Source: pg_index, pg_constraint, pg_sequences and the statistics views.
 Limits: an index that is never used here may be used on a standby. An index with the columns of
@@ -96,7 +96,7 @@ OBJECTS_SQL = {
 
 
 class ObjectsCollector(DatabaseCollector):
-    """Reads the catalogues before and after a run, the twenty largest objects of each kind."""
+    """Reads the catalogues before and after a run: the twenty largest objects of each kind."""
 
     name = "objects"
     meaning = "Indexes, tables and sequences of the load's database that are worth a look"
@@ -105,8 +105,8 @@ class ObjectsCollector(DatabaseCollector):
     columns: ClassVar[tuple[Column, ...]] = (
         key("kind", "why it is worth a look"),
         key("object", "its name"),
-        key("note", "what else is to be known; may be empty"),
-        gauge("size_bytes", "bytes", "on disk; NULL where that means nothing", is_nullable=True),
+        key("note", "more about it; may be empty"),
+        gauge("size_bytes", "bytes", "on disk; NULL if it has no size", is_nullable=True),
     )
 
 
@@ -152,7 +152,7 @@ class TablesCollector(DatabaseCollector):
         key("schema", "of the table"),
         key("table", "its name"),
         *(counter(name, unit, meaning) for name, unit, meaning, _ in _COUNTERS),
-        gauge("rows_live", "rows", "live, as the statistics believe"),
+        gauge("rows_live", "rows", "live, an estimate of the server"),
         gauge("rows_dead", "rows", "dead and not yet removed"),
         gauge("pages", "blocks", "size at the last vacuum or analyze"),
     )
@@ -185,7 +185,7 @@ class IndexesCollector(DatabaseCollector):
     rows_max = 100
     columns: ClassVar[tuple[Column, ...]] = (
         key("schema", "of the index"),
-        key("table", "it is of"),
+        key("table", "of the index"),
         key("index", "its name"),
         counter("scans", "scans", "index scans"),
         counter("entries_read", "entries", "returned by scans"),

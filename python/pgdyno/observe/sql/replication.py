@@ -22,7 +22,7 @@ def _lag_ns(name: str) -> str:
     return f"(extract(epoch FROM {name}) * 1000000)::int8 * 1000"
 
 
-# As pg_stat_replication, which looks at every session even where there is no standby.
+# The same as pg_stat_replication, but that view reads every session even without a standby.
 # The lags are NULL when the standby is idle and has caught up.
 REPLICATION_SQL = {
     10: (
@@ -40,7 +40,7 @@ REPLICATION_SQL = {
 
 
 class ReplicationCollector(SqlCollector):
-    """Samples every standby and receiver of WAL that is connected; no row without any."""
+    """Samples every connected standby and receiver of WAL; no row if there is none."""
 
     name = "replication"
     meaning = "How far standbys and receivers of WAL are behind"
@@ -49,13 +49,13 @@ class ReplicationCollector(SqlCollector):
         Column("sender_pid", "int64", "process id", "of the WAL sender; 0 = this server", "key"),
         key("standby", "its application_name; 'this server' = the standby that is asked"),
         key("state", "startup, catchup, streaming, backup or stopping"),
-        key("sync_state", "async, potential, sync or quorum; '' = no right to see it"),
+        key("sync_state", "async, potential, sync or quorum; '' = not permitted to see"),
         gauge("send_lag_bytes", "bytes", "WAL written and not sent", is_nullable=True),
         gauge("replay_lag_bytes", "bytes", "WAL written and not replayed", is_nullable=True),
         gauge("write_lag_ns", "ns", "until written there", is_nullable=True),
         gauge("flush_lag_ns", "ns", "until flushed there", is_nullable=True),
-        gauge("replay_lag_ns", "ns", "until visible there; here, while more is to replay: age of"
-              " the last commit replayed", is_nullable=True),
+        gauge("replay_lag_ns", "ns", "until visible there; on this standby, until it has caught up:"
+              " age of the last commit replayed", is_nullable=True),
     )  # fmt: skip
 
 
@@ -78,7 +78,7 @@ SLOTS_SQL = {
 
 
 class SlotsCollector(SqlCollector):
-    """Samples replication slots; no row without any."""
+    """Samples replication slots; no row if there is none."""
 
     name = "slots"
     meaning = "WAL kept for replication slots"
@@ -90,7 +90,7 @@ class SlotsCollector(SqlCollector):
         key(
             "wal_status", "reserved, extended, unreserved or lost; '' = nothing kept, or before 13"
         ),
-        gauge("active", "0 or 1", "1 = somebody reads it"),
+        gauge("active", "0 or 1", "1 = a receiver reads it"),
         gauge("kept_bytes", "bytes", "WAL kept for it", is_nullable=True),
         gauge("room_bytes", "bytes", "until it loses WAL; NULL = no limit", is_nullable=True),
     )
@@ -113,7 +113,7 @@ CONFLICTS_SQL = {
 
 
 class ConflictsCollector(SqlCollector):
-    """Samples the reasons; no row on a server that is no standby."""
+    """Samples cancelled queries by reason; no row if the server is not a standby."""
 
     name = "conflicts"
     meaning = "Queries that recovery cancelled on a standby, by reason"

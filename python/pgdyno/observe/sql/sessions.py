@@ -1,4 +1,4 @@
-"""Who is connected: sessions by database, role, application and state."""
+"""Sessions by database, role, application and state; locks; progress of maintenance."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SessionsCollector(SqlCollector):
         key("database", "it is connected to"),
         key("role", "that logged in"),
         key("application", "its application_name, until the first digit"),
-        key("state", "as in pg_stat_activity; '' = no right to see it"),
+        key("state", "as in pg_stat_activity; '' = not permitted to see"),
         gauge("sessions", "sessions", "how many"),
         gauge("oldest_transaction_ns", "ns", "age of the oldest transaction open there"),
     )
@@ -58,7 +58,7 @@ LOCKS_SQL = {
 
 
 class LocksCollector(SqlCollector):
-    """Samples locks by what is locked and how."""
+    """Samples locks by the kind of object and the mode."""
 
     name = "locks"
     meaning = "Heavyweight locks held and waited for"
@@ -69,7 +69,7 @@ class LocksCollector(SqlCollector):
         key("mode", "such as RowExclusiveLock"),
         gauge("granted", "locks", "held"),
         gauge("waiting", "locks", "waited for"),
-        gauge("longest_wait_ns", "ns", "how long the oldest waits (14)", is_nullable=True),
+        gauge("longest_wait_ns", "ns", "age of the oldest wait (14)", is_nullable=True),
     )
 
 
@@ -97,7 +97,7 @@ _SINCE_14 = (
     _part("coalesce(lower(command), 'copy')", "copy", "''", "bytes_processed", "bytes_total"),
 )
 
-# Without the right to see a session, its phase and numbers are NULL.
+# If the role may not see a session, its phase and numbers are NULL.
 PROGRESS_SQL = {
     10: _VACUUM,
     12: " UNION ALL ".join((_VACUUM, *_SINCE_12)),
@@ -116,7 +116,7 @@ class ProgressCollector(SqlCollector):
     columns: ClassVar[tuple[Column, ...]] = (
         Column("pid", "int64", "process id", "of the backend", "key"),
         key("command", "vacuum, analyze, create index, reindex, cluster, copy ..., base backup"),
-        key("phase", "as the view names it; '' where it has none or none may be seen"),
+        key("phase", "as the view names it; '' if there is none, or it may not be seen"),
         gauge("done", "blocks or bytes", "of this phase; bytes for copies and backups",
               is_nullable=True),
         gauge("total", "blocks or bytes", "of this phase; 0 = not known", is_nullable=True),

@@ -23,7 +23,7 @@ _LACKING = (
 class ServerSource:
     """The sessions of one server, for its collectors.
 
-    `database`: of the load. `observing`: every session whose transactions are our own.
+    `database`: the load's database. `observing`: every session whose transactions are our own.
     """
 
     session: ServerSession
@@ -42,7 +42,7 @@ class SqlCollector:
     columns: ClassVar[tuple[Column, ...]]
     # By the first major version of each statement.
     sql: ClassVar[Mapping[int, str]]
-    # If a collector lists only the largest keys: their largest number. 0: all keys.
+    # The largest number of keys, if a collector lists only the largest keys; 0: it lists all keys.
     rows_max: ClassVar[int] = 0
 
     def __init__(self, session: ServerSession, *parameters: str) -> None:
@@ -84,7 +84,7 @@ class DatabaseCollector(SqlCollector):
 def pick(name: str, variants: Mapping[int, str], version: int) -> str:
     """Return the newest variant that is not newer than the server's major version.
 
-    Raises: NotMeasurable for a server older than all of them.
+    Raises: NotMeasurable if the server is older than all variants.
     """
     fitting = [first for first in variants if first <= version]
     if not fitting:
@@ -121,12 +121,12 @@ class ExtensionCollector(SqlCollector):
         """
         schemas = self._session.fetch(schema_sql(self.extension))
         if not schemas:
-            raise NotMeasurable(f"{self.extension} is not in the database that is asked.")
+            raise NotMeasurable(f"{self.extension} is not in the database that is observed.")
         statement = pick(self.name, self.sql, self._session.version)
         try:
             rows = self._session.fetch(statement.format(schema=schemas[0][0]))
         except psycopg.errors.ObjectNotInPrerequisiteState as error:
             words = str(error).splitlines()[0].rstrip(".")
-            raise NotMeasurable(f"{self.name} cannot be asked: {words}.") from None
+            raise NotMeasurable(f"{self.name} cannot be queried: {words}.") from None
         names = [column.name for column in self.columns]
         return [dict(zip(names, row, strict=True)) for row in rows]

@@ -28,7 +28,7 @@ _SUMS = (
     ("wal_bytes", "bytes", "WAL", "wal_bytes"),
 )
 
-# Of 10 to 12 with the extension as it came with them, total time is all there is.
+# The versions of the extension in PostgreSQL 10 to 12 have only the total time.
 _NOT_BEFORE_13 = frozenset({"plan_time_ns", "wal_records", "wal_full_page_images", "wal_bytes"})
 
 
@@ -54,11 +54,11 @@ STATEMENTS_SQL = {
 
 
 class StatementsCollector(ExtensionCollector):
-    """Samples the dearest statements of all databases."""
+    """Samples the statements of all databases that took the most time."""
 
     name = "statements"
     scope: ClassVar[Scope] = "database"
-    meaning = "Calls and time of the statements that took most of it"
+    meaning = "Calls and time of the statements that took the most time"
     interval_ns = 10 * SECOND_NS
     extension = "pg_stat_statements"
     sql = STATEMENTS_SQL
@@ -85,7 +85,7 @@ WAIT_SAMPLING_SQL = {
 
 
 class WaitSamplingCollector(ExtensionCollector):
-    """Samples the profile since it was last reset, which we never do."""
+    """Samples the profile since its last reset; pgdyno never resets it."""
 
     name = "wait_sampling"
     scope: ClassVar[Scope] = "database"

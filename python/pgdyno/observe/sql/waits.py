@@ -1,9 +1,9 @@
-"""What active sessions are doing: pg_stat_activity, grouped on the server, about 10 times a second.
+"""Samples active sessions from pg_stat_activity, grouped on the server, 10 times a second.
 
 Measured cost with 250 clients and no idle core: 0.42 ms of the backend and 0.27 ms of the lab a
-sample. Most of it is reading memory that other processes evicted from the caches; in the backend
-also making rows from the status array. The query calls the function and not the view, because the
-view only adds the names of databases and roles.
+sample. Most of this time goes into memory that other processes evicted from the caches. In the
+backend it also goes into rows from the status array. The query calls the function and not the view,
+because the view only adds the names of databases and roles.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ UNSEEN = "unknown"
 # client, it answered in between, so it was at work.
 ANSWERED = "Client:ClientRead"
 
-# Nobody waits for idle sessions and for processes in their main loop. An idle session without a
+# No client waits for idle sessions or for processes in their main loop. An idle session without a
 # wait event is still answering its client, on a core or waiting for a core. NULL in state: a
-# process that is no session. NULL in backend_type: no right to see this session.
+# process that is not a session. NULL in backend_type: the role may not see this session.
 _WHERE = (
     " WHERE (wait_event IS NULL OR (wait_event_type <> 'Activity'"
     " AND state IS DISTINCT FROM 'idle')) AND pid <> pg_backend_pid()"
@@ -33,7 +33,7 @@ _WHERE = (
 
 
 def _statement(query_id: str, flush: str = "") -> str:
-    """Words are made for the few groups and not for every session."""
+    """Return the statement; it builds texts for the few groups and not for every session."""
     return (
         f"SELECT coalesce(kind, '{UNSEEN}'), coalesce(state, ''),"
         " coalesce(type || ':' || event, ''), coalesce(id, 0),"
@@ -71,7 +71,7 @@ _NOBODY: Row = {
 
 
 class WaitSampler(SqlCollector):
-    """Counts sessions that are not idle by what they wait for.
+    """Counts the sessions that are not idle, by wait event.
 
     A sample without any session gives one row with count 0, so that its time is known.
     """
@@ -82,8 +82,8 @@ class WaitSampler(SqlCollector):
     interval_ns = SECOND_NS // 10
     sql = SQL
     columns: ClassVar[tuple[Column, ...]] = (
-        key("backend_type", "as in pg_stat_activity; '' in the row of a sample without anybody"),
-        key("state", "as in pg_stat_activity; '' for processes that are no session"),
+        key("backend_type", "as in pg_stat_activity; '' in the row of a sample without sessions"),
+        key("state", "as in pg_stat_activity; '' for processes that are not sessions"),
         key("wait_event", "type:event, such as Lock:transactionid; '' = CPU or not instrumented"),
         Column("query_id", "int64", "identifier", "of the statement; 0 = not computed", "key"),
         Column("ours", "int64", "0 or 1", "1 = a session of this run's load", "key"),
@@ -101,7 +101,7 @@ class WaitSampler(SqlCollector):
         return self.rows(self.ask())
 
     def ask(self) -> PGresult:
-        """Return what the server answers, as it came."""
+        """Return the answer of the server, unparsed."""
         if self._version != self._session.version:
             self._version = self._session.version
             self._statement = pick(self.name, SQL, self._version)

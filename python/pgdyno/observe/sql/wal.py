@@ -39,7 +39,7 @@ WAL_SQL = {
 
 
 class WalCollector(SqlCollector):
-    """Samples what was written to the write-ahead log."""
+    """Samples the volume, writes and flushes of the write-ahead log."""
 
     name = "wal"
     meaning = "Write-ahead log: records, bytes, writes, flushes and their times"
@@ -115,7 +115,7 @@ class CheckpointerCollector(SqlCollector):
         counter("buffers_clean", "blocks", "written by the background writer"),
         counter("maxwritten_clean", "rounds", "background writer stopped at bgwriter_lru_maxpages"),
         counter("buffers_backend", "blocks", "written by backends (from 17 on: pg_stat_io)"),
-        counter("buffers_backend_fsync", "flushes", "flushes backends did themselves"),
+        counter("buffers_backend_fsync", "flushes", "flushes by backends"),
         counter("buffers_alloc", "blocks", "buffers allocated"),
         gauge("stats_reset_ns", "ns", "Unix time of the last reset; 0 = never"),
     )
