@@ -1,1 +1,1 @@
-"""The measurer measured: against pgbench, a server without a database, and a bare loop."""
+"""Measures pgdyno itself: against pgbench, a server without a database, and a bare loop."""

@@ -29,7 +29,7 @@ HEAD = f"{'row':<58} {'ratio (95 % interval)':<28} {'aim':<14} verdict"
 
 
 def main() -> int:
-    """Hold the contests asked for; 0 when no row falls short."""
+    """Measure the rows that were named; return 0 if no row falls short."""
     options = _options()
     _raise_open_files_limit()
     binaries = find_pgbench(options.pg_version)
@@ -68,7 +68,7 @@ def main() -> int:
         document = release.document_of(started, facts, answers, missing)
         kept[:] = [release.publish(document, facts["engine"].split(",")[0])]
     for path in kept:
-        _say(f"every run of it is in {path}")
+        _say(f"all runs are in {path}")
     return 1 if missing or any(a.verdict == "falls short" for a in answers) else 0
 
 
@@ -84,7 +84,7 @@ def _interruption_hint(kept: list[Path]) -> Iterator[None]:
 
 
 def _still_cleaning() -> None:
-    _say("Still ending what was started.")
+    _say("Clean-up is still running.")
 
 
 def find_pgbench(version: str | None) -> Binaries:
@@ -100,7 +100,7 @@ def find_pgbench(version: str | None) -> Binaries:
 
 
 def _server(binaries: Binaries) -> ScratchCluster:
-    # Everything in memory: what is measured is the client.
+    # All data are in memory, because the client is measured and not the server.
     settings = {"shared_buffers": "512MB", "max_wal_size": "4GB"}
     return ScratchCluster.create(ScratchRequest(binaries, clients=300, settings=settings))
 

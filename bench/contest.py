@@ -1,4 +1,4 @@
-"""Two programs in turn, until their ratio is known to 3 % or 30 pairs are spent."""
+"""Runs two programs in turn until their ratio is known to 3 %, or 30 pairs have run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One ratio, ours over theirs, and the side of `reach` it has to lie on."""
+    """One ratio, ours divided by theirs; it must lie on one side of the aim `reach`."""
 
     name: str
     value: Callable[[Measured], float]
@@ -40,9 +40,9 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """What is compared: `theirs` and `ours` each do one run.
+    """Two programs to compare: `theirs` and `ours` each do one run.
 
-    `half_width_ratio`: how well the ratio is to be known.
+    `half_width_ratio`: the measurement ends when no interval is wider than this on either side.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Answer:
     pairs: tuple[tuple[Measured, Measured], ...]
 
     def as_document(self) -> dict[str, object]:
-        """Return the line with every run it is made of, theirs first."""
+        """Return the line with all its runs; in each pair theirs comes first."""
         return {
             "row": self.row,
             "ratio": self.ratio.to_json(),
@@ -74,9 +74,9 @@ class Answer:
 
 
 def hold(contest: Contest, *, pairs_max: int = PAIRS_MAX, say: Progress) -> list[Answer]:
-    """Run pairs, in an order that a drift cannot favour, and answer every question.
+    """Run pairs, in an order that cancels drift, and answer every question.
 
-    Raises: RuntimeError with the words of the program that failed.
+    Raises: RuntimeError with the message of a program that failed.
     """
     pairs: list[tuple[Measured, Measured]] = []
     while True:
@@ -97,7 +97,7 @@ def hold(contest: Contest, *, pairs_max: int = PAIRS_MAX, say: Progress) -> list
 def answer(
     contest: Contest, question: Question, pairs: Sequence[tuple[Measured, Measured]]
 ) -> Answer:
-    """Return the ratio of means of log pairs with its t interval, and what it says."""
+    """Return the ratio with its t interval, from the log ratios of the pairs, and its verdict."""
     theirs = [question.value(first) for first, _ in pairs]
     ours = [question.value(second) for _, second in pairs]
     ratio = compare(log_ratios(theirs, ours), looks="fixed").ratio
@@ -114,7 +114,7 @@ def half_width_ratio(ratio: Estimate) -> float:
 
 
 def shown(ratio: Estimate) -> str:
-    """Return the ratio with its interval, or the words that there is none."""
+    """Return the ratio with its interval, or with the words "no interval"."""
     if ratio.low is None or ratio.high is None:
         return f"{ratio.value:.3f} (no interval: n = {ratio.n})"
     return f"{ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"

@@ -1,14 +1,14 @@
-"""What telemetry takes from a load: the cores' time, and what the load's statements need more.
+"""Computes what telemetry takes from a load: time of the cores, and more time per statement.
 
-A process leaves the caches of its core filled with its own memory, so the next one reads its own
-anew. The kernel's scheduler tells who had which core when; a statement is what a session of the
-load did between two waits. Time is cut into bins: where telemetry ran in a bin or just before, its
-statements are held against those of the calm bins around, within a tenth of a second. So a
-machine whose speed changes from second to second changes nothing here.
+A process fills the caches of its core with its own memory, so the next process must read its memory
+again. The kernel's scheduler reports which thread had which core, and when. A statement here is the
+work of a session between two waits. Time is cut into bins. If telemetry ran in a bin or just before
+it, the statements of this bin are compared with those of the calm bins within a tenth of a second.
+Therefore a machine whose speed changes from second to second does not change the result.
 
-Statements themselves are not held against each other: the longer one lasts, the likelier it is
-that somebody interrupts it. Telemetry gets a core when the load's client does, whose memory is in
-those caches, too: so this tells rather too much than too little.
+Single statements are not compared, because a long statement is interrupted more often than a short
+one. Telemetry gets a core at the same moments as the load's client, whose memory is in these
+caches, too. Therefore the result is an upper bound rather than a lower one.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ from bench.scheduling import Slice
 _Floats = npt.NDArray[np.float64]
 _Flags = npt.NDArray[np.bool_]
 BIN_NS = 5_000_000
-# The bin in which telemetry ran, and those after it in which caches may still lack something.
+# The bin in which telemetry ran, and the bins after it in which caches may not be full again.
 TOUCHED_BINS = 3
-# Calm bins that far on each side say what a statement costs now, if there are enough.
+# Calm bins up to this distance show what a statement costs now; at least this number is needed.
 _AROUND_BINS = 20
 _CALM_MIN = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Shares of one core: telemetry's own time, what the load lost to it besides, idle time.
+    """Shares of one core: telemetry's own time, further time that the load lost, idle time.
 
-    `touched_ratio` is the share of bins in which it could lose any; `statements` ended meanwhile.
+    `touched_ratio`: share of the bins in which the load could lose time; `statements`: number that
+    ended in the recorded time.
     """
 
     own_ratio: float
@@ -47,9 +48,10 @@ class Taken:
 
 
 def taken(slices: Sequence[Slice], load: Collection[int], telemetry: Collection[int]) -> Taken:
-    """Return what telemetry's threads took from those of a load.
+    """Return what telemetry's threads took from the threads of a load.
 
-    Raises: RuntimeError if too little was recorded to tell.
+    Args: load and telemetry, the ids of their threads.
+    Raises: RuntimeError if the recorded time is too short.
     """
     bins = _Bins(slices)
     statements = 0
@@ -62,7 +64,7 @@ def taken(slices: Sequence[Slice], load: Collection[int], telemetry: Collection[
         elif piece.thread in load:
             begun[piece.thread].append(piece)
             if piece.slept:
-                # What a statement does is spread evenly over the time it took.
+                # The work of a statement is spread evenly over its time.
                 parts = begun.pop(piece.thread)
                 cost_ns = sum(part.end_ns - part.begin_ns for part in parts)
                 for part in parts:
@@ -80,7 +82,7 @@ def taken(slices: Sequence[Slice], load: Collection[int], telemetry: Collection[
 
 
 class _Bins:
-    """Sums by core and bin, of the time in which all cores were recorded."""
+    """Sums by core and bin, for the time in which all cores were recorded."""
 
     def __init__(self, slices: Sequence[Slice]) -> None:
         cores = sorted({piece.core for piece in slices})
@@ -97,7 +99,7 @@ class _Bins:
         self.grids = {kind: np.zeros(shape) for kind in ("load", "done", "own", "idle")}
 
     def add(self, kind: str, piece: Slice, per_ns: float = 1.0) -> None:
-        """Add a slice to the bins it lies in, so much for each nanosecond."""
+        """Add a slice to its bins: `per_ns` for each nanosecond."""
         row = self.grids[kind][self._rows[piece.core]]
         begin_ns, end_ns = piece.begin_ns - self._began_ns, piece.end_ns - self._began_ns
         for number in range(max(0, begin_ns // BIN_NS), min(self._count, end_ns // BIN_NS + 1)):
@@ -107,7 +109,7 @@ class _Bins:
 
 
 def _touched(own_ns: _Floats) -> _Flags:
-    """Return the bins in or after which telemetry ran on any core: they share a cache."""
+    """Return the bins with telemetry on any core, and those just after: cores share a cache."""
     ran: _Flags = own_ns.sum(axis=0) > 0
     touched = ran.copy()
     for later in range(1, TOUCHED_BINS):
@@ -116,18 +118,19 @@ def _touched(own_ns: _Floats) -> _Flags:
 
 
 def lost(load_ns: _Floats, done: _Floats, touched: _Flags) -> float:
-    """Return what the touched bins' statements cost more than those of the calm bins around, ns.
+    """Return how much more the statements of touched bins cost than those of calm bins nearby, ns.
 
-    The same is asked of each calm bin, held against the others around, and taken away.
-    Args: load_ns and done (core x bin), the load's time and the statements done in it; touched
-    (bin). Raises: RuntimeError if telemetry ran all the time.
+    Calm bins are compared with their neighbours in the same way; that difference is subtracted.
+    Args: load_ns and done, shape (cores, bins), the load's time and the statements done in it;
+    touched, shape (bins,).
+    Raises: RuntimeError if telemetry ran all the time.
     """
     lost_ns, calm = 0.0, ~touched
     if not touched.any():
         return lost_ns
     is_known = _around(calm.astype(float)) >= _CALM_MIN
     if not (is_known & calm).any() or not (is_known & touched).any():
-        raise RuntimeError("telemetry ran all the time: nothing to hold the load against")
+        raise RuntimeError("telemetry ran all the time: there are no calm bins to compare with")
     for spent_ns, statements in zip(load_ns, done, strict=True):
         around_ns, around = _around(spent_ns * calm), _around(statements * calm)
         is_told = is_known & (around > 0)
@@ -140,7 +143,7 @@ def lost(load_ns: _Floats, done: _Floats, touched: _Flags) -> float:
 
 
 def _around(values: _Floats) -> _Floats:
-    """Return the sum of the neighbours on both sides, without oneself."""
+    """Return the sum of the neighbours of each bin on both sides, without the bin itself."""
     window = np.ones(2 * _AROUND_BINS + 1)
     window[_AROUND_BINS] = 0
     return np.convolve(values, window, mode="same")

@@ -1,4 +1,4 @@
-"""An experiment as the lab stores it, made of random numbers: for measuring the lab itself."""
+"""Writes an experiment of random numbers as the lab stores it, to measure the lab itself."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def generate(
 ) -> ExperimentFolder:
     """Write a comparison of two variants whose second is faster by `effect_ratio`.
 
-    Args: rounds, of two runs each; distinct, how many runs are written with separate numbers:
-    the rest are copies of these, because writing costs more than what is to be measured.
+    Args: rounds, of two runs each; distinct, the number of runs with separate numbers: the rest are
+    copies of these runs, because writing costs more than the work that is measured.
     """
     rng = np.random.default_rng(17)
     asked = Experiment(

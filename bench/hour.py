@@ -1,5 +1,7 @@
-"""A long run as the lab stores it, made of random numbers: every collector of a server on this
-host, waits ten times a second, distributions of each statement each second.
+"""Writes a long run of random numbers as the lab stores it, to measure the report of an hour.
+
+It has every collector of a server on this host, samples of waits ten times a second, and
+distributions of each statement every second.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ from pgdyno.store.run_writer import RunWriter
 
 CLIENTS = 16
 TPS = 4_000
-# Each later second has the distributions of an earlier one, of this number: drawing them takes
-# long, and by then they are too far back for a compressor to see.
+# Only this number of seconds has separate distributions, because drawing them takes long. Later
+# seconds repeat them: they are then too far apart for a compressor to profit.
 _DISTINCT_SECONDS = 300
 _WARM_S = 2
 _CHECKPOINT_S = 300
@@ -82,14 +84,14 @@ _KEYS: Mapping[str, Sequence[tuple[str | int, ...]]] = {
     "space": [("data",), ("wal",)],
     "observer": [(collector.name,) for collector in COLLECTORS],
 }
-# What a run on one host, through no pooler, has not; and what is written apart.
+# Collectors that a run on one host without a pooler does not have; collectors written separately.
 _ABSENT = {"pooler", "pooler_traffic", "outside", "replication", "slots", "progress", "functions"}
 _ABSENT |= {"load_cpu", "load_scheduler", "load_memory", "load_network", "load_tcp"}
 _APART = {"waits", "log"}
 
 
 def generate_hour(store: Store, *, seconds: int = 3600) -> ExperimentFolder:
-    """Write a bench of 16 clients that lasted so long."""
+    """Write a bench of 16 clients that lasted `seconds`."""
     rng = np.random.default_rng(19)
     asked = Experiment(
         name="an hour",
@@ -151,7 +153,7 @@ def _records(seconds: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]
 def _second(rng: np.random.Generator) -> list[tuple[Any, dict[str, Any]]]:
     """Return the durations of one second and their distributions, of transactions and statements.
 
-    Durations have a long tail, as they have where sessions wait for each other.
+    Durations have a long tail, as in loads whose sessions wait for each other.
     """
     made = []
     level_ns = 4e6 * float(np.exp(rng.normal(0, 0.1)))
@@ -170,7 +172,7 @@ def _which(shown: Mapping[str, Any]) -> dict[str, Any]:
 
 def _summary(seconds: int, total: int, whole: Mapping[str, list[Any]]) -> dict[str, Any]:
     ended_ns = BEGAN_NS + seconds * SECOND_NS
-    # Of an hour a part does: what is drawn and compared is of each second.
+    # A part of the hour is enough: charts and comparisons use the distributions of each second.
     parts = {which: np.concatenate(took_ns[:_DISTINCT_SECONDS]) for which, took_ns in whole.items()}
     return {
         "record": "summary",
@@ -204,7 +206,7 @@ def _write_telemetry(writer: RunWriter, seconds: int, rng: np.random.Generator) 
             _rows(collector.columns, key, range(0, seconds + 1, every_s), every_s, rng)
             for key in keys
         ]
-        # As they come: all rows of one instant, then those of the next.
+        # In the order of a real run: all rows of one instant, then those of the next.
         writer.add_samples(collector.name, itertools.chain(*zip(*rows, strict=True)))
     for number, second in enumerate(range(0, seconds, _CHECKPOINT_S), 1):
         moment_ns = BEGAN_NS + second * SECOND_NS

@@ -1,4 +1,4 @@
-"""The programs that are compared, each as one function: arguments in, `Measured` out."""
+"""Runs the programs that are compared: one function for each, which returns a `Measured`."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ _SLACK_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One run of one program. `tps` counts no time for connecting; `cpu_ns` is all of it.
+    """One run of one program. `tps` is without the time of connecting, `cpu_ns` is the whole.
 
-    `steady_cpu_ratio` is the share of a core used while every client was connected; `connect_s`
-    is how long it took to connect them all; `watch_core_ratio` the share of a core that telemetry
-    took with its backends, and what a load lost to it where that was measured, too;
-    `watch_own_core_ratio` is without that; `idle_core_ratio` what nobody took of all cores;
-    `page_bytes` how large a report is that was made.
+    `steady_cpu_ratio`: share of a core that was used while all clients were connected.
+    `connect_s`: time until all clients were connected. `watch_core_ratio`: share of a core that
+    telemetry took with its backends, plus the load's loss if it was measured;
+    `watch_own_core_ratio`: the same without this loss. `idle_core_ratio`: idle share of all cores.
+    `page_bytes`: size of the report that was made.
     """
 
     program: str
@@ -69,18 +69,18 @@ class Measured:
 
     @property
     def steady_cpu_ns_per_transaction(self) -> float:
-        """Return what one transaction costs once all clients are connected."""
+        """Return the client's CPU time of a transaction while all clients are connected."""
         return self.steady_cpu_ratio * 1e9 / self.tps
 
     @property
     def cpu_ns_per_transaction(self) -> float:
-        """Return what one transaction costs the client."""
+        """Return the client's CPU time of a transaction, connecting included."""
         return self.cpu_ns / self.transactions
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What both programs are asked to do: prepared select-only on `target`, or a script's text."""
+    """The load for both programs: prepared select-only on `target`, or the text of a script."""
 
     target: Target
     clients: int
@@ -128,7 +128,7 @@ def _work_of(load: Load) -> LoadWork:
 
 
 def limit(seconds: float, page_bytes: int = 0) -> Measured:
-    """Return a run that did everything in this time: for checks against absolute limits."""
+    """Return an invented run that took exactly this time, to compare with an absolute limit."""
     took_ns = round(seconds * 1e9)
     limits = Measured("limit", 1, 1 / seconds, took_ns, took_ns, 0)
     return replace(limits, connect_s=seconds, page_bytes=page_bytes)
@@ -165,7 +165,7 @@ def scratch_init(server: ScratchCluster, target: Target, scale: int) -> Measured
 
 
 def engine_facts(target: Target) -> Hello:
-    """Return who the engine says it is: version, build profile, commit. It does not connect."""
+    """Return the engine's version, build profile and commit, without connecting."""
     work = InitWork(dataset=PgbenchOptions(scale=1), jobs=1, mark="pgdyno bench")
     ended = processes.run(
         [engine_path(), "check-job"], given=_job(target, work).to_line(), timeout_s=30
@@ -194,7 +194,7 @@ def _job(target: Target, work: LoadWork | InitWork) -> Job:
 def run_engine(
     target: Target, work: LoadWork | InitWork, seconds: float
 ) -> tuple[Measured, Summary, Ended]:
-    """Run a job of the engine to its end; the caller fills in what its work counts.
+    """Run a job of the engine to its end; the caller adds the counts of its work.
 
     Raises: RuntimeError with the engine's first error.
     """
@@ -268,8 +268,8 @@ def bare_loop(socket: Path, clients: int, seconds: float, rate_tps: float = 0) -
 
 
 def _steady_cpu_ratio(ended: Ended, load: Load) -> float:
-    # The half of the load that ends half a second before the program, which closes its connections
-    # then; pgbench opens them within the time it was given.
+    # Half of the load, until 0.5 s before the end of the program: in the last 0.5 s it closes its
+    # connections, and pgbench opens them in the first half of the load.
     return ended.cpu_ratio_between(load.seconds / 2 + 0.5, 0.5)
 
 

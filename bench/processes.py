@@ -1,4 +1,4 @@
-"""One program from start to end: its output, its CPU time, its peak memory."""
+"""Runs one program from start to end: its output, its CPU time, its peak memory."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _LOOK_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What a program cost. `cpu_ns` is user and system time, from its first instruction on.
+    """The cost of a program. `cpu_ns`: user and system time, from its first instruction on.
 
-    `looks` are (CLOCK_MONOTONIC, CPU time so far of its living threads), both ns, in time order.
+    `looks`: pairs of CLOCK_MONOTONIC and the CPU time so far of its living threads, both in ns, in
+    time order.
     """
 
     stdout: str
@@ -32,7 +33,7 @@ class Ended:
     looks: tuple[tuple[int, int], ...]
 
     def cpu_ratio_between(self, from_s: float, to_s: float) -> float:
-        """Return the share of one core it used between two times before its end."""
+        """Return the share of a core that it used between two times, in seconds before its end."""
         end_ns = self.looks[-1][0]
         inside = [look for look in self.looks if from_s * 1e9 >= end_ns - look[0] >= to_s * 1e9]
         if len(inside) < 2:
@@ -42,7 +43,7 @@ class Ended:
 
 
 class Failed(RuntimeError):
-    """A program ended badly; what it said until then is kept."""
+    """A program ended with an error; `stdout` has its output until then."""
 
     def __init__(self, message: str, stdout: str) -> None:
         super().__init__(message)
@@ -52,8 +53,8 @@ class Failed(RuntimeError):
 def run(argv: Sequence[str | Path], *, timeout_s: float, given: bytes | None = None) -> Ended:
     """Run a program to its end; its standard input stays open until then.
 
-    Raises: Failed with its last words if it fails; RuntimeError if it does not end in time;
-    InterruptedByUser. However the wait for it ends, the program has ended too.
+    Raises: Failed with its last message if it fails; RuntimeError if it does not end in time;
+    InterruptedByUser. In every case the program has ended when this function ends.
     """
     begun_ns = monotonic_ns()
     with (
@@ -62,7 +63,7 @@ def run(argv: Sequence[str | Path], *, timeout_s: float, given: bytes | None = N
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            # A separate session: Ctrl-C is for us, and we end it.
+            # A separate session: Ctrl-C reaches only us, and we end the program.
             start_new_session=True,
         ) as process,
         _Collected(process) as collected,
@@ -111,7 +112,7 @@ class _Collected:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
-            # With what it began itself: that would hold the outputs open.
+            # Also kill its own children: they would keep the outputs open.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         for thread in self._threads:

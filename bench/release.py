@@ -79,7 +79,7 @@ def document_of(
 
 
 def keep_part(document: dict[str, Any]) -> Path:
-    """Write what is measured so far and return the file, named for the start of the bench."""
+    """Write the rows measured so far; return the file, which has the start time as its name."""
     PARTS.mkdir(parents=True, exist_ok=True)
     started = datetime.fromisoformat(document["started_utc"])
     path = PARTS / f"{started:%Y-%m-%d-%H%M}.json"

@@ -1,4 +1,4 @@
-"""The rows of `make bench`: one small function each, from what is there to its contests."""
+"""The rows of `make bench`: one function for each row, which yields its contests."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ CLIENTS = (8, 64, 250)
 MIB = 1 << 20
 TPCC_WAREHOUSES = 10
 _QUICK_SECONDS = 3
-# The largest first row of a statement, by the size of all rows they read. A core's own cache holds
-# the first; the second lie in one that other machines on this hardware use as well.
+# The largest first row of a statement, by the size of all rows that statements read. 0.8 MB fit
+# into the cache of a core. 12 MB need the cache that other machines on this hardware use, too.
 _BUSY_ROWS = {"0.8 MB": 1000, "12 MB": 90_000}
 _BUSY_SCRIPT = r"""
 \set aid random(1, {first_max})
@@ -41,10 +41,10 @@ _database_numbers = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What a row may use: a server with the pgbench tables loaded, and how long a run lasts.
+    """What a row may use: a server with loaded pgbench tables, and the length of a run.
 
-    `threads`: as many as the lab takes by itself, for both sides; on two cores it is the one that
-    pgbench takes by itself. `engine_before`: an older engine, to hold today's against.
+    `threads`: the number that the lab chooses, for both programs; on two cores this is 1, as
+    pgbench's default. `engine_before`: an older engine to compare today's with.
     """
 
     server: ScratchCluster
@@ -61,7 +61,7 @@ def cpu_per_transaction(run: Measured) -> float:
 
 
 def steady_cpu_per_transaction(run: Measured) -> float:
-    """Return the same without what it cost to connect, ns."""
+    """Return the same without the CPU time of connecting, ns."""
     return run.steady_cpu_ns_per_transaction
 
 
@@ -76,12 +76,12 @@ def peak_memory(run: Measured) -> float:
 
 
 def connecting(run: Measured) -> float:
-    """Return how long all clients took to connect, s."""
+    """Return the time until all clients were connected, s."""
     return run.connect_s
 
 
 def watch_cost(run: Measured) -> float:
-    """Return the share of a core that watching took, or may take."""
+    """Return the share of a core that telemetry took, or may take."""
     return run.watch_core_ratio
 
 
@@ -91,12 +91,12 @@ def cpu(run: Measured) -> float:
 
 
 def page_size(run: Measured) -> float:
-    """Return how large the page is that it wrote, bytes."""
+    """Return the size of the page that it wrote, bytes."""
     return float(run.page_bytes)
 
 
 def duration(run: Measured) -> float:
-    """Return how long the program ran, ns."""
+    """Return the time that the program ran, ns."""
     return float(run.wall_ns)
 
 
@@ -131,7 +131,7 @@ def engine_before(bench: Bench) -> Iterator[Contest]:
 
 
 def bare_loop(bench: Bench) -> Iterator[Contest]:
-    """What the engine costs beyond the system calls no client can do without."""
+    """What the engine costs beyond the system calls that every client needs."""
     for clients in (8, 64):
         null = bench.stack.enter_context(NullServer())
         load = Load(null.target, clients, bench.seconds, 1)
@@ -212,7 +212,7 @@ def init_of_scratch_server(bench: Bench) -> Iterator[Contest]:
 
 
 def watching(bench: Bench) -> Iterator[Contest]:
-    """Telemetry at its usual intervals: collectors and backends against what they may cost."""
+    """Telemetry at its usual intervals: the cost of collectors and backends against its limit."""
     load = Load(bench.server.target, 250, 2 * bench.seconds, bench.threads)
     yield Contest(
         "telemetry on vs off, 250 clients",
@@ -220,7 +220,8 @@ def watching(bench: Bench) -> Iterator[Contest]:
         partial(telemetry.engine_watched, load, bench.server),
         (Question("collectors vs 2 % of a core", watch_cost, 1.0, "at most"),),
     )
-    # Next to no load, so that only their number costs; waits slow themselves down after 10 s.
+    # Almost no load, so that only the number of sessions costs. The sampler of waits lowers its
+    # rate after 10 s.
     settings = {"shared_buffers": "128MB", "max_connections": "2100"}
     server = bench.stack.enter_context(
         ScratchCluster.create(
@@ -239,8 +240,8 @@ def watching(bench: Bench) -> Iterator[Contest]:
 def busy_load(bench: Bench, size: str) -> Load:
     """Return a load that leaves no core idle: every microsecond taken from it is lost.
 
-    Statements last half a millisecond. With short ones the load itself swings by 8 % from second to
-    second, as replies happen to bunch.
+    Statements last half a millisecond. With shorter statements the load varies by 8 % from second
+    to second, because replies arrive in groups.
     """
     script = _BUSY_SCRIPT.format(first_max=_BUSY_ROWS[size])
     return Load(bench.server.target, 250, 0.0, bench.threads, script=script)
@@ -252,7 +253,7 @@ def busy_cores(bench: Bench) -> Iterator[Contest]:
     stretch_s = 4 * bench.seconds
     for size in _BUSY_ROWS:
         with SteadyLoad(busy_load(bench, size)) as going_on:
-            # The first seconds, which are slower, are nobody's.
+            # The first seconds are slower, so they belong to neither side.
             telemetry.stretch_unwatched(going_on, stretch_s)
             yield Contest(
                 f"telemetry on vs off, 250 clients on busy cores, {size} of rows",
@@ -266,7 +267,7 @@ def busy_cores(bench: Bench) -> Iterator[Contest]:
 def taken(bench: Bench) -> Iterator[Contest]:
     """Telemetry with 250 clients on busy cores: its time, and what else the load loses.
 
-    Two cores that are never idle lose 1 % where 2 % of one are gone.
+    The limit of 2 % of one core is 1 % of two cores.
     """
     for size in _BUSY_ROWS:
         load = busy_load(bench, size)
@@ -282,7 +283,7 @@ def taken(bench: Bench) -> Iterator[Contest]:
 
 
 def report(bench: Bench) -> Iterator[Contest]:
-    """The page of an hour: a process from start to end, as a person waits for it."""
+    """The page of an hour: the whole process, for which a user waits."""
     place = bench.stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-of-pgdyno-"))
     folder = generate_hour(Store(Path(place)))
     yield Contest(
@@ -300,8 +301,8 @@ def report(bench: Bench) -> Iterator[Contest]:
 def tpcc_statements(bench: Bench) -> Iterator[Contest]:
     """Client CPU a round trip of the TPC-C-like program, against the bare loop.
 
-    Both have the same null server, which lists the results of the program's statements: once as
-    fast as it can answer, and once at the pace of the real server, where a client wakes up for
+    Both use the same null server, which lists the results of the program's statements: once as fast
+    as it can answer, and once at the pace of the real server. At that pace a client wakes up for
     fewer answers at a time.
     """
     target = _fresh_database(bench.server)
@@ -343,7 +344,7 @@ def tpcc_load(bench: Bench) -> Iterator[Contest]:
 
 
 def _fresh_database(server: ScratchCluster) -> Target:
-    """Replace the database of the last run by an empty one, everything before it on disk."""
+    """Replace the database of the last run by an empty one, after a checkpoint."""
     number = next(_database_numbers)
     with server.connect() as session:
         for name, verb in (
@@ -368,5 +369,5 @@ ROWS: dict[str, Callable[[Bench], Iterator[Contest]]] = {
     "tpcc-statements": tpcc_statements,
     "tpcc-load": tpcc_load,
 }
-# Asked for by name only: they need something that a fresh clone does not have.
+# Rows that run only if they are named: they need a file that a fresh clone does not have.
 BY_NAME: dict[str, Callable[[Bench], Iterator[Contest]]] = {"engine-before": engine_before}

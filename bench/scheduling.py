@@ -1,4 +1,4 @@
-"""Who had which core when, as the kernel's scheduler says: recorded by `perf`, read into slices."""
+"""Records with `perf` which thread had which core, and when, as slices of time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import IO
 from pgdyno.process import child
 
 _EVENT = "sched:sched_switch"
-# Pages of 4 KiB for each core: they hold the events until perf gets a core itself.
+# Pages of 4 KiB for each core; they keep the events until perf itself gets a core.
 _BUFFER_PAGES = 4096
 _SWITCH = re.compile(
     r"\[(\d+)\]\s+(\d+)\.(\d{9}): .*? prev_pid=(\d+) prev_prio=-?\d+ prev_state=(\S+) ==> .*"
@@ -24,9 +24,9 @@ _GRACE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A thread on a core from one instant to another, ns; `slept`: then it waited for something.
+    """A thread on a core from one instant to another, ns.
 
-    `thread` is 0 while nobody wanted the core.
+    `thread` is 0 if the core was idle. `slept`: the thread then waited, and was not interrupted.
     """
 
     core: int
@@ -37,9 +37,9 @@ class Slice:
 
 
 def record(seconds: float) -> list[Slice]:
-    """Return who had the cores for this time from now, by their ends.
+    """Record for this time from now; return the slices in the order of their ends.
 
-    Raises: RuntimeError without `perf`, or without the right to record what the kernel does.
+    Raises: RuntimeError without `perf`, or without the privilege to record the kernel's events.
     """
     if shutil.which("perf") is None:
         raise RuntimeError("perf is not installed: apt-get install linux-perf")
@@ -58,7 +58,7 @@ def record(seconds: float) -> list[Slice]:
 
 
 def _run(argv: list[str], *, timeout_s: float, out: int | IO[bytes] = subprocess.DEVNULL) -> str:
-    """Run it, its output going to `out`, and return what it wrote to standard error."""
+    """Run the program with its output to `out`; return its standard error."""
     with (
         tempfile.TemporaryFile() as errors,
         child.start(argv, stdout=out, stderr=errors) as perf,
@@ -72,7 +72,7 @@ def _run(argv: list[str], *, timeout_s: float, out: int | IO[bytes] = subprocess
 
 
 def slices_of(lines: Iterable[str]) -> Iterator[Slice]:
-    """Read what `perf script` prints of switches; the first of each core only tells a beginning."""
+    """Parse the output of `perf script`; the first switch of a core only begins a slice."""
     began_ns: dict[int, int] = {}
     for line in lines:
         match = _SWITCH.search(line)
@@ -81,7 +81,7 @@ def slices_of(lines: Iterable[str]) -> Iterator[Slice]:
         core, seconds, nanoseconds, thread, state = match.groups()
         now_ns = int(seconds + nanoseconds)
         if int(core) in began_ns:
-            # R: it would have gone on.
+            # R: the thread was still runnable.
             slept = not state.startswith("R")
             yield Slice(int(core), began_ns[int(core)], now_ns, int(thread), slept)
         began_ns[int(core)] = now_ns

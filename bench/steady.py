@@ -1,7 +1,7 @@
-"""A load that goes on while stretches of it are measured, one after the other.
+"""A load that continues while stretches of it are measured, one after another.
 
-What a stretch loses to something that costs 1 % is seen next to its neighbours of the same load,
-not between runs that differ by 5 % whatever is done.
+A loss of 1 % is visible between neighbouring stretches of one load. It is not visible between runs,
+which differ by 5 % anyway.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pgdyno.engine.records import Failure, Interval, parse_record
 from pgdyno.process import child, signals
 
 SECOND_NS = 1_000_000_000
-# Far longer than anybody looks; it is stopped.
+# Longer than any measurement: the load is stopped earlier.
 _AT_MOST_S = 24 * 3600.0
 _GRACE_S = 15.0
 
 
 class SteadyLoad:
-    """The load engine at work from `with` to its end."""
+    """The load engine, which generates load from the start to the end of the `with` block."""
 
     def __init__(self, load: Load) -> None:
         self._load = replace(load, seconds=_AT_MOST_S)
@@ -66,7 +66,7 @@ class SteadyLoad:
         self._engine.close_pipes()
 
     def stretch(self, seconds: float) -> Measured:
-        """Return what is done in this time from now.
+        """Return the work that the load does in this time from now.
 
         Raises: RuntimeError if the load has ended.
         """
@@ -82,10 +82,12 @@ class SteadyLoad:
             if interval.time_ns - interval.interval_ns >= begin_ns and interval.time_ns <= end_ns
         ]
         if len(inside) < 2:
-            raise RuntimeError(f"two intervals of the engine's do not lie within {seconds:g} s")
+            raise RuntimeError(
+                f"{seconds:g} s are too short: they have fewer than two intervals of the engine"
+            )
         done = sum(interval.counts.completed for interval in inside)
         took_ns = sum(interval.interval_ns for interval in inside)
-        # A total, as of each interval's end: of the first it is not known.
+        # A running total at the end of each interval, so that of the first interval is unknown.
         cpu_ns = inside[-1].cpu_ns - inside[0].cpu_ns
         return Measured("engine", done, done * SECOND_NS / took_ns, cpu_ns, took_ns, 0)
 
@@ -100,6 +102,6 @@ class SteadyLoad:
         self._began.set()
 
     def raise_if_over(self) -> None:
-        """Raise RuntimeError, with the engine's words, if the load has ended."""
+        """Raise RuntimeError with the engine's error if the load has ended."""
         if not self._reader.is_alive():
             raise RuntimeError(f"engine: {self._failure or 'it ended too early'}")

@@ -1,4 +1,4 @@
-"""The TPC-C-like program and its tables, as runs whose ratios are asked for."""
+"""Runs of the TPC-C-like program, loads of its tables, and a COPY to compare with."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.find import Binaries
 from pgdyno.server.target import Target
 
-# The constant of last names with which the rows are loaded; a run has one that fits it.
+# NURand's constant of last names in the loaded rows; a run uses a constant that fits it.
 _C_LAST = 157
 _COPY_TIMEOUT_S = 600
 RESULTS = Path(__file__).with_name("tpcc_results.tsv")
-"""What the null server answers to the program's statements."""
+"""Answers of the null server to the program's statements."""
 NULL_SERVER_WAREHOUSES = 2
-"""As the mark in RESULTS says."""
+"""The number in the dataset mark of RESULTS."""
 _FILLFACTOR = 90
-"""As the loader gives to stock, so that both write as many pages."""
+"""The fill factor that the loader uses for stock, so that both write equally many pages."""
 
 
 def load(target: Target, warehouses: int) -> Measured:
@@ -44,7 +44,7 @@ def load(target: Target, warehouses: int) -> Measured:
 
 
 def export_stock(binaries: Binaries, target: Target, path: Path) -> None:
-    """Write the table stock to a file, as psql reads it again."""
+    """Write the table stock to a file that psql can read."""
     _psql(binaries, target, f"\\copy stock to '{path}'")
 
 

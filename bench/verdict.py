@@ -1,7 +1,7 @@
 """python -m bench.verdict: what a run costs in addition to its load, and how long a verdict takes.
 
-Carries out examples/commit.toml, synchronous_commit on against off, as a person would; the reach is
-at most 10 pairs and 2 minutes in all, and 3 s around a run. Steps are medians over the runs.
+Carries out examples/commit.toml, synchronous_commit on against off. The aim is at most 10 pairs and
+2 minutes in total, and 3 s in addition to each run. Steps are medians over the runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REACH_PAIRS, REACH_S, REACH_AROUND_S = 10, 120.0, 3.0
 
 
 def main(spec: Path) -> int:
-    """Carry it out and print; 0 when all is within reach."""
+    """Carry out the experiment and print; return 0 if every aim is met."""
     with tempfile.TemporaryDirectory(prefix="pgdyno-bench-") as place:
         began_ns = monotonic_ns()
         result = pgdyno.run(spec, store=place)

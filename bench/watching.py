@@ -1,4 +1,4 @@
-"""What telemetry costs: a load with the observer running, and an observer of idle sessions."""
+"""Measures the cost of telemetry: with a load, with idle sessions, and on busy cores."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from pgdyno.server.connect import connect
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.store.run_writer import RunWriter
 
-# Collectors with their backends, of one core: what they may take together.
+# The share of one core that all collectors and their backends may take together.
 REACH_CORE_RATIO = 0.02
 _numbers = itertools.count(1)
-# What an observer does once, when it begins, is not in the stretch.
+# The work that an observer does only once, at its start, is not in the stretch.
 _BEGUN_S = 1.0
 _SETTLED_S = 5.0
 
 
 @dataclass(slots=True)
 class Watched:
-    """What an observer cost from the end of its first samples on."""
+    """The cost of an observer after its first samples."""
 
     core_ratio: float = 0.0
     notices: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Watched:
 def engine_watched(load: Load, server: ScratchCluster, settle_s: float = 0.0) -> Measured:
     """Run the load with telemetry on: samples each second, waits ten times a second, stored.
 
-    Args: settle_s, after which the cost counts: collectors that are too dear slow down after 10 s.
+    Args: settle_s, the time after which cost counts: slow collectors lower their rate after 10 s.
     """
     with watching(server, settle_s) as watched:
         run = loads.engine(load)
@@ -49,7 +49,7 @@ def engine_watched(load: Load, server: ScratchCluster, settle_s: float = 0.0) ->
 
 
 def stretch_watched(load: SteadyLoad, seconds: float, server: ScratchCluster) -> Measured:
-    """Measure some seconds of a load that goes on, with telemetry on."""
+    """Measure some seconds of a continuing load, with telemetry on."""
     with watching(server, 0.0) as watched:
         signals.sleep(_BEGUN_S)
         run = load.stretch(seconds)
@@ -57,7 +57,7 @@ def stretch_watched(load: SteadyLoad, seconds: float, server: ScratchCluster) ->
 
 
 def stretch_unwatched(load: SteadyLoad, seconds: float) -> Measured:
-    """Measure some seconds of a load that goes on."""
+    """Measure some seconds of a continuing load, with telemetry off."""
     signals.sleep(_BEGUN_S)
     return load.stretch(seconds)
 
@@ -68,9 +68,9 @@ def allowed() -> Measured:
 
 
 def taken_from(load: SteadyLoad, server: ScratchCluster, seconds: float) -> Measured:
-    """Return what telemetry takes from a load that goes on, by what the kernel's scheduler says.
+    """Return what telemetry takes from a continuing load, according to the kernel's scheduler.
 
-    Raises: RuntimeError if that cannot be recorded, or the load has ended.
+    Raises: RuntimeError if `perf` cannot record, or if the load has ended.
     """
     before = _threads_here()
     with watching(server, 0.0):
@@ -109,13 +109,13 @@ def _sessions(server: ScratchCluster) -> dict[int, str]:
 
 
 def engine_unwatched(load: Load) -> Measured:
-    """Run the load without telemetry; what watching may cost stands for what it did."""
+    """Run the load without telemetry; the allowed cost replaces a measured one."""
     return replace(loads.engine(load), watch_core_ratio=REACH_CORE_RATIO)
 
 
 @contextmanager
 def watching(server: ScratchCluster, settle_s: float) -> Iterator[Watched]:
-    """Observe a server with everything a run is observed with, and say afterwards what it cost."""
+    """Observe a server with all collectors of a run; the value has the cost after the block."""
     clock, number, watched = read_pair(), next(_numbers), Watched()
     with (
         tempfile.TemporaryDirectory(prefix="bench-of-pgdyno-") as folder,
@@ -147,18 +147,18 @@ def watching(server: ScratchCluster, settle_s: float) -> Iterator[Watched]:
 
 
 class _Reading:
-    """What an observer had cost at an instant."""
+    """The cost of an observer until one instant."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self.take()
 
     def take(self) -> None:
-        """Read it now, instead of before."""
+        """Replace the reading by the present one."""
         self._at_ns, self._spent_ns = monotonic_ns(), _spent_ns(self._observer)
 
     def core_ratio_since(self) -> float:
-        """Return the share of a core from then until now."""
+        """Return the share of a core from the reading until now."""
         return (_spent_ns(self._observer) - self._spent_ns) / (monotonic_ns() - self._at_ns)
 
 

@@ -1,4 +1,4 @@
-"""The two yardsticks as processes: the server without a database, and the bare loop."""
+"""Builds and runs the two yardsticks: the server without a database, and the bare loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STOP_TIMEOUT_S = 20
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What a null server did."""
+    """What a null server counted."""
 
     connections: int
     terminated: int
@@ -51,7 +51,7 @@ class NullServer:
 
     def __enter__(self) -> Self:
         program = program_path("pgdyno-null-server")
-        # Socket paths have 108 bytes: a short folder.
+        # The path of a socket has at most 108 bytes, so the folder must be short.
         self.folder = Path(tempfile.mkdtemp(prefix="pgdyno-null-", dir="/tmp"))
         try:
             self._start(program)
@@ -67,7 +67,7 @@ class NullServer:
             [program, "--socket", self.socket, "--tcp", "127.0.0.1:0", *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            # A separate session: Ctrl-C is for us, and we end it.
+            # A separate session: Ctrl-C reaches only us, and we end the server.
             start_new_session=True,
         )
         assert self._process.stdout
@@ -80,7 +80,7 @@ class NullServer:
 
     @property
     def socket(self) -> Path:
-        """Return the socket's file."""
+        """Return the path of the Unix socket."""
         return self.folder / ".s.PGSQL.5432"
 
     @property
@@ -112,7 +112,7 @@ class NullServer:
         )
 
     def stop(self) -> Tally:
-        """End it and return what it did."""
+        """End the server and return its counts."""
         assert self._process is not None, "it was stopped already"
         try:
             out, _ = self._process.communicate(timeout=_STOP_TIMEOUT_S)
@@ -124,7 +124,7 @@ class NullServer:
         return Tally(**json.loads(out))
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """Kill the server, as a crash would."""
         assert self._process is not None
         self._process.kill()
         self._process.communicate()
@@ -141,7 +141,7 @@ STAMPS = ("--stamp-log", "STAMPS")
 
 @cache
 def program_path(name: str) -> Path:
-    """Return a yardstick's program, built first; building what is built costs a blink."""
+    """Build a yardstick and return its program; a second build takes no time."""
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     subprocess.run(
         ["cargo", "build", "--quiet", "--release", "--locked", "-p", "pgdyno-null-server"],

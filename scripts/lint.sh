@@ -1,4 +1,4 @@
-# Sourced by check and test, after steps.sh: what needs no test to run.
+# Sourced by check and test, after steps.sh: format, lints, types and house rules.
 lint() {
   step "rust format" cargo fmt --all --check
   step "rust lints" cargo clippy --quiet --workspace --all-targets --locked -- -D warnings

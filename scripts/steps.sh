@@ -1,11 +1,11 @@
-# Sourced by check, test and prove: one line a step, begun with the step and ended with its time.
-# The first failure ends it all, with the step's output. Counts of tests are added up.
+# Sourced by check, test and prove. It prints one line for each step, with its time and the number
+# of tests. The first failure ends everything, and shows the step's output.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 BIN="$PWD/.venv/bin"
 LOGS=$(mktemp -d "${TMPDIR:-/tmp}/pgdyno-steps-XXXXXX")
 BESIDE_PIDS=() BESIDE_NAMES=() COUNTING_PID=
-# Subtle: a child that is killed before bash has reset its traps would run this, too.
+# Subtle: a child that is killed before bash resets its traps would run this function, too.
 ended() {
   [ "$BASHPID" = "$$" ] || return 0
   kill ${BESIDE_PIDS[@]+"${BESIDE_PIDS[@]}"} $COUNTING_PID 2>/dev/null
@@ -35,8 +35,8 @@ tests_so_far() {
     sed -E 's/ .*//' | tr -d '\n' | wc -c
 }
 
-# counting NAME LOG: while a step lasts, how many of its tests are done: in place on a terminal
-# every second, else a line a minute. Ends when it is killed, or the script is gone.
+# counting NAME LOG: show how many tests of a running step are done: every second on a terminal, in
+# place; otherwise one line a minute. It ends when it is killed, or when the script has ended.
 counting() {
   local count waited=0
   while kill -0 $$ 2>/dev/null; do
