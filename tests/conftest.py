@@ -1,4 +1,4 @@
-"""Fixtures every test may use, and the marks that tell quick tests from slow ones."""
+"""Registers the fixtures that every test may use, and marks tests by what they need."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytest_plugins = (
     "tests.fixtures.tpcc",
 )
 
-# What `make check` leaves to `make test`: real servers, and the fake one, which takes time.
+# Tests with these fixtures run in `make test` and not in `make check`: they start a server.
 SERVER_FIXTURES = {"pg15", "pg18", "any_server", "new_cluster", "database", "database15"}
 SERVER_FIXTURES |= {"new_own_server", "first_texts"}
 SERVER_FIXTURES |= {"bank", "bank15", "null_server", "pooler", "ssh_server"}
@@ -34,7 +34,7 @@ SERVER_FIXTURES |= {"secure", "line", "far_line", "slow_flush", "set_clock", "wa
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark `pg` what asks for a server or lies in tests/postgres; `browser` likewise."""
+    """Mark tests that need a server, or are in tests/postgres, with `pg`; others with `browser`."""
     for item in items:
         needed = SERVER_FIXTURES & set(getattr(item, "fixturenames", ()))
         if needed or "postgres" in item.path.parts:
