@@ -44,7 +44,7 @@ FACTS = {
 }
 
 
-# Long enough for whatever a test says was counted.
+# A latency that is long enough for all parts that a test counts.
 ROOM = {"latency": LATENCY.scaled(10, "ns")}
 
 

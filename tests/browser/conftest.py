@@ -24,7 +24,7 @@ OpenReport = Callable[..., "OpenedReport"]
 
 
 class OpenedReport:
-    """A page with all that went wrong on it, and everything it asked of a network."""
+    """A page, with its error messages and its network requests."""
 
     def __init__(self, context: BrowserContext, path: Path) -> None:
         self.page: Page = context.new_page()
@@ -36,7 +36,7 @@ class OpenedReport:
         self.page.goto(path.as_uri())
 
     def _note(self, text: str) -> None:
-        # Chromium's advice to tests that read a canvas twice is no complaint about the page.
+        # This advice of Chromium to tests that read a canvas twice is not an error of the page.
         if not text.startswith("Canvas2D: Multiple readback"):
             self.complaints.append(text)
 

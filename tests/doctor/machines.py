@@ -1,4 +1,4 @@
-"""Facts built by hand: a server and a host that are in order, and changes to them."""
+"""Facts made by hand: a server and a host without problems, and changes to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pgdyno.observe.device.health import Health
 GB = 1 << 30
 MB = 1 << 20
 
-# As pg_settings prints them; with what a 28 GB server in order has.
+# The settings of a server with 28 GB and without problems, as pg_settings prints them.
 SETTINGS = {
     "archive_mode": "on",
     "autovacuum": "on",

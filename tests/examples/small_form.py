@@ -1,4 +1,4 @@
-"""An example in its small form: the same question of the same cells, in seconds."""
+"""Makes the small form of an example: the same cells and design, in a few seconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.fixtures.clusters import QUICK
 
 FOLDER = Path(__file__).parents[2] / "examples"
 _CLIENTS_MAX = 4
-# With fsync off and little memory it is still the same server; what needs a restart takes time.
+# This setting is left out because it needs a restart for each run, which takes time.
 _LEFT_OUT = ("shared_buffers",)
 
 
@@ -26,7 +26,7 @@ def small_form(name: str, place: Path) -> Path:
     document["server"]["settings"] = {**QUICK, "max_wal_size": "1GB"}
     workload = document["workload"]
     workload |= {"duration": "1s", "warmup": "0s"}
-    if workload.get("clients", 0) < 100:  # Many connections stay many: they are the question.
+    if workload.get("clients", 0) < 100:  # Examples about many connections keep them.
         workload["clients"] = min(_CLIENTS_MAX, workload.get("clients", 1))
     _shorten(document["design"])
     keeps_settings = name == "shared_buffers"

@@ -1,4 +1,4 @@
-"""What every collector is held to: inherit, and give a fixture `collector`."""
+"""Tests that every collector must pass: inherit the class, and define a fixture `collector`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _INT64 = 1 << 63
 class CollectorContract:
     """Rows have the declared columns, types and keys; counters grow; the catalogue knows it."""
 
-    # A source that is there on every machine gives rows at once.
+    # True if the source exists on every machine, so that the first sample has rows.
     gives_rows = True
 
     def test_it_is_in_the_catalogue_under_its_own_name(self, collector: Collector) -> None:

@@ -1,4 +1,4 @@
-"""Hand-made /proc and /sys of other machines, after the kernel's documentation."""
+"""Files of /proc and /sys of other machines, made by hand from the kernel's documentation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pgdyno.observe.host.files import ReceivedFiles
 
-# Two sockets with RAPL and memory domains, an NVMe disk and a core sensor that tell temperatures.
+# Two sockets with RAPL and memory domains; temperatures of an NVMe disk and of the cores.
 BIG_MACHINE: Mapping[str, str] = {
     "/sys/class/hwmon/hwmon0/name": "nvme\n",
     "/sys/class/hwmon/hwmon0/device/nvme0n1": "",
@@ -45,6 +45,6 @@ BIG_MACHINE: Mapping[str, str] = {
 
 
 def machine(changed: Mapping[str, str | None] | None = None) -> ReceivedFiles:
-    """Return the big machine with some files changed; None takes one away."""
+    """Return the big machine with some files changed; None removes a file."""
     texts = {**BIG_MACHINE, **(changed or {})}
     return ReceivedFiles({path: text for path, text in texts.items() if text is not None})

@@ -1,4 +1,4 @@
-"""A sink that keeps what it is given, and lets a test wait for it."""
+"""A sink that keeps rows and notices, and lets a test wait for them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class KeepingSink:
             self._changed.notify_all()
 
     def wait_for(self, condition: Callable[[], bool]) -> None:
-        """Return when the condition holds; fail when it does not in a generous time."""
+        """Return when the condition is true; fail after 20 s."""
         with self._changed:
             assert self._changed.wait_for(condition, PATIENCE_S), (self.notices, list(self.rows))
 

@@ -1,4 +1,4 @@
-"""Findings of a comparison, built by hand."""
+"""Findings of a comparison, made by hand."""
 
 from __future__ import annotations
 

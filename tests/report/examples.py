@@ -1,4 +1,4 @@
-"""Findings as they come out of real experiments, built by hand: known numbers, made-up noise."""
+"""Findings like those of real experiments, made by hand: known numbers, invented noise."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ PANELS = (
 
 
 def panels(seconds: int, *, seed: int) -> tuple[Panel, ...]:
-    """What a minute or an hour of telemetry looks like, one value a second, a dip each 300 s."""
+    """Return telemetry of a minute or an hour: one value per second, a dip every 300 s."""
     rng = random.Random(seed)
     time_s = tuple(i + 0.5 for i in range(seconds))
 

@@ -37,7 +37,7 @@ def binaries(request: pytest.FixtureRequest) -> Binaries:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder on a disk that the server's user can enter; pytest's own are closed to others."""
+    """A folder on a disk that the server's user can enter, unlike the folders of pytest."""
     folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir="/var/tmp"))
     folder.chmod(0o755)
     yield folder
@@ -46,7 +46,7 @@ def open_folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def cluster(binaries: Binaries) -> Iterator[ScratchCluster]:
-    """One running cluster a module and version, listening on TCP too."""
+    """One running cluster for each module and version, which listens on TCP, too."""
     request = ScratchRequest(binaries, clients=10, listens_tcp=True)
     with ScratchCluster.create(request) as running:
         yield running
@@ -60,7 +60,7 @@ def connection(cluster: ScratchCluster) -> Iterator[Connection]:
 
 @pytest.fixture
 def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whatever the test does, no registration and no temporary folder of ours remains."""
+    """Check that the test left no registration and no temporary folder of pgdyno."""
     made: list[Path] = []
     real = os.mkdir
 

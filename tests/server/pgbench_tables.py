@@ -1,4 +1,4 @@
-"""The pgbench tables made in plain SQL: what loaders must equal, made without one."""
+"""The pgbench tables, made with plain SQL: loaders must make equal tables."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def load(
     accounts: int = 100_000,
     is_marked: bool = True,
 ) -> None:
-    """Replace the tables; `accounts` a scale other than 100,000 leaves them incomplete."""
+    """Replace the tables; with fewer than 100,000 `accounts` per scale they are incomplete."""
     connection.execute("DROP TABLE IF EXISTS " + ", ".join(PGBENCH.tables))
     text = _TABLES.format(scale=scale, fillfactor=fillfactor, accounts=accounts)
     for statement in text.split(";"):

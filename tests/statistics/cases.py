@@ -1,4 +1,4 @@
-"""What every estimator promises, one line a case; as a module, the summary of all of them.
+"""The promise of every estimator, one line for each case; run as a module, it prints a summary.
 
 `python -m tests.statistics.cases 1.0` runs the full set, `0.05` a twentieth of it.
 """
@@ -34,7 +34,7 @@ FAMILY_COUNT = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is simulated, how often in the full set, and where the fraction must lie."""
+    """One simulation: how often the full set runs it, and the bounds of its fraction."""
 
     name: str
     count: int
@@ -64,7 +64,7 @@ def closed_cases() -> Iterator[Case]:
 
 
 def watched_cases() -> Iterator[Case]:
-    """Intervals that hold at every look."""
+    """Intervals that are valid at every look."""
     for phi, tail in ((0.0, "normal"), (0.3, "normal"), (0.6, "normal"), (0.0, "slow runs")):
         label = f"{sim.LOOKS} looks, phi {phi}, {tail}"
         wrong = partial(sim.false_verdicts, phi=phi, tail=tail)
@@ -89,7 +89,7 @@ def bootstrap_cases() -> Iterator[Case]:
 
 
 def curve_cases() -> Iterator[Case]:
-    """What a sweep of 3 runs a level says."""
+    """Answers of a sweep with 3 runs per level."""
     for curve in sim.CURVES:
         for noise in (0.01, 0.03):
             where = f"{curve}, noise {noise:.0%}"
@@ -110,7 +110,7 @@ def curve_cases() -> Iterator[Case]:
 
 
 def family_cases() -> Iterator[Case]:
-    """Several contrasts that hold together, what A against A promises, the search of a load."""
+    """Several contrasts at once, A against A, the search for a load."""
     together = FAMILY_COUNT, AT_LEAST_95
     yield Case("4 passes, 8 rounds: all intervals hold together", *together, fam.passes_together)
     yield Case("4 variants, 12 pairs: all intervals hold", *together, fam.variants_together)
@@ -133,7 +133,7 @@ CASES = (
 
 
 def summarise(scale: float) -> int:
-    """Print one line a case; return how many lie outside their bounds."""
+    """Print one line for each case; return how many are outside their bounds."""
     outside = 0
     for case in CASES:
         count = max(int(case.count * scale), 20)

@@ -48,7 +48,7 @@ def variants_together(count: int, rng: np.random.Generator) -> float:
 
 
 def any_false_effect(count: int, rng: np.random.Generator) -> float:
-    """A 2 x 2 x 2 design without any effect: the share in which Holm calls one sure."""
+    """A 2 x 2 x 2 design without effects: the share in which Holm's p finds one."""
     factors = {name: ["0", "1"] for name in "abc"}
     cells = [{"a": a, "b": b, "c": c} for a in "01" for b in "01" for c in "01"]
     wrong = 0
@@ -69,7 +69,7 @@ def floor_is_seen(count: int, rng: np.random.Generator) -> float:
 
 
 def capacity_held(count: int, rng: np.random.Generator, *, noise_ratio: float) -> float:
-    """The load held under a latency target, searched run by run on servers drawn at random."""
+    """The highest load that keeps a latency target, searched on random servers."""
     target = Target("p99", 20.0)
     held = 0
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""Simulated experiments with a known truth: how often does an interval hold it?
+"""Simulated experiments with a known truth: how often does an interval contain it?
 
 Every function runs `count` experiments and returns the fraction that came out right.
 """
@@ -81,7 +81,7 @@ def pairs_fixed(count: int, rng: np.random.Generator, *, phi: float) -> float:
 def watched(
     count: int, rng: np.random.Generator, *, phi: float, effect: float, tail: str
 ) -> tuple[list[Comparison], FloatArray]:
-    """Look after every pair, up to 400; return what stands when it is decided, and the runs."""
+    """Look after every pair, up to 400; return the comparison at the verdict, and the runs."""
     ratios = paired_ratios(count, rng, pair_count=LOOKS, phi=phi, effect=effect, tail=tail)
     n = np.arange(1, LOOKS + 1)
     mean = np.cumsum(ratios, axis=1) / n
@@ -103,7 +103,7 @@ def watched(
 
 
 def false_verdicts(count: int, rng: np.random.Generator, *, phi: float, tail: str) -> float:
-    """A direction where there is none."""
+    """The share of verdicts with a direction although there is no difference."""
     verdicts, _ = watched(count, rng, phi=phi, effect=0.0, tail=tail)
     return float(np.mean([result.verdict in ("faster", "slower") for result in verdicts]))
 
@@ -111,7 +111,7 @@ def false_verdicts(count: int, rng: np.random.Generator, *, phi: float, tail: st
 def covered_at_stop(
     count: int, rng: np.random.Generator, *, phi: float, effect: float, tail: str
 ) -> float:
-    """The interval at the moment the experiment was stopped."""
+    """The interval at the moment at which the experiment ended."""
     verdicts, _ = watched(count, rng, phi=phi, effect=effect, tail=tail)
     return float(np.mean([holds(result.ratio, math.exp(effect)) for result in verdicts]))
 
@@ -178,7 +178,7 @@ def parts_within(count: int, rng: np.random.Generator, *, phi: float) -> float:
 
 
 def parts_difference(count: int, rng: np.random.Generator, *, phi: float) -> float:
-    """The difference of one wait event between two like runs."""
+    """The difference of one wait event between two equal runs."""
     right = 0
     for _ in range(count):
         seed = int(rng.integers(1 << 30))
@@ -236,7 +236,7 @@ def knee_held(count: int, rng: np.random.Generator, *, curve: str, noise: float)
 
 
 def loss_held(count: int, rng: np.random.Generator, *, curve: str, noise: float) -> float:
-    """What is lost at the largest load."""
+    """The loss of throughput at the largest load."""
     truth = CURVES[curve][-1] / max(CURVES[curve]) - 1
     losses = [sweep.degradation for sweep in sweeps(count, rng, curve=curve, noise=noise)]
     return float(np.mean([loss is not None and holds(loss.change, truth) for loss in losses]))

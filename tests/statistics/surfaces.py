@@ -1,4 +1,4 @@
-"""Simulated servers whose best settings are known: what a tuning promises against the truth."""
+"""Simulated servers whose best settings are known, to compare the result of a tuning with."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Surface = Callable[[list[float]], float | None]
 
 @dataclass(frozen=True)
 class Tuned:
-    """One simulated tuning. Gains are log ratios; None where nothing was proved."""
+    """One simulated tuning. Gains are log ratios; None: nothing was proved."""
 
     reason: str
     true_gain: float
@@ -40,7 +40,7 @@ class Tuned:
 
     @property
     def claims(self) -> bool:
-        """Return whether it says that it found something better."""
+        """Return whether the tuning claims a gain."""
         return self.proved is not None and self.proved[0] > 0
 
     @property

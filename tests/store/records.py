@@ -1,4 +1,4 @@
-"""Records of a small run, as the engine writes them: hand-made, every number visible."""
+"""Records of a small run in the form that the engine writes, made by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that hold documents against the code: verbs, errors and columns are all written down."""
+"""Rules that compare documents with the code: every verb, error and column is described."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def rust_variants(source: Source, enum: str) -> list[str]:
 
 
 def errors_without_row(names: Sequence[str], table: str) -> Iterator[str]:
-    """Every error has a row in docs/errors.md with no empty cell; no row is of the past."""
+    """Every error has a full row in docs/errors.md; no row is of an error that no longer exists."""
     rows = {cells[0].strip("` "): cells for cells in _rows(table)}
     for name in names:
         if name not in rows:

@@ -1,4 +1,4 @@
-"""Rules for every text file: how long a file and a line may be, and what may not stay behind."""
+"""Rules for every text file: length of files and lines, and leftovers that are refused."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def prose_length(source: Source) -> Iterator[str]:
 
 
 def left_behind(source: Source) -> Iterator[str]:
-    """Nothing waits to be done without the number of its issue; nothing prints for debugging."""
+    """A note on open work has the number of its issue; nothing prints for debugging."""
     if not source.path.endswith((".md", ".toml")):
         for number, line in enumerate(source.lines, 1):
             if match := LEFT_BEHIND.search(line):

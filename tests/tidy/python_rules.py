@@ -1,4 +1,4 @@
-"""Rules for Python: the import arrow, who may do what, and names that carry their unit."""
+"""Rules for Python: imports between rooms, which room may do what, length of functions."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def printing_in_one_place(source: Source) -> Iterator[str]:
 
 
 def skipping_in_one_place(source: Source) -> Iterator[str]:
-    """Only `tests/fixtures/needs.py` skips: what CI installs must be there."""
+    """Only `tests/fixtures/needs.py` skips tests, so that in CI none is skipped by mistake."""
     if source.path.startswith("tests/") and source.path != "tests/fixtures/needs.py":
         yield from _uses(source, SKIPPING_NAMES, "belongs to tests/fixtures/needs.py")
 
@@ -190,7 +190,7 @@ DESIGN_KINDS = {"bench", "sweep", "compare", "factorial", "matrix", "passes"}
 
 
 def designs_in_one_table(source: Source) -> Iterator[str]:
-    """Only the table of designs tells one from another; what differs is asked of its class."""
+    """Only the table of designs distinguishes designs; other code asks the class of the design."""
     if source.package is None or source.path in DESIGN_TABLES:
         return
     for node in ast.walk(source.syntax):

@@ -1,4 +1,4 @@
-"""Rules for Rust: length of functions, who prints, and the arrow between the crates."""
+"""Rules for Rust: length of functions, output, system calls, imports between crates."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TEST_CODE = re.compile(r"#\[cfg\(test\)\]\s*(?:pub(?:\(\w+\))?\s+)?mod\s+\w+\s*\
 
 
 def bare(text: str) -> str:
-    """Return Rust `text` with comments and literals blanked, every line where it was."""
+    """Return Rust `text` with blanks for comments and literals; lines keep their numbers."""
     return LITERALS.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
 
 
@@ -82,7 +82,7 @@ def printing_in_one_place(source: Source) -> Iterator[str]:
 
 
 def pure_crates(source: Source) -> Iterator[str]:
-    """`wire` and `script` know no socket, file, clock, thread, nor the engine."""
+    """`wire` and `script` use no socket, file, clock or thread, and not the engine."""
     if PURE_CRATES.match(source.path) and "/tests/" not in source.path:
         yield from _uses(source, IMPURE_NAMES, "does not belong into a pure crate")
 

@@ -1,4 +1,4 @@
-"""The tree as the rules see it: text files of this project, read once, with their syntax trees."""
+"""The input of all rules: the text files of this project, read once, with syntax trees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule that a numeric field carries its unit in its name, and the words it knows."""
+"""The rule that the name of a numeric field has its unit, and the list of units."""
 
 from __future__ import annotations
 

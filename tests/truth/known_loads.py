@@ -31,7 +31,7 @@ SERVER = "in the server"
 
 @dataclass(frozen=True)
 class Truth:
-    """What some parts together are, in ms; `SERVER` is the server's time as a whole.
+    """The true sum of some parts, in ms; `SERVER` is the whole server time.
 
     `more_ms`: it may be so much more, where its source does not see everything.
     """
@@ -43,7 +43,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class KnownLoad:
-    """A load, how to prepare it, and what is known of it afterwards."""
+    """A load, its preparation, and the truths that are known afterwards."""
 
     name: str
     setup: tuple[str, ...]
@@ -175,7 +175,7 @@ LOADS = (
 
 @dataclass(frozen=True)
 class Compared:
-    """One truth and what the run says."""
+    """One truth, and the run's value for it."""
 
     names: tuple[str, ...]
     truth_ms: float
@@ -207,7 +207,7 @@ def prepare(load: KnownLoad, database: Target) -> None:
 
 
 def measured(load: KnownLoad, pgdyno: Command, database: Target, folder: Path) -> Document:
-    """Run a load, with what it knows of itself forgotten before."""
+    """Run a load, after its own counts are set to 0."""
     script = folder / "known.sql"
     script.write_text(load.script)
     line = SlowLine(database, load.way_ms / 1e3) if load.way_ms else None
@@ -240,7 +240,7 @@ def measured(load: KnownLoad, pgdyno: Command, database: Target, folder: Path) -
 def busy(
     database: Target, statement: str, count: int = 2, *, pause_s: float = 0.001
 ) -> Iterator[None]:
-    """Keep sessions of somebody else at work in the same database."""
+    """Within the block, other sessions work in the same database."""
     stopping = threading.Event()
 
     def work() -> None:
@@ -271,7 +271,7 @@ def split_of(document: Document) -> Document:
 
 
 def compared(load: KnownLoad, database: Target, document: Document) -> list[Compared]:
-    """Return every truth of a load with what the run says of it."""
+    """Return every truth of a load with the run's value for it."""
     where = split_of(document)
     parts = {part["name"]: part for part in where["parts"]}
     problems = []

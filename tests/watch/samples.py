@@ -1,4 +1,4 @@
-"""Samples as the observer gives them, written by hand."""
+"""Samples in the form that the observer writes, made by hand."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Row = dict[str, Any]
 
 
 def database(second: float, commits: int, *, interval: float = 1.0, **changes: int) -> list[Row]:
-    """Return a sample of pg_stat_database: ours has the commits, others nothing.
+    """Return a sample of pg_stat_database: the load's database has the commits, others none.
 
-    In each second two of them are ours, unless told otherwise.
+    Two commits per second are those of the observer, unless `changes` has another number.
     """
     stamp = {"time_ns": int(second * SECOND_NS), "interval_ns": int(interval * SECOND_NS)}
     counters = dict.fromkeys(COUNTER_NAMES, 0)
@@ -49,5 +49,5 @@ def wait(event: str, query: int, count: int, **changes: Any) -> Row:
 
 
 def nobody() -> list[Row]:
-    """Return a sample that found nobody."""
+    """Return a sample without sessions."""
     return [wait("", 0, 0, backend_type="", state="")]
