@@ -13,7 +13,7 @@ from tests.fixtures.command import Command
 from pgdyno.errors import SpecError
 from pgdyno.server.target import Target
 from pgdyno.tune.spill import Need, Probe, Trial, advise, search, trial_of
-from pgdyno.tune.spill_text import setting_text
+from pgdyno.tune.spill_text import exact_setting_text, setting_text
 from pgdyno.tune.spilling import read_log, statements_in
 
 KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
@@ -75,6 +75,7 @@ def test_without_memory_nothing_is_set_for_all() -> None:
 def test_values_are_rounded_up() -> None:
     assert setting_text(9 * MB + 1) == "10MB"
     assert setting_text(900 * KB) == "960kB"
+    assert [exact_setting_text(size) for size in (4 * MB, 4100 * KB)] == ["4MB", "4100kB"]
 
 
 def test_a_plan_that_spills_is_known_from_sorts_hashes_and_workers() -> None:
@@ -191,6 +192,10 @@ def test_a_scratch_copy_is_made_from_sql(pgdyno: Command, tmp_path: Path) -> Non
     assert done.code == 0, done.err
     assert "external merge" in done.out
     assert "ALTER SYSTEM SET work_mem" in done.out
+    # One form of a size, and a command that can be pasted.
+    assert "work_mem = 4MB, 1 statement at work" in done.out
+    command = " ".join(done.out.split())
+    assert f"pgdyno compare -f {path} --variant 'now: work_mem=4MB'" in command
 
 
 def test_the_ratio_is_1_where_nothing_spills() -> None:
@@ -223,7 +228,7 @@ def test_both_values_are_compared_under_load_on_demand(pgdyno: Command, tmp_path
         timeout_s=170,
     )
     assert said.code in (0, 3), said.err
-    assert "against 4.0 MB" in said.err
+    assert "against 4MB" in said.err
     assert "ALTER SYSTEM SET work_mem" in said.out
     assert "enough against now" in said.out, "the comparison follows the advice"
     assert pgdyno("show", "last").out.count("work_mem = ") >= 2

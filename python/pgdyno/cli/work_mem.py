@@ -25,7 +25,6 @@ from pgdyno.doctor.finding import Unknown
 from pgdyno.doctor.session import read_only
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.measure.loading import load_dataset
-from pgdyno.quantities import format_bytes
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.conninfo import Resolved
 from pgdyno.server.find import find
@@ -40,7 +39,7 @@ from pgdyno.spec.workload import read_text
 from pgdyno.store.experiment import Store
 from pgdyno.tune.seen import read_live
 from pgdyno.tune.spill import Advice, Need, advise
-from pgdyno.tune.spill_text import setting_text, text_of
+from pgdyno.tune.spill_text import exact_setting_text, setting_text, text_of
 from pgdyno.tune.spilling import (
     STATEMENTS_SQL,
     TEMPORARY_SQL,
@@ -154,7 +153,11 @@ def command(**given: Any) -> int:
             )
     advice = _advice(needs, where, given)
     document = _document(where, needs, advice, logged)
-    text = text_of(where.target, where.spilled, logged, needs, advice, width=output.width())
+    text = text_of(
+        *(where.target, where.spilled, logged, needs, advice),
+        files=tuple(statements),
+        width=output.width(),
+    )
     options.write(text, json.dumps(document, indent=2, ensure_ascii=False), given["json_to"])
     if given["prove"] and advice.server_bytes is not None:
         return _prove(given, resolved, needs, advice)
@@ -298,6 +301,7 @@ def _prove(
 ) -> int:
     """Compare both values under a load of the statements; return the comparison's exit code."""
     assert advice.server_bytes is not None, "there is a value to prove"
+    now, enough = exact_setting_text(advice.now_bytes), setting_text(advice.server_bytes)
     longest_ms = max(need.now.duration_ms for need in needs)
     experiment = Experiment(
         name="work-mem",
@@ -314,14 +318,12 @@ def _prove(
             variables=dict(_pair(text) for text in given["define"]),
         ),
         variant=(
-            Variant(name="now", settings={"work_mem": f"{advice.now_bytes >> 10}kB"}),
-            Variant(name="enough", settings={"work_mem": setting_text(advice.server_bytes)}),
+            Variant(name="now", settings={"work_mem": now}),
+            Variant(name="enough", settings={"work_mem": enough}),
         ),
         design=CompareDesign(budget=given["prove"]),
     )
-    output.note(
-        f"proof   {setting_text(advice.server_bytes)} against {format_bytes(advice.now_bytes)}"
-    )
+    output.note(f"proof   {enough} against {now}")
     asked = AskedExperiment(experiment, resolved, Permissions())
     return measure("compare", asked, {**given, "json_to": None})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Iterator
 
@@ -20,9 +21,13 @@ def text_of(
     needs: tuple[Need, ...],
     advice: Advice,
     *,
+    files: tuple[str, ...],
     width: int,
 ) -> str:
-    """Return the whole text in lines of at most `width` signs."""
+    """Return the whole text in lines of at most `width` signs.
+
+    Args: files, with the statements, as the user named them.
+    """
     rows = [("target", target), ("now", _now(advice))]
     if spilled is not None:
         rows += _spilled(spilled)
@@ -31,7 +36,7 @@ def text_of(
     lines = [line for label, said in rows for line in _row(label, said, width)]
     for need in needs:
         lines += _need(need, width)
-    for label, said in _advice(advice, bool(needs)):
+    for label, said in _advice(advice, files if needs else ()):
         lines += _row(label, said, width)
     return "\n".join(line.rstrip() for line in lines)
 
@@ -43,8 +48,14 @@ def setting_text(size_bytes: int) -> str:
     return f"{-(-size_bytes // (64 << 10)) * 64}kB"
 
 
+def exact_setting_text(size_bytes: int) -> str:
+    """Return a present value as SHOW writes it: 4MB, or 4100kB."""
+    return f"{size_bytes // _MB}MB" if size_bytes % _MB == 0 else f"{size_bytes >> 10}kB"
+
+
 def _now(advice: Advice) -> str:
-    said = f"work_mem = {format_bytes(advice.now_bytes)}, {_counted(advice.active_count)} at work"
+    value = exact_setting_text(advice.now_bytes)
+    said = f"work_mem = {value}, {_counted(advice.active_count)} at work"
     if advice.budget_bytes is None:
         return f"{said} at one time; memory not known (--ram)"
     return f"{said} at one time; {format_bytes(advice.budget_bytes)} for all sorts and hashes"
@@ -116,9 +127,9 @@ def _need(need: Need, width: int) -> list[str]:
     return lines
 
 
-def _advice(advice: Advice, has_needs: bool) -> Iterator[tuple[str, str]]:
+def _advice(advice: Advice, files: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     yield "", ""
-    if not has_needs:
+    if not files:
         yield "next", "give the statements that spill: -f statements.sql, with --scratch or"
         yield "", "--allow-explain-analyze; the smallest value that is enough is found by trying"
         return
@@ -130,7 +141,8 @@ def _advice(advice: Advice, has_needs: bool) -> Iterator[tuple[str, str]]:
         yield (
             "compare",
             (
-                f"pgdyno compare -f FILE --variant 'now: work_mem={advice.now_bytes >> 10}kB'"
+                f"pgdyno compare {' '.join(f'-f {shlex.quote(name)}' for name in files)}"
+                f" --variant 'now: work_mem={exact_setting_text(advice.now_bytes)}'"
                 f" --variant 'enough: work_mem={value}'   (or --prove 5min)"
             ),
         )
