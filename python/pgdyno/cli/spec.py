@@ -36,8 +36,8 @@ _TOOLS = {"from-benchmarksql": from_benchmarksql, "from-hammerdb": from_hammerdb
 def command(tool: str, file: Path, to: Path | None, *, scratch: bool) -> int:
     """Make a spec file from a properties file of BenchmarkSQL or a script of HammerDB.
 
-    The spec has everything that pgdyno has, too. Comments at its start list all other keys. It
-    never contains a password. A loop over virtual users of HammerDB becomes a sweep.
+    The spec contains every key of the file that pgdyno supports. Comments at its start list all
+    other keys. It never contains a password. A loop over HammerDB's virtual users becomes a sweep.
     """
     translated = _as_the_engine_has_it(_TOOLS[tool](read_text(file), str(file), is_scratch=scratch))
     text = spec_text(translated, file)

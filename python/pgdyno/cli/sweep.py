@@ -59,8 +59,8 @@ _option = under(LOAD)
 @_option(
     "--slo",
     metavar="NAME=TIME",
-    help="Find the highest load that keeps this target, such as p99=20ms; of tpcc-like also the"
-    " most terminals, such as new-order.p90=5s.",
+    help="Find the highest load that keeps this target, such as p99=20ms; with tpcc-like also"
+    " new-order.p90=5s, which finds the highest number of terminals.",
 )
 @_option(
     "--variant",

@@ -92,8 +92,8 @@ class _Known:
 @_search(
     "--slo",
     metavar="NAME=TIME",
-    help="Latency target, such as p99=20ms: the goal with -R, else a limit; of tpcc-like also"
-    " new-order.p90=5s, a limit.",
+    help="Latency target, such as p99=20ms: the goal with -R, else a limit; with tpcc-like also"
+    " new-order.p90=5s, always a limit.",
 )
 @_search("--budget", default="30min", metavar="TIME", help="Time for everything (default 30min).")
 @_search(
