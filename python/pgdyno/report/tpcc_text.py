@@ -45,7 +45,8 @@ def nopm_words(findings: TpccFindings, *, with_unit: bool = False) -> str:
     """Return NOPM with its interval, its share of the maximum, and the kind of load."""
     words = numbers.estimate_text(findings.nopm, with_unit=with_unit)
     if findings.of_maximum is not None and findings.warehouses:
-        share = _percent(findings.of_maximum.value)
+        percents = findings.of_maximum.scaled(100, "%")
+        share = f"{numbers.value_text(percents)} % ({numbers.interval_text(percents)})"
         these = quantities.counted(findings.warehouses, "warehouse")
         words += f", {share} of the most that {these} can give with keying and think times"
     return f"{words}; {findings.way}"
