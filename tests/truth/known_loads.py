@@ -43,7 +43,10 @@ class Truth:
 
 @dataclass(frozen=True)
 class KnownLoad:
-    """A load, its preparation, and the truths that are known afterwards."""
+    """A load, its preparation, and the truths that are known afterwards.
+
+    `source`: where the truths are from, for docs/method.md.
+    """
 
     name: str
     setup: tuple[str, ...]
@@ -56,6 +59,7 @@ class KnownLoad:
     way_ms: float = 0.0
     foreign: str = ""
     forget: Callable[[], object] = lambda: None
+    source: str = "the server's clock around a function (`track_functions`)"
 
 
 def timed_ms(database: Target, function: str = "work") -> float:
@@ -133,6 +137,7 @@ LOADS = (
         "BEGIN;\nSELECT work();\n\\sleep 3 ms\nEND;\n",
         _sleeping,
         clients=2,
+        source="the server's clock around a function; the script's own 3 ms",
     ),
     KnownLoad(
         "table lock",
@@ -148,6 +153,7 @@ LOADS = (
         _far,
         clients=2,
         way_ms=2.0,
+        source="the log of the proxy; the server's clock around a function",
     ),
     KnownLoad(
         "two busy foreign sessions",

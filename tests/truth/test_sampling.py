@@ -14,9 +14,13 @@ from pathlib import Path
 import pytest
 from tests.fixtures import needs
 from tests.fixtures.clusters import connection, run_sql
+from tests.fixtures.command import Command, server_options
 from tests.fixtures.prove import Proved
+from tests.fixtures.stillness import Document, on_a_machine_that_runs
 from tests.observe.test_server_collectors import open_session
+from tests.truth.known_loads import DONE, split_of
 
+from pgdyno.analysis.estimate import mean_between_runs
 from pgdyno.engine.executable import engine_path
 from pgdyno.observe.sql.waits import WaitSampler
 from pgdyno.process.host import give_priority, stay_on
@@ -27,6 +31,8 @@ WORK = "SELECT count(*) FROM generate_series(1, 5000), (SELECT n FROM one LIMIT 
 BIAS_RATIO_MAX = 0.03
 SAMPLES = 1600
 GAP_S = 0.0125
+SHORT = "SELECT n FROM one;\n"
+USERS_RUNS, USERS_RUN_S = 4, 60
 
 
 @pytest.fixture
@@ -81,6 +87,48 @@ def test_samples_see_what_the_server_counts_on_saturated_cores(
     seen = f"sessions at work {mean:.3f} sampled, {active:.3f} counted: {bias:+.1%}"
     assert abs(bias) <= BIAS_RATIO_MAX + doubt, seen
     proved(claim, required=f"within 3 %, and {doubt:.1%} by chance", seen=seen)
+
+
+@pytest.mark.slow
+@pytest.mark.pg
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("name", "text"), [("2 ms", WORK), ("short", SHORT)])
+def test_on_a_users_server_the_count_replaces_samples_that_miss_sessions(
+    database15: Target, pgdyno: Command, tmp_path: Path, proved: Proved, name: str, text: str
+) -> None:
+    """The sampler has no priority there. Its bias is measured; no time in the server depends on it.
+
+    Where the samples are surely a tenth apart, the run doubts them and says by how much.
+    """
+    run_sql(database15, "CREATE TABLE one (n int)")
+    run_sql(database15, "INSERT INTO one VALUES (1)")
+    script = tmp_path / "work.sql"
+    script.write_text(text)
+    clients = 3 * len(os.sched_getaffinity(0))
+    place = (*server_options(database15), "-f", script, "-c", str(clients))
+    amount = ("-T", f"{USERS_RUN_S}s", "--warmup", "0s", "--allow-write", "--json")
+    ratios, doubted_count = [], 0
+
+    def measure() -> Document:
+        said = pgdyno("bench", *place, *amount)
+        assert said.code in DONE, said
+        return said.document
+
+    for _ in range(USERS_RUNS):
+        document = on_a_machine_that_runs(measure)
+        where = split_of(document)
+        assert where["server_how"] == "counted"
+        ratios.append(where["sampled_server_ms"] / where["server_ms"])
+        said = [w["message"] for w in document["warnings"] if w["kind"] == "samples_apart"]
+        percent = round(100 * abs(ratios[-1] - 1))
+        assert all(f" {percent} %" in words for words in said), (ratios[-1], said)
+        doubted_count += len(said)
+    mean = mean_between_runs(ratios, "1")
+    low, high = (end - 1 for end in (mean.low or 0.0, mean.high or 0.0))
+    claim = f"samples without priority, {clients} clients on all cores, {name} statements"
+    seen = f"{mean.value - 1:+.1%} ({low:+.1%} to {high:+.1%}) in {USERS_RUNS} runs"
+    seen += f", {doubted_count} doubt them"
+    proved(claim, required="the server's count is used", seen=seen)
 
 
 def _sample(
