@@ -43,7 +43,7 @@ impl Framer {
     ///
     /// Returns: `None` if more bytes are needed; all of `input` was then used. Errors: an unknown
     /// tag, or a length that no server sends.
-    #[inline]
+    #[inline(always)]
     pub fn next<'f, 'i: 'f>(
         &'f mut self,
         input: &mut &'i [u8],
@@ -129,7 +129,7 @@ impl Framer {
 }
 
 /// Return tag and body length; `bytes` must have at least `HEADER` bytes.
-#[inline]
+#[inline(always)]
 fn header(bytes: &[u8]) -> Result<(u8, usize), ProtocolError> {
     let tag = bytes[0];
     if !is_backend_tag(tag) {

@@ -95,7 +95,15 @@ impl<'s> Client<'s> {
         replied
     }
 
+    #[inline]
     fn tell_notices(&self) {
+        if self.state(|client| !client.reply.notices.is_empty()) {
+            self.tell_each_notice();
+        }
+    }
+
+    #[cold]
+    fn tell_each_notice(&self) {
         let shard = &mut *self.shard();
         let client = &mut shard.clients.states[self.index as usize];
         if let Some(observer) = &mut shard.observer {
