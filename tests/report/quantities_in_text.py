@@ -169,7 +169,7 @@ def tuned_problems(text: str, document: Document) -> Iterator[str]:
         rf"(?:proved|not confirmed): {word} {CHANGE} against your settings": proved,
         rf"against your settings, {CHANGE} against": in_document(document, "against_rules"),
         rf"the search (?:had )?promised {CHANGE}": promised,
-        rf"fresh runs proved {CHANGE}": proved,
+        rf"fresh runs showed {CHANGE}": proved,
         rf"together .*: {word} {CHANGE};": proved,
         r"the promise was ([\d.,]+) points": abs(document["promised_minus_proved_points"] or 0),
     }

@@ -18,7 +18,7 @@ from tests.watch.examples import DOCUMENT, findings
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.cli.watch_text import text_of
-from pgdyno.designs import document_of, page_of, words_of
+from pgdyno.designs import document_of, markdown_of, page_of, words_of
 from pgdyno.report.html import render
 from pgdyno.report.watch_page import watch_page
 
@@ -39,6 +39,15 @@ def test_every_figure_of_a_tuning_is_that_of_the_document(is_alone: bool) -> Non
     document = document_of(experiment)
     assert page_problems(page_of(experiment), document) == []
     assert list(tuned_problems(words_of(experiment, WIDTH), document)) == []
+
+
+def test_settings_that_were_not_confirmed_are_nowhere_called_proved() -> None:
+    experiment = variant_examples.tuned(verdict="not confirmed")
+    markdown, _ = markdown_of(experiment, stem="tune")
+    assert "**These settings are not proved.**" in markdown
+    assert ">These settings are not proved." in page_of(experiment)
+    for text in (page_of(experiment), words_of(experiment, WIDTH), markdown):
+        assert re.search(r"fresh runs proved|proved settings|>proved, against", text) is None
 
 
 @pytest.mark.parametrize("name", ["bench", "sweep"])

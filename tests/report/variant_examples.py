@@ -31,6 +31,7 @@ from pgdyno.tune.findings import (
     SloHeld,
     Tried,
     TuneFindings,
+    Verdict,
 )
 
 Table = list[list[float]]
@@ -187,8 +188,8 @@ def crossed() -> ExperimentFindings:
     return experiment_of("matrix", replace(findings, effects=effects))
 
 
-def tuned(*, is_alone: bool = False) -> ExperimentFindings:
-    """A tuning on two servers that proved two settings, or one setting alone."""
+def tuned(*, is_alone: bool = False, verdict: Verdict = "better") -> ExperimentFindings:
+    """A tuning on two servers: of two settings, or of one setting alone."""
     names = ("now", "trial 7", "pgtune")
     table = rounds_of((1000, 1180, 1090), seed=4)
     findings = findings_of(table, names, change="settings")
@@ -202,7 +203,7 @@ def tuned(*, is_alone: bool = False) -> ExperimentFindings:
     own = TuneFindings(
         metric="tps",
         is_more_better=True,
-        verdict="better",
+        verdict=verdict,
         reason="",
         settings=(wal,) if is_alone else (wal, jit),
         idle=("work_mem",),

@@ -82,7 +82,10 @@ def tune_markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Picture
     if curse := curse_text(tuned):
         lines.append(f"{curse[0].upper()}{curse[1:]}.\n")
     if tuned.settings:
-        lines += ["## Apply", "", "```sql", alter_system(tuned), "```", ""]
+        lines += ["## Apply", ""]
+        if tuned.verdict != "better":
+            lines += ["**These settings are not proved.**", ""]
+        lines += ["```sql", alter_system(tuned), "```", ""]
         lines += ["As lines of `postgresql.conf`:", "", "```ini", conf_fragment(tuned), "```", ""]
     tables = [(title, table) for title, _, table in _tables(tuned) if table[1]]
     return markdown_with(findings, stem=stem, tables=tables, lines=lines)
@@ -91,10 +94,11 @@ def tune_markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Picture
 def _effects(tuned: TuneFindings) -> list[ForestRow]:
     """Return the rows of the plot: the proof, the result of the search, each setting alone."""
     rows = []
+    said = "proved" if tuned.verdict == "better" else "in the proof"
     if tuned.proved is not None:
-        rows.append(ForestRow("proved, against your settings", tuned.proved, "", "proved"))
+        rows.append(ForestRow(f"{said}, against your settings", tuned.proved, "", "proved"))
     if tuned.against_rules is not None:
-        against = f"proved, against {tuned.rules}"
+        against = f"{said}, against {tuned.rules}"
         rows.append(ForestRow(against, tuned.against_rules, "", "against_rules"))
     if tuned.promised is not None:
         promised = "promised by the search"
@@ -131,7 +135,7 @@ def _tables(tuned: TuneFindings) -> Iterator[tuple[str, str, Table]]:
         "What changed on the server",
         "changed",
         (
-            ("counter", "your settings", "proved settings"),
+            ("counter", "your settings", "new settings"),
             [
                 (
                     change.name,

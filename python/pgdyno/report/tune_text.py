@@ -70,7 +70,7 @@ def curse_text(tuned: TuneFindings) -> str:
         return ""
     said = "too high" if points > 0 else "too low"
     return (
-        f"the search promised {change_text(tuned.promised)}, fresh runs proved"
+        f"the search promised {change_text(tuned.promised)}, fresh runs showed"
         f" {change_text(tuned.proved)}: the promise was {abs(points):,.1f} points {said}"
     )
 
