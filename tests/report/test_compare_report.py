@@ -13,7 +13,7 @@ from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.answer.answer import with_validity
 from pgdyno.answer.sentences import validity_words
 from pgdyno.report.cell_table import CellTable, table_lines
-from pgdyno.report.compare_charts import changes_of
+from pgdyno.report.compare_charts import changes_of, round_charts
 from pgdyno.report.compare_page import compare_page
 from pgdyno.report.compare_text import compare_text
 from pgdyno.report.forest import scale_of, whisker
@@ -47,6 +47,17 @@ def test_the_parts_and_the_rest_are_the_difference() -> None:
 def test_a_changed_plan_is_shown_with_both_plans() -> None:
     text = " ".join(compare_text(compared(plans=(CHANGE,))).split())
     assert "tx4.sql:2: Index Scan i -> Seq Scan t" in text
+
+
+def test_two_contrasts_of_one_variant_look_different() -> None:
+    findings = compared()
+    assert findings.compare is not None
+    (first,) = findings.compare.contrasts
+    two = replace(findings.compare, contrasts=(first, replace(first, reference="bad")))
+    _, changes = round_charts(two)
+    looks = [line.role for line in changes.lines]
+    assert len(looks) == 2
+    assert looks[0] != looks[1]
 
 
 def test_settings_that_differ_are_named_with_what_each_server_has() -> None:

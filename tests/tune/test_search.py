@@ -64,6 +64,8 @@ def test_the_setting_that_matters_is_found_attributed_and_proved() -> None:
     assert "max_wal_size = '" in conf_fragment(findings)
     assert "ALTER SYSTEM SET max_wal_size" in alter_system(findings)
     assert "needs a reload" in conf_fragment(findings)
+    sentence = [line for line in conf_fragment(findings).splitlines() if "pgdyno tune" in line]
+    assert len(sentence[0]) <= 100
     document = findings.as_document()
     assert document["settings"][0]["needs"] == "reload"
     assert document["tried"][0]["candidate"] == "trial 1"

@@ -49,6 +49,15 @@ _RULES = {
 }
 
 
+def type_words(type_name: str) -> str:
+    """Return the specification's name of a transaction type, such as New-Order for new-order.
+
+    Returns: any other name as it is.
+    """
+    rule = _RULES.get(type_name)
+    return type_name if rule is None else rule.words
+
+
 @dataclass(frozen=True, slots=True)
 class TypeFindings:
     """One transaction type and its share of all transactions of terminals.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 
 from markupsafe import Markup
 
@@ -70,17 +71,22 @@ def _values(compared: CompareFindings) -> tuple[Line, ...]:
 
 def _changes(compared: CompareFindings) -> tuple[Line, ...]:
     places = {variant.name: place for place, variant in enumerate(compared.variants)}
-    return tuple(
-        Line(
+    lines: dict[int, Line] = {}
+    for contrast in compared.contrasts:
+        if not contrast.pairs:
+            continue
+        # A variant has one look on the page. Its second contrast takes that of the reference.
+        names = (contrast.variant, contrast.reference)
+        wanted = [places[name] for name in names if name in places]
+        place = next(place for place in chain(wanted, count(len(places))) if place not in lines)
+        lines[place] = Line(
             f"{contrast.variant} against {contrast.reference}",
-            palette.at(places.get(contrast.variant, 0)),
+            palette.at(place),
             tuple(float(pair.round) for pair in contrast.pairs),
             tuple((pair.ratio - 1) * 100 for pair in contrast.pairs),
             shape="points",
         )
-        for contrast in compared.contrasts
-        if contrast.pairs
-    )
+    return tuple(lines.values())
 
 
 def _columns(by_round: tuple[tuple[int, float], ...]) -> tuple[tuple[float, ...], Values]:

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from pgdyno import quantities
+from pgdyno.analysis.tpcc import type_words
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.analysis.where_statements import StatementTime
 from pgdyno.quantities import fixed, plain_decimals
@@ -119,7 +120,8 @@ def type_rows(
             for ms in parts
         )
         events = [f"{name} {quantities.percent(share)}" for name, share in kind.events]
-        yield kind.name + " (background)" * kind.is_background, cells, ", ".join(events)
+        name = type_words(kind.name) + " (background)" * kind.is_background
+        yield name, cells, ", ".join(events)
 
 
 def type_lines(where: WhereTheTimeGoes) -> Iterator[str]:

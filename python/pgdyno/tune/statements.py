@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
 
 from pgdyno.analysis.rounding import change_text
@@ -9,6 +10,7 @@ from pgdyno.spec.designs import METRIC_WORDS
 from pgdyno.tune.catalogue import Needs
 from pgdyno.tune.findings import SettingEffect, TuneFindings
 
+_COMMENT_COLUMNS = 96
 NEEDS_WORDS: dict[Needs, str] = {
     "session": "needs a reload, or SET in a session",
     "reload": "needs a reload",
@@ -19,7 +21,8 @@ NEEDS_WORDS: dict[Needs, str] = {
 
 def conf_fragment(findings: TuneFindings) -> str:
     """Return the settings as lines of postgresql.conf, each with what it changes."""
-    lines = [f"# pgdyno tune: {findings.sentence()}", *_restart_comment(findings, "#")]
+    sentence = textwrap.wrap(f"pgdyno tune: {findings.sentence()}", _COMMENT_COLUMNS)
+    lines = [*(f"# {line}" for line in sentence), *_restart_comment(findings, "#")]
     for setting in findings.settings:
         lines += [f"# {line}" for line in _comments(findings, setting)]
         mark = "# " if setting.needs == "new cluster" else ""

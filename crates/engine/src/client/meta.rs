@@ -9,8 +9,8 @@ use pgdyno_script::{EvalError, Gset, ShellCommand, Value};
 use pgdyno_wire::{columns, messages, values};
 
 use super::Client;
-use super::state::ClientState;
-use super::terminal::{Seat, Terminal};
+use super::state::{ClientState, Seat};
+use super::terminal::Terminal;
 use crate::contract::record::ErrorKind;
 use crate::outcome::FailureCode;
 use crate::outcome::Stopped;

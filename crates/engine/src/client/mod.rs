@@ -5,6 +5,7 @@
 //! is borrowed between two waits, never during a wait.
 
 mod check;
+mod clients;
 mod failures;
 mod judge;
 mod meta;
@@ -12,6 +13,7 @@ mod native;
 mod prepare;
 mod round_trips;
 mod script;
+mod shard;
 mod state;
 mod terminal;
 mod trace;
@@ -23,11 +25,13 @@ use std::task::Poll;
 
 use pgdyno_wire::ServerError;
 
+pub use self::clients::{Clients, News};
 pub use self::failures::{FIRST_TRANSACTIONS, FailureNews, FailureWords, Failures};
 pub use self::prepare::{Prepared, prepare};
 pub use self::round_trips::{RoundTrips, round_trips};
-pub use self::state::{ClientState, Clients, Current, Link, News, Shard};
-pub use self::terminal::{Pause, Seat, Terminal};
+pub use self::shard::Shard;
+pub use self::state::{ClientState, Current, Link, Seat};
+pub use self::terminal::{Pause, Terminal};
 pub use self::transaction::{End, transaction};
 use crate::clock::now_ns;
 use crate::outcome::{FailureCode, Stopped};

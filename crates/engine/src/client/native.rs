@@ -7,6 +7,7 @@ use pgdyno_script::Prng;
 use pgdyno_wire::encode;
 
 use super::script::{finish, owner_of};
+use super::shard::Waiting;
 use super::{Client, Seat};
 use crate::clock::now_ns;
 use crate::outcome::{FailureCode, Outcome, Remark, Stopped};
@@ -52,27 +53,6 @@ struct NativeLink<'s> {
     sent_ns: Cell<u64>,
     /// When the last reply came, or the last sleep ended.
     went_on_ns: Cell<u64>,
-}
-
-/// Statements that were added and not sent, or that were sent and not answered. The thread keeps
-/// the memory for later transactions, so a transaction allocates nothing here.
-#[derive(Debug, Default)]
-pub struct Waiting {
-    messages: Vec<u8>,
-    statements: Vec<usize>,
-    newly_prepared: Vec<usize>,
-    may_commit: bool,
-    /// Memory for the replies of a batch.
-    batch: Vec<u8>,
-}
-
-impl Waiting {
-    fn clear(&mut self) {
-        self.messages.clear();
-        self.statements.clear();
-        self.newly_prepared.clear();
-        self.may_commit = false;
-    }
 }
 
 impl Drop for NativeLink<'_> {

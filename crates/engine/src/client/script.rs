@@ -5,8 +5,8 @@ use pgdyno_wire::encode;
 
 use super::Client;
 use super::meta::{assign, not_assigned, not_evaluated, shell};
-use super::state::ClientState;
-use super::terminal::{Seat, Terminal};
+use super::state::{ClientState, Seat};
+use super::terminal::Terminal;
 use super::trace;
 use crate::clock::now_ns;
 use crate::contract::job::Protocol;

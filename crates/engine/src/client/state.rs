@@ -1,26 +1,14 @@
-//! The state of all clients of a thread, and the handling of bytes that its sockets receive.
-
-use std::collections::VecDeque;
-use std::io;
+//! The connection of a client, and the transaction that it runs.
 
 use pgdyno_script::{ClientVariables, Prng};
-use pgdyno_wire::{
-    ProtocolError, Reply, ReplyScanner, ServerError, Session, TransactionStatus, encode,
-};
+use pgdyno_wire::{Reply, ReplyScanner, ServerError, Session, TransactionStatus};
 
-use super::Failures;
-use super::native::Waiting;
-use super::terminal::{Seat, Terminal};
+use super::terminal::Terminal;
 use crate::clock::NEVER_NS;
-use crate::observer::{Misplaced, Observer};
-use crate::outcome::Remark;
-use crate::plan::Refusal;
-use crate::poller::{Event, Poller};
-use crate::program::{Counted, Deferred};
-use crate::recorder::{Recorder, Traffic};
+use crate::observer::Misplaced;
+use crate::program::Counted;
 use crate::tally::Owner;
-use crate::timers::Timers;
-use crate::tls::{Opening, TlsError, TlsStream};
+use crate::tls::{Opening, TlsStream};
 use crate::walk::Walk;
 
 /// A client's connection.
@@ -172,217 +160,31 @@ impl ClientState {
     }
 }
 
-/// An event of a connection that the loop handles after it has read all sockets.
+/// A connection, and the terminal whose transaction it runs.
 #[derive(Debug)]
-pub enum News {
-    Connected(u32),
-    /// Bytes for a connection that is being opened, or for a cancel request.
-    Opening(u32, Vec<u8>),
-    Closed(u32, Option<io::Error>),
-    Broken(u32, ProtocolError),
-    /// The TLS session has bytes to send, or has failed.
-    Tls(u32, Option<TlsError>),
-    /// The server waits for COPY data.
-    CopyIn(u32),
+pub struct Seat<'a> {
+    pub connection: &'a mut ClientState,
+    pub terminal: &'a mut Terminal,
 }
 
-/// The connections and terminals of a thread, and the transactions that can continue.
-#[derive(Debug)]
-pub struct Clients {
-    /// The clients' connections, followed by the idle connections.
-    pub states: Vec<ClientState>,
-    pub terminals: Vec<Terminal>,
-    /// Clients whose transaction can continue, in the order of their replies.
-    pub ready: VecDeque<u32>,
-    pub news: Vec<News>,
-    /// The reader of messages between replies.
-    between: Reply,
-    /// The bytes that a TLS session decrypted.
-    plain: Vec<u8>,
-}
-
-impl Clients {
-    pub fn new(states: Vec<ClientState>, terminals: Vec<Terminal>) -> Clients {
-        Clients {
-            states,
-            terminals,
-            ready: VecDeque::new(),
-            news: Vec::new(),
-            between: Reply::default(),
-            plain: Vec::new(),
-        }
-    }
-
-    /// Return the connection with this index, and its terminal.
-    #[inline]
-    pub fn seat(&mut self, index: u32) -> Seat<'_> {
-        let connection = &mut self.states[index as usize];
-        let terminal = &mut self.terminals[connection.terminal as usize];
-        Seat { connection, terminal }
-    }
-
-    /// Handle an event of the poller. Only replies to statements are handled at once; other events
-    /// become news.
-    #[inline]
-    pub fn on_event(&mut self, event: Event<'_>, traffic: &mut Traffic) {
-        match event {
-            Event::Received { token, bytes, at_ns } => {
-                traffic.bytes_received += bytes.len() as u64;
-                self.on_received(token, bytes, at_ns);
+impl Seat<'_> {
+    /// Keep variables and random numbers for another try; each connection has memory for it.
+    pub fn save(&mut self) {
+        let Terminal { variables, random, .. } = &*self.terminal;
+        match &mut self.connection.saved {
+            Some(saved) => {
+                saved.0.clone_from(variables);
+                saved.1 = *random;
             }
-            Event::Connected(token) => self.news.push(News::Connected(token)),
-            Event::Closed { token, error } => self.news.push(News::Closed(token, error)),
+            saved => *saved = Some(Box::new((variables.clone(), *random))),
         }
     }
 
-    #[inline]
-    fn on_received(&mut self, token: u32, bytes: &[u8], at_ns: u64) {
-        match self.states.get_mut(token as usize) {
-            Some(client) if client.is_up() => match client.tls {
-                None => self.on_plain(token, bytes, at_ns),
-                Some(_) => self.on_sealed(token, bytes, at_ns),
-            },
-            _ => self.news.push(News::Opening(token, bytes.to_vec())),
-        }
-    }
-
-    /// Decrypt all bytes, so that nothing stays in the TLS session.
-    #[inline(never)]
-    fn on_sealed(&mut self, token: u32, bytes: &[u8], at_ns: u64) {
-        let Some(tls) = &mut self.states[token as usize].tls else { return };
-        let mut plain = std::mem::take(&mut self.plain);
-        let result = tls.receive(bytes, &mut plain);
-        if tls.has_to_send() || result.is_err() {
-            self.news.push(News::Tls(token, result.err()));
-        }
-        if !plain.is_empty() {
-            self.on_plain(token, &plain, at_ns);
-        }
-        plain.clear();
-        self.plain = plain;
-    }
-
-    /// Read bytes of the protocol, for a client with an open session.
-    #[inline]
-    pub fn on_plain(&mut self, token: u32, mut bytes: &[u8], at_ns: u64) {
-        let client = &mut self.states[token as usize];
-        if client.ready_wanted > 0 {
-            let fed = client.scanner.feed(&mut bytes, client.ready_wanted, &mut client.reply);
-            if let Some(results_ns) = &mut client.results_ns {
-                results_ns.resize(client.reply.command_count as usize, at_ns);
-            }
-            match fed {
-                Ok(true) => {
-                    client.ready_wanted = 0;
-                    client.replied_ns = at_ns;
-                    self.ready.push_back(token);
-                }
-                Ok(false) => {
-                    if client.reply.copy_in {
-                        client.reply.copy_in = false;
-                        self.news.push(News::CopyIn(token));
-                    }
-                    return;
-                }
-                Err(error) => {
-                    self.news.push(News::Broken(token, error));
-                    return;
-                }
-            }
-        }
-        if !bytes.is_empty() {
-            self.on_unasked(token, bytes);
-        }
-    }
-
-    /// Read messages between replies: notices, changed parameters, or the error before the end of
-    /// the connection.
-    #[cold]
-    fn on_unasked(&mut self, token: u32, mut bytes: &[u8]) {
-        let client = &mut self.states[token as usize];
-        self.between.reset(false);
-        match client.scanner.feed(&mut bytes, 0, &mut self.between) {
-            Err(error) => self.news.push(News::Broken(token, error)),
-            Ok(_) if self.between.ready_count > 0 => {
-                // A reply that nobody awaits: client and server do not agree any more.
-                self.news.push(News::Broken(token, ProtocolError::Unexpected(b'Z')));
-            }
-            Ok(_) => client.last_words = self.between.error.take().or(client.last_words.take()),
-        }
-    }
-}
-
-/// The state of one thread that its transactions use.
-#[derive(Debug)]
-pub struct Shard {
-    pub poller: Poller,
-    pub clients: Clients,
-    pub timers: Timers,
-    pub recorder: Recorder,
-    /// The time of this turn of the loop.
-    pub now_ns: u64,
-    /// The message that is being encoded; `scratch` has memory for one parameter.
-    pub out: Vec<u8>,
-    pub scratch: Vec<u8>,
-    /// The load has ended: a failed transaction is not tried again.
-    pub is_draining: bool,
-    /// The drain has ended: a transaction must not send another statement.
-    pub is_cancelling: bool,
-    /// The failures of transactions, for the coordinator.
-    pub failures: Failures,
-    /// Memory for the statements of native transactions.
-    pub spare_waiting: Vec<Waiting>,
-    /// Deferred work that no background terminal has begun.
-    pub deferred: VecDeque<Deferred>,
-    /// A fault in a script that ends the run.
-    pub fault: Option<Box<Refusal>>,
-    /// A warning for the user.
-    pub warnings: Vec<Remark>,
-    /// Statements that the server refused before the load.
-    pub refused_statements: Vec<usize>,
-    /// The drop-in's observer.
-    pub observer: Option<Box<dyn Observer>>,
-}
-
-impl Shard {
-    /// Remember a statement that the server refuses.
-    pub(super) fn note_refused(&mut self, statement: usize) {
-        if !self.refused_statements.contains(&statement) {
-            self.refused_statements.push(statement);
-        }
-    }
-
-    /// Send bytes of the protocol, encrypted if the connection is.
-    pub fn send(&mut self, index: u32, bytes: &[u8]) {
-        match &mut self.clients.states[index as usize].tls {
-            None => self.poller.send(index, bytes),
-            Some(tls) => self.poller.send(index, tls.encrypt(bytes)),
-        }
-    }
-
-    /// Send Terminate if the session is open, and close the connection.
-    pub fn hang_up(&mut self, index: u32) {
-        self.say_goodbye(index);
-        self.poller.close(index);
-    }
-
-    /// Close all connections. All Terminate messages are written first, so that they leave together
-    /// and not one by one.
-    pub fn hang_up_all(&mut self) {
-        let all = 0..self.clients.states.len() as u32;
-        all.clone().for_each(|index| self.say_goodbye(index));
-        all.for_each(|index| self.poller.close(index));
-    }
-
-    fn say_goodbye(&mut self, index: u32) {
-        let client = &mut self.clients.states[index as usize];
-        if client.is_up() {
-            let mut terminate = Vec::new();
-            encode::terminate(&mut terminate);
-            match &mut client.tls {
-                None => self.poller.send(index, &terminate),
-                Some(tls) => self.poller.send(index, tls.close(&terminate)),
-            }
+    /// Set variables and random numbers to what was saved.
+    pub fn restore(&mut self) {
+        if let Some(saved) = &self.connection.saved {
+            self.terminal.variables.clone_from(&saved.0);
+            self.terminal.random = saved.1;
         }
     }
 }

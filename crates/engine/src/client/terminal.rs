@@ -2,7 +2,6 @@
 
 use pgdyno_script::{ClientVariables, Prng};
 
-use super::state::ClientState;
 use crate::program::Deck;
 
 /// The state of a client that exists with and without a connection. It is small, so that a hundred
@@ -41,35 +40,6 @@ impl Terminal {
             transactions_left: left,
             decks: Vec::new(),
             pause: Pause::Fresh,
-        }
-    }
-}
-
-/// A connection, and the terminal whose transaction it runs.
-#[derive(Debug)]
-pub struct Seat<'a> {
-    pub connection: &'a mut ClientState,
-    pub terminal: &'a mut Terminal,
-}
-
-impl Seat<'_> {
-    /// Keep variables and random numbers for another try; each connection has memory for it.
-    pub fn save(&mut self) {
-        let Terminal { variables, random, .. } = &*self.terminal;
-        match &mut self.connection.saved {
-            Some(saved) => {
-                saved.0.clone_from(variables);
-                saved.1 = *random;
-            }
-            saved => *saved = Some(Box::new((variables.clone(), *random))),
-        }
-    }
-
-    /// Set variables and random numbers to what was saved.
-    pub fn restore(&mut self) {
-        if let Some(saved) = &self.connection.saved {
-            self.terminal.variables.clone_from(&saved.0);
-            self.terminal.random = saved.1;
         }
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::Dataset;
 use super::journal::{self, Done};
-use super::opening::refuse_unfit;
+use super::opening::{open_session, refuse_unfit};
 use super::piece::{Stage, Work, left, pieces};
 use super::steps::{StepEvent, Steps};
 use super::trouble::{Trouble, run_statement};
@@ -87,7 +87,7 @@ pub(super) struct Loading<'a> {
 
 impl Loading<'_> {
     fn load(&mut self) -> Result<(), Trouble> {
-        let mut first = self.open_session()?;
+        let mut first = open_session(&self.job.target, self.dataset, self.stop)?;
         if let Some(server) = self.dataset.distributed_server() {
             refuse_unfit(&mut first, server)?;
         }
@@ -111,6 +111,36 @@ impl Loading<'_> {
             self.work_off(&mut sessions, stage)?;
         }
         run_statement(&mut sessions[0], journal::CLOSE)
+    }
+
+    /// Open sessions until there are as many as the job wants and the chains can use. If the server
+    /// has no room, warn and go on with fewer.
+    fn open_more(
+        &mut self,
+        sessions: &mut Vec<Session>,
+        chain_count: usize,
+    ) -> Result<(), Trouble> {
+        let wanted = usize::from(self.how.jobs.max(1)).min(chain_count);
+        while sessions.len() < wanted {
+            match open_session(&self.job.target, self.dataset, self.stop) {
+                Ok(mut session) => {
+                    journal::share_lock(&mut session)?;
+                    sessions.push(session);
+                }
+                // The stop flag is set: the next step of the load also sees it.
+                Err(trouble) if trouble.is_stop() => break,
+                Err(trouble) => {
+                    let failure = trouble.failure(0);
+                    self.warn(
+                        "fewer_sessions",
+                        format!("{} of {wanted} sessions: {}", sessions.len(), failure.message),
+                        failure.hint,
+                    );
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn expect(&mut self, stages: &[Stage]) {

@@ -1,10 +1,9 @@
-//! Opens the sessions of a load: their settings, and fewer sessions if the server has no room.
+//! Opens a session of a load with its settings, and checks that the server fits the job.
 
-use super::journal;
-use super::loading::Loading;
+use super::Dataset;
 use super::trouble::{Trouble, run_as};
-use crate::contract::job::DistributedServer;
-use crate::session::{Row, Session, SessionError};
+use crate::contract::job::{DistributedServer, Target};
+use crate::session::{Row, Session, SessionError, StopFlag};
 
 /// Settings of every session; a setting that the server does not know is left out. A load may take
 /// longer than any timeout. Commits do not wait for the disk: only the last commit of the load
@@ -23,50 +22,23 @@ const CHECK_CLIENT: &str = "set client_connection_check_interval = '1s'";
 const SORT_BYTES_PER_ROW: u64 = 64;
 const SORT_BYTES_MAX: u64 = 256 << 20;
 
-impl Loading<'_> {
-    pub(super) fn open_session(&self) -> Result<Session, Trouble> {
-        let mut session = Session::connect(&self.job.target, self.stop)
-            .map_err(|error| Trouble::of_session("connect", error))?;
-        run_as(&mut session, "set what the session needs", SETTINGS)?;
-        for sql in [CHECK_CLIENT, &sort_memory(self.dataset.index_rows_max())] {
-            match session.query(sql) {
-                // An older server or another operating system refuses it; the load is then slower.
-                Ok(_) | Err(SessionError::Server(_)) => {}
-                Err(error) => return Err(Trouble::of_session(sql, error)),
-            }
+/// Open one session of a load, with its settings.
+pub(super) fn open_session(
+    target: &Target,
+    dataset: &dyn Dataset,
+    stop: &StopFlag,
+) -> Result<Session, Trouble> {
+    let mut session =
+        Session::connect(target, stop).map_err(|error| Trouble::of_session("connect", error))?;
+    run_as(&mut session, "set what the session needs", SETTINGS)?;
+    for sql in [CHECK_CLIENT, &sort_memory(dataset.index_rows_max())] {
+        match session.query(sql) {
+            // An older server or another operating system refuses it; the load is then slower.
+            Ok(_) | Err(SessionError::Server(_)) => {}
+            Err(error) => return Err(Trouble::of_session(sql, error)),
         }
-        Ok(session)
     }
-
-    /// Open sessions until there are as many as the job wants and the chains can use. If the server
-    /// has no room, warn and go on with fewer.
-    pub(super) fn open_more(
-        &mut self,
-        sessions: &mut Vec<Session>,
-        chain_count: usize,
-    ) -> Result<(), Trouble> {
-        let wanted = usize::from(self.how.jobs.max(1)).min(chain_count);
-        while sessions.len() < wanted {
-            match self.open_session() {
-                Ok(mut session) => {
-                    journal::share_lock(&mut session)?;
-                    sessions.push(session);
-                }
-                // The stop flag is set: the next step of the load also sees it.
-                Err(trouble) if trouble.is_stop() => break,
-                Err(trouble) => {
-                    let failure = trouble.failure(0);
-                    self.warn(
-                        "fewer_sessions",
-                        format!("{} of {wanted} sessions: {}", sessions.len(), failure.message),
-                        failure.hint,
-                    );
-                    break;
-                }
-            }
-        }
-        Ok(())
-    }
+    Ok(session)
 }
 
 /// The statement that sets maintenance_work_mem so that the index entries of `rows` are sorted in

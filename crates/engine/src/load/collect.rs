@@ -126,7 +126,9 @@ impl Collector {
         Some(interval)
     }
 
-    /// Add the epochs to the totals; returns what they counted together.
+    /// Add the epochs to the totals.
+    ///
+    /// Returns: the sum of their counts.
     fn merge(&mut self, epochs: Vec<Epoch>) -> Tally {
         let mut counted = Tally::new(self.layout.script_count());
         for mut epoch in epochs {
@@ -138,7 +140,7 @@ impl Collector {
                 let Some(mut set) = set.take() else { continue };
                 window.merge(&set);
                 set.clear();
-                // A thread that has ended needs none.
+                // Sending fails if the thread has ended; then the histograms are not needed.
                 let _ = self.spares[epoch.thread as usize].send(set);
             }
             if epoch.phase == PhaseName::Measure {

@@ -1,4 +1,4 @@
-//! A load job: threads are started, led through the phases, and what they counted is written.
+//! Runs a load job: starts the threads, leads them through the phases, writes what they counted.
 
 mod collect;
 mod connecting;
@@ -29,10 +29,12 @@ use crate::recorder::Epoch;
 use crate::timeline::{Shared, Timeline};
 use crate::worker::{Finished, Message};
 
-/// Between deciding on an instant and the instant: threads learn of it in time to cut there.
+/// Time from the decision on an instant to the instant, so that all threads learn of it in time.
 const NOTICE_NS: u64 = 2_000_000;
 
-/// Run the job; true when its summary says it was not aborted.
+/// Run the job.
+///
+/// Returns: false if the summary says that the job was aborted.
 pub fn run<W: Write>(plan: Plan, output: &mut Output<W>, ends: Ends) -> Ending {
     let plan = Arc::new(plan);
     let connect_ns = now_ns();
@@ -103,7 +105,7 @@ struct Coordinator<'a, W: Write> {
     timeline: Timeline,
     connected_count: usize,
     prepared_count: usize,
-    /// When each thread that is done with its number of transactions was.
+    /// When each thread completed its number of transactions; only threads that have done so.
     work_done: Vec<u64>,
     finished: Vec<Finished>,
     warned: Vec<String>,
@@ -131,7 +133,7 @@ impl<W: Write> Coordinator<'_, W> {
         }
     }
 
-    /// When something is to be done though nobody says anything.
+    /// Return when the coordinator has something to do even if no message comes.
     fn next_instant_ns(&self) -> u64 {
         let now = now_ns();
         let phases = self.timeline.phases().into_iter().map(|(_, begin_ns)| begin_ns);
@@ -141,7 +143,7 @@ impl<W: Write> Coordinator<'_, W> {
             .fold(now + 1_000_000_000, u64::min)
     }
 
-    /// Tell how far connecting is, and end the run when it does not get on.
+    /// Report the progress of connecting, and end the run if there is no progress.
     fn follow_connecting(&mut self, now_ns: u64) {
         if self.timeline.prepare_ns != NEVER_NS || self.ending == Ending::Aborted {
             return;
@@ -164,7 +166,7 @@ impl<W: Write> Coordinator<'_, W> {
                 self.connected_count += 1;
                 if self.connected_count == thread_count {
                     self.change(|timeline, now| timeline.prepare_ns = now.min(timeline.prepare_ns));
-                    // The clients have their connections: this one takes the place of none.
+                    // All clients are connected now, so the probe takes no client's place.
                     self.probe = Probe::start(self.plan, self.shared);
                 }
             }
@@ -231,7 +233,7 @@ impl<W: Write> Coordinator<'_, W> {
         self.output.flush();
     }
 
-    /// Everybody is ready: the load begins now.
+    /// All threads are ready: begin the load.
     fn begin_load(&mut self) {
         let work = &self.plan.work;
         let (warm_ns, drain_ns, measure) = (work.warm_ns, work.drain_ns, work.measure);
@@ -248,14 +250,14 @@ impl<W: Write> Coordinator<'_, W> {
         });
     }
 
-    /// Every thread has done its transactions: the measured phase was over with the last.
+    /// End the measured phase at the time at which the last thread completed its transactions.
     fn end_bounded_work(&mut self) {
         let last_ns = self.work_done.iter().copied().max().unwrap_or(0);
         let end_ns = last_ns.max(self.timeline.measure_ns.saturating_add(1));
         self.change(|timeline, _| timeline.stop(end_ns, 0));
     }
 
-    /// Change the timeline from an instant on that the threads will know beforehand.
+    /// Change the timeline at an instant in the near future, of which the threads learn in time.
     fn change(&mut self, change: impl FnOnce(&mut Timeline, u64)) {
         let at_ns = now_ns() + NOTICE_NS;
         self.timeline = self.shared.change(|timeline| change(timeline, at_ns));

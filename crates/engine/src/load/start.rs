@@ -1,4 +1,4 @@
-//! Threads are given their clients, random streams and arrivals, and started.
+//! Starts the threads, each with its clients, random streams and arrivals.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -104,16 +104,17 @@ fn system(what: &str, error: &std::io::Error) -> Refusal {
     )
 }
 
-/// One descriptor a client: take all that the hard limit gives.
+/// Raise the limit of open files to the hard limit: each client needs a descriptor.
 fn raise_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // If this fails, the error is reported when the descriptors run out.
+    // If this fails, the error is reported when no descriptor is left.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// Clients are dealt to threads round robin; pgbench deals ranges.
+/// Return the numbers of a thread's clients. Clients are distributed round robin; pgbench gives
+/// each thread a range.
 fn client_ids(plan: &Plan, thread: u32) -> Vec<u32> {
     let (clients, threads) = (plan.client_count(), plan.thread_count());
     if !plan.pgbench.deals_ranges() {
@@ -123,7 +124,8 @@ fn client_ids(plan: &Plan, thread: u32) -> Vec<u32> {
     ranges[thread as usize].clone().map(|client| client as u32).collect()
 }
 
-/// Terminals of a thread and their connections, one each unless they share them, and the idle ones.
+/// Return the terminals of a thread, their connections, and the idle connections. Each terminal has
+/// a connection unless terminals share connections.
 fn clients(plan: &Plan, thread: u32, streams: &RandomStreams) -> Clients {
     let terminals = terminals(plan, thread, streams);
     let threads = plan.thread_count();
@@ -131,7 +133,7 @@ fn clients(plan: &Plan, thread: u32, streams: &RandomStreams) -> Clients {
         true => share(plan.connection_count(), thread, threads),
         false => terminals.len() as u32,
     };
-    // Statements are checked with the variables of a terminal, before any has begun.
+    // Each connection has a terminal from the start, whose variables the check of statements uses.
     let connection = |terminal: u32| {
         let mut state = ClientState::new(terminal);
         state.reply.keeps_notices = plan.pgbench.shows_notices();
@@ -142,7 +144,7 @@ fn clients(plan: &Plan, thread: u32, streams: &RandomStreams) -> Clients {
     Clients::new((0..count).map(connection).chain(nobodys).collect(), terminals)
 }
 
-/// How many of a number a thread gets when they are dealt round robin.
+/// Return a thread's share of `count` items that are distributed round robin.
 fn share(count: u32, thread: u32, threads: u32) -> u32 {
     count / threads + u32::from(thread < count % threads)
 }
@@ -171,7 +173,8 @@ fn terminals(plan: &Plan, thread: u32, streams: &RandomStreams) -> Vec<Terminal>
         terminal
     };
     let mut terminals: Vec<Terminal> = client_ids(plan, thread).into_iter().map(terminal).collect();
-    // They draw no random numbers: those of their work were drawn when it was put off.
+    // Background terminals draw no random numbers: those of their work were drawn when it was
+    // deferred.
     let background = |number: u32| {
         let variables = ClientVariables::new(&plan.variables);
         let random = Prng::from_seed(plan.work.seed ^ u64::from(number));
@@ -190,7 +193,7 @@ fn arrivals(plan: &Plan, thread: u32, random: Prng) -> Option<worker::Arrivals> 
     let schedule = Schedule::new(open.process, &open.steps, thread, count, random);
     let measured_limit = match plan.work.measure {
         Measure::DurationNs(_) => None,
-        // The clients count themselves.
+        // Each client counts its own transactions.
         Measure::TransactionsPerClient(_) if plan.pgbench.counts_by_client() => None,
         Measure::TransactionsPerClient(per_client) => {
             let clients = client_ids(plan, thread).len();
@@ -207,7 +210,7 @@ fn latency_limit(plan: &Plan) -> Option<u64> {
     }
 }
 
-/// When a thread connects; the threads take turns.
+/// Return when a thread makes its connections. The threads take turns.
 fn pace(plan: &Plan, thread: u32, connect_ns: u64) -> Pace {
     let threads = plan.thread_count();
     let per_thread = |rate: f64| f64::from(threads) / rate * 1e9;

@@ -24,7 +24,7 @@ pub(super) struct ProcessUsage {
 }
 
 impl ProcessUsage {
-    /// Read the counters when one of the phase's ends has passed.
+    /// Read the counters if the begin or the end of the measured phase has passed.
     pub(super) fn at(&mut self, now_ns: u64, timeline: &Timeline) {
         if self.begin.is_none() && now_ns >= timeline.measure_ns {
             self.begin = Some(usage());
@@ -35,7 +35,7 @@ impl ProcessUsage {
     }
 }
 
-/// User and system time of the process.
+/// Return the user time and the system time of the process, in nanoseconds.
 fn usage() -> (u64, u64) {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is valid for writing one rusage, which zeros initialise.
@@ -47,8 +47,8 @@ fn usage() -> (u64, u64) {
     (ns(usage.ru_utime), ns(usage.ru_stime))
 }
 
-/// The most memory the process had resident. Not `ru_maxrss`: that one remembers the process
-/// which started us.
+/// Return the largest resident memory of the process. `ru_maxrss` is not used, because it includes
+/// the process that started this one.
 pub(crate) fn resident_bytes_max() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -133,7 +133,8 @@ pub(super) fn summary(parts: &Parts<'_>) -> Record {
     }))
 }
 
-/// Of an exchange on an idle connection, by the threads that know.
+/// Return the engine's mean time, running or waiting for a core, of an exchange on an idle
+/// connection; only from threads that know it.
 fn round_trip_runnable_ns(finished: &[Finished]) -> Option<u64> {
     let known = finished.iter().map(|thread| &thread.facts.round_trips);
     let known = known
@@ -143,7 +144,7 @@ fn round_trip_runnable_ns(finished: &[Finished]) -> Option<u64> {
     (count > 0).then(|| runnable_ns / count)
 }
 
-/// True if only the engine's work is between two transactions.
+/// Return the time between two transactions if it holds only the engine's work, else None.
 fn between_transactions_ns(plan: &Plan, measured: &Tally) -> Option<u64> {
     let waits_for_nothing = !plan.layout.is_open_loop() && !plan.connects_each_time();
     waits_for_nothing.then_some(measured.between_transactions_ns)

@@ -1,4 +1,4 @@
-//! What the built-ins are, for the lab.
+//! Describes the built-in scripts and programs for the lab (`pgdyno-engine facts`).
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ fn of_script(builtin: &Builtin) -> BuiltinFacts {
     }
 }
 
-/// pgbench's own words are for its report.
+/// Return a description without pgbench's "<builtin: ...>", which only pgbench's report shows.
 fn plain(description: &str) -> String {
     let inner = description.strip_prefix("<builtin: ").and_then(|text| text.strip_suffix('>'));
     inner.unwrap_or(description).to_owned()

@@ -1,5 +1,5 @@
-//! Typed parameters and result columns of native programs, in PostgreSQL's text format. A row is
-//! read where it lies: nothing is allocated for it.
+//! Typed parameters and result columns of native programs, in PostgreSQL's text format. Columns are
+//! read from the buffer of the reply; only values that own memory, such as `String`, allocate.
 
 use std::io::Write;
 
@@ -7,8 +7,8 @@ use pgdyno_wire::messages;
 
 use crate::outcome::{FailureCode, Stopped};
 
-/// A result that is not what the program must get: another number of rows or columns, or a value
-/// of another type.
+/// A result that the program does not expect: another number of rows or columns, or a value of
+/// another type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unexpected;
 
@@ -18,14 +18,14 @@ impl From<Unexpected> for Stopped {
     }
 }
 
-/// A value that a statement takes.
+/// A value for a parameter of a statement.
 pub trait Parameter {
     /// Append the text of the value.
     ///
     /// Returns: false for null, with nothing appended.
     fn write(&self, out: &mut Vec<u8>) -> bool;
 
-    /// True if the text has only digits, points and signs: an array takes it without quotes.
+    /// True if the text has only digits, points and signs, so that it needs no quotes in an array.
     fn is_number(&self) -> bool {
         false
     }
@@ -78,7 +78,7 @@ impl<P: Parameter> Parameter for Option<P> {
     }
 }
 
-/// A number with two digits behind the point, such as an amount of money.
+/// A number with two decimals, such as an amount of money.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cents(pub i64);
 
@@ -135,7 +135,7 @@ impl<P: Parameter> Parameter for [P] {
     }
 }
 
-/// Put what stands from `begin` on in quotes, unless it is plain letters, digits, points and signs.
+/// Quote the text that begins at `begin`, unless it has only letters, digits, points and signs.
 fn quote_element(out: &mut Vec<u8>, begin: usize) {
     let element = &out[begin..];
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b".-+".contains(byte);
@@ -160,9 +160,10 @@ impl<P: Parameter> Parameter for Vec<P> {
     }
 }
 
-/// A value that a column has.
+/// A type that the text of a column can be read as.
 pub trait FromText: Sized {
-    /// Errors: the text is no value of the type, or the type has no null (`None`).
+    /// Errors: the text is not a value of the type, or the column is null (`None`) and the type has
+    /// no null.
     fn from_text(text: Option<&[u8]>) -> Result<Self, Unexpected>;
 }
 
@@ -188,7 +189,7 @@ impl FromText for bool {
     }
 }
 
-/// A column that is not looked at.
+/// A column that is not used.
 impl FromText for () {
     fn from_text(_: Option<&[u8]>) -> Result<Self, Unexpected> {
         Ok(())
@@ -241,7 +242,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// The results of what was sent, statement by statement in the order of sending.
+/// The results of the statements that were sent, in the order of the statements.
 #[derive(Debug)]
 pub struct Rows {
     captured: Vec<u8>,
@@ -257,7 +258,7 @@ impl Rows {
         self.captured
     }
 
-    /// The only row of the next statement.
+    /// Return the row of the next statement, which has exactly one.
     pub fn one<T: FromRow>(&mut self) -> Result<T, Unexpected> {
         let row = self.next_row()?.ok_or(Unexpected)?;
         match self.next_row::<T>()? {
@@ -266,7 +267,7 @@ impl Rows {
         }
     }
 
-    /// The only row of the next statement, or none.
+    /// Return the row of the next statement, which has at most one.
     pub fn maybe_one<T: FromRow>(&mut self) -> Result<Option<T>, Unexpected> {
         let Some(row) = self.next_row()? else { return Ok(None) };
         match self.next_row::<T>()? {
@@ -275,8 +276,8 @@ impl Rows {
         }
     }
 
-    /// The next row of the next statement; after its last one None, and the statement after it is
-    /// the next.
+    /// Return the next row of the current statement. After its last row return None and go on to
+    /// the statement after it.
     pub fn next_row<T: FromRow>(&mut self) -> Result<Option<T>, Unexpected> {
         while let Some(message) = messages(&self.captured[self.at..]).next() {
             self.at += 5 + message.body.len();
@@ -289,12 +290,12 @@ impl Rows {
         Err(Unexpected)
     }
 
-    /// How many rows the next statement read or wrote; its rows are passed over.
+    /// Return the number of rows that the next statement read or wrote, and skip the rows.
     pub fn count(&mut self) -> Result<u64, Unexpected> {
         while let Some(message) = messages(&self.captured[self.at..]).next() {
             self.at += 5 + message.body.len();
             if message.tag == b'C' {
-                // "INSERT 0 1", "UPDATE 3", "SELECT 5"; "COMMIT" counts none.
+                // Examples: "INSERT 0 1", "UPDATE 3", "SELECT 5"; "COMMIT" has no number.
                 let word = message.body.rsplit(|&byte| byte == b' ').next().unwrap_or_default();
                 let digits = word.strip_suffix(b"\0").unwrap_or(word);
                 let number = std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok());
@@ -304,7 +305,7 @@ impl Rows {
         Err(Unexpected)
     }
 
-    /// The next statement wrote exactly this number of rows.
+    /// Check that the next statement wrote exactly `count` rows.
     pub fn wrote(&mut self, count: u64) -> Result<(), Unexpected> {
         if self.count()? == count { Ok(()) } else { Err(Unexpected) }
     }

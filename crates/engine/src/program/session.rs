@@ -1,4 +1,4 @@
-//! What a transaction written in Rust can do: send statements and wait for their results, sleep,
+//! The actions of a transaction written in Rust: send statements and wait for their results, sleep,
 //! and draw random numbers.
 
 use std::fmt::{self, Debug};
@@ -10,18 +10,19 @@ use pgdyno_script::Prng;
 use super::rows::{Parameter, Rows};
 use crate::outcome::{Remark, Stopped};
 
-/// What carries out a session's wishes: one connection of a thread and its terminal.
+/// Executes the actions of a session, on one connection of a thread for one terminal.
 pub trait Link {
-    /// Write a statement behind those that wait to be sent.
+    /// Add a statement to those that wait to be sent.
     fn add(&self, statement: usize, parameters: &[&dyn Parameter]);
 
-    /// Write SQL of one's own behind those that wait to be sent; it is not timed.
+    /// Add SQL to the statements that wait to be sent. It is not one of the type's statements, and
+    /// is not timed.
     fn add_text(&self, sql: &str);
 
-    /// Send what was added, with one system call.
+    /// Send the added statements with one system call.
     fn send(&self) -> Result<(), Stopped>;
 
-    /// Returns: the rows, when all that was sent is answered.
+    /// Returns: the rows, as soon as every statement that was sent is answered.
     fn poll_replies(&self) -> Poll<Result<Vec<u8>, Stopped>>;
 
     /// Take back memory that `poll_replies` or `batch_memory` gave.
@@ -39,16 +40,16 @@ pub trait Link {
     /// Add to a counter of the transaction's type.
     fn count(&self, counter: usize, count: u64);
 
-    /// Put work off: a background type of the program, by its number, will do it.
+    /// Defer work: the background type with this number will do it.
     fn defer(&self, number: usize, work: u64);
 
-    /// What a background transaction must do.
+    /// Return the work that a background transaction must do.
     fn deferred_work(&self) -> u64;
 
-    /// Tell the user something while the load goes on.
+    /// Warn the user. The load goes on.
     fn warn(&self, remark: Remark);
 
-    /// Number of the client among all of the load, from 0.
+    /// Return the number of the terminal among all terminals of the load, from 0.
     fn terminal(&self) -> u32;
 }
 
@@ -69,43 +70,45 @@ impl<'s> Session<'s> {
         Session { link }
     }
 
-    /// Number of the client among all of the load, from 0.
+    /// Return the number of the terminal among all terminals of the load, from 0.
     pub fn terminal(&self) -> u32 {
         self.link.terminal()
     }
 
-    /// Draw from the terminal's random numbers; another try of the transaction draws the same.
+    /// Draw from the terminal's random numbers. If the transaction is tried again, it draws the
+    /// same.
     pub fn random<T>(&self, draw: impl FnOnce(&mut Prng) -> T) -> T {
         let (mut draw, mut drawn) = (Some(draw), None);
         self.link.with_random(&mut |random| drawn = draw.take().map(|draw| draw(random)));
         drawn.expect("a link draws once")
     }
 
-    /// Add to a counter of the transaction's type; it holds if the transaction completes.
+    /// Add to a counter of the transaction's type. It counts only if the transaction completes.
     pub fn count(&self, counter: usize, count: u64) {
         self.link.count(counter, count);
     }
 
-    /// Put work off until a background terminal is free, and a connection.
+    /// Defer work until a background terminal and a connection are free.
     ///
-    /// Args: `number`, of the background type that will do it.
+    /// Args: `number`, of the background type that will do the work.
     pub fn defer(&self, number: usize, work: u64) {
         self.link.defer(number, work);
     }
 
-    /// Tell the user something while the load goes on; a text is shown once.
+    /// Warn the user. The load goes on, and each text is shown once.
     pub fn warn(&self, remark: Remark) {
         self.link.warn(remark);
     }
 
-    /// What a background transaction must do, as it was given to `defer`.
+    /// Return the work of a background transaction, as it was given to `defer`.
     pub fn deferred_work(&self) -> u64 {
         self.link.deferred_work()
     }
 
-    /// Send a statement, by its place among those of the transaction's type.
+    /// Send a statement. Args: `statement`, its place among the statements of the type.
     ///
-    /// Returns: how many rows it read or wrote. Errors: the server's, or the connection is lost.
+    /// Returns: the number of rows that it read or wrote. Errors: the server refused it, or the
+    /// connection is lost.
     pub async fn execute(
         &self,
         statement: usize,
@@ -125,7 +128,7 @@ impl<'s> Session<'s> {
         self.exchange(read).await
     }
 
-    /// Send SQL that no transaction sends, such as a look at the tables before the load.
+    /// Send SQL that is not part of a transaction, such as a check of the tables before the load.
     pub async fn ask<T>(
         &self,
         sql: &str,
@@ -135,25 +138,28 @@ impl<'s> Session<'s> {
         self.exchange(read).await
     }
 
-    /// Statements that are sent together.
+    /// Begin a list of statements that are sent together.
     pub fn pipeline(&self) -> Pipeline<'s> {
         Pipeline { session: *self }
     }
 
-    /// Statements whose results are read together.
+    /// Begin a list of statements whose results are read together.
     ///
-    /// Args: `is_pipeline`, send them together; else each waits for the result of the one before.
+    /// Args: `is_pipeline`: if true, they are sent together; else each statement waits for the
+    /// result of the one before.
     pub fn batch(&self, is_pipeline: bool) -> Batch<'s> {
         Batch { session: *self, is_pipeline, captured: Vec::new() }
     }
 
-    /// Let other clients go on for so long.
+    /// Sleep; other clients go on meanwhile.
     pub async fn sleep(&self, duration_ns: u64) -> Result<(), Stopped> {
         self.link.begin_sleep(duration_ns);
         poll_fn(|_| self.link.poll_sleep()).await
     }
 
-    /// Returns: the rows of all that was added.
+    /// Send the added statements.
+    ///
+    /// Returns: their rows.
     async fn replies(&self) -> Result<Vec<u8>, Stopped> {
         self.link.send()?;
         poll_fn(|_| self.link.poll_replies()).await
@@ -170,22 +176,23 @@ impl<'s> Session<'s> {
     }
 }
 
-/// Statements that are sent together, and answered one by one.
+/// Statements that are sent together; each has its own result.
 #[derive(Clone, Copy, Debug)]
 pub struct Pipeline<'s> {
     session: Session<'s>,
 }
 
 impl Pipeline<'_> {
-    /// Add a statement, by its place among those of the transaction's type.
+    /// Add a statement. Args: `statement`, its place among the statements of the type.
     pub fn add(&self, statement: usize, parameters: &[&dyn Parameter]) -> &Self {
         self.session.link.add(statement, parameters);
         self
     }
 
-    /// Send what was added, and read the results in the same order.
+    /// Send the added statements, and read their results in the same order.
     ///
-    /// Errors: of the first statement that failed; those behind it were not carried out.
+    /// Errors: the error of the first statement that failed. The statements after it were not
+    /// executed.
     pub async fn send<T>(
         &self,
         read: impl FnOnce(&mut Rows) -> Result<T, Stopped>,
@@ -194,8 +201,8 @@ impl Pipeline<'_> {
     }
 }
 
-/// Statements whose results are read together: one text of a transaction serves for single round
-/// trips and for pipelines.
+/// Statements whose results are read together. So the same code of a transaction works with single
+/// round trips and with pipelines.
 #[derive(Debug)]
 pub struct Batch<'s> {
     session: Session<'s>,
@@ -204,9 +211,9 @@ pub struct Batch<'s> {
 }
 
 impl Batch<'_> {
-    /// Add a statement, by its place among those of the transaction's type.
+    /// Add a statement. Args: `statement`, its place among the statements of the type.
     ///
-    /// Errors: outside a pipeline the server's, or the connection is lost.
+    /// Errors: outside a pipeline, the server refused it, or the connection is lost.
     pub async fn add(
         &mut self,
         statement: usize,
@@ -225,7 +232,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Read the results in the order of the statements; in a pipeline, send it first.
+    /// Read the results in the order of the statements. A pipeline is sent first.
     pub async fn results<T>(
         &mut self,
         read: impl FnOnce(&mut Rows) -> Result<T, Stopped>,

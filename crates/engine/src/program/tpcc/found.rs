@@ -1,4 +1,4 @@
-//! Before the load: the tables must be those that `init tpcc` loaded, whole.
+//! Checks before the load that the tables are those that `init tpcc` loaded, and complete.
 
 use pgdyno_script::Prng;
 
@@ -7,10 +7,10 @@ use super::{Run, sql};
 use crate::program::{Session, Unready};
 use crate::tpcc::{A_LAST_NAME, Constants, DISTRICTS_PER_WAREHOUSE, ITEMS};
 
-/// What `init` writes on its tables begins so.
+/// Begin of the comment that `init` puts on the table `warehouse`.
 const MARK: &str = "pgdyno dataset tpcc ";
 
-/// What the mark of the tables says about them.
+/// The facts in that comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Marked {
     warehouses: u32,
@@ -43,7 +43,7 @@ impl Run {
                  expected {wanted}, found {seen}"
             )));
         }
-        // Without it every transaction would read a whole table.
+        // Without these indexes every transaction would read a whole table.
         let missing: (Option<String>,) =
             session.ask(sql::MISSING_INDEX, |rows| Ok(rows.one()?)).await?;
         if let Some(index) = missing.0 {
@@ -52,7 +52,7 @@ impl Run {
                  {index}"
             )));
         }
-        // Not from the numbers of the clients: the seed alone gives the constants.
+        // The constants follow from the seed alone, not from the random numbers of the clients.
         let mut random = Prng::from_seed(self.seed ^ 0x7470_6363);
         self.inputs.get_or_init(|| Inputs {
             constants: Constants::of_run(&mut random, marked.c_last),
@@ -73,7 +73,9 @@ fn refused(message: String) -> Unready {
     }
 }
 
-/// Errors: what is there instead of the mark.
+/// Read the facts in the comment of the table `warehouse`.
+///
+/// Errors: a message that says what the comment is instead.
 fn read_mark(mark: Option<&str>) -> Result<Marked, String> {
     let refuse = |seen: &str| {
         format!(

@@ -1,15 +1,15 @@
-//! What terminals enter: the input of each transaction type, drawn as clauses 2.4.1 to 2.8.1 say.
+//! Draws the input that a terminal enters for each transaction type, by clauses 2.4.1 to 2.8.1.
 
 use pgdyno_script::Prng;
 
 use crate::tpcc::{Constants, DISTRICTS_PER_WAREHOUSE, ITEMS, push_last_name};
 
-/// How many lines an order may have, at most.
+/// Maximum number of lines of an order.
 const LINES_MAX: i64 = 15;
 /// No item has this number.
 const UNUSED_ITEM: u32 = ITEMS + 1;
 
-/// What the inputs of a run are drawn from.
+/// What the inputs of a run depend on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inputs {
     pub(super) constants: Constants,
@@ -42,14 +42,15 @@ impl Customer {
 pub(super) struct NewOrder {
     pub(super) place: Place,
     pub(super) customer: u32,
-    /// In the order in which stock is updated: by warehouse and item, the unused item last.
+    /// The lines in the order in which stock is updated: by warehouse and item, the unused item
+    /// last.
     pub(super) lines: Vec<Line>,
 }
 
 /// A line of an order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
-    /// As the terminal's user entered them, from 1.
+    /// Position of the line as the terminal's user entered it, from 1.
     pub(super) number: u32,
     pub(super) item: u32,
     pub(super) supply_warehouse: u32,
@@ -62,12 +63,12 @@ impl NewOrder {
         self.lines.iter().filter(is_remote).count() as u64
     }
 
-    /// All but the one whose item nobody sells.
+    /// Return all lines but the one with the unused item.
     pub(super) fn used_lines(&self) -> impl Iterator<Item = &Line> {
         self.lines.iter().filter(|line| line.item != UNUSED_ITEM)
     }
 
-    /// One parameter of all lines: a number of each.
+    /// Return one number of each line, as a parameter of a statement.
     pub(super) fn of_lines(&self, number: impl Fn(&Line) -> u32) -> Vec<u32> {
         self.lines.iter().map(number).collect()
     }
@@ -94,7 +95,7 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    /// As it waits in the queue.
+    /// Return the delivery as the number that waits in the queue.
     pub(super) fn to_work(self) -> u64 {
         u64::from(self.warehouse) << 32 | u64::from(self.carrier)
     }
@@ -111,7 +112,7 @@ pub(super) struct StockLevel {
 }
 
 impl Inputs {
-    /// Clause 2.4.1.
+    /// Draw the input of a New-Order (clause 2.4.1).
     pub(super) fn new_order(&self, terminal: u32, random: &mut Prng) -> NewOrder {
         let place = self.place(terminal, random);
         let customer = self.constants.customer(random);
@@ -129,12 +130,12 @@ impl Inputs {
         if let (true, Some(last)) = (is_rolled_back, lines.last_mut()) {
             last.item = UNUSED_ITEM;
         }
-        // In one order for everybody, so that two orders never wait for each other.
+        // All terminals update stock in the same order. So two orders never wait for each other.
         lines.sort_by_key(|line| (line.item == UNUSED_ITEM, line.supply_warehouse, line.item));
         NewOrder { place, customer, lines }
     }
 
-    /// Clause 2.5.1.
+    /// Draw the input of a Payment (clause 2.5.1).
     pub(super) fn payment(&self, terminal: u32, random: &mut Prng) -> Payment {
         let place = self.place(terminal, random);
         let customer_place = match random.uniform(1, 100) {
@@ -148,19 +149,19 @@ impl Inputs {
         Payment { place, customer_place, customer, amount_cents }
     }
 
-    /// Clause 2.6.1.
+    /// Draw the input of an Order-Status (clause 2.6.1).
     pub(super) fn order_status(&self, terminal: u32, random: &mut Prng) -> OrderStatus {
         let place = self.place(terminal, random);
         OrderStatus { place, customer: self.customer(random) }
     }
 
-    /// Clause 2.7.1.
+    /// Draw the input of a Delivery (clause 2.7.1).
     pub(super) fn delivery(&self, terminal: u32, random: &mut Prng) -> Delivery {
         let warehouse = self.home(terminal, random);
         Delivery { warehouse, carrier: random.uniform(1, 10) as u32 }
     }
 
-    /// Clause 2.8.1: the district of a terminal stays the same.
+    /// Draw the input of a Stock-Level (clause 2.8.1). The district of a terminal stays the same.
     pub(super) fn stock_level(&self, terminal: u32, random: &mut Prng) -> StockLevel {
         let warehouse = self.home(terminal, random);
         let number = match self.terminals < self.warehouses {
@@ -176,7 +177,7 @@ impl Inputs {
         Place { warehouse: self.home(terminal, random), district: district(random) }
     }
 
-    /// Of a terminal that has several warehouses: one of them.
+    /// Return the home warehouse. If the terminal has several warehouses, draw one of them.
     fn home(&self, terminal: u32, random: &mut Prng) -> u32 {
         if !self.is_home_fixed {
             return random.uniform(1, i64::from(self.warehouses)) as u32;
@@ -189,7 +190,7 @@ impl Inputs {
         terminal + self.terminals * number + 1
     }
 
-    /// Another warehouse, if there is one.
+    /// Draw another warehouse than `home`. If there is only one, return it.
     fn other(&self, home: u32, random: &mut Prng) -> u32 {
         if self.warehouses == 1 {
             return home;
@@ -221,7 +222,7 @@ mod tests {
         Inputs { constants, warehouses, terminals, is_home_fixed: true }
     }
 
-    /// Whether a share lies within 4.5 standard errors of what it must be.
+    /// Return whether a share is within 4.5 standard errors of the expected share.
     fn is_near(hits: usize, of: usize, share: f64) -> bool {
         let error = (share * (1.0 - share) / of as f64).sqrt();
         (hits as f64 / of as f64 - share).abs() < 4.5 * error

@@ -20,8 +20,8 @@ use crate::outcome::Stopped;
 /// The program as `-b` knows it.
 pub(super) struct TpccLike;
 
-/// A type as the specification has it: cards in the deck of clause 5.2.4.2, usual weight, keying
-/// time and mean thinking time of clause 5.2.5.7.
+/// A transaction type of the specification: its cards in the deck of clause 5.2.4.2, its usual
+/// weight, and keying time and mean think time of clause 5.2.5.7.
 struct Kind {
     name: &'static str,
     weight_option: (&'static str, &'static str),
@@ -107,7 +107,7 @@ const KINDS: [Kind; 5] = [
     },
 ];
 
-/// Numbers of types.
+/// Numbers of the transaction types.
 const DELIVERY: usize = 3;
 const DEFERRED_DELIVERY: usize = 5;
 
@@ -225,7 +225,8 @@ impl Native for TpccLike {
                 is_deferred,
                 inputs: OnceLock::new(),
             }),
-            // A procedure is called without BEGIN, which names the level otherwise.
+            // In the other modes BEGIN names the isolation level; a procedure is called without
+            // BEGIN.
             settings: match calls_procedures {
                 true => vec![("default_transaction_isolation", level)],
                 false => Vec::new(),
@@ -234,7 +235,7 @@ impl Native for TpccLike {
     }
 }
 
-/// A run: what was asked, and from the look at the data on what the inputs are drawn from.
+/// A run: its options, and after the check of the tables what its inputs depend on.
 #[derive(Debug)]
 struct Run {
     seed: u64,
@@ -290,7 +291,7 @@ mod tests {
 
     fn weights(options: &[(&str, &str)]) -> Vec<u32> {
         let planned = planned(options).expect("valid options");
-        // Work in the background has no share of the mix.
+        // Background work has no share of the mix.
         planned.types.iter().filter(|kind| !kind.is_background).map(|kind| kind.weight).collect()
     }
 
@@ -315,7 +316,7 @@ mod tests {
         for (delivery, kinds_with_sql) in [("inline", 5), ("deferred", 5)] {
             let options = [("isolation", "repeatable-read"), ("delivery", delivery)];
             let planned = planned(&options).expect("valid");
-            // A terminal that puts a delivery off sends nothing.
+            // A terminal that defers a delivery sends no statement.
             let firsts: Vec<_> =
                 planned.types.iter().filter_map(|t| t.statements.first()).collect();
             assert_eq!(firsts, vec!["BEGIN ISOLATION LEVEL REPEATABLE READ"; kinds_with_sql]);

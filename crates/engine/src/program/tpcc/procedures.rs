@@ -1,7 +1,8 @@
 //! The transactions as PL/pgSQL procedures: one round trip each.
 //!
-//! The engine makes them before the load. Each has a comment with the fingerprint of its text, so a
-//! procedure of another pgdyno is found and replaced; one without our comment is refused.
+//! The engine creates them before the load. Each has a comment with the fingerprint of its text. So
+//! a procedure of another version of pgdyno is recognised and replaced, and a procedure without our
+//! comment is refused.
 
 use super::Run;
 use super::inputs::{Customer, Delivery, Place};
@@ -11,9 +12,9 @@ use super::transactions::{
 use crate::outcome::{Remark, Stopped};
 use crate::program::{Cents, Done, Rows, Session, Unexpected, Unready};
 
-/// What the comment on each procedure begins with.
+/// Begin of the comment on each procedure.
 const COMMENT: &str = "pgdyno tpcc procedure ";
-/// Of the advisory lock under which threads and hosts make the procedures.
+/// Key of the advisory lock that a thread holds while it creates the procedures.
 const LOCK: i64 = 0x7067_6479_6e6f_7470;
 
 const ALL: [(&str, &str); 5] = [
@@ -24,7 +25,7 @@ const ALL: [(&str, &str); 5] = [
     ("pgdyno_tpcc_stock_level", STOCK_LEVEL),
 ];
 
-/// The statement of each type, in their order.
+/// The CALL statement of each type, in the order of the types.
 pub(super) const CALLS: [&str; 5] = [
     "CALL pgdyno_tpcc_new_order($1, $2, $3, $4, $5, $6, $7, $8, NULL, NULL)",
     "CALL pgdyno_tpcc_payment($1, $2, $3, $4, $5, $6, $7)",
@@ -175,7 +176,7 @@ BEGIN
 END
 $procedure$";
 
-/// Of a text: FNV-1a with 64 bits.
+/// Return the fingerprint of a text: FNV-1a with 64 bits.
 fn fingerprint(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -186,18 +187,19 @@ fn comment(body: &str) -> String {
     format!("{COMMENT}{:016x}", fingerprint(body))
 }
 
-/// A procedure that is there: its name, its signature, its comment.
+/// A procedure that exists: its name, its signature, its comment.
 type Present = (String, String, Option<String>);
 
-/// Make the procedures, unless they are there as they must be.
+/// Create the procedures, unless they exist with the right text.
 ///
-/// Errors: one of that name is not ours, or the role may not make any.
+/// Errors: a procedure of that name is not ours, or the role may not create procedures.
 pub(super) async fn make(session: Session<'_>) -> Result<(), Unready> {
     if is_complete(&present(session).await?) {
         return Ok(());
     }
     ask(session, "BEGIN").await?;
-    // Another thread may be at it, and may be done when it is our turn.
+    // Another thread may create them at this moment, and may have finished when this one has the
+    // lock.
     session.ask(&format!("SELECT pg_advisory_xact_lock({LOCK})"), |_| Ok(())).await?;
     let present = present(session).await?;
     if !is_complete(&present) {
@@ -259,7 +261,7 @@ fn is_complete(present: &[Present]) -> bool {
 }
 
 impl Customer {
-    /// As parameters: a number or a last name.
+    /// Return the parameters for the customer: a number or a last name.
     fn parameters(&self) -> (Option<u32>, Option<&str>) {
         match self {
             Customer::Number(number) => (Some(*number), None),

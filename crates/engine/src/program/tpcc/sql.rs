@@ -1,12 +1,12 @@
 //! The statements of each transaction type, and their places in its list.
 //!
 //! Where the specification reads a row and then updates it, one UPDATE with RETURNING does both.
-//! What many transactions wait for (warehouse and district) is updated as late as possible.
+//! The rows for which many transactions wait (warehouse, district) are updated as late as possible.
 //!
 //! Three forms are those that Citus accepts: subqueries have columns, a CASE repeats its condition
 //! instead of naming the value once, and text is joined by ||, because concat_ws is not immutable.
 
-/// Before the load: what the tables are.
+/// Queries that check the tables before the load.
 pub(super) const MARK: &str = "SELECT obj_description('warehouse'::regclass, 'pg_class')";
 pub(super) const COUNTS: &str = "SELECT (SELECT count(*) FROM warehouse), \
      (SELECT min(w_id) FROM warehouse), (SELECT max(w_id) FROM warehouse), \
@@ -14,7 +14,8 @@ pub(super) const COUNTS: &str = "SELECT (SELECT count(*) FROM warehouse), \
      (SELECT count(*) FROM (SELECT c_id FROM customer LIMIT 1) AS c), \
      (SELECT count(*) FROM (SELECT s_i_id FROM stock LIMIT 1) AS s)";
 
-/// Table and columns of an index that the statements need and that is not there, or is not valid.
+/// Query for an index that the statements need and that is missing or not valid: its table and
+/// columns.
 pub(super) const MISSING_INDEX: &str = "SELECT min(name || ' (' || columns || ')') FROM (VALUES \
      ('warehouse', 'w_id'), ('district', 'd_w_id, d_id'), ('customer', 'c_w_id, c_d_id, c_id'), \
      ('customer', 'c_w_id, c_d_id, c_last'), ('new_order', 'no_w_id, no_d_id, no_o_id'), \
@@ -51,7 +52,7 @@ pub(super) fn new_order(begin: &str) -> Vec<String> {
         "SELECT c_discount, c_last, c_credit FROM customer \
          WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3",
         "SELECT i_id, i_price, i_name, i_data FROM item WHERE i_id = ANY ($1::int[])",
-        // The quantity never falls below 10: then 91 are bought.
+        // If less than 10 would be left, 91 are added to the stock.
         "UPDATE stock SET s_quantity = CASE WHEN s_quantity >= $3::int + 10 \
          THEN s_quantity - $3::int ELSE s_quantity - $3::int + 91 END, \
          s_ytd = s_ytd + $3::int, s_order_cnt = s_order_cnt + 1, \
@@ -92,7 +93,8 @@ pub(super) fn payment(begin: &str) -> Vec<String> {
          RETURNING d_name, d_street_1, d_street_2, d_city, d_state, d_zip",
         "UPDATE warehouse SET w_ytd = w_ytd + $2 WHERE w_id = $1 \
          RETURNING w_name, w_street_1, w_street_2, w_city, w_state, w_zip",
-        // The data of a customer with bad credit begin with what is paid now, and are cut at 500.
+        // If the customer has bad credit, this payment is put before the customer's data, of which
+        // the first 500 characters are kept.
         "UPDATE customer SET c_balance = c_balance - $4::numeric, \
          c_ytd_payment = c_ytd_payment + $4::numeric, c_payment_cnt = c_payment_cnt + 1, \
          c_data = CASE WHEN c_credit = 'BC' THEN left(c_id::text || ' ' || c_d_id::text || ' ' \
@@ -143,7 +145,7 @@ pub(super) mod delivery {
 pub(super) fn delivery(begin: &str) -> Vec<String> {
     list(&[
         begin,
-        // Two deliveries at once: the second waits, and then takes the next order.
+        // If two deliveries run at the same time, the second waits and then takes the next order.
         "DELETE FROM new_order WHERE no_w_id = $1 AND no_d_id = $2 AND no_o_id = \
          (SELECT no_o_id FROM new_order WHERE no_w_id = $1 AND no_d_id = $2 \
          ORDER BY no_o_id LIMIT 1 FOR UPDATE) RETURNING no_o_id",
@@ -169,7 +171,7 @@ pub(super) fn stock_level(begin: &str) -> Vec<String> {
     list(&[
         begin,
         "SELECT d_next_o_id FROM district WHERE d_w_id = $1 AND d_id = $2",
-        // Items of the last 20 orders, each counted once.
+        // The items of the last 20 orders; each item is counted once.
         "SELECT count(DISTINCT s_i_id) FROM order_line JOIN stock \
          ON s_w_id = ol_w_id AND s_i_id = ol_i_id WHERE ol_w_id = $1 AND ol_d_id = $2 \
          AND ol_o_id < $3 AND ol_o_id >= $3::int - 20 AND s_quantity < $4",

@@ -1,8 +1,9 @@
-//! The five transactions, as clauses 2.4.2 to 2.8.2 have them.
+//! The five transactions of clauses 2.4.2 to 2.8.2.
 //!
-//! The same text serves for single statements and for pipelines: statements whose results do not
-//! depend on each other form a batch.
-//! Limits: nothing is shown on a screen, so what only a screen needs is read and not looked at.
+//! The same code sends single statements and pipelines: statements whose results do not depend on
+//! each other form a batch.
+//! Limits: there is no screen. Values that only a screen would show are read from the server and
+//! not used.
 
 use super::inputs::{Customer, Delivery, Line, NewOrder, Place};
 use super::sql::{delivery, new_order, order_status, payment, stock_level};
@@ -10,7 +11,7 @@ use super::{DEFERRED_DELIVERY, Run};
 use crate::outcome::Stopped;
 use crate::program::{Cents, Done, Parameter, Rows, Session, Unexpected};
 
-/// Counters of the types, by their places.
+/// Places of the counters of each type.
 pub(super) const LINES: usize = 0;
 pub(super) const REMOTE_LINES: usize = 1;
 pub(super) const REMOTE_ORDERS: usize = 2;
@@ -20,7 +21,7 @@ pub(super) const SEEN_BY_LAST_NAME: usize = 0;
 pub(super) const DELIVERED_ORDERS: usize = 0;
 pub(super) const SKIPPED_DISTRICTS: usize = 1;
 
-/// What the lines with an item cost, and what their stock has for the district.
+/// Amount of each line that has an item, and the district's text from the stock of the item.
 struct Priced {
     amounts: Vec<Cents>,
     dist_infos: Vec<String>,
@@ -72,7 +73,7 @@ impl Run {
             &priced.dist_infos,
         ];
         batch.add(new_order::LINES, &values).await?;
-        // An item that nobody sells: the user made a mistake, and all is taken back.
+        // An item is not on sale: the user made a mistake, and the order is rolled back.
         let is_rolled_back = found_count < order.lines.len();
         let end = if is_rolled_back { new_order::ROLLBACK } else { new_order::COMMIT };
         batch.add(end, &[]).await?;
@@ -178,7 +179,7 @@ impl Run {
         self.deliver_as_asked(session, asked).await
     }
 
-    /// What a terminal put off.
+    /// Execute a delivery that a terminal deferred.
     pub(super) async fn deferred_delivery(&self, session: Session<'_>) -> Result<Done, Stopped> {
         self.deliver_as_asked(session, Delivery::from_work(session.deferred_work())).await
     }
@@ -262,7 +263,8 @@ impl Run {
     }
 }
 
-/// Results of the first batch: prices and stock of the lines that have an item, the order's number.
+/// Read the results of the first batch: prices and stock of the lines that have an item, and the
+/// number of the order.
 fn read_order(rows: &mut Rows, order: &NewOrder) -> Result<(Priced, u32), Stopped> {
     rows.wrote(0)?;
     rows.one::<(f64,)>()?;
@@ -281,7 +283,8 @@ fn read_order(rows: &mut Rows, order: &NewOrder) -> Result<(Priced, u32), Stoppe
     Ok((priced, order_id))
 }
 
-/// The number of a customer: of those with a last name the one in the middle, by first name.
+/// Return the number of the customer. Of the customers with a last name it is the one in the
+/// middle, sorted by first name.
 fn found_customer(rows: &mut Rows, asked: &Customer) -> Result<u32, Unexpected> {
     let Customer::Number(number) = asked else {
         let mut numbers: Vec<u32> = Vec::with_capacity(8);
