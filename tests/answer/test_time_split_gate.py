@@ -11,7 +11,7 @@ import pytest
 
 from pgdyno.analysis.estimate import without_interval
 from pgdyno.analysis.script_findings import Latency
-from pgdyno.analysis.verdicts import split_doubts
+from pgdyno.analysis.split_verdicts import split_doubts
 from pgdyno.answer.time_split import Split, split_or_why_not
 from pgdyno.answer.timeline import panels_of
 from pgdyno.engine.records import Counts, Summary, ThreadFacts

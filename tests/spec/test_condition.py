@@ -11,19 +11,23 @@ from pgdyno.spec.condition import WATCHED, condition_from, memory_limit_from, sl
 
 
 @pytest.mark.parametrize(
-    ("text", "limit"),
+    ("text", "limit", "unit"),
     [
-        ("p99<20ms", 20),
-        ("p99 > 2s", 2000),
-        ("p999<800us", 0.8),
-        ("tps>1000", 1000),
-        ("tps_ratio>0.97", 0.97),
-        ("wal_per_tx<8kB", 8192),
-        ("duration<2min", 120),
+        ("p99<20ms", 20, "ms"),
+        ("p99 > 2s", 2000, "ms"),
+        ("p999<800us", 0.8, "ms"),
+        ("cpu_per_tx<2", 2, "ms"),
+        ("tps>1000", 1000, "1/s"),
+        ("nopm>30000", 30000, "1/min"),
+        ("tps_ratio>0.97", 0.97, "1"),
+        ("wal_per_tx<8kB", 8192, "bytes"),
+        ("duration<2min", 120, "s"),
     ],
 )
-def test_a_limit_is_held_in_the_metrics_own_unit(text: str, limit: float) -> None:
-    assert condition_from(text).limit == pytest.approx(limit)
+def test_a_limit_is_held_in_the_metrics_own_unit(text: str, limit: float, unit: str) -> None:
+    condition = condition_from(text)
+    assert condition.limit == pytest.approx(limit)
+    assert condition.unit == unit
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ DRAWING = {"x", "y", "low", "high", "mean", "dash", "values"}
 # A statistic has the unit of the values it is of.
 STATISTICS = {"value", "mean", "median", "variance", "half_width", "values"}
 EXCEPTED_FILES = {"python/pgdyno/report/documents.py"}
-# These name the unit of their numbers in another field.
+# A field of theirs holds the unit of their numbers.
 EXCEPTED_CLASSES = {"Condition", "Estimate"}
 
 

@@ -20,8 +20,9 @@ from pgdyno.analysis.findings import (
     Facts,
     RunFindings,
 )
+from pgdyno.analysis.split_verdicts import split_doubts
 from pgdyno.analysis.tpcc import tpcc_doubts
-from pgdyno.analysis.verdicts import Doubt, is_valid, split_doubts
+from pgdyno.analysis.verdicts import Doubt, is_valid
 from pgdyno.answer.judging import changes_of, doubts_of, doubts_of_rounds
 from pgdyno.answer.offered import backlog_of, late_of, phases_of
 from pgdyno.answer.sentences import bench_sentence, validity_words

@@ -30,14 +30,14 @@ WATCHED = ("tps", *LATENCIES)
 OF_A_TYPE = ("tps", *LATENCIES)
 """Figures that each transaction type and each script has."""
 _MEMORY = re.compile(r"\s*memory\s*<=?\s*(?P<limit>\d+(?:\.\d+)?)\s*%\s*")
-# How many of the metric's units one of the named unit is. The unit of a latency and of CPU time is
-# ms, that of a duration s, that of WAL bytes. "" stands for a number without a unit.
+# The unit of each metric, and how many of this unit one of each unit that may be written is. A
+# number without a unit has the unit of the metric. Latencies and CPU time are in ms.
 _IN_MS = {"us": 1e-3, "ms": 1.0, "s": 1e3, "min": 6e4}
-_UNITS = {
-    "duration": {unit: size / 1e3 for unit, size in _IN_MS.items()} | {"": 1.0},
-    "wal_per_tx": {"": 1.0, "B": 1.0, "kB": 1024.0, "MB": 1048576.0},
-    "tps": {"": 1.0, "tps": 1.0},
-    "nopm": {"": 1.0},
+_UNITS: dict[str, tuple[str, dict[str, float]]] = {
+    "duration": ("s", {unit: size / 1e3 for unit, size in _IN_MS.items()}),
+    "wal_per_tx": ("bytes", {"B": 1.0, "kB": 1024.0, "MB": 1048576.0}),
+    "tps": ("1/s", {"tps": 1.0}),
+    "nopm": ("1/min", {}),
 }
 
 
@@ -45,14 +45,15 @@ _UNITS = {
 class Condition:
     """One condition.
 
-    Args: text, as the user wrote it; limit, in the unit of the metric (ms, s, bytes, 1/s, or 1 for
-    a ratio); of, the transaction type or script that the condition is about, "" for the whole load.
+    Args: unit, of `limit`: ms, s, bytes, 1/s, 1/min, or 1 for a ratio; of, the transaction type or
+    script that the condition is about, "" for the whole load.
     """
 
     text: str
     name: str
     sign: Sign
     limit: float
+    unit: str
     of: str = ""
 
     @property
@@ -85,11 +86,7 @@ def condition_from(
             f"{text!r} is not a condition. Write NAME<LIMIT or NAME>LIMIT.",
             hint=f"for example {_example(names)}; NAME is one of {', '.join(names)}",
         )
-    name, of = match["name"], match["of"] or ""
-    if of:
-        _check_of_type(text, name, of, takes_types=takes_types)
-    sign: Sign = match["sign"]  # type: ignore[assignment]
-    return Condition(text.strip(), name, sign, _limit(text, match), of)
+    return _condition(text, match, takes_types=takes_types)
 
 
 def memory_limit_from(text: str) -> float | None:
@@ -122,42 +119,39 @@ def slo_from(text: str, *, takes_types: bool = False) -> Condition:
             f"{text!r} is not a latency target. Write NAME=LIMIT.",
             hint=f"for example p99=20ms; NAME is one of {', '.join(LATENCIES)}",
         )
-    name, of = match["name"], match["of"] or ""
-    if of:
-        _check_of_type(text, name, of, takes_types=takes_types)
-    limit = _limit(text, match)
-    if limit == 0:
+    target = _condition(text, match, takes_types=takes_types)
+    if target.limit == 0:
         raise SpecError(f"{text!r}: no latency is 0.", hint="for example p99=20ms")
-    sign: Sign = match["sign"]  # type: ignore[assignment]
-    return Condition(match[0].strip(), name, sign, limit, of)
+    return target
 
 
 def _example(names: tuple[str, ...]) -> str:
     return "p99<20ms" if "p99" in names else f"{names[0]}>1"
 
 
-def _check_of_type(text: str, name: str, of: str, *, takes_types: bool) -> None:
-    """Raise SpecError unless `name` may be asked for one transaction type."""
-    if not takes_types:
+def _condition(text: str, match: re.Match[str], *, takes_types: bool) -> Condition:
+    """Return the condition of a match of `_FORM`.
+
+    Args: text, as the user wrote it, for messages.
+    Raises: SpecError about the transaction type or the unit.
+    """
+    name, unit, of = match["name"], match["unit"], match["of"] or ""
+    if of and not takes_types:
         raise SpecError(
             f"{text!r} is about one transaction type, and here the whole load is meant.",
             hint=f"leave out {of!r} and the dot",
         )
-    if name not in OF_A_TYPE:
+    if of and name not in OF_A_TYPE:
         raise SpecError(
             f"{text!r}: a single transaction type has no {name}.",
             hint=f"for one type, name one of {', '.join(OF_A_TYPE)}",
         )
-
-
-def _limit(text: str, match: re.Match[str]) -> float:
-    """Return the limit in the unit of the metric. Raises: SpecError about its unit."""
-    name, unit = match["name"], match["unit"]
-    units = {"": 1.0} if name.endswith("_ratio") else _UNITS.get(name, {"": 1.0, **_IN_MS})
-    if unit not in units:
-        known = ", ".join(known for known in units if known)
+    base, factors = ("1", {}) if name.endswith("_ratio") else _UNITS.get(name, ("ms", _IN_MS))
+    if unit and unit not in factors:
         raise SpecError(
             f"{text!r}: {unit} is not a unit of {name}.",
-            hint=f"units: {known}" if known else f"{name} has no unit: write the number alone",
+            hint=f"units: {', '.join(factors)}" if factors else "write the number without a unit",
         )
-    return float(match["limit"]) * units[unit]
+    sign: Sign = match["sign"]  # type: ignore[assignment]
+    limit = float(match["limit"]) * factors.get(unit, 1.0)
+    return Condition(match[0].strip(), name, sign, limit, base, of)

@@ -19,11 +19,16 @@ from pydantic import (
     model_validator,
 )
 
-from pgdyno.errors import SpecError
 from pgdyno.spec.base import MINUTE_NS, SECOND_NS, DurationNs, Ratio, Spec
-from pgdyno.spec.condition import Condition, condition_from, memory_limit_from, slo_from
+from pgdyno.spec.condition import Condition, memory_limit_from, slo_from
+from pgdyno.spec.targets import (
+    SLO_METRICS,
+    kept_condition,
+    objection_to_type,
+    slo_of_tune,
+    slo_with_types,
+)
 from pgdyno.spec.variant import COMMANDS, Variant, merged
-from pgdyno.spec.workload import TPCC_TYPES
 
 Metric = Literal["tps", "nopm", "p50", "p99", "mean", "cpu_per_tx", "wal_per_tx", "duration"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
@@ -38,43 +43,7 @@ METRIC_WORDS: dict[str, str] = {
     "wal_per_tx": "WAL per transaction",
     "duration": "duration",
 }
-# Latencies that a tuning can improve.
-_SLO_METRICS: dict[str, Metric] = {"mean": "mean", "p50": "p50", "p99": "p99"}
 Rounds = Annotated[int, Field(ge=1, le=1000)]
-
-
-def _slo_with_types(text: str) -> str:
-    try:
-        target = slo_from(text, takes_types=True)
-    except SpecError as error:
-        raise ValueError(f"{error.message.rstrip('.')}; {error.hint}") from error
-    if target.of and target.of not in TPCC_TYPES:
-        known = ", ".join(TPCC_TYPES)
-        raise ValueError(f"{target.of!r} is no transaction type of tpcc-like; types: {known}")
-    return text
-
-
-def _objection_to_type(slo: str | None, *, is_tpcc: bool) -> str:
-    """Return why the target of a transaction type does not fit the scripts, or ""."""
-    if slo is None or is_tpcc or not slo_from(slo, takes_types=True).of:
-        return ""
-    return f"slo {slo!r} names a transaction type of tpcc-like, but the workload runs other scripts"
-
-
-def _slo_of_tune(text: str) -> str:
-    target = slo_from(_slo_with_types(text), takes_types=True)
-    if not target.of and (name := target.name) not in _SLO_METRICS:
-        raise ValueError(f"tune takes a target for {', '.join(_SLO_METRICS)}, got {name}")
-    return text
-
-
-def _kept(text: str) -> str:
-    try:
-        if memory_limit_from(text) is None:
-            condition_from(text)
-    except SpecError as error:
-        raise ValueError(f"{error.message.rstrip('.')}; {error.hint}") from error
-    return text
 
 
 class DesignSpec(Spec):
@@ -164,7 +133,7 @@ class SweepDesign(DesignSpec):
     knee_ns: DurationNs = Field(default=30 * SECOND_NS, alias="knee")
     clients_max: Annotated[int, Field(ge=1, le=100_000)] = 64
     """The level at which `auto` stops doubling."""
-    slo: Annotated[str, AfterValidator(_slo_with_types)] | None = None
+    slo: Annotated[str, AfterValidator(slo_with_types)] | None = None
 
     @property
     def target(self) -> Condition | None:
@@ -178,7 +147,7 @@ class SweepDesign(DesignSpec):
 
     def objection_to_scripts(self, *, is_tpcc: bool) -> str:
         """Refuse the target of a transaction type that does not run."""
-        return _objection_to_type(self.slo, is_tpcc=is_tpcc)
+        return objection_to_type(self.slo, is_tpcc=is_tpcc)
 
     def clients_of(self, variant: Variant, usual: int) -> int:  # noqa: ARG002
         """Return the largest level."""
@@ -308,8 +277,8 @@ class TuneDesign(DecidingDesign):
     settings: Annotated[tuple[str, ...], Field(min_length=1, max_length=6)]
     now: dict[str, str] = Field(default_factory=dict)
     classes: tuple[str, ...] = ()
-    keep: tuple[Annotated[str, AfterValidator(_kept)], ...] = ()
-    slo: Annotated[str, AfterValidator(_slo_of_tune)] | None = None
+    keep: tuple[Annotated[str, AfterValidator(kept_condition)], ...] = ()
+    slo: Annotated[str, AfterValidator(slo_of_tune)] | None = None
     ram_bytes: Annotated[int, Field(gt=0)] | None = None
     major: int | None = None
     budget_ns: Annotated[DurationNs, Field(gt=0)] = Field(default=30 * MINUTE_NS, alias="budget")
@@ -334,14 +303,14 @@ class TuneDesign(DecidingDesign):
         """
         if self.metric is None and self.target is not None:
             if has_rate:
-                return "p99" if self.target.of else _SLO_METRICS[self.target.name]
+                return "p99" if self.target.of else SLO_METRICS[self.target.name]
             if is_tpcc:
                 return "nopm"
         return super().metric_under(has_rate=has_rate, is_tpcc=is_tpcc)
 
     def objection_to_scripts(self, *, is_tpcc: bool) -> str:
         """Refuse the target of a transaction type that does not run."""
-        return _objection_to_type(self.slo, is_tpcc=is_tpcc)
+        return objection_to_type(self.slo, is_tpcc=is_tpcc)
 
     @property
     def target(self) -> Condition | None:

@@ -1,0 +1,69 @@
+"""Checks the latency targets and conditions that a `[design]` table holds as texts.
+
+The models of `spec/designs.py` call these functions. A wrong text raises ValueError, which the
+model reports with its place in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from pgdyno.errors import SpecError
+from pgdyno.spec.condition import condition_from, memory_limit_from, slo_from
+from pgdyno.spec.workload import TPCC_TYPES
+
+# Latencies that a tuning can improve.
+SLO_METRICS: dict[str, Literal["mean", "p50", "p99"]] = {"mean": "mean", "p50": "p50", "p99": "p99"}
+
+
+@contextmanager
+def _reported_by_the_model() -> Iterator[None]:
+    """Turn a SpecError into the error that the model reports with the place in the file."""
+    try:
+        yield
+    except SpecError as error:
+        raise ValueError(f"{error.message.rstrip('.')}; {error.hint}") from error
+
+
+def slo_with_types(text: str) -> str:
+    """Check a latency target, also of a transaction type of tpcc-like, and return its text.
+
+    Raises: ValueError with the fault and the next step.
+    """
+    with _reported_by_the_model():
+        target = slo_from(text, takes_types=True)
+    if target.of and target.of not in TPCC_TYPES:
+        known = ", ".join(TPCC_TYPES)
+        raise ValueError(f"{target.of!r} is no transaction type of tpcc-like; types: {known}")
+    return text
+
+
+def objection_to_type(slo: str | None, *, is_tpcc: bool) -> str:
+    """Return why the target of a transaction type does not fit the scripts, or ""."""
+    if slo is None or is_tpcc or not slo_from(slo, takes_types=True).of:
+        return ""
+    return f"slo {slo!r} names a transaction type of tpcc-like, but the workload runs other scripts"
+
+
+def slo_of_tune(text: str) -> str:
+    """Check the latency target of a tuning, and return its text.
+
+    Raises: ValueError, also if a tuning cannot improve the figure.
+    """
+    target = slo_from(slo_with_types(text), takes_types=True)
+    if not target.of and (name := target.name) not in SLO_METRICS:
+        raise ValueError(f"tune takes a target for {', '.join(SLO_METRICS)}, got {name}")
+    return text
+
+
+def kept_condition(text: str) -> str:
+    """Check a condition on candidates of a tuning, also on memory, and return its text.
+
+    Raises: ValueError with the fault and the next step.
+    """
+    with _reported_by_the_model():
+        if memory_limit_from(text) is None:
+            condition_from(text)
+    return text
