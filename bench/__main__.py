@@ -15,8 +15,9 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import loads, machine, release
+from bench import loads, machine
 from bench.contest import PAIRS_MAX, Answer, hold, shown
+from bench.release import Part, keep_part, part_of, publish
 from bench.rows import BY_NAME, ROWS, Bench
 from pgdyno.clock import read_pair
 from pgdyno.errors import InterruptedByUser, PgdynoError
@@ -34,8 +35,6 @@ def main() -> int:
     _raise_open_files_limit()
     binaries = find_pgbench(options.pg_version)
     started = datetime.fromtimestamp(read_pair().unix_ns / 1e9, UTC)
-    answers: list[Answer] = []
-    missing: dict[str, str] = {}
     kept: list[Path] = []
     with signals.handled(on_later=_still_cleaning), _interruption_hint(kept), ExitStack() as stack:
         server = stack.enter_context(_server(binaries))
@@ -47,29 +46,43 @@ def main() -> int:
             stack=stack,
             engine_before=options.engine_before,
         )
+        facts = machine.facts(binaries, loads.engine_facts(server.target))
+        part = Part(started, facts)
+        if options.continued is not None:
+            part = part_of(options.continued, started, facts)
         _say(f"{server.binaries}: loading scale {options.scale}")
         loads.pgbench_init(binaries, server.target, options.scale)
-        facts = machine.facts(binaries, loads.engine_facts(server.target))
         print(HEAD)
         for name in options.rows or ROWS:
-            try:
-                for contest in (ROWS | BY_NAME)[name](bench):
-                    pairs_max = 4 if options.quick else options.pairs
-                    for answer in hold(contest, pairs_max=pairs_max, say=_say):
-                        answers.append(answer)
-                        print(_line(answer), flush=True)
-                    if not options.quick:  # After each row: an interrupted bench keeps its rows.
-                        part = release.document_of(started, facts, answers, missing)
-                        kept[:] = [release.keep_part(part)]
-            except RuntimeError as error:
-                missing[name] = str(error)
-                print(f"{name:<58} not measured: {error}", flush=True)
-    if not (options.quick or options.rows):
-        document = release.document_of(started, facts, answers, missing)
-        kept[:] = [release.publish(document, facts["engine"].split(",")[0])]
+            if name not in part.finished:
+                _measure(name, bench, part, kept, options)
+    if not options.quick and set(ROWS) <= {*part.finished, *part.missing}:
+        kept[:] = [publish(part.document(), facts["engine"].split(",")[0])]
     for path in kept:
         _say(f"all runs are in {path}")
-    return 1 if missing or any(a.verdict == "falls short" for a in answers) else 0
+    return int(part.falls_short)
+
+
+def _measure(
+    name: str, bench: Bench, part: Part, kept: list[Path], options: argparse.Namespace
+) -> None:
+    """Measure one row, and add its answers to the part; `kept` gets the file that has them."""
+    pairs_max = 4 if options.quick else options.pairs
+    try:
+        for contest in (ROWS | BY_NAME)[name](bench):
+            answers = hold(contest, pairs_max=pairs_max, say=_say)
+            part.add(name, answers)
+            for answer in answers:
+                print(_line(answer), flush=True)
+            if not options.quick:  # After each contest: an interrupted bench keeps its rows.
+                kept[:] = [keep_part(part.document())]
+    except RuntimeError as error:
+        part.missing[name] = str(error)
+        print(f"{name:<58} not measured: {error}", flush=True)
+        return
+    part.finished.append(name)
+    if not options.quick:
+        kept[:] = [keep_part(part.document())]
 
 
 @contextmanager
@@ -126,6 +139,13 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--pg-version", help="major version of server and pgbench (default: newest installed)"
+    )
+    parser.add_argument(
+        "--continue",
+        dest="continued",
+        type=Path,
+        metavar="FILE",
+        help="go on with an interrupted bench of the same commit, whose rows are in FILE",
     )
     parser.add_argument(
         "--engine-before",

@@ -1,7 +1,8 @@
 """The result file of a release, and docs/performance.md, which is written from that file.
 
 A bench of all rows replaces `bench/results/<version>.json`, so that every row of a release comes
-from one run of one commit. Other benches keep their rows under target/bench.
+from one commit on one machine. Other benches keep their rows under target/bench; an interrupted one
+goes on with `--continue FILE`.
 `python -m bench.release FILE` writes the page again.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from typing import Any
 from bench.contest import Answer, shown
 from bench.yardsticks import ROOT
 from pgdyno.analysis.estimate import Estimate
+from pgdyno.errors import SpecError
 
 RESULTS = ROOT / "bench" / "results"
 PARTS = ROOT / "target" / "bench"
@@ -57,25 +60,61 @@ _TAIL = """
 """
 
 
-def document_of(
-    started: datetime,
-    facts: dict[str, str],
-    answers: list[Answer],
-    missing: dict[str, str],
-) -> dict[str, Any]:
-    """Return the result as a JSON document; `missing` has why a row was not measured."""
-    origin = {
-        "date": f"{started:%Y-%m-%d}",
-        "commit": facts["commit"][:8],
-        "postgresql": facts["PostgreSQL"].split(" ")[0],
-    }
-    return {
-        "format": "pgdyno.bench-ratios/2",
-        "started_utc": started.isoformat(timespec="seconds"),
-        "machine": facts,
-        "rows": [{**answer.as_document(), **origin} for answer in answers],
-        "not_measured": missing,
-    }
+@dataclass
+class Part:
+    """The rows measured so far; `rows` are as they are in the file.
+
+    `finished`: the names in `rows.ROWS` that need no further run; `missing`: name -> why it was not
+    measured.
+    """
+
+    started: datetime
+    facts: dict[str, str]
+    finished: list[str] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, answers: list[Answer]) -> None:
+        """Add answers of a name, with date, commit and PostgreSQL version."""
+        origin = {
+            "of": name,
+            "date": f"{self.started:%Y-%m-%d}",
+            "commit": self.facts["commit"][:8],
+            "postgresql": self.facts["PostgreSQL"].split(" ")[0],
+        }
+        self.rows += [{**answer.as_document(), **origin} for answer in answers]
+
+    @property
+    def falls_short(self) -> bool:
+        """Return whether a row missed its aim or was not measured."""
+        return bool(self.missing) or any(row["verdict"] == "falls short" for row in self.rows)
+
+    def document(self) -> dict[str, Any]:
+        """Return the result as a JSON document."""
+        return {
+            "format": "pgdyno.bench-ratios/3",
+            "started_utc": self.started.isoformat(timespec="seconds"),
+            "machine": self.facts,
+            "finished": self.finished,
+            "rows": self.rows,
+            "not_measured": self.missing,
+        }
+
+
+def part_of(path: Path, started: datetime, facts: dict[str, str]) -> Part:
+    """Return the finished rows of an interrupted bench, to go on with them.
+
+    Raises: SpecError if another commit, server or machine was measured.
+    """
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    for name, value in kept["machine"].items():
+        if facts.get(name) != value:
+            raise SpecError(
+                f"{path} was measured with {name} {value}, and here it is {facts.get(name)}.",
+                hint="all rows of a release come from one commit: measure all of them again",
+            )
+    rows = [row for row in kept["rows"] if row["of"] in kept["finished"]]
+    return Part(started, facts, kept["finished"], rows)
 
 
 def keep_part(document: dict[str, Any]) -> Path:

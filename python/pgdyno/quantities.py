@@ -108,13 +108,17 @@ def duration_text(nanoseconds: int) -> str:
 
 
 def format_bytes(size_bytes: int) -> str:
-    """Return a size with three digits and PostgreSQL's units: 1 kB is 1024 bytes."""
+    """Return a size with three digits and PostgreSQL's units: 1 kB is 1024 bytes.
+
+    A whole number of units has no decimals, as a setting is written: 4 MB rather than 4.0 MB.
+    """
     size, unit = float(size_bytes), "B"
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if size < 1000 or unit == "TB":
             break
         size /= 1024
-    return f"{size:.1f} {unit}" if size < 10 and unit != "B" else f"{size:.0f} {unit}"
+    has_decimals = size < 10 and not size.is_integer()
+    return f"{size:.1f} {unit}" if has_decimals else f"{size:.0f} {unit}"
 
 
 def significant(value: float, digits: int = PLAIN_DIGITS) -> str:

@@ -233,3 +233,20 @@ def test_control_characters_are_shown_escaped(capsys: pytest.CaptureFixture[str]
     shown = capsys.readouterr()
     assert shown.out == "a\\x1b[31mred\\x07\tb\nc\n"
     assert shown.err == "n\\x1b[2J\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["init", "tpcc", "--warehouses", "ten"], "'ten' is not a whole number."),
+        (["bench", "-c", "many"], "'many' is not a whole number."),
+        (["compare", "--duraton", "5s"], "Did you mean '--duration'?"),
+        (["compare", "--round", "5"], "The comparison ends by itself: set --precision"),
+        (["compare", "--unheard-of"], "No such option '--unheard-of'."),
+    ],
+)
+def test_a_wrong_option_is_refused_in_plain_words(
+    line: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(line) == 1
+    assert said in " ".join(capsys.readouterr().err.split())

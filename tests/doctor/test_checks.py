@@ -67,7 +67,7 @@ def test_the_published_rule_counts_what_one_configuration_of_2017_promises() -> 
     }
     seen = facts(server=server(settings), peak=PeakActive(61, "watch #12"))
     rule, peak = judged("memory_rule", seen), judged("memory_at_the_peak", seen)
-    assert "2000 connections x 512 MB + 4.0 GB shared_buffers + 2.0 GB temp_buffers" in rule.seen
+    assert "2000 connections x 512 MB + 4 GB shared_buffers + 2 GB temp_buffers" in rule.seen
     # 1000 + 4 + 2 + 2 + 1.75 (a sixteenth of 28) GB
     assert "= 1.0 TB, memory 28 GB" in rule.seen
     # 30.5 + 4 + 2 + 2 + 1.75 GB
@@ -79,7 +79,7 @@ def test_the_published_rule_counts_what_one_configuration_of_2017_promises() -> 
 
 def test_a_limit_of_the_control_group_counts_instead_of_the_hosts_memory() -> None:
     limited = replace(HOST, limits=Limits(memory_bytes=8 * GB))
-    assert "memory 8.0 GB" in judged("memory_rule", facts(host=limited)).seen
+    assert "memory 8 GB" in judged("memory_rule", facts(host=limited)).seen
 
 
 def test_a_proposed_work_mem_is_never_more_than_the_present_one() -> None:

@@ -20,4 +20,4 @@ def test_settings_that_our_session_changes_are_shown_as_new_sessions_have_them(
         [(own,)] = session.fetch("SELECT current_setting('max_parallel_workers_per_gather')")
     assert own == "0"
     assert settings["max_parallel_workers_per_gather"].text == "7"
-    assert settings["work_mem"].shown == "7.0 MB"
+    assert settings["work_mem"].shown == "7 MB"

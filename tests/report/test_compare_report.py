@@ -14,7 +14,7 @@ from pgdyno.answer.answer import with_validity
 from pgdyno.answer.sentences import validity_words
 from pgdyno.report.cell_table import CellTable, table_lines
 from pgdyno.report.compare_charts import changes_of, round_charts
-from pgdyno.report.compare_page import compare_page
+from pgdyno.report.compare_page import _split, compare_page
 from pgdyno.report.compare_text import compare_text
 from pgdyno.report.forest import scale_of, whisker
 from pgdyno.report.markdown import markdown_of
@@ -26,6 +26,16 @@ def test_the_verdict_comes_first_and_every_ratio_has_its_interval() -> None:
     [tps] = [line for line in lines if line.endswith("decides")]
     assert "+37.1 % (35.0 to 39.4)" in tps
     assert any("p99" in line and "-28.0 % (-33.0 to -22.0)" in line for line in lines)
+
+
+def test_a_name_with_a_colon_stays_whole_in_the_verdict() -> None:
+    sentence = "disk: ssd is faster than disk: hdd: tps +37.1 %."
+    assert _split(sentence, ("disk: ssd", "disk: hdd")) == (
+        "disk: ssd is faster than disk: hdd: ",
+        "tps +37.1 %.",
+    )
+    assert _split("4GB is faster than 128MB: tps +3 %.", ("4GB", "128MB"))[1] == "tps +3 %."
+    assert _split("Nothing differs.", ("4GB",)) == ("Nothing differs.", "")
 
 
 def test_what_could_not_start_is_named_with_the_servers_words() -> None:

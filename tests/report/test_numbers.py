@@ -123,7 +123,7 @@ def test_a_duration_with_an_interval_keeps_the_digits_that_it_supports(
 
 @pytest.mark.parametrize(
     ("value_bytes", "words"),
-    [(512, "512 B"), (7.3 * 1024**3, "7.3 GB"), (153 * 1024**2, "153 MB"), (2048, "2.0 kB")],
+    [(512, "512 B"), (7.3 * 1024**3, "7.3 GB"), (153 * 1024**2, "153 MB"), (2048, "2 kB")],
 )
 def test_sizes_use_powers_of_1024_as_the_server_does(value_bytes: int, words: str) -> None:
     assert quantities.format_bytes(value_bytes) == words

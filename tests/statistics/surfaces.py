@@ -35,6 +35,7 @@ class Tuned:
     promised_mean: float
     winner_gain: float
     minutes: float
+    run_count: int
     kept: frozenset[str]
     matters: frozenset[str]
 
@@ -88,11 +89,17 @@ def surface(rng: np.random.Generator, *, is_flat: bool) -> tuple[Surface, tuple[
 
 
 def tuned(
-    seed: int, *, is_flat: bool = False, minutes: float = 60, levels: Sequence[float] = ()
+    seed: int,
+    *,
+    is_flat: bool = False,
+    minutes: float = 60,
+    levels: Sequence[float] = (),
+    is_at_once: bool = False,
 ) -> Tuned:
     """Carry one tuning out in simulated time.
 
-    Args: levels, the throughput of each of several equal servers, as shares; () for one server.
+    Args: levels, the throughput of each of several equal servers, as shares; () for one server;
+    is_at_once, these servers run at the same time.
     """
     rng = np.random.default_rng(seed)
     log_tps, two, possible = surface(rng, is_flat=is_flat)
@@ -109,23 +116,28 @@ def tuned(
         budget_ns=int(minutes * 60e9),
         seed=seed,
         servers=range(1, len(levels) + 1) if levels else (0,),
+        is_at_once=is_at_once,
     )
     # Each server drifts by itself, because the machines share nothing.
     drifts = rng.uniform(-DRIFT_PER_HOUR, DRIFT_PER_HOUR, max(1, len(levels)))
-    clock_s = 0
+    clock_s = 0.0
+    run_count = 0
 
     def true(candidate: Candidate) -> float | None:
         point = {**now, **candidate.settings}
         return log_tps([int(point[name]) / (LEVELS - 1) for name in NAMES])
 
-    while (step := tuning.next()) is not None:
-        value = true(step.candidate)
-        server = max(0, step.server_number - 1)
-        noise = rng.normal(0, NOISE) + drifts[server] * clock_s / 3600
-        level = math.log(levels[server]) if levels else 0.0
-        goal = None if value is None else value + noise + level
+    while steps := tuning.wave():
+        for step in steps:
+            value = true(step.candidate)
+            server = max(0, step.server_number - 1)
+            noise = rng.normal(0, NOISE) + drifts[server] * clock_s / 3600
+            level = math.log(levels[server]) if levels else 0.0
+            goal = None if value is None else value + noise + level
+            # A wave takes as long as one run, and each of its runs has a share of that.
+            tuning.take(Measured(step, goal, RUN_S * 10**9 // len(steps)))
+        run_count += len(steps)
         clock_s += RUN_S
-        tuning.take(Measured(step, goal, RUN_S * 10**9))
     base = true(tuning.base) or 0.0
     proved, promised = tuning.proved(), tuning.promised()
     return Tuned(
@@ -137,6 +149,7 @@ def tuned(
         promised_mean=promised.mean,
         winner_gain=(true(tuning.best) or 0.0) - base,
         minutes=clock_s / 60,
+        run_count=run_count,
         kept=frozenset(proved[0].settings) if proved else frozenset(),
         matters=frozenset(NAMES[place] for place in two),
     )

@@ -39,6 +39,37 @@ def test_a_slower_server_among_several_biases_nothing() -> None:
     holds([tuned(seed, levels=UNEQUAL) for seed in range(SHORT)], covered=0.75)
 
 
+def test_servers_at_the_same_time_do_more_runs_in_the_same_time_and_bias_nothing() -> None:
+    together = [tuned(seed, levels=UNEQUAL, is_at_once=True) for seed in range(SHORT)]
+    holds(together, covered=0.75)
+    in_turn = [tuned(seed, levels=UNEQUAL) for seed in range(SHORT)]
+    runs = [statistics.mean(outcome.run_count for outcome in kind) for kind in (together, in_turn)]
+    assert runs[0] > 2 * runs[1]
+
+
+@pytest.mark.slow
+def test_intervals_of_servers_at_the_same_time_cover_the_truth(proved: Proved) -> None:
+    tunings = [tuned(seed, levels=UNEQUAL, is_at_once=True) for seed in range(LONG)]
+    holds(tunings, covered=0.95)
+    ended = [outcome for outcome in tunings if outcome.proved is not None]
+    covered = share([outcome.covers for outcome in ended])
+    reached = statistics.median(tuning.true_gain / tuning.possible_gain for tuning in tunings)
+    runs = statistics.median(outcome.run_count for outcome in tunings)
+    proved("tuning at the same time: proved intervals", required=">= 95 %", seen=f"{covered:.1%}")
+    proved("tuning at the same time: share of the gain", required=">= 90 %", seen=f"{reached:.1%}")
+    proved("tuning at the same time: runs in 60 minutes", required="more", seen=f"{runs:.0f}")
+
+
+@pytest.mark.slow
+def test_servers_at_the_same_time_claim_a_gain_wrongly_in_at_most_5_percent(
+    proved: Proved,
+) -> None:
+    flat = [tuned(seed, levels=UNEQUAL, is_flat=True, is_at_once=True) for seed in range(LONG)]
+    claimed = share([outcome.claims for outcome in flat])
+    assert claimed <= 0.05
+    proved("tuning at the same time: false gains", required="<= 5 %", seen=f"{claimed:.1%}")
+
+
 @pytest.mark.slow
 def test_intervals_over_several_servers_cover_the_truth(proved: Proved) -> None:
     tunings = [tuned(seed, levels=UNEQUAL) for seed in range(LONG)]

@@ -19,10 +19,11 @@ from pgdyno.tune.spread import Spread, level_of
 SPEED = {1: 1.0, 2: 0.7, 3: 1.2}
 
 
-def on_servers(question: Experiment, count: int) -> Experiment:
+def on_servers(question: Experiment, count: int, *, at_once: bool | None = False) -> Experiment:
     places = [f"host=db{number}" for number in range(1, count + 1)]
     server = Server.model_validate({"dsn": places, "admin": places})
-    return question.model_copy(update={"server": server})
+    design = question.design.model_copy(update={"at_once": at_once})
+    return question.model_copy(update={"server": server, "design": design})
 
 
 def carried_out(

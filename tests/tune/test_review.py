@@ -49,7 +49,7 @@ def said(review: Review) -> dict[str, str]:
 def test_the_published_work_mem_breaks_its_own_rule(tmp_path: Path) -> None:
     text = said(reviewed(tmp_path, PUBLISHED))
     assert text["work_mem"].startswith("bad: 2000 connections x 512 MB")
-    assert text["temp_buffers"].startswith("bad: 2000 connections x 2.0 GB")
+    assert text["temp_buffers"].startswith("bad: 2000 connections x 2 GB")
     assert "last 600 ms; nothing becomes inconsistent" in text["synchronous_commit"]
 
 

@@ -47,12 +47,22 @@ def pair(house: Path, request: pytest.FixtureRequest) -> Iterator[list[ScratchCl
         yield [first, second]
 
 
+@pytest.fixture(params=[False, True], ids=["in turn", "at once"])
+def at_once(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
 def conninfo(target: Target) -> str:
     return f"host={target.host} port={target.ports} user={target.user} dbname=postgres"
 
 
 def spec_of(
-    servers: Sequence[ScratchCluster], tmp_path: Path, *, budget: str, duration: str = "200ms"
+    servers: Sequence[ScratchCluster],
+    tmp_path: Path,
+    *,
+    budget: str,
+    duration: str = "200ms",
+    at_once: bool = False,
 ) -> Path:
     places = json.dumps([conninfo(server.target) for server in servers])
     script = tmp_path / "sleeps.sql"
@@ -76,6 +86,7 @@ warmup = "0s"
 kind = "tune"
 metric = "tps"
 budget = "{budget}"
+at_once = {str(at_once).lower()}
 settings = ["checkpoint_timeout=17min,5min"]
 now = {{ checkpoint_timeout = "17min" }}
 """
@@ -102,17 +113,23 @@ def runs_done(store: Path) -> list[dict[str, Any]]:
     ]
 
 
-def await_runs(running: RunningCommand, store: Path, count: int) -> None:
-    eventually(
-        lambda: len(runs_done(store)) >= count, unless=lambda: running.process.poll() is not None
-    )
+def await_both(running: RunningCommand, store: Path) -> None:
+    """Wait until each server had its settings changed and back: a pair on each."""
+
+    def counts() -> list[int]:
+        servers = [run["server_number"] for run in runs_done(store)]
+        return [servers.count(1), servers.count(2)]
+
+    eventually(lambda: min(counts()) >= 2, unless=lambda: running.process.poll() is not None)
 
 
 def test_a_pair_stays_on_one_server_and_a_slower_server_is_in_no_ratio(
-    pair: list[ScratchCluster], pgdyno: Command, tmp_path: Path
+    pair: list[ScratchCluster], pgdyno: Command, tmp_path: Path, at_once: bool
 ) -> None:
     before = [run_sql(server.target, ENTRIES) for server in pair]
-    said = pgdyno("run", spec_of(pair, tmp_path, budget="1s"), "--json", timeout_s=400)
+    said = pgdyno(
+        "run", spec_of(pair, tmp_path, budget="1s", at_once=at_once), "--json", timeout_s=400
+    )
     document = said.document
     assert document["verdict"] == "better", said.err
     # 30 ms become 10 ms on both, and a busy machine adds to both: at most three times as fast.
@@ -132,6 +149,10 @@ def test_a_pair_stays_on_one_server_and_a_slower_server_is_in_no_ratio(
     notes = " ".join(said.err.split())
     assert "share its cores" in notes
     assert any("share its cores" in difference for difference in document["server_differences"])
+    order = "at the same time" if at_once else "one after another, in turn"
+    assert document["server_differences"][0] == f"they were measured {order}"
+    proof = [run for run in runs_done(pgdyno.store) if run["round"] > 100_000]
+    assert {run["runs_at_once"] for run in proof} == {2 if at_once else 1}
     assert "server 2 differs in vacuum_cost_limit = 201 (server 1: 200)" in notes
     assert "were not compared" not in notes, "both admin roles may read /proc"
     text = " ".join(pgdyno("show", "1").out.split())
@@ -139,11 +160,11 @@ def test_a_pair_stays_on_one_server_and_a_slower_server_is_in_no_ratio(
 
 
 def test_a_killed_tuning_is_undone_on_each_server_and_goes_on(
-    pair: list[ScratchCluster], pgdyno: Command, tmp_path: Path
+    pair: list[ScratchCluster], pgdyno: Command, tmp_path: Path, at_once: bool
 ) -> None:
     before = [run_sql(server.target, ENTRIES) for server in pair]
-    running = pgdyno.start("run", spec_of(pair, tmp_path, budget="1s"))
-    await_runs(running, pgdyno.store, 4)  # A pair on each: both servers were changed.
+    running = pgdyno.start("run", spec_of(pair, tmp_path, budget="1s", at_once=at_once))
+    await_both(running, pgdyno.store)
     running.process.kill()
     running.wait()
     done = pgdyno("undo")
@@ -160,10 +181,10 @@ def test_a_killed_tuning_is_undone_on_each_server_and_goes_on(
 
 
 def test_an_interrupt_in_the_proof_restores_each_server_and_marks_the_result_unproved(
-    pair: list[ScratchCluster], pgdyno: Command, tmp_path: Path
+    pair: list[ScratchCluster], pgdyno: Command, tmp_path: Path, at_once: bool
 ) -> None:
     before = [run_sql(server.target, ENTRIES) for server in pair]
-    running = pgdyno.start("run", spec_of(pair, tmp_path, budget="1s"))
+    running = pgdyno.start("run", spec_of(pair, tmp_path, budget="1s", at_once=at_once))
     eventually(
         lambda: (
             {run["server_number"] for run in runs_done(pgdyno.store) if run["round"] > 100_000}
@@ -227,11 +248,11 @@ def test_proved_settings_are_applied_to_each_server_and_undone_on_each(
 
 
 def test_a_lost_server_ends_its_pairs_and_the_other_one_goes_on(
-    pair: list[ScratchCluster], pgdyno: Command, tmp_path: Path
+    pair: list[ScratchCluster], pgdyno: Command, tmp_path: Path, at_once: bool
 ) -> None:
-    # The last test of each pair: it stops a server.
-    running = pgdyno.start("run", spec_of(pair, tmp_path, budget="1s"))
-    await_runs(running, pgdyno.store, 4)
+    # The last test of each pair: it stops a server. The next test needs it again.
+    running = pgdyno.start("run", spec_of(pair, tmp_path, budget="1s", at_once=at_once))
+    await_both(running, pgdyno.store)
     pair[1].stop(is_immediate=True)
     said = running.wait()
     text = " ".join(said.out.split())

@@ -83,7 +83,7 @@ def findings(**changes: Any) -> WatchFindings:
         "panels": (WAITS,),
         "marks": (Mark(2000.0, "gap", "no samples for 9.0 s"),),
         "examined": (EXAMINED,),
-        "settings": (("work_mem", "4.0 MB"),),
+        "settings": (("work_mem", "4 MB"),),
         "notes": ("CHG0048211",),
     }
     return WatchFindings(**(whole | changes))

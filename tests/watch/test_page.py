@@ -83,11 +83,11 @@ def test_statements_that_are_not_told_apart_leave_the_wait_events() -> None:
 def test_the_page_holds_everything_and_escapes_statements() -> None:
     page = watch_page(findings())
     assert "<title>1,902 tps, 22.7 active sessions" in page
-    changed = [{"name": "work_mem", "before": "4.0 MB", "after": "8.0 MB"}]
+    changed = [{"name": "work_mem", "before": "4 MB", "after": "8 MB"}]
     page = watch_page(findings(document={**DOCUMENT, "settings_changed": changed}))
     for said in (
         "CHG0048211",
-        "work_mem: 4.0 MB → 8.0 MB",
+        "work_mem: 4 MB → 8 MB",
         "work_mem",
         "shared buffers: 128 MB",
         "9.0 s",

@@ -15,7 +15,7 @@ from pgdyno.loop.history import measured
 from pgdyno.loop.journal import Visit, excluded
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.plan.designs.compare import better_of
-from pgdyno.plan.history import History
+from pgdyno.plan.history import History, elapsed_ns
 from pgdyno.spec.planned import PlannedVariant, server_id
 from pgdyno.tune.design import Tune
 from pgdyno.tune.findings import Changed, EqualServerFindings, SloHeld, TuneFindings
@@ -61,9 +61,11 @@ def tune_answer(seen: Measurements) -> Answer:
         findings,
         tried=tried,
         slo=_slo_held(design, tuning, history),
-        budget=budget_of([v.took_ns for v in ran], [v.spent_ns for v in ran]),
+        budget=budget_of(
+            [v.took_ns for v in ran], [v.spent_ns for v in ran], elapsed_ns=elapsed_ns(history)
+        ),
         servers=_servers(seen, design, tuning, reasons),
-        server_differences=tuple((seen.folder.facts() or {}).get("server_differences", ())),
+        server_differences=_differences(seen, design),
     )
     compared, findings = _proof(seen, design, tuning, findings)
     return Answer(findings.sentence(), compare=compared, own=findings)
@@ -93,6 +95,15 @@ def _servers(
             )
         )
     return tuple(servers)
+
+
+def _differences(seen: Measurements, design: Tune) -> tuple[str, ...]:
+    """Return how several equal servers were measured, and how they differ."""
+    if len(design.experiment.server.numbers) < 2:
+        return ()
+    order = "at the same time" if design.is_at_once else "one after another, in turn"
+    known = (seen.folder.facts() or {}).get("server_differences", ())
+    return (f"they were measured {order}", *known)
 
 
 def _slo_held(design: Tune, tuning: Tuning, history: History) -> SloHeld | None:

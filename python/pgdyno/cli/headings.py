@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -24,6 +25,9 @@ ANSWER = "Answer"
 REST = "Options"
 
 
+# A misspelt option shares more of its letters with the right one: --duraton and --duration 0.93,
+# --round and --dry-run 0.5.
+_ALIKE = 0.7
 # The option for the long help, and its key in the context.
 _HELP_ALL = "--help-all"
 _SHOWS_ALL = "pgdyno.help_all"
@@ -37,6 +41,11 @@ class Headed(click.Option):
             rest.setdefault("metavar", "N")
         super().__init__(*names, **rest)
         self.heading = heading
+
+
+def _are_alike(name: str, other: str) -> bool:
+    """Return whether one option may be a misspelling of the other."""
+    return difflib.SequenceMatcher(None, name.lstrip("-"), other.lstrip("-")).ratio() > _ALIKE
 
 
 def under(heading: str) -> Callable[..., Callable[[Any], Any]]:
@@ -71,12 +80,25 @@ class Verb(click.Command):
         try:
             return super().parse_args(context, args)
         except click.NoSuchOption as error:
-            meant = MEANT.get((self.name or "", error.option_name))
+            meant = self._meant(error.option_name)
             if meant is None:
-                raise
+                alike = [n for n in error.possibilities or () if _are_alike(error.option_name, n)]
+                raise click.NoSuchOption(
+                    error.option_name, possibilities=alike, ctx=context
+                ) from error
             raise click.UsageError(
                 f"No such option '{error.option_name}'. {meant}", ctx=context
             ) from error
+
+    def _meant(self, name: str) -> str | None:
+        """Return the option that is meant by one from habit, also if that is shortened."""
+        habits = {habit: words for (verb, habit), words in MEANT.items() if verb == self.name}
+        if name in habits:
+            return habits[name]
+        begun = {
+            words for habit, words in habits.items() if len(name) > 3 and habit.startswith(name)
+        }
+        return begun.pop() if len(begun) == 1 else None
 
     def get_params(self, context: click.Context) -> list[click.Parameter]:
         """Return the verb's parameters; if --help is short, --help-all is before --help."""

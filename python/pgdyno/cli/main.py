@@ -10,6 +10,7 @@ import difflib
 import gc
 import importlib
 import os
+import re
 import sys
 import traceback
 from itertools import pairwise
@@ -176,9 +177,15 @@ def _asks_for_json(arguments: list[str]) -> bool:
     )
 
 
+# Of a range, click says that the text is no range, where it is no number.
+_NO_NUMBER = re.compile(r"\bis not a valid (integer|float)( range)?\b")
+_NUMBERS = {"integer": "is not a whole number", "float": "is not a number"}
+
+
 def _sentence(message: str) -> str:
     """Return click's message, which may have several lines, as one paragraph with a full stop."""
     message = " ".join(message.split())
+    message = _NO_NUMBER.sub(lambda match: _NUMBERS[match[1]], message)
     return message if message.endswith((".", "?", "?)")) else f"{message}."
 
 

@@ -18,7 +18,13 @@ from pgdyno.cli.headings import LOAD, under
 from pgdyno.cli.load_options import LoadVerb
 from pgdyno.cli.measure import measured
 from pgdyno.cli.output import Live
-from pgdyno.cli.tune_servers import also, apply_proved, equal_servers, refuse_without_rights
+from pgdyno.cli.tune_servers import (
+    also,
+    apply_proved,
+    equal_servers,
+    order_of,
+    refuse_without_rights,
+)
 from pgdyno.designs import design_of
 from pgdyno.doctor import examine
 from pgdyno.errors import RefusedError, ServerError, SpecError
@@ -160,6 +166,7 @@ def command(**given: Any) -> int:
         ram_bytes=known.machine.ram_bytes,
         major=known.machine.major,
         metric=given["goal"],
+        at_once=given["at_once"],
         budget=given["budget"],
     )
     server = asked.experiment.server.model_copy(update={"equal": equal})
@@ -167,6 +174,8 @@ def command(**given: Any) -> int:
         update={"design": design, "variants": (_rules(asked, known, risks),), "server": server}
     )
     asked = replace(asked, experiment=_validated(experiment))
+    if order := order_of(asked.experiment):
+        output.note(order)
     done = measured("tune", asked, given)
     if given["apply"]:
         apply_proved(asked, done)

@@ -16,8 +16,9 @@ from pgdyno.quantities import counted
 from pgdyno.server.connect import connect
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.system_settings import SystemSettings, not_alterable
-from pgdyno.spec.experiment import OF_ONE_SERVER, EqualServer, Server
+from pgdyno.spec.experiment import OF_ONE_SERVER, EqualServer, Experiment, Server
 from pgdyno.tune.catalogue import needs_of
+from pgdyno.tune.design import Tune
 from pgdyno.tune.findings import TuneFindings
 from pgdyno.tune.space import Dimension
 
@@ -31,7 +32,7 @@ def also(command: Command) -> Command:
             "--also",
             multiple=True,
             metavar="CONNINFO",
-            help="A further server, equal to the first: pairs of runs take turns on all of them.",
+            help="A further server, equal to the first; the rounds are spread over all of them.",
         ),
         option(
             "--also-admin",
@@ -44,6 +45,12 @@ def also(command: Command) -> Command:
             multiple=True,
             metavar="CMD",
             help="--restart-command of that server, once for each --also.",
+        ),
+        option(
+            "--at-once/--in-turn",
+            default=None,
+            help="Measure all servers at the same time, or one after another. Default: at the same"
+            " time if each is on another host.",
         ),
     )
 
@@ -82,6 +89,17 @@ def equal_servers(asked: Asked, given: dict[str, Any]) -> tuple[EqualServer, ...
         EqualServer(dsn=dsn, **{name: values[i] for name, values in columns.items() if values})
         for i, dsn in enumerate(dsns)
     )
+
+
+def order_of(experiment: Experiment) -> str:
+    """Return how several servers are measured, in words; "" for one server."""
+    count = len(experiment.server.numbers)
+    if count < 2:
+        return ""
+    if Tune(Tune(experiment).settled()).is_at_once:
+        return f"servers  {count}, measured at the same time"
+    why = "" if Tune(experiment).asked.at_once is False else ", because not each names another host"
+    return f"servers  {count}, measured in turn{why}"
 
 
 def refuse_without_rights(

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
-from pgdyno.clock import monotonic_ns, read_pair, reading_ns
+from pgdyno.clock import read_pair, reading_ns
+from pgdyno.doctor.checkup import Checkup
 from pgdyno.engine.records import ScriptShape
-from pgdyno.engine.stream import check_job, engine_error
-from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError, ServerError
+from pgdyno.engine.stream import check_job
+from pgdyno.errors import InterruptedByUser, PgdynoError, ServerError
 from pgdyno.loop.history import history_of, measured
 from pgdyno.loop.journal import decided, exclude, excluded, finished, resume
-from pgdyno.measure.execute import Executed, Stage, execute
+from pgdyno.loop.one_run import RunEnd, carry_out_run
+from pgdyno.measure.execute import Stage
 from pgdyno.measure.jobs import engine_target, load_job
-from pgdyno.measure.last_words import with_words_of_log
 from pgdyno.measure.opening import opened_servers
-from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.run_progress import Progress, abreast
 from pgdyno.measure.servers import Servers
 from pgdyno.measure.under_test import Conditions
-from pgdyno.plan.design import Design, next_run, outlook, runs_expected
-from pgdyno.plan.history import History
+from pgdyno.plan.design import Design, next_runs, outlook, runs_expected
+from pgdyno.plan.history import History, Measured
 from pgdyno.process import signals
+from pgdyno.process.side_by_side import side_by_side
 from pgdyno.quantities import format_bytes
 from pgdyno.server.conninfo import Resolved
 from pgdyno.server.facts import ServerFacts, target_line
@@ -66,6 +70,8 @@ def carry_out(
     Raises: SpecError, RefusedError or ServerError if no run at all could begin.
     """
     clock = read_pair()
+    if resumed is None:
+        experiment = design(experiment).settled()
     scripts = checked_scripts(experiment)
     store.require_writable()
     conditions = Conditions(
@@ -122,42 +128,45 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
     left_out = _excluded(stage)
     facts = _Facts(folder, stage.progress)
     last_words = ""
+    stages = {0: stage}
     while True:
         if (asked := signals.interruption()) is not None:
             return asked
-        decision = next_run(design, experiment, history, frozenset(left_out))
-        if not isinstance(decision, PlannedRun):
+        decision = next_runs(design, experiment, history, frozenset(left_out))
+        if isinstance(decision, Stop):
             decided(folder, decision)
             return _nothing_to_measure(history, left_out, decision)
         # A number is never used again, not even the number of an interrupted run.
-        decision = replace(decision, number=folder.next_run_number())
-        decided(folder, decision)
-        began_ns = monotonic_ns()
+        number = folder.next_run_number()
+        runs = [replace(run, number=number + place) for place, run in enumerate(decision)]
+        for run in runs:
+            decided(folder, run)
         expected = runs_expected(design, experiment, history, frozenset(left_out))
-        position = f"run {len(history) + 1} of {expected}" if expected > 1 else ""
-        if decision.purpose == "pilot":
-            position = f"pilot, {position}".removesuffix(", ")
-        done, ended = _executed(decision, stage, position)
-        variant = decision.cell.variant
-        if ended is not None:
-            is_braked = done is not None and bool(done.braked)
-            if variant is None or is_braked or isinstance(ended, InterruptedByUser):
-                return ended
-            if stage.servers.are_lost():
-                return _lost(ended)
-            for name, words in _blamed(decision, stage, history).items():
-                left_out = {**left_out, name: ended.message}
-                exclude(folder, name, ended.message, run=decision.number)
-                stage.progress.said(f"{words} is left out: {ended.message}")
+        positions = _positions(runs, len(history) + 1, expected)
+        with abreast(stage.progress, [run.server_number for run in runs]) as shown:
+            ended = side_by_side(
+                [
+                    partial(carry_out_run, run, _stage_of(run, stages, progress), position)
+                    for run, progress, position in zip(runs, shown, positions, strict=True)
+                ]
+            )
+        # First everything that is complete, so that no error of another run loses it.
+        for end in ended:
+            if end.error is None:
+                facts.keep(end.run.cell.variant, end.complete().facts)
+                history = (*history, _kept(end, folder))
+        for end in ended:
+            if end.error is None:
+                continue
+            if (last := _last_error(end, end.error, stage)) is not None:
+                return last
+            for name, words in _blamed(end.run, stage, history).items():
+                if name not in left_out:
+                    left_out = {**left_out, name: end.error.message}
+                    exclude(folder, name, end.error.message, run=end.run.number)
+                    stage.progress.said(f"{words} is left out: {end.error.message}")
+        if all(end.error is not None for end in ended):
             continue
-        assert done is not None
-        assert done.stored is not None
-        facts.keep(variant, done.facts)
-        took_ns = monotonic_ns() - began_ns
-        # A run without any usable result does not count: it must not block the answer.
-        entry = measured(decision, done.stored, took_ns=took_ns)
-        finished(folder, decision.number, took_ns, done.spent_ns)
-        history = (*history, entry)
         words = outlook(design, experiment, history, frozenset(left_out))
         if words not in ("", last_words):
             stage.progress.said(words)
@@ -188,17 +197,43 @@ def _servers_lost(experiment: Experiment, resumed: ExperimentFolder | None) -> f
     return frozenset(n for n in experiment.server.numbers if server_id(n) in known)
 
 
-def _executed(
-    planned: PlannedRun, stage: Stage, position: str
-) -> tuple[Executed | None, PgdynoError | None]:
-    """Carry the run out; return the error that ended it early, even a server error of a variant."""
-    try:
-        done = execute(planned, stage, position=position)
-    except ServerError as error:
-        if planned.cell.variant is None:
-            raise
-        return None, error
-    return done, _why_ended(done)
+def _stage_of(run: PlannedRun, stages: dict[int, Stage], progress: Progress) -> Stage:
+    """Return what a run shares with others on its server; each server has its own checkup."""
+    if run.server_number not in stages:
+        stages[run.server_number] = replace(stages[0], checkup=Checkup())
+    return replace(stages[run.server_number], progress=progress)
+
+
+def _positions(runs: Sequence[PlannedRun], first: int, expected: int) -> list[str]:
+    """Return the place of each run among all that are expected: "run 4 of 20"."""
+    texts = [f"run {first + i} of {expected}" if expected > 1 else "" for i in range(len(runs))]
+    return [
+        f"pilot, {text}".removesuffix(", ") if run.purpose == "pilot" else text
+        for run, text in zip(runs, texts, strict=True)
+    ]
+
+
+def _kept(end: RunEnd, folder: ExperimentFolder) -> Measured:
+    """Record that a run is complete, and return what the planner learns from it."""
+    done = end.complete()
+    assert done.stored is not None
+    # A run without any usable result does not count: it must not block the answer.
+    entry = measured(end.run, done.stored, took_ns=end.took_ns)
+    finished(folder, end.run.number, end.took_ns, done.spent_ns)
+    return entry
+
+
+def _last_error(end: RunEnd, error: PgdynoError, stage: Stage) -> PgdynoError | None:
+    """Return the error with which the experiment ends; None if it goes on.
+
+    Raises: an error that is not about this variant or server.
+    """
+    if end.is_raised:
+        raise error
+    is_braked = end.done is not None and bool(end.done.braked)
+    if end.run.cell.variant is None or is_braked or isinstance(error, InterruptedByUser):
+        return error
+    return _lost(error) if stage.servers.are_lost() else None
 
 
 def _lost(ended: PgdynoError) -> ServerError:
@@ -259,38 +294,6 @@ class _Facts:
         if variant is not None:
             self._kept.setdefault("variants", {})[variant.id] = _facts(facts)
         self._folder.write_facts(self._kept)
-
-
-def _why_ended(done: Executed) -> PgdynoError | None:
-    """Return the error or interrupt that ended this run; None if it completed."""
-    outcome = done.outcome
-    if done.braked:
-        return ServerError(
-            f"Stopped by --abort-if {done.braked}.",
-            hint="the results until then are kept; offer less load, or raise the limit",
-        )
-    if outcome.interrupted is not None:
-        return outcome.interrupted
-    if outcome.failures:
-        error = engine_error(outcome.failures[0])
-        error.message, error.hint = with_words_of_log(error.message, error.hint, done.words_of_log)
-        return error
-    if done.is_server_lost:
-        message, hint = with_words_of_log(
-            "The server was lost during the run and does not answer.",
-            "see the server's log; the results until then are kept",
-            done.words_of_log,
-        )
-        return ServerError(message, hint=hint)
-    if outcome.summary is None:
-        return EngineError(
-            f"The load engine was lost during the run (exit code {outcome.exit_code}). Its last "
-            f"messages: {outcome.log_tail or 'none'}.",
-            hint="the results until then are kept and listed as incomplete",
-        )
-    if outcome.summary.ending == "stopped":
-        return InterruptedByUser("The load engine was stopped.")
-    return None
 
 
 def checked_scripts(experiment: Experiment) -> tuple[ScriptShape, ...]:

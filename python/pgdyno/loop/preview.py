@@ -104,13 +104,15 @@ def _imagined(experiment: Experiment, run: PlannedRun, place: int) -> Measured:
 
 
 def _lines(experiment: Experiment, design: type[Design[Any]]) -> Iterator[str]:
+    experiment = design(experiment).settled()
     variants = experiment.all_variants()
     around_ns = _AROUND_NS + _needs_restart(experiment) * _RESTART_NS
     for variant in variants:
         changes = [_change(experiment, variant, name) for name in variant.changes()]
         yield f"variant     {variant.name}: {', '.join(changes) or 'as the server is'}"
     if experiment.server.equal:
-        yield f"servers     each round on one of {len(experiment.server.each)} servers, in turn"
+        order = "at the same time" if design(experiment).is_at_once else "in turn"
+        yield f"servers     each round on one of {len(experiment.server.each)} servers, {order}"
     history: History = ()
     shown = []
     run_ns = 0

@@ -172,7 +172,7 @@ def _places(facts: Mapping[int, ServerFacts]) -> Iterator[str]:
     if len(here) > 1:
         yield (
             f"doubt: servers {' and '.join(here)} are on this host and share its cores, memory and"
-            " disk, so background work of one disturbs runs on another"
+            " disk, so work on one disturbs runs on another"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -96,6 +97,8 @@ class ForeignServers(Servers):
             self._on(own, server) for server in left for own in experiment.all_variants()
         ]
         planned = experiment.planned_variants()
+        # Runs on several servers may take place at the same time, each in its own thread.
+        self._admitting = threading.Lock()
         self._known = {(variant.id, server) for variant in planned for server in left}
         self._wanted = {name.lower() for own in variants for name in self._settings_of(own)}
         self._changed: dict[str, tuple[SystemChanges, _Means]] = {}
@@ -155,9 +158,10 @@ class ForeignServers(Servers):
         """Return the server with the variant's settings, which a new session confirmed."""
         assert variant is not None, "every run of such an experiment is of a variant"
         own_spec = self._on(variant.spec, server)
-        if (variant.id, server) not in self._known:
-            self._admit(own_spec)
-            self._known.add((variant.id, server))
+        with self._admitting:
+            if (variant.id, server) not in self._known:
+                self._admit(own_spec)
+                self._known.add((variant.id, server))
         place = self._places[self._key(own_spec)]
         settings = self._settings_of(own_spec)
         system = {n: v for n, v in settings.items() if n.lower() in place.system_names}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -47,20 +48,37 @@ class Spent:
             yield
 
 
+class _OfThread(threading.local):
+    """What belongs to the run that a thread carries out."""
+
+    def __init__(self) -> None:
+        self.spent = Spent()
+
+
 class Servers(ABC):
     """Every server of one experiment; `excluded`: id of a variant that cannot be measured -> why.
 
-    `journal` keeps what is changed on a server that is not ours, before it is changed. `spent`:
-    what the time of the present run is spent on. `equal`: the facts of each of several equal
-    servers by its number, empty without such; `differences`: how these differ, in sentences.
+    `journal` keeps what is changed on a server that is not ours, before it is changed. `equal`: the
+    facts of each of several equal servers by its number, empty without such; `differences`: how
+    these differ, in sentences.
     """
 
     def __init__(self) -> None:
         self.excluded: dict[str, str] = {}
         self.journal: Journal = _no_journal
-        self.spent = Spent()
+        self._here = _OfThread()
         self.equal: Mapping[int, ServerFacts] = {}
         self.differences: tuple[str, ...] = ()
+
+    @property
+    def spent(self) -> Spent:
+        """Return what the time of the present run of this thread is spent on."""
+        return self._here.spent
+
+    def begin_run(self) -> Spent:
+        """Begin to count the time of a run that this thread carries out."""
+        self._here.spent = Spent()
+        return self._here.spent
 
     def is_lost(self, server: int) -> bool:  # noqa: ARG002
         """Return whether one of several equal servers does not answer any more."""

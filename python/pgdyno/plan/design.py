@@ -41,9 +41,28 @@ class Design(ABC, Generic[Asked]):
         self.asked: Asked = experiment.design  # type: ignore[assignment]
         self.seed = experiment.workload.seed
 
+    @property
+    def is_at_once(self) -> bool:
+        """Return whether runs on several equal servers take place at the same time."""
+        return False
+
+    def settled(self) -> Experiment:
+        """Return the experiment with what the spec leaves to the design; the store keeps this."""
+        return self.experiment
+
     @abstractmethod
     def next_run(self, history: History, excluded: frozenset[str] = NONE) -> PlannedRun | Stop:
         """Return the next run, or Stop with the reason."""
+
+    def next_runs(
+        self, history: History, excluded: frozenset[str] = NONE
+    ) -> tuple[PlannedRun, ...] | Stop:
+        """Return the next runs, which take place at the same time, each on another server.
+
+        Most designs have one. The history of the next call has those that were completed.
+        """
+        following = self.next_run(history, excluded)
+        return following if isinstance(following, Stop) else (following,)
 
     @abstractmethod
     def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
@@ -86,6 +105,17 @@ def next_run(
     """Return the next run, or Stop with the reason. Long scripts are decided by their duration."""
     experiment, history = as_measured(experiment, history)
     return design(experiment).next_run(history, excluded)
+
+
+def next_runs(
+    design: type[Design[Any]],
+    experiment: Experiment,
+    history: History,
+    excluded: frozenset[str] = NONE,
+) -> tuple[PlannedRun, ...] | Stop:
+    """Return the runs that take place at the same time, or Stop with the reason."""
+    experiment, history = as_measured(experiment, history)
+    return design(experiment).next_runs(history, excluded)
 
 
 def runs_expected(

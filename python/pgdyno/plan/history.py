@@ -26,8 +26,18 @@ class Measured:
     latency_ms: Mapping[str, float] = field(default_factory=dict)
     achieved_ratio: float = 1.0
 
+    @property
+    def elapsed_ns(self) -> float:
+        """Return this run's share of the time that passed: runs at the same time share it."""
+        return self.took_ns / self.run.runs_at_once
+
 
 History = tuple[Measured, ...]
+
+
+def elapsed_ns(history: History) -> int:
+    """Return the time that these runs took, where those at the same time count once."""
+    return round(sum(measured.elapsed_ns for measured in history))
 
 
 def pilots(history: History) -> History:

@@ -19,12 +19,14 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, Any, NoReturn
 
 from pgdyno.clock import monotonic_ns
 from pgdyno.errors import ProcessError
 from pgdyno.process import cleanup, signals
+from pgdyno.process.side_by_side import in_main_thread
 
 _ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 _PR_SET_PDEATHSIG = 1
@@ -182,14 +184,17 @@ def start(
     only; None: no signal).
     Raises: ProcessError if the program cannot be started.
     Limits: Linux sends the death signal when the *thread* that started the child ends. Therefore
-    only the main thread may start a child that has it.
+    the main thread starts a child that has it, also for a thread of `side_by_side`.
     """
+    if death_signal is not None and threading.current_thread() is not threading.main_thread():
+        given: dict[str, Any] = {"name": name, "user": user, "env": env, "cwd": cwd}
+        given |= {"stdin": stdin, "stdout": stdout, "stderr": stderr}
+        given |= {"new_session": new_session, "death_signal": death_signal}
+        return in_main_thread(partial(start, argv, **given))
     arguments = [str(argument) for argument in argv]
     name = name or Path(arguments[0]).name
     if any(_PASSWORD_IN_ARGUMENT.search(argument) for argument in arguments):
         raise AssertionError(f"the arguments of {name} must not contain a password")
-    if death_signal is not None and threading.current_thread() is not threading.main_thread():
-        raise AssertionError(f"{name} needs a death signal: start it from the main thread")
     change = user is not None and not user.is_current
     try:
         popen = subprocess.Popen(

@@ -3,6 +3,9 @@
 The handlers only note the signal. Code that waits calls `sleep`, `wait_readable` or `check`, which
 raise `InterruptedByUser` once, where everything that was begun can be ended. After that the
 clean-up runs undisturbed: a second signal is counted and reported, but skips nothing.
+
+A signal is raised in the main thread, and once in every thread that takes part (`taking_part`):
+each of them ends what it has begun itself.
 """
 
 from __future__ import annotations
@@ -25,14 +28,22 @@ HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @dataclass(slots=True)
 class _State:
     first: signal.Signals | None = None
-    is_raised: bool = False
     later_count: int = 0
-    shield_depth: int = 0
     on_later: Callable[[], None] | None = None
     wake: tuple[socket.socket, socket.socket] | None = None
 
 
+class _OfThread(threading.local):
+    """What belongs to one thread. `raised_of`: the state whose signal was raised here."""
+
+    def __init__(self) -> None:
+        self.takes_part = threading.current_thread() is threading.main_thread()
+        self.shield_depth = 0
+        self.raised_of: _State | None = None
+
+
 _state = _State()
+_here = _OfThread()
 
 
 @contextlib.contextmanager
@@ -73,13 +84,13 @@ def later_count() -> int:
 
 
 def check() -> None:
-    """Raise InterruptedByUser if a signal arrived and was not raised yet.
+    """Raise InterruptedByUser if a signal arrived and was not raised in this thread yet.
 
-    Only the main thread raises: it owns everything that must be ended.
+    Threads that do not take part never raise: the thread that started them ends them.
     """
-    if _state.first is None or _state.is_raised or _state.shield_depth:
+    if _state.first is None or _here.raised_of is _state or _here.shield_depth:
         return
-    if threading.current_thread() is not threading.main_thread():
+    if not _here.takes_part:
         return
     asked = interruption()
     assert asked is not None, "a signal arrived"
@@ -94,7 +105,7 @@ def interruption() -> InterruptedByUser | None:
     """
     if _state.first is None:
         return None
-    _state.is_raised = True
+    _here.raised_of = _state
     kind = InterruptedByUser if _state.first is signal.SIGINT else TerminatedByUser
     return kind(f"Interrupted by {_state.first.name}.")
 
@@ -102,11 +113,26 @@ def interruption() -> InterruptedByUser | None:
 @contextlib.contextmanager
 def shielded() -> Iterator[None]:
     """Allow no interrupt inside the block; a signal is raised at the next safe point."""
-    _state.shield_depth += 1
+    _here.shield_depth += 1
     try:
         yield
     finally:
-        _state.shield_depth -= 1
+        _here.shield_depth -= 1
+
+
+@contextlib.contextmanager
+def taking_part() -> Iterator[None]:
+    """Let this thread raise a signal, too: it owns processes that must be ended."""
+    before, _here.takes_part = _here.takes_part, True
+    try:
+        yield
+    finally:
+        _here.takes_part = before
+
+
+def takes_part() -> bool:
+    """Return whether a signal is raised in this thread."""
+    return _here.takes_part
 
 
 def sleep(seconds: float) -> None:

@@ -168,15 +168,18 @@ def _sentences(
     return [
         (
             _TONES.get(contrast.deciding.verdict, "plain") if is_valid else "bad",
-            *_split(contrast.sentence),
+            *_split(contrast.sentence, (contrast.variant, contrast.reference)),
         )
         for contrast in compared.contrasts
     ]
 
 
-def _split(sentence: str) -> tuple[str, str]:
-    head, colon, rest = sentence.partition(": ")
-    return (f"{head}{colon}", rest) if colon else (sentence, "")
+def _split(sentence: str, names: Sequence[str] = ()) -> tuple[str, str]:
+    """Return the verdict and the numbers, which follow a colon. A name may contain a colon, too."""
+    begins = [sentence.find(name) + len(name) for name in names if name in sentence]
+    head, colon, rest = sentence[max(begins, default=0) :].partition(": ")
+    verdict = sentence[: max(begins, default=0)] + head
+    return (f"{verdict}{colon}", rest) if colon else (sentence, "")
 
 
 def _sections(

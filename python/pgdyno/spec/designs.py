@@ -268,8 +268,10 @@ class TuneDesign(DecidingDesign):
     candidate; "memory<70%" limits the share of the RAM (`ram_bytes`) that its settings allow, and
     is checked before the candidate runs. `slo`, such as "p99=20ms": under a rate, and without
     `metric`, the goal is to lower this latency; otherwise the unchanged server and each run of a
-    candidate must meet it. `major`: the server's version, if the spec does not name it. Further
-    variants are tried first, and the first of them is the baseline at the end.
+    candidate must meet it. `major`: the server's version, if the spec does not name it. `at_once`:
+    whether several equal servers run at the same time; if the spec leaves it out, they do if each
+    is on another host. Further variants are tried first, and the first of them is the baseline at
+    the end.
     """
 
     kind: Literal["tune"] = "tune"
@@ -281,6 +283,7 @@ class TuneDesign(DecidingDesign):
     slo: Annotated[str, AfterValidator(slo_of_tune)] | None = None
     ram_bytes: Annotated[int, Field(gt=0)] | None = None
     major: int | None = None
+    at_once: bool | None = None
     budget_ns: Annotated[DurationNs, Field(gt=0)] = Field(default=30 * MINUTE_NS, alias="budget")
 
     @model_validator(mode="after")

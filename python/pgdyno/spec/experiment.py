@@ -84,7 +84,7 @@ class Server(Spec):
     way to the server that avoids a pooler, `pooler` is the pooler's console, `ssh` or `host_shell`
     opens a shell on the server's host, and the user made `host_files` there by hand.
 
-    `equal` are further servers, equal to this one, on which a tuning takes turns. Where `dsn` is a
+    `equal` are further servers, equal to this one, which a tuning uses, too. Where `dsn` is a
     list, `admin` and the commands are lists of the same length, and the others become `equal`.
     """
 

@@ -56,6 +56,8 @@ class PlannedRun:
     `pilot` finds the warm-up and is not analysed. `round` is one visit of a cell. `detail` is the
     long run that the report shows completely. `capacity` tries one load against a latency target.
     `server_number`: the number of the server, from 1, if there are several equal servers; else 0.
+    `runs_at_once`: how many runs take place at the same time, this one included, each on another
+    server.
     """
 
     number: int
@@ -68,6 +70,7 @@ class PlannedRun:
     transactions_per_client: int | None = None
     reason: str = ""
     server_number: int = 0
+    runs_at_once: int = 1
 
     def label(self, script_names: Sequence[str]) -> str:
         """Return the run in words, such as `4GB: tpcb-like, 16 clients`."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pgdyno.analysis.capacity import Target, Trial
 from pgdyno.plan.design import NONE, Design
-from pgdyno.plan.history import History, Measured, rounds
+from pgdyno.plan.history import History, Measured, elapsed_ns, rounds
 from pgdyno.plan.visits import pilot_missing, visit
 from pgdyno.quantities import percent, signed
 from pgdyno.spec.condition import condition_from, memory_limit_from
 from pgdyno.spec.designs import MORE_IS_BETTER, TuneDesign
+from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop, server_id
 from pgdyno.spec.setting_rules import MAJORS
 from pgdyno.tune import storage, trial
@@ -20,6 +22,7 @@ from pgdyno.tune.memory import allowed_bytes
 from pgdyno.tune.search import Tuning
 from pgdyno.tune.seen import defaults_of
 from pgdyno.tune.space import Dimension, check_risks, dimensions
+from pgdyno.tune.spread import are_apart
 from pgdyno.tune.trial import BASE, Candidate, Stage, Step
 
 # The order gives each stage its seeds, so it never changes.
@@ -65,6 +68,19 @@ class Tune(Design[TuneDesign]):
         return self.experiment.metric() in MORE_IS_BETTER
 
     @property
+    def is_at_once(self) -> bool:
+        """Return whether several equal servers run at the same time."""
+        return bool(self.asked.at_once) and len(self.experiment.server.numbers) > 1
+
+    def settled(self) -> Experiment:
+        """Return the experiment with `at_once`; results of earlier versions lack it: in turn."""
+        if self.asked.at_once is not None:
+            return self.experiment
+        dsns = [server.dsn for server in self.experiment.server.each]
+        design = self.asked.model_copy(update={"at_once": len(dsns) > 1 and are_apart(dsns)})
+        return self.experiment.model_copy(update={"design": design})
+
+    @property
     def major(self) -> int:
         """Return the major version that the settings are looked up for."""
         scratch = self.experiment.server.scratch
@@ -92,6 +108,13 @@ class Tune(Design[TuneDesign]):
 
     def next_run(self, history: History, excluded: frozenset[str] = NONE) -> PlannedRun | Stop:
         """Return the next run of the race or the proof, or why there is none."""
+        following = self.next_runs(history, excluded)
+        return following if isinstance(following, Stop) else following[0]
+
+    def next_runs(
+        self, history: History, excluded: frozenset[str] = NONE
+    ) -> tuple[PlannedRun, ...] | Stop:
+        """Return the next run of each server, if they run at the same time, else the next run."""
         base = self.experiment.planned_variants()[0]
         if base.id in excluded:
             return Stop("the server as it is cannot be measured")
@@ -99,18 +122,25 @@ class Tune(Design[TuneDesign]):
         if not left:
             return Stop("every server was lost")
         if missing := pilot_missing(self.experiment, history, [base]):
-            return replace(missing, server_number=left[0])
+            return (replace(missing, server_number=left[0]),)
         metric = self.experiment.metric()
         done = rounds(history)
         first = done[:_LOOKS]
         if len(first) == _LOOKS and all(metric not in run.metrics for run in first):
             return Stop(f"{metric} cannot be measured here")
         tuning = self.tuning(history, excluded)
-        step = tuning.next()
+        steps = tuning.wave()
         if why := self.why_no_candidate_counts(history):
             return Stop(why)
-        if step is None:
+        if not steps:
             return Stop(tuning.reason)
+        runs = [self._run_of(step, history) for step in steps]
+        return tuple(
+            replace(run, number=run.number + place, runs_at_once=len(runs))
+            for place, run in enumerate(runs)
+        )
+
+    def _run_of(self, step: Step, history: History) -> PlannedRun:
         number = self.rounds_before(step.stage) + step.round
         run = visit(
             self.experiment, history, variant=self.variant_of(step.candidate), round_number=number
@@ -132,9 +162,9 @@ class Tune(Design[TuneDesign]):
             return max(1, self.asked.budget_ns // usual_ns)
         if self.tuning(history, excluded).next() is None:
             return len(history)
-        spent_ns = sum(measured.took_ns for measured in history)
-        each_ns = max(1, sum(run.took_ns for run in done) // len(done))
-        return len(history) + max(1, (self.asked.budget_ns - spent_ns) // each_ns)
+        each_ns = max(1, elapsed_ns(done) // len(done))
+        left_ns = self.asked.budget_ns - elapsed_ns(history)
+        return len(history) + max(1, left_ns // each_ns)
 
     def outlook(self, history: History, excluded: frozenset[str] = NONE) -> str:
         """Return "trial 14, best +21 % over yours, 12 min left with the proof"."""
@@ -147,7 +177,7 @@ class Tune(Design[TuneDesign]):
         if best.log_ratios:
             sign = 1 if self.is_more_better else -1
             words = f"best {signed(100 * math.expm1(sign * best.mean), 0)} % over yours"
-        left_ns = self.asked.budget_ns - sum(measured.took_ns for measured in history)
+        left_ns = self.asked.budget_ns - elapsed_ns(history)
         left = max(0, round(left_ns / _MINUTE_NS))
         return f"trial {tuning.trial_count}: {words}, {left} min left with the proof"
 
@@ -199,19 +229,34 @@ class Tune(Design[TuneDesign]):
         memo = _last[0] if _last else None
         if memo is None or memo.key != key or memo.runs != runs[: len(memo.runs)]:
             memo = _Memo(key, self._begun())
-        while (step := memo.tuning.next()) is not None:
-            place, variant = len(memo.runs), self.variant_of(step.candidate)
-            if place < len(runs) and runs[place][:2] == (variant.id, step.server_number):
+        while steps := memo.tuning.wave():
+            place = len(memo.runs)
+            keys = {(self.variant_of(s.candidate).id, s.server_number): s for s in steps}
+            step = keys.get(runs[place][:2]) if place < len(runs) else None
+            if step is not None:
                 memo.runs.append(runs[place])
                 self._take(memo.tuning, step, runs[place][2], done[place])
-            elif server_id(step.server_number) in excluded:
-                memo.tuning.lose(step.server_number)
-            elif variant.id in excluded and step.candidate is not memo.tuning.base:
-                memo.tuning.take(trial.Measured(step, None, 0, "it did not run: see the notes"))
-            else:
+            elif not self._leave_out(memo.tuning, keys, excluded):
                 break
         _last[:] = [memo]
         return memo.tuning
+
+    @staticmethod
+    def _leave_out(
+        tuning: Tuning, steps: Mapping[tuple[str, int], Step], excluded: frozenset[str]
+    ) -> bool:
+        """Give up a lost server, or else an excluded candidate; return False if there is none.
+
+        Args: steps, by the id of the variant and the server.
+        """
+        for (variant, server), step in steps.items():
+            if server_id(server) in excluded:
+                tuning.lose(server)
+                return True
+            if variant in excluded and step.candidate is not tuning.base:
+                tuning.take(trial.Measured(step, None, 0, "it did not run: see the notes"))
+                return True
+        return False
 
     def variant_of(self, candidate: Candidate) -> PlannedVariant:
         """Return the variant of a candidate: one of the spec's, or a new one."""
@@ -238,6 +283,7 @@ class Tune(Design[TuneDesign]):
             seed=self.seed,
             refusal=self._refusal,
             servers=self.experiment.server.numbers,
+            is_at_once=self.is_at_once,
         )
 
     def _refusal(self, candidate: Candidate) -> str:
@@ -266,7 +312,7 @@ class Tune(Design[TuneDesign]):
         said = f"it does not keep {why}" if why else ""
         if seen.tps == 0 and step.candidate.name != BASE and step.stage == "search":
             said = "it completed no transaction in a run"
-        tuning.take(trial.Measured(step, value, seen.took_ns, said))
+        tuning.take(trial.Measured(step, value, round(seen.elapsed_ns), said))
 
     def _breaks(self, text: str, seen: Measured) -> bool:
         if memory_limit_from(text) is not None:

@@ -2,6 +2,9 @@
 
 A race ends when its candidate looks worse, is certainly better, or had the maximum of pairs. The
 result of a race is only a guess; the proof measures the gain again.
+
+One race is open at a time. If several equal servers run at the same time, each of them has its own
+race. A lane is the place of one open race.
 """
 
 from __future__ import annotations
@@ -68,6 +71,9 @@ class Races:
         self._refusal = refusal
         self._waiting = list(baselines)
         self._races: list[_Race] = []
+        self._open: dict[int, _Race] = {}
+        self._left: list[_Race] = []
+        self._pair_count = 0
         self._proposed_count = 0
         self._sampler = Sampler(space, seed)
         self._sampler.learn(Tried(self._now, 0.0))
@@ -90,45 +96,63 @@ class Races:
         """Return whether the first candidates failed without exception, so that the search ends."""
         return len(self._races) >= _FAILURES_MAX and all(race.failure for race in self._races)
 
-    def settle(self) -> bool:
-        """Judge the present race if it is over. Return whether another race may begin."""
-        if not self._races:
+    def settle(self, lane: int = 0) -> bool:
+        """Judge the race of a lane if it is over. Return whether the lane is free."""
+        race = self._open.get(lane)
+        if race is None:
             return True
-        race = self._races[-1]
         if not self._is_over(race):
             return False
+        del self._open[lane]
         self._judge(race)
         return True
 
-    def begin(self) -> bool:
+    def begin(self, lane: int = 0) -> bool:
         """Begin the race of the next candidate that may run; return False after the last.
 
         Candidates that must not run are kept as failed.
         """
         while (candidate := self._proposed()) is not None:
             why = self._refusal(candidate)
-            self._races.append(_Race(candidate, self.best, failure=why))
+            race = _Race(candidate, self.best, failure=why)
+            self._races.append(race)
             if not why:
+                self._open[lane] = race
                 return True
-            self._judge(self._races[-1])
+            self._judge(race)
         return False
 
-    def pair(self, server: int = 0) -> list[Step]:
-        """Return the two runs of the next pair of the present race, both on one server."""
-        race = self._races[-1]
+    def go_on(self, lane: int) -> bool:
+        """Continue in this lane a race whose server was lost; return False if there is none."""
+        while self._left:
+            race = self._left.pop(0)
+            if not self._is_over(race):
+                self._open[lane] = race
+                return True
+            self._judge(race)
+        return False
+
+    def leave(self, lane: int) -> None:
+        """Stop the race of a lane whose server is lost; another lane continues it."""
+        if lane in self._open:
+            self._left.append(self._open.pop(lane))
+
+    def pair(self, lane: int = 0, *, server: int = 0) -> list[Step]:
+        """Return the two runs of the next pair of the race of a lane, both on one server."""
+        race = self._open[lane]
         order = [race.against, race.challenger]
         if is_reversed(len(race.log_ratios)):
             order.reverse()
-        number = sum(len(race.log_ratios) for race in self._races) + 1
-        return [Step("search", number, candidate, server) for candidate in order]
+        self._pair_count += 1
+        return [Step("search", self._pair_count, candidate, server) for candidate in order]
 
-    def fail(self, why: str) -> None:
-        """Note that the candidate of the present race failed."""
-        self._races[-1].failure = why
+    def fail(self, why: str, lane: int = 0) -> None:
+        """Note that the candidate of a lane's race failed."""
+        self._open[lane].failure = why
 
-    def take(self, known: Mapping[str, float]) -> None:
+    def take(self, known: Mapping[str, float], lane: int = 0) -> None:
         """Take in a pair: the goals that could be measured, by the name of the candidate."""
-        race = self._races[-1]
+        race = self._open[lane]
         if race.challenger.name in known and race.against.name in known:
             race.log_ratios.append(known[race.challenger.name] - known[race.against.name])
         elif not race.failure:
@@ -179,10 +203,16 @@ class Races:
         if race.failure:
             self._sampler.learn(Tried(point, None))
             return
-        self._sampler.learn(Tried(point, self._gain_of(race.against) + race.mean))
-        if race.mean > 0.5 * self._noise() / math.sqrt(len(race.log_ratios)):
+        gain = self._gain_of(race.against) + race.mean
+        self._sampler.learn(Tried(point, gain))
+        if race.mean <= 0.5 * self._noise() / math.sqrt(len(race.log_ratios)):
+            return
+        # Another lane may have found a better one since this race began.
+        if race.against == self.best or gain > self._gain_of(self.best):
             self.second = self.best if self.best is not self.base else None
             self.best = race.challenger
+        elif self.second is None or gain > self._gain_of(self.second):
+            self.second = race.challenger
 
     def _gain_of(self, candidate: Candidate) -> float:
         """Return the log gain of a candidate against the server as it was."""

@@ -50,11 +50,13 @@ class Tuning:
         seed: int,
         refusal: Callable[[Candidate], str] = lambda _candidate: "",
         servers: Sequence[int] = (0,),
+        is_at_once: bool = False,
     ) -> None:
         """Begin.
 
         Args: now, the value of each dimension on the server as it is; refusal, why a candidate
-        must not run, "" if it may; servers, the numbers of equal servers that share the rounds.
+        must not run, "" if it may; servers, the numbers of equal servers that share the rounds;
+        is_at_once, the servers run at the same time, each with its own rounds.
         """
         self.space = tuple(space)
         self.rules = next((baseline for baseline in baselines if baseline.settings), None)
@@ -73,9 +75,11 @@ class Tuning:
         self._planned: dict[Stage, int] = {}
         self._ordered: list[Candidate] = []
         self._queue: list[Step] = []
-        self._pending: dict[str, float | None] = {}
+        # Server -> goals of the round that it has begun.
+        self._pending: dict[int, dict[str, float | None]] = {}
         self._has_failed = False
         self.spread = Spread(servers)
+        self._is_at_once = is_at_once
         self._abandoned_counts: Counter[Stage] = Counter()
         self._base_goals: list[tuple[int, float]] = []
 
@@ -111,38 +115,59 @@ class Tuning:
 
     def next(self) -> Step | None:
         """Return the next run, None when the tuning is over (`reason` says why)."""
+        return next(iter(self.wave()), None)
+
+    def wave(self) -> tuple[Step, ...]:
+        """Return the next run of each server that runs at the same time; one if they take turns.
+
+        When the tuning is over, there is none.
+        """
         while not self._queue and not self.reason:
             self._plan()
-        return self._queue[0] if self._queue else None
+        first: dict[int, Step] = {}
+        for step in self._queue:
+            first.setdefault(step.server_number, step)
+        return tuple(first.values())
 
     def take(self, measured: Measured) -> None:
-        """Take in the run that `next` asked for."""
+        """Take in a run of the present wave."""
+        step = measured.step
+        server = step.server_number
         self._spent_ns += measured.took_ns
         self._run_count += 1
-        self._queue.pop(0)
-        self._pending[measured.step.candidate.name] = measured.goal_ratio
-        if measured.step.candidate is self.base and measured.goal_ratio is not None:
-            self._base_goals.append((measured.step.server_number, measured.goal_ratio))
+        self._queue.remove(step)
+        self._pending.setdefault(server, {})[step.candidate.name] = measured.goal_ratio
+        if step.candidate is self.base and measured.goal_ratio is not None:
+            self._base_goals.append((server, measured.goal_ratio))
         failed = measured.why if measured.goal_ratio is None else ""
         if failed and self._stage == "search":
-            self._races.fail(failed)
-            self._queue.clear()
-        elif failed and measured.step.candidate in (self.best, self._minimal):
+            self._races.fail(failed, self._lane(server))
+            self._drop_round(server)
+        elif failed and step.candidate in (self.best, self._minimal):
             self.reason = f"the winner failed in the proof: {failed}"
             self._has_failed = True
             self._queue.clear()
-        if not self._queue:
-            self._close_round(measured.step.server_number)
+        if all(left.server_number != server for left in self._queue):
+            self._close_round(server)
 
     def lose(self, server: int) -> None:
         """Give up a server: a round that it had begun is repeated on another one."""
         self.spread.lose(server)
-        if self._queue and self._queue[0].server_number == server:
-            self._abandoned_counts[self._stage] += bool(self._pending)
-            self._queue.clear()
-            self._pending.clear()
+        if any(step.server_number == server for step in self._queue):
+            self._abandoned_counts[self._stage] += 1
+            self._drop_round(server)
+            self._pending.pop(server, None)
+        if self._stage == "search" and self._is_at_once:
+            self._races.leave(server)
         if not self.spread.left:
             self.reason, self._has_failed = "every server was lost", True
+
+    def _drop_round(self, server: int) -> None:
+        self._queue = [step for step in self._queue if step.server_number != server]
+
+    def _lane(self, server: int) -> int:
+        """Return the lane of the races that a server runs in: if they take turns, all in one."""
+        return server if self._is_at_once else 0
 
     def level(self, server: int) -> Effect:
         """Return the goal of the server as it is, on one of the servers against the first."""
@@ -211,25 +236,38 @@ class Tuning:
             self._plan_search()
             return
         done = len(self._rounds.setdefault(self._stage, []))
-        if done >= self._planned[self._stage]:
+        missing = self._planned[self._stage] - done
+        if missing <= 0:
             self._next_stage()
             return
-        order = self._ordered[::-1] if self.spread.is_turned(done) else self._ordered
-        # A round that was given up keeps its number: its runs are on another server.
-        number = done + 1 + self._abandoned_counts[self._stage]
-        server = self.spread.server_of_next(self._stage)
-        self._queue = [Step(self._stage, number, candidate, server) for candidate in order]
+        servers = self.spread.in_turn(self._stage)[: missing if self._is_at_once else 1]
+        rounds = []
+        for place, server in enumerate(servers, start=done):
+            is_turned = self.spread.is_turned(place)
+            order = self._ordered[::-1] if is_turned else self._ordered
+            # A round that was given up keeps its number: its runs are on another server.
+            number = place + 1 + self._abandoned_counts[self._stage]
+            rounds.append([Step(self._stage, number, candidate, server) for candidate in order])
+        self._queue = _interleaved(rounds)
 
     def _plan_search(self) -> None:
-        races = self._races
-        if races.settle():
-            if races.have_all_failed:
-                self.reason = f"each of the first {self.trial_count} candidates failed"
-                return
-            if self._search_is_over() or not races.begin():
-                self._begin_proof()
-                return
-        self._queue = races.pair(self.spread.server_of_next("search"))
+        """Plan the next pair of each lane, or begin the proof when the last race is over."""
+        servers = self.spread.in_turn("search")[: None if self._is_at_once else 1]
+        pairs = []
+        # First all judgements, so that every new race is against the best of now.
+        free = {server: self._races.settle(self._lane(server)) for server in servers}
+        if all(free.values()) and self._races.have_all_failed:
+            self.reason = f"each of the first {self.trial_count} candidates failed"
+            return
+        for server, is_free in free.items():
+            lane = self._lane(server)
+            has_race = not is_free or self._races.go_on(lane)
+            if has_race or (not self._search_is_over() and self._races.begin(lane)):
+                pairs.append(self._races.pair(lane, server=server))
+        if pairs:
+            self._queue = _interleaved(pairs)
+        else:
+            self._begin_proof()
 
     def _search_is_over(self) -> bool:
         if not self._run_count:
@@ -256,10 +294,10 @@ class Tuning:
     def _close_round(self, server: int) -> None:
         """Keep the round that was just finished."""
         self.spread.take(self._stage, server)
-        pending, self._pending = self._pending, {}
+        pending = self._pending.pop(server)
         known = {name: goal for name, goal in pending.items() if goal is not None}
         if self._stage == "search":
-            self._races.take(known)
+            self._races.take(known, self._lane(server))
         else:
             self._rounds.setdefault(self._stage, []).append(Round(server, known))
 
@@ -365,3 +403,9 @@ class Tuning:
         groups = {name: [name] for name in changed if name in self._now}
         others = [name for name in changed if name not in self._now]
         return {**groups, OTHERS: others} if others else groups
+
+
+def _interleaved(rounds: Sequence[Sequence[Step]]) -> list[Step]:
+    """Return the steps of several rounds: the first of each, then the second of each, and so on."""
+    longest = max(len(steps) for steps in rounds)
+    return [steps[place] for place in range(longest) for steps in rounds if place < len(steps)]

@@ -251,7 +251,9 @@ class Sampler:
                 for dimension in self._space
             }
             self._study.tell(asked, state=failed)
-            if _key(self._space, point) not in self._known:
+            if (key := _key(self._space, point)) not in self._known:
+                # Its result may come after the next proposal.
+                self._known.add(key)
                 return point
         return None
 

@@ -11,9 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from pgdyno.analysis.compare import is_reversed
 from pgdyno.tune.trial import Effect, Stage
+
+_THIS_HOST = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,11 @@ class Spread:
 
     def server_of_next(self, stage: Stage) -> int:
         """Return the server of the next round; there must be one left."""
-        return min(self.left, key=lambda server: (self._round_counts[stage, server], server))
+        return self.in_turn(stage)[0]
+
+    def in_turn(self, stage: Stage) -> list[int]:
+        """Return the servers that are left; those with the fewest rounds of the stage first."""
+        return sorted(self.left, key=lambda server: (self._round_counts[stage, server], server))
 
     def take(self, stage: Stage, server: int) -> None:
         """Count a round that is complete."""
@@ -62,6 +70,25 @@ class Spread:
     def whole_rounds(self, count: int) -> int:
         """Return the smallest number of rounds, at least `count`, with as many on each server."""
         return -(-count // len(self.left)) * len(self.left)
+
+
+def are_apart(dsns: Sequence[str]) -> bool:
+    """Return whether each connection string names another host, and none names this host.
+
+    Limits: two names of the same host are two hosts here; a service is no name of a host.
+    """
+    hosts = [_host_of(dsn) for dsn in dsns]
+    is_remote = all(host and host[0] not in "/@" and host not in _THIS_HOST for host in hosts)
+    return is_remote and len(set(hosts)) == len(hosts)
+
+
+def _host_of(dsn: str) -> str:
+    """Return the host or address that a connection string names, "" if it names none."""
+    try:
+        fields = conninfo_to_dict(dsn)
+    except psycopg.Error:
+        return ""
+    return str(fields.get("host") or fields.get("hostaddr") or "").lower()
 
 
 def level_of(goals: Sequence[tuple[int, float]], server: int, first: int) -> Effect:

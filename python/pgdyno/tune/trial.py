@@ -111,11 +111,11 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How the time of all runs was spent, as shares of `total_s`.
+    """How the time of all runs was spent, as shares.
 
-    `overhead_ratio`: everything that is not load, reset, restart or loading of data.
-    `start_s_median` and `start_s_max`: from the decision to the load, of runs without restart and
-    loading of data; None without such a run.
+    `total_s`: the time that passed; runs at the same time count once. `overhead_ratio`: everything
+    that is not load, reset, restart or loading of data. `start_s_median` and `start_s_max`: from
+    the decision to the load, of runs without restart and loading of data; None without such a run.
     """
 
     total_s: float
@@ -146,10 +146,13 @@ class Budget:
         return f"{self.total_s:,.0f} s: {shares}{starts}"
 
 
-def budget_of(took_ns: Sequence[int], spent_ns: Sequence[Mapping[str, int]]) -> Budget | None:
+def budget_of(
+    took_ns: Sequence[int], spent_ns: Sequence[Mapping[str, int]], *, elapsed_ns: int | None = None
+) -> Budget | None:
     """Return how the time of runs was spent; None if an older result does not have it.
 
-    Args: took_ns, the whole time of each run; spent_ns, for each run part -> time.
+    Args: took_ns, the whole time of each run; spent_ns, for each run part -> time; elapsed_ns, the
+    time that passed, if runs took place at the same time.
     """
     total_ns = sum(took_ns)
     if not total_ns or not all(spent_ns):
@@ -165,7 +168,7 @@ def budget_of(took_ns: Sequence[int], spent_ns: Sequence[Mapping[str, int]]) -> 
         if not spent.get("restart") and not spent.get("loading")
     ]
     return Budget(
-        total_s=total_ns / 1e9,
+        total_s=(total_ns if elapsed_ns is None else elapsed_ns) / 1e9,
         load_ratio=share("load"),
         reset_ratio=share("reset"),
         restart_ratio=share("restart"),
