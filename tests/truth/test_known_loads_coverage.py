@@ -51,7 +51,6 @@ class Row:
     source: str = ""
     part: str = ""
     truth_ms: float = 0.0
-    more_ms: float = 0.0
     found_ms: float = 0.0
     half_ms: float | None = None
     latency_ms: float = 0.0
@@ -133,7 +132,6 @@ def _rows(
             load.source,
             part=" + ".join(proof.names),
             truth_ms=proof.truth_ms,
-            more_ms=proof.more_ms,
             found_ms=proof.found_ms,
             half_ms=proof.half_ms or None,
             latency_ms=proof.latency_ms,
