@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import jinja2
@@ -55,3 +57,10 @@ def test_a_build_compiles_every_template(folder: Path) -> None:
         assert len(list(folder.iterdir())) == len(templates) > 10
     finally:
         page_environment.cache_clear()
+
+
+def test_no_page_waits_for_the_import_of_matplotlib() -> None:
+    pages = "compare_page, html, tune_page, watch_page"
+    asked = f"import sys; from pgdyno.report import {pages}; print('matplotlib' in sys.modules)"
+    said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert said.stdout == "False\n"

@@ -10,7 +10,6 @@ from pgdyno.analysis.rounding import change_text
 from pgdyno.report import forest, numbers
 from pgdyno.report.compare_page import page_with
 from pgdyno.report.forest import ForestRow, metric_name
-from pgdyno.report.markdown import Pictures, markdown_with
 from pgdyno.report.markdown_tables import Table
 from pgdyno.report.tune_text import curse_text, found_of
 from pgdyno.spec.designs import METRIC_WORDS
@@ -66,8 +65,10 @@ def tune_page(findings: ExperimentFindings) -> str:
     )
 
 
-def tune_markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Pictures]:
+def tune_markdown(findings: ExperimentFindings, stem: str) -> tuple[str, dict[str, bytes]]:
     """Return the report of a tuning as Markdown, and its pictures by file name."""
+    from pgdyno.report.markdown import markdown_with  # matplotlib takes a second to import.
+
     tuned = found_of(findings)
     lines: list[str] = []
     if tuned.needs_restart:
