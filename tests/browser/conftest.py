@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from tests.fixtures import needs
-from tests.report.compare_examples import compared
+from tests.report.compare_examples import compared, with_long_names
 from tests.report.examples import EXAMPLES
 from tests.watch.examples import watched
 
@@ -84,6 +84,8 @@ def _page(name: str) -> str:
     """Return the page of an example, of a comparison, or of a watch."""
     if name == "compare":
         return compare_page(compared())
+    if name == "long names":
+        return compare_page(with_long_names())
     if name == "watch":
         return watch_page(watched())
     return render(EXAMPLES[name]())

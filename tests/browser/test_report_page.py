@@ -114,6 +114,43 @@ def test_the_forest_plot_leaves_no_hole_below_it(open_report: OpenReport, width:
         assert bottom(page, panel) - bottom(page, f"{panel} table") < 60, panel
 
 
+# How many px each visible label of the forest plot's axis is right of the label before.
+LABEL_GAPS = """() => {
+  const labels = [...document.querySelectorAll("#forest .axis text")]
+    .map((label) => label.getBoundingClientRect()).filter((box) => box.width > 0);
+  return labels.slice(1).map((box, i) => box.left - labels[i].right);
+}"""
+
+
+@pytest.mark.parametrize("name", ["compare", "long names"])
+@pytest.mark.parametrize("width", [390, 700, 1010, 1095, 1280, 1600])
+def test_labels_of_the_forest_plot_never_overlap(
+    open_report: OpenReport, name: str, width: int
+) -> None:
+    page = open_report(name, (width, 800)).page
+    gaps = page.evaluate(LABEL_GAPS)
+    assert gaps, "both ends of the axis have labels"
+    assert min(gaps) > 2, gaps
+    panel, table = (page.locator(f"#forest{inner}").bounding_box() for inner in ("", " table"))
+    assert panel is not None
+    assert table is not None
+    assert table["x"] + table["width"] <= panel["x"] + panel["width"]
+
+
+# How many px the content of a tile, heading or panel sticks out; wide tables may scroll.
+STICKS_OUT = """() => [
+  ...document.querySelectorAll(".tile, .chart-head, .board .panel, #where .scroll")]
+  .map((box) => box.scrollWidth - box.clientWidth).filter((px) => px > 1)"""
+
+
+@pytest.mark.parametrize("name", ["compare", "long names", "watch"])
+@pytest.mark.parametrize("width", [1010, 1100, 1300, 1600])
+def test_nothing_sticks_out_of_its_tile_heading_or_panel(
+    open_report: OpenReport, name: str, width: int
+) -> None:
+    assert open_report(name, (width, 800)).page.evaluate(STICKS_OUT) == []
+
+
 @pytest.mark.parametrize("name", ["bench", "quartet"])
 def test_without_javascript_the_verdict_tables_and_charts_are_there(
     open_report: OpenReport, name: str

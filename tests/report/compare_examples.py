@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pgdyno.analysis.compare import Comparison, Verdict
 from pgdyno.analysis.compare_findings import (
     CompareFindings,
@@ -10,6 +12,7 @@ from pgdyno.analysis.compare_findings import (
     PlanChange,
     VariantFindings,
 )
+from pgdyno.analysis.contrasts import Effect
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings, Facts
 from pgdyno.analysis.where import Part
@@ -100,3 +103,26 @@ def compared(*, plans: tuple[PlanChange, ...] = ()) -> ExperimentFindings:
         runs_total=24,
         runs_valid=24,
     )
+
+
+def with_long_names() -> ExperimentFindings:
+    """Return a comparison whose variant and effects have names as long as people write them."""
+    findings = compared()
+    assert findings.compare is not None
+    first, second, *others = findings.compare.variants
+    name = "shared_buffers_4GB_with_huge_pages_and_synchronous_commit_off"
+    [contrast] = findings.compare.contrasts
+    effects = tuple(
+        Effect(terms, ratio(value, value - 0.03, value + 0.03), 0.001, 0.01, ())
+        for terms, value in (
+            ((("synchronous_commit", "off"),), 1.1),
+            ((("effective_io_concurrency", "200"), ("random_page_cost", "1.1")), 1.3),
+        )
+    )
+    long = replace(
+        findings.compare,
+        variants=(first, replace(second, name=name), *others),
+        contrasts=(replace(contrast, variant=name),),
+        effects=effects,
+    )
+    return replace(findings, compare=long)

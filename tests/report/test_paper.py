@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
-from tests.report.compare_examples import CHANGE, compared
+from tests.report.compare_examples import CHANGE, compared, with_long_names
 from tests.report.examples import EXAMPLES
 
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.report import ink, palette, plot
 from pgdyno.report.chart import Chart, Line
+from pgdyno.report.forest import PAPER_METRICS, forest_of
 from pgdyno.report.markdown import markdown_of
 from pgdyno.report.pdf import pdf_of
 from pgdyno.report.sheet import Sheet
@@ -100,3 +102,33 @@ def test_a_legend_stands_beside_the_title_or_below_the_axis_never_on_either(coun
                 assert not box.overlaps(other.get_window_extent()), other.get_text()
         is_below = box.y1 <= axes.get_window_extent().y0
         assert is_below == (count > 4) == (plot.legend_inches(shown) > 0)
+
+
+@pytest.mark.parametrize("findings", [compared(), with_long_names()], ids=["short", "long"])
+def test_long_names_leave_room_for_the_labels_of_the_forest_plot(
+    findings: ExperimentFindings,
+) -> None:
+    assert findings.compare is not None
+    changes = forest_of(findings.compare, metrics_max=PAPER_METRICS)
+    names, row_inches = plot.forest_names(changes)
+    with ink.style():
+        sheet = Sheet()
+        left = ink.names_inches(names, least=1.7, weight="bold")
+        axes = sheet.axes(row_inches * len(names), left_inches=left, right_inches=1.9)
+        plot.forest_plot(axes, changes)
+        sheet.figure.canvas.draw()
+        labels = [label.get_window_extent() for label in axes.get_xticklabels()]
+        rows = [text.get_window_extent() for text in axes.texts if text.get_text() in names]
+    assert all(before.x1 < after.x0 for before, after in pairwise(labels))
+    assert all(before.y0 > after.y1 for before, after in pairwise(rows))
+    assert min(row.x0 for row in rows) > 0
+    assert len(rows) == len(changes.rows)
+
+
+def test_a_very_long_name_keeps_its_metric_and_takes_two_lines() -> None:
+    assert ink.two_lines("4GB against 128MB: tps") == "4GB against 128MB: tps"
+    long = ink.two_lines(f"{'a_long_variant_' * 8}against 128MB: p99").split("\n")
+    assert len(long) == 2
+    assert long[0].startswith("a_long_variant_")
+    assert long[1].endswith("against 128MB: p99")
+    assert max(map(len, long)) <= 34

@@ -17,6 +17,7 @@ from tests.report.quantities_in_text import (
 from tests.watch.examples import DOCUMENT, findings
 
 from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.findings import Panel, Series
 from pgdyno.cli.watch_text import text_of
 from pgdyno.designs import document_of, markdown_of, page_of, words_of
 from pgdyno.report.html import render
@@ -85,3 +86,29 @@ def test_figures_of_a_watch_are_those_of_its_document_and_its_text() -> None:
         truth = in_document(DOCUMENT, quantity)
         shown = [number_in(match)[0] for match in _NUMBER.findall(text)]
         assert any(abs(value - truth) <= 0.005 * truth for value in shown), quantity
+
+
+def _panel(key: str, *names: str) -> Panel:
+    """Return a panel whose points have another mean than the document's figures."""
+    return Panel(key, key, "", (0.5, 1.5), tuple(Series(name, (1.0, 5.0)) for name in names))
+
+
+@pytest.mark.parametrize("how", ["counted", "sampled"])
+def test_the_legend_of_a_watch_shows_the_figures_of_its_document(how: str) -> None:
+    document = DOCUMENT | {"sessions_at_work": DOCUMENT["sessions_at_work"] | {"how": how}}
+    panels = (
+        _panel("tps", "committed", "rolled back"),
+        _panel("waits", "Lock:transactionid", "other"),
+        _panel("wal", "generated"),
+        _panel("session_time", "at work"),
+    )
+    page = watch_page(findings(document=document, panels=panels))
+    assert page_problems(page, document) == []
+    shown = figures_of(page)
+    assert "mean 1,902" in shown["tps"]
+    assert "mean 12.94" in shown["waits.0.sessions"]
+    assert "mean 11" in shown["wal_bytes_per_second"]
+    # If the answer does not use the server's count, the line of the count has no mean.
+    assert ("mean 22.70" in shown["sessions_at_work.mean"]) is (how == "counted")
+    # A mean of the points would be 3; only a line that the document does not know has it.
+    assert len(re.findall(r"mean 3(?:\.0*)?<", page)) == 1

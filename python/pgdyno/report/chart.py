@@ -25,7 +25,8 @@ class Line:
 
     `low` and `high` have one entry for each `x`, None = no interval there. `shape`: "steps of time"
     is a plain line; "points" has a marker and a whisker at each measured value; "model" is a fitted
-    curve, thin and without markers.
+    curve, thin and without markers. `summary`: the text after the name in the legend; None: made
+    from the points. `quantity`: the place of the summary's number in the JSON document.
     """
 
     name: str
@@ -35,6 +36,8 @@ class Line:
     low: Values | None = None
     high: Values | None = None
     shape: Literal["line", "points", "model"] = "line"
+    summary: str | None = None
+    quantity: str = ""
 
 
 @dataclass(frozen=True, slots=True)

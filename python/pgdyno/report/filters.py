@@ -54,8 +54,11 @@ def line_summary(line: Line, chart: Chart) -> str:
     """Return the value after a line's name while no cursor is on the chart.
 
     Over time this is the mean. Percentiles and maxima cannot be averaged, so they have their range.
-    Against load it is "", because the table below has all values.
+    Against load it is "", because the table below has all values. If the document has a figure for
+    the line, the legend shows this figure, because the mean of the points weighs them all alike.
     """
+    if line.summary is not None:
+        return line.summary
     present = [value for value in line.y if value is not None]
     if chart.group != TIME_GROUP or not present:
         return ""

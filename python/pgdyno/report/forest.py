@@ -271,16 +271,20 @@ def whisker(ratio: Estimate, scale: Scale, *, decides: bool = True) -> Markup:
 
 
 def axis(scale: Scale) -> Markup:
-    """Return the labels under the plot."""
+    """Return the labels under the plot; a narrow plot shows fewer, so that none overlap."""
     marks = scale.marks()
     texts = []
     for place, end in enumerate(marks):
         anchor = "start" if place == 0 else "end" if place == len(marks) - 1 else "middle"
         x = {"start": "0", "end": "100%"}.get(anchor, f"{scale.at(end):.2f}%")
         said = scale.label(end)
-        kind = ' class="inner"' if anchor == "middle" and end != 1 else ""
-        texts.append(f'<text{kind} x="{x}" y="13" text-anchor="{anchor}">{escape(said)}</text>')
-    return Markup(f'<svg class="fw axis" width="100%" height="18">{"".join(texts)}</svg>')
+        kind = "end" if anchor != "middle" else "equal-label" if end == 1 else "inner"
+        texts.append(
+            f'<text class="{kind}" x="{x}" y="13" text-anchor="{anchor}">{escape(said)}</text>'
+        )
+    drawn = f'<svg class="fw axis" width="100%" height="18">{"".join(texts)}</svg>'
+    # The box lets the style leave out labels by the width of this plot.
+    return Markup(f'<div class="axis-box">{drawn}</div>')
 
 
 def difference_bar(change: Estimate, largest: float, css: str) -> Markup:

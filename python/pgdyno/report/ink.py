@@ -6,6 +6,7 @@ matplotlib is imported when it is first needed. It needs no browser and no netwo
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
@@ -20,6 +21,7 @@ A4_INCHES = (8.27, 11.69)
 _HINTING = 1.06
 _VARIABLE = re.compile(r"--([\w-]+):\s*(#[0-9a-fA-F]{3,8})")
 NAME_SIZE = 7.5  # size of the names left of a plot, points
+_NAME_COLUMNS = 34  # longer names take two lines
 # Markers and hatches distinguish series without colour, as on the page.
 MARKERS = {"circle": "o", "triangle": "^", "rect": "s", "diamond": "D", "none": ""}
 HATCHES = {
@@ -81,5 +83,18 @@ def text_width_inches(figure: Figure, text: str, size: float, weight: str) -> fl
 def names_inches(names: Iterable[str], *, least: float, weight: str = "normal") -> float:
     """Return the width of the names left of a plot, with margins."""
     figure = new_figure(1, 1)
-    widths = [text_width_inches(figure, name, NAME_SIZE, weight) for name in names]
+    lines = [line for name in names for line in name.split("\n")]
+    widths = [text_width_inches(figure, line, NAME_SIZE, weight) for line in lines]
     return max(least, *(width + 0.2 for width in widths))
+
+
+def two_lines(name: str) -> str:
+    """Return a name on at most two lines, so that a long name leaves room for the plot.
+
+    If it is longer, its middle is left out: the end of a name is the metric.
+    """
+    lines = textwrap.wrap(name, _NAME_COLUMNS) or [name]
+    last = " ".join(lines[1:])
+    if len(last) > _NAME_COLUMNS:
+        last = "\u2026" + last[1 - _NAME_COLUMNS :]
+    return "\n".join([lines[0], last] if last else lines)

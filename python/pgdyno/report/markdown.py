@@ -33,6 +33,7 @@ from pgdyno.report.tpcc_text import (
 )
 
 _WIDTH_INCHES = 8.0
+_FOREST_EDGES_INCHES = 0.8  # title and axis of a forest plot
 Pictures = dict[str, bytes]
 
 
@@ -181,9 +182,10 @@ def _pictures(findings: ExperimentFindings) -> Iterator[tuple[str, bytes]]:
             compared is not None
             and (changes := forest_of(compared, metrics_max=PAPER_METRICS)).groups
         ):
-            names = [row.name for row in changes.rows]
-            figure = ink.new_figure(_WIDTH_INCHES, _forest_inches(len(names)))
-            plot.forest_plot(figure.add_axes(_forest_box(names)), changes)
+            names, row_inches = plot.forest_names(changes)
+            plot_inches = row_inches * len(names)
+            figure = ink.new_figure(_WIDTH_INCHES, plot_inches + _FOREST_EDGES_INCHES)
+            plot.forest_plot(figure.add_axes(_forest_box(names, plot_inches)), changes)
             yield "forest", _png(figure)
         charts = round_charts(compared) if compared is not None else figures.main_charts(findings)
         for chart in (*charts, *figures.curve_charts(findings)):
@@ -208,14 +210,10 @@ def _pictures(findings: ExperimentFindings) -> Iterator[tuple[str, bytes]]:
             yield "where", _png(figure)
 
 
-def _forest_inches(rows: int) -> float:
-    return 0.26 * rows + 0.8
-
-
-def _forest_box(names: Sequence[str]) -> tuple[float, float, float, float]:
-    tall = _forest_inches(len(names))
+def _forest_box(names: Sequence[str], plot_inches: float) -> tuple[float, float, float, float]:
+    tall = plot_inches + _FOREST_EDGES_INCHES
     left = ink.names_inches(names, least=1.76, weight="bold") / _WIDTH_INCHES
-    return left, 0.38 / tall, 0.75 - left, 0.26 * len(names) / tall
+    return left, 0.38 / tall, 0.75 - left, plot_inches / tall
 
 
 def _png(figure: Figure) -> bytes:

@@ -65,10 +65,10 @@ def _first(sheet: Sheet, findings: ExperimentFindings) -> None:
         height = 2.6 if len(charts) == 1 else 1.35
     else:
         changes = forest_of(compared, metrics_max=PAPER_METRICS)
-        names = [row.name for row in changes.rows]
+        names, row_inches = plot.forest_names(changes)
         if names:
             left = ink.names_inches(names, least=1.7, weight="bold")
-            tall = 0.24 * len(names) + 0.1
+            tall = row_inches * len(names) + 0.1
             plot.forest_plot(sheet.axes(tall, left_inches=left, right_inches=1.9), changes)
             sheet.space(0.1)
         charts = round_charts(compared)

@@ -15,13 +15,14 @@ from pgdyno.report import palette, svg
 from pgdyno.report.chart import Chart, Line, thin, thin_axis
 from pgdyno.report.figures import TIME_GROUP
 from pgdyno.report.forest import Forest
-from pgdyno.report.ink import HATCHES, MARKERS, NAME_SIZE, colour
+from pgdyno.report.ink import HATCHES, MARKERS, NAME_SIZE, colour, two_lines
 from pgdyno.report.palette import MODEL_DASH
 from pgdyno.report.parts import TimePart, in_bar_order, legend_of_parts, parts_of_all
 
 _LABEL_RATIO_MIN = 0.07
 _LEGEND_COLUMNS = 4
 _LABEL_INCHES = 0.12  # height of the words below the axis
+_ROW_INCHES, _TWO_LINES_INCHES = 0.25, 0.32  # height of a row of a forest plot
 _LEGEND_INCHES = 0.2  # height of the legend below the labels of the axis
 
 
@@ -83,21 +84,31 @@ def _named(shown: Chart) -> set[str]:
     return {line.name for line in shown.lines if line.shape != "model"}
 
 
+def forest_names(shown: Forest) -> tuple[tuple[str, ...], float]:
+    """Return the name of each row, a long one on two lines, and the height of a row in inches."""
+    names = tuple(two_lines(row.name) for row in shown.rows)
+    return names, _TWO_LINES_INCHES if any("\n" in name for name in names) else _ROW_INCHES
+
+
 def forest_plot(axes: Axes, shown: Forest) -> None:
     """Draw every row of a forest plot with its interval: the same rows and scale as on the page."""
-    rows, scale = shown.rows, shown.scale
+    names, _ = forest_names(shown)
+    scale = shown.scale
     margin = scale.margin_ratio
     _frame(axes, "Change, with the interval that decides", "")
     axes.set_xscale("linear" if scale.is_linear else "log")
     axes.set_xlim(scale.low_ratio, scale.reach_ratio)
     axes.axvspan(1 / (1 + margin), 1 + margin, color=colour("rule"), alpha=0.6, linewidth=0)
     axes.axvline(1, color=colour("rule-strong"), linewidth=0.8)
-    for place, row in enumerate(rows):
+    for place, (name, row) in enumerate(zip(names, shown.rows, strict=True)):
         ratio, decides = row.ratio, row.decides
         ink = colour("ink" if decides else "ink-3")
         if ratio.low is not None and ratio.high is not None:
             axes.plot(
-                [ratio.low, ratio.high], [-place] * 2, color=ink, linewidth=1.8 if decides else 1.0
+                [ratio.low, ratio.high],
+                [-place] * 2,
+                color=ink,
+                linewidth=1.8 if decides else 1.0,
             )
         # If the value is beyond the scale, an arrow head is at its end, as on the page.
         beyond = scale.beyond(ratio.value)
@@ -107,10 +118,10 @@ def forest_plot(axes: Axes, shown: Forest) -> None:
         side: dict[str, Any] = {"fontsize": NAME_SIZE, "color": ink}
         side["weight"] = "bold" if decides else "normal"
         frame = axes.get_yaxis_transform()
-        axes.text(-0.01, -place, row.name, transform=frame, ha="right", va="center", **side)
+        axes.text(-0.01, -place, name, transform=frame, ha="right", va="center", **side)
         said = change_text(ratio)
         axes.text(1.025, -place, said, transform=frame, ha="left", va="center", **side)
-    axes.set_ylim(-len(rows) + 0.4, 0.6)
+    axes.set_ylim(-len(names) + 0.4, 0.6)
     axes.set_yticks([])
     axes.grid(visible=False)
     marks = scale.marks()

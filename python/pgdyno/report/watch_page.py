@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from pgdyno.quantities import format_bytes, percent
 from pgdyno.report import embed, figures, palette
-from pgdyno.report.chart import Chart
+from pgdyno.report.chart import Chart, Line
 from pgdyno.report.html import ECHARTS_VERSION, page_assets
 from pgdyno.report.numbers import interval_text, value_text
 from pgdyno.report.page_templates import page_environment
@@ -27,6 +27,11 @@ from pgdyno.watch.panels import WatchFindings
 
 _HERO_HEIGHT_PX = 300
 _X_LABEL = "time since the start"
+# Panel and line of a rate that the document has, too: its place there, the factor to the unit here.
+_COUNTED = {
+    ("tps", "committed"): ("tps", 1.0),
+    ("wal", "generated"): ("wal_bytes_per_second", 1e-6),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,7 @@ def watch_page(findings: WatchFindings) -> str:
     document = findings.document
     sessions = document["sessions_at_work"]
     assets = page_assets()
-    over_time = tuple(_since_watching(chart) for chart in figures.time_charts(findings))
+    over_time = tuple(_shown(chart, document) for chart in figures.time_charts(findings))
     main = _main(findings)
     caption = f"pgdyno watch #{document['number']} · {document['target']}"
     charts = embed.captioned_json(f"pgdyno-{document['number']}", caption, (*main, *over_time))
@@ -93,11 +98,42 @@ def _main(findings: WatchFindings) -> tuple[Chart, ...]:
     if first is None:
         return ()
     chart = figures.over_time(first, findings, key=f"main-{first.key}", height_px=_HERO_HEIGHT_PX)
-    return (_since_watching(chart),)
+    return (_shown(chart, findings.document),)
 
 
-def _since_watching(chart: Chart) -> Chart:
-    return replace(chart, x_label=_X_LABEL)
+def _shown(chart: Chart, document: Any) -> Chart:
+    """Return a chart whose legend shows the figures of the document, as tiles and tables do."""
+    panel = chart.key.partition("-")[2]
+    lines = tuple(_with_figure(line, panel, document) for line in chart.lines)
+    return replace(chart, x_label=_X_LABEL, lines=lines)
+
+
+def _with_figure(line: Line, panel: str, document: Any) -> Line:
+    """Return a line with the document's figure in the legend, if the document has this quantity.
+
+    A line without a figure next to lines with one has no mean: it would not add up with theirs.
+    """
+    if panel == "waits":
+        for place, event in enumerate(document["waits"]):
+            if event["wait_event"] == line.name:
+                mean = estimate_in(event, "sessions")
+                assert mean is not None, "every wait event has a number of sessions"
+                quantity = f"waits.{place}.sessions"
+                return replace(line, summary=f"mean {value_text(mean)}", quantity=quantity)
+        return replace(line, summary="")
+    sessions = document["sessions_at_work"]
+    if (panel, line.name) == ("session_time", "at work"):
+        counted = estimate_in(sessions, "mean") if sessions.get("how") == "counted" else None
+        # The line is the server's count. If the answer does not use it, it is another quantity.
+        if counted is None:
+            return replace(line, summary="")
+        words = f"mean {value_text(counted)}"
+        return replace(line, summary=words, quantity="sessions_at_work.mean")
+    quantity, factor = _COUNTED.get((panel, line.name), ("", 1.0))
+    value = document[quantity] if quantity else None
+    if value is None:
+        return line
+    return replace(line, summary=f"mean {_number(factor * value)}", quantity=quantity)
 
 
 def _tiles(document: Any) -> tuple[Fact, ...]:
