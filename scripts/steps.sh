@@ -141,12 +141,17 @@ skipped() {
   awk '{ names = names " " $1 } END { print "to run them:   apt-get install" names }' <<<"$found"
 }
 
-# unsteady: the tests that failed among others and passed alone (scripts/again-alone).
+# unsteady: the tests that failed among others and passed alone (scripts/again-alone), with what
+# was wrong the first time.
 unsteady() {
-  local found
+  local found log
   found=$(cat "$LOGS"/*.log 2>/dev/null | sed -nE 's/^UNSTEADY (.*)$/  \1/p')
   [ -n "$found" ] || return 0
   printf 'failed among others, passed alone (mend these tests):\n%s\n' "$found"
+  for log in "$LOGS"/*.log; do
+    grep -q '^UNSTEADY' "$log" && grep -E "^(E  |thread '.*panicked|assertion)" "$log" | head -n 12
+  done
+  return 0
 }
 
 # finish [FAILED]: the plain closing line.

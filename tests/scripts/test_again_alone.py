@@ -62,9 +62,9 @@ def test_what_fails_alone_or_in_number_is_a_failure(
     assert "UNSTEADY" not in said.stdout
 
 
-def test_the_closing_lines_name_the_unsteady_tests(tmp_path: Path) -> None:
+def test_the_closing_lines_name_the_unsteady_tests_and_what_was_wrong(tmp_path: Path) -> None:
     log = tmp_path / "said"
-    log.write_text("UNSTEADY tests/test_x.py::test_y\n1 passed in 1.0s\n")
+    log.write_text("E   assert 2 == 1\nUNSTEADY tests/test_x.py::test_y\n1 passed in 1.0s\n")
     script = f". scripts/steps.sh\nstep some cat {log}\nfinish"
     said = subprocess.run(
         ["bash", "-c", script],
@@ -74,7 +74,8 @@ def test_the_closing_lines_name_the_unsteady_tests(tmp_path: Path) -> None:
         text=True,
         timeout=60,
     )
-    assert said.stdout.splitlines()[-2:] == [
+    assert said.stdout.splitlines()[-3:] == [
         "failed among others, passed alone (mend these tests):",
         "  tests/test_x.py::test_y",
+        "E   assert 2 == 1",
     ]
