@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from pgdyno.analysis.estimate import Estimate, mean_between_runs, without_interval
+from pgdyno.analysis.estimate import Estimate, mean_between_runs, proportion, without_interval
 from pgdyno.errors import AnalysisError
 
 # Student 1908: hours of sleep gained by ten patients, drug 2 minus drug 1.
@@ -77,3 +77,10 @@ def test_the_interval_of_differences_may_lie_on_both_sides_of_zero() -> None:
     mean = mean_between_runs([-1.0, 2.0, 0.5], "ms")
     assert mean.low is not None
     assert mean.low < 0
+
+
+def test_a_proportion_stays_within_0_and_1() -> None:
+    assert proportion(0, 50).low == 0
+    assert proportion(50, 50).high == 1
+    half = proportion(50, 100)
+    assert (half.low, half.high) == pytest.approx((0.4038, 0.5962), abs=1e-4)

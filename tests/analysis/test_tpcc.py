@@ -13,7 +13,6 @@ from pgdyno.analysis.tpcc import (
     ConditionFindings,
     TpccFindings,
     check_doubts,
-    proportion,
     tpcc_doubts,
     tpcc_findings,
 )
@@ -179,13 +178,6 @@ def test_without_a_new_order_there_is_no_tpcc_run() -> None:
         scripts()[1:], within(1, 0.1, "tps"), warehouses=1, think_ratio=0, options={}, check=None
     )
     assert nothing is None
-
-
-def test_a_proportion_stays_within_0_and_1() -> None:
-    assert proportion(0, 50).low == 0
-    assert proportion(50, 50).high == 1
-    half = proportion(50, 100)
-    assert (half.low, half.high) == pytest.approx((0.4038, 0.5962), abs=1e-4)
 
 
 def test_violated_conditions_make_one_verdict_and_name_their_warehouses() -> None:

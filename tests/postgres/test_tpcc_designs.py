@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from tests.fixtures import needs
 from tests.fixtures.clusters import QUICK, Make, run_sql
 from tests.fixtures.command import Command, server_options
 from tests.fixtures.tpcc import ALL_HOLD, DATABASE, contents, new_orders_take
@@ -37,6 +38,7 @@ def test_what_a_run_changed_is_gone_after_a_restore(pgdyno: Command, warehouse: 
     assert said.document["violations"] == ALL_HOLD
 
 
+@needs.POSTGRESQL_15
 def test_every_pass_begins_with_the_loaded_data_and_is_checked(
     pgdyno: Command, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.fixtures import needs
 from tests.fixtures.clusters import Make, run_sql
 from tests.fixtures.command import Command, server_options
 from tests.fixtures.prove import Proved
@@ -57,7 +58,13 @@ def test_a_comparison_is_decided_by_nopm(pgdyno: Command, warehouse: Target) -> 
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("version", ["15", pytest.param("18", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "version",
+    [
+        pytest.param("15", marks=needs.POSTGRESQL_15),
+        pytest.param("18", marks=pytest.mark.slow),
+    ],
+)
 def test_a_tuning_of_tpcc_like_is_decided_by_nopm_and_proved_within_a_target_of_a_type(
     pgdyno: Command, tmp_path: Path, version: str
 ) -> None:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.fixtures import needs
 from tests.fixtures.command import Command
 from tests.fixtures.prove import Proved
 
-pytestmark = [pytest.mark.slow, pytest.mark.pg]
+pytestmark = [pytest.mark.slow, pytest.mark.pg, needs.POSTGRESQL_15]
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ _STEPS_MAX = 1000
 _FEW_RUNS = 4
 _WIDE_RATIO = 10.0
 _EXACT = 1e-15
+_NORMAL_95 = 1.959963984540054
 
 
 @lru_cache(maxsize=4096)
@@ -210,3 +211,17 @@ def on_log_scale(value: float, half_log: float, n: float, unit: str) -> Estimate
     # With two runs the t factor is 12.7. An interval that reaches e^30 says nothing.
     factor = math.exp(min(half_log, 30.0))
     return Estimate(value, value / factor, value * factor, n, unit, "between_runs")
+
+
+def proportion(count: int, of_count: int) -> Estimate:
+    """Return a share of independent draws with its 95 % interval.
+
+    Args: 0 <= count <= of_count, of_count > 0.
+    Source: Wilson 1927.
+    Limits: it is an interval within one run. A deck of cards varies less than independent draws.
+    """
+    share, n, square = count / of_count, of_count, _NORMAL_95**2
+    middle = (share + square / (2 * n)) / (1 + square / n)
+    half = math.sqrt(square * (share * (1 - share) / n + square / (4 * n * n))) / (1 + square / n)
+    low, high = min(share, middle - half), max(share, middle + half)
+    return Estimate(share, max(0.0, low), min(1.0, high), n, "1", "within_run")

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.estimate import Estimate, proportion
 from pgdyno.analysis.nurand import DrawnFindings, drawn_doubts
 from pgdyno.analysis.script_findings import Latency, ScriptFindings
 from pgdyno.analysis.verdicts import Doubt
@@ -24,7 +24,6 @@ NEW_ORDER, DEFERRED = "new-order", "deferred-delivery"
 NOPM_PER_WAREHOUSE_MIN, NOPM_PER_WAREHOUSE_MAX = 9, 12.86
 # A share is wrong, and not only by chance, if it differs by more standard errors from its rule.
 _OFF_BY_ERRORS = 5.0
-_Z = 1.959963984540054
 
 Verdict = Literal["ok", "missed", "open"]
 """`open`: the limit is inside the interval, so only a longer run can decide."""
@@ -184,20 +183,6 @@ def tpcc_findings(
         skipped_district_count=sum(delivery.get("skipped_districts", 0) for delivery in deliveries),
         check=check,
     )
-
-
-def proportion(count: int, of_count: int) -> Estimate:
-    """Return a share of independent draws with its 95 % interval.
-
-    Args: 0 <= count <= of_count, of_count > 0.
-    Source: Wilson 1927.
-    Limits: it is an interval within this run. A deck of cards varies less than independent draws.
-    """
-    share, n = count / of_count, of_count
-    middle = (share + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
-    half = _Z * math.sqrt(share * (1 - share) / n + _Z**2 / (4 * n * n)) / (1 + _Z**2 / n)
-    low, high = min(share, middle - half), max(share, middle + half)
-    return Estimate(share, max(0.0, low), min(1.0, high), n, "1", "within_run")
 
 
 def _type(script: ScriptFindings, total: int) -> TypeFindings:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from pgdyno.analysis.arrays import FloatArray, IntArray, distinct
 from pgdyno.analysis.at_work import own_time
+from pgdyno.analysis.estimate import proportion
 from pgdyno.analysis.server_clocks import ShareSums, clocks_of
 from pgdyno.analysis.where_facts import CountedEvents
 from pgdyno.loop.counter_growth import deltas_of, grown
@@ -183,10 +184,14 @@ def lacks_time(counted: float, seen: FloatArray) -> bool:
 
     Args: counted, mean sessions by the server's count; seen, sessions in each sample.
     """
-    if seen.sum() < _SESSIONS_SEEN_MIN:
+    if not seen.size:
         return False
-    half = _NORMAL_95 * float(seen.std()) / math.sqrt(seen.size)
-    return counted < _EXECUTION_RATIO_MIN * (float(seen.mean()) - half)
+    # Each sample that saw a session saw at least one, and few samples are enough for this share.
+    low = proportion(int((seen > 0).sum()), seen.size).low or 0.0
+    if seen.sum() >= _SESSIONS_SEEN_MIN:
+        half = _NORMAL_95 * float(seen.std()) / math.sqrt(seen.size)
+        low = max(low, float(seen.mean()) - half)
+    return counted < _EXECUTION_RATIO_MIN * low
 
 
 def describes(counted: float, seen: FloatArray) -> bool:
