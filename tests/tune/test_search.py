@@ -348,6 +348,9 @@ def test_settings_that_can_replace_each_other_are_reported_together() -> None:
     assert {setting.name for setting in findings.settings} == set(findings.together)
     assert len(findings.idle) == 1
     assert findings.together_text.endswith("; no setting alone has a certain effect")
+    unmeasured = tuple(replace(setting, ratio=None) for setting in findings.settings)
+    alone_unknown = replace(findings, settings=unmeasured)
+    assert alone_unknown.together_text.endswith("; none of them was measured alone")
     assert findings.as_document()["together"] == list(findings.together)
 
 

@@ -165,7 +165,13 @@ class TuneFindings:
         if not self.together or self.proved is None:
             return ""
         change = f"{METRIC_WORDS[self.metric]} {change_text(self.proved)}"
-        return f"{', '.join(self.together)}: {change}; no setting alone has a certain effect"
+        were_measured = any(setting.ratio is not None for setting in self.settings)
+        alone = (
+            "no setting alone has a certain effect"
+            if were_measured
+            else "none of them was measured alone"
+        )
+        return f"{', '.join(self.together)}: {change}; {alone}"
 
     @property
     def needs_restart(self) -> tuple[str, ...]:
