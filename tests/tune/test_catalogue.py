@@ -134,3 +134,24 @@ def test_a_formula_is_arithmetic_alone(text: str) -> None:
 def test_a_fact_that_is_missing_is_named() -> None:
     with pytest.raises(FactMissing, match="ram"):
         number("ram / 4", Machine(15, 100).names())
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "price"),
+    [
+        ("max_wal_size", "1GB", "4GB", "Recovery after a crash takes longer"),
+        ("max_wal_size", "1GB", "480MB", "Checkpoints may be more frequent"),
+        ("work_mem", "4MB", "512kB", "More sorts and hashes"),
+        ("random_page_cost", "4", "1.1", "Plans of all statements may change"),
+        ("wal_compression", "off", "pglz", "Sessions need CPU"),
+    ],
+)
+def test_a_lower_value_has_another_price_than_a_higher_one(
+    name: str, old: str, new: str, price: str
+) -> None:
+    assert catalogue()[name].price_of(old, new, rule_of(name, 15)).startswith(price)
+
+
+def test_only_numbers_have_a_price_of_less() -> None:
+    for entry in catalogue().values():
+        assert entry.price_of_less is None or entry.scale in ("linear", "log"), entry.name

@@ -58,7 +58,8 @@ class Entry:
     """One setting of the catalogue.
 
     `low` and `high`: formulas of the range, None if no range is searched. `special`: values outside
-    the range with a special meaning, such as -1.
+    the range with a special meaning, such as -1. `price`: what a change costs; `price_of_less`:
+    what a lower value costs instead, None if the price holds for every change.
     """
 
     name: str
@@ -72,6 +73,15 @@ class Entry:
     special: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
     price: str = ""
+    price_of_less: str | None = None
+
+    def price_of(self, old: str, new: str, rule: SettingRule | None) -> str:
+        """Return what the change from `old` to `new` costs, "" if nothing is known to."""
+        if self.price_of_less is None or rule is None:
+            return self.price
+        before, after = amount(rule, old), amount(rule, new)
+        is_less = before is not None and after is not None and after < before
+        return self.price_of_less if is_less else self.price
 
     def span(self, machine: Machine, names: Mapping[str, Value]) -> tuple[float, float] | None:
         """Return the range worth searching, in bytes, ms or a plain number.

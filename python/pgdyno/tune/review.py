@@ -76,6 +76,13 @@ class Explained:
             return self.entry.meaning
         return f"{self.seen.description or 'A setting of an extension'}."
 
+    @property
+    def price(self) -> str:
+        """Return what the change from the default to this value costs."""
+        if self.entry is None:
+            return ""
+        return self.entry.price_of(self.seen.built_in, self.seen.value, self.seen.rule)
+
     def differs_from(self, rules: str) -> bool:
         """Return whether a rule recommends another value; for numbers, by more than twice."""
         recommended = self.rules.get(rules)

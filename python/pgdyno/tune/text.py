@@ -71,7 +71,8 @@ def entry_text(setting: Explained, machine: Machine, width: int = WIDTH) -> str:
         ("limits", limits or rule.vartype),
     ]
     if entry is not None:
-        rows += [("class", entry.risk), ("price", entry.price), ("search", _span(entry, machine))]
+        rows += [("class", entry.risk), ("price", entry.price)]
+        rows += [("if lower", entry.price_of_less or ""), ("search", _span(entry, machine))]
         rows += [("manual", entry.source)]
     for rule_id, said in setting.rules.items():
         rows.append((rule_set(rule_id).name, _by_rule(said)))
@@ -129,7 +130,7 @@ def _setting_document(setting: Explained) -> dict[str, Any]:
         "needs": setting.needs,
         "class": setting.entry.risk if setting.entry else None,
         "meaning": setting.meaning,
-        "price": setting.entry.price if setting.entry else "",
+        "price": setting.price,
         "rules": {
             rule: {"value": said.text, "formula": said.formula}
             for rule, said in setting.rules.items()
@@ -201,9 +202,7 @@ def _explained(review: Review) -> Iterator[tuple[str, str]]:
         label = _LABELS[verdicts.get(setting.name, "good")]
         risk = f"{setting.entry.risk}, " if setting.entry is not None else ""
         said = f"{setting.meaning} (default {setting.seen.built_in}; {risk}{setting.needs})"
-        price = (
-            f" {setting.entry.price}" if setting.entry is not None and setting.entry.price else ""
-        )
+        price = f" {setting.price}" if setting.price else ""
         yield f"{label:{_LABEL_WIDTH}}{setting.name} = {setting.seen.value}", said + price
 
 

@@ -82,7 +82,9 @@ def _setting(
         )
     entry, rule = catalogue()[name], rule_of(name, major)
     needs: Needs = needs_of(rule) if rule is not None else "reload"
-    return SettingEffect(name, now.get(name, ""), value, entry.risk, needs, ratio, entry.price)
+    old = now.get(name, "")
+    price = entry.price_of(old, value, rule)
+    return SettingEffect(name, old, value, entry.risk, needs, ratio, price)
 
 
 def _restarts_first(settings: Iterable[SettingEffect]) -> tuple[SettingEffect, ...]:
