@@ -190,7 +190,7 @@ def _server_problems(text: str, document: Document, word: str) -> Iterator[str]:
         yield from problems("runs", row, server["run_count"])
         for pattern, name in (
             (rf"{word} with your settings {CHANGE} against server 1", "level"),
-            (rf"proved on it alone: {word} {CHANGE}", "proved"),
+            (rf"in the proof, on it alone: {word} {CHANGE}", "proved"),
         ):
             truth = in_document(document, f"servers.{place}.{name}")
             said = re.findall(pattern, row)

@@ -35,16 +35,24 @@ def result_of(run: PlannedRun, number: int) -> Measured:
 
 
 def carried_out(
-    question: Experiment, *, lost_after: dict[int, int] | None = None
+    question: Experiment, *, lost_after: dict[int, int] | None = None, failing: str = ""
 ) -> tuple[History, Stop, frozenset[str], Waves]:
-    """Carry the plan out in waves; `lost_after`: server -> waves after which it is gone."""
+    """Carry the plan out in waves.
+
+    Args: lost_after, server -> waves after which it is gone; failing, the id of a variant that
+    does not start.
+    """
     history: History = ()
     excluded: frozenset[str] = frozenset()
     waves: Waves = []
     while not isinstance(runs := next_runs(Tune, question, history, excluded), Stop):
         for run in runs:
+            variant = run.cell.variant
+            assert variant is not None
             if len(waves) >= (lost_after or {}).get(run.server_number, math.inf):
                 excluded |= {server_id(run.server_number)}
+            elif variant.id == failing:
+                excluded |= {variant.id}
             else:
                 history = (*history, result_of(run, len(history)))
         waves.append(runs)
@@ -134,6 +142,44 @@ def test_a_lost_server_leaves_its_race_and_its_round_to_another(after: int) -> N
     # After a kill the same history gives the same end.
     next_run(Tune, asked(settings=("jit=on,off",)), ())
     assert next_runs(Tune, question, history, excluded) == stop
+
+
+@pytest.mark.parametrize("is_at_once", [True, False])
+@pytest.mark.parametrize("after", [30, 66, 90])
+def test_a_candidate_that_failed_on_a_server_that_is_lost_later_is_replayed_alike(
+    after: int, is_at_once: bool
+) -> None:
+    """The store does not say when a server was lost, so its last run must tell it."""
+    question = on_servers(asked(), 2, at_once=is_at_once)
+    clean, *_ = carried_out(question)
+    there = [done.run.cell.variant for done in clean[:40] if done.run.server_number == 2]
+    failing = next(variant.id for variant in there if variant.id.startswith("trial"))
+    history, stop, excluded, _ = carried_out(question, lost_after={2: after}, failing=failing)
+    assert {failing, server_id(2)} <= excluded
+    assert stop == Stop("proved")
+    live = Tune(question).tuning(history, excluded)
+    next_run(Tune, asked(settings=("jit=on,off",)), ())  # Another tuning in between.
+    assert next_runs(Tune, question, history, excluded) == stop
+    replayed = Tune(question).tuning(history, excluded)
+    assert replayed is not live
+    assert replayed.proved() == live.proved()
+    assert replayed.trials == live.trials
+
+
+def test_a_best_candidate_that_cannot_be_measured_any_more_ends_the_tuning() -> None:
+    question = on_servers(asked(), 2, at_once=True)
+    history, *_ = carried_out(question)
+    for end in range(20, len(history)):
+        tuning = Tune(question).tuning(history[:end])
+        best = tuning.best
+        if best is not tuning.base and best in [step.candidate for step in tuning.wave()]:
+            break
+    excluded = frozenset({Tune(question).variant_of(best).id})
+    tuning = Tune(question).tuning(history[:end], excluded)
+    assert tuning.wave() == ()
+    assert tuning.reason == f"{best.name}, the best settings so far, can no longer be measured"
+    assert not tuning.is_decided
+    assert not tuning.failures
 
 
 def test_no_server_left_ends_the_tuning_unproved() -> None:

@@ -156,7 +156,7 @@ def test_a_pair_stays_on_one_server_and_a_slower_server_is_in_no_ratio(
     assert "server 2 differs in vacuum_cost_limit = 201 (server 1: 200)" in notes
     assert "were not compared" not in notes, "both admin roles may read /proc"
     text = " ".join(pgdyno("show", "1").out.split())
-    assert "against server 1; proved on it alone: tps +" in text
+    assert "against server 1; in the proof, on it alone: tps +" in text
 
 
 def test_a_killed_tuning_is_undone_on_each_server_and_goes_on(

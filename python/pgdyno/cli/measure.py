@@ -50,6 +50,7 @@ class Measured:
     exit_code: int
     folder: ExperimentFolder | None = None
     findings: ExperimentFindings | None = None
+    ended_by: PgdynoError | None = None
 
 
 def measured(
@@ -102,7 +103,7 @@ def measured(
     if findings is None and not _has_begun(outcome):
         return Measured(min(EXIT_NOTHING_RAN, code), outcome.folder)
     code = max(code, EXIT_CHECK_FAILED if failed else 0)
-    return Measured(code, outcome.folder, findings)
+    return Measured(code, outcome.folder, findings, outcome.error)
 
 
 def _refuse_unknown_types(gates: Sequence[Condition], experiment: Experiment) -> None:

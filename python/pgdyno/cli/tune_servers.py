@@ -12,6 +12,7 @@ from pgdyno.cli.measure import Measured
 from pgdyno.cli.options import Command, apply
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.measure.changes import apply_for_good
+from pgdyno.process import signals
 from pgdyno.quantities import counted
 from pgdyno.server.connect import connect
 from pgdyno.server.conninfo import resolve
@@ -137,6 +138,9 @@ def apply_proved(asked: Asked, done: Measured) -> None:
     if tuned.verdict != "better":
         output.note("applied nothing: no settings were proved")
         return
+    if done.ended_by is not None:
+        output.note("applied nothing, because the tuning ended with an error")
+        return
     assert asked.resolved is not None, "settings are applied to a server of the user's"
     wanted = {setting.name: setting.new for setting in tuned.settings}
     listed = ", ".join(f"{name} = {value}" for name, value in wanted.items())
@@ -145,6 +149,7 @@ def apply_proved(asked: Asked, done: Measured) -> None:
         if number in lost:
             output.note(f"applied nothing on server {number}, which was lost")
             continue
+        signals.check()
         admin = resolve(conninfo=server.admin).target if server.admin else asked.resolved.target
         commands = (server.apply_command, server.restart_command, server.recover_command)
         restarts = bool(tuned.needs_restart) and server.restart_command is not None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
@@ -15,7 +16,7 @@ from pgdyno.engine.records import ScriptShape
 from pgdyno.engine.stream import check_job
 from pgdyno.errors import InterruptedByUser, PgdynoError, ServerError
 from pgdyno.loop.history import history_of, measured
-from pgdyno.loop.journal import decided, exclude, excluded, finished, resume
+from pgdyno.loop.journal import WAITED, decided, exclude, excluded, finished, resume
 from pgdyno.loop.one_run import RunEnd, carry_out_run
 from pgdyno.measure.execute import Stage
 from pgdyno.measure.jobs import engine_target, load_job
@@ -38,6 +39,8 @@ from pgdyno.spec.planned import Cell, PlannedRun, PlannedVariant, Stop, server_i
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
+# A variant that ran before is left out if this many runs of it fail in a row.
+_FAILURES_MAX = 3
 _NOWHERE = Target(host="/", ports="5432", user="check", database="check")
 
 
@@ -129,6 +132,7 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
     facts = _Facts(folder, stage.progress)
     last_words = ""
     stages = {0: stage}
+    failed_again: Counter[tuple[str, int]] = Counter()
     while True:
         if (asked := signals.interruption()) is not None:
             return asked
@@ -150,16 +154,24 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
                     for run, progress, position in zip(runs, shown, positions, strict=True)
                 ]
             )
+        wave_ns = max(end.took_ns for end in ended)
         # First everything that is complete, so that no error of another run loses it.
         for end in ended:
             if end.error is None:
                 facts.keep(end.run.cell.variant, end.complete().facts)
-                history = (*history, _kept(end, folder))
+                history = (*history, _kept(end, folder, wave_ns))
+                failed_again.pop(_place_of(end.run), None)
         for end in ended:
             if end.error is None:
                 continue
             if (last := _last_error(end, end.error, stage)) is not None:
                 return last
+            failed_again[_place_of(end.run)] += 1
+            if _is_repeated(end.run, design, stage, history, failed_again):
+                stage.progress.said(
+                    f"run {end.run.number} failed and is repeated: {end.error.message}"
+                )
+                continue
             for name, words in _blamed(end.run, stage, history).items():
                 if name not in left_out:
                     left_out = {**left_out, name: end.error.message}
@@ -173,19 +185,51 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
             last_words = words
 
 
+def _place_of(run: PlannedRun) -> tuple[str, int]:
+    """Return the variant and the server of a run."""
+    variant = run.cell.variant
+    return "" if variant is None else variant.id, run.server_number
+
+
+def _is_repeated(
+    run: PlannedRun,
+    design: type[Design[Any]],
+    stage: Stage,
+    history: History,
+    failed_again: Mapping[tuple[str, int], int],
+) -> bool:
+    """Return whether a failed run says too little to leave its variant out.
+
+    A variant that ran before has proved that it can run; one failure may be an accident of the
+    server. Three in a row are not.
+    """
+    if not design.repeats_failed_runs or not _ran_before(run, history):
+        return False
+    if run.server_number and stage.servers.is_lost(run.server_number):
+        return False
+    return failed_again[_place_of(run)] < _FAILURES_MAX
+
+
+def _ran_before(run: PlannedRun, history: History) -> bool:
+    return any(measured.run.cell.variant == run.cell.variant for measured in history)
+
+
 def _blamed(run: PlannedRun, stage: Stage, history: History) -> dict[str, str]:
     """Return what a failed run excludes: id -> words; the variant, or the server that is lost.
 
     If an equal server is lost under a variant that never ran before, both are excluded: the variant
-    may have been the cause, and must not take the next server with it.
+    may have been the cause, and must not take the next server with it. If a variant ran before, on
+    whichever server, an equal server on which it fails again and again is given up instead.
     """
     variant = run.cell.variant
     assert variant is not None, "only a variant can be left out"
-    if not run.server_number or not stage.servers.is_lost(run.server_number):
+    ran_before = _ran_before(run, history)
+    if not run.server_number:
+        return {variant.id: f"variant {variant.name}"}
+    if not stage.servers.is_lost(run.server_number) and not ran_before:
         return {variant.id: f"variant {variant.name}"}
     facts = stage.servers.equal[run.server_number]
     lost = {server_id(run.server_number): f"server {run.server_number} ({facts.host}:{facts.port})"}
-    ran_before = any(measured.run.cell.variant == variant for measured in history)
     if ran_before or not variant.spec.settings:
         return lost
     return {**lost, variant.id: f"variant {variant.name}, under which it was lost,"}
@@ -213,13 +257,17 @@ def _positions(runs: Sequence[PlannedRun], first: int, expected: int) -> list[st
     ]
 
 
-def _kept(end: RunEnd, folder: ExperimentFolder) -> Measured:
-    """Record that a run is complete, and return what the planner learns from it."""
+def _kept(end: RunEnd, folder: ExperimentFolder, wave_ns: int) -> Measured:
+    """Record that a run is complete, and return what the planner learns from it.
+
+    Args: wave_ns, the time until all runs that took place at the same time had ended.
+    """
     done = end.complete()
     assert done.stored is not None
     # A run without any usable result does not count: it must not block the answer.
-    entry = measured(end.run, done.stored, took_ns=end.took_ns)
-    finished(folder, end.run.number, end.took_ns, done.spent_ns)
+    entry = measured(end.run, done.stored, took_ns=wave_ns)
+    spent_ns = {**done.spent_ns, WAITED: wave_ns - end.took_ns} if done.spent_ns else {}
+    finished(folder, end.run.number, wave_ns, spent_ns)
     return entry
 
 

@@ -46,13 +46,21 @@ def decided(folder: ExperimentFolder, decision: PlannedRun | Stop) -> None:
     folder.add_decision({"decision": "run", **_fields(decision), "cell": cell})
 
 
+WAITED = "waited"
+"""The time that a run waited for the runs that took place at the same time."""
+
+
 def finished(
     folder: ExperimentFolder,
     number: int,
     took_ns: int,
     spent_ns: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
-    """Append that a run is complete, with its whole time and the time of each step."""
+    """Append that a run is complete, with its whole time and the time of each step.
+
+    Args: took_ns, with the time it waited for the runs that took place at the same time, which
+    `spent_ns` has as `WAITED`.
+    """
     done = {"decision": "done", "number": number, "took_ns": took_ns}
     folder.add_decision({**done, "spent_ns": dict(spent_ns)})
 

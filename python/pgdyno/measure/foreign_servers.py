@@ -100,7 +100,9 @@ class ForeignServers(Servers):
         # Runs on several servers may take place at the same time, each in its own thread.
         self._admitting = threading.Lock()
         self._known = {(variant.id, server) for variant in planned for server in left}
+        # A setting that a later variant changes may need a restart: then every run gets one.
         self._wanted = {name.lower() for own in variants for name in self._settings_of(own)}
+        self._wanted |= {name.lower() for name in experiment.design.settings_searched()}
         self._changed: dict[str, tuple[SystemChanges, _Means]] = {}
         self._places: dict[tuple[str | None, _Means], _Place] = {}
         for variant in variants:
@@ -116,9 +118,8 @@ class ForeignServers(Servers):
         if experiment.server.equal:
             here = {server: self._under_test_of(server) for server in left}
             self.equal = {server: place.facts for server, place in here.items()}
-            names = self._wanted | set(experiment.design.settings_searched())
             admins = {server: self._admin_of(server) for server in left}
-            self.differences = tuple(compare_equal(here, admins, frozenset(names)))
+            self.differences = tuple(compare_equal(here, admins, frozenset(self._wanted)))
             for difference in self.differences:
                 progress.said(difference)
 

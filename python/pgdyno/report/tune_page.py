@@ -175,7 +175,7 @@ def _servers(tuned: TuneFindings) -> Table:
     """Return the table of the equal servers, without rows if there was one server."""
     level = f"{metric_name(tuned.metric)} against server 1"
     return (
-        ("server", "where", "runs", level, "proved on it alone", "lost"),
+        ("server", "where", "runs", level, "in the proof, on it alone", "lost"),
         [
             (
                 str(server.number),

@@ -158,6 +158,13 @@ def without_pg_environment() -> Iterator[None]:
                 _environment.changing.notify_all()
 
 
+def whole_environment() -> dict[str, str]:
+    """Return a copy of the environment, with the variables that are hidden at this moment."""
+    with _environment.changing:
+        hidden = _environment.hidden if _environment.users else {}
+        return {**os.environ, **hidden}
+
+
 def _parse(text: str) -> dict[str, str]:
     if "=" not in text and not text.startswith(("postgres://", "postgresql://")):
         return {"dbname": text}

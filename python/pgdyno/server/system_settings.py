@@ -17,11 +17,12 @@ import psycopg
 from psycopg import sql
 
 from pgdyno.clock import monotonic_ns
-from pgdyno.errors import PgdynoError, ServerError
+from pgdyno.errors import PgdynoError, ProcessError, ServerError
 from pgdyno.process import signals
 from pgdyno.process.child import run
 from pgdyno.server import settings as server_settings
 from pgdyno.server.connect import Connection, connect
+from pgdyno.server.conninfo import whole_environment
 from pgdyno.server.target import Target
 
 Entries = Mapping[str, str | None]
@@ -242,12 +243,20 @@ class SystemSettings:
 
     def _run(self, command: str, given: bytes) -> None:
         # The command is in the environment: every user of the host can read arguments.
-        done = run(
-            ["/bin/sh", "-c", 'eval "$PGDYNO_COMMAND"'],
-            env={**os.environ, "PGDYNO_COMMAND": command},
-            timeout_s=_RESTART_S,
-            stdin=given,
-        )
+        try:
+            # A command that is stopped half-way would go on next to the one that restores.
+            with signals.shielded():
+                done = run(
+                    ["/bin/sh", "-c", 'eval "$PGDYNO_COMMAND"'],
+                    env={**whole_environment(), "PGDYNO_COMMAND": command},
+                    timeout_s=_RESTART_S,
+                    stdin=given,
+                )
+        except ProcessError as error:
+            raise ServerError(
+                f"{command}: {error.message}",
+                hint="the command must end by itself; see what it waits for",
+            ) from None
         if done.returncode != 0:
             said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-_SAID_LINES:]
             words = " / ".join(line.strip() for line in said) or "it printed nothing"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from pgdyno.analysis.capacity import Target, Trial
@@ -56,6 +56,8 @@ class Tune(Design[TuneDesign]):
     """Pairs against the best settings so far, then a proof with fresh runs."""
 
     model = TuneDesign
+    # The best settings so far are in every pair, so an accident must not end the tuning.
+    repeats_failed_runs = True
 
     @property
     def budget_ns(self) -> int:
@@ -236,25 +238,31 @@ class Tune(Design[TuneDesign]):
             if step is not None:
                 memo.runs.append(runs[place])
                 self._take(memo.tuning, step, runs[place][2], done[place])
-            elif not self._leave_out(memo.tuning, keys, excluded):
-                break
+            else:
+                still_runs = {server for _, server, _ in runs[place:]}
+                if not self._leave_out(memo.tuning, keys, excluded, still_runs):
+                    break
         _last[:] = [memo]
         return memo.tuning
 
     @staticmethod
     def _leave_out(
-        tuning: Tuning, steps: Mapping[tuple[str, int], Step], excluded: frozenset[str]
+        tuning: Tuning,
+        steps: Mapping[tuple[str, int], Step],
+        excluded: frozenset[str],
+        still_runs: Collection[int],
     ) -> bool:
         """Give up a lost server, or else an excluded candidate; return False if there is none.
 
-        Args: steps, by the id of the variant and the server.
+        Args: steps, by the id of the variant and the server; still_runs, the servers that have a
+        later run in the store, so they were lost only after it.
         """
         for (variant, server), step in steps.items():
-            if server_id(server) in excluded:
+            if server_id(server) in excluded and server not in still_runs:
                 tuning.lose(server)
                 return True
             if variant in excluded and step.candidate is not tuning.base:
-                tuning.take(trial.Measured(step, None, 0, "it did not run: see the notes"))
+                tuning.give_up(step)
                 return True
         return False
 

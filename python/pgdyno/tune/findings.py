@@ -76,7 +76,7 @@ class SloHeld:
 
 @dataclass(frozen=True, slots=True)
 class EqualServerFindings:
-    """One of several equal servers: where it is, how fast, and what was proved on it alone.
+    """One of several equal servers: where it is, how fast, and what the proof showed on it alone.
 
     `level`: the metric with the old settings, against the first server; None of the first one.
     `lost`: why it was lost during the tuning, "" if it was not.
@@ -96,7 +96,9 @@ class EqualServerFindings:
             change = change_text(self.level)
             said.append(f"{METRIC_WORDS[metric]} with your settings {change} against server 1")
         if self.proved is not None:
-            said.append(f"proved on it alone: {METRIC_WORDS[metric]} {change_text(self.proved)}")
+            said.append(
+                f"in the proof, on it alone: {METRIC_WORDS[metric]} {change_text(self.proved)}"
+            )
         if self.lost:
             said.append(f"LOST: {self.lost}")
         return "; ".join(said)

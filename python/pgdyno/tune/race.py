@@ -146,6 +146,10 @@ class Races:
         self._pair_count += 1
         return [Step("search", self._pair_count, candidate, server) for candidate in order]
 
+    def against(self, lane: int = 0) -> Candidate:
+        """Return the candidate that the race of a lane is against."""
+        return self._open[lane].against
+
     def fail(self, why: str, lane: int = 0) -> None:
         """Note that the candidate of a lane's race failed."""
         self._open[lane].failure = why

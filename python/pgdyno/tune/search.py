@@ -141,7 +141,9 @@ class Tuning:
             self._base_goals.append((server, measured.goal_ratio))
         failed = measured.why if measured.goal_ratio is None else ""
         if failed and self._stage == "search":
-            self._races.fail(failed, self._lane(server))
+            # A pair whose other run failed does not count, and says nothing of the challenger.
+            if step.candidate != self._races.against(self._lane(server)):
+                self._races.fail(failed, self._lane(server))
             self._drop_round(server)
         elif failed and step.candidate in (self.best, self._minimal):
             self.reason = f"the winner failed in the proof: {failed}"
@@ -149,6 +151,22 @@ class Tuning:
             self._queue.clear()
         if all(left.server_number != server for left in self._queue):
             self._close_round(server)
+
+    def give_up(self, step: Step) -> None:
+        """Note that the candidate of a step of the present wave cannot be measured.
+
+        If the best so far cannot, every race is against it, so the tuning ends.
+        """
+        if self._stage == "search" and step.candidate == self._races.against(
+            self._lane(step.server_number)
+        ):
+            self.reason = (
+                f"{step.candidate.name}, the best settings so far, can no longer be measured"
+            )
+            self._has_failed = True
+            self._queue.clear()
+            return
+        self.take(Measured(step, None, 0, "it did not run: see the notes"))
 
     def lose(self, server: int) -> None:
         """Give up a server: a round that it had begun is repeated on another one."""
@@ -320,7 +338,8 @@ class Tuning:
         self._stage, self._ordered = stage, list(unique.values())
         # Not rounded up, so that the budget is kept.
         whole = rounds - rounds % len(self.spread.left)
-        self._planned[stage] = max(min(whole, _ROUNDS_MAX), self._rounds_min)
+        most = _ROUNDS_MAX - _ROUNDS_MAX % len(self.spread.left)
+        self._planned[stage] = max(min(whole, most), self._rounds_min)
         self._rounds[stage] = []
 
     def _next_stage(self) -> None:

@@ -152,9 +152,10 @@ def budget_of(
     """Return how the time of runs was spent; None if an older result does not have it.
 
     Args: took_ns, the whole time of each run; spent_ns, for each run part -> time; elapsed_ns, the
-    time that passed, if runs took place at the same time.
+    time that passed, if runs took place at the same time. The shares are of the time without
+    waiting for runs on other servers ("waited").
     """
-    total_ns = sum(took_ns)
+    total_ns = sum(took_ns) - sum(spent.get("waited", 0) for spent in spent_ns)
     if not total_ns or not all(spent_ns):
         return None
 

@@ -1,0 +1,59 @@
+"""A run that fails although its variant could be measured before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.tune.test_at_once import result_of
+from tests.tune.test_design import asked
+from tests.tune.test_design_on_several_servers import on_servers
+
+from pgdyno.loop import drive
+from pgdyno.plan.design import next_runs
+from pgdyno.plan.designs.compare import Compare
+from pgdyno.plan.history import History
+from pgdyno.spec.planned import PlannedRun, Stop, server_id
+from pgdyno.tune.design import Tune
+
+
+def stage_of(*, lost: tuple[int, ...] = ()) -> Any:
+    facts = SimpleNamespace(host="db", port="5432")
+    servers = SimpleNamespace(is_lost=lambda server: server in lost, equal={1: facts, 2: facts})
+    return SimpleNamespace(servers=servers)
+
+
+def begun() -> tuple[History, PlannedRun]:
+    """Return a tuning in which server 1 has run, and the first run of server 2."""
+    history: History = ()
+    question = on_servers(asked(), 2, at_once=True)
+    while True:
+        runs = next_runs(Tune, question, history)
+        assert not isinstance(runs, Stop)
+        there = [run for run in runs if run.server_number == 2]
+        if there and history:
+            assert there[0].cell.variant == history[0].run.cell.variant
+            return history, there[0]
+        history = (*history, *(result_of(run, len(history)) for run in runs[:1]))
+
+
+@pytest.mark.parametrize(("failures", "is_repeated"), [(1, True), (2, True), (3, False)])
+def test_a_variant_that_ran_before_is_measured_again_twice(
+    failures: int, is_repeated: bool
+) -> None:
+    history, run = begun()
+    again: Mapping[tuple[str, int], int] = {drive._place_of(run): failures}
+    said = drive._is_repeated(run, Tune, stage_of(), history, again)
+    assert said is is_repeated
+    assert not drive._is_repeated(run, Compare, stage_of(), history, again)
+    assert not drive._is_repeated(run, Tune, stage_of(), (), again)
+    assert not drive._is_repeated(run, Tune, stage_of(lost=(2,)), history, again)
+
+
+def test_a_server_on_which_a_variant_fails_that_ran_elsewhere_is_given_up() -> None:
+    history, run = begun()
+    assert list(drive._blamed(run, stage_of(), history)) == [server_id(2)]
+    assert list(drive._blamed(run, stage_of(), ())) == [run.cell.variant.id]
+    assert list(drive._blamed(run, stage_of(lost=(2,)), history)) == [server_id(2)]
