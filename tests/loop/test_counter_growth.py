@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from pgdyno.loop.counter_growth import grown
+from pgdyno.loop.counter_growth import grown, load_backends
+from pgdyno.observe.processes.backends import LOAD
 from pgdyno.observe.rates import Deltas
+from pgdyno.store.run_writer import RunWriter
+from pgdyno.store.stored_run import StoredRun
 
 S = 1_000_000_000
 
@@ -39,3 +44,16 @@ def test_a_missing_sample_inside_the_span_says_nothing() -> None:
 
 def test_a_collector_that_did_not_run_says_nothing() -> None:
     assert grown(None, "busy", 0, S) is None
+
+
+def test_the_loads_backends_count_from_their_first_instant(tmp_path: Path) -> None:
+    # They began just after the sample at 9.9 s; the first sample with them is that at 10.9 s.
+    samples = [(99, "checkpointer", 70), (109, LOAD, 9), (119, LOAD, 19)]
+    with RunWriter(tmp_path / "0001.partial", 1, "bench", {}) as writer:
+        for tenth, group, used in samples:
+            row = {"time_ns": tenth * S // 10, "interval_ns": S, "backend_type": group}
+            counters = {"processes": 1, "run_ns": used * S // 10, "wait_ns": 0, "slices": used}
+            writer.add_samples("backends", [{**row, **counters}])
+    growth = load_backends(StoredRun.open_partial(tmp_path / "0001"))
+    # Nine tenths of 1 s, then all of 1 s; the last 0.1 s has the rate of the samples.
+    assert grown(growth, "run_ns", 10 * S, 12 * S) == pytest.approx(1.9e9, rel=0.02)

@@ -26,10 +26,9 @@ from pgdyno.answer.server_time import (
     loads_server_time,
 )
 from pgdyno.answer.waited_for import WaitedFor, exchange_of, mean_ns, reply_wait_ns, waited_for
-from pgdyno.loop.counter_growth import deltas_of, grown
+from pgdyno.loop.counter_growth import deltas_of, grown, load_backends
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.observe.pooler.pools import PoolerTrafficCollector
-from pgdyno.observe.processes.backends import LOAD, BackendsCollector
 from pgdyno.observe.session import BUSY_SESSION_MS
 from pgdyno.observe.sql.waits import ANSWERED, UNSEEN
 from pgdyno.quantities import percent
@@ -141,7 +140,7 @@ def _facts(
     summary = numbers.summary
     lag = summary.distribution("lag")
     wait = summary.distribution("connection_wait")
-    backends = deltas_of(stored, "backends", BackendsCollector.columns, LOAD)
+    backends = load_backends(stored)
     reply_ns = reply_wait_ns(summary)
     exchange = exchange_of(summary)
     round_trips = summary.round_trips * trips_ratio

@@ -9,6 +9,7 @@ import numpy as np
 
 from pgdyno.observe.catalogue import COLUMNS, ROWS_MAX
 from pgdyno.observe.collector import Column
+from pgdyno.observe.processes.backends import LOAD, BackendsCollector
 from pgdyno.observe.rates import Arrays, Deltas, deltas, since_zero
 from pgdyno.store.stored_run import StoredRun
 
@@ -34,8 +35,22 @@ def growth_of(rows: Arrays, collector: str) -> list[Deltas]:
     return [delta for delta in deltas(whole, COLUMNS[collector]) if delta.time_ns.size]
 
 
-def deltas_of(stored: StoredRun, name: str, columns: Sequence[Column], key: str) -> Deltas | None:
-    """Return the differences of one collector's counters for one key, e.g. the load's backends."""
+def load_backends(stored: StoredRun) -> Deltas | None:
+    """Return the growth of the counters of the load's backends, from their first instant.
+
+    They began after the last sample without them, with all counters at 0. Without this, a run of
+    2 s would lose the half before the first sample with them.
+    """
+    return deltas_of(stored, "backends", BackendsCollector.columns, LOAD, from_zero=True)
+
+
+def deltas_of(
+    stored: StoredRun, name: str, columns: Sequence[Column], key: str, *, from_zero: bool = False
+) -> Deltas | None:
+    """Return the differences of one collector's counters for one key, such as a device.
+
+    Args: from_zero, the counters of this key were 0 at the last sample without it.
+    """
     rows = stored.telemetry(name)
     if rows is None:
         return None
@@ -43,10 +58,27 @@ def deltas_of(stored: StoredRun, name: str, columns: Sequence[Column], key: str)
     # runs.
     names = [column.name for column in columns if column.nature == "key" and column.name in rows]
     wanted = np.zeros(len(rows["time_ns"]), dtype=bool)
-    for of_key in names:
-        wanted |= np.asarray(rows[of_key]) == key
-    growths = deltas({of_row: values[wanted] for of_row, values in rows.items()}, columns)
+    for key_name in names:
+        wanted |= np.asarray(rows[key_name]) == key
+    of_key = {column: values[wanted] for column, values in rows.items()}
+    growths = deltas(_after_zero(of_key, columns) if from_zero else of_key, columns)
     return growths[0] if growths else None
+
+
+def _after_zero(rows: Arrays, columns: Sequence[Column]) -> Arrays:
+    """Return the rows of one key, after a row of zeros at the last sample without the key."""
+    if not len(rows["time_ns"]) or rows["interval_ns"][0] == 0:
+        return rows  # There was no sample before.
+    counters = {column.name for column in columns if column.nature == "counter"}
+    extended = {}
+    for name, values in rows.items():
+        before = values[:1]
+        if name == "time_ns":
+            before = before - rows["interval_ns"][:1]
+        elif name in counters:
+            before = np.zeros_like(before)
+        extended[name] = np.concatenate((before, values))
+    return extended
 
 
 def grown(growth: Deltas | None, counter: str, began_ns: int, ended_ns: int) -> float | None:

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from pgdyno.analysis import tpcc
 from pgdyno.analysis.within_run import warmup_cut
 from pgdyno.errors import AnalysisError
-from pgdyno.loop.counter_growth import deltas_of, grown
+from pgdyno.loop.counter_growth import grown, load_backends
 from pgdyno.loop.journal import visits
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, type_latencies_ms
-from pgdyno.observe.processes.backends import LOAD, BackendsCollector
 from pgdyno.plan.history import History, Measured
 from pgdyno.spec.planned import PlannedRun
 from pgdyno.store.folder import ExperimentFolder
@@ -63,7 +62,7 @@ def nopm_of(numbers: LoadNumbers) -> float | None:
 
 def _cpu_per_tx(stored: StoredRun, numbers: LoadNumbers) -> float | None:
     """Return CPU time of the load's backends per transaction in ms; None on another host."""
-    backends = deltas_of(stored, "backends", BackendsCollector.columns, LOAD)
+    backends = load_backends(stored)
     spent_ns = grown(backends, "run_ns", *numbers.span_ns)
     if spent_ns is None or numbers.counts.completed == 0:
         return None
