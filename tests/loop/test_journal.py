@@ -6,7 +6,14 @@ from pathlib import Path
 
 from tests.store.contents import written
 
-from pgdyno.loop.journal import decided, finished, shown_visits, visits
+from pgdyno.loop.journal import (
+    decided,
+    failed,
+    failed_since,
+    finished,
+    shown_visits,
+    visits,
+)
 from pgdyno.spec.planned import Cell, PlannedRun, PlannedVariant, Purpose, Stop
 from pgdyno.spec.variant import Variant
 from pgdyno.store.experiment import Store
@@ -48,6 +55,22 @@ def test_a_decision_made_again_after_a_kill_does_not_count_its_run_twice(tmp_pat
         "done",
     ]
     assert (visit.planned.number, visit.planned.cell.clients) == (number, 2)
+
+
+def test_the_time_of_failed_runs_counts_for_the_next_complete_run(tmp_path: Path) -> None:
+    folder = Store(tmp_path).create("compare", "compare")
+    first = written(folder).finish().number
+    decided(folder, planned(first, clients=1))
+    finished(folder, first, took_ns=5)
+    for number, took_ns in ((first + 1, 30), (first + 2, 12)):
+        decided(folder, planned(number, clients=1))
+        failed(folder, number, took_ns)
+    assert failed_since(folder) == 42
+    last = written(folder, number=first + 3).finish().number
+    decided(folder, planned(last, clients=1))
+    finished(folder, last, took_ns=7)
+    assert [visit.failed_ns for visit in visits(folder)] == [0, 42]
+    assert failed_since(folder) == 0
 
 
 def test_a_run_that_was_cut_short_is_done_again_and_shown_only_while_there_is_no_other(

@@ -135,7 +135,8 @@ def tuned(
             level = math.log(levels[server]) if levels else 0.0
             goal = None if value is None else value + noise + level
             # A wave takes as long as one run, and each of its runs has a share of that.
-            tuning.take(Measured(step, goal, RUN_S * 10**9 // len(steps)))
+            share_ns = RUN_S * 10**9 // len(steps)
+            tuning.take(Measured(step, goal, share_ns, run_count=len(steps)))
         run_count += len(steps)
         clock_s += RUN_S
     base = true(tuning.base) or 0.0

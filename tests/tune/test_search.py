@@ -278,6 +278,10 @@ def test_the_time_of_the_runs_is_split_by_what_it_was_spent_on() -> None:
         "20 s: load 60 %, reset 10 %, restarts 10 %, loading data 0 %, overhead 20 %; without a"
         " restart, a run started after 2.0 s (median), 2.0 s (longest)"
     )
+    slowed = budget_of([8 * S_NS, 12 * S_NS], [quick, restarted], failed_ns=5 * S_NS)
+    assert slowed is not None
+    assert slowed.total_s == 25
+    assert "failed runs 20 %" in slowed.sentence()
     assert budget_of([8 * S_NS, 8 * S_NS], [quick, {}]) is None, "a result of an earlier version"
 
 

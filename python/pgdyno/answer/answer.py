@@ -234,7 +234,7 @@ def _counted(experiment: Experiment, seen: list[Visit]) -> tuple[Experiment, lis
     """Return the experiment as it was carried out, and the runs that count for its answer."""
     done = [visit for visit in seen if visit.planned.purpose != "pilot"]
     first = [visit for visit in seen if visit.planned.round <= 1 and is_by_clock(visit.planned)]
-    history = tuple(measured(v.planned, v.stored, took_ns=v.took_ns) for v in first)
+    history = tuple(measured(visit) for visit in first)
     if not is_long(experiment, history):
         return experiment, done
     kept = [visit for visit in done if not is_by_clock(visit.planned)]

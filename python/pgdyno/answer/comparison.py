@@ -132,13 +132,7 @@ class Compared:
         self._variants = variants(folder) if only is None else tuple(only)
         self.metric: Metric = seen.experiment.metric()
         self.history: History = tuple(
-            measured(
-                visit.planned,
-                visit.stored,
-                took_ns=visit.took_ns,
-                numbers=numbers[visit.planned.number],
-            )
-            for visit in self._rounds
+            measured(visit, numbers[visit.planned.number]) for visit in self._rounds
         )
         self._splits = {variant: self._split(variant) for variant in self._variants}
 

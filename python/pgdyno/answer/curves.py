@@ -92,12 +92,7 @@ def _nopm(of_line: Sequence[Visit], numbers: Numbers) -> dict[int, Estimate]:
 def _trials(done: Sequence[Visit], numbers: Numbers, target: Target | None) -> History:
     purposes = ("capacity", "round") if target and target.unit == "terminals" else ("capacity",)
     return tuple(
-        measured(
-            visit.planned,
-            visit.stored,
-            took_ns=visit.took_ns,
-            numbers=numbers.get(visit.planned.number),
-        )
+        measured(visit, numbers.get(visit.planned.number))
         for visit in sorted(done, key=lambda visit: visit.planned.number)
         if visit.planned.purpose in purposes
     )

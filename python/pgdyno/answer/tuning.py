@@ -38,7 +38,7 @@ def tune_answer(seen: Measurements) -> Answer:
     """Return the answer of a tuning, also of one that was interrupted."""
     design = Tune(seen.experiment)
     ran = seen.rounds_planned_by
-    history = tuple(measured(v.planned, v.stored, took_ns=v.took_ns) for v in ran)
+    history = tuple(measured(visit) for visit in ran)
     reasons = excluded(seen.folder)
     tuning = design.tuning(history, frozenset(reasons))
     tuning.next()
@@ -62,7 +62,10 @@ def tune_answer(seen: Measurements) -> Answer:
         tried=tried,
         slo=_slo_held(design, tuning, history),
         budget=budget_of(
-            [v.took_ns for v in ran], [v.spent_ns for v in ran], elapsed_ns=elapsed_ns(history)
+            [visit.took_ns for visit in ran],
+            [visit.spent_ns for visit in ran],
+            failed_ns=sum(visit.failed_ns for visit in ran),
+            elapsed_ns=elapsed_ns(history),
         ),
         servers=_servers(seen, design, tuning, reasons),
         server_differences=_differences(seen, design),

@@ -16,7 +16,17 @@ from pgdyno.engine.records import ScriptShape
 from pgdyno.engine.stream import check_job
 from pgdyno.errors import InterruptedByUser, PgdynoError, ServerError
 from pgdyno.loop.history import history_of, measured
-from pgdyno.loop.journal import WAITED, decided, exclude, excluded, finished, resume
+from pgdyno.loop.journal import (
+    WAITED,
+    Visit,
+    decided,
+    exclude,
+    excluded,
+    failed,
+    failed_since,
+    finished,
+    resume,
+)
 from pgdyno.loop.one_run import RunEnd, carry_out_run
 from pgdyno.measure.execute import Stage
 from pgdyno.measure.jobs import engine_target, load_job
@@ -128,6 +138,7 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
     """Follow the design until it returns Stop; return the error that ended it early, if any."""
     experiment, folder = stage.experiment, stage.folder
     history = history_of(folder)
+    failed_ns = failed_since(folder)
     left_out = _excluded(stage)
     facts = _Facts(folder, stage.progress)
     last_words = ""
@@ -159,13 +170,16 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
         for end in ended:
             if end.error is None:
                 facts.keep(end.run.cell.variant, end.complete().facts)
-                history = (*history, _kept(end, folder, wave_ns))
+                history = (*history, _kept(end, folder, wave_ns, failed_ns=failed_ns))
+                failed_ns = 0
                 failed_again.pop(_place_of(end.run), None)
         for end in ended:
             if end.error is None:
                 continue
             if (last := _last_error(end, end.error, stage)) is not None:
                 return last
+            failed(folder, end.run.number, wave_ns // len(runs))
+            failed_ns += wave_ns // len(runs)
             failed_again[_place_of(end.run)] += 1
             if _is_repeated(end.run, design, stage, history, failed_again):
                 stage.progress.said(
@@ -257,16 +271,17 @@ def _positions(runs: Sequence[PlannedRun], first: int, expected: int) -> list[st
     ]
 
 
-def _kept(end: RunEnd, folder: ExperimentFolder, wave_ns: int) -> Measured:
+def _kept(end: RunEnd, folder: ExperimentFolder, wave_ns: int, *, failed_ns: int) -> Measured:
     """Record that a run is complete, and return what the planner learns from it.
 
-    Args: wave_ns, the time until all runs that took place at the same time had ended.
+    Args: wave_ns, the time until all runs that took place at the same time had ended; failed_ns,
+    the time of the failed runs before it.
     """
     done = end.complete()
     assert done.stored is not None
     # A run without any usable result does not count: it must not block the answer.
-    entry = measured(end.run, done.stored, took_ns=wave_ns)
     spent_ns = {**done.spent_ns, WAITED: wave_ns - end.took_ns} if done.spent_ns else {}
+    entry = measured(Visit(end.run, done.stored, wave_ns, spent_ns, failed_ns))
     finished(folder, end.run.number, wave_ns, spent_ns)
     return entry
 

@@ -9,10 +9,9 @@ from pgdyno.analysis import tpcc
 from pgdyno.analysis.within_run import warmup_cut
 from pgdyno.errors import AnalysisError
 from pgdyno.loop.counter_growth import grown, load_backends
-from pgdyno.loop.journal import visits
+from pgdyno.loop.journal import Visit, visits
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, type_latencies_ms
 from pgdyno.plan.history import History, Measured
-from pgdyno.spec.planned import PlannedRun
 from pgdyno.store.folder import ExperimentFolder
 from pgdyno.store.stored_run import StoredRun
 
@@ -77,10 +76,9 @@ def _wal_per_tx(stored: StoredRun, numbers: LoadNumbers) -> float | None:
     return written / transactions if written and transactions else None
 
 
-def measured(
-    planned: PlannedRun, stored: StoredRun, *, took_ns: int, numbers: LoadNumbers | None = None
-) -> Measured:
+def measured(visit: Visit, numbers: LoadNumbers | None = None) -> Measured:
     """Return what the planner learns from one run; `numbers`, if they are already known."""
+    planned, stored = visit.planned, visit.stored
     try:
         numbers = load_numbers(stored, with_intervals=False) if numbers is None else numbers
     except AnalysisError:
@@ -90,7 +88,12 @@ def measured(
         held_ratio = 1.0 if planned.cell.rate_tps is None else 0.0
         latency_ms = {"mean": math.inf}
         return Measured(
-            planned, 0.0, took_ns=took_ns, latency_ms=latency_ms, achieved_ratio=held_ratio
+            planned,
+            0.0,
+            took_ns=visit.took_ns,
+            failed_ns=visit.failed_ns,
+            latency_ms=latency_ms,
+            achieved_ratio=held_ratio,
         )
     settled_ns = None
     if planned.purpose == "pilot":
@@ -107,14 +110,13 @@ def measured(
         numbers.tps.value,
         settled_ns,
         metrics,
-        took_ns,
+        visit.took_ns,
         latency_ms={**latency, "mean": numbers.latency.mean.value},
         achieved_ratio=numbers.counts.completed / numbers.counts.scheduled if is_offered else 1.0,
+        failed_ns=visit.failed_ns,
     )
 
 
 def history_of(folder: ExperimentFolder) -> History:
     """Return the completed runs, in order."""
-    return tuple(
-        measured(visit.planned, visit.stored, took_ns=visit.took_ns) for visit in visits(folder)
-    )
+    return tuple(measured(visit) for visit in visits(folder))

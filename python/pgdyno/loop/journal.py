@@ -1,14 +1,15 @@
 """The decisions in the store, and the runs that followed from them.
 
-Each line of `plan.jsonl` is one decision: a variant at its first use, a run, an excluded variant,
-an end. Results of versions that did not write variants refer to them by their position in the spec.
+Each line of `plan.jsonl` is one decision: a variant at its first use, a run, a failed run, an
+excluded variant, an end. Results of versions that did not write variants refer to them by their
+position in the spec.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -24,13 +25,15 @@ from pgdyno.store.stored_run import StoredRun
 class Visit:
     """One planned run and its stored result.
 
-    `spent_ns`: the time of each step; results of earlier versions do not have it.
+    `spent_ns`: the time of each step; results of earlier versions do not have it. `failed_ns`: the
+    time of the failed runs between the complete run before and this one.
     """
 
     planned: PlannedRun
     stored: StoredRun
     took_ns: int
     spent_ns: Mapping[str, int] = field(default_factory=dict)
+    failed_ns: int = 0
 
 
 def decided(folder: ExperimentFolder, decision: PlannedRun | Stop) -> None:
@@ -63,6 +66,16 @@ def finished(
     """
     done = {"decision": "done", "number": number, "took_ns": took_ns}
     folder.add_decision({**done, "spent_ns": dict(spent_ns)})
+
+
+def failed(folder: ExperimentFolder, number: int, elapsed_ns: int) -> None:
+    """Append that a run failed, with its share of the time that passed."""
+    folder.add_decision({"decision": "failed", "number": number, "elapsed_ns": elapsed_ns})
+
+
+def failed_since(folder: ExperimentFolder) -> int:
+    """Return the time of the failed runs since the last complete run, in ns."""
+    return _failed_before(folder.decisions())[None]
 
 
 def exclude(folder: ExperimentFolder, variant: str, reason: str, *, run: int | None = None) -> None:
@@ -135,6 +148,7 @@ def _stored(folder: ExperimentFolder) -> Iterator[tuple[Visit, bool]]:
         decision["number"]: decision for decision in decisions if decision["decision"] == "done"
     }
     took_ns = {number: entry["took_ns"] for number, entry in done.items()}
+    before_ns = _failed_before(decisions)
     # Old stores have no "done" entries: if they have a stop, runs without a variant are done.
     is_old = not took_ns and any(decision["decision"] == "stop" for decision in decisions)
     ran = [decision for decision in decisions if decision["decision"] == "run"]
@@ -146,8 +160,29 @@ def _stored(folder: ExperimentFolder) -> Iterator[tuple[Visit, bool]]:
         if number in stored:
             usual_ns = run.warm_ns + run.measure_ns
             spent_ns = done.get(number, {}).get("spent_ns", {})
-            visit = Visit(run, stored[number], took_ns.get(number, usual_ns), spent_ns)
+            visit = Visit(
+                run,
+                stored[number],
+                took_ns.get(number, usual_ns),
+                spent_ns,
+                before_ns.get(number, 0),
+            )
             yield visit, number in took_ns or (is_old and run.cell.variant is None)
+
+
+def _failed_before(decisions: Sequence[Mapping[str, Any]]) -> dict[int | None, int]:
+    """Return the time of the failed runs before each complete run, by its number.
+
+    None stands for the run that is complete next.
+    """
+    failed_ns: dict[int | None, int] = {None: 0}
+    for decision in decisions:
+        if decision["decision"] == "failed":
+            failed_ns[None] += decision["elapsed_ns"]
+        elif decision["decision"] == "done":
+            failed_ns[decision["number"]] = failed_ns[None]
+            failed_ns[None] = 0
+    return failed_ns
 
 
 def variants(folder: ExperimentFolder) -> tuple[PlannedVariant, ...]:

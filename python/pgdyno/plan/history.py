@@ -14,8 +14,9 @@ class Measured:
 
     `settled_after_ns`: the time a pilot took until its throughput was steady. `metrics`: name ->
     value of the measured metrics that a design may decide by. `took_ns`: the time from the decision
-    to the stored result. `latency_ms`: name -> mean or percentile; "new-order.p90" is the figure of
-    a transaction type. `achieved_ratio`: throughput over the offered load, 1 in a closed loop.
+    to the stored result. `failed_ns`: the time of the failed runs since the complete run before.
+    `latency_ms`: name -> mean or percentile; "new-order.p90" is the figure of a transaction type.
+    `achieved_ratio`: throughput over the offered load, 1 in a closed loop.
     """
 
     run: PlannedRun
@@ -25,11 +26,15 @@ class Measured:
     took_ns: int = 0
     latency_ms: Mapping[str, float] = field(default_factory=dict)
     achieved_ratio: float = 1.0
+    failed_ns: int = 0
 
     @property
     def elapsed_ns(self) -> float:
-        """Return this run's share of the time that passed: runs at the same time share it."""
-        return self.took_ns / self.run.runs_at_once
+        """Return this run's share of the time that passed, with the failed runs before it.
+
+        Runs at the same time share their time.
+        """
+        return self.took_ns / self.run.runs_at_once + self.failed_ns
 
 
 History = tuple[Measured, ...]

@@ -320,7 +320,8 @@ class Tune(Design[TuneDesign]):
         said = f"it does not keep {why}" if why else ""
         if seen.tps == 0 and step.candidate.name != BASE and step.stage == "search":
             said = "it completed no transaction in a run"
-        tuning.take(trial.Measured(step, value, round(seen.elapsed_ns), said))
+        took_ns, run_count = round(seen.elapsed_ns), seen.run.runs_at_once
+        tuning.take(trial.Measured(step, value, took_ns, said, run_count))
 
     def _breaks(self, text: str, seen: Measured) -> bool:
         if memory_limit_from(text) is not None:

@@ -22,6 +22,8 @@ from pgdyno.tune.trial import BASE, Candidate, Effect, Step, Trial
 
 # A candidate that is undecided after this number of pairs is judged by its mean.
 _PAIRS_MAX = 8
+# A race that is open when the time of the search is over is judged after this number of pairs.
+_PAIRS_LEAST = 3
 # A candidate is given up early if its mean is this number of standard errors below the best.
 _GIVEN_UP = 1.3
 # A race fails if its first pairs all lack the metric. A single run may lack it, because a short run
@@ -131,6 +133,16 @@ class Races:
                 return True
             self._judge(race)
         return False
+
+    def cut_short(self, lane: int) -> bool:
+        """Judge the race of a lane by its pairs so far, because the time of the search is over.
+
+        Returns: False if it has too few pairs for that, and goes on.
+        """
+        if len(self._open[lane].log_ratios) < _PAIRS_LEAST:
+            return False
+        self._judge(self._open.pop(lane))
+        return True
 
     def leave(self, lane: int) -> None:
         """Stop the race of a lane whose server is lost; another lane continues it."""

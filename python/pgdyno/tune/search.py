@@ -65,6 +65,8 @@ class Tuning:
         self._budget_ns = budget_ns
         self._races = Races(space, now, baselines, seed=seed, refusal=refusal)
         self._spent_ns = 0
+        # Time of a run by itself, summed: runs at the same time each have the whole of it.
+        self._alone_ns = 0
         self._run_count = 0
         self._stage: Stage = "search"
         self._winner: Candidate | None = None
@@ -73,6 +75,7 @@ class Tuning:
         self._is_group = False
         self._rounds: dict[Stage, list[Round]] = {}
         self._planned: dict[Stage, int] = {}
+        self._later = 0
         self._ordered: list[Candidate] = []
         self._queue: list[Step] = []
         # Server -> goals of the round that it has begun.
@@ -134,6 +137,7 @@ class Tuning:
         step = measured.step
         server = step.server_number
         self._spent_ns += measured.took_ns
+        self._alone_ns += measured.took_ns * measured.run_count
         self._run_count += 1
         self._queue.remove(step)
         self._pending.setdefault(server, {})[step.candidate.name] = measured.goal_ratio
@@ -179,6 +183,9 @@ class Tuning:
             self._races.leave(server)
         if not self.spread.left:
             self.reason, self._has_failed = "every server was lost", True
+        elif self._stage != "search":
+            # Fewer servers do fewer rounds in the time that is left.
+            self._planned[self._stage] = min(self._planned[self._stage], self._rounds_affordable())
 
     def _drop_round(self, server: int) -> None:
         self._queue = [step for step in self._queue if step.server_number != server]
@@ -277,10 +284,13 @@ class Tuning:
         if all(free.values()) and self._races.have_all_failed:
             self.reason = f"each of the first {self.trial_count} candidates failed"
             return
+        is_over = self._search_is_over()
         for server, is_free in free.items():
             lane = self._lane(server)
             has_race = not is_free or self._races.go_on(lane)
-            if has_race or (not self._search_is_over() and self._races.begin(lane)):
+            if has_race and is_over:
+                has_race = not self._races.cut_short(lane)
+            if has_race or (not is_over and self._races.begin(lane)):
                 pairs.append(self._races.pair(lane, server=server))
         if pairs:
             self._queue = _interleaved(pairs)
@@ -301,8 +311,9 @@ class Tuning:
 
     @property
     def _run_ns(self) -> float:
-        """Return what a run took on average."""
-        return self._spent_ns / max(1, self._run_count)
+        """Return what a run takes on average; runs at the same time share this time."""
+        lanes = len(self.spread.left) if self._is_at_once else 1
+        return self._alone_ns / max(1, self._run_count) / max(1, lanes)
 
     @property
     def _runs_left(self) -> float:
@@ -334,13 +345,21 @@ class Tuning:
         Args: later, candidates of the stages after this one, for which as many rounds are kept.
         """
         unique = {candidate.name: candidate for candidate in candidates if candidate is not None}
-        rounds = int(self._runs_left // (len(unique) + later))
-        self._stage, self._ordered = stage, list(unique.values())
-        # Not rounded up, so that the budget is kept.
+        self._stage, self._ordered, self._later = stage, list(unique.values()), later
+        self._rounds[stage] = []
+        self._planned[stage] = self._rounds_affordable()
+
+    def _rounds_affordable(self) -> int:
+        """Return how many rounds this stage has within the budget; the later stages have as many.
+
+        As many on each server, and not rounded up, so that the budget is kept.
+        """
+        candidates = len(self._ordered)
+        runs = self._runs_left + candidates * len(self._rounds[self._stage])
+        rounds = int(runs // (candidates + self._later))
         whole = rounds - rounds % len(self.spread.left)
         most = _ROUNDS_MAX - _ROUNDS_MAX % len(self.spread.left)
-        self._planned[stage] = max(min(whole, most), self._rounds_min)
-        self._rounds[stage] = []
+        return max(min(whole, most), self._rounds_min)
 
     def _next_stage(self) -> None:
         if self._stage in ("proof", "second"):

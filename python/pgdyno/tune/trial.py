@@ -54,6 +54,7 @@ class Step:
 class Measured:
     """The result of one run. `goal_ratio`: the log of the goal, which shall be large.
 
+    `took_ns`: the time that passed; `run_count` runs at the same time have an equal share of it.
     If `goal_ratio` is None, the run failed for the reason `why`; if `why` is empty, the run has no
     value of the metric.
     """
@@ -62,6 +63,7 @@ class Measured:
     goal_ratio: float | None
     took_ns: int
     why: str = ""
+    run_count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +116,9 @@ class Budget:
     """How the time of all runs was spent, as shares.
 
     `total_s`: the time that passed; runs at the same time count once. `overhead_ratio`: everything
-    that is not load, reset, restart or loading of data. `start_s_median` and `start_s_max`: from
-    the decision to the load, of runs without restart and loading of data; None without such a run.
+    that is not load, reset, restart, loading of data or a failed run. `start_s_median` and
+    `start_s_max`: from the decision to the load, of runs without restart and loading of data; None
+    without such a run.
     """
 
     total_s: float
@@ -123,6 +126,7 @@ class Budget:
     reset_ratio: float
     restart_ratio: float
     loading_ratio: float
+    failed_ratio: float
     overhead_ratio: float
     start_s_median: float | None
     start_s_max: float | None
@@ -134,6 +138,7 @@ class Budget:
             ("reset", self.reset_ratio),
             ("restarts", self.restart_ratio),
             ("loading data", self.loading_ratio),
+            *([("failed runs", self.failed_ratio)] if self.failed_ratio else []),
             ("overhead", self.overhead_ratio),
         )
         shares = ", ".join(f"{name} {percent(share)}" for name, share in parts)
@@ -147,15 +152,19 @@ class Budget:
 
 
 def budget_of(
-    took_ns: Sequence[int], spent_ns: Sequence[Mapping[str, int]], *, elapsed_ns: int | None = None
+    took_ns: Sequence[int],
+    spent_ns: Sequence[Mapping[str, int]],
+    *,
+    failed_ns: int = 0,
+    elapsed_ns: int | None = None,
 ) -> Budget | None:
     """Return how the time of runs was spent; None if an older result does not have it.
 
-    Args: took_ns, the whole time of each run; spent_ns, for each run part -> time; elapsed_ns, the
-    time that passed, if runs took place at the same time. The shares are of the time without
-    waiting for runs on other servers ("waited").
+    Args: took_ns, the whole time of each run; spent_ns, for each run part -> time; failed_ns, the
+    time of failed runs; elapsed_ns, the time that passed, if runs took place at the same time. The
+    shares are of the time without waiting for runs on other servers ("waited").
     """
-    total_ns = sum(took_ns) - sum(spent.get("waited", 0) for spent in spent_ns)
+    total_ns = sum(took_ns) + failed_ns - sum(spent.get("waited", 0) for spent in spent_ns)
     if not total_ns or not all(spent_ns):
         return None
 
@@ -174,7 +183,8 @@ def budget_of(
         reset_ratio=share("reset"),
         restart_ratio=share("restart"),
         loading_ratio=share("loading"),
-        overhead_ratio=1 - sum(known),
+        failed_ratio=failed_ns / total_ns,
+        overhead_ratio=1 - sum(known) - failed_ns / total_ns,
         start_s_median=statistics.median(starts_s) if starts_s else None,
         start_s_max=max(starts_s, default=None),
     )

@@ -28,7 +28,7 @@ from pgdyno.analysis.compare import (
 from pgdyno.analysis.intervals import SEQUENTIAL_PAIRS_MIN
 from pgdyno.analysis.rounding import change_text
 from pgdyno.plan.design import NONE, Design
-from pgdyno.plan.history import History, rounds
+from pgdyno.plan.history import History, elapsed_ns, rounds
 from pgdyno.plan.visits import pilot_missing, visit, visited
 from pgdyno.quantities import duration_text
 from pgdyno.spec.designs import METRIC_WORDS, MORE_IS_BETTER, CompareDesign
@@ -106,7 +106,7 @@ class Compare(Design[CompareDesign]):
         if not still_open:
             return len(history)
         cost_ns = max(_round_ns(history), 1)
-        room_ns = self.budget_ns - sum(measured.took_ns for measured in history)
+        room_ns = self.budget_ns - elapsed_ns(history)
         left_ns = min(room_ns, max(standing.left_ns or 0 for standing in still_open))
         more = (1 + len(still_open)) * (max(left_ns, 0) // cost_ns)
         return max(least, len(history) + more, len(history) + 1)
@@ -117,7 +117,7 @@ class Compare(Design[CompareDesign]):
         if len(variants) < 2:
             return ()
         cost_ns = _round_ns(history)
-        room_ns = self.budget_ns - sum(measured.took_ns for measured in history)
+        room_ns = self.budget_ns - elapsed_ns(history)
         standings = [
             self._standing(history, variants, variant, cost_ns=cost_ns) for variant in variants[1:]
         ]
@@ -251,7 +251,7 @@ def _order(
 
 def _why_enough(design: CompareDesign, history: History, round_count: int) -> str:
     """Return why no further round begins before all have verdicts; "" if one begins."""
-    spent_ns = sum(measured.took_ns for measured in history)
+    spent_ns = elapsed_ns(history)
     if spent_ns + _round_ns(history) > design.budget_ns:
         return f"the budget of {duration_text(design.budget_ns)} is used up"
     return f"{round_count} rounds without a verdict" if round_count >= ROUNDS_MAX else ""
