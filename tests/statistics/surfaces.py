@@ -35,6 +35,7 @@ class Tuned:
     promised_mean: float
     winner_gain: float
     minutes: float
+    search_minutes: float
     run_count: int
     kept: frozenset[str]
     matters: frozenset[str]
@@ -95,11 +96,13 @@ def tuned(
     minutes: float = 60,
     levels: Sequence[float] = (),
     is_at_once: bool = False,
+    lost_after_minutes: float = math.inf,
 ) -> Tuned:
     """Carry one tuning out in simulated time.
 
     Args: levels, the throughput of each of several equal servers, as shares; () for one server;
-    is_at_once, these servers run at the same time.
+    is_at_once, these servers run at the same time; lost_after_minutes, when the last one
+    is gone.
     """
     rng = np.random.default_rng(seed)
     log_tps, two, possible = surface(rng, is_flat=is_flat)
@@ -127,7 +130,12 @@ def tuned(
         point = {**now, **candidate.settings}
         return log_tps([int(point[name]) / (LEVELS - 1) for name in NAMES])
 
+    search_s = 0.0
     while steps := tuning.wave():
+        if clock_s / 60 > lost_after_minutes and not tuning.spread.lost:
+            tuning.lose(len(levels))
+            continue
+        search_s = clock_s + RUN_S if tuning.stage == "search" else search_s
         for step in steps:
             value = true(step.candidate)
             server = max(0, step.server_number - 1)
@@ -150,6 +158,7 @@ def tuned(
         promised_mean=promised.mean,
         winner_gain=(true(tuning.best) or 0.0) - base,
         minutes=clock_s / 60,
+        search_minutes=search_s / 60,
         run_count=run_count,
         kept=frozenset(proved[0].settings) if proved else frozenset(),
         matters=frozenset(NAMES[place] for place in two),

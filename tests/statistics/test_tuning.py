@@ -47,6 +47,19 @@ def test_servers_at_the_same_time_do_more_runs_in_the_same_time_and_bias_nothing
     assert runs[0] > 2 * runs[1]
 
 
+def test_the_search_leaves_the_proof_its_quarter_of_the_hour() -> None:
+    flat = [tuned(seed, levels=UNEQUAL, is_flat=True, is_at_once=True) for seed in range(5)]
+    # A race that is open at the end of the search still gets at most three pairs of 15 s runs.
+    assert max(outcome.search_minutes for outcome in flat) <= 45 + 6 * 0.25
+
+
+def test_the_loss_of_a_server_in_the_proof_keeps_the_budget() -> None:
+    lost = [
+        tuned(seed, levels=UNEQUAL, is_at_once=True, lost_after_minutes=51) for seed in range(5)
+    ]
+    assert max(outcome.minutes for outcome in lost) <= 60.5
+
+
 @pytest.mark.slow
 def test_intervals_of_servers_at_the_same_time_cover_the_truth(proved: Proved) -> None:
     tunings = [tuned(seed, levels=UNEQUAL, is_at_once=True) for seed in range(LONG)]
