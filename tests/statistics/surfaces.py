@@ -89,6 +89,13 @@ def surface(rng: np.random.Generator, *, is_flat: bool) -> tuple[Surface, tuple[
     return log_tps, (first, second), possible
 
 
+def _space() -> list[Dimension]:
+    # Any setting of whole numbers: the surface knows positions only.
+    rule = snapshot(15)["geqo_effort"]
+    values = tuple(str(level) for level in range(LEVELS))
+    return [Dimension(name, rule, "linear", values, "safe") for name in NAMES]
+
+
 def tuned(
     seed: int,
     *,
@@ -106,14 +113,10 @@ def tuned(
     """
     rng = np.random.default_rng(seed)
     log_tps, two, possible = surface(rng, is_flat=is_flat)
-    # Any setting of whole numbers: the surface knows positions only.
-    rule = snapshot(15)["geqo_effort"]
-    values = tuple(str(level) for level in range(LEVELS))
-    space = [Dimension(name, rule, "linear", values, "safe") for name in NAMES]
     now = dict.fromkeys(NAMES, str(START))
     rules = {name: str(rng.integers(START, 20)) for name in NAMES}
     tuning = Tuning(
-        space,
+        _space(),
         now,
         [Candidate("rules", rules)],
         budget_ns=int(minutes * 60e9),
