@@ -10,6 +10,7 @@ from tests.fixtures import needs
 from tests.fixtures.command import Command
 from tests.plan.simulated_server import experiment
 
+from pgdyno.errors import AnalysisError
 from pgdyno.plan.design import next_run, outlook
 from pgdyno.plan.history import History, Measured
 from pgdyno.report import tune_page
@@ -367,3 +368,9 @@ def test_what_cannot_be_tuned_is_refused_before_anything_starts(
     done = pgdyno("tune", "--scratch", *arguments)
     assert done.code == 1
     assert words in " ".join(done.error.split())
+
+
+def test_runs_that_do_not_follow_from_the_plan_are_not_judged() -> None:
+    history, *_ = carried_out(asked())
+    with pytest.raises(AnalysisError, match=f"than run {history[12].run.number} of this tuning"):
+        Tune(asked()).tuning((*history[:11], *history[12:]))

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from pgdyno.analysis.capacity import Target, Trial
+from pgdyno.errors import AnalysisError
 from pgdyno.plan.design import NONE, Design
 from pgdyno.plan.history import History, Measured, elapsed_ns, rounds
 from pgdyno.plan.visits import pilot_missing, visit
@@ -224,7 +225,11 @@ class Tune(Design[TuneDesign]):
         return target.is_met(Trial(rate_tps, seen.achieved_ratio, latency_ms))
 
     def tuning(self, history: History, excluded: frozenset[str] = NONE) -> Tuning:
-        """Return the state of the tuning after these runs."""
+        """Return the state of the tuning after these runs.
+
+        Raises: AnalysisError if the runs do not follow from the plan, as in a result of another
+        version whose search was different.
+        """
         key = self.experiment.model_dump_json(by_alias=True)
         done = rounds(history)
         runs = [(_id(run), run.run.server_number, self._goal(run)) for run in done]
@@ -242,6 +247,14 @@ class Tune(Design[TuneDesign]):
                 still_runs = {server for _, server, _ in runs[place:]}
                 if not self._leave_out(memo.tuning, keys, excluded, still_runs):
                     break
+        # When a tuning ends early, runs that took place at the same time may be left.
+        if len(runs) - len(memo.runs) >= max(1, len(self.experiment.server.numbers)):
+            number = done[len(memo.runs)].run.number
+            raise AnalysisError(
+                f"This version of pgdyno would have planned another run than run {number} of this"
+                " tuning, so it cannot judge the tuning.",
+                hint="use the version of pgdyno that measured it; the store has every run",
+            )
         _last[:] = [memo]
         return memo.tuning
 
