@@ -43,7 +43,7 @@ def test_whose_the_servers_time_was_is_said_of_every_run() -> None:
 def test_what_the_kernel_counted_is_said_with_what_lies_inside_wait_events() -> None:
     words = scheduled_words(where())
     assert "of CPU" in words
-    assert words.endswith("; the wait events have 0.70 ms of waiting for a core within them")
+    assert words.endswith("; of these, 0.70 ms of waiting are part of wait events")
     assert scheduled_words(replace(where(), scheduled=None)) == ""
 
 

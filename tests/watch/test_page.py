@@ -36,7 +36,7 @@ def test_the_text_reads_as_one_looks_for_it() -> None:
     row = next(line for line in lines if "UPDATE account" in line)
     assert row.startswith("   41 % ±3   UPDATE account SET balance = b…  ")
     # 4.9 ms x 57 % of it.
-    assert row.endswith("  4.9 ±0.4 ms per call, Lock:transactionid 2.8")
+    assert row.endswith("  4.9 ±0.4 ms per call, Lock:transactionid 2.8 ms")
     assert lines[-1] == "saved       #12   pgdyno report 12"
     assert max(map(len, lines)) <= 100
 
@@ -45,11 +45,14 @@ def test_the_text_reads_as_one_looks_for_it() -> None:
 def test_the_text_fits_the_terminal(width: int) -> None:
     lines = text_of(DOCUMENT, width).splitlines()
     assert [line for line in lines if len(line) > width] == []
-    assert any(line.endswith("Lock:transactionid 2.8") for line in lines)
+    assert any(line.endswith("Lock:transactionid 2.8 ms") for line in lines)
 
 
 def test_very_short_and_very_long_statements_keep_the_line_short() -> None:
-    for ms, said in ((0.0006, "<0.01 ms per call, Lock:transactionid <0.01"), (1234.5, "1,234 ms")):
+    for ms, said in (
+        (0.0006, "<0.01 ms per call, Lock:transactionid <0.01 ms"),
+        (1234.5, "1,234 ms"),
+    ):
         timed = [{**DOCUMENT["statements"][0], "db_ms_per_call": None, "ms_per_call": ms}]
         assert said in text_of({**DOCUMENT, "statements": timed})
 

@@ -130,7 +130,7 @@ def _why(statement: Document) -> str:
     half = half_width(per_call)
     wide = "" if half is None else f" ±{compact_ms(half)}"
     waiting_ms = compact_ms(per_call.value * worst["share_ratio"])
-    return f"{compact_ms(per_call.value)}{wide} ms per call, {worst['wait_event']} {waiting_ms}"
+    return f"{compact_ms(per_call.value)}{wide} ms per call, {worst['wait_event']} {waiting_ms} ms"
 
 
 def _waits(document: Document) -> list[str]:

@@ -46,17 +46,17 @@ def scheduled_words(where: WhereTheTimeGoes) -> str:
     words = f"the kernel counted {fixed(scheduled.cpu_ms, decimals)} ms of CPU"
     if scheduled.after_answer_ms > least_ms:
         words += f", {fixed(scheduled.after_answer_ms, decimals)} ms of it after the answer"
-    words += f" and {fixed(scheduled.waiting_ms, decimals)} ms waiting for a core"
+    words += f" and {fixed(scheduled.waiting_ms, decimals)} ms of waiting for a core"
     inside = [
         f"{fixed(ms, decimals)} ms {what}"
         for ms, what in (
             (scheduled.cpu_inside_events_ms, "of CPU"),
-            (scheduled.inside_events_ms, "of waiting for a core"),
+            (scheduled.inside_events_ms, "of waiting"),
         )
         if ms > least_ms
     ]
     if inside:
-        words += f"; the wait events have {' and '.join(inside)} within them"
+        words += f"; of these, {' and '.join(inside)} are part of wait events"
     return words
 
 

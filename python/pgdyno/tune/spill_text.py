@@ -103,7 +103,9 @@ def _need(need: Need, width: int) -> list[str]:
             *lines,
             *_row("", f"writes no temporary file; its sorts and hashes use {used}", width),
         ]
+    present = setting_text(need.now.work_mem_bytes)
     now = f"{need.now.duration_ms:,.1f} ms, {format_bytes(need.now.temp_bytes)} temporary"
+    now = f"work_mem = {present}: {now}"
     lines += _row("", f"now     {now} ({', '.join(need.now.nodes)})", width)
     if need.enough is None:
         return [
