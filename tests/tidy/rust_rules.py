@@ -10,10 +10,11 @@ from tests.tidy.source import Source
 
 FUNCTION_LINES_MAX = 70
 PRINTERS = re.compile(
-    r"crates/engine/src/((main|app|output)\.rs|pgbench(\.rs|/)|bin/)|crates/\w+/(tests|build\.rs)"
+    r"crates/engine/src/((main|app|output)\.rs|pgbench(\.rs|/)|bin/)|crates/powerloss/src/app\.rs"
+    r"|crates/\w+/(tests|build\.rs)"
     r"|bench/\w+/src/(main\.rs|bin/)"
 )
-PURE_CRATES = re.compile(r"crates/(wire|script)/")
+PURE_CRATES = re.compile(r"crates/((wire|script)/|powerloss/src/model/)")
 IMPURE_NAMES = re.compile(
     r"\bstd::(net|fs|process|thread|env|time::(Instant|SystemTime)|io::(stdin|stdout|stderr)"
     r"|os::(unix|fd|linux))\b|\b(rustix|libc|mio|tokio|pgdyno_engine)::"
@@ -82,7 +83,7 @@ def printing_in_one_place(source: Source) -> Iterator[str]:
 
 
 def pure_crates(source: Source) -> Iterator[str]:
-    """`wire` and `script` use no socket, file, clock or thread, and not the engine."""
+    """`wire`, `script` and the model of `powerloss` use no socket, file, clock or thread."""
     if PURE_CRATES.match(source.path) and "/tests/" not in source.path:
         yield from _uses(source, IMPURE_NAMES, "does not belong into a pure crate")
 
