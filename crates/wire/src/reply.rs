@@ -48,6 +48,8 @@ pub struct Reply {
     pub notices: Vec<ServerError>,
     /// The tag of the last CommandComplete was COMMIT.
     pub committed: bool,
+    /// The server reported that `default_transaction_read_only` is not on any more.
+    pub is_read_write: bool,
 }
 
 impl Reply {
@@ -119,12 +121,19 @@ impl ReplyScanner {
                 }
                 // Authentication is over.
                 b'R' | b'K' | b'v' => return Err(ProtocolError::Unexpected(message.tag)),
-                // BindComplete, NoData, parameters.
+                b'S' => reply.is_read_write |= is_read_write(message.body),
+                // BindComplete, NoData.
                 _ => {}
             }
         }
         Ok(false)
     }
+}
+
+/// True if this ParameterStatus makes the next transaction of the session read-write.
+#[cold]
+fn is_read_write(body: &[u8]) -> bool {
+    body.strip_prefix(b"default_transaction_read_only\0").is_some_and(|value| value != b"on\0")
 }
 
 #[inline]

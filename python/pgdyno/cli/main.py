@@ -110,7 +110,7 @@ def main(arguments: list[str] | None = None) -> int:
     _open_what_is_closed()
     output.use_any_encoding()
     code = EXIT_INTERNAL
-    with signals.handled(on_later=output.still_cleaning):
+    with signals.handled(on_later=output.still_cleaning, on_wait=output.waits_for):
         try:
             code = _run(arguments)
         finally:

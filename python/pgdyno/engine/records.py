@@ -45,6 +45,7 @@ ErrorKind = Literal[
     "prepare",
     "too_many_failures",
     "connection_lost",
+    "read_only_lost",
     "protocol",
     "init",
     "system",

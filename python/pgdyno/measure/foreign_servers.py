@@ -19,6 +19,7 @@ from pgdyno.server import facts as server_facts
 from pgdyno.server import settings as server_settings
 from pgdyno.server.connect import connect
 from pgdyno.server.conninfo import resolve
+from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.system_settings import SystemSettings, answers, is_writable
 from pgdyno.server.target import Target
 from pgdyno.spec.experiment import UNCHANGED, Experiment, Server
@@ -173,7 +174,8 @@ class ForeignServers(Servers):
                 place.changes.apply(system, target, self.journal)
         with connect(target, verb=place.under_test.verb, patient=True) as connection:
             server_settings.require(connection, settings)
-            facts = server_facts.collect(connection, target)
+            kind = KINDS[place.under_test.facts.dataset.kind]
+            facts = server_facts.collect(connection, target, kind)
         return replace(place.under_test, target=target, facts=facts)
 
     def are_lost(self) -> bool:

@@ -21,7 +21,7 @@ from pgdyno.measure.under_test import LOAD_DATABASE, Conditions, UnderTest, refu
 from pgdyno.server import facts as server_facts
 from pgdyno.server.cluster_record import is_in_use, read_record
 from pgdyno.server.connect import connect
-from pgdyno.server.dataset_kinds import needed_bytes
+from pgdyno.server.dataset_kinds import KINDS, needed_bytes
 from pgdyno.server.find import Binaries, find
 from pgdyno.server.identity import reachable_binaries, server_user
 from pgdyno.server.leftovers import kept_clusters, sweep_leftovers
@@ -88,7 +88,8 @@ def _scratch(
         refuse_what_does_not_fit(experiment, conditions, cluster.target, progress)
         target = load_into(cluster, LOAD_DATABASE, experiment.dataset, conditions, progress)
         with connect(target, verb=conditions.verb) as connection:
-            facts = server_facts.collect(connection, target)
+            kind = KINDS.get(experiment.dataset.kind)
+            facts = server_facts.collect(connection, target, kind)
         yield UnderTest(target, cluster.target, cluster, facts, conditions.verb)
     if asked.keep:
         progress.said(f"The cluster is kept for the next command: {cluster.path}")

@@ -10,6 +10,7 @@ from dataclasses import replace
 import psycopg
 
 from pgdyno.engine.facts import engine_facts
+from pgdyno.engine.records import ScriptShape
 from pgdyno.errors import PgdynoError
 from pgdyno.measure.host_access import command_to_host, console_of, way_unused
 from pgdyno.measure.pooler_found import is_pooler, pooler_at
@@ -17,9 +18,10 @@ from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.under_test import Conditions, UnderTest, refuse_what_does_not_fit
 from pgdyno.server import dataset as datasets
 from pgdyno.server import facts as server_facts
-from pgdyno.server import safety
+from pgdyno.server import permission, safety
 from pgdyno.server.connect import Connection, connect, pinned
 from pgdyno.server.conninfo import resolve
+from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.facts import ServerFacts
 from pgdyno.server.target import Target, refuse_what_the_engine_lacks
 from pgdyno.spec.experiment import Experiment
@@ -57,15 +59,17 @@ def reached(
     observe = target if server.observe is None else resolve(conninfo=server.observe).target
     with connect(observe, verb=conditions.verb, patient=True) as connection:
         observe = pinned(observe, connection)
-        facts = server_facts.collect(connection, observe)
+        dataset_of = _datasets_used(experiment)
+        used = {dataset_of.get(shape.program, "") for shape in conditions.scripts} - {""}
+        kinds = [KINDS[name] for name in sorted(used)]
+        # A database may have several datasets: the facts are of the one that the load uses.
+        facts = server_facts.collect(connection, observe, kinds[0] if kinds else None)
+        for kind in kinds:
+            datasets.require_complete(datasets.inspect(connection, kind))
     direct = None if server.observe is None else observe
     if facts.is_local and host_command is not None:
         progress.said(way_unused("--ssh" if server.ssh is not None else "--host-shell"))
         host_command = None
-    dataset_of = _datasets_used(experiment)
-    for name in sorted({dataset_of.get(shape.program, "") for shape in conditions.scripts} - {""}):
-        is_there = facts.dataset.kind == name
-        datasets.require_complete(facts.dataset if is_there else datasets.absent(name))
     safety.refuse_unsafe_load(
         safety.Intent(
             is_scratch=False,
@@ -77,6 +81,7 @@ def reached(
             confirmed=conditions.permissions.confirm,
         )
     )
+    _refuse_unpermitted(experiment, conditions, facts, dsn)
     has_room_to_probe = True
     if not is_pooled:
         has_room_to_probe = _require_room(experiment, facts)
@@ -143,13 +148,36 @@ def _scripts_writing(
 
     A built-in writes only to the tables of its dataset. A file may write anywhere.
     """
+    elsewhere = _beyond_the_dataset(experiment, conditions, facts)
+    return tuple(shape.name for shape in elsewhere if not shape.reads_only)
+
+
+def _refuse_unpermitted(
+    experiment: Experiment, conditions: Conditions, facts: ServerFacts, dsn: str | None
+) -> None:
+    """Raise RefusedError for a script that looks like reading and needs --allow-write."""
+    if conditions.permissions.allow_write:
+        return
+    for shape in _beyond_the_dataset(experiment, conditions, facts):
+        permission.refuse_unpermitted(
+            shape.name,
+            [statement.text for statement in shape.statements],
+            experiment.workload.variables,
+            is_simple="simple" in experiment.protocols_of(dsn),
+        )
+
+
+def _beyond_the_dataset(
+    experiment: Experiment, conditions: Conditions, facts: ServerFacts
+) -> list[ScriptShape]:
+    """Return the scripts that may touch more than a dataset of pgdyno's own."""
     owned = facts.dataset.kind if facts.dataset.is_marked else None
     dataset_of = _datasets_used(experiment)
-    return tuple(
-        shape.name
+    return [
+        shape
         for shape in conditions.scripts
-        if not (shape.reads_only or (owned and dataset_of.get(shape.program) == owned))
-    )
+        if not (owned and dataset_of.get(shape.program) == owned)
+    ]
 
 
 # Every server has this database. Unlike template1, others can use it while we are connected.

@@ -9,6 +9,7 @@ from psycopg import sql
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.server import facts as server_facts
 from pgdyno.server.connect import Connection, connect
+from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.reset import Reset, Step, make_cold, no_reset, prewarm, reset, restore_database
 from pgdyno.spec.experiment import CacheState, Experiment, ResetMode
 
@@ -65,6 +66,7 @@ def _cached(
         step = make_cold(under_test.cluster)
         target = under_test.direct or under_test.target
         with connect(target, verb=under_test.verb, patient=True) as connection:
-            facts = server_facts.collect(connection, under_test.direct or under_test.target)
+            kind = KINDS[under_test.facts.dataset.kind]
+            facts = server_facts.collect(connection, target, kind)
         return replace(under_test, facts=facts), (step,)
     return under_test, ()

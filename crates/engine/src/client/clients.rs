@@ -23,6 +23,8 @@ pub enum News {
     Tls(u32, Option<TlsError>),
     /// The server waits for COPY data.
     CopyIn(u32),
+    /// In a read-only load: the next transaction of this session could write.
+    ReadWrite(u32),
 }
 
 /// The connections and terminals of a thread, and the transactions that can continue.
@@ -34,6 +36,8 @@ pub struct Clients {
     /// Clients whose transaction can continue, in the order of their replies.
     pub ready: VecDeque<u32>,
     pub news: Vec<News>,
+    /// No transaction may follow on a connection whose transactions are not read-only any more.
+    is_read_only: bool,
     /// The reader of messages between replies.
     between: Reply,
     /// The bytes that a TLS session decrypted.
@@ -41,12 +45,13 @@ pub struct Clients {
 }
 
 impl Clients {
-    pub fn new(states: Vec<ClientState>, terminals: Vec<Terminal>) -> Clients {
+    pub fn new(states: Vec<ClientState>, terminals: Vec<Terminal>, is_read_only: bool) -> Clients {
         Clients {
             states,
             terminals,
             ready: VecDeque::new(),
             news: Vec::new(),
+            is_read_only,
             between: Reply::default(),
             plain: Vec::new(),
         }
@@ -110,6 +115,11 @@ impl Clients {
             if let Some(results_ns) = &mut client.results_ns {
                 results_ns.resize(client.reply.command_count as usize, at_ns);
             }
+            if client.reply.is_read_write && self.is_read_only {
+                // Subtle: the reply stays incomplete, so nothing more is sent on this connection.
+                self.news.push(News::ReadWrite(token));
+                return;
+            }
             match fed {
                 Ok(true) => {
                     client.ready_wanted = 0;
@@ -145,6 +155,9 @@ impl Clients {
             Ok(_) if self.between.ready_count > 0 => {
                 // A reply that nobody awaits: client and server do not agree any more.
                 self.news.push(News::Broken(token, ProtocolError::Unexpected(b'Z')));
+            }
+            Ok(_) if self.between.is_read_write && self.is_read_only => {
+                self.news.push(News::ReadWrite(token));
             }
             Ok(_) => client.last_words = self.between.error.take().or(client.last_words.take()),
         }

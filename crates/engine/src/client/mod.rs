@@ -11,6 +11,7 @@ mod judge;
 mod meta;
 mod native;
 mod prepare;
+mod read_only;
 mod round_trips;
 mod script;
 mod shard;

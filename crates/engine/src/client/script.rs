@@ -1,13 +1,13 @@
 //! One pass through a script: one try of a transaction.
 
-use pgdyno_script::{Script, SqlCommand, Step};
+use pgdyno_script::{Script, ShellCommand, SqlCommand, Step};
 use pgdyno_wire::encode;
 
 use super::Client;
 use super::meta::{assign, not_assigned, not_evaluated, shell};
 use super::state::{ClientState, Seat};
 use super::terminal::Terminal;
-use super::trace;
+use super::{read_only, trace};
 use crate::clock::now_ns;
 use crate::contract::job::Protocol;
 use crate::observer::Misplaced;
@@ -57,13 +57,14 @@ pub(super) async fn run(
         let place = position.saturating_sub(1);
         match step {
             Step::Sql(command) => match &mut pipeline {
-                Some(pipeline) => queue(client, script_index, command, pipeline)?,
+                Some(open) => {
+                    if queue(client, script_index, command, open)? {
+                        ended_ns = flush(client, script_index, std::mem::take(open)).await?;
+                    }
+                }
                 None => {
                     ended_ns = statement(client, script_index, command, fresh_ns.take()).await?;
-                    if let Some(gset) = &command.gset {
-                        let assigned = client.seat(|seat| assign(seat, gset));
-                        assigned.map_err(|error| not_assigned(client, planned, place, error))?;
-                    }
+                    keep_values(client, planned, place, command)?;
                 }
             },
             Step::Sleep { duration_ns } => {
@@ -71,19 +72,17 @@ pub(super) async fn run(
                 ended_ns = record_own_time(client, Recorder::slept, began_ns, woke_ns);
             }
             Step::Shell(command) => {
-                let began_ns = now_ns();
-                let done = client.seat(|seat| shell(seat, command, pgbench.shares_stdout()));
-                done.map_err(|error| not_assigned(client, planned, place, error))?;
-                ended_ns = record_own_time(client, Recorder::ran_shell, began_ns, now_ns());
+                ended_ns = run_shell(client, planned, place, command)?;
             }
             Step::StartPipeline => {
                 pipeline =
                     Some(start_pipeline(client, script_index, position, pipeline.is_some())?);
             }
             Step::SyncPipeline if pipeline.is_some() => {
-                let pipeline = pipeline.as_mut().expect("just seen");
-                encode::sync(&mut pipeline.messages);
-                pipeline.sync_count += 1;
+                let open = pipeline.as_mut().expect("just seen");
+                if sync(client, open) {
+                    ended_ns = flush(client, script_index, std::mem::take(open)).await?;
+                }
             }
             Step::EndPipeline if pipeline.is_some() => {
                 let pipeline = pipeline.take().expect("just seen");
@@ -177,6 +176,7 @@ async fn statement(
     if client.shard().is_cancelling {
         return Err(Stopped::Cancelled);
     }
+    check_read_only(client).await?;
     let plan = client.plan;
     let statement = &plan.scripts[script_index].statements[command.statement];
     let number = plan.layout.statement_index(script_index, command.statement);
@@ -247,13 +247,59 @@ pub(super) fn owner_of(client: &ClientState, recorder: &Recorder) -> Owner {
     }
 }
 
-/// Add a statement to the pipeline.
+/// Give the variables of `\gset` and `\aset` the values of the row.
+#[inline]
+fn keep_values(
+    client: Client<'_>,
+    planned: &PlannedScript,
+    place: usize,
+    command: &SqlCommand,
+) -> Result<(), Stopped> {
+    let Some(gset) = &command.gset else { return Ok(()) };
+    let assigned = client.seat(|seat| assign(seat, gset));
+    assigned.map_err(|error| not_assigned(client, planned, place, error))
+}
+
+/// Run a shell command of the script. Returns its end.
+fn run_shell(
+    client: Client<'_>,
+    planned: &PlannedScript,
+    place: usize,
+    command: &ShellCommand,
+) -> Result<u64, Stopped> {
+    let began_ns = now_ns();
+    let shares_stdout = client.plan.pgbench.shares_stdout();
+    let done = client.seat(|seat| shell(seat, command, shares_stdout));
+    done.map_err(|error| not_assigned(client, planned, place, error))?;
+    Ok(record_own_time(client, Recorder::ran_shell, began_ns, now_ns()))
+}
+
+/// Add a Sync to the pipeline. Returns true if a read-only load must send it and wait here.
+fn sync(client: Client<'_>, pipeline: &mut Pipeline) -> bool {
+    if !client.plan.work.read_only {
+        encode::sync(&mut pipeline.messages);
+        pipeline.sync_count += 1;
+    }
+    client.plan.work.read_only
+}
+
+/// Before a transaction of a read-only load: ask the server, if it does not report by itself.
+#[inline]
+async fn check_read_only(client: Client<'_>) -> Result<(), Stopped> {
+    if client.plan.work.read_only && client.state(|c| c.asks_read_only && !c.is_in_block()) {
+        // Boxed: it is rare, and its state would make each transaction larger.
+        Box::pin(read_only::check(client)).await?;
+    }
+    Ok(())
+}
+
+/// Add a statement to the pipeline. Returns true if a read-only load must send it and wait here.
 fn queue(
     client: Client<'_>,
     script_index: usize,
     command: &SqlCommand,
     pipeline: &mut Pipeline,
-) -> Result<(), Stopped> {
+) -> Result<bool, Stopped> {
     let plan = client.plan;
     let statement = &plan.scripts[script_index].statements[command.statement];
     if let Some(gset) = &command.gset {
@@ -275,7 +321,7 @@ fn queue(
     statement.encode(protocol, is_known, &mut pipeline.messages, |out| {
         command.write_params(&terminal.variables, scratch, |value| encode::push_value(out, value));
     });
-    Ok(())
+    Ok(plan.work.read_only && read_only::may_end_a_transaction(&command.text))
 }
 
 /// Send the pipeline, and wait for all its results.
@@ -290,6 +336,7 @@ async fn flush(
     if client.shard().is_cancelling {
         return Err(Stopped::Cancelled);
     }
+    check_read_only(client).await?;
     let is_timed = client.plan.work.statement_latency;
     let sent_ns = now_ns();
     let ended_ns = client

@@ -67,6 +67,9 @@ pub struct ClientState {
     pub may_commit: bool,
     /// The connection was lost while such a reply was awaited.
     pub is_in_doubt: bool,
+    /// The load is read-only, and the server does not report whether the session still is. So it is
+    /// asked before each transaction.
+    pub asks_read_only: bool,
     /// An error that came between replies. It says why the server ends the connection.
     pub last_words: Option<Box<ServerError>>,
     /// Index of the terminal whose transaction runs here. On a shared connection: of the last one.
@@ -105,6 +108,7 @@ impl ClientState {
             prepared: Vec::new(),
             may_commit: false,
             is_in_doubt: false,
+            asks_read_only: false,
             last_words: None,
             terminal,
             saved: None,

@@ -206,6 +206,7 @@ fn errors() -> Vec<Record> {
         Prepare,
         TooManyFailures,
         ConnectionLost,
+        ReadOnlyLost,
         Protocol,
         Init,
         System,

@@ -276,6 +276,8 @@ pub enum ErrorKind {
     TooManyFailures,
     /// Every connection was lost and none could be made again.
     ConnectionLost,
+    /// The load is read-only, and the next transaction of a session could write.
+    ReadOnlyLost,
     /// The server broke the protocol.
     Protocol,
     /// Loading a dataset failed.

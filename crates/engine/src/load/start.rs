@@ -141,7 +141,8 @@ fn clients(plan: &Plan, thread: u32, streams: &RandomStreams) -> Clients {
     };
     let idle = share(plan.idle_count(), thread, threads);
     let nobodys = (0..idle).map(|_| ClientState::new(u32::MAX));
-    Clients::new((0..count).map(connection).chain(nobodys).collect(), terminals)
+    let states = (0..count).map(connection).chain(nobodys).collect();
+    Clients::new(states, terminals, plan.work.read_only)
 }
 
 /// Return a thread's share of `count` items that are distributed round robin.

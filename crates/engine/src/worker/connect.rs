@@ -193,6 +193,10 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
             client.link = Link::Up;
             client.tls = opened.tls;
             client.backend = opened.session;
+            // A server before version 14 does not report it, nor do some poolers.
+            let told = client.backend.parameters.get("default_transaction_read_only");
+            client.asks_read_only =
+                self.plan.work.read_only && told.is_none_or(|value| value != "on");
             // Kept once: they are the same for all clients, of which there may be thousands.
             client.backend.parameters.clear();
             if !opened.rest.is_empty() {

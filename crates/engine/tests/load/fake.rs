@@ -35,6 +35,8 @@ pub(crate) enum Answer {
     Error(&'static str),
     /// One row with this value.
     Value(&'static str),
+    /// Success, and a report that this parameter has another value.
+    Tells(&'static str, &'static str),
     /// No answer until a CancelRequest for the connection comes; then query_canceled.
     UntilCancelled,
     /// No answer until a CancelRequest comes; then success all the same.

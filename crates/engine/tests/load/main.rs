@@ -6,5 +6,6 @@ mod failover;
 mod fake;
 mod native;
 mod outcomes;
+mod read_only;
 mod stillness;
 mod truth;

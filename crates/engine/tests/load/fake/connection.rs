@@ -156,6 +156,10 @@ impl Connection {
                 self.message(b'D', &row);
                 self.message(b'C', b"SHOW\0");
             }
+            Answer::Tells(name, value) => {
+                self.done(&word);
+                self.message(b'S', format!("{name}\0{value}\0").as_bytes());
+            }
             Answer::UntilCancelled => {
                 self.wait_for_cancel();
                 self.error("57014");

@@ -1,0 +1,111 @@
+"""SQL as PostgreSQL's own grammar reads it, and values that become literals in it.
+
+Limits: the grammar is that of PostgreSQL 17. A statement that only a newer version knows cannot be
+read, and is refused rather than guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pgparse
+
+from pgdyno.errors import SpecError
+
+# Parts of a text that hold no variables: strings, quoted names, comments; and the variables.
+_PARTS = re.compile(
+    r"""
+    ( [eE]'(?:[^'\\]|''|\\.)*' | '(?:[^']|'')*' | "[^"]*"
+    | (\$(?:[A-Za-z_]\w*)?\$).*?\2 | --[^\n]* | /\*.*?\*/ | :: )
+    | (?<![\w:]):([A-Za-z_]\w*)
+    """,
+    re.X | re.S,
+)
+_NUMBER = re.compile(r"(-?)(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_WORDS = frozenset(("null", "true", "false"))
+# A string in quotes, as the load would paste it. With a backslash its end depends on a setting.
+_QUOTED = re.compile(r"'(?:[^'\\]|'')*'")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement of a text: `kind` is the name of its node in the grammar, such as SelectStmt."""
+
+    text: str
+    kind: str
+    tree: Mapping[str, Any]
+
+    def nodes(self) -> Iterator[tuple[str, Any]]:
+        """Yield the name and the content of every part of the statement, itself included."""
+        return _nodes({self.kind: self.tree})
+
+
+def statements_of(text: str, *, where: str) -> tuple[Statement, ...]:
+    """Return the statements of a text without the semicolons that end them.
+
+    Raises: SpecError with the parser's own words; `where` names the text.
+    """
+    try:
+        parsed = pgparse.parse(text)
+    except pgparse.PGQueryError as error:
+        raise SpecError(
+            f"{where} cannot be read as SQL: {error.message}.",
+            hint="correct the statement; a variable stands for a number or a text, not for a name",
+        ) from None
+    # The parser counts bytes.
+    raw, statements = text.encode(), []
+    for item in parsed:
+        begin = item.get("stmt_location", 0)
+        length = item.get("stmt_len", 0)
+        piece = raw[begin : begin + length] if length else raw[begin:]
+        [(kind, tree)] = item["stmt"].items()
+        statements.append(Statement(piece.decode().strip().rstrip(";"), kind, tree))
+    return tuple(statements)
+
+
+def with_literals(text: str, variables: Mapping[str, str], *, where: str) -> str:
+    """Return a text with a literal in place of each :variable.
+
+    A value can never end the literal, so it cannot add to the statement.
+    Raises: SpecError for a variable without a value.
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        if match[3] is None:
+            return match[0]
+        if match[3] not in variables:
+            raise SpecError(
+                f"{where}: the variable :{match[3]} has no value here.",
+                hint=f"give one that is typical: -D {match[3]}=1",
+            )
+        return literal(variables[match[3]])
+
+    return _PARTS.sub(replace, text)
+
+
+def literal(value: str) -> str:
+    """Return a value as a number, a truth value, NULL, or a string in quotes."""
+    number = _NUMBER.fullmatch(value)
+    if number is not None:
+        # After another minus, a negative number would begin a comment.
+        return f"({value})" if number[1] else value
+    if value.lower() in _WORDS or _QUOTED.fullmatch(value):
+        return value
+    quoted = value.replace("'", "''")
+    if "\\" not in quoted:
+        return f"'{quoted}'"
+    # This form means the same whether standard_conforming_strings is on or off.
+    return " E'" + quoted.replace("\\", "\\\\") + "'"
+
+
+def _nodes(tree: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(tree, Mapping):
+        for name, content in tree.items():
+            yield name, content
+            yield from _nodes(content)
+    elif isinstance(tree, list):
+        for item in tree:
+            yield from _nodes(item)

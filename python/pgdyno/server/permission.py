@@ -1,0 +1,137 @@
+"""What a statement may be without permission to write: read by the grammar, not by its words.
+
+Pure. A function of the user's own hides what it does; the read-only transaction refuses its writes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pgdyno.errors import RefusedError, SpecError
+from pgdyno.server.grammar import Statement, statements_of
+
+_PERMITTED = frozenset(
+    (
+        *("SelectStmt", "TransactionStmt", "VariableSetStmt", "VariableShowStmt", "ExplainStmt"),
+        *("DeclareCursorStmt", "FetchStmt", "ClosePortalStmt"),
+    )
+)
+_BLOCKS = frozenset(
+    f"TRANS_STMT_{kind}"
+    for kind in ("BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "ROLLBACK_TO")
+)
+_ENDS = frozenset(("TRANS_STMT_COMMIT", "TRANS_STMT_ROLLBACK"))
+_AFTER_AN_END = "begins another transaction in the same message"
+# Parts of a statement that write, or lock rows.
+_WRITING_PARTS = {
+    **dict.fromkeys(("InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt"), "writes"),
+    "CreateTableAsStmt": "writes",
+    "intoClause": "creates a table",
+    "lockingClause": "locks rows",
+    "ExecuteStmt": "executes a prepared statement",
+}
+_SWITCHES = frozenset(("transaction_read_only", "default_transaction_read_only"))
+# Functions that a read-only transaction permits or that hide a statement in a text.
+_FUNCTIONS = re.compile(
+    r"""
+    pg_(terminate|cancel)_backend | pg_reload_conf | pg_rotate_logfile\w* | pg_promote
+    | pg_switch_\w+ | pg_create_\w+ | pg_drop_\w+ | pg_copy_\w+ | pg_(start|stop)_backup
+    | pg_backup_\w+ | pg_wal_replay_\w+ | pg_replication_\w+ | pg_logical_\w+ | pg_log_\w+
+    | pg_stat_\w*reset\w* | pg_(try_)?advisory_\w+ | pg_file_\w+ | pg_notify | pg_import_\w+
+    | pg_sync_\w+ | pg_(restore|clear)_\w+
+    | lo_\w+ | lowrite | loread | nextval | setval | dblink\w* | query_to_xml\w*
+    | cursor_to_xml\w* | ts_stat | ts_rewrite | crosstab\w* | connectby | xpath_table
+    """,
+    re.X,
+)
+# As pgbench and the engine find it: inside strings and comments, too.
+_VARIABLE = re.compile(r"(?<!:):([A-Za-z_]\w*)")
+# What may stand for a variable: a value, a part of a name, a number, a text.
+_STAND_INS = (" $1", "x", "1", "'x'")
+
+
+def refuse_unpermitted(
+    name: str, texts: Iterable[str], variables: Mapping[str, str], *, is_simple: bool
+) -> None:
+    """Raise RefusedError if a script does what needs --allow-write.
+
+    Args: texts, its statements with their :variables; variables, those with a value of the user;
+    is_simple, the simple protocol, which pastes values into the text.
+    """
+    for text in texts:
+        statements = _read(name, text, variables if is_simple else {})
+        for index, statement in enumerate(statements):
+            # Statements of one text are one message: nobody sees a report of the server in between.
+            follows_an_end = any(_ends_a_transaction(before) for before in statements[:index])
+            why = _AFTER_AN_END if follows_an_end else unpermitted(statement)
+            if why is not None:
+                shown = " ".join(statement.text.split())[:60]
+                raise RefusedError(
+                    f"Script {name} {why}: {shown}.",
+                    hint="add --allow-write, or run a script that only reads (-b select-only)",
+                )
+
+
+def unpermitted(statement: Statement) -> str | None:
+    """Return what a statement does that needs permission, None if it only reads."""
+    if statement.kind not in _PERMITTED:
+        return "does more than read"
+    if statement.kind == "TransactionStmt" and statement.tree.get("kind") not in _BLOCKS:
+        return "does more than read"
+    for name, content in statement.nodes():
+        if name in _WRITING_PARTS:
+            return _WRITING_PARTS[name]
+        if name == "DefElem" and _permits_writes(content):
+            return "permits writes"
+        if name == "VariableSetStmt" and _sets_a_switch(content):
+            return "changes whether its session is read-only"
+        if name == "FuncCall" and (why := _unpermitted_call(content)) is not None:
+            return why
+    return None
+
+
+def _ends_a_transaction(statement: Statement) -> bool:
+    return statement.kind == "TransactionStmt" and statement.tree.get("kind") in _ENDS
+
+
+def _permits_writes(option: Mapping[str, Any]) -> bool:
+    if option.get("defname") != "transaction_read_only":
+        return False
+    constant = option.get("arg", {}).get("A_Const", {})
+    return bool(constant.get("ival") != {"ival": 1})
+
+
+def _sets_a_switch(setting: Mapping[str, Any]) -> bool:
+    is_all = setting.get("kind") == "VAR_RESET_ALL"
+    return is_all or str(setting.get("name", "")).lower() in _SWITCHES
+
+
+def _unpermitted_call(call: Mapping[str, Any]) -> str | None:
+    function = str(call["funcname"][-1].get("String", {}).get("sval", ""))
+    if function == "set_config":
+        constant = (call.get("args") or [{}])[0].get("A_Const", {})
+        changed = constant.get("sval", {}).get("sval")
+        # A name that is computed may be any name.
+        if changed is None or changed.lower() in _SWITCHES:
+            return "changes whether its session is read-only"
+    return f"calls {function}()" if _FUNCTIONS.fullmatch(function) else None
+
+
+def _read(name: str, text: str, pasted: Mapping[str, str]) -> tuple[Statement, ...]:
+    """Return the statements of a text, with stand-ins for variables that have no value yet."""
+    for stand_in in _STAND_INS:
+        filled = _filled(text, pasted, stand_in)
+        try:
+            return statements_of(filled, where=name)
+        except SpecError as error:
+            failure = error
+    raise RefusedError(
+        f"{failure} What it would do is not known.",
+        hint="correct the statement, or permit it with --allow-write",
+    )
+
+
+def _filled(text: str, pasted: Mapping[str, str], stand_in: str) -> str:
+    return _VARIABLE.sub(lambda variable: pasted.get(variable[1], stand_in), text)
