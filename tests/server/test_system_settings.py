@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from pgdyno.errors import ServerError
+from pgdyno.errors import InterruptedByUser, ServerError
+from pgdyno.process import signals
+from pgdyno.server import system_settings
 from pgdyno.server.system_settings import SystemSettings
 from pgdyno.server.target import Target
 
@@ -66,3 +69,22 @@ def test_a_command_that_prints_nothing_is_said_to_print_nothing() -> None:
     system = SystemSettings(NOWHERE, "test", apply_command="exit 7")
     with pytest.raises(ServerError, match="exit 7 ended with exit code 7: it printed nothing"):
         system.apply({}, needs_restart=False)
+
+
+def test_a_command_that_is_waited_for_is_named_when_a_signal_arrives() -> None:
+    said: list[str] = []
+    command = f"kill -INT {os.getpid()}; sleep 0.2"
+    with signals.handled(on_wait=said.append):
+        SystemSettings(NOWHERE, "test", apply_command=command).apply({}, needs_restart=False)
+        with pytest.raises(InterruptedByUser):
+            signals.check()
+    assert said == [f"{command} (at most 300 s)"]
+
+
+def test_a_command_that_does_not_end_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system_settings, "_RESTART_S", 1.0)
+    system = SystemSettings(NOWHERE, "test", apply_command="sleep 600 & wait")
+    with pytest.raises(ServerError) as caught:
+        system.apply({}, needs_restart=False)
+    assert caught.value.message.startswith("sleep 600 & wait: ")
+    assert "what it had started" in caught.value.hint

@@ -245,7 +245,7 @@ class SystemSettings:
         # The command is in the environment: every user of the host can read arguments.
         try:
             # A command that is stopped half-way would go on next to the one that restores.
-            with signals.shielded():
+            with signals.shielded(f"{command} (at most {_RESTART_S:g} s)"):
                 done = run(
                     ["/bin/sh", "-c", 'eval "$PGDYNO_COMMAND"'],
                     env={**whole_environment(), "PGDYNO_COMMAND": command},
@@ -255,7 +255,7 @@ class SystemSettings:
         except ProcessError as error:
             raise ServerError(
                 f"{command}: {error.message}",
-                hint="the command must end by itself; see what it waits for",
+                hint="pgdyno ended it and what it had started; see what it waits for",
             ) from None
         if done.returncode != 0:
             said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-_SAID_LINES:]

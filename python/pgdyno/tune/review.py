@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from pgdyno.doctor.finding import VERDICTS, Verdict
+from pgdyno.tune.accepted import accepted_values
 from pgdyno.tune.catalogue import Entry, Needs, catalogue, needs_of
 from pgdyno.tune.contradictions import contradictions
 from pgdyno.tune.machine import Machine
@@ -74,7 +75,12 @@ class Explained:
         """Return the effect of the setting in one sentence."""
         if self.entry is not None:
             return self.entry.meaning
-        return f"{self.seen.description or 'A setting of an extension'}."
+        if self.seen.description:
+            return f"{self.seen.description}."
+        if self.seen.objection:
+            return "Not a setting of this version, or a value that it refuses."
+        accepted = accepted_values().get(self.name)
+        return accepted.about if accepted is not None else "A setting of an extension."
 
     @property
     def price(self) -> str:
@@ -142,7 +148,9 @@ def review(given: Reviewed, machine: Machine, *, is_file: bool = False) -> Revie
         for name, seen in given.seen.items()
     }
     wanted = {name for rule in rules.values() for name in rule}
-    attention = sorted(_attention(given), key=lambda attention: VERDICTS.index(attention.verdict))
+    reasons = list(_attention(given))
+    reasons += _harmful(given, known={reason.setting for reason in reasons})
+    attention = sorted(reasons, key=lambda attention: VERDICTS.index(attention.verdict))
     return Review(
         target=given.target,
         machine=machine,
@@ -178,3 +186,17 @@ def _attention(given: Reviewed) -> Iterator[Attention]:
             continue  # The library is loaded; what is missing in the database is no setting.
         if setting is not None and finding.verdict in ("bad", "warn"):
             yield Attention(setting, finding.verdict, finding.seen, finding.mend)
+
+
+def _harmful(given: Reviewed, *, known: Set[str]) -> Iterator[Attention]:
+    """Yield values that are harmful on every server, for settings without another reason."""
+    for name, seen in given.seen.items():
+        accepted = accepted_values().get(name)
+        if accepted is None or name in known or not seen.is_set or seen.value == seen.built_in:
+            continue
+        if not accepted.has(seen.rule, seen.value):
+            said = f"{name} = {seen.value}: {accepted.harm}"
+            mend = f"{name} = {seen.built_in}"
+            if accepted.shown != seen.built_in:
+                mend += f" (the default), or {accepted.shown}"
+            yield Attention(name, accepted.verdict, said, mend)
