@@ -10,11 +10,13 @@ from tests.fixtures import needs
 from tests.fixtures.clusters import run_sql
 from tests.fixtures.command import Command
 
-from pgdyno.errors import SpecError
+from pgdyno.errors import ServerError, SpecError
+from pgdyno.server.connect import connect
+from pgdyno.server.grammar import Statement
 from pgdyno.server.target import Target
 from pgdyno.tune.spill import Need, Probe, Trial, advise, search, trial_of
 from pgdyno.tune.spill_text import exact_setting_text, setting_text
-from pgdyno.tune.spilling import read_log, statements_in
+from pgdyno.tune.spilling import needs_of, read_log, statements_in
 
 KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
 
@@ -103,7 +105,7 @@ def test_a_plan_that_spills_is_known_from_sorts_hashes_and_workers() -> None:
 def test_variables_of_a_script_need_values(tmp_path: Path) -> None:
     path = tmp_path / "a.sql"
     path.write_text("\\set aid 1\nSELECT ':x', 1::int FROM t WHERE a = :aid; SELECT 2")
-    assert statements_in(path, {"aid": "7"}) == [
+    assert [statement.text for statement in statements_in(path, {"aid": "7"})] == [
         "SELECT ':x', 1::int FROM t WHERE a = 7",
         "SELECT 2",
     ]
@@ -157,15 +159,73 @@ def test_statements_are_tried_on_a_server_of_ones_own_only_when_allowed(
     assert "give the statements that spill" in text.out
 
 
+DELETE_ALL = "LANGUAGE sql AS 'DELETE FROM kept'"
+VALUES_THAT_ADD_STATEMENTS = (
+    "1; COMMIT; DELETE FROM kept; --",
+    "1); COMMIT; DELETE FROM kept; --",
+    "1'; COMMIT; DELETE FROM kept; --",
+    "1\\'; COMMIT; DELETE FROM kept; --",
+    "'1'; COMMIT; DELETE FROM kept; --'",
+    "'1\\'; COMMIT; DELETE FROM kept; --'",
+    "*/ 1; COMMIT; DELETE FROM kept; /*",
+    "$$; COMMIT; DELETE FROM kept; --",
+    "1\n; COMMIT; DELETE FROM kept; --",
+    "-1; COMMIT; DELETE FROM kept; --",
+    "1;COMMIT;BEGIN READ WRITE;DELETE FROM kept;COMMIT",
+    "1 /* */; ROLLBACK; DELETE FROM kept",
+)
+
+
+@pytest.mark.parametrize("backslashes", ["on", "off"])
+def test_a_value_of_a_variable_never_becomes_a_statement(
+    database: Target, pgdyno: Command, tmp_path: Path, backslashes: str
+) -> None:
+    run_sql(database, "CREATE TABLE kept AS SELECT i AS a FROM generate_series(1, 10) i")
+    set_it = f"ALTER DATABASE {database.database} SET standard_conforming_strings"
+    run_sql(database, f"{set_it} = {backslashes}")
+    for number, text in enumerate(
+        ("SELECT a FROM kept WHERE a = :x", "SELECT a /* :x */ FROM kept WHERE a > 0 -:x")
+    ):
+        path = tmp_path / f"{number}.sql"
+        path.write_text(text)
+        for value in VALUES_THAT_ADD_STATEMENTS:
+            said = pgdyno(
+                *("work-mem", *way(database), "-f", str(path), "--allow-explain-analyze"),
+                *("-D", f"x={value}"),
+            )
+            assert (said.code, "invalid input syntax" in said.error) == (1, True), said.err
+    assert run_sql(database, "SELECT count(*) FROM kept") == [(10,)]
+
+
+def test_two_statements_in_one_message_are_refused_by_the_server(database: Target) -> None:
+    run_sql(database, "CREATE TABLE kept AS SELECT 1 AS a")
+    both = Statement("SELECT 1; COMMIT; DELETE FROM kept", "SelectStmt", {})
+    with (
+        connect(database, verb="test") as connection,
+        pytest.raises(ServerError, match="multiple commands"),
+    ):
+        needs_of(
+            connection,
+            {"q.sql": [both]},
+            **{"now_bytes": MB, "max_bytes": GB, "is_scratch": True, "timeout_ms": 1000},
+        )
+    assert run_sql(database, "SELECT count(*) FROM kept") == [(1,)]
+
+
 def test_only_what_reads_is_executed_on_a_server_of_ones_own(
     database15: Target, pgdyno: Command, tmp_path: Path
 ) -> None:
     run_sql(database15, "CREATE TABLE kept (a int)")
+    run_sql(database15, f"CREATE FUNCTION delete_all() RETURNS void {DELETE_ALL}")
     path = tmp_path / "w.sql"
     asked = ("work-mem", *way(database15), "-f", str(path), "--allow-explain-analyze")
     for text, words in (
         ("DELETE FROM kept", "does more than read"),
-        ("WITH d AS (DELETE FROM kept RETURNING a) SELECT * FROM d", "read-only transaction"),
+        ("WITH d AS (DELETE FROM kept RETURNING a) SELECT * FROM d", "statement 1 writes"),
+        ("SELECT 1 AS a INTO kept_too", "creates a table"),
+        ("EXPLAIN ANALYZE DELETE FROM kept", "does more than read"),
+        ("SELECT pg_terminate_backend(1)", "calls pg_terminate_backend()"),
+        ("SELECT delete_all()", "read-only transaction"),
         ("SELECT pg_sleep(5)", "statement timeout"),
         ("SELECT nothing", "does not exist"),
     ):

@@ -136,9 +136,9 @@ def command(**given: Any) -> int:
     resolved = server_named({**given, "settings": ()})
     _refuse(given, resolved)
     variables = dict(_pair(text) for text in given["define"])
-    statements = {str(path): statements_in(path, variables) for path in given["files"]}
     max_bytes = size_bytes(given["largest"], what="--max")
-    timeout_ms = duration_ns(given["timeout"], what="--timeout") // 1_000_000
+    timeout_ms = _timeout_ms(given["timeout"])
+    statements = {str(path): statements_in(path, variables) for path in given["files"]}
     logged = read_log(given["log"]) if given["log"] else None
     with _opened(given, resolved) as where:
         needs: tuple[Need, ...] = ()
@@ -162,6 +162,17 @@ def command(**given: Any) -> int:
     if given["prove"] and advice.server_bytes is not None:
         return _prove(given, resolved, needs, advice)
     return 0
+
+
+def _timeout_ms(text: str) -> int:
+    """Return --timeout. Raises: SpecError below 1 ms: for PostgreSQL, 0 is no limit at all."""
+    timeout_ms = duration_ns(text, what="--timeout") // 1_000_000
+    if timeout_ms < 1:
+        raise SpecError(
+            f"--timeout {text}: the longest execution of a statement must be at least 1ms.",
+            hint="give the longest time that a statement may take, such as --timeout 10min",
+        )
+    return timeout_ms
 
 
 def _refuse(given: dict[str, Any], resolved: Resolved | None) -> None:
@@ -211,7 +222,7 @@ def _opened(given: dict[str, Any], resolved: Resolved | None) -> Iterator[_Where
         if given["sql"] is None:
             dataset = dataset_of(given)
             load_dataset(dataset, target, clock=read_pair(), verb="work-mem", progress=Live())
-        with connect(target, verb="work-mem") as connection:
+        with connect(target, verb="work-mem", interruptible=True) as connection:
             if given["sql"] is not None:
                 run_script(connection, read_text(given["sql"]))
                 connection.execute("ANALYZE")
@@ -243,7 +254,7 @@ def _own(given: dict[str, Any], resolved: Resolved, ram_bytes: int | None) -> It
     if not given["files"]:
         yield _Where(reviewed.target, None, reviewed.facts, spilled, now_bytes, False)
         return
-    with connect(resolved.target, verb="work-mem") as connection:
+    with connect(resolved.target, verb="work-mem", interruptible=True) as connection:
         yield _Where(reviewed.target, connection, reviewed.facts, spilled, now_bytes, False)
 
 

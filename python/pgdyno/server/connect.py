@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import tempfile
@@ -16,11 +17,11 @@ from psycopg.abc import PQGen
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.clock import monotonic_ns
-from pgdyno.errors import ServerError
+from pgdyno.errors import InterruptedByUser, ServerError
 from pgdyno.process.child import start
 from pgdyno.server.conninfo import without_pg_environment
 from pgdyno.server.failures import failure, shortened, statement_failure
-from pgdyno.server.silence import LOOK_S, NoAnswer, hearing
+from pgdyno.server.silence import LOOK_S, NoAnswer, hearing, until_signal
 from pgdyno.server.target import Target
 
 # As in the engine. A cloud's passwords last a quarter of an hour.
@@ -94,6 +95,7 @@ _PATIENCE = {
     "keepalives_count": "3",
 }
 _TRIES = 50
+_CANCEL_S = 3.0
 _T = TypeVar("_T")
 
 
@@ -102,13 +104,26 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     Inside the block they are errors of psycopg with their SQLSTATE. `silence_s_max`: the longest
     time without a byte from the server, for connections that send only short statements.
+    `is_interruptible`: a signal ends a long statement, on the server too, and the connection.
     """
 
     target: Target | None = None
     silence_s_max: int | None = None
+    is_interruptible: bool = False
 
     def wait(self, gen: PQGen[_T], *args: Any, **kwargs: Any) -> _T:
-        """Wait for an answer. Raises: NoAnswer; the connection is closed then."""
+        """Wait for an answer.
+
+        Raises: NoAnswer, InterruptedByUser; the connection is closed then.
+        """
+        if self.is_interruptible:
+            try:
+                return super().wait(until_signal(gen), LOOK_S)
+            except InterruptedByUser:
+                with contextlib.suppress(psycopg.Error):
+                    self.cancel_safe(timeout=_CANCEL_S)
+                self.close()
+                raise
         if self.silence_s_max is None:
             return super().wait(gen, *args, **kwargs)
         try:
@@ -146,15 +161,18 @@ def connect(
     lock_timeout_ms: int = 0,
     read_only: bool = False,
     patient: bool = False,
+    interruptible: bool = False,
 ) -> Connection:
     """Open one control connection, in autocommit mode.
 
     Args: verb and run name it in pg_stat_activity: `pgdyno/<verb>/<run>`; timeouts of 0 keep the
     server's timeouts; `patient` also removes the role's statement_timeout (not at a pooler, where
-    the change would stay in somebody else's session); read_only makes every transaction read-only.
+    the change would stay in somebody else's session); read_only makes every transaction read-only;
+    `interruptible`: a signal to pgdyno ends a statement that runs.
     Raises: ServerError with the next step.
     """
     connection = _opened(target, f"pgdyno/{verb}/{run}")
+    connection.is_interruptible = interruptible
     settings = {
         "statement_timeout": statement_timeout_ms,
         "lock_timeout": lock_timeout_ms,

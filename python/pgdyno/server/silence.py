@@ -12,6 +12,8 @@ import psycopg
 from psycopg import pq
 from psycopg.abc import PQGen
 
+from pgdyno.process import signals
+
 _T = TypeVar("_T")
 # The longest time that psycopg waits at once.
 LOOK_S = 0.1
@@ -35,6 +37,21 @@ def hearing(gen: PQGen[_T], silence_s_max: int) -> PQGen[_T]:
             silent_looks = 0 if ready else silent_looks + 1
             if silent_looks * LOOK_S >= silence_s_max:
                 raise _no_answer(silence_s_max)
+            if ready:
+                wanted = gen.send(ready)
+    except StopIteration as done:
+        result: _T = done.value
+        return result
+
+
+def until_signal(gen: PQGen[_T]) -> PQGen[_T]:
+    """Pass on psycopg's waits until a signal asks for the end. Raises: InterruptedByUser."""
+    try:
+        signals.check()
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            signals.check()
             if ready:
                 wanted = gen.send(ready)
     except StopIteration as done:

@@ -13,6 +13,12 @@ from pgdyno.tune.values import amount
 
 # At the peak a statement is assumed to sort or hash once; in the worst case once in each process.
 _SORTS_AT_PEAK = 1
+ALLOWING_SETTINGS = (
+    *("shared_buffers", "wal_buffers", "work_mem", "hash_mem_multiplier", "temp_buffers"),
+    *("max_connections", "max_parallel_workers", "maintenance_work_mem"),
+    *("autovacuum_work_mem", "autovacuum_max_workers"),
+)
+"""The settings that `allowed_bytes` reads."""
 
 
 @dataclass(frozen=True, slots=True)

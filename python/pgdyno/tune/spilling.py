@@ -15,7 +15,8 @@ from pgdyno.errors import RefusedError, ServerError, SpecError
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.statements import SCHEMA_SQL
 from pgdyno.server.connect import Connection
-from pgdyno.server.sql_script import statements_of
+from pgdyno.server.grammar import Statement, statements_of, with_literals
+from pgdyno.server.permission import unpermitted
 from pgdyno.spec.workload import read_text
 from pgdyno.tune.spill import Need, Probe, Trial, search, trial_of
 
@@ -38,8 +39,6 @@ TRIED_SQL = (
     f"WHERE s.query LIKE '{TRIED_AS}%'"
 )
 _TEMPORARY_FILE = re.compile(r"temporary file: path \"[^\"]*\", size (\d+)")
-_VARIABLE = re.compile(r"('(?:[^']|'')*'|\"[^\"]*\"|::)|(?<![\w:]):([A-Za-z_]\w*)")
-_READS = re.compile(r"\s*(select|with|values|table)\b", re.I)
 _SHOWN_CHARACTERS = 300
 
 
@@ -143,33 +142,23 @@ def read_log(path: Path) -> LoggedFiles | None:
     return LoggedFiles(len(sizes), int(statistics.median(sizes)), p90, sizes[-1])
 
 
-def statements_in(path: Path, variables: Mapping[str, str]) -> list[str]:
-    """Return the statements of a script with values in place of its variables.
+def statements_in(path: Path, variables: Mapping[str, str]) -> list[Statement]:
+    """Return the statements of a script, read after literals have replaced its variables.
 
-    Raises: SpecError for a variable without a value, and a file without a statement.
+    Raises: SpecError for a variable without a value, a text that is not SQL, and a file without a
+    statement.
     """
     lines = read_text(path).splitlines()
     text = "\n".join("" if line.lstrip().startswith("\\") else line for line in lines)
-
-    def replace(match: re.Match[str]) -> str:
-        if match[2] is None:
-            return match[0]
-        if match[2] not in variables:
-            raise SpecError(
-                f"{path}: the variable :{match[2]} has no value here.",
-                hint=f"give one that is typical: -D {match[2]}=1",
-            )
-        return variables[match[2]]
-
-    statements = [_VARIABLE.sub(replace, statement) for statement in statements_of(text)]
+    statements = statements_of(with_literals(text, variables, where=str(path)), where=str(path))
     if not statements:
         raise SpecError(f"{path} has no statement.", hint="give the statements that spill")
-    return statements
+    return list(statements)
 
 
 def needs_of(
     connection: Connection,
-    statements: Mapping[str, list[str]],
+    statements: Mapping[str, list[Statement]],
     *,
     now_bytes: int,
     max_bytes: int,
@@ -183,14 +172,17 @@ def needs_of(
     with the server's own words.
     """
     needs = []
-    for name, texts in statements.items():
-        for number, text in enumerate(texts, 1):
-            if not (is_scratch or _READS.match(text)):
+    for name, tried in statements.items():
+        for number, statement in enumerate(tried, 1):
+            text = statement.text
+            is_query = statement.kind == "SelectStmt"
+            why = unpermitted(statement) if is_query else "does more than read"
+            if why is not None and not is_scratch:
                 raise RefusedError(
-                    f"{name}, statement {number} does more than read: {_shown(text)[:60]}.",
+                    f"{name}, statement {number} {why}: {_shown(text)[:60]}.",
                     hint="give only what reads, or try the others on a scratch copy (--scratch)",
                 )
-            place = f"{Path(name).name}:{number}" if len(texts) > 1 else Path(name).name
+            place = f"{Path(name).name}:{number}" if len(tried) > 1 else Path(name).name
             probe = _probe(connection, text, place, is_scratch=is_scratch, timeout_ms=timeout_ms)
             needs.append(
                 search(_shown(text), place, probe, now_bytes=now_bytes, max_bytes=max_bytes)
@@ -208,7 +200,9 @@ def _probe(
                     connection.execute("SET TRANSACTION READ ONLY")
                 connection.execute(f"SET LOCAL statement_timeout = {timeout_ms}".encode())
                 connection.execute(f"SET LOCAL work_mem = '{work_mem_bytes // 1024}kB'".encode())
-                row = connection.execute(f"{TRIED_AS}{text}".encode()).fetchone()
+                # A binary result needs the extended protocol, which takes one statement only.
+                asked = f"{TRIED_AS}{text}".encode()
+                row = connection.execute(asked, binary=True).fetchone()
         except psycopg.Error as error:
             said = error.diag.message_primary or str(error)
             is_slow = isinstance(error, psycopg.errors.QueryCanceled)
