@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -354,7 +355,7 @@ settings = ["work_mem=64kB,64MB", "jit=on,off"]
         (("--setting", "work_memm"), "no setting of that name"),
         (("--setting", "jit", "--budget", "2min"), "is too short for a proof"),
         (("--budget", "2min"), "is too short for a proof"),
-        (("--dry-run",), "A measured run chooses the settings"),
+        (("--print-spec",), "A measured run chooses the settings"),
         (("--setting", "jit", "--apply"), "--apply changes a server of your own"),
         (("--setting", "work_mem=1kB..1GB"), "must be from 64"),
         (("--setting", "jit", "--keep", "memory<lots"), "is not a condition"),
@@ -368,6 +369,27 @@ def test_what_cannot_be_tuned_is_refused_before_anything_starts(
     done = pgdyno("tune", "--scratch", *arguments)
     assert done.code == 1
     assert words in " ".join(done.error.split())
+
+
+def test_a_dry_run_without_settings_shows_what_evidence_may_choose(pgdyno: Command) -> None:
+    done = pgdyno("tune", "--scratch", "-S", "--dry-run", "--set", "work_mem=2MB")
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    [place] = [n for n, line in enumerate(lines) if line.startswith("search      work_mem: ")]
+    assert re.fullmatch(r"search {6}work_mem: \w+\.\.\w+, now 2MB", lines[place])
+    assert "if sorts and hashes write temporary files" in lines[place + 1]
+    assert "fsync" not in done.out, "its class is not allowed"
+    with_class = pgdyno("tune", "--scratch", "-S", "--dry-run", "--class", "availability")
+    assert with_class.code == 0, with_class.err
+    assert not list(pgdyno.store.glob("*")), "nothing was measured"
+
+
+def test_a_dry_run_shows_the_range_of_a_named_setting(pgdyno: Command) -> None:
+    done = pgdyno("tune", "--scratch", "-S", "--dry-run", "--setting", "work_mem=1MB..64MB")
+    assert done.code == 0, done.err
+    first, *rest = done.out.splitlines()
+    assert first == "search      work_mem: 1MB..64MB, now 4MB"
+    assert rest[0].startswith("variant     yours"), "the plan follows"
 
 
 def test_runs_that_do_not_follow_from_the_plan_are_not_judged() -> None:

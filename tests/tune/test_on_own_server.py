@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from pgdyno.measure.changes import apply_for_good
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.system_settings import SystemSettings
 from pgdyno.server.target import Target
+from pgdyno.spec.experiment import Experiment
 from pgdyno.store.experiment import Store
+from pgdyno.tune.design import Tune
 
 ENTRIES = (
     "SELECT name, setting FROM pg_file_settings WHERE sourcefile LIKE '%postgresql.auto.conf'"
@@ -303,6 +306,30 @@ def test_settings_that_the_role_may_not_change_are_refused_before_anything_runs(
     assert "tuner may not change max_wal_size on" in " ".join(said.error.split())
     assert "GRANT ALTER SYSTEM ON PARAMETER max_wal_size TO tuner" in " ".join(said.error.split())
     assert not list(pgdyno.store.glob("*")), "nothing was measured"
+
+
+def test_old_values_of_settings_that_only_the_rules_change_are_the_servers(
+    theirs: ScratchCluster, pgdyno: Command
+) -> None:
+    planted = {"random_page_cost": "80", "effective_cache_size": "1MB", "temp_buffers": "1600kB"}
+    asked = ["tune", conninfo(theirs.target), "--admin", conninfo(theirs.target)]
+    asked += ["--setting", "work_mem", "-S", "--print-spec"]
+    try:
+        for name, value in planted.items():
+            run_sql(theirs.target, f"ALTER SYSTEM SET {name} = '{value}'")
+        run_sql(theirs.target, "SELECT pg_reload_conf()")
+        eventually(lambda: scalar(theirs.target, "SHOW random_page_cost") == "80")
+        said = pgdyno(*asked)
+    finally:
+        for name in planted:
+            run_sql(theirs.target, f"ALTER SYSTEM RESET {name}")
+        run_sql(theirs.target, "SELECT pg_reload_conf()")
+    assert said.code == 0, said.err
+    design = Tune(Experiment.model_validate(tomllib.loads(said.out)))
+    known = design.whole_now
+    assert {name: known[name] for name in planted} == planted, "temp_buffers is in --keep memory"
+    [rules] = design.experiment.variants
+    assert {"random_page_cost", "effective_cache_size"} <= {*rules.settings}
 
 
 def test_a_server_that_is_lost_ends_the_search_which_goes_on_when_it_is_back(

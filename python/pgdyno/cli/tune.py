@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import click
@@ -43,18 +44,20 @@ from pgdyno.spec.units import duration_ns
 from pgdyno.spec.variant import Variant
 from pgdyno.store.experiment import Store
 from pgdyno.tune.catalogue import RISKS, catalogue, needs_of
-from pgdyno.tune.evidence import choose
+from pgdyno.tune.evidence import choosable, choose
 from pgdyno.tune.machine import Machine, machine_of
+from pgdyno.tune.memory import ALLOWING_SETTINGS
 from pgdyno.tune.rules import recommend, rule_set
 from pgdyno.tune.search import runs_of_proof
 from pgdyno.tune.seen import defaults_of, read_live
-from pgdyno.tune.space import Dimension, check_risks, dimensions
+from pgdyno.tune.space import SETTINGS_MAX, Dimension, check_risks, dimensions
 from pgdyno.tune.storage import choices_now, refuse_on_own_server
 
 _option, _search = under(LOAD), under("Search")
 _OVERHEAD_NS = 2_000_000_000
 _WARM_NS = 2_000_000_000
 _EVIDENCE_NS = 10_000_000_000
+_WIDTH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,18 +151,24 @@ def command(**given: Any) -> int:
     _refuse_short_budget(asked.experiment, given["budget"], len(given["searched"]) or 2)
     if given["searched"]:
         dimensions(given["searched"], known.machine, known.now, risks)
-    if not given["searched"] and (given["dry_run"] or given["print_spec"]):
+    if not given["searched"] and given["print_spec"]:
         raise SpecError(
-            "A measured run chooses the settings, and --dry-run and --print-spec measure nothing.",
-            hint="name the settings with --setting",
+            "A measured run chooses the settings, and --print-spec measures nothing.",
+            hint="name the settings with --setting, or see which there are with --dry-run",
         )
+    if not given["searched"] and given["dry_run"]:
+        output.data("\n".join(_plan_of_choice(asked, known, risks)))
+        return 0
     names = given["searched"] or _chosen(asked, known, given, risks)
     space = dimensions(names, known.machine, known.now, risks)
     servers: list[Server | EqualServer] = [asked.experiment.server, *equal]
     refuse_without_rights(servers, space, is_applied=given["apply"])
+    rules = _rules(asked, known, risks)
+    # The spec has the server's value of each setting that a candidate changes or the memory needs.
+    changed = [*(dimension.name for dimension in space), *rules.settings]
     design = TuneDesign(
         settings=tuple(_written(dimension) for dimension in space),
-        now={dimension.name: known.now[dimension.name] for dimension in space},
+        now={name: known.now[name] for name in dict.fromkeys((*changed, *ALLOWING_SETTINGS))},
         classes=given["classes"],
         keep=given["limits"],
         slo=given["slo"],
@@ -171,11 +180,13 @@ def command(**given: Any) -> int:
     )
     server = asked.experiment.server.model_copy(update={"equal": equal})
     experiment = asked.experiment.model_copy(
-        update={"design": design, "variants": (_rules(asked, known, risks),), "server": server}
+        update={"design": design, "variants": (rules,), "server": server}
     )
     asked = replace(asked, experiment=_validated(experiment))
     if order := order_of(asked.experiment):
         output.note(order)
+    if given["dry_run"] and not given["print_spec"]:
+        output.data("\n".join(_searched_line(dimension, known) for dimension in space))
     done = measured("tune", asked, given)
     if given["apply"]:
         apply_proved(asked, done)
@@ -283,6 +294,30 @@ def _chosen(
             hint="see the reasons above, or name settings with --setting",
         )
     return tuple(choice.setting for choice in chosen if choice.setting not in left_out)
+
+
+def _plan_of_choice(asked: Asked, known: _Known, risks: tuple[Any, ...]) -> Iterator[str]:
+    """Yield what would be searched if evidence chose the settings: each with its range."""
+    yield (
+        f"first       a run of the load chooses at most {SETTINGS_MAX} of these settings, by its"
+        " evidence"
+    )
+    possible = choosable(known.machine, risks)
+    left_out = _unchangeable(asked, known, [choice.setting for choice in possible])
+    for choice in possible:
+        if why := left_out.get(choice.setting):
+            yield f"not         {choice.setting}: {why}"
+            continue
+        [dimension] = dimensions([choice.setting], known.machine, known.now, risks)
+        yield _searched_line(dimension, known)
+        why = f"if {choice.why}"
+        yield fill(why, _WIDTH, initial_indent=" " * 12, subsequent_indent=" " * 12)
+
+
+def _searched_line(dimension: Dimension, known: _Known) -> str:
+    """Return "search      work_mem: 64kB..1GB, now 4MB"."""
+    name, _, values = _written(dimension).partition("=")
+    return f"{'search':12}{name}: {values}, now {known.now[name]}"
 
 
 def _written(dimension: Dimension) -> str:

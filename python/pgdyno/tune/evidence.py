@@ -20,8 +20,6 @@ _SETTINGS: dict[str, tuple[str, ...]] = {
     "wal_flush": ("wal_compression", "wal_buffers", "commit_delay"),
     "wal_buffers_full": ("wal_buffers",),
     "backend_writes": ("shared_buffers", "bgwriter_lru_maxpages", "bgwriter_delay"),
-    "checkpoint_writes": ("checkpoint_completion_target", "checkpoint_timeout"),
-    "jit_time": ("jit", "jit_above_cost"),
     "lock_waits": ("deadlock_timeout",),
 }
 # Without evidence, these settings matter most often.
@@ -75,6 +73,22 @@ def choose(
             ranked.append(setting)
             reasons[setting] = "no strong evidence; it matters for many loads"
     return tuple(Chosen(setting, reasons[setting]) for setting in ranked)
+
+
+def choosable(machine: Machine, risks: Iterable[Risk] = DEFAULT_RISKS) -> tuple[Chosen, ...]:
+    """Return every setting that `choose` may return, each with the evidence that it needs."""
+    allowed = frozenset(risks)
+    reasons: dict[str, list[str]] = {name: [] for name in _USUAL}
+    for evidence, settings in _SETTINGS.items():
+        for setting in settings:
+            reasons.setdefault(setting, []).append(EVIDENCE[evidence])
+    for setting in _USUAL:
+        reasons[setting].append(f"fewer than {len(_USUAL)} settings have strong evidence")
+    return tuple(
+        Chosen(setting, ", or ".join(words))
+        for setting, words in reasons.items()
+        if _is_possible(setting, machine, allowed)
+    )
 
 
 def _is_possible(setting: str, machine: Machine, allowed: frozenset[Risk]) -> bool:

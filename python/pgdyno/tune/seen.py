@@ -29,6 +29,7 @@ _PLACE = re.compile(
     r"|.*_directory|port|listen_addresses|cluster_name|unix_socket_\w+|ssl.*|application_name"
     r"|client_encoding|server_\w+|in_hot_standby|transaction_\w+|krb_\w+|dynamic_library_path"
 )
+_SPELT = {"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
 _SECRET = re.compile(r"conninfo|password|passphrase|command")
 
 
@@ -53,8 +54,12 @@ class Seen:
     def is_changed(self) -> bool:
         """Return whether the value differs from PostgreSQL's default."""
         is_place = _PLACE.fullmatch(self.rule.name.lower()) is not None
-        is_set = self.source not in _NOT_SET and self.rule.context != "internal"
-        return is_set and self.value != self.built_in and not is_place
+        return self.is_set and self.value != self.built_in and not is_place
+
+    @property
+    def is_set(self) -> bool:
+        """Return whether somebody set the value: in a file, or for a role or a database."""
+        return self.source not in _NOT_SET and self.rule.context != "internal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +147,9 @@ def _reviewed(
 def _seen(
     rule: SettingRule, raw: str, source: str, is_pending: bool = False, description: str = ""
 ) -> Seen:
-    is_hidden = "." in rule.name or _SECRET.search(rule.name) is not None
+    # A word out of a list, such as the value of password_encryption, is no secret.
+    is_text = rule.vartype == "string"
+    is_hidden = "." in rule.name or (is_text and _SECRET.search(rule.name) is not None)
     value = "(not shown)" if is_hidden and raw else shown(rule, raw)
     built_in = shown(rule, rule.built_in)
     return Seen(rule, raw, value, built_in, source, is_pending, "", description)
@@ -154,7 +161,9 @@ def _raw(rule: SettingRule, text: str) -> str:
     if rule.vartype == "bool":
         return "on" if word in ("1", "on", "t", "tr", "tru", "true", "y", "ye", "yes") else "off"
     if rule.vartype == "enum":
-        return word
+        # Enums that were once booleans still accept the other spellings of on and off.
+        is_known = word in {value.lower() for value in rule.values}
+        return word if is_known or "on" not in rule.values else _SPELT.get(word, word)
     number = in_units(text, rule)
     if rule.vartype == "integer" and number is not None:
         return str(round(number))
