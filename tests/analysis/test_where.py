@@ -354,7 +354,7 @@ def test_statements_share_the_servers_time_by_their_identifiers() -> None:
     ]
     assert [name for name, _ in statements[0].events] == ["Lock:tuple", "CPU or not instrumented"]
     assert [share for _, share in statements[0].events] == pytest.approx([2 / 3, 1 / 3])
-    assert statements[1].text == "without an identifier: END, planning"
+    assert statements[1].text == "without an identifier: END, parsing"
     assert math.fsum(time.ms.value for time in statements) == pytest.approx(10.0)
 
 

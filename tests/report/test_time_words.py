@@ -65,6 +65,12 @@ def test_statements_are_listed_with_their_waits_and_fit_the_line() -> None:
     assert "Lock:tuple 80 %, CPU 20 %" in listed[1]
 
 
+def test_planning_is_said_where_it_was_counted_and_not_known_elsewhere() -> None:
+    for counted_ms, words in ((0.71, "0.71 ms"), (None, "not known")):
+        lines = list(statement_lines(replace(where(), planning_ms=counted_ms), 100))
+        assert f"by statement, 5.00 ms in the server; planning within it: {words}" in lines
+
+
 def test_where_it_is_narrow_the_second_event_goes_before_the_statement_does() -> None:
     events = (("LWLock:BufferMapping", 0.6), ("CPU or not instrumented", 0.4))
     split = where()

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 
-from tests.fixtures import needs
 from tests.fixtures.clusters import run_sql
 from tests.fixtures.command import Command, eventually, server_options, under_way
 from tests.fixtures.stillness import Document, on_a_machine_that_runs
@@ -31,8 +29,6 @@ _RECEIVED = re.compile(r'^\d+ +([\d.]+) recvfrom\(\d+, "T')
 def test_what_a_statement_waits_for_is_the_time_from_its_sending_to_its_answer(
     pgdyno: Command, database: Target, tmp_path: Path
 ) -> None:
-    strace = shutil.which("strace")
-    needs.installed(strace is not None, "no strace here", package="strace")
     run_sql(database, function("PERFORM count(*) FROM generate_series(1, 60000);"))
     script, calls = tmp_path / "work.sql", tmp_path / "calls"
     script.write_text("SELECT work();\n")
@@ -43,7 +39,7 @@ def test_what_a_statement_waits_for_is_the_time_from_its_sending_to_its_answer(
         eventually(lambda: under_way(pgdyno.store, "intervals.jsonl"))
         traced = ["-f", "-ttt", "-s", "1", "-e", "trace=sendto,recvfrom", "-o", str(calls)]
         with subprocess.Popen(
-            [str(strace), *traced, "-p", str(running.engine_pid)], stderr=subprocess.DEVNULL
+            ["strace", *traced, "-p", str(running.engine_pid)], stderr=subprocess.DEVNULL
         ):
             said = running.wait()
         assert said.code in DONE, said

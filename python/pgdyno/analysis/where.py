@@ -75,6 +75,7 @@ class WhereTheTimeGoes:
     load's. `statements`: the server's time by statement, empty without query identifiers. `types`:
     the time of each transaction type of a program. `while_busy`: if transactions waited for a free
     client or connection, the wait events of the busy sessions at that time, with shares.
+    `planning_ms`: planning within the times of `statements`, None if not known.
     """
 
     latency_ms: Estimate
@@ -92,6 +93,7 @@ class WhereTheTimeGoes:
     sampled_server: Estimate | None = None
     why_sampled: str = ""
     while_busy: tuple[tuple[str, float], ...] = ()
+    planning_ms: float | None = None
 
     @property
     def waiting_ratio(self) -> float:

@@ -61,9 +61,9 @@ def named_statements(
     """Return the server's time by statement, the largest first; the times sum to `server_ms`.
 
     The time of a statement in several places is divided by the engine's time in each place, or by
-    its number of executions. One entry has the time without an identifier: planning, and BEGIN and
-    END in the extended protocol before PostgreSQL 18. Another entry has identifiers that belong to
-    no statement of the scripts.
+    its number of executions. One entry has the time without an identifier: parsing, and BEGIN and
+    END in the extended protocol before PostgreSQL 18. Planning has the statement's identifier.
+    Another entry has identifiers that belong to no statement of the scripts.
     Returns: nothing if no sample has an identifier.
     """
     samples = facts.samples
@@ -114,7 +114,7 @@ def _named(
         return [StatementTime("", 0, "statements that are not the scripts' own", ms, events)]
     if key == _WITHOUT:
         bare = dict.fromkeys(place.text.rstrip(";") for place in places if not place.query_ids)
-        text = ", ".join([*bare, "planning"])
+        text = ", ".join([*bare, "parsing"])
         return [StatementTime("", 0, f"without an identifier: {text}", ms, events)]
     those = by_id[int(key)]
     wal = min(1.0, math.fsum(share for event, share in events if is_of_wal(event)))

@@ -99,7 +99,7 @@ def type_fractions(
     fractions = np.tile(otherwise, (len(event), 1))
     for identifier in np.unique(ids).tolist():
         those = [place for place in places if identifier in (place.query_ids or (0,))]
-        # Without times, nothing is known about planning and statements without an identifier.
+        # Without times, nothing is known about parsing and statements without an identifier.
         if not identifier and any(place.server_ns is None for place in those):
             continue
         for in_wal in (False, True):

@@ -18,6 +18,7 @@ from pgdyno.analysis.where_facts import (
 )
 from pgdyno.analysis.where_statements import named_statements
 from pgdyno.analysis.where_types import time_by_type
+from pgdyno.answer.planning import planning_ms
 from pgdyno.answer.server_time import (
     FOR_SOMEBODY,
     ServerTime,
@@ -112,7 +113,8 @@ def split_or_why_not(
             seed=_SEED,
         )
     )
-    return Split(replace(where, statements=statements, types=types))
+    planned_ms = planning_ms(stored, numbers, places)
+    return Split(replace(where, statements=statements, types=types, planning_ms=planned_ms))
 
 
 def _scaled(total: float | None, ratio: float) -> float | None:

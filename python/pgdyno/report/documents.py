@@ -206,6 +206,7 @@ def where_document(where: WhereTheTimeGoes | None) -> Document | None:
             {"wait_event": event, "share_ratio": share} for event, share in where.while_busy
         ],
         "scheduled": None if where.scheduled is None else asdict(where.scheduled),
+        "planning_ms": where.planning_ms,
         "statements": [
             {
                 "script": statement.script or None,

@@ -71,6 +71,14 @@ def event_words(statement: StatementTime, at_most: int = _EVENTS_SHOWN) -> str:
     return ", ".join(f"{name} {quantities.percent(share)}" for name, share in shown[:at_most])
 
 
+def planning_words(where: WhereTheTimeGoes) -> str:
+    """Return how much of the statements' time was planning, or that this is not known."""
+    if where.planning_ms is None:
+        return "planning within it: not known"
+    decimals = _decimals(where, where.planning_ms)
+    return f"planning within it: {fixed(where.planning_ms, decimals)} ms"
+
+
 def statement_lines(where: WhereTheTimeGoes, width: int) -> Iterator[str]:
     """Yield the share of other sessions, and the statements with most of the server's time."""
     for words in (busy_words(where), others_words(where), scheduled_words(where)):
@@ -84,7 +92,7 @@ def statement_lines(where: WhereTheTimeGoes, width: int) -> Iterator[str]:
         return
     decimals = _decimals(where, whole)
     has_several = len({statement.script for statement in shown if statement.script}) > 1
-    yield f"by statement, {fixed(whole, decimals)} ms in the server"
+    yield f"by statement, {fixed(whole, decimals)} ms in the server; {planning_words(where)}"
     for statement in shown[:_STATEMENTS_SHOWN]:
         start = f"    {fixed(statement.ms.value, decimals)}  "
         text = " ".join(statement.text.split())
