@@ -40,13 +40,13 @@ def command(first: str, second: str, store: Path | None, json_to: str | None) ->
     result was measured again before the second, diff prints its drift.
     """
     kept = Store.default(store)
-    (first_result, a), (other, b) = (_found(kept, handle) for handle in (first, second))
+    (folder_a, a), (folder_b, b) = (_found(kept, handle) for handle in (first, second))
+    first_result, other = answered(folder_a), answered(folder_b)
     runs = _numbers_of(first_result, a), _numbers_of(other, b)
     rows = list(_rows(*runs))
     differing = _differing(first_result, other)
-    folders = kept.find(str(first_result.number)), kept.find(str(other.number))
-    caveat = _caveat(*folders)
-    drift = _drift(kept, *folders)
+    caveat = _caveat(folder_a, folder_b)
+    drift = _drift(kept, folder_a, folder_b)
     said = [("CAVEAT", caveat), ("", f"#{first_result.number}{a}, #{other.number}{b}")]
     said += [("drift", drift["text"])]
     said += [(percentile_name(name), f"{x} | {y}{change}") for name, x, y, change in rows]
@@ -67,7 +67,7 @@ def command(first: str, second: str, store: Path | None, json_to: str | None) ->
     return 0
 
 
-def _found(store: Store, handle: str) -> tuple[ExperimentFindings, str]:
+def _found(store: Store, handle: str) -> tuple[ExperimentFolder, str]:
     """Return a result, and ":VARIANT" or "" for the whole result."""
     try:
         folder = store.find(handle)
@@ -75,8 +75,8 @@ def _found(store: Store, handle: str) -> tuple[ExperimentFindings, str]:
         result, colon, variant = handle.rpartition(":")
         if not colon:
             raise
-        return answered(store.find(result)), f":{variant}"
-    return answered(folder), ""
+        return store.find(result), f":{variant}"
+    return folder, ""
 
 
 def _numbers_of(findings: ExperimentFindings, named: str) -> dict[str, Estimate]:

@@ -35,7 +35,7 @@ def command(kind: DatasetKind | None, /, **given: Any) -> int:
     """Drop the tables of a dataset with pgdyno's mark; other tables stay.
 
     The first word may name the kind of dataset, such as pgbench. Without a kind, pgdyno drops the
-    only dataset of the database.
+    only dataset of the database, and refuses to choose between two.
     """
     resolved = server_named(given)
     if resolved is None:

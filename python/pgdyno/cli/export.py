@@ -12,7 +12,7 @@ import click
 from pgdyno.answer.table import COLUMNS, rows_of
 from pgdyno.cli import options, output
 from pgdyno.cli.headings import Verb
-from pgdyno.cli.show import read_kept
+from pgdyno.cli.show import read_kept, require_runs
 from pgdyno.errors import SpecError
 from pgdyno.observe.collector import Column
 from pgdyno.spec.experiment import Experiment
@@ -64,6 +64,7 @@ def command(result: str, form: Form, name: str, file: Path | None, store: Path |
             hint=f"use one of {', '.join(sorted([_RUNS, *tables()]))}",
         )
     folder = Store.default(store).find(result)
+    require_runs(folder)
     with tempfile.TemporaryDirectory(prefix="pgdyno-export-") as place:
         made = Path(place) / f"{name}.{form}"
         columns = read_kept(folder, lambda: _make(folder, name, made, form))

@@ -164,6 +164,12 @@ def still_cleaning() -> None:
     _write(sys.stderr, "still cleaning up; another signal does not make it faster\n")
 
 
+def waits_for(text: str) -> None:
+    """Tell the user, who asked for the end, what must end before pgdyno does."""
+    clear_live()
+    _write(sys.stderr, f"waiting for the end of {masked_text(text)}\n")
+
+
 def keep_trace(trace: str) -> str:
     """Store the trace of a defect in a file and return its path."""
     with tempfile.NamedTemporaryFile(

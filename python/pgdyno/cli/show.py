@@ -15,7 +15,7 @@ from pgdyno.cli import options, output, watch_text
 from pgdyno.cli.headings import Verb
 from pgdyno.cli.measure import show
 from pgdyno.designs import answer_of
-from pgdyno.errors import InterruptedByUser, StoreError
+from pgdyno.errors import InterruptedByUser, SpecError, StoreError
 from pgdyno.measure.changes import place_of
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
@@ -47,8 +47,18 @@ def command(result: str, store: Path | None, json_to: str | None) -> int:
 
 
 def answered(folder: ExperimentFolder) -> ExperimentFindings:
-    """Return the answer of a result, as `read_kept` does."""
+    """Return the answer of a result, as `read_kept` does. Raises: SpecError for a watch."""
+    require_runs(folder)
     return read_kept(folder, lambda: answer_of(folder))
+
+
+def require_runs(folder: ExperimentFolder) -> None:
+    """Raise SpecError if the result is a watch: it observed a server and ran no load."""
+    if folder.verb == "watch":
+        raise SpecError(
+            f"#{folder.number} ({folder.name}) is a watch: it has no experiment and no runs.",
+            hint=f"pgdyno show {folder.number} prints it, with --json for other programs",
+        )
 
 
 def read_kept(folder: ExperimentFolder, read: Callable[[], Read]) -> Read:

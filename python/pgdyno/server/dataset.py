@@ -7,7 +7,7 @@ else: pgdyno never drops, truncates or vacuums them. The mark names the kind of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, LiteralString
 
@@ -72,17 +72,16 @@ def inspect(connection: Connection, kind: DatasetKind | None = None) -> Dataset:
     """
     if kind is not None:
         return _inspect(connection, kind)
-    first = _inspect(connection, PGBENCH)
-    if first.is_marked:
-        return first
-    # Tables with common names such as "customer" are examined only if they are marked.
-    others = (_inspect(connection, kind) for kind in _marked_kinds(connection))
-    return next((dataset for dataset in others if dataset.is_marked), first)
+    return next(_marked(connection), None) or _inspect(connection, PGBENCH)
 
 
-def absent(kind: str) -> Dataset:
-    """Return the dataset of a database without tables of this kind."""
-    return Dataset("none", kind=kind)
+def _marked(connection: Connection) -> Iterator[Dataset]:
+    """Yield the marked datasets, those of pgbench first.
+
+    Tables with common names such as "customer" are examined only if they are marked.
+    """
+    looked_at = (_inspect(connection, kind) for kind in _marked_kinds(connection))
+    yield from (dataset for dataset in looked_at if dataset.is_marked)
 
 
 def _marked_kinds(connection: Connection) -> list[DatasetKind]:
@@ -94,7 +93,7 @@ def _marked_kinds(connection: Connection) -> list[DatasetKind]:
         [MARK + " %"],
     ).fetchone()
     names = (row[0] if row is not None else None) or []
-    return [kind for name, kind in KINDS.items() if name in names and kind is not PGBENCH]
+    return [kind for name, kind in KINDS.items() if name in names]
 
 
 def _inspect(connection: Connection, kind: DatasetKind) -> Dataset:
@@ -116,7 +115,7 @@ def _inspect(connection: Connection, kind: DatasetKind) -> Dataset:
             "partial", True, interrupted=interrupted, why_partial=_INTERRUPTED, kind=kind.name
         )
     if not rows:
-        return absent(kind.name)
+        return Dataset("none", kind=kind.name)
     names = tuple(str(row[0]) for row in rows)
     marks = [str(row[2] or "") for row in rows]
     dataset = Dataset(
@@ -187,9 +186,12 @@ def drop(
 ) -> Dataset:
     """Drop the marked dataset and return its description; without one, do nothing.
 
-    Args: kind, to drop; None: the first dataset of the database.
-    Raises: RefusedError if it is not pgdyno's; ServerError if the tables are in use.
+    Args: kind, to drop; None: the only dataset of the database.
+    Raises: RefusedError if it is not pgdyno's, or if no kind is named and the database has two;
+    ServerError if the tables are in use.
     """
+    if kind is None:
+        _require_only_one(list(_marked(connection)))
     dataset = inspect(connection, kind)
     if dataset.state == "none":
         return dataset
@@ -203,6 +205,16 @@ def drop(
         lock_timeout_ms,
     )
     return dataset
+
+
+def _require_only_one(marked: Sequence[Dataset]) -> None:
+    if len(marked) > 1:
+        listed = " and ".join(f"{dataset.kind} ({dataset})" for dataset in marked)
+        names = " or ".join(f"pgdyno drop {dataset.kind}" for dataset in marked)
+        raise RefusedError(
+            f"This database has {len(marked)} datasets: {listed}.",
+            hint=f"name the one to drop, with the same server: {names}",
+        )
 
 
 def drop_many_partitions(connection: Connection, kind: DatasetKind) -> None:

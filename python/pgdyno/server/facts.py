@@ -12,6 +12,7 @@ from typing import Any, LiteralString
 from pgdyno.quantities import counted, format_bytes
 from pgdyno.server.connect import Connection
 from pgdyno.server.dataset import Dataset, inspect
+from pgdyno.server.dataset_kinds import DatasetKind
 from pgdyno.server.safety import ConnectionRoom, OtherSessions
 from pgdyno.server.settings import source_text
 from pgdyno.server.storage import device_name, disks_below, mount_of
@@ -106,10 +107,11 @@ class ServerFacts:
         return asdict(self)
 
 
-def collect(connection: Connection, target: Target) -> ServerFacts:
+def collect(connection: Connection, target: Target, kind: DatasetKind | None = None) -> ServerFacts:
     """Read all facts from the server once; only catalogue and statistics are read.
 
-    Args: target, the pinned target of `connection`.
+    Args: target, the pinned target of `connection`; kind, of the dataset that the load uses, None
+    for the first of the database.
     """
     settings, sources = _settings(connection)
     backend_pid = connection.info.backend_pid
@@ -132,7 +134,7 @@ def collect(connection: Connection, target: Target) -> ServerFacts:
         settings=settings,
         setting_sources=sources,
         rights=rights(connection),
-        dataset=inspect(connection),
+        dataset=inspect(connection, kind),
         database_size_bytes=int(
             _one(connection, "SELECT pg_database_size(current_database())") or 0
         ),

@@ -25,6 +25,8 @@ _POLL_S = 0.02
 _SEVERE = re.compile(r"\b(PANIC|FATAL|ERROR):\s+(.*)")
 _COMPLAINT = re.compile(r"\bLOG:\s+(.*(?:parameter|syntax error).*)")
 _HINT = re.compile(r"\bHINT:\s+(.*)")
+_MISSING_LIBRARY = re.compile(r'could not access file "(\w+)": No such file')
+_SETTINGS_HINT = "change the settings that the server names"
 _WORDS = re.compile(r"\b(LOG|FATAL|PANIC):\s+(.*)")
 _IDLE_WORDS = re.compile(
     r"checkpoint |restartpoint |automatic |starting PostgreSQL|listening on |terminating connection"
@@ -160,7 +162,7 @@ def _await_ready(
             reason, hint = why_it_failed(read_log(place.log_path, log_start))
             raise ServerError(
                 f"PostgreSQL {binaries.version} cannot start: {_sentence(reason)}",
-                hint=hint or "change the settings that the server names",
+                hint=hint or _library_hint(reason, binaries.major) or _SETTINGS_HINT,
             )
         if monotonic_ns() > deadline_ns:
             reason, _ = why_it_failed(read_log(place.log_path, log_start))
@@ -173,6 +175,16 @@ def _await_ready(
                 ),
             )
         signals.sleep(_POLL_S)
+
+
+def _library_hint(reason: str, major: int) -> str:
+    """Return how to get the library that the server did not find; empty for another reason."""
+    match = _MISSING_LIBRARY.search(reason)
+    if match is None:
+        return ""
+    # Debian and the PostgreSQL project name the packages of extensions in this way.
+    package = f"postgresql-{major}-{match[1].replace('_', '-')}"
+    return f"install the package {package}, or remove {match[1]} from the setting"
 
 
 def _sentence(text: str) -> str:

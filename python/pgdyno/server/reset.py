@@ -174,7 +174,7 @@ def _dead_rows(connection: Connection, dataset: Dataset) -> int | None:
 
 _RELATIONS = (
     "SELECT pg_prewarm(oid) FROM pg_class WHERE relkind IN ('r', 'i', 'm')"
-    " AND relnamespace NOT IN (SELECT oid FROM pg_namespace WHERE nspname LIKE 'pg\\_%%'"
+    " AND relnamespace NOT IN (SELECT oid FROM pg_namespace WHERE nspname LIKE 'pg\\_%'"
     " OR nspname = 'information_schema')"
 )
 

@@ -10,7 +10,7 @@ import fcntl
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -52,6 +52,8 @@ class ListedExperiment:
     """Number of servers whose settings wait for `pgdyno undo`."""
     altered: tuple[str, ...]
     """Files that are missing or new, or whose size changed after the result was sealed."""
+    is_number_shared: bool
+    """Another folder has the same number, because stores were copied together."""
 
 
 class Store:
@@ -151,13 +153,14 @@ class Store:
         """Return the experiment with this handle; the newest, if several have the same name.
 
         Args: handle, a number, `last`, a name (--name), the name of a folder, or a path.
-        Raises: StoreError if there is no such experiment, or the folder is not a result.
+        Raises: StoreError if there is no such experiment, several have the number, or the folder
+        is not a result.
         """
         known = self._known()
         if handle == "last" and known:
-            return ExperimentFolder(known[max(known)])
+            return _only_one(max(known), known[max(known)])
         if handle.isdecimal() and int(handle) in known:
-            return ExperimentFolder(known[int(handle)])
+            return _only_one(int(handle), known[int(handle)])
         if handle in (names := self._by_name(known)):
             return ExperimentFolder(names[handle])
         for folder in (self.root / handle, Path(handle)):
@@ -172,21 +175,30 @@ class Store:
 
     def list(self) -> list[ListedExperiment]:
         """Return every experiment, oldest first."""
-        return [_listed(ExperimentFolder(folder)) for _, folder in sorted(self._known().items())]
+        known = sorted(self._known().items())
+        return [
+            _listed(ExperimentFolder(folder), is_number_shared=len(folders) > 1)
+            for _, folders in known
+            for folder in folders
+        ]
 
-    def _by_name(self, known: Mapping[int, Path]) -> dict[str, Path]:
+    def _by_name(self, known: Mapping[int, Sequence[Path]]) -> dict[str, Path]:
         """Return name -> the newest folder with this name."""
-        identities = ((read_identity(folder), folder) for _, folder in sorted(known.items()))
+        identities = (
+            (read_identity(folder), folder)
+            for _, folders in sorted(known.items())
+            for folder in folders
+        )
         return {
             str(identity["name"]): folder for identity, folder in identities if identity is not None
         }
 
-    def _known(self) -> dict[int, Path]:
-        """Return number -> folder; folders that are not experiments are left out.
+    def _known(self) -> dict[int, tuple[Path, ...]]:
+        """Return number -> folders of experiments; several if stores were copied together.
 
         Raises: StoreError if the store's path is not a folder.
         """
-        folders: dict[int, Path] = {}
+        folders: dict[int, tuple[Path, ...]] = {}
         if self.root.exists() and not self.root.is_dir():
             raise StoreError(
                 f"{self.root} is a file, not a folder of results.",
@@ -199,7 +211,8 @@ class Store:
                 continue
             identity = read_identity(folder)
             if identity is not None:
-                folders[int(identity["number"])] = folder
+                number = int(identity["number"])
+                folders[number] = (*folders.get(number, ()), folder)
         return folders
 
     def _next_number(self) -> int:
@@ -219,16 +232,27 @@ class Store:
         finally:
             os.close(descriptor)
 
-    def _what_exists(self, known: Mapping[int, Path]) -> str:
+    def _what_exists(self, known: Mapping[int, Sequence[Path]]) -> str:
         if not known:
             return f"{self.root} has no results yet; name another folder with --store"
-        newest = sorted(known.items(), reverse=True)[:_LISTED_AT_MOST]
+        results = [(number, path) for number, paths in known.items() for path in paths]
+        newest = sorted(results, reverse=True)[:_LISTED_AT_MOST]
         listed = ", ".join(f"{number} ({folder.name})" for number, folder in newest)
-        more = len(known) - len(newest)
+        more = len(results) - len(newest)
         return f"{self.root} holds {listed}" + (f" and {more} older" if more else "")
 
 
-def _listed(experiment: ExperimentFolder) -> ListedExperiment:
+def _only_one(number: int, folders: Sequence[Path]) -> ExperimentFolder:
+    if len(folders) > 1:
+        names = " and ".join(folder.name for folder in folders)
+        raise StoreError(
+            f"{len(folders)} results have the number {number}: {names}.",
+            hint="name the folder of one of them instead of the number",
+        )
+    return ExperimentFolder(folders[0])
+
+
+def _listed(experiment: ExperimentFolder, *, is_number_shared: bool) -> ListedExperiment:
     try:
         analysis: Mapping[str, Any] = experiment.analysis() or {}
     except StoreError:
@@ -248,6 +272,7 @@ def _listed(experiment: ExperimentFolder) -> ListedExperiment:
         valid_count=int(analysis.get("runs_valid", 0)),
         undo_count=len(experiment.outstanding_changes()),
         altered=tuple(experiment.altered(by_size=True)),
+        is_number_shared=is_number_shared,
     )
 
 
