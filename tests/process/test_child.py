@@ -73,6 +73,27 @@ def test_a_child_that_takes_too_long_is_ended_before_the_error() -> None:
     assert not [name for name in cleanup.pending() if "sleep" in name]
 
 
+@needs_linux
+@pytest.mark.parametrize("trap", ["", "trap '' TERM; "], ids=["obedient", "stubborn"])
+def test_what_a_child_started_ends_with_it_if_it_takes_too_long(tmp_path: Path, trap: str) -> None:
+    kept = tmp_path / "pid"
+    command = f"{trap}sleep 600 & echo $! > {kept}; wait; wait"
+    with pytest.raises(ProcessError, match="did not end within"):
+        run(["/bin/sh", "-c", command], timeout_s=1)
+    identity = ProcessIdentity.of(int(kept.read_text()))
+    assert identity is None or gone(identity)
+
+
+def test_what_a_child_leaves_behind_goes_on_if_the_child_ends_by_itself(tmp_path: Path) -> None:
+    kept = tmp_path / "pid"
+    run(["/bin/sh", "-c", f"sleep 600 & echo $! > {kept}"], timeout_s=20)
+    pid = int(kept.read_text())
+    identity = ProcessIdentity.of(pid)
+    assert identity is not None
+    os.kill(pid, signal.SIGKILL)
+    assert gone(identity)
+
+
 def test_a_child_that_ignores_sigterm_is_killed_after_the_grace_time() -> None:
     child = start(["/bin/sh", "-c", STUBBORN], stdout=subprocess.PIPE)
     assert child.stdout is not None

@@ -79,6 +79,20 @@ def test_a_shielded_block_is_finished_first() -> None:
     assert steps == ["finished"]
 
 
+def test_a_wait_that_a_signal_does_not_end_is_named_once() -> None:
+    said: list[str] = []
+    with signals.handled(on_wait=said.append):
+        with signals.shielded("a first command"):
+            assert said == []
+            raise_here(signal.SIGINT)
+            assert said == ["a first command"]
+        with signals.shielded("its way back"), signals.shielded():
+            pass
+        with pytest.raises(InterruptedByUser):
+            signals.check()
+    assert said == ["a first command", "its way back"]
+
+
 def test_a_signal_ends_a_long_sleep_at_once() -> None:
     started = time.monotonic()
     with signals.handled():

@@ -66,6 +66,15 @@ def test_what_cannot_be_planned_alone_is_left_out(database15: Target, text: str)
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
+def test_a_text_with_two_statements_is_not_planned_and_none_of_them_runs(database: Target) -> None:
+    run_sql(database, "CREATE TABLE kept AS SELECT 1 AS a")
+    two = "SELECT 1; COMMIT; DELETE FROM kept"
+    with connect(database, verb="test") as connection, connect(database, verb="test") as onlooker:
+        assert plan_of(connection, two) is None
+        assert query_ids_of(connection, onlooker, {"a.sql": [(1, two)]}) == {"a.sql": {}}
+    assert run_sql(database, "SELECT count(*) FROM kept") == [(1,)]
+
+
 def test_planning_changes_nothing_in_the_session(database15: Target) -> None:
     with connect(database15, verb="test") as connection:
         plan_of(connection, "SELECT 1")

@@ -99,6 +99,18 @@ def test_a_setting_that_prevents_the_start_is_told_in_the_server_s_words(
     assert list(open_folder.iterdir()) == []
 
 
+def test_the_package_of_a_missing_library_is_named(binaries: Binaries, open_folder: Path) -> None:
+    request = ScratchRequest(
+        binaries, data_dir=open_folder, settings={"shared_preload_libraries": "no_such_bird"}
+    )
+    with pytest.raises(ServerError, match="could not access file") as failure:
+        ScratchCluster.create(request)
+    package = f"postgresql-{binaries.major}-no-such-bird"
+    assert failure.value.hint == (
+        f"install the package {package}, or remove no_such_bird from the setting"
+    )
+
+
 def test_of_a_wrong_value_the_line_that_names_it_is_told(
     binaries: Binaries, open_folder: Path
 ) -> None:

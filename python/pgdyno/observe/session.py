@@ -211,12 +211,14 @@ class ServerSession:
         if self._connection is None:
             raise psycopg.OperationalError("the observing connection is closed")
         cursor, began_ns = self._connection.cursor(), monotonic_ns()
+        # Without parameters psycopg sends a % as it is; with an empty list, it is a placeholder.
+        values = parameters or None
         try:
-            cursor.execute(sql, parameters, prepare=self._can_prepare)
+            cursor.execute(sql, values, prepare=self._can_prepare)
         except _FORGOTTEN:
             self._can_prepare = False
             self._connection.prepare_threshold = None
-            cursor.execute(sql, parameters, prepare=False)
+            cursor.execute(sql, values, prepare=False)
         is_new = self._can_prepare and sql not in self._prepared
         self._prepared.add(sql)
         self._ended(began_ns, 1 + is_new)

@@ -143,6 +143,27 @@ class Child:
             self._forget()
         return self._popen.returncode
 
+    def terminate_group(self, grace_s: float = 5.0) -> None:
+        """End the child and every process that it started in its session, as `terminate` does."""
+        with signals.shielded():
+            deadline_ns = monotonic_ns() + int(grace_s * 1e9)
+            is_left = self._send_to_group(signal.SIGTERM)
+            while is_left and monotonic_ns() < deadline_ns:
+                self.poll()  # A child that nobody waited for would stay in its group.
+                signals.sleep(0.02)
+                is_left = self._send_to_group(0)
+            if is_left:
+                self._send_to_group(signal.SIGKILL)
+            self.terminate()
+
+    def _send_to_group(self, number: int) -> bool:
+        """Return whether there is a process of the group that we may signal."""
+        try:
+            os.killpg(self.pid, number)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
+
     def close_pipes(self) -> None:
         """Close our ends of the child's pipes: a reader on the other side sees the end of input."""
         for stream in (self.stdin, self.stdout, self.stderr):
@@ -233,7 +254,7 @@ def run(
     """Run a child to its end, with `stdin` as its input, and return its output.
 
     Raises: ProcessError if it cannot be started or runs longer than `timeout_s`; InterruptedByUser
-    if a signal asks for the end. In both cases the child is ended first.
+    if a signal asks for the end. In both cases the child is ended first, with its own children.
     """
     # Files, not pipes: a child with much output never blocks, and we only wait for its end.
     with (
@@ -246,8 +267,9 @@ def run(
         child = start(argv, user=user, env=env, cwd=cwd, stdin=given, stdout=out, stderr=err)
         try:
             returncode = child.wait(timeout_s)
-        finally:
-            child.terminate()
+        except BaseException:
+            child.terminate_group()
+            raise
         return Completed(
             argv=tuple(str(argument) for argument in argv),
             returncode=returncode,

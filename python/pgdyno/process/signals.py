@@ -30,6 +30,8 @@ class _State:
     first: signal.Signals | None = None
     later_count: int = 0
     on_later: Callable[[], None] | None = None
+    on_wait: Callable[[str], None] | None = None
+    waits_for: tuple[str, ...] = ()
     wake: tuple[socket.socket, socket.socket] | None = None
 
 
@@ -47,15 +49,18 @@ _here = _OfThread()
 
 
 @contextlib.contextmanager
-def handled(on_later: Callable[[], None] | None = None) -> Iterator[None]:
+def handled(
+    on_later: Callable[[], None] | None = None, on_wait: Callable[[str], None] | None = None
+) -> Iterator[None]:
     """Handle SIGINT, SIGTERM and SIGHUP inside the block; then restore the previous handlers.
 
     Under nohup SIGHUP stays ignored: the command goes on after the user logs out.
     Args: on_later is called (in the handler) for each signal after the first, to tell the user that
-    clean-up is running. Must be entered in the main thread.
+    clean-up is running; on_wait, with what a `shielded` block waits for while a signal is there, so
+    that the wait is not silent. Must be entered in the main thread.
     """
     global _state
-    previous_state, _state = _state, _State(on_later=on_later)
+    previous_state, _state = _state, _State(on_later=on_later, on_wait=on_wait)
     reader, writer = socket.socketpair()
     reader.setblocking(False)
     writer.setblocking(False)
@@ -111,13 +116,27 @@ def interruption() -> InterruptedByUser | None:
 
 
 @contextlib.contextmanager
-def shielded() -> Iterator[None]:
-    """Allow no interrupt inside the block; a signal is raised at the next safe point."""
+def shielded(waits_for: str = "") -> Iterator[None]:
+    """Allow no interrupt inside the block; a signal is raised at the next safe point.
+
+    Args: waits_for, what the block waits for; `on_wait` gets it if a signal asks for the end.
+    """
     _here.shield_depth += 1
+    state, added = _state, (waits_for,) if waits_for else ()
+    state.waits_for += added
     try:
+        if state.first is not None:
+            _say(state, added)
         yield
     finally:
+        state.waits_for = tuple(text for text in state.waits_for if text not in added)
         _here.shield_depth -= 1
+
+
+def _say(state: _State, texts: tuple[str, ...]) -> None:
+    if state.on_wait is not None:
+        for text in texts:
+            state.on_wait(text)
 
 
 @contextlib.contextmanager
@@ -177,6 +196,7 @@ def _note(number: int, _frame: FrameType | None) -> None:
         if _state.wake is not None:
             with contextlib.suppress(BlockingIOError):
                 _state.wake[1].send(b"\0")
+        _say(_state, _state.waits_for)
         return
     _state.later_count += 1
     if _state.on_later is not None:
