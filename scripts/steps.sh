@@ -119,7 +119,7 @@ reported() {
   PASSED=$((PASSED + ${passed:-0}))
   if [ "$2" -ne 0 ]; then
     printf '\n'
-    cat "$log"
+    grep -v '^SKIPPED .*; Debian package ' "$log"
     printf '%-34s failed after %s s, exit code %d\n%s\n' "$1" "$3" "$2" "$4"
     finish "$(counted "$log" 'failed|error')"
     exit 1
@@ -128,7 +128,7 @@ reported() {
   printf '%7s s%s\n' "$3" "${passed:+   $passed passed}"
 }
 
-# skipped: what was not tested because a program is missing, and the command that installs it.
+# skipped: one line for each missing program: how many tests need it, and how to install it.
 # The marks are those of tests/fixtures/needs.py.
 skipped() {
   local found
@@ -136,9 +136,7 @@ skipped() {
     sed -nE 's/^SKIPPED \[([0-9]+)\].*; Debian package ([a-z0-9.+-]+)$/\2 \1/p' |
     awk '{ sum[$1] += $2 } END { for (name in sum) print name, sum[name] }' | sort)
   [ -n "$found" ] || return 0
-  awk '{ printf("%s%d need %s", (NR > 1 ? ", " : "skipped tests: "), $2, $1) } END { print "" }' \
-    <<<"$found"
-  awk '{ names = names " " $1 } END { print "to run them:   apt-get install" names }' <<<"$found"
+  awk '{ printf("tests skipped: %d without %s (apt-get install %s)\n", $2, $1, $1) }' <<<"$found"
 }
 
 # unsteady: the tests that failed among others and passed alone (scripts/again-alone), with what

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from pathlib import Path
+
 import pytest
+from tests.fixtures import needs
 
 pytest_plugins = (
     "tests.fixtures.hangups",
@@ -34,10 +38,41 @@ SERVER_FIXTURES |= {"secure", "line", "far_line", "slow_flush", "set_clock", "wa
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that need a server, or are in tests/postgres, with `pg`; others with `browser`."""
+    """Mark tests by what they need.
+
+    `pg`: a server, or in tests/postgres. `browser`: Chromium. `optional`: their files name a
+    program that may be missing; `.ci/run` repeats these tests without the programs.
+    """
     for item in items:
         needed = SERVER_FIXTURES & set(getattr(item, "fixturenames", ()))
         if needed or "postgres" in item.path.parts:
             item.add_marker(pytest.mark.pg)
         if "browser" in item.path.parts:
             item.add_marker(pytest.mark.browser)
+        if any(needs.names_a_program(path) for path in {item.path, *_fixture_files(item)}):
+            item.add_marker(pytest.mark.optional)
+
+
+def _fixture_files(item: pytest.Item) -> set[Path]:
+    """Return the files of the fixtures that a test names, directly or through other fixtures."""
+    info = getattr(item, "_fixtureinfo", None)
+    if info is None:
+        return set()
+    every_test_has = set(item.session._fixturemanager._getautousenames(item))
+    return {
+        Path(definition.func.__code__.co_filename)
+        for name, definitions in info.name2fixturedefs.items()
+        if name not in every_test_has
+        for definition in definitions
+        if hasattr(definition.func, "__code__")
+    }
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    call: pytest.CallInfo[None],
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Skip a test that failed because an optional program is not installed."""
+    report = yield
+    needs.skipped_without_its_package(report, call.excinfo.value if call.excinfo else None)
+    return report

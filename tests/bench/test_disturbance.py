@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import random
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 from bench.disturbance import BIN_NS, Taken, taken
 from bench.scheduling import Slice, record, slices_of
-from tests.fixtures.needs import when_installed
 
 LOAD, TELEMETRY = range(100, 110), {7}
 SECOND_NS = 1_000_000_000
@@ -160,7 +158,6 @@ def test_without_perf_the_next_step_is_said(monkeypatch: pytest.MonkeyPatch) -> 
         record(0.1)
 
 
-@when_installed(shutil.which("perf") is not None, "no perf here", package="linux-perf")
 def test_cores_are_recorded_for_as_long_as_asked() -> None:
     over = threading.Event()
 

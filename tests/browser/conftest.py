@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
-from tests.fixtures import needs
 from tests.report.compare_examples import compared, with_long_names
 from tests.report.examples import EXAMPLES
 from tests.watch.examples import watched
@@ -44,8 +43,6 @@ class OpenedReport:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """A headless Chromium."""
-    missing = f"no Chromium at {CHROMIUM} (PGDYNO_CHROMIUM)"
-    needs.installed(CHROMIUM.exists(), missing, package="chromium")
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
         yield chromium

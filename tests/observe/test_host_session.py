@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
-from tests.fixtures import needs
 from tests.fixtures.ssh import SshServer, shell_like
 
 from pgdyno.clock import read_pair
@@ -33,8 +31,6 @@ def shell(request: pytest.FixtureRequest) -> str:
     """Return a command that leads to a shell of each kind."""
     if request.param == "ssh":
         return str(request.getfixturevalue("ssh_server").shell)
-    is_there = shutil.which(request.param.split()[0]) is not None
-    needs.installed(is_there, f"no {request.param} here", package=request.param.split()[0])
     return str(request.param)
 
 
@@ -161,7 +157,6 @@ def test_a_shell_that_is_not_there_is_said_so() -> None:
 
 
 def test_a_refused_connection_is_worth_another_try() -> None:
-    needs.installed(shutil.which("ssh") is not None, "no ssh here", package="openssh-client")
     session = HostSession(ssh_command("ssh://nobody@127.0.0.1:1"), read_pair())
     with pytest.raises(HostLost, match="Connection refused"):
         session.open()

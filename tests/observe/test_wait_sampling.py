@@ -9,7 +9,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.fixtures import needs
 from tests.fixtures.clusters import make_cluster, run_sql
 from tests.observe.contract import CollectorContract
 from tests.observe.test_server_collectors import LOAD, open_session, sample_until
@@ -18,12 +17,6 @@ from pgdyno.observe.collector import Collector, NotMeasurable
 from pgdyno.observe.sql.statements import WaitSamplingCollector
 from pgdyno.observe.sql.waits import WaitSampler
 from pgdyno.server.scratch import ScratchCluster
-
-LIBRARY = Path("/usr/lib/postgresql/15/lib/pg_wait_sampling.so")
-needs_extension = needs.when_installed(
-    LIBRARY.exists(), "no pg_wait_sampling here", package="postgresql-15-pg-wait-sampling"
-)
-
 
 pytestmark = pytest.mark.pg
 
@@ -36,7 +29,6 @@ def sampled(house: Path) -> Iterator[ScratchCluster]:
         yield cluster
 
 
-@needs_extension
 class TestWaitSampling(CollectorContract):
     @pytest.fixture
     def collector(self, sampled: ScratchCluster) -> Iterator[Collector]:
@@ -47,7 +39,6 @@ class TestWaitSampling(CollectorContract):
             yield collector
 
 
-@needs_extension
 def test_both_give_the_waits_of_one_load_the_same_shares(sampled: ScratchCluster) -> None:
     # One session holds a row for three quarters of the time, which it sleeps; another waits for it.
     # Both work within the server: it is the same load whether or not this process gets to run.

@@ -55,8 +55,8 @@ def test_the_last_lines_name_what_was_skipped_and_the_command_that_installs_it(
     assert lines[1].endswith(" s   5 passed")
     assert lines[-3:] == [
         "5 passed, 0 failed",
-        "skipped tests: 1 need chromium, 3 need pgbouncer",
-        "to run them:   apt-get install chromium pgbouncer",
+        "tests skipped: 1 without chromium (apt-get install chromium)",
+        "tests skipped: 3 without pgbouncer (apt-get install pgbouncer)",
     ]
     assert not list(tmp_path.glob("pgdyno-steps-*"))
 
