@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.fixtures import needs
 from tests.fixtures.clusters import Make, run_sql
 from tests.fixtures.command import Command, server_options
 
 from pgdyno.observe.session import ServerSession
 from pgdyno.server.connect import connect
+from pgdyno.server.find import find
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg
@@ -21,6 +23,7 @@ SORTS = "SELECT i FROM generate_series(1, 100000) i ORDER BY i DESC OFFSET 99999
 def test_the_statements_that_spill_are_named_without_those_that_were_tried(
     new_cluster: Make, pgdyno: Command, tmp_path: Path, version: str
 ) -> None:
+    needs.offered(find(version=version).has_contrib, f"PostgreSQL {version} without contrib")
     preloaded = {"shared_preload_libraries": "pg_stat_statements", "work_mem": "1MB"}
     target = new_cluster(version, settings=preloaded).target
     run_sql(target, "CREATE EXTENSION pg_stat_statements")

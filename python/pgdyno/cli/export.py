@@ -17,7 +17,7 @@ from pgdyno.errors import SpecError
 from pgdyno.observe.collector import Column
 from pgdyno.spec.experiment import Experiment
 from pgdyno.store.experiment import Store
-from pgdyno.store.export import FORMS, RUN, Form, export_rows, export_table
+from pgdyno.store.export import FORMS, RUN, Form, export_rows, export_table, files_of
 from pgdyno.store.folder import ExperimentFolder
 from pgdyno.store.schema import tables
 
@@ -64,7 +64,8 @@ def command(result: str, form: Form, name: str, file: Path | None, store: Path |
             hint=f"use one of {', '.join(sorted([_RUNS, *tables()]))}",
         )
     folder = Store.default(store).find(result)
-    require_runs(folder)
+    if name == _RUNS or not files_of(folder.runs(), tables()[name]):
+        require_runs(folder)
     with tempfile.TemporaryDirectory(prefix="pgdyno-export-") as place:
         made = Path(place) / f"{name}.{form}"
         columns = read_kept(folder, lambda: _make(folder, name, made, form))

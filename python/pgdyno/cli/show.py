@@ -57,7 +57,7 @@ def require_runs(folder: ExperimentFolder) -> None:
     if folder.verb == "watch":
         raise SpecError(
             f"#{folder.number} ({folder.name}) is a watch: it has no experiment and no runs.",
-            hint=f"pgdyno show {folder.number} prints it, with --json for other programs",
+            hint=f"pgdyno show {folder.number} prints it; pgdyno export --table waits writes its samples",
         )
 
 

@@ -51,8 +51,7 @@ def export_table(runs: Sequence[StoredRun], table: Table, target: Path, form: Fo
     Args: runs, complete ones; runs without this table are left out; target, the file to create.
     Raises: StoreError if no run has the table, or the file cannot be written.
     """
-    sources = {run.folder / f"{table.path}.parquet": run.number for run in runs}
-    present = {path: number for path, number in sources.items() if path.exists()}
+    present = files_of(runs, table)
     if not present:
         raise StoreError(
             f"No run of this result has a table {table.name!r}.",
@@ -70,6 +69,12 @@ def export_table(runs: Sequence[StoredRun], table: Table, target: Path, form: Fo
         f" FROM {read} ORDER BY run, time_ns, file_row_number"
     )
     _copy(query, (RUN, *table.columns), target, form)
+
+
+def files_of(runs: Sequence[StoredRun], table: Table) -> dict[Path, int]:
+    """Return the files of a table, each with the number of its run."""
+    paths = {run.folder / f"{table.path}.parquet": run.number for run in runs}
+    return {path: number for path, number in paths.items() if path.exists()}
 
 
 def _copy(query: str, columns: Sequence[Column], target: Path, form: Form) -> None:
