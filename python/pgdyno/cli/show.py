@@ -57,7 +57,8 @@ def require_runs(folder: ExperimentFolder) -> None:
     if folder.verb == "watch":
         raise SpecError(
             f"#{folder.number} ({folder.name}) is a watch: it has no experiment and no runs.",
-            hint=f"pgdyno show {folder.number} prints it; pgdyno export --table waits writes its samples",
+            hint=f"pgdyno show {folder.number} prints it;"
+            f" pgdyno export {folder.number} --table waits writes its samples",
         )
 
 
