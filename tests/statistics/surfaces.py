@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgdyno.spec.setting_rules import snapshot
-from pgdyno.tune.search import Tuning
 from pgdyno.tune.space import Dimension
 from pgdyno.tune.trial import Candidate, Measured
+from pgdyno.tune.tuning import Tuning
 
 NAMES = ("max_wal_size", "work_mem", "random_page_cost", "checkpoint_timeout", "shared_buffers")
 NAMES += ("bgwriter_delay",)
@@ -138,7 +138,7 @@ def tuned(
         if clock_s / 60 > lost_after_minutes and not tuning.spread.lost:
             tuning.lose(len(levels))
             continue
-        search_s = clock_s + RUN_S if tuning.stage == "search" else search_s
+        search_s = clock_s + RUN_S if tuning.stage.name == "search" else search_s
         for step in steps:
             value = true(step.candidate)
             server = max(0, step.server_number - 1)

@@ -71,10 +71,10 @@ def test_every_server_has_its_own_candidate_and_its_own_round(count: int) -> Non
         by_round.setdefault(done.run.round, set()).add(done.run.server_number)
     assert all(len(servers) == 1 for servers in by_round.values())
     tuning = Tune(question).tuning(history, excluded)
-    stage, proved = tuning.proof_stage, tuning.proved()
-    assert stage is not None
+    proof, proved = tuning.proof, tuning.proved()
+    assert proof is not None
     assert proved is not None
-    shares = [len(tuning.gain(stage, proved[0].name, server=n).log_ratios) for n in (1, 2)]
+    shares = [len(proof.gain(proof.winner.name, server=n).log_ratios) for n in (1, 2)]
     assert shares[0] == shares[1] >= 2
     assert proved[1].mean == pytest.approx(math.log(1000 / 700), abs=0.01)
     # The servers try different candidates: each candidate of the search was on one server.

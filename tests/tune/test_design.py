@@ -177,14 +177,14 @@ def test_under_a_rate_the_goal_is_to_meet_the_latency_target() -> None:
     assert tuned.verdict == "better"
     assert tuned.proved is not None
     assert tuned.proved.value == pytest.approx(0.7, abs=0.02)
-    stage = design.tuning(history).proof_stage
-    assert stage is not None
+    proof = design.tuning(history).proof
+    assert proof is not None
     winner = design.tuning(history).proved()
     assert winner is not None
-    held, ran = design.slo_held(history, stage, "0")
+    held, ran = design.slo_held(history, proof.name, "0")
     assert held == 0
     assert ran >= 6
-    assert design.slo_held(history, stage, design.variant_of(winner[0]).id) == (ran, ran)
+    assert design.slo_held(history, proof.name, design.variant_of(winner[0]).id) == (ran, ran)
 
 
 def test_with_another_goal_a_target_under_a_rate_is_a_limit() -> None:

@@ -62,10 +62,10 @@ def test_every_round_stays_on_one_server_and_the_servers_share_the_rounds(count:
     assert stop == Stop("proved")
     assert all(len(set(servers)) == 1 for servers in servers_by_round(history))
     tuning = Tune(question).tuning(history, excluded)
-    stage, proved = tuning.proof_stage, tuning.proved()
-    assert stage is not None
+    proof, proved = tuning.proof, tuning.proved()
+    assert proof is not None
     assert proved is not None
-    shares = [len(tuning.gain(stage, proved[0].name, server=n).log_ratios) for n in (1, 2)]
+    shares = [len(proof.gain(proof.winner.name, server=n).log_ratios) for n in (1, 2)]
     assert shares[0] == shares[1] >= 2
     # 1000 / 700 on each server, however fast it is; the noise of a run is at most 1 %.
     assert proved[1].mean == pytest.approx(math.log(1000 / 700), abs=0.01)

@@ -8,13 +8,14 @@ from dataclasses import replace
 import pytest
 
 from pgdyno.errors import RefusedError, SpecError
+from pgdyno.tune.budget import time_spent
 from pgdyno.tune.catalogue import Risk
 from pgdyno.tune.evidence import Seen, choose
 from pgdyno.tune.machine import Machine
-from pgdyno.tune.search import Tuning
 from pgdyno.tune.space import Dimension, Sampler, Tried, dimensions
 from pgdyno.tune.statements import alter_system, conf_fragment
-from pgdyno.tune.trial import BASE, Candidate, Measured, Step, budget_of
+from pgdyno.tune.trial import BASE, Candidate, Measured, Step
+from pgdyno.tune.tuning import Tuning
 from pgdyno.tune.verdict import findings_of
 
 MACHINE = Machine(15, 100, ram_bytes=8 << 30, cores=4, disk="nvme")
@@ -272,17 +273,17 @@ def test_a_class_that_is_not_allowed_is_never_chosen() -> None:
 def test_the_time_of_the_runs_is_split_by_what_it_was_spent_on() -> None:
     quick = {"load": 6 * S_NS, "reset": S_NS, "reload": S_NS // 10, "start": 2 * S_NS}
     restarted = {"load": 6 * S_NS, "reset": S_NS, "restart": 2 * S_NS, "start": 5 * S_NS}
-    budget = budget_of([8 * S_NS, 12 * S_NS], [quick, restarted])
+    budget = time_spent([8 * S_NS, 12 * S_NS], [quick, restarted])
     assert budget is not None
     assert budget.sentence() == (
         "20 s: load 60 %, reset 10 %, restarts 10 %, loading data 0 %, overhead 20 %; without a"
         " restart, a run started after 2.0 s (median), 2.0 s (longest)"
     )
-    slowed = budget_of([8 * S_NS, 12 * S_NS], [quick, restarted], failed_ns=5 * S_NS)
+    slowed = time_spent([8 * S_NS, 12 * S_NS], [quick, restarted], failed_ns=5 * S_NS)
     assert slowed is not None
     assert slowed.total_s == 25
     assert "failed runs 20 %" in slowed.sentence()
-    assert budget_of([8 * S_NS, 8 * S_NS], [quick, {}]) is None, "a result of an earlier version"
+    assert time_spent([8 * S_NS, 8 * S_NS], [quick, {}]) is None, "a result of an earlier version"
 
 
 def test_a_refuted_winner_gives_the_runner_up_a_second_proof() -> None:
@@ -315,7 +316,8 @@ def test_a_second_proof_that_refutes_too_reports_the_winner_of_the_search() -> N
     findings = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
     assert findings.verdict == "not confirmed"
     assert "a second proof did not confirm" in course.reason
-    assert course.proof_stage == "proof"
+    assert course.proof is not None
+    assert course.proof.name == "proof"
 
 
 def test_a_proof_that_refutes_everything_says_why_the_rest_of_the_time_is_not_used() -> None:

@@ -17,10 +17,11 @@ from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.plan.designs.compare import better_of
 from pgdyno.plan.history import History, elapsed_ns
 from pgdyno.spec.planned import PlannedVariant, server_id
+from pgdyno.tune.budget import time_spent
 from pgdyno.tune.design import Tune
 from pgdyno.tune.findings import Changed, EqualServerFindings, SloHeld, TuneFindings
-from pgdyno.tune.search import PROOF_LEVEL, Tuning
-from pgdyno.tune.trial import budget_of
+from pgdyno.tune.stages import PROOF_LEVEL
+from pgdyno.tune.tuning import Tuning
 from pgdyno.tune.verdict import findings_of, ratio_of
 
 # Counters that explain a gain: collector, counter, and the name of its growth per transaction.
@@ -61,7 +62,7 @@ def tune_answer(seen: Measurements) -> Answer:
         findings,
         tried=tried,
         slo=_slo_held(design, tuning, history),
-        budget=budget_of(
+        budget=time_spent(
             [visit.took_ns for visit in ran],
             [visit.spent_ns for visit in ran],
             failed_ns=sum(visit.failed_ns for visit in ran),
@@ -82,11 +83,11 @@ def _servers(
     if not others:
         return ()
     places = (seen.folder.facts() or {}).get("servers", {})
-    stage, proved = tuning.proof_stage, tuning.proved()
+    proof = tuning.proof
     servers = []
     for number in (first, *others):
         level = tuning.level(number) if number != first else None
-        alone = tuning.gain(stage, proved[0].name, server=number) if stage and proved else None
+        alone = None if proof is None else proof.gain(proof.winner.name, server=number)
         servers.append(
             EqualServerFindings(
                 number=number,
@@ -110,12 +111,12 @@ def _differences(seen: Measurements, design: Tune) -> tuple[str, ...]:
 
 
 def _slo_held(design: Tune, tuning: Tuning, history: History) -> SloHeld | None:
-    stage, proved = tuning.proof_stage, tuning.proved()
-    if stage is None or proved is None or design.asked.slo is None:
+    proof = tuning.proof
+    if proof is None or design.asked.slo is None:
         return None
     before, after = (
-        design.slo_held(history, stage, design.variant_of(candidate).id)
-        for candidate in (tuning.base, proved[0])
+        design.slo_held(history, proof.name, design.variant_of(candidate).id)
+        for candidate in (tuning.base, proof.winner)
     )
     return SloHeld(design.asked.slo, *before, *after)
 
@@ -128,17 +129,17 @@ def _proof(
     Without a proof the comparison has only the old settings.
     """
     base = seen.experiment.planned_variants()[0]
-    stage, proved = tuning.proof_stage, tuning.proved()
-    if stage is None or proved is None:
+    proof = tuning.proof
+    if proof is None:
         return Compared(replace(seen, visits=()), only=[base]).findings(), findings
-    before = design.rounds_before(stage)
+    before = design.rounds_before(proof.name)
     visits = [
         replace(visit, planned=replace(visit.planned, round=visit.planned.round - before))
         for visit in seen.rounds
         if before < visit.planned.round <= before + _ROUNDS_MAX
     ]
     order = _variants_of(visits)
-    winner = next((variant for variant in order if variant.name == proved[0].name), None)
+    winner = next((variant for variant in order if variant.name == proof.winner.name), None)
     if winner is None:  # The best settings failed in their first run of the proof.
         return Compared(replace(seen, visits=()), only=[base]).findings(), findings
     compared = Compared(replace(seen, visits=visits), only=order)

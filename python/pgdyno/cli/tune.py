@@ -43,12 +43,12 @@ from pgdyno.spec.setting_rules import snapshot
 from pgdyno.spec.units import duration_ns
 from pgdyno.spec.variant import Variant
 from pgdyno.store.experiment import Store
+from pgdyno.tune.budget import runs_of_proof
 from pgdyno.tune.catalogue import RISKS, catalogue, needs_of
 from pgdyno.tune.evidence import choosable, choose
 from pgdyno.tune.machine import Machine, machine_of
 from pgdyno.tune.memory import ALLOWING_SETTINGS
 from pgdyno.tune.rules import recommend, rule_set
-from pgdyno.tune.search import runs_of_proof
 from pgdyno.tune.seen import defaults_of, read_live
 from pgdyno.tune.space import SETTINGS_MAX, Dimension, check_risks, dimensions
 from pgdyno.tune.storage import choices_now, refuse_on_own_server

@@ -20,14 +20,15 @@ from pgdyno.spec.setting_rules import MAJORS
 from pgdyno.tune import storage, trial
 from pgdyno.tune.machine import Machine
 from pgdyno.tune.memory import allowed_bytes
-from pgdyno.tune.search import Tuning
 from pgdyno.tune.seen import defaults_of
 from pgdyno.tune.space import Dimension, check_risks, dimensions
 from pgdyno.tune.spread import are_apart
-from pgdyno.tune.trial import BASE, Candidate, Stage, Step
+from pgdyno.tune.stages import Search
+from pgdyno.tune.trial import BASE, Candidate, StageName, Step
+from pgdyno.tune.tuning import Tuning
 
 # The order gives each stage its seeds, so it never changes.
-_STAGES: tuple[Stage, ...] = ("search", "proof", "attribution", "final", "second")
+_STAGES: tuple[StageName, ...] = ("search", "proof", "attribution", "final", "second")
 _STAGE_ROUNDS = 100_000
 _STAGE_WORDS = {
     "proof": "proof: the winner against your settings, with fresh runs",
@@ -151,7 +152,7 @@ class Tune(Design[TuneDesign]):
         return replace(run, server_number=step.server_number)
 
     @staticmethod
-    def rounds_before(stage: Stage) -> int:
+    def rounds_before(stage: StageName) -> int:
         """Return what is added to a round of the stage, so that no seed is used twice."""
         return _STAGES.index(stage) * _STAGE_ROUNDS
 
@@ -174,15 +175,15 @@ class Tune(Design[TuneDesign]):
         if not rounds(history):
             return ""
         tuning = self.tuning(history, excluded)
-        if tuning.stage != "search":
-            return _STAGE_WORDS[tuning.stage]
+        if not isinstance(tuning.stage, Search):
+            return _STAGE_WORDS[tuning.stage.name]
         best, words = tuning.promised(), "nothing better yet"
         if best.log_ratios:
             sign = 1 if self.is_more_better else -1
             words = f"best {signed(100 * math.expm1(sign * best.mean), 0)} % over yours"
         left_ns = self.asked.budget_ns - elapsed_ns(history)
         left = max(0, round(left_ns / _MINUTE_NS))
-        return f"trial {tuning.trial_count}: {words}, {left} min left with the proof"
+        return f"trial {len(tuning.trials)}: {words}, {left} min left with the proof"
 
     def why_no_candidate_counts(self, history: History) -> str:
         """Return why the server as it is cannot be compared within the latency target, or ""."""
@@ -195,7 +196,7 @@ class Tune(Design[TuneDesign]):
         seen_ms = first[0].latency_ms.get(target.name, math.nan)
         return f"your settings do not meet {self.asked.slo} with this load ({seen_ms:.3g} ms)"
 
-    def slo_held(self, history: History, stage: Stage, variant_id: str) -> tuple[int, int]:
+    def slo_held(self, history: History, stage: StageName, variant_id: str) -> tuple[int, int]:
         """Return how many runs of a variant in a stage met the latency target, and how many ran."""
         target, before = self.slo, self.rounds_before(stage)
         ran = [

@@ -10,10 +10,10 @@ from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.rounding import change_text
 from pgdyno.quantities import counted, percent
 from pgdyno.spec.designs import METRIC_WORDS
+from pgdyno.tune.budget import TimeSpent
 from pgdyno.tune.catalogue import Needs, Risk
-from pgdyno.tune.search import NOTHING_BETTER
 from pgdyno.tune.space import Point
-from pgdyno.tune.trial import Budget
+from pgdyno.tune.stages import NOTHING_BETTER
 
 Verdict = Literal["better", "nothing better", "not confirmed", "unproved"]
 _MARGIN_RATIO = 0.02
@@ -131,7 +131,7 @@ class TuneFindings:
     tried: tuple[Tried, ...]
     changed: tuple[Changed, ...] = ()
     slo: SloHeld | None = None
-    budget: Budget | None = None
+    budget: TimeSpent | None = None
     together: tuple[str, ...] = ()
     servers: tuple[EqualServerFindings, ...] = ()
     server_differences: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from pgdyno.analysis.compare import is_reversed
-from pgdyno.tune.trial import Effect, Stage
+from pgdyno.tune.trial import Effect, StageName
 
 _THIS_HOST = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -35,22 +35,22 @@ class Spread:
         """Begin. Args: servers, their numbers; (0,) without equal servers."""
         self.servers = tuple(servers)
         self.lost: tuple[int, ...] = ()
-        self._round_counts: Counter[tuple[Stage, int]] = Counter()
+        self._round_counts: Counter[tuple[StageName, int]] = Counter()
 
     @property
     def left(self) -> tuple[int, ...]:
         """Return the servers that are not lost."""
         return tuple(server for server in self.servers if server not in self.lost)
 
-    def server_of_next(self, stage: Stage) -> int:
+    def server_of_next(self, stage: StageName) -> int:
         """Return the server of the next round; there must be one left."""
         return self.in_turn(stage)[0]
 
-    def in_turn(self, stage: Stage) -> list[int]:
+    def in_turn(self, stage: StageName) -> list[int]:
         """Return the servers that are left; those with the fewest rounds of the stage first."""
         return sorted(self.left, key=lambda server: (self._round_counts[stage, server], server))
 
-    def take(self, stage: Stage, server: int) -> None:
+    def take(self, stage: StageName, server: int) -> None:
         """Count a round that is complete."""
         self._round_counts[stage, server] += 1
 

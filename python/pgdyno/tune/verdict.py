@@ -8,10 +8,10 @@ from dataclasses import replace
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.tune.catalogue import Needs, catalogue, needs_of, rule_of
 from pgdyno.tune.findings import SettingEffect, Tried, TuneFindings, Verdict
-from pgdyno.tune.search import Tuning
 from pgdyno.tune.space import Point
 from pgdyno.tune.storage import STORAGE
 from pgdyno.tune.trial import Effect, Trial
+from pgdyno.tune.tuning import Tuning
 
 
 def findings_of(
@@ -57,7 +57,7 @@ def findings_of(
         proved=ratio_of(proved[1], is_more_better) if proved is not None else None,
         against_rules=ratio_of(against, is_more_better) if against is not None else None,
         rules=tuning.rules.name if tuning.rules is not None else "",
-        trial_count=tuning.trial_count,
+        trial_count=len(tuning.trials),
         tried=tuple(_tried(trial, is_more_better) for trial in tuning.trials),
         together=tuple(changed)
         if verdict == "better" and len(changed) > 1 and not is_one_sure
