@@ -1,10 +1,11 @@
-# pgdyno: make build | demo | test | check | bench | prove
+# pgdyno: make build | demo | test | check | bench | prove | release
 # Everything lives in this folder (.venv, .tools, target); the system's Python is never touched.
-.PHONY: build lock demo test check bench prove docs format clean
+.PHONY: build lock demo test check bench prove release docs format clean
 
 PYTHON  ?= python3
 UV      := .tools/bin/uv
 BIN     := .venv/bin
+EXPORT  := $(UV) export --quiet --no-emit-workspace --no-header --no-annotate
 STAMP   := .venv/.requirements
 
 build: $(STAMP)
@@ -30,7 +31,9 @@ $(STAMP): .tools/bin/uv requirements/lock.txt
 # After changing a dependency in pyproject.toml: pins and hashes, without download addresses.
 lock: .tools/bin/uv
 	$(UV) lock --quiet
-	$(UV) export --quiet --no-emit-workspace --all-groups --no-header --no-annotate -o requirements/lock.txt >/dev/null
+	$(EXPORT) --all-groups --no-group release -o requirements/lock.txt >/dev/null
+	$(EXPORT) --no-default-groups -o requirements/run.txt >/dev/null
+	$(EXPORT) --only-group release -o requirements/release.txt >/dev/null
 
 check: build
 	@scripts/check
@@ -47,13 +50,16 @@ bench: build
 prove: build
 	@scripts/prove
 
+release: build
+	@scripts/release
+
 format: build
 	cargo fmt --all
 	$(BIN)/ruff format python tests bench
 	$(BIN)/ruff check --fix --quiet python tests bench
 
 clean:
-	rm -rf .venv .tools target
+	rm -rf .venv .tools target dist
 
 docs: build
 	$(BIN)/python -m pgdyno.cli.reference > docs/cli.md
