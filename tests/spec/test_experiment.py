@@ -75,7 +75,7 @@ def test_a_target_of_a_transaction_type_needs_that_type() -> None:
     assert target is not None
     assert (target.figure, target.limit) == ("new-order.p90", 5000)
     for builtin, slo, words in (
-        ("tpcc-like", "new-orders.p90=5s", "types: new-order, payment"),
+        ("tpcc-like", "new-orders.p90=5s", "types of tpcc-like: new-order, payment"),
         ("tpcc-like", "new-order.p98=5s", "NAME is one of"),
         ("tpcb-like", "new-order.p90=5s", "runs other scripts"),
     ):

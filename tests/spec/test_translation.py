@@ -9,10 +9,10 @@ import pytest
 
 from pgdyno.cli.spec import spec_text
 from pgdyno.errors import SpecError
-from pgdyno.spec.benchmarksql import from_benchmarksql
+from pgdyno.programs.tpcc.benchmarksql import from_benchmarksql
+from pgdyno.programs.tpcc.hammerdb import from_hammerdb
 from pgdyno.spec.designs import SweepDesign
 from pgdyno.spec.file import to_toml
-from pgdyno.spec.hammerdb import from_hammerdb
 from pgdyno.spec.translation import Translated, mix_of
 
 VERSION_6 = """\

@@ -28,6 +28,7 @@ def unused_python(sources: Sequence[Source]) -> Iterator[str]:
         named |= set(_late_imports(source))
         used |= {name for name in named if name != source.module}
         used |= {name.rpartition(".")[0] for name in named} - {source.module}
+    used |= set(_parts_of_programs(ours))
     for source in ours:
         is_entry = source.path.endswith(("/__init__.py", "/__main__.py")) or _is_program(source)
         if not is_entry and source.module not in used:
@@ -126,6 +127,19 @@ def _late_imports(source: Source) -> Iterator[str]:
             prefix = str(node.values[0].value)
             if re.fullmatch(r"pgdyno(\.\w+)*\.", prefix):
                 yield from (prefix + text for text in _texts(source))
+
+
+def _parts_of_programs(sources: Sequence[Source]) -> Iterator[str]:
+    """Yield the files of programs that code finds by name: `load`, and those of `part_of` calls."""
+    names = {"load"}
+    for source in sources:
+        for call, function in source.calls():
+            if function.endswith(".part_of"):
+                names |= {arg.value for arg in call.args if isinstance(arg, ast.Constant)}
+    for source in sources:
+        for text in _texts(source):
+            if re.fullmatch(r"pgdyno\.programs\.\w+", text):
+                yield from (f"{text}.{name}" for name in names)
 
 
 def _dotted_texts(source: Source) -> Iterator[str]:

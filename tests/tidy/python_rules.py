@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 
-from tests.tidy.source import Source
+from tests.tidy.source import Source, room_of
 
 FUNCTION_LINES_MAX = 70
 # The stages data flows through: an import points to an earlier one.
 ARROW = (
     ("errors", "clock", "quantities"),
+    ("programs",),
     ("spec",),
     ("process",),
     ("server",),
@@ -43,7 +44,7 @@ IO_CALLS = re.compile(
     r"(open|input|numpy\.(load|save|savez|loadtxt|savetxt|genfromtxt|fromfile|memmap))$"
     r"|.*\.(read_text|write_text|read_bytes|write_bytes|tofile)$"
 )
-PURE_STAGES = {"errors", "quantities", "spec", "analysis", "plan"}
+PURE_STAGES = {"errors", "quantities", "programs", "spec", "analysis", "plan"}
 
 PROCESS_NAMES = re.compile(
     r"subprocess\.(Popen|run|call|check_call|check_output|getoutput|getstatusoutput)$"
@@ -93,7 +94,7 @@ def import_order(source: Source) -> Iterator[str]:
 
 def _stage(name: str) -> str | None:
     parts = name.split(".")
-    return parts[1] if parts[0] == "pgdyno" and len(parts) > 1 else None
+    return room_of(parts) if parts[0] == "pgdyno" and len(parts) > 1 else None
 
 
 def no_io_in_pure_stages(source: Source) -> Iterator[str]:

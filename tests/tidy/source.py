@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -12,6 +12,12 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = (".ci", "bench", "crates", "docs", "python", "scripts", "tests")
 TOP_FILES = ("*.md", "*.toml", "Makefile")
 SKIPPED_FOLDERS = {"__pycache__", "target", "vendor", "results", "corpus", "node_modules"}
+# The files of a program's folder, and the room to which each belongs; others belong to "programs".
+PROGRAM_PARTS = {
+    "translation": "spec",
+    "hammerdb": "spec",
+    "benchmarksql": "spec",
+}
 TEXT_SUFFIXES = {"", ".py", ".rs", ".sql", ".sh", ".css", ".js", ".html", ".j2", ".md", ".toml"}
 
 
@@ -44,11 +50,14 @@ class Source:
 
     @property
     def package(self) -> str | None:
-        """`spec` for python/pgdyno/spec/x.py, `clock` for python/pgdyno/clock.py, else None."""
+        """`spec` for python/pgdyno/spec/x.py, `clock` for python/pgdyno/clock.py, else None.
+
+        A file of a program's folder belongs to the room that its name states.
+        """
         parts = self.path.split("/")
         if parts[:2] != ["python", "pgdyno"] or len(parts) < 3:
             return None
-        return parts[2].removesuffix(".py")
+        return room_of([part.removesuffix(".py") for part in parts[1:]])
 
     @property
     def module(self) -> str:
@@ -116,6 +125,13 @@ class Source:
         for node in ast.walk(self.syntax):
             if isinstance(node, ast.Call):
                 yield node, self.dotted(node.func)
+
+
+def room_of(names: Sequence[str]) -> str:
+    """Return the room of a module, given as ["pgdyno", "spec", ...]."""
+    if names[1] == "programs" and len(names) > 3:
+        return PROGRAM_PARTS.get(names[3], "programs")
+    return names[1]
 
 
 @cache

@@ -195,7 +195,8 @@ class CurveFindings:
     `script` names the line: the script, and its variant if there are several. `capacity`: None
     without a latency target. `speed_up`: of a variant against the first variant. `hazel`: speed and
     waits by the method published as PG_HAZEL, and corrected. `cost`: the cost of 1,000 tps at the
-    target, None without a price. `nopm`: of each level, if the load is TPC-C-like.
+    target, None without a price. `rates`: the
+    metric `rate_name` of the program at each level; empty if the program has none.
     """
 
     script: str
@@ -206,11 +207,13 @@ class CurveFindings:
     speed_up: SpeedUp | None = None
     hazel: Hazel | None = None
     cost: Estimate | None = None
-    nopm: Mapping[int, Estimate] = field(default_factory=dict)
+    rate_name: str = ""
+    rates: Mapping[int, Estimate] = field(default_factory=dict)
+    client_word: str = "client"
 
     def load_words(self, clients: int) -> str:
-        """Return "64 clients", or "64 terminals" of a TPC-C-like load."""
-        return counted(clients, "terminal" if self.nopm else "client")
+        """Return "64 clients", or another word that the program uses for them."""
+        return counted(clients, self.client_word)
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,7 +157,7 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
         doubts=doubts_of_rounds(
             [(visit.planned.cell, doubts[visit.planned.number]) for visit in judged],
             of_variants=answer.compare is not None,
-            client_word="terminal" if experiment.is_tpcc else "client",
+            client_word=experiment.program.client_word,
         ),
         notes=_notes(experiment, done),
         is_complete=bool(stopped_by(folder)),

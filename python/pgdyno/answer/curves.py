@@ -19,11 +19,13 @@ from pgdyno.answer.sentences import limit_sentence, sweep_sentence
 from pgdyno.answer.served import cost_of
 from pgdyno.answer.time_split import time_split
 from pgdyno.errors import AnalysisError
-from pgdyno.loop.history import measured, nopm_of
+from pgdyno.loop.history import measured, own_metric_of
 from pgdyno.loop.journal import Visit, excluded
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.plan.designs.sweep import Line, Sweep, trials_of
 from pgdyno.plan.history import History
+from pgdyno.programs.program import Metric
+from pgdyno.programs.registry import program_named
 from pgdyno.spec.experiment import UNCHANGED
 
 _SEED = 20_260_104
@@ -50,6 +52,8 @@ def _curves(seen: Measurements) -> tuple[CurveFindings, ...]:
         if curve is None:
             continue
         held = _capacity(sweep.slo, history, line)
+        program = program_named(sweep.experiment.all_scripts()[line.script].builtin)
+        metric = next(iter(program.metrics), None)
         variant = UNCHANGED if line.variant is None else line.variant.spec
         findings = CurveFindings(
             script=_name(sweep, line),
@@ -58,7 +62,9 @@ def _curves(seen: Measurements) -> tuple[CurveFindings, ...]:
             capacity=held,
             cost=None if held is None else cost_of(variant, held.load),
             variant=line.variant.name if line.variant is not None else "",
-            nopm=_nopm(of_line, numbers),
+            rate_name=metric.name if metric is not None else "",
+            rates={} if metric is None else _rates(metric, of_line, numbers),
+            client_word=program.client_word,
             hazel=hazel_of_sweep([(v, numbers[v.planned.number]) for v in of_line]),
         )
         if line.script in references:
@@ -78,15 +84,15 @@ def _name(sweep: Sweep, line: Line) -> str:
     return line.variant.name if is_only else f"{script}, {line.variant.name}"
 
 
-def _nopm(of_line: Sequence[Visit], numbers: Numbers) -> dict[int, Estimate]:
-    """Return New-Orders a minute by level; nothing unless every run is TPC-C-like."""
+def _rates(metric: Metric, of_line: Sequence[Visit], numbers: Numbers) -> dict[int, Estimate]:
+    """Return a program's metric by level; nothing if a run did not measure it."""
     by_level: dict[int, list[float]] = {}
     for visit in of_line:
-        value = nopm_of(numbers[visit.planned.number])
+        value = own_metric_of(metric, numbers[visit.planned.number])
         if value is None:
             return {}
         by_level.setdefault(visit.planned.cell.clients, []).append(value)
-    return {level: mean_between_runs(values, "NOPM") for level, values in by_level.items()}
+    return {level: mean_between_runs(values, metric.words) for level, values in by_level.items()}
 
 
 def _trials(done: Sequence[Visit], numbers: Numbers, target: Target | None) -> History:

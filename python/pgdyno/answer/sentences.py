@@ -86,9 +86,9 @@ def limit_sentence(where: WhereTheTimeGoes, cpu_busy_ratio: float | None) -> str
 def _of_curve(findings: CurveFindings) -> str:
     peak, knee = findings.curve.peak, findings.curve.knee
     words = f"{findings.script} peaks at {_number(peak.tps)} tps{_range(peak.tps)} "
-    if findings.nopm:
-        nopm = findings.nopm[peak.clients]
-        words = f"{findings.script} peaks at {_number(nopm)} NOPM{_range(nopm)} "
+    if findings.rates:
+        rate = findings.rates[peak.clients]
+        words = f"{findings.script} peaks at {_number(rate)} {rate.unit}{_range(rate)} "
     words += f"with {findings.load_words(peak.clients)}"
     if peak.is_at_edge:
         words += ", the highest load tried"

@@ -6,13 +6,14 @@ from typing import Any
 
 from pgdyno.loop.history import UNITS, history_of
 from pgdyno.observe.collector import Column
+from pgdyno.programs.registry import own_metrics
 from pgdyno.spec.experiment import Experiment
 from pgdyno.store.folder import ExperimentFolder
 
 Row = dict[str, Any]
 _MEANINGS = {
     "tps": "committed transactions per second, measured phase",
-    "nopm": "New-Orders completed per minute (tpcc-like)",
+    **{name: metric.meaning for name, metric in own_metrics().items()},
     "p50": "median latency",
     "p99": "latency that 99 of 100 transactions do not exceed",
     "mean": "mean latency",

@@ -12,6 +12,7 @@ from pgdyno.cli.from_options import experiment_of, refuse
 from pgdyno.cli.headings import COMPARED, LOAD, under
 from pgdyno.cli.load_options import LoadVerb
 from pgdyno.cli.measure import measure
+from pgdyno.cli.program_help import own_defaults
 from pgdyno.errors import SpecError
 from pgdyno.spec.designs import METRICS, CompareDesign
 from pgdyno.spec.variant import Variant
@@ -34,7 +35,7 @@ _compared, _option = under(COMPARED), under(LOAD)
 @_compared(
     "--metric",
     type=click.Choice(METRICS),
-    help="Metric that decides (default tps; nopm for tpcc-like; p99 with --rate).",
+    help=f"Metric that decides (default tps; {own_defaults()}; p99 with --rate).",
 )
 @_compared(
     "--precision",

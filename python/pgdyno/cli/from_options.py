@@ -17,6 +17,7 @@ from pgdyno.cli.script_options import pairs_of, protocol_of, scripts_of
 from pgdyno.engine.facts import engine_facts
 from pgdyno.errors import SpecError
 from pgdyno.measure.host_access import command_to_host, way_unused
+from pgdyno.programs.registry import program_of
 from pgdyno.server.cluster_conf import SPARE_CONNECTIONS
 from pgdyno.server.conninfo import Resolved, refuse_silent_target, resolve
 from pgdyno.server.dataset_kinds import KINDS, PGBENCH
@@ -35,7 +36,6 @@ from pgdyno.spec.experiment import (
 from pgdyno.spec.file import is_other_form
 from pgdyno.spec.rate import rate_from
 from pgdyno.spec.setting_rules import object_to
-from pgdyno.spec.translation import TERMINALS_PER_WAREHOUSE
 
 # Fields of the spec whose options have another name.
 _OPTION_OF = {"levels": "clients", "run": "duration", "knee": "knee_duration"}
@@ -82,7 +82,7 @@ def experiment_of(
             dataset=dataset,
             workload=Workload(
                 scripts=scripts,
-                clients=options.get("clients") or _terminals(options, dataset),
+                clients=options.get("clients") or _clients(options, scripts, dataset),
                 rate=options.get("rate"),
                 threads=options.get("threads"),
                 protocol=options.get("protocol") or protocol_of(scripts),
@@ -299,19 +299,23 @@ def dataset_of(options: dict[str, Any], scripts: Sequence[Script] = ()) -> Datas
     return cast(Dataset, kind.options.model_validate(fields))
 
 
-def _terminals(options: dict[str, Any], dataset: Dataset) -> int:
-    """Return the default number of clients with full think times: the terminals of all warehouses.
+def _clients(options: dict[str, Any], scripts: Sequence[Script], dataset: Dataset) -> int:
+    """Return the default number of clients: with full think times it follows from the data's size.
 
-    Raises: SpecError on the user's own server, whose number of warehouses is not known yet.
+    Raises: SpecError on the user's own server, whose size is not known yet.
     """
     if not options.get("think_ratio"):
         return 1
-    terminals = KINDS[dataset.kind].terminals(dataset) if dataset.kind in KINDS else None
-    if terminals is not None:
-        return terminals
+    program = program_of([script.builtin for script in scripts if script.weight > 0])
+    if program.clients_per_size is not None and dataset.kind in KINDS:
+        return KINDS[dataset.kind].size_of(dataset) * program.clients_per_size
+    rule = ""
+    if program.clients_per_size is not None:
+        rule = f"; {program.clients_per_size} per {program.size_word} are specified"
+    word = f"{program.client_word}s"
     raise SpecError(
-        "--think-factor needs the number of terminals.",
-        hint=f"give --terminals N; {TERMINALS_PER_WAREHOUSE} per warehouse are specified",
+        f"--think-factor needs the number of {word}.",
+        hint=f"give --{word} N{rule}",
     )
 
 

@@ -10,6 +10,7 @@ from pgdyno.cli import options
 from pgdyno.cli.headings import BEFORE, LOAD, Headed, Verb, under
 from pgdyno.cli.options import Command, allow_write, apply, confirm, confirm_memory
 from pgdyno.cli.output import data
+from pgdyno.cli.program_help import client_options, clients_by_size
 from pgdyno.cli.script_options import program_field
 from pgdyno.engine.facts import BuiltinFacts, OptionFacts, engine_facts
 from pgdyno.errors import PgdynoError
@@ -33,9 +34,9 @@ def clients(command: Command) -> Command:
             "-c",
             "--clients",
             "--client",
-            "--terminals",
+            *client_options(),
             type=click.IntRange(1, 100_000),
-            help="Number of clients (default 1; 10 per warehouse if terminals think).",
+            help=f"Number of clients (default 1; {clients_by_size()}).",
         ),
     )
 
@@ -136,7 +137,7 @@ def workload(command: Command) -> Command:
         before(
             "--no-check",
             is_flag=True,
-            help="Do not check the data of tpcc-like after the load and after every run.",
+            help="Do not check the consistency of the data after the load and after every run.",
         ),
         before(
             "--cache",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,14 +12,18 @@ import click
 from pgdyno.cli import options, output
 from pgdyno.cli.headings import Verb
 from pgdyno.engine.facts import engine_facts
-from pgdyno.spec.benchmarksql import from_benchmarksql
+from pgdyno.programs.registry import part_of, programs
 from pgdyno.spec.file import to_toml
-from pgdyno.spec.hammerdb import from_hammerdb
 from pgdyno.spec.translation import Note, Translated
 from pgdyno.spec.workload import read_text
 
 _WIDTH = 98
-_TOOLS = {"from-benchmarksql": from_benchmarksql, "from-hammerdb": from_hammerdb}
+_TOOLS: dict[str, Callable[..., Translated]] = {
+    word: read
+    for part in (part_of(program, "translation") for program in programs())
+    if part is not None
+    for word, read in part.TOOLS.items()
+}
 
 
 @click.command("spec", cls=Verb, short_help="Make a spec file from a file of another tool.")

@@ -14,6 +14,7 @@ from pgdyno.cli.from_options import experiment_of, refuse
 from pgdyno.cli.headings import LOAD, under
 from pgdyno.cli.load_options import LoadVerb
 from pgdyno.cli.measure import measure
+from pgdyno.cli.program_help import type_targets
 from pgdyno.errors import SpecError
 from pgdyno.spec.experiment import SweepDesign
 from pgdyno.spec.variant_text import variant_from
@@ -59,8 +60,8 @@ _option = under(LOAD)
 @_option(
     "--slo",
     metavar="NAME=TIME",
-    help="Find the highest load that keeps this target, such as p99=20ms; with tpcc-like also"
-    " new-order.p90=5s, which finds the highest number of terminals.",
+    help="Find the highest load that keeps this target, such as p99=20ms; "
+    f"{type_targets()}, which finds the highest number of clients.",
 )
 @_option(
     "--variant",

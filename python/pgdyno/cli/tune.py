@@ -19,6 +19,7 @@ from pgdyno.cli.headings import LOAD, under
 from pgdyno.cli.load_options import LoadVerb
 from pgdyno.cli.measure import measured
 from pgdyno.cli.output import Live
+from pgdyno.cli.program_help import own_defaults, type_targets
 from pgdyno.cli.tune_servers import (
     also,
     apply_proved,
@@ -74,7 +75,7 @@ class _Known:
 @_search(
     "--goal",
     type=click.Choice(METRICS),
-    help="Metric to improve (default tps; nopm for tpcc-like; p99 with -R).",
+    help=f"Metric to improve (default tps; {own_defaults()}; p99 with -R).",
 )
 @_search(
     "--setting",
@@ -101,8 +102,8 @@ class _Known:
 @_search(
     "--slo",
     metavar="NAME=TIME",
-    help="Latency target, such as p99=20ms: the goal with -R, else a limit; with tpcc-like also"
-    " new-order.p90=5s, always a limit.",
+    help="Latency target, such as p99=20ms: the goal with -R, else a limit; "
+    f"{type_targets()}, always a limit.",
 )
 @_search("--budget", default="30min", metavar="TIME", help="Time for everything (default 30min).")
 @_search(

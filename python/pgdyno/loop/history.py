@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
-from pgdyno.analysis import tpcc
 from pgdyno.analysis.within_run import warmup_cut
 from pgdyno.errors import AnalysisError
 from pgdyno.loop.counter_growth import grown, load_backends
 from pgdyno.loop.journal import Visit, visits
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, type_latencies_ms
 from pgdyno.plan.history import History, Measured
+from pgdyno.programs.program import Metric
+from pgdyno.programs.registry import own_metrics, program_named
 from pgdyno.store.folder import ExperimentFolder
 from pgdyno.store.stored_run import StoredRun
 
 UNITS = {
     "tps": "tps",
-    "nopm": "NOPM",
+    **{name: metric.words for name, metric in own_metrics().items()},
     "p50": "ms",
     "p99": "ms",
     "mean": "ms",
@@ -31,7 +33,7 @@ def metrics_of(stored: StoredRun, numbers: LoadNumbers) -> dict[str, float]:
     """Return every metric that this run measured, in its unit of `UNITS`, above 0 and finite."""
     makers: dict[str, Callable[[], float | None]] = {
         "tps": lambda: numbers.tps.value,
-        "nopm": lambda: nopm_of(numbers),
+        **{name: partial(own_metric_of, metric, numbers) for name, metric in own_metrics().items()},
         "p50": lambda: numbers.latency.percentiles["p50"].value,
         "p99": lambda: numbers.latency.percentiles["p99"].value,
         "mean": lambda: numbers.latency.mean.value,
@@ -48,15 +50,14 @@ def metrics_of(stored: StoredRun, numbers: LoadNumbers) -> dict[str, float]:
     }
 
 
-def nopm_of(numbers: LoadNumbers) -> float | None:
-    """Return New-Orders a minute of the TPC-C-like program; None of any other load."""
-    counts = (
-        script.counts.completed
+def own_metric_of(metric: Metric, numbers: LoadNumbers) -> float | None:
+    """Return a metric of a program; None if the load does not run this program."""
+    completed_by_type = {
+        shape.name: script.counts.completed
         for shape, script in zip(numbers.scripts, numbers.summary.scripts, strict=True)
-        if (shape.program, shape.name) == (tpcc.PROGRAM, tpcc.NEW_ORDER)
-    )
-    completed = next(counts, None)
-    return None if completed is None else completed * 60 / numbers.seconds
+        if metric in program_named(shape.program).metrics
+    }
+    return metric.measure(completed_by_type, numbers.seconds)
 
 
 def _cpu_per_tx(stored: StoredRun, numbers: LoadNumbers) -> float | None:

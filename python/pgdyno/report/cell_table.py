@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pgdyno.analysis.compare_findings import CompareFindings, Served, VariantFindings
 from pgdyno.analysis.estimate import Estimate
+from pgdyno.programs.registry import own_metrics
 from pgdyno.report import numbers
 
 # Changes of a variant that affect the fairness between clients, or the path to the server.
@@ -37,9 +38,13 @@ def cell_table(compared: CompareFindings) -> CellTable | None:
     if not changed & (_SERVING | _REACHING):
         return None
     number, duration = numbers.value_text, numbers.duration_text
-    has_nopm = any("nopm" in variant.metrics for variant in measured)
+    own = {
+        name: metric.words
+        for name, metric in own_metrics().items()
+        if any(name in variant.metrics for variant in measured)
+    }
     columns: list[tuple[str, str, Pick, Show]] = [
-        *([("NOPM", "metrics.nopm", _metric("nopm"), number)] if has_nopm else []),
+        *((words, f"metrics.{name}", _metric(name), number) for name, words in own.items()),
         ("tps", "metrics.tps", _metric("tps"), number),
         ("p50 ms", "metrics.p50", _metric("p50"), number),
         ("p99 ms", "metrics.p99", _metric("p99"), number),

@@ -10,6 +10,7 @@ from pgdyno.analysis.contrasts import Effect
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.rounding import change_text
+from pgdyno.programs.registry import own_metrics
 from pgdyno.quantities import signed
 from pgdyno.report import numbers
 from pgdyno.report.cell_table import CellTable, cell_table, table_lines
@@ -25,7 +26,7 @@ _PARTS_SHOWN = 6
 _FOREST_WIDTH, _FOREST_WIDTH_MIN = 41, 21
 _PAIRS_SHOWN = 40
 _SETTINGS_SHOWN = 12
-RATIOS_SHOWN = ("tps", "nopm", "p50", "p99", "cpu_per_tx", "wal_per_tx")
+RATIOS_SHOWN = ("tps", *own_metrics(), "p50", "p99", "cpu_per_tx", "wal_per_tx")
 
 
 def compare_text(findings: ExperimentFindings, width: int = WIDTH) -> str:
@@ -97,7 +98,7 @@ def _table(page: TextPage, title: str, table: CellTable | None) -> Iterator[str]
 
 def _metric(compared: CompareFindings, variant: VariantFindings, name: str) -> str:
     text = numbers.estimate_text(compared.shown(variant, name), with_unit=True)
-    return text if name in ("tps", "nopm") else f"{metric_name(name)} {text}"
+    return text if name in ("tps", *own_metrics()) else f"{metric_name(name)} {text}"
 
 
 def _warnings(variant: VariantFindings) -> str:

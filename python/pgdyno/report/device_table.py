@@ -6,6 +6,7 @@ from pgdyno import quantities
 from pgdyno.analysis.compare_findings import CompareFindings
 from pgdyno.analysis.devices import PLACES
 from pgdyno.analysis.estimate import Estimate, alike
+from pgdyno.programs.registry import own_metrics
 from pgdyno.report import numbers
 from pgdyno.report.cell_table import CellTable
 from pgdyno.report.forest import metric_name
@@ -23,7 +24,7 @@ def device_table(compared: CompareFindings) -> CellTable | None:
         return None
     by_name = {variant.name: variant for variant in compared.variants}
     rows: list[tuple[str, ...]] = []
-    for metric in dict.fromkeys((compared.metric, "nopm")):
+    for metric in dict.fromkeys((compared.metric, *own_metrics())):
         values = [by_name[variant.name].metrics.get(metric) for variant in devices.variants]
         if any(values):
             unit = next(value.unit for value in values if value is not None)

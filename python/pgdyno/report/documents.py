@@ -276,7 +276,7 @@ def _curve(findings: CurveFindings) -> Document:
             {
                 "clients": level.clients,
                 "tps": level.tps.to_json(),
-                **_nopm(findings, level.clients),
+                **_rate(findings, level.clients),
                 "latency_ms": {
                     name: value.scaled(1e-6, "ms").to_json()
                     for name, value in level.latency.items()
@@ -288,13 +288,13 @@ def _curve(findings: CurveFindings) -> Document:
         "peak": {
             "clients": curve.peak.clients,
             "tps": curve.peak.tps.to_json(),
-            **_nopm(findings, curve.peak.clients),
+            **_rate(findings, curve.peak.clients),
             "is_at_edge": curve.peak.is_at_edge,
         },
         "knee": {
             "clients": curve.knee.clients,
             "tps": curve.knee.tps.to_json(),
-            **_nopm(findings, curve.knee.clients),
+            **_rate(findings, curve.knee.clients),
             "tolerance_ratio": curve.knee.tolerance_ratio,
             "candidates": [
                 {"clients": candidate.clients, "probability_ratio": candidate.probability_ratio}
@@ -316,9 +316,10 @@ def _curve(findings: CurveFindings) -> Document:
     }
 
 
-def _nopm(findings: CurveFindings, clients: int) -> Document:
+def _rate(findings: CurveFindings, clients: int) -> Document:
     """Return New-Orders a minute at a level, or nothing if the load is not TPC-C-like."""
-    return {"nopm": findings.nopm[clients].to_json()} if findings.nopm else {}
+    rates = findings.rates
+    return {findings.rate_name: rates[clients].to_json()} if rates else {}
 
 
 def _capacity(capacity: Capacity) -> Document:

@@ -16,17 +16,18 @@ from markupsafe import Markup
 from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.rounding import change_text
+from pgdyno.programs.registry import own_metrics
 from pgdyno.quantities import signed
 
 METRIC_NAMES = {
-    "nopm": "NOPM",
+    **{name: metric.words for name, metric in own_metrics().items()},
     "cpu_per_tx": "server CPU/tx",
     "wal_per_tx": "WAL/tx",
     "mean": "mean latency",
 }
 PAPER_METRICS = 2  # rows of a contrast in pictures and on paper
 # The tail is before the median, because the sentence names the tail if there is little room.
-_METRICS = ("tps", "nopm", "p99", "p50", "cpu_per_tx", "wal_per_tx")
+_METRICS = ("tps", *own_metrics(), "p99", "p50", "cpu_per_tx", "wal_per_tx")
 # If the mean of the ratios and the ratio of the means differ by more, a note explains why.
 _MEANS_APART = 0.01
 # Smaller changes are drawn on a linear axis, on which -25 % is as far from "equal" as +25 %.

@@ -96,9 +96,10 @@ def level_table(findings: CurveFindings) -> Table:
             if at == level.clients
         ]
         load = f"{level.clients} ({', '.join(marks)})" if marks else str(level.clients)
-        nopm = (numbers.estimate_text(findings.nopm[level.clients]),) if findings.nopm else ()
-        rows.append((load, *nopm, numbers.estimate_text(level.tps), *said))
-    heads = ("terminals", "NOPM") if findings.nopm else ("clients",)
+        rate = (numbers.estimate_text(findings.rates[level.clients]),) if findings.rates else ()
+        rows.append((load, *rate, numbers.estimate_text(level.tps), *said))
+    rate_heads = (metric_name(findings.rate_name),) if findings.rates else ()
+    heads = (f"{findings.client_word}s", *rate_heads)
     return (*heads, "tps", "p50 ms", "p99 ms"), rows
 
 

@@ -261,8 +261,8 @@ def _curve(page: TextPage, findings: CurveFindings, indent: int) -> Iterator[str
 
 def _tps_at(findings: CurveFindings, tps: Estimate, clients: int, *, range_text: str = "") -> str:
     said = f"{numbers.estimate_text(tps, with_unit=True)} at {findings.load_words(clients)}"
-    if findings.nopm:
-        said = f"{numbers.estimate_text(findings.nopm[clients], with_unit=True)}, {said}"
+    if findings.rates:
+        said = f"{numbers.estimate_text(findings.rates[clients], with_unit=True)}, {said}"
     if range_text:
         said += f" ({range_text})"
     latency = latency_at(findings, "p99", clients=clients)

@@ -114,25 +114,25 @@ def _of_curve(findings: CurveFindings) -> list[Tile]:
     where = f"at {findings.load_words(peak.clients)}"
     if peak.is_at_edge:
         where = f"at the highest load, {peak.clients}"
-    rate = "nopm" if findings.nopm else "tps"
+    rate = findings.rate_name if findings.rates else "tps"
     shown = [
         _number(
             "peak",
-            findings.nopm.get(peak.clients, peak.tps),
+            findings.rates.get(peak.clients, peak.tps),
             where,
             f"curves.0.peak.{rate}",
         ),
         Tile(
             "knee",
             quantities.count(knee.clients),
-            "terminals" if findings.nopm else "clients",
+            f"{findings.client_word}s",
             "N_BASE",
             knee_range_text(findings),
             quantity="curves.0.knee.clients",
         ),
         _number(
             "at the knee",
-            findings.nopm.get(knee.clients, knee.tps),
+            findings.rates.get(knee.clients, knee.tps),
             quantities.percent(knee.tps.value / peak.tps.value) + " of peak",
             f"curves.0.knee.{rate}",
         ),

@@ -14,7 +14,6 @@ from pgdyno.errors import SpecError
 from pgdyno.server.tpcc_check import CONDITIONS, Condition
 from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import Dataset, PgbenchDataset, PgbenchLoading, TpccDataset, TpccLoading
-from pgdyno.spec.translation import TERMINALS_PER_WAREHOUSE
 
 # A table and an expression over all its rows, such as ("pgbench_branches", "count(*)").
 Number = Callable[[str, LiteralString], int | None]
@@ -52,7 +51,7 @@ class DatasetKind(ABC):
 
     def label(self, dataset: Dataset) -> str:
         """Return the size in words, such as "scale 10"."""
-        return self.size_words(getattr(dataset, self.size_option))
+        return self.size_words(self.size_of(dataset))
 
     @abstractmethod
     def size_words(self, size: int | None) -> str:
@@ -74,10 +73,10 @@ class DatasetKind(ABC):
     def sort_bytes(self, dataset: Dataset) -> int:
         """Return the bytes on disk that the sort of the largest index may need."""
 
-    def terminals(self, dataset: Dataset) -> int | None:
-        """Return how many terminals with full think times its size stands for; None = no rule."""
-        del dataset
-        return None
+    def size_of(self, dataset: Dataset) -> int:
+        """Return the size that the options ask for, such as the number of warehouses."""
+        size: int = getattr(dataset, self.size_option)
+        return size
 
     def locks_count(self, dataset: Dataset) -> int:
         """Return how many locks the largest transaction of a load holds; 0 = few."""
@@ -275,10 +274,6 @@ class Tpcc(DatasetKind):
     def sort_bytes(self, dataset: Dataset) -> int:
         """Return the bytes of the entries of the order lines' key."""
         return _tpcc(dataset).warehouses * 300_000 * 32
-
-    def terminals(self, dataset: Dataset) -> int | None:
-        """Return ten terminals for each warehouse."""
-        return _tpcc(dataset).warehouses * TERMINALS_PER_WAREHOUSE
 
     def row_bytes(self, dataset: Dataset) -> float:
         """Return the mean over the rows of all tables."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from pgdyno.errors import SpecError
+from pgdyno.programs.registry import own_metrics
 
 Sign = Literal["<", "<=", ">", ">="]
 _FORM = re.compile(
@@ -22,7 +23,8 @@ _IS_MET = dict(
     zip(get_args(Sign), (operator.lt, operator.le, operator.gt, operator.ge), strict=True)
 )
 LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p999")
-METRICS = ("tps", "nopm", "cpu_per_tx", "wal_per_tx", "duration", *LATENCIES)
+_OWN = own_metrics()
+METRICS = ("tps", *_OWN, "cpu_per_tx", "wal_per_tx", "duration", *LATENCIES)
 RESULT_FIGURES = (*METRICS, *(f"{name}_ratio" for name in METRICS))
 """Figures of a result. A ratio compares the result with a base."""
 WATCHED = ("tps", *LATENCIES)
@@ -37,7 +39,7 @@ _UNITS: dict[str, tuple[str, dict[str, float]]] = {
     "duration": ("s", {unit: size / 1e3 for unit, size in _IN_MS.items()}),
     "wal_per_tx": ("bytes", {"B": 1.0, "kB": 1024.0, "MB": 1048576.0}),
     "tps": ("1/s", {"tps": 1.0}),
-    "nopm": ("1/min", {}),
+    **{name: (metric.unit, {}) for name, metric in _OWN.items()},
 }
 
 

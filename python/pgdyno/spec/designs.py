@@ -8,7 +8,7 @@ joins both with the answer.
 from __future__ import annotations
 
 import itertools
-from typing import Annotated, Any, ClassVar, Literal, Union, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
 
 from pydantic import (
     AfterValidator,
@@ -19,6 +19,8 @@ from pydantic import (
     model_validator,
 )
 
+from pgdyno.programs.program import Program
+from pgdyno.programs.registry import own_metrics, types_by_name
 from pgdyno.spec.base import MINUTE_NS, SECOND_NS, DurationNs, Ratio, Spec
 from pgdyno.spec.condition import Condition, memory_limit_from, slo_from
 from pgdyno.spec.targets import (
@@ -30,12 +32,16 @@ from pgdyno.spec.targets import (
 )
 from pgdyno.spec.variant import COMMANDS, Variant, merged
 
-Metric = Literal["tps", "nopm", "p50", "p99", "mean", "cpu_per_tx", "wal_per_tx", "duration"]
-METRICS: tuple[Metric, ...] = get_args(Metric)
-MORE_IS_BETTER = frozenset({"tps", "nopm"})
+_OWN = own_metrics()
+METRICS = ("tps", *_OWN, "p50", "p99", "mean", "cpu_per_tx", "wal_per_tx", "duration")
+if TYPE_CHECKING:
+    Metric = str
+else:
+    Metric = Literal[METRICS]
+MORE_IS_BETTER = frozenset({"tps", *_OWN})
 METRIC_WORDS: dict[str, str] = {
     "tps": "tps",
-    "nopm": "NOPM",
+    **{name: metric.words for name, metric in _OWN.items()},
     "p50": "p50",
     "p99": "p99",
     "mean": "mean latency",
@@ -44,6 +50,11 @@ METRIC_WORDS: dict[str, str] = {
     "duration": "duration",
 }
 Rounds = Annotated[int, Field(ge=1, le=1000)]
+
+
+def throughput_of(program: Program) -> Metric:
+    """Return the metric that decides about throughput: the program's first one, else tps."""
+    return program.metrics[0].name if program.metrics else "tps"
 
 
 class DesignSpec(Spec):
@@ -67,12 +78,12 @@ class DesignSpec(Spec):
         """Return the metric that the user chose to decide."""
         return None
 
-    def metric_under(self, *, has_rate: bool, is_tpcc: bool) -> Metric:
+    def metric_under(self, program: Program, *, has_rate: bool) -> Metric:
         """Return the deciding metric: the chosen one, else p99 with a rate.
 
-        Without a rate it is NOPM if every script is the TPC-C-like program, else tps.
+        Without a rate it is the first metric of the program's own, else tps.
         """
-        return self.deciding or ("p99" if has_rate else "nopm" if is_tpcc else "tps")
+        return self.deciding or ("p99" if has_rate else throughput_of(program))
 
     def variants_of(self, given: tuple[Variant, ...]) -> tuple[Variant, ...]:
         """Return the variants in the order of the visits, from those of the spec."""
@@ -86,8 +97,8 @@ class DesignSpec(Spec):
         """Return why these variants do not fit the design, or "" if they fit."""
         return ""
 
-    def objection_to_scripts(self, *, is_tpcc: bool) -> str:  # noqa: ARG002
-        """Return why these scripts do not fit the design, or ""; is_tpcc: all are tpcc-like."""
+    def objection_to_scripts(self, program: Program) -> str:  # noqa: ARG002
+        """Return why the scripts do not fit the design, or ""; program: of all scripts."""
         return ""
 
     def clients_of(self, variant: Variant, usual: int) -> int:
@@ -145,9 +156,9 @@ class SweepDesign(DesignSpec):
         fixed = [variant.name for variant in given if variant.clients is not None]
         return f"variant {fixed[0]!r} sets clients, but a sweep varies the clients" if fixed else ""
 
-    def objection_to_scripts(self, *, is_tpcc: bool) -> str:
+    def objection_to_scripts(self, program: Program) -> str:
         """Refuse the target of a transaction type that does not run."""
-        return objection_to_type(self.slo, is_tpcc=is_tpcc)
+        return objection_to_type(self.slo, program)
 
     def clients_of(self, variant: Variant, usual: int) -> int:  # noqa: ARG002
         """Return the largest level."""
@@ -294,12 +305,15 @@ class TuneDesign(DecidingDesign):
 
     @property
     def deciding(self) -> Metric | None:
-        """Return the chosen metric; a latency target needs runs by the clock: tps or NOPM."""
+        """Return the chosen metric; a latency target needs runs by the clock."""
         if self.metric is not None or self.target is None:
             return self.metric
-        return "nopm" if self.target.of else "tps"
+        if self.target.of:
+            program, _ = types_by_name()[self.target.of]
+            return throughput_of(program)
+        return "tps"
 
-    def metric_under(self, *, has_rate: bool, is_tpcc: bool) -> Metric:
+    def metric_under(self, program: Program, *, has_rate: bool) -> Metric:
         """Return the deciding metric: under a rate, the latency of the target.
 
         The latency of a single transaction type is no metric, so p99 of all decides.
@@ -307,13 +321,13 @@ class TuneDesign(DecidingDesign):
         if self.metric is None and self.target is not None:
             if has_rate:
                 return "p99" if self.target.of else SLO_METRICS[self.target.name]
-            if is_tpcc:
-                return "nopm"
-        return super().metric_under(has_rate=has_rate, is_tpcc=is_tpcc)
+            if program.metrics:
+                return throughput_of(program)
+        return super().metric_under(program, has_rate=has_rate)
 
-    def objection_to_scripts(self, *, is_tpcc: bool) -> str:
+    def objection_to_scripts(self, program: Program) -> str:
         """Refuse the target of a transaction type that does not run."""
-        return objection_to_type(self.slo, is_tpcc=is_tpcc)
+        return objection_to_type(self.slo, program)
 
     @property
     def target(self) -> Condition | None:

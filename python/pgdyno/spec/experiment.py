@@ -11,6 +11,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from pgdyno.programs.program import Program
+from pgdyno.programs.registry import program_of
 from pgdyno.quantities import counted
 from pgdyno.spec.base import SECOND_NS, Command, Conninfo, DurationNs, Name, Spec
 from pgdyno.spec.dataset import Dataset, ExistingDataset, PgbenchDataset, changed
@@ -25,7 +27,7 @@ from pgdyno.spec.designs import (
 )
 from pgdyno.spec.planned import PlannedVariant
 from pgdyno.spec.variant import COMMANDS, Settings, Variant
-from pgdyno.spec.workload import TPCC_LIKE, Protocol, Script, Workload
+from pgdyno.spec.workload import Protocol, Script, Workload
 
 __all__ = [
     "SECOND_NS",
@@ -211,7 +213,7 @@ class Experiment(Spec):
 
     @model_validator(mode="after")
     def _scripts_fit_the_design(self) -> Experiment:
-        if objection := self.design.objection_to_scripts(is_tpcc=self.is_tpcc):
+        if objection := self.design.objection_to_scripts(self.program):
             raise ValueError(objection)
         return self
 
@@ -266,15 +268,13 @@ class Experiment(Spec):
 
     def metric(self) -> Metric:
         """Return the metric that decides in this design, under this load."""
-        return self.design.metric_under(
-            has_rate=self.workload.rate_tps is not None, is_tpcc=self.is_tpcc
-        )
+        has_rate = self.workload.rate_tps is not None
+        return self.design.metric_under(self.program, has_rate=has_rate)
 
     @property
-    def is_tpcc(self) -> bool:
-        """Return whether every script is the TPC-C-like program."""
-        builtins = {script.builtin for script in self.all_scripts() if script.weight > 0}
-        return builtins == {TPCC_LIKE}
+    def program(self) -> Program:
+        """Return the program that every script is; text scripts for a mixture."""
+        return program_of([script.builtin for script in self.all_scripts() if script.weight > 0])
 
     def connections_max(self) -> int:
         """Return the largest number of connections any run of this experiment will open."""
@@ -306,11 +306,11 @@ class Experiment(Spec):
     def connections_in_words(self) -> str:
         """Return who uses the connections, as in "16 clients, 8000 idle connections"."""
         workload = self.workload
-        words = counted(self.clients_max(), "terminal" if self.is_tpcc else "client")
+        words = counted(self.clients_max(), self.program.client_word)
         if workload.active_connections is not None:
             words += f" on {min(self.clients_max(), workload.active_connections)} connections"
         if background := workload.background_connections(self.clients_max()):
-            words += f", up to {background} connections for deliveries in the background"
+            words += f", up to {background} connections for {workload.background_words}"
         idle = workload.idle_connections
         return words + (f", {idle} idle connections" if idle else "")
 

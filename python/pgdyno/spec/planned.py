@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pgdyno.programs.registry import program_of
 from pgdyno.quantities import counted
 from pgdyno.spec.variant import Variant
-from pgdyno.spec.workload import TPCC_LIKE
 
 
 def server_id(number: int) -> str:
@@ -76,9 +76,7 @@ class PlannedRun:
         """Return the run in words, such as `4GB: tpcb-like, 16 clients`."""
         scripts = [script_names[index] for index in self.cell.script_indexes]
         names = " + ".join(scripts)
-        # The specification's word: a terminal may share its connection with others.
-        word = "terminal" if set(scripts) == {TPCC_LIKE} else "client"
-        clients = counted(self.cell.clients, word)
+        clients = counted(self.cell.clients, program_of(scripts).client_word)
         rate = f", {self.cell.rate_tps:g}/s" if self.cell.rate_tps else ""
         variant = "" if self.cell.variant is None else f"{self.cell.variant.name}: "
         server = f", server {self.server_number}" if self.server_number else ""

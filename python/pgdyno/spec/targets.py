@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from typing import Literal
 
 from pgdyno.errors import SpecError
+from pgdyno.programs.program import Program
+from pgdyno.programs.registry import programs, types_by_name
 from pgdyno.spec.condition import condition_from, memory_limit_from, slo_from
-from pgdyno.spec.workload import TPCC_TYPES
 
 # Latencies that a tuning can improve.
 SLO_METRICS: dict[str, Literal["mean", "p50", "p99"]] = {"mean": "mean", "p50": "p50", "p99": "p99"}
@@ -28,23 +29,31 @@ def _reported_by_the_model() -> Iterator[None]:
 
 
 def slo_with_types(text: str) -> str:
-    """Check a latency target, also of a transaction type of tpcc-like, and return its text.
+    """Check a latency target, also of a transaction type of a program, and return its text.
 
     Raises: ValueError with the fault and the next step.
     """
     with _reported_by_the_model():
         target = slo_from(text, takes_types=True)
-    if target.of and target.of not in TPCC_TYPES:
-        known = ", ".join(TPCC_TYPES)
-        raise ValueError(f"{target.of!r} is no transaction type of tpcc-like; types: {known}")
+    if target.of and target.of not in types_by_name():
+        known = "; ".join(
+            f"{program.name}: {', '.join(kind.name for kind in program.types)}"
+            for program in programs()
+            if program.types
+        )
+        raise ValueError(f"{target.of!r} is not a transaction type; types of {known}")
     return text
 
 
-def objection_to_type(slo: str | None, *, is_tpcc: bool) -> str:
-    """Return why the target of a transaction type does not fit the scripts, or ""."""
-    if slo is None or is_tpcc or not slo_from(slo, takes_types=True).of:
+def objection_to_type(slo: str | None, program: Program) -> str:
+    """Return why the target of a transaction type does not fit the program, or ""."""
+    of = "" if slo is None else slo_from(slo, takes_types=True).of
+    if not of or of in (kind.name for kind in program.types):
         return ""
-    return f"slo {slo!r} names a transaction type of tpcc-like, but the workload runs other scripts"
+    owner, _ = types_by_name()[of]
+    return (
+        f"slo {slo!r} names a transaction type of {owner.name}, but the workload runs other scripts"
+    )
 
 
 def slo_of_tune(text: str) -> str:

@@ -1,6 +1,6 @@
-"""Turns a file of another TPC-C tool into an experiment, and lists the keys that it cannot use.
+"""Turns a file of another tool into an experiment, and lists the keys that it cannot use.
 
-Shared by the readers of the tools, `spec.benchmarksql` and `spec.hammerdb`.
+Shared by the readers of files, which lie in the folders of the programs that they translate to.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from pydantic import ValidationError
 
 from pgdyno.errors import SpecError
 from pgdyno.spec.experiment import Experiment
-from pgdyno.spec.workload import TPCC_LIKE, Script
+from pgdyno.spec.workload import Script
 
-TERMINALS_PER_WAREHOUSE = 10
 _WEIGHT_MAX = 255
 _ON = ("1", "true", "on", "yes")
 _OFF = ("0", "false", "off", "no")
@@ -150,29 +149,25 @@ def _error_of(shares: Mapping[str, float], factor: float) -> float:
 def experiment_from(
     keys: Keys,
     *,
-    warehouses: int,
+    dataset: Mapping[str, Any],
     dsn: str | None,
-    options: Mapping[str, str],
+    script: Script,
     workload: Mapping[str, Any],
     design: Mapping[str, Any] | None = None,
 ) -> Experiment:
     """Return the experiment of a file.
 
-    Args: warehouses, the size of the dataset of a scratch server; dsn, the server (None: a scratch
-    server); options of the built-in program; workload and design, the fields that the file sets.
+    Args: dataset, of a scratch server; dsn, the server (None: a scratch server); script, the
+    built-in program with its options; workload and design, the fields that the file sets.
     Raises: SpecError with the file and every rule that the experiment breaks.
     """
     server: dict[str, Any] = {"scratch": {}} if dsn is None else {"dsn": dsn}
-    dataset: dict[str, Any] = {"kind": "existing"}
-    if dsn is None:
-        dataset = {"kind": "tpcc", "warehouses": warehouses}
-    script = Script(builtin=TPCC_LIKE, options=dict(options))
     try:
         return Experiment.model_validate(
             {
-                "name": f"{TPCC_LIKE}, from {keys.path}",
+                "name": f"{script.name}, from {keys.path}",
                 "server": server,
-                "dataset": dataset,
+                "dataset": dict(dataset) if dsn is None else {"kind": "existing"},
                 "workload": {"scripts": (script,), "protocol": "prepared", **workload},
                 "design": {"kind": "bench", **(design or {})},
             }

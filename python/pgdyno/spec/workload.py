@@ -9,18 +9,15 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from pgdyno.errors import SpecError
+from pgdyno.programs.registry import program_named
 from pgdyno.spec.base import SECOND_NS, DurationNs, Spec
 from pgdyno.spec.rate import Rate, rate_from
 
 # The engine knows the built-ins (`engine.facts`).
 DEFAULT_SCRIPT_SCRATCH = "tpcb-like"
 DEFAULT_SCRIPT_FOREIGN = "select-only"
-TPCC_LIKE = "tpcc-like"
 # The largest number of threads that the engine chooses by itself.
 _THREADS_MAX = 8
-TPCC_TYPES = (
-    *("new-order", "payment", "order-status", "delivery", "stock-level", "deferred-delivery"),
-)
 _BUILTIN_NAME = re.compile(r"[a-z][a-z0-9-]*")
 _VARIABLE = re.compile(r"[A-Za-z_\u0080-\U0010ffff][A-Za-z0-9_\u0080-\U0010ffff]*")
 Protocol = Literal["simple", "extended", "prepared"]
@@ -137,7 +134,7 @@ class Workload(Spec):
     @model_validator(mode="before")
     @classmethod
     def _programs_are_prepared(cls, given: object) -> object:
-        """Choose the prepared protocol for the TPC-C-like program: it has no simple one."""
+        """Choose the default protocol of the first program that has another than scripts."""
         if not isinstance(given, dict) or given.get("protocol") is not None:
             return given
         scripts = given.get("scripts")
@@ -146,7 +143,9 @@ class Workload(Spec):
             script.get("builtin") if isinstance(script, dict) else script.builtin
             for script in scripts
         ]
-        return {**given, "protocol": "prepared"} if TPCC_LIKE in names else given
+        usual = program_named(None).protocol
+        own = [program_named(name).protocol for name in names]
+        return {**given, "protocol": next((name for name in own if name != usual), usual)}
 
     @model_validator(mode="after")
     def _variables_have_names(self) -> Workload:
@@ -199,22 +198,25 @@ class Workload(Spec):
         """Return on how many connections this number of clients works."""
         return min(clients, self.active_connections or clients)
 
+    @property
+    def background_words(self) -> str:
+        """Return the work that the scripts leave to the background in words; "" for none."""
+        for script in self.scripts:
+            program = program_named(script.builtin)
+            if script.weight > 0 and program.defers(script.options) and program.background:
+                return program.background.words
+        return ""
+
     def background_connections(self, clients: int) -> int:
-        """Return how many connections the load opens at most for deliveries in the background.
+        """Return how many connections the load opens at most for work in the background.
 
         There is one for each five clients, and at least one for each thread of the engine (at most
         8, unless the user asks for more). If the number of connections is given, the background
         uses those of the clients, so the result is 0.
         """
-        if self.active_connections is not None or not any(map(_defers, self.scripts)):
+        if self.active_connections is not None or not self.background_words:
             return 0
         return max(-(-clients // 5), min(clients, self.threads or _THREADS_MAX))
-
-
-def _defers(script: Script) -> bool:
-    """Return whether the script leaves deliveries to the background."""
-    is_deferred = script.options.get("delivery", "deferred") == "deferred"
-    return script.builtin == TPCC_LIKE and is_deferred and script.weight > 0
 
 
 def default_script(*, is_scratch: bool) -> Script:

@@ -9,7 +9,9 @@ import re
 from typing import Any
 
 from pgdyno.errors import SpecError
+from pgdyno.programs.tpcc.load import NAME
 from pgdyno.spec.translation import Keys, Note, Translated, dsn_of, experiment_from, mix_of
+from pgdyno.spec.workload import Script
 
 _CALL = re.compile(r"\b(diset|dbset|vuset)\s*\(([^()]*)\)")
 _SET = re.compile(r"set\s+(\w+)\s+(.+)")
@@ -64,9 +66,9 @@ def from_hammerdb(text: str, path: str, *, is_scratch: bool = False) -> Translat
         keys.note("pg_count_ware", words)
     experiment = experiment_from(
         keys,
-        warehouses=warehouses,
+        dataset={"kind": "tpcc", "warehouses": warehouses},
         dsn=None if is_scratch else dsn,
-        options=_options(keys),
+        script=Script(builtin=NAME, options=_options(keys)),
         workload=workload,
         design=_sweep(levels, workload) if levels else None,
     )

@@ -10,14 +10,15 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from pgdyno.errors import SpecError
+from pgdyno.programs.tpcc.load import NAME, TERMINALS_PER_WAREHOUSE
 from pgdyno.spec.translation import (
-    TERMINALS_PER_WAREHOUSE,
     Keys,
     Translated,
     dsn_of,
     experiment_from,
     mix_of,
 )
+from pgdyno.spec.workload import Script
 
 _LINE = re.compile(r"\s*([A-Za-z][A-Za-z0-9_.-]*)\s*[=:]\s*(.*?)\s*")
 _JDBC = re.compile(r"jdbc:postgresql:(?://([^/?]*)/)?([^?]*)(?:\?(.*))?")
@@ -76,9 +77,9 @@ def from_benchmarksql(text: str, path: str, *, is_scratch: bool = False) -> Tran
         keys.note("warehouses", f"load the tables with pgdyno init tpcc --warehouses {warehouses}.")
     experiment = experiment_from(
         keys,
-        warehouses=warehouses,
+        dataset={"kind": "tpcc", "warehouses": warehouses},
         dsn=None if is_scratch else dsn,
-        options=options,
+        script=Script(builtin=NAME, options=options),
         workload=workload,
     )
     return Translated(keys.tool, experiment, keys.all_notes())

@@ -1,0 +1,1 @@
+"""Text scripts: built-ins of pgbench and pgdyno, and the user's own files."""
