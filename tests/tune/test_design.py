@@ -217,7 +217,7 @@ def test_a_target_of_a_transaction_type_is_a_limit_and_nopm_the_goal() -> None:
     ("slo", "words"),
     [
         ("new-order.p90=5s", "names a transaction type of tpcc-like"),
-        ("newer-order.p90=5s", "is no transaction type of tpcc-like"),
+        ("newer-order.p90=5s", "is not a transaction type; types of tpcc-like"),
     ],
 )
 def test_a_target_of_a_type_that_does_not_run_is_refused(slo: str, words: str) -> None:

@@ -58,9 +58,9 @@ class Program:
     """A program as a load; the defaults are those of a text script.
 
     `name`: of the built-in. `client_word`: "client", or the word that the program's specification
-    uses. `protocol`: the default. `metrics`: those of no other program; the first decides unless the user or the
-    design chooses another one. `clients_per_size`: how many clients with full think times belong to
-    one unit of the dataset's size, such as a warehouse; None without a rule.
+    uses. `protocol`: the default. `metrics`: those of no other program; the first decides unless
+    the user or the design chooses another one. `clients_per_size`: how many clients with full think
+    times belong to one unit of the dataset's size, a `size_word`; None without a rule.
     """
 
     name: str = ""
