@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from tests.analysis import test_tpcc
+from tests.programs import test_tpcc_findings
 from tests.report import compare_examples, examples, variant_examples
 from tests.watch.examples import DOCUMENT, watched
 
@@ -50,8 +50,9 @@ def tpcc_run() -> ExperimentFindings:
     """Return a run of the TPC-C-like program, with its types and shares."""
     base = examples.bench()
     assert base.run is not None
-    tpcc = test_tpcc.findings(think=1, warehouses=350)
-    return replace(base, name="tpcc", run=replace(base.run, tpcc=tpcc, label="tpcc-like"))
+    own = test_tpcc_findings.findings(think=1, warehouses=350)
+    run = replace(base.run, program="tpcc-like", own=own, label="tpcc-like")
+    return replace(base, name="tpcc", run=run)
 
 
 BUILT: dict[str, Callable[[], ExperimentFindings]] = {

@@ -14,10 +14,11 @@ from tests.fixtures.prove import Proved
 from tests.fixtures.tpcc import ALL_HOLD, contents
 
 from pgdyno.clock import monotonic_ns
+from pgdyno.programs.tpcc.conditions import CONDITIONS
+from pgdyno.server.conditions import Verdict, judge
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.dataset_kinds import KINDS, needed_bytes
 from pgdyno.server.target import Target
-from pgdyno.server.tpcc_check import CONDITIONS, Verdict, judge
 from pgdyno.spec.dataset import TpccDataset
 
 TABLES = KINDS["tpcc"].tables

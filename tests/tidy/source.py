@@ -17,6 +17,13 @@ PROGRAM_PARTS = {
     "translation": "spec",
     "hammerdb": "spec",
     "benchmarksql": "spec",
+    "conditions": "server",
+    "draws": "server",
+    "data": "server",
+    "findings": "analysis",
+    "nurand": "analysis",
+    "answer": "answer",
+    "shown": "report",
 }
 TEXT_SUFFIXES = {"", ".py", ".rs", ".sql", ".sh", ".css", ".js", ".html", ".j2", ".md", ".toml"}
 

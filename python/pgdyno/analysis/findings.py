@@ -13,7 +13,6 @@ from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.hazel import Hazel
 from pgdyno.analysis.script_findings import Latency, ScriptFindings
 from pgdyno.analysis.speed_up import SpeedUp
-from pgdyno.analysis.tpcc import TpccFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.quantities import counted
@@ -173,7 +172,12 @@ class RunFindings:
     backlog_at_end_count: int | None = None
     "Open loop: due transactions that had not started at the end of the measured time."
     connections: ConnectionFindings | None = None
-    tpcc: TpccFindings | None = None
+    program: str = ""
+    "Name of the program that every script of the run is; empty for text scripts."
+    own: Any = None
+    "Findings that only this program has."
+    own_metrics: Mapping[str, Estimate] = field(default_factory=dict)
+    "Metrics of the program, by their names."
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.quantities import DECIMALS_MAX, PLAIN_DIGITS, plain_decimals
+from pgdyno.quantities import DECIMALS_MAX, PLAIN_DIGITS, fixed, plain_decimals
 
 
 def decimals_of(estimate: Estimate) -> int:
@@ -32,6 +32,19 @@ def decimals_of(estimate: Estimate) -> int:
     most = plain_decimals(estimate.value, PLAIN_DIGITS + 2)
     least = plain_decimals(estimate.value, 2)
     return max(min(_rounding_decimals(half_width), most, DECIMALS_MAX), least)
+
+
+def value_words(estimate: Estimate) -> str:
+    """Return the value as a sentence has it, such as "1,892"."""
+    return fixed(estimate.value, decimals_of(estimate))
+
+
+def range_words(estimate: Estimate) -> str:
+    """Return the interval as a sentence has it, such as " (1,861 to 1,923)"; "" without one."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    decimals = decimals_of(estimate)
+    return f" ({fixed(estimate.low, decimals)} to {fixed(estimate.high, decimals)})"
 
 
 def _rounding_decimals(half_width: float) -> int:

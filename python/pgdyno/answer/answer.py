@@ -21,16 +21,15 @@ from pgdyno.analysis.findings import (
     RunFindings,
 )
 from pgdyno.analysis.split_verdicts import split_doubts
-from pgdyno.analysis.tpcc import tpcc_doubts
 from pgdyno.analysis.verdicts import Doubt, is_valid
 from pgdyno.answer.judging import changes_of, doubts_of, doubts_of_rounds
 from pgdyno.answer.offered import backlog_of, late_of, phases_of
+from pgdyno.answer.own import own_answer, program_of_run
 from pgdyno.answer.sentences import bench_sentence, validity_words
 from pgdyno.answer.served import connections_of
 from pgdyno.answer.telemetry import telemetry_findings
 from pgdyno.answer.time_split import split_or_why_not
 from pgdyno.answer.timeline import checkpoint_count, marks_of, panels_of
-from pgdyno.answer.tpcc import tpcc_of
 from pgdyno.errors import AnalysisError, PgdynoError, StoreError
 from pgdyno.loop.history import measured
 from pgdyno.loop.journal import Visit, shown_visits, stopped_by
@@ -290,9 +289,11 @@ def run_findings(
     if split.where is not None:
         doubts = (*doubts, *split_doubts(split.where))
     scripts = script_findings(stored, numbers)
-    tpcc = tpcc_of(stored, numbers, scripts, server)
-    if tpcc is not None:
-        doubts = (*doubts, *tpcc_doubts(tpcc))
+    program = program_of_run(numbers)
+    adds = own_answer(program)
+    own = adds.findings(stored, numbers, scripts, server)
+    if own is not None:
+        doubts = (*doubts, *adds.doubts(own))
     return RunFindings(
         label=stored.label,
         loop="closed" if planned.cell.rate_tps is None else "open",
@@ -318,7 +319,9 @@ def run_findings(
         late=late_of(stored, numbers, experiment.workload),
         backlog_at_end_count=backlog_of(stored) if planned.cell.rate_tps is not None else None,
         connections=connections_of(numbers, experiment.workload, planned.cell.clients),
-        tpcc=tpcc,
+        program=program.name,
+        own=own,
+        own_metrics={} if own is None else own.figures,
     )
 
 

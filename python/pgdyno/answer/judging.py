@@ -9,12 +9,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pgdyno.analysis.change_points import change_points
-from pgdyno.analysis.tpcc import check_doubts
+from pgdyno.analysis.consistency import check_doubts
 from pgdyno.analysis.verdicts import Doubt, RunFacts, doubts
 from pgdyno.analysis.within_run import warmup_cut
+from pgdyno.answer.checked import check_of
+from pgdyno.answer.own import own_answer, program_of_run
 from pgdyno.answer.telemetry import telemetry_doubts
 from pgdyno.answer.time_split import others_ratio_of
-from pgdyno.answer.tpcc import check_of
 from pgdyno.errors import AnalysisError
 from pgdyno.loop.counter_growth import deltas_of, grown
 from pgdyno.loop.load_numbers import LoadNumbers
@@ -88,7 +89,8 @@ def doubts_of(
         others_ratio=others_ratio_of(stored, numbers),
     )
     return (
-        *check_doubts(check_of(stored)),
+        *check_doubts(check_of(stored), (server.get("dataset") or {}).get("kind", "")),
+        *own_answer(program_of_run(numbers)).doubts_of_every_run(stored),
         *_ended_early(stored, summary.ending),
         *_restarted(stored, numbers),
         *doubts(facts),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pgdyno.analysis.capacity import Capacity
-from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import CurveFindings, RunFindings
-from pgdyno.analysis.rounding import change_text, decimals_of
+from pgdyno.analysis.rounding import change_text, range_words, value_words
 from pgdyno.analysis.speed_up import SpeedUp
-from pgdyno.analysis.tpcc import TpccFindings
 from pgdyno.analysis.where import WhereTheTimeGoes
-from pgdyno.quantities import counted, fixed, percent
+from pgdyno.answer.own import own_answer
+from pgdyno.programs.registry import program_named
+from pgdyno.quantities import counted, percent
 
 _BUSY_RATIO = 0.9
 
@@ -27,11 +27,11 @@ def bench_sentence(run: RunFindings | None) -> str:
     """Return throughput, p99 and the largest part of the time."""
     if run is None:
         return "No run was completed."
-    if run.tpcc is not None:
-        return _tpcc_sentence(run, run.tpcc)
+    if run.own is not None and (own := own_answer(program_named(run.program)).sentence(run)):
+        return own
     p99 = run.latency.percentiles["p99"]
-    words = f"{_number(run.tps)} tps{_range(run.tps)} with {_clients(run.clients)}"
-    words += f", p99 {'at least ' if p99.censored else ''}{_number(p99)} ms"
+    words = f"{value_words(run.tps)} tps{range_words(run.tps)} with {_clients(run.clients)}"
+    words += f", p99 {'at least ' if p99.censored else ''}{value_words(p99)} ms"
     if run.where is not None and run.where.parts:
         largest = max(run.where.parts, key=lambda part: part.ms.value)
         share = largest.ms.value / run.where.latency_ms.value if run.where.latency_ms.value else 0
@@ -51,18 +51,6 @@ def while_busy_words(where: WhereTheTimeGoes) -> str:
         return ""
     event, share = where.while_busy[0]
     return f"meanwhile the busy clients spent {percent(share)} of their time in {event}"
-
-
-def _tpcc_sentence(run: RunFindings, tpcc: TpccFindings) -> str:
-    """Return NOPM, the kind of load, and whether limits, mix and data are as specified."""
-    words = f"{_number(tpcc.nopm)} NOPM{_range(tpcc.nopm)} with "
-    words += f"{counted(run.clients, 'terminal')}, {tpcc.way}"
-    missed = [kind.words for kind in tpcc.types if "missed" in (kind.limit, kind.mix)]
-    if missed:
-        words += f"; {', '.join(missed)} not as specified"
-    if tpcc.check is not None and tpcc.check.violated:
-        words += "; the data are inconsistent"
-    return words + "."
 
 
 def sweep_sentence(curves: tuple[CurveFindings, ...]) -> str:
@@ -85,10 +73,10 @@ def limit_sentence(where: WhereTheTimeGoes, cpu_busy_ratio: float | None) -> str
 
 def _of_curve(findings: CurveFindings) -> str:
     peak, knee = findings.curve.peak, findings.curve.knee
-    words = f"{findings.script} peaks at {_number(peak.tps)} tps{_range(peak.tps)} "
+    words = f"{findings.script} peaks at {value_words(peak.tps)} tps{range_words(peak.tps)} "
     if findings.rates:
         rate = findings.rates[peak.clients]
-        words = f"{findings.script} peaks at {_number(rate)} {rate.unit}{_range(rate)} "
+        words = f"{findings.script} peaks at {value_words(rate)} {rate.unit}{range_words(rate)} "
     words += f"with {findings.load_words(peak.clients)}"
     if peak.is_at_edge:
         words += ", the highest load tried"
@@ -107,7 +95,7 @@ def _of_curve(findings: CurveFindings) -> str:
 def capacity_words(held_load: Capacity) -> str:
     """Return how much load can be held under the latency target, and the rule."""
     load = held_load.load
-    number, interval = f"{_number(load)} {load.unit}", _range(load)
+    number, interval = f"{value_words(load)} {load.unit}", range_words(load)
     if load.unit == "terminals":
         number = counted(round(load.value), "terminal")
         interval = f" ({load.low or 0:,.0f} to {load.high or 0:,.0f})"
@@ -130,14 +118,3 @@ def speed_up_words(ratio: SpeedUp) -> str:
 
 def _clients(count: int) -> str:
     return f"{count} client{'s' if count != 1 else ''}"
-
-
-def _number(estimate: Estimate) -> str:
-    return fixed(estimate.value, decimals_of(estimate))
-
-
-def _range(estimate: Estimate) -> str:
-    if estimate.low is None or estimate.high is None:
-        return ""
-    decimals = decimals_of(estimate)
-    return f" ({fixed(estimate.low, decimals)} to {fixed(estimate.high, decimals)})"

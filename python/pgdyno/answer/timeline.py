@@ -15,8 +15,8 @@ from pgdyno.answer.charts.catalogue import FIRST, FURTHER
 from pgdyno.answer.charts.drawing import panels_of_charts, series
 from pgdyno.answer.devices import data_disk, moved_bytes
 from pgdyno.answer.marks import event_marks, nearest_merged
+from pgdyno.answer.own import own_answer, program_of_run
 from pgdyno.answer.time_split import events_seen
-from pgdyno.answer.tpcc import tpcc_panels
 from pgdyno.loop.counter_growth import counters_of
 from pgdyno.loop.load_numbers import LoadNumbers, as_histogram, measured_seconds
 from pgdyno.measure.statement_texts import StatementNames
@@ -47,7 +47,7 @@ def panels_of(
         _buffers,
     )
     panels = [panel for maker in makers if (panel := maker(stored, numbers)) is not None]
-    panels = [*tpcc_panels(stored, numbers), *panels]
+    panels = [*own_answer(program_of_run(numbers)).panels(stored, numbers), *panels]
     known = {panel.key for panel in panels}
     charts = [chart for chart in (*FIRST, *FURTHER) if chart.key not in known]
     texts = (stored.document("server.json") or {}).get("statement_texts") or {}

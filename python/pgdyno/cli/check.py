@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
-from pgdyno.analysis.nurand import DrawnFindings, drawn_findings
 from pgdyno.cli import options, output
 from pgdyno.cli.from_options import server_named
 from pgdyno.cli.headings import Verb
 from pgdyno.clock import monotonic_ns
+from pgdyno.engine.facts import engine_facts
 from pgdyno.errors import SpecError
+from pgdyno.programs.program import Program
+from pgdyno.programs.registry import programs
 from pgdyno.quantities import duration_text
 from pgdyno.server import dataset as datasets
+from pgdyno.server.conditions import Verdict, check
 from pgdyno.server.connect import connect
-from pgdyno.server.dataset_kinds import KINDS
-from pgdyno.server.tpcc_check import Verdict, check
-from pgdyno.server.tpcc_draws import drawn_since, first_after_the_load
+from pgdyno.server.dataset_kinds import KINDS, DatasetKind
+from pgdyno.server.own_data import own_data
 
 EXIT_CHECK_FAILED = 4
+_CHECKED = [kind.name for kind in KINDS.values() if kind.conditions]
 
 
 @click.command("check", cls=Verb, short_help="Check whether a dataset is consistent.")
-@click.argument("kind", type=click.Choice(["tpcc"]))
+@click.argument("kind", type=click.Choice(_CHECKED))
 @options.connection
 @options.json_option
 @options.quiet
@@ -45,19 +49,17 @@ def command(**given: Any) -> int:
             hint="name the server with -h, -d or a conninfo",
         )
     verdicts: list[Verdict] = []
+    kind = KINDS[given["kind"]]
     with connect(resolved.target, verb="check") as connection:
-        datasets.require_complete(datasets.inspect(connection, KINDS[given["kind"]]))
+        datasets.require_complete(datasets.inspect(connection, kind))
         connection.execute("SET statement_timeout = 0")
-        for verdict in check(connection):
+        for verdict in check(connection, kind.conditions):
             verdicts.append(verdict)
             output.note(f"condition {verdict.condition.number} {_words(verdict)}")
         verdicts.sort(key=lambda verdict: verdict.condition.number)
         began_ns = monotonic_ns()
-        drawn = [
-            drawn_findings(draw.name, draw.counts, outside_count=draw.outside_count)
-            for draw in drawn_since(connection, first_after_the_load(connection))
-        ]
-        drawn_ns = monotonic_ns() - began_ns
+        examined = [own_data(program).examined(connection) for program in _programs_on(kind)]
+        examined_ns = monotonic_ns() - began_ns
     document = {
         "format": "pgdyno.check/1",
         "kind": given["kind"],
@@ -67,10 +69,11 @@ def command(**given: Any) -> int:
             for v in verdicts
             if v.violation_count
         },
-        "drawn": [draw.as_document() for draw in drawn],
-        "seconds": (sum(verdict.duration_ns for verdict in verdicts) + drawn_ns) / 1e9,
+        **{name: value for own in examined for name, value in own.document.items()},
+        "seconds": (sum(verdict.duration_ns for verdict in verdicts) + examined_ns) / 1e9,
     }
-    options.write(_text(verdicts, drawn), json.dumps(document, indent=2), given["json_to"])
+    lines = [line for own in examined for line in own.lines]
+    options.write(_text(verdicts, lines), json.dumps(document, indent=2), given["json_to"])
     is_violated = any(verdict.violation_count for verdict in verdicts)
     return EXIT_CHECK_FAILED if is_violated else 0
 
@@ -84,15 +87,18 @@ def _words(verdict: Verdict) -> str:
     return f"is violated {verdict.violation_count} times, in warehouse {shown}{more}"
 
 
-def _text(verdicts: list[Verdict], drawn: list[DrawnFindings]) -> str:
+def _text(verdicts: list[Verdict], examined: list[str]) -> str:
     lines = [f"{v.condition.number:>2}  {_words(v):<40}  {v.condition.rule}" for v in verdicts]
     violated = [str(v.condition.number) for v in verdicts if v.violation_count]
-    last = f"violated: {', '.join(violated)}" if violated else "all twelve conditions hold"
-    skew = [f"drawn: {draw.words}: {_skew_words(draw)}" for draw in drawn]
-    return "\n".join([*lines, *skew, last])
+    all_hold = f"all {len(verdicts)} conditions hold"
+    last = f"violated: {', '.join(violated)}" if violated else all_hold
+    return "\n".join([*lines, *examined, last])
 
 
-def _skew_words(draw: DrawnFindings) -> str:
-    if draw.verdict != "differs":
-        return draw.verdict_words
-    return f"{draw.verdict_words}: something else, or more than one run, made these orders"
+def _programs_on(kind: DatasetKind) -> Iterator[Program]:
+    """Yield the programs that use the tables of this kind."""
+    facts = engine_facts()
+    for program in programs():
+        builtin = facts.builtin(program.name)
+        if builtin is not None and builtin.dataset == kind.name:
+            yield program

@@ -12,25 +12,25 @@ from pgdyno.clock import monotonic_ns
 from pgdyno.engine.records import ScriptShape
 from pgdyno.errors import PgdynoError, ServerError
 from pgdyno.measure.run_progress import Progress
+from pgdyno.programs.registry import program_of
 from pgdyno.quantities import duration_text
 from pgdyno.server import dataset as datasets
+from pgdyno.server.conditions import Condition, check
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.dataset_kinds import KINDS, kind_of
+from pgdyno.server.own_data import OwnData, own_data
 from pgdyno.server.target import Target
-from pgdyno.server.tpcc_check import Condition, check
-from pgdyno.server.tpcc_draws import FirstOrder, drawn_since, next_orders
 from pgdyno.spec.dataset import Dataset
 
-_PROGRAM_THAT_DRAWS = "tpcc-like"
 _SAID = "the server did not answer after the run"
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
-    """Which orders a run makes, and NURand's C for last names of the load."""
+class Begun:
+    """What a program noted about its data before a run, for the examination after it."""
 
-    first: Sequence[FirstOrder]
-    c_last: int
+    data: OwnData
+    noted: Any
 
 
 def conditions_after(
@@ -43,28 +43,27 @@ def conditions_after(
     return known.conditions if is_checked and known is not None else ()
 
 
-def draws_of_run(
+def noted_before_run(
     control: Callable[[], Connection],
     dataset: datasets.Dataset,
     scripts: Sequence[ScriptShape],
-) -> Draws | None:
-    """Return what tells the orders of the run that begins now; None if it is not TPC-C-like."""
-    c_last = dataset.options.get("c_last", "")
-    is_tpcc = bool(scripts) and all(script.program == _PROGRAM_THAT_DRAWS for script in scripts)
-    if not is_tpcc or not conditions_after(dataset, scripts) or not c_last.isdecimal():
+) -> Begun | None:
+    """Return what the program of the run notes about its data; None if it notes nothing."""
+    data = own_data(program_of([script.program for script in scripts]))
+    if type(data) is OwnData or not conditions_after(dataset, scripts):
         return None
     try:
         with control() as connection:
-            first = next_orders(connection)
+            noted = data.before_run(connection, dataset.options)
     except (psycopg.Error, PgdynoError):
         return None  # The load fails for the same reason, and says so.
-    return Draws(first, int(c_last))
+    return None if noted is None else Begun(data, noted)
 
 
 def checked_after_run(
     control: Callable[[], Connection],
     conditions: tuple[Condition, ...],
-    draws: Draws | None = None,
+    begun: Begun | None = None,
 ) -> dict[str, Any]:
     """Return the result of the data check after a run, as a document.
 
@@ -74,12 +73,12 @@ def checked_after_run(
     try:
         with control() as connection:
             verdicts = _violations(connection, conditions)
-            drawn = _drawn(connection, draws) if draws is not None else []
+            own = begun.data.after_run(connection, begun.noted) if begun is not None else {}
     except (psycopg.Error, PgdynoError) as error:
         words = error.message if isinstance(error, PgdynoError) else str(error).splitlines()[0]
         return {"why_not": words.rstrip(".") or _SAID}
     spent_ns = monotonic_ns() - began_ns
-    return {"conditions": verdicts, "drawn": drawn, "duration_ns": spent_ns}
+    return {"conditions": verdicts, **own, "duration_ns": spent_ns}
 
 
 def require_consistent(dataset: Dataset, target: Target, *, verb: str, progress: Progress) -> None:
@@ -107,19 +106,6 @@ def require_consistent(dataset: Dataset, target: Target, *, verb: str, progress:
         raise error
     spent = duration_text(monotonic_ns() - began_ns)
     progress.said(f"consistency: {len(conditions)} of {len(conditions)} conditions hold ({spent})")
-
-
-def _drawn(connection: Connection, draws: Draws) -> list[dict[str, Any]]:
-    """Return what the orders of the run drew, as documents."""
-    return [
-        {
-            "name": drawn.name,
-            "counts": list(drawn.counts),
-            "outside_count": drawn.outside_count,
-            "load_c_last": draws.c_last,
-        }
-        for drawn in drawn_since(connection, draws.first)
-    ]
 
 
 def _violations(connection: Connection, conditions: tuple[Condition, ...]) -> list[dict[str, Any]]:

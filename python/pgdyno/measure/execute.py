@@ -20,7 +20,7 @@ from pgdyno.engine.records import Record, ScriptShape, raw_record
 from pgdyno.engine.stream import EngineOutcome, EngineRun
 from pgdyno.errors import PgdynoError
 from pgdyno.measure.before_after import Around, totals, totals_after
-from pgdyno.measure.consistency import Draws, checked_after_run, conditions_after, draws_of_run
+from pgdyno.measure.consistency import Begun, checked_after_run, conditions_after, noted_before_run
 from pgdyno.measure.host_access import lay_files, observed_pooler
 from pgdyno.measure.jobs import engine_target, is_probed, load_job
 from pgdyno.measure.last_words import quoting_the_log, words_of_log
@@ -118,7 +118,7 @@ def _execute(
     plans = _plans(stage, planned, under_test, name)
     # The totals are read after EXPLAIN, so that EXPLAIN is not counted as work of the load.
     before = totals(under_test, name, application_name)
-    draws = _draws(stage, planned, under_test, name)
+    begun = _begun(stage, planned, under_test, name)
     job, may_probe = _job(planned, stage, under_test, name, application_name)
     watch = RunWatch(planned, label, stage.progress, position=position)
     brake = Brake(stage.abort_if)
@@ -134,7 +134,7 @@ def _execute(
             observer.stop()
             stage.progress.ended()
         consistency = _consistency(
-            stage, planned, under_test, outcome, draws, label=label, name=name
+            stage, planned, under_test, outcome, begun, label=label, name=name
         )
         laid = _lay_files(under_test, writer, outcome, around)
         seen = around.document(observer)
@@ -227,7 +227,7 @@ def _consistency(
     planned: PlannedRun,
     under_test: UnderTest,
     outcome: EngineOutcome,
-    draws: Draws | None,
+    begun: Begun | None,
     *,
     label: str,
     name: str,
@@ -242,15 +242,15 @@ def _consistency(
     if outcome.interrupted is not None:
         return {"why_not": "the run was interrupted"}
     stage.progress.moved(Moment(label, "checking the data"))
-    return checked_after_run(lambda: under_test.control(name), conditions, draws)
+    return checked_after_run(lambda: under_test.control(name), conditions, begun)
 
 
-def _draws(stage: Stage, planned: PlannedRun, under_test: UnderTest, name: str) -> Draws | None:
+def _begun(stage: Stage, planned: PlannedRun, under_test: UnderTest, name: str) -> Begun | None:
     """Return what tells the orders of this run; None if nothing is checked after it."""
     if not stage.experiment.check:
         return None
     shapes = stage.shapes_of(planned)
-    return draws_of_run(lambda: under_test.control(name), under_test.facts.dataset, shapes)
+    return noted_before_run(lambda: under_test.control(name), under_test.facts.dataset, shapes)
 
 
 def _working_sessions(planned: PlannedRun, stage: Stage) -> int:

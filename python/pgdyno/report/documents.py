@@ -14,11 +14,11 @@ from pgdyno.analysis.findings import (
 )
 from pgdyno.analysis.script_findings import Latency, ScriptFindings
 from pgdyno.analysis.speed_up import SpeedUp
-from pgdyno.analysis.tpcc import TpccFindings, TypeFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.analysis.where_types import TypeTime
 from pgdyno.report.hazel_document import hazel_document
+from pgdyno.report.own import own_shown
 
 Document = dict[str, Any]
 
@@ -62,6 +62,7 @@ def sweep_body(findings: ExperimentFindings) -> Document:
 
 
 def _run(run: RunFindings) -> Document:
+    own = own_shown(run)
     return {
         "loop": run.loop,
         "clients": run.clients,
@@ -72,7 +73,7 @@ def _run(run: RunFindings) -> Document:
         "transactions_committed_all_phases": run.transactions_committed_all_phases,
         "failures": run.failures,
         "retried": run.retried,
-        "latency_ms": _latency(run.latency),
+        "latency_ms": latency_document(run.latency),
         "energy_joules_per_transaction": run.telemetry.energy_joules_per_transaction,
         "telemetry": telemetry_document(run.telemetry),
         "where_the_time_goes": where_document(run.where),
@@ -82,64 +83,7 @@ def _run(run: RunFindings) -> Document:
         "valid": run.is_valid,
         "connections": None if run.connections is None else asdict(run.connections),
         **_offered(run),
-        **({} if run.tpcc is None else tpcc_document(run.tpcc)),
-    }
-
-
-def tpcc_document(findings: TpccFindings) -> Document:
-    """Return the document of a TPC-C-like run: NOPM, types, shares of the mix, data check."""
-    check = findings.check
-    return {
-        "nopm": findings.nopm.to_json(),
-        "tpm": findings.tpm.to_json(),
-        "warehouses": findings.warehouses,
-        "think_ratio": findings.think_ratio,
-        "options": dict(findings.options),
-        "nopm_of_maximum": None if findings.of_maximum is None else findings.of_maximum.to_json(),
-        "types": [_type(kind) for kind in findings.types],
-        "drawn": [
-            {
-                "name": share.name,
-                "specified": share.expected_ratio,
-                "measured": share.share.to_json(),
-                "count": share.count,
-                "of": share.of_count,
-                "differs": share.is_off,
-            }
-            for share in findings.shares
-        ],
-        "delivered_orders": findings.delivered_order_count,
-        "skipped_districts": findings.skipped_district_count,
-        "check": None
-        if check is None
-        else {
-            "violations": {
-                str(condition.number): sum(condition.violations.values())
-                for condition in check.conditions
-            },
-            "warehouses": {
-                str(condition.number): sorted(condition.violations) for condition in check.violated
-            },
-            "seconds": check.duration_s,
-            "drawn": [draw.as_document() for draw in check.drawn],
-            "not_checked_because": check.why_not or None,
-        },
-    }
-
-
-def _type(kind: TypeFindings) -> Document:
-    return {
-        "name": kind.name,
-        "count": kind.count,
-        "rolled_back": kind.rolled_back_count,
-        "failures": dict(kind.failures),
-        "retries": kind.retry_count,
-        "share": None if kind.share is None else kind.share.value,
-        "share_minimum": kind.minimum_ratio,
-        "mix": kind.mix,
-        "latency_ms": _latency(kind.latency),
-        "p90_limit_ms": kind.limit_s * 1e3,
-        "p90": kind.limit,
+        **({} if own is None else own.document),
     }
 
 
@@ -160,7 +104,8 @@ def _offered(run: RunFindings) -> Document:
     return document
 
 
-def _latency(latency: Latency) -> Document:
+def latency_document(latency: Latency) -> Document:
+    """Return mean, percentiles and maximum of a latency in ms."""
     percentiles = {name: value.to_json() for name, value in latency.percentiles.items()}
     return {"mean": latency.mean.to_json(), **percentiles, "max": latency.max_ms}
 
@@ -252,7 +197,7 @@ def _script(script: ScriptFindings) -> Document:
         "transactions": script.transactions,
         "failures": script.failures,
         "tps": script.tps.to_json(),
-        "latency_ms": _latency(script.latency),
+        "latency_ms": latency_document(script.latency),
         "statements": [
             {
                 "line": statement.line,

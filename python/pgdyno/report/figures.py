@@ -13,6 +13,7 @@ from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, Mark, Panel
 from pgdyno.report import palette
 from pgdyno.report.chart import Chart, Flag, Line, Scale
+from pgdyno.report.own import own_shown
 from pgdyno.report.palette import Role
 
 TIME_GROUP = "time"
@@ -24,7 +25,6 @@ _LINE_PX = 24
 _SENTENCE_COLUMNS = 120
 _TIME_HEIGHT_PX = 150
 _HERO_PANELS = ("tps", "latency")
-_HERO_PANELS_TPCC = ("nopm", "types")
 _CURVE_PERCENTILES = ("p50", "p95", "p99")
 
 
@@ -58,7 +58,9 @@ def main_charts(findings: ExperimentFindings) -> tuple[Chart, ...]:
     if findings.run is None:
         return ()
     by_key = {panel.key: panel for panel in drawable(findings.run)}
-    keys = _HERO_PANELS_TPCC if _HERO_PANELS_TPCC[0] in by_key else _HERO_PANELS
+    own = own_shown(findings.run)
+    keys = own.main_panels if own is not None else ()
+    keys = keys if any(key in by_key for key in keys) else _HERO_PANELS
     first = [by_key[key] for key in keys if key in by_key]
     if not first:
         first = list(by_key.values())[:1]

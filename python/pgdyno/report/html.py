@@ -22,9 +22,9 @@ from pgdyno.report import (
     palette,
     tiles,
     time_words,
-    tpcc_text,
     words,
 )
+from pgdyno.report.own import own_shown
 from pgdyno.report.page_templates import page_environment
 from pgdyno.report.parts import fold, parts_of, shown_decimals
 
@@ -61,6 +61,7 @@ def render(findings: ExperimentFindings) -> str:
     latency = figures.curve_charts(findings)
     over_time = figures.time_charts(findings.run) if findings.run else ()
     where = findings.run.where if findings.run else None
+    own = own_shown(findings.run)
     parts = parts_of(where) if where else ()
     return (
         page_environment()
@@ -85,7 +86,7 @@ def render(findings: ExperimentFindings) -> str:
             parts=parts,
             where_decimals=shown_decimals(where) if where else 0,
             time_words=time_words,
-            tpcc_words=tpcc_text,
+            own=own,
             folded=fold(parts, at_most=_PARTS_ON_FIRST_SCREEN),
             fact_line=words.fact_line(findings),
             run_words=words.run_words(findings),
@@ -103,7 +104,7 @@ def _sections(
     run = findings.run
     known = (
         ("levels", "Load levels", bool(findings.curves)),
-        ("tpcc", "TPC-C", bool(run and run.tpcc)),
+        *((own.anchor, own.short, True) for own in [own_shown(run)] if own is not None),
         ("where", "Where the time goes", has_parts),
         ("latency", "Latency", run is not None),
         ("time", "Over time", has_charts),

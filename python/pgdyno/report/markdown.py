@@ -20,17 +20,7 @@ from pgdyno.report.markdown_tables import (
     parts_table,
     variant_table,
 )
-from pgdyno.report.tpcc_text import (
-    CHECK_COLUMNS,
-    SHARE_COLUMNS,
-    SKEW_COLUMNS,
-    TYPE_COLUMNS,
-    check_rows,
-    failed_words,
-    share_rows,
-    skew_rows,
-    type_rows,
-)
+from pgdyno.report.own import own_shown
 
 _WIDTH_INCHES = 8.0
 _FOREST_EDGES_INCHES = 0.8  # title and axis of a forest plot
@@ -132,19 +122,10 @@ def _tables(findings: ExperimentFindings) -> Iterator[str]:
             title = f"Where the time goes: {words.run_words(findings)}"
             yield from _section(title, parts_table(run.where))
         yield from _section("Latency", latency_table(run))
-        if run.tpcc is not None:
-            types = [
-                (*row, failed_words(kind))
-                for row, kind in zip(type_rows(run.tpcc), run.tpcc.types, strict=True)
-            ]
-            yield from _section("Transaction types", ((*TYPE_COLUMNS, "failed"), types))
-            yield from _section("What was drawn", (SHARE_COLUMNS, list(share_rows(run.tpcc))))
-            if run.tpcc.check is not None and run.tpcc.check.conditions:
-                rows = list(check_rows(run.tpcc.check))
-                yield from _section("Consistency after the run", (CHECK_COLUMNS, rows))
-                skew = list(skew_rows(run.tpcc.check))
-                if skew:
-                    yield from _section("Skew of customers and items", (SKEW_COLUMNS, skew))
+        own = own_shown(run)
+        for table in own.tables if own is not None else ():
+            heads = tuple(column.head for column in table.columns)
+            yield from _section(table.title, (heads, list(table.rows)))
 
 
 def _doubts(findings: ExperimentFindings) -> Iterator[str]:

@@ -19,11 +19,11 @@ from pgdyno.answer.sentences import capacity_words, speed_up_words
 from pgdyno.quantities import fixed
 from pgdyno.report import numbers
 from pgdyno.report.figures import in_ms, percentile_name
+from pgdyno.report.own import OwnShown, own_shown, text_table
 from pgdyno.report.parts import OTHER, TimePart, fold, in_bar_order, parts_of, shown_decimals
 from pgdyno.report.text_page import LABEL_WIDTH, WIDTH, TextPage, joined
 from pgdyno.report.tiles import doubts_of, is_valid, latency_at
 from pgdyno.report.time_words import statement_lines, type_lines
-from pgdyno.report.tpcc_text import tpcc_lines
 from pgdyno.report.words import (
     connection_rows,
     degradation_text,
@@ -78,8 +78,8 @@ def _head(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
 
 
 def _run(page: TextPage, run: RunFindings) -> Iterator[str]:
-    if run.tpcc is not None:
-        yield from tpcc_lines(page, run.tpcc)
+    if (own := own_shown(run)) is not None:
+        yield from _own_lines(page, own)
     if run.offered_tps is not None:
         backlog = run.backlog_at_end_count or 0
         held = f", {quantities.count(backlog)} due and not started at the end" if backlog else ""
@@ -113,6 +113,15 @@ def _run(page: TextPage, run: RunFindings) -> Iterator[str]:
         yield from type_lines(run.where)
     elif run.where_not:
         yield from page.row("time", f"not split: {run.where_not}.")
+
+
+def _own_lines(page: TextPage, own: OwnShown) -> Iterator[str]:
+    """Yield what the program adds: labelled lines, and tables between them."""
+    for line in own.lines:
+        if isinstance(line, tuple):
+            yield from page.row(*line)
+        else:
+            yield from text_table(line)
 
 
 def _phases(phases: tuple[PhaseFindings, ...]) -> Iterator[str]:
@@ -218,7 +227,8 @@ def _bar(parts: Iterable[TimePart], signs: dict[str, str]) -> str:
 
 
 def _scripts(page: TextPage, run: RunFindings) -> Iterator[str]:
-    if len(run.scripts) < 2 or run.tpcc is not None:
+    own = own_shown(run)
+    if len(run.scripts) < 2 or (own is not None and own.lists_types):
         return
     yield "scripts"
     width = max(len(script.name) for script in run.scripts)

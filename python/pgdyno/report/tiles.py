@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 from pgdyno import quantities
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, RunFindings
-from pgdyno.analysis.tpcc import TpccFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.report import numbers
 from pgdyno.report.figures import in_ms
+from pgdyno.report.own import Tile, number_tile, own_shown
 from pgdyno.report.words import knee_range_text
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """One tile; the ruler under its value shows `estimate`.
-
-    `quantity`: the place of the value in the JSON document; "" if the document has no such number.
-    """
-
-    label: str
-    value: str
-    unit: str = ""
-    aside: str = ""
-    range_text: str = ""
-    estimate: Estimate | None = None
-    tone: Literal["plain", "good", "bad", "failed"] = "plain"
-    quantity: str = ""
 
 
 def tiles_of(findings: ExperimentFindings) -> tuple[Tile, ...]:
@@ -70,14 +52,16 @@ def latency_at(findings: CurveFindings, percentile: str, *, clients: int) -> Est
 
 
 def _of_run(run: RunFindings) -> list[Tile]:
-    if run.tpcc is not None:
-        return _of_tpcc(run, run.tpcc)
+    if (own := own_shown(run)) is not None and own.tiles:
+        return list(own.tiles)
     offered = f"{quantities.plain(run.offered_tps)} offered" if run.offered_tps else ""
-    shown = [_number("throughput", run.tps, offered or quantities.clients_text(run.clients), "tps")]
+    shown = [
+        number_tile("throughput", run.tps, offered or quantities.clients_text(run.clients), "tps")
+    ]
     for name in ("p50", "p99"):
         if name in run.latency.percentiles:
             percentile = in_ms(run.latency.percentiles[name])
-            tile = _number(f"{name} latency", percentile, quantity=f"latency_ms.{name}")
+            tile = number_tile(f"{name} latency", percentile, quantity=f"latency_ms.{name}")
             value = numbers.value_text(percentile, most=run.latency.max_ms)
             shown.append(replace(tile, value=value))
     failed = sum(run.failures.values())
@@ -94,21 +78,6 @@ def _of_run(run: RunFindings) -> list[Tile]:
     return shown
 
 
-def _of_tpcc(run: RunFindings, tpcc: TpccFindings) -> list[Tile]:
-    """Return NOPM, the 90th percentile of New-Order, all transactions, and the check."""
-    shown = [_number("New-Orders", tpcc.nopm, quantities.counted(run.clients, "terminal"))]
-    for kind in tpcc.types[:1]:
-        shown.append(_number(f"p90 of {kind.words}", kind.latency.percentiles["p90"]))
-    shown.append(_number("all types", tpcc.tpm, tpcc.way))
-    check = tpcc.check
-    if check is not None and not check.why_not:
-        held, total = len(check.conditions) - len(check.violated), len(check.conditions)
-        tone: Literal["good", "bad"] = "bad" if check.violated else "good"
-        said = quantities.seconds(check.duration_s)
-        shown.append(Tile("consistency", f"{held} of {total}", range_text=said, tone=tone))
-    return shown
-
-
 def _of_curve(findings: CurveFindings) -> list[Tile]:
     peak, knee = findings.curve.peak, findings.curve.knee
     where = f"at {findings.load_words(peak.clients)}"
@@ -116,7 +85,7 @@ def _of_curve(findings: CurveFindings) -> list[Tile]:
         where = f"at the highest load, {peak.clients}"
     rate = findings.rate_name if findings.rates else "tps"
     shown = [
-        _number(
+        number_tile(
             "peak",
             findings.rates.get(peak.clients, peak.tps),
             where,
@@ -130,7 +99,7 @@ def _of_curve(findings: CurveFindings) -> list[Tile]:
             knee_range_text(findings),
             quantity="curves.0.knee.clients",
         ),
-        _number(
+        number_tile(
             "at the knee",
             findings.rates.get(knee.clients, knee.tps),
             quantities.percent(knee.tps.value / peak.tps.value) + " of peak",
@@ -139,7 +108,7 @@ def _of_curve(findings: CurveFindings) -> list[Tile]:
     ]
     latency = latency_at(findings, "p99", clients=findings.curve.knee.clients)
     if latency is not None:
-        shown.append(_number("p99 at the knee", latency))
+        shown.append(number_tile("p99 at the knee", latency))
     return shown
 
 
@@ -154,18 +123,6 @@ def _of_script(findings: CurveFindings) -> Tile:
         f"knee {findings.curve.knee.clients}{tail}",
         f"{numbers.interval_text(peak.tps)}, peak at {peak.clients}",
         peak.tps,
-    )
-
-
-def _number(label: str, estimate: Estimate, aside: str = "", quantity: str = "") -> Tile:
-    return Tile(
-        label,
-        numbers.value_text(estimate),
-        estimate.unit,
-        aside,
-        numbers.interval_text(estimate),
-        estimate,
-        quantity=quantity,
     )
 
 

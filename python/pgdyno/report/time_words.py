@@ -6,9 +6,9 @@ import textwrap
 from collections.abc import Iterator
 
 from pgdyno import quantities
-from pgdyno.analysis.tpcc import type_words
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.analysis.where_statements import StatementTime
+from pgdyno.programs.registry import types_by_name
 from pgdyno.quantities import fixed, plain_decimals
 from pgdyno.report.numbers import interval_text
 from pgdyno.report.parts import shown_decimals, words_of
@@ -128,7 +128,9 @@ def type_rows(
             for ms in parts
         )
         events = [f"{name} {quantities.percent(share)}" for name, share in kind.events]
-        name = type_words(kind.name) + " (background)" * kind.is_background
+        own = types_by_name().get(kind.name)
+        name = kind.name if own is None else own[1].words
+        name += " (background)" * kind.is_background
         yield name, cells, ", ".join(events)
 
 

@@ -17,6 +17,7 @@ from pgdyno.analysis.rounding import change_text
 from pgdyno.analysis.script_findings import ScriptFindings
 from pgdyno.analysis.speed_up import SpeedUp
 from pgdyno.answer.sentences import capacity_words, speed_up_words
+from pgdyno.programs.registry import program_named
 from pgdyno.report import numbers
 from pgdyno.report.figures import in_ms
 
@@ -43,7 +44,7 @@ def run_words(findings: ExperimentFindings) -> str:
     run = findings.run
     if run is None:
         return ""
-    load = quantities.counted(run.clients, "terminal" if run.tpcc else "client")
+    load = quantities.counted(run.clients, program_named(run.program).client_word)
     if run.offered_tps is not None:
         load = f"{quantities.plain(run.offered_tps)} tps offered to {load}"
     which = "the run at the knee" if findings.curves else "the run"

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, LiteralString, cast
 
 from pgdyno.errors import SpecError
-from pgdyno.server.tpcc_check import CONDITIONS, Condition
+from pgdyno.programs.tpcc.conditions import CONDITIONS
+from pgdyno.server.conditions import Condition
 from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import Dataset, PgbenchDataset, PgbenchLoading, TpccDataset, TpccLoading
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.analysis.test_tpcc import findings
+from tests.programs.test_tpcc_findings import findings
 
-from pgdyno.report.tpcc_text import delivery_words, nopm_words
+from pgdyno.programs.tpcc.shown import delivery_words, nopm_words
 
 
 def test_the_share_of_the_maximum_has_its_interval() -> None:

@@ -7,14 +7,9 @@ so it also holds after a run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import LiteralString
 
-from psycopg.rows import dict_row
-
-from pgdyno.clock import monotonic_ns
-from pgdyno.server.connect import Connection
+from pgdyno.server.conditions import Condition
 
 # A row for each order with lines: how many lines, how many of them have a date of delivery, and the
 # amount of those. The lines of a delivered order have a date.
@@ -48,50 +43,12 @@ _OF_CUSTOMERS: LiteralString = (
 )
 
 
-# Grouping ten warehouses needs up to 100 MB. Compiling takes longer than it saves.
-_FASTER: LiteralString = (
-    "SELECT set_config('jit', 'off', true), set_config('work_mem', greatest(32 * 1024,"
-    " pg_size_bytes(current_setting('work_mem')) / 1024) || 'kB', true)"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """One condition: its rule, and a query with a row for each warehouse.
-
-    The column w is the warehouse, and `column` has the number of violations. Conditions on the same
-    rows share a query, so that a check reads the largest table twice and not five times.
-    """
-
-    number: int
-    rule: str
-    query: LiteralString
-    column: str = "violations"
-
-
 def _rows(number: int, rule: str, violations: LiteralString) -> Condition:
     """Return a condition from the query that returns the warehouse of each violation as w."""
     query: LiteralString = (
         "SELECT w, count(*) AS violations FROM (" + violations + ") AS violation GROUP BY w"
     )
     return Condition(number, rule, query)
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Violations of a condition by warehouse; a warehouse without a violation has no entry.
-
-    `duration_ns`: of its query, divided by the number of conditions that share the query.
-    """
-
-    condition: Condition
-    violations_by_warehouse: dict[int, int]
-    duration_ns: int
-
-    @property
-    def violation_count(self) -> int:
-        """Return the violations of all warehouses."""
-        return sum(self.violations_by_warehouse.values())
 
 
 CONDITIONS = (
@@ -171,32 +128,3 @@ CONDITIONS = (
         "wrong_sum",
     ),
 )
-
-
-def check(
-    connection: Connection, conditions: tuple[Condition, ...] = CONDITIONS
-) -> Iterator[Verdict]:
-    """Yield the verdict of each condition in one read-only snapshot, in the order of the queries.
-
-    The session needs no statement_timeout.
-    """
-    with connection.transaction():
-        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        connection.execute(_FASTER)
-        for query in dict.fromkeys(condition.query for condition in conditions):
-            yield from judge(connection, [c for c in conditions if c.query == query])
-
-
-def judge(connection: Connection, conditions: Sequence[Condition]) -> list[Verdict]:
-    """Return the verdicts of conditions that share a query, as the session sees the tables now."""
-    began_ns = monotonic_ns()
-    rows = connection.cursor(row_factory=dict_row).execute(conditions[0].query).fetchall()
-    each_ns = (monotonic_ns() - began_ns) // len(conditions)
-    return [
-        Verdict(
-            condition,
-            {int(row["w"]): int(row[condition.column]) for row in rows if row[condition.column]},
-            each_ns,
-        )
-        for condition in conditions
-    ]

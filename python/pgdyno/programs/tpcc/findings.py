@@ -1,9 +1,7 @@
 """Judges a run by the rules of the TPC-C specification: NOPM, mix, latency limits, shares.
 
-Source: TPC-C specification, revision 5.11: minimum mix 5.2.3, 90th percentile limits 5.2.5.3,
-deferred deliveries 2.7.2.2, rollbacks 2.4.1.4, remote payments 2.5.1.2, remote order lines 2.4.1.5,
-last names 2.5.1.2 and 2.6.1.2, lowest and highest throughput a warehouse 4.1.3. No figure is called
-tpmC, because that name belongs to audited results.
+Source: TPC-C specification, revision 5.11: rollbacks 2.4.1.4, remote payments 2.5.1.2, remote order
+lines 2.4.1.5, last names 2.5.1.2 and 2.6.1.2, lowest and highest throughput a warehouse 4.1.3.
 """
 
 from __future__ import annotations
@@ -13,48 +11,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pgdyno.analysis.consistency import CheckFindings
 from pgdyno.analysis.estimate import Estimate, proportion
-from pgdyno.analysis.nurand import DrawnFindings, drawn_doubts
 from pgdyno.analysis.script_findings import Latency, ScriptFindings
 from pgdyno.analysis.verdicts import Doubt
+from pgdyno.programs.tpcc.load import DEFERRED, NEW_ORDER, PROGRAM
+from pgdyno.programs.tpcc.nurand import DrawnFindings
 from pgdyno.quantities import counted, percent, plain
 
-PROGRAM = "tpcc-like"
-NEW_ORDER, DEFERRED = "new-order", "deferred-delivery"
 NOPM_PER_WAREHOUSE_MIN, NOPM_PER_WAREHOUSE_MAX = 9, 12.86
+_TYPES = {kind.name: kind for kind in PROGRAM.types}
 # A share is wrong, and not only by chance, if it differs by more standard errors from its rule.
 _OFF_BY_ERRORS = 5.0
 
 Verdict = Literal["ok", "missed", "open"]
 """`open`: the limit is inside the interval, so only a longer run can decide."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    """The rules for one transaction type; `words` is its name in the specification."""
-
-    words: str
-    minimum_ratio: float | None
-    p90_limit_s: float
-
-
-_RULES = {
-    NEW_ORDER: _Rule("New-Order", None, 5.0),
-    "payment": _Rule("Payment", 0.43, 5.0),
-    "order-status": _Rule("Order-Status", 0.04, 5.0),
-    "delivery": _Rule("Delivery", 0.04, 5.0),
-    "stock-level": _Rule("Stock-Level", 0.04, 20.0),
-    DEFERRED: _Rule("deferred delivery", None, 80.0),
-}
-
-
-def type_words(type_name: str) -> str:
-    """Return the specification's name of a transaction type, such as New-Order for new-order.
-
-    Returns: any other name as it is.
-    """
-    rule = _RULES.get(type_name)
-    return type_name if rule is None else rule.words
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,39 +64,13 @@ class ShareFindings:
 
 
 @dataclass(frozen=True, slots=True)
-class ConditionFindings:
-    """One consistency condition after the run, with its violations by warehouse."""
-
-    number: int
-    rule: str
-    violations: Mapping[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class CheckFindings:
-    """The check of the data after a run; `why_not` says why there was none, else "".
-
-    `drawn` is the skew of the customers and items in the orders that the run made.
-    """
-
-    conditions: tuple[ConditionFindings, ...]
-    duration_s: float
-    why_not: str = ""
-    drawn: tuple[DrawnFindings, ...] = ()
-
-    @property
-    def violated(self) -> tuple[ConditionFindings, ...]:
-        """Return the conditions that do not hold."""
-        return tuple(condition for condition in self.conditions if condition.violations)
-
-
-@dataclass(frozen=True, slots=True)
 class TpccFindings:
     """A TPC-C-like run.
 
     `nopm`: completed New-Orders a minute, including those rolled back on purpose. `tpm`: all
     transactions of terminals a minute. `options`: of the program. `of_maximum`: the share of the
-    highest possible throughput with full keying and think times, None without these times.
+    highest possible throughput with full keying and think times, None without these times. `drawn`:
+    the skew of the customers and items in the orders that the run made.
     """
 
     nopm: Estimate
@@ -139,6 +84,12 @@ class TpccFindings:
     delivered_order_count: int
     skipped_district_count: int
     check: CheckFindings | None = None
+    drawn: tuple[DrawnFindings, ...] = ()
+
+    @property
+    def figures(self) -> Mapping[str, Estimate]:
+        """Return the metrics of the program by their names."""
+        return {"nopm": self.nopm}
 
     @property
     def way(self) -> str:
@@ -155,6 +106,7 @@ def tpcc_findings(
     think_ratio: float,
     options: Mapping[str, str],
     check: CheckFindings | None,
+    drawn: tuple[DrawnFindings, ...] = (),
 ) -> TpccFindings | None:
     """Return the findings of a TPC-C-like run; None if no New-Order was completed.
 
@@ -177,21 +129,23 @@ def tpcc_findings(
         think_ratio=think_ratio,
         options=dict(options),
         of_maximum=of_maximum,
-        types=tuple(_type(script, total) for script in scripts if script.name in _RULES),
+        types=tuple(_type(script, total) for script in scripts if script.name in _TYPES),
         shares=tuple(_shares(by_name, has_others=warehouses != 1)),
         delivered_order_count=sum(delivery.get("delivered_orders", 0) for delivery in deliveries),
         skipped_district_count=sum(delivery.get("skipped_districts", 0) for delivery in deliveries),
         check=check,
+        drawn=drawn,
     )
 
 
 def _type(script: ScriptFindings, total: int) -> TypeFindings:
-    rule = _RULES[script.name]
+    rule = _TYPES[script.name]
+    assert rule.p90_limit_s is not None, "each type has a limit"
     share = None if script.is_background else proportion(script.transactions, total)
     mix: Verdict = "ok"
-    if share is not None and rule.minimum_ratio is not None and share.value < rule.minimum_ratio:
+    if share is not None and rule.least_ratio is not None and share.value < rule.least_ratio:
         assert share.high is not None, "a proportion has both ends"
-        mix = "missed" if share.high < rule.minimum_ratio else "open"
+        mix = "missed" if share.high < rule.least_ratio else "open"
     return TypeFindings(
         name=script.name,
         words=rule.words,
@@ -200,7 +154,7 @@ def _type(script: ScriptFindings, total: int) -> TypeFindings:
         failures=script.failures,
         retry_count=script.retry_count,
         share=share,
-        minimum_ratio=rule.minimum_ratio,
+        minimum_ratio=rule.least_ratio,
         mix=mix,
         latency=script.latency,
         limit_s=rule.p90_limit_s,
@@ -333,32 +287,4 @@ def _below_the_minimum(findings: TpccFindings) -> Iterator[Doubt]:
         f"{plain(findings.nopm.value)} NOPM are less than {these} must give by the specification "
         f"({plain(minimum)}, which is {NOPM_PER_WAREHOUSE_MIN} per warehouse).",
         "use 10 terminals per warehouse, fewer warehouses, or find out why transactions take long",
-    )
-
-
-def check_doubts(check: CheckFindings | None) -> Iterator[Doubt]:
-    """Yield a doubt if the check of the data after a run failed or was not possible."""
-    if check is None:
-        return
-    if check.why_not:
-        yield Doubt(
-            "not_checked",
-            "doubt",
-            f"The data were not checked after the run: {check.why_not}.",
-            "run pgdyno check tpcc",
-        )
-    yield from drawn_doubts(check.drawn)
-    if not check.violated:
-        return
-    words = []
-    for condition in check.violated:
-        places = sorted(condition.violations)
-        shown = ", ".join(str(place) for place in places[:3]) + ", ..." * (len(places) > 3)
-        violations = counted(sum(condition.violations.values()), "violation")
-        words.append(f"{condition.number} ({condition.rule}): {violations}, warehouse {shown}")
-    yield Doubt(
-        "inconsistent",
-        "not_valid",
-        f"After the run the data violate consistency condition {'; '.join(words)}.",
-        "load the data again before the next run; pgdyno check tpcc repeats the check",
     )

@@ -6,16 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from pgdyno.analysis.consistency import CheckFindings, ConditionFindings, check_doubts
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.script_findings import Latency, ScriptFindings
-from pgdyno.analysis.tpcc import (
-    CheckFindings,
-    ConditionFindings,
-    TpccFindings,
-    check_doubts,
-    tpcc_doubts,
-    tpcc_findings,
-)
+from pgdyno.programs.tpcc.findings import TpccFindings, tpcc_doubts, tpcc_findings
 
 COUNTS = {
     "new-order": 4480, "payment": 4320, "order-status": 400, "delivery": 400, "stock-level": 400,
@@ -189,10 +183,10 @@ def test_violated_conditions_make_one_verdict_and_name_their_warehouses() -> Non
         ),
         0.5,
     )
-    [doubt] = check_doubts(check)
+    [doubt] = check_doubts(check, "tpcc")
     assert doubt.verdict == "not_valid"
     assert "1 (w_ytd = sum(d_ytd)): 1 violation, warehouse 7;" in doubt.message
     assert "6 violations, warehouse 1, 2, 3, ..." in doubt.message
-    [unknown] = check_doubts(CheckFindings((), 0, "the server is gone"))
+    [unknown] = check_doubts(CheckFindings((), 0, "the server is gone"), "tpcc")
     assert unknown.verdict == "doubt"
-    assert list(check_doubts(None)) == []
+    assert list(check_doubts(None, "")) == []

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pgdyno.analysis.nurand import (
+from pgdyno.programs.tpcc.nurand import (
     chi_square_tail,
     constants_of_run,
     drawn_doubts,

@@ -1,0 +1,60 @@
+"""What a program adds to the findings of a run; the file `answer.py` of its folder overrides it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pgdyno.analysis.findings import Panel, RunFindings
+from pgdyno.analysis.script_findings import ScriptFindings
+from pgdyno.analysis.verdicts import Doubt
+from pgdyno.loop.load_numbers import LoadNumbers
+from pgdyno.programs.program import Program
+from pgdyno.programs.registry import part_of, program_of
+from pgdyno.store.stored_run import StoredRun
+
+
+class OwnAnswer:
+    """The base of all programs: a program without findings adds nothing."""
+
+    def findings(
+        self,
+        stored: StoredRun,  # noqa: ARG002
+        numbers: LoadNumbers,  # noqa: ARG002
+        scripts: Sequence[ScriptFindings],  # noqa: ARG002
+        server: Mapping[str, Any],  # noqa: ARG002
+    ) -> Any:
+        """Return the findings that only this program has; they become `RunFindings.own`.
+
+        Args: scripts, of the run; server, the facts of the server as stored.
+        """
+        return None
+
+    def doubts(self, own: Any) -> Iterator[Doubt]:  # noqa: ARG002
+        """Yield the doubts about the run that is shown in detail."""
+        yield from ()
+
+    def doubts_of_every_run(self, stored: StoredRun) -> Iterator[Doubt]:  # noqa: ARG002
+        """Yield the doubts for which every run is examined."""
+        yield from ()
+
+    def panels(self, stored: StoredRun, numbers: LoadNumbers) -> Sequence[Panel]:  # noqa: ARG002
+        """Return the program's charts over time, which precede the others."""
+        return ()
+
+    def sentence(self, run: RunFindings) -> str:  # noqa: ARG002
+        """Return the answer of one run in a sentence; "" for the usual one."""
+        return ""
+
+
+def program_of_run(numbers: LoadNumbers) -> Program:
+    """Return the program that every script of a run is."""
+    return program_of([shape.program for shape in numbers.scripts])
+
+
+def own_answer(program: Program) -> OwnAnswer:
+    """Return what a program adds."""
+    part = part_of(program, "answer")
+    answer = OwnAnswer() if part is None else part.ANSWER
+    assert isinstance(answer, OwnAnswer), f"ANSWER of {program.name} is an OwnAnswer"
+    return answer

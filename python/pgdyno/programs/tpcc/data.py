@@ -1,0 +1,63 @@
+"""Examines what the orders of a TPC-C-like run drew: customers and items, against NURand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pgdyno.programs.tpcc.draws import FirstOrder, drawn_since, first_after_the_load, next_orders
+from pgdyno.programs.tpcc.nurand import DrawnFindings, drawn_findings
+from pgdyno.server.connect import Connection
+from pgdyno.server.own_data import Examined, OwnData
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """Which orders a run makes, and NURand's C for last names of the load."""
+
+    first: Sequence[FirstOrder]
+    c_last: int
+
+
+class TpccData(OwnData):
+    """Counts the customers and items of orders."""
+
+    def before_run(self, connection: Connection, options: Mapping[str, str]) -> Draws | None:
+        """Return the first orders of the run; None if the load's constant C is not known."""
+        c_last = options.get("c_last", "")
+        return Draws(next_orders(connection), int(c_last)) if c_last.isdecimal() else None
+
+    def after_run(self, connection: Connection, before: Draws) -> dict[str, Any]:
+        """Return what the orders of the run drew."""
+        return {
+            "drawn": [
+                {
+                    "name": drawn.name,
+                    "counts": list(drawn.counts),
+                    "outside_count": drawn.outside_count,
+                    "load_c_last": before.c_last,
+                }
+                for drawn in drawn_since(connection, before.first)
+            ]
+        }
+
+    def examined(self, connection: Connection) -> Examined:
+        """Return whether the orders after the load follow NURand with any constant C."""
+        drawn = [
+            drawn_findings(draw.name, draw.counts, outside_count=draw.outside_count)
+            for draw in drawn_since(connection, first_after_the_load(connection))
+        ]
+        return Examined(
+            tuple(f"drawn: {draw.words}: {_skew_words(draw)}" for draw in drawn),
+            {"drawn": [draw.as_document() for draw in drawn]},
+        )
+
+
+def _skew_words(draw: DrawnFindings) -> str:
+    if draw.verdict != "differs":
+        return draw.verdict_words
+    return f"{draw.verdict_words}: something else, or more than one run, made these orders"
+
+
+DATA = TpccData()

@@ -1,0 +1,53 @@
+"""What a program examines in its data after a run, apart from the conditions of the dataset.
+
+The file `data.py` of a program's folder overrides it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pgdyno.programs.program import Program
+from pgdyno.programs.registry import part_of
+from pgdyno.server.connect import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What `pgdyno check` prints about the data: lines, and keys of its JSON document."""
+
+    lines: tuple[str, ...] = ()
+    document: Mapping[str, Any] = field(default_factory=dict)
+
+
+class OwnData:
+    """The base of all programs: nothing but the conditions is examined."""
+
+    def before_run(
+        self,
+        connection: Connection,  # noqa: ARG002
+        options: Mapping[str, str],  # noqa: ARG002
+    ) -> Any:
+        """Return what tells the rows of the run that begins now; None: nothing is examined.
+
+        Args: options, of the dataset, as its mark has them.
+        """
+        return None
+
+    def after_run(self, connection: Connection, before: Any) -> dict[str, Any]:  # noqa: ARG002
+        """Return keys for the stored result of the check. The session has no statement_timeout."""
+        return {}
+
+    def examined(self, connection: Connection) -> Examined:  # noqa: ARG002
+        """Return what the rows show that were made after the load."""
+        return Examined()
+
+
+def own_data(program: Program) -> OwnData:
+    """Return what a program examines in its data."""
+    part = part_of(program, "data")
+    data = OwnData() if part is None else part.DATA
+    assert isinstance(data, OwnData), f"DATA of {program.name} is an OwnData"
+    return data
