@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pgdyno.analysis.findings import Panel, RunFindings
@@ -11,7 +12,16 @@ from pgdyno.analysis.verdicts import Doubt
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.programs.program import Program
 from pgdyno.programs.registry import part_of, program_of
+from pgdyno.server.connect import Connection
 from pgdyno.store.stored_run import StoredRun
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What `pgdyno check` prints about the data: lines, and keys of its JSON document."""
+
+    lines: tuple[str, ...] = ()
+    document: Mapping[str, Any] = field(default_factory=dict)
 
 
 class OwnAnswer:
@@ -45,6 +55,10 @@ class OwnAnswer:
     def sentence(self, run: RunFindings) -> str:  # noqa: ARG002
         """Return the answer of one run in a sentence; "" for the usual one."""
         return ""
+
+    def examined(self, connection: Connection) -> Examined:  # noqa: ARG002
+        """Return what the rows show that were made after the load, for `pgdyno check`."""
+        return Examined()
 
 
 def program_of_run(numbers: LoadNumbers) -> Program:

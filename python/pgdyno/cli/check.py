@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from pgdyno.answer.own import own_answer
 from pgdyno.cli import options, output
 from pgdyno.cli.from_options import server_named
 from pgdyno.cli.headings import Verb
@@ -21,7 +22,6 @@ from pgdyno.server import dataset as datasets
 from pgdyno.server.conditions import Verdict, check
 from pgdyno.server.connect import connect
 from pgdyno.server.dataset_kinds import KINDS, DatasetKind
-from pgdyno.server.own_data import own_data
 
 EXIT_CHECK_FAILED = 4
 _CHECKED = [kind.name for kind in KINDS.values() if kind.conditions]
@@ -58,7 +58,7 @@ def command(**given: Any) -> int:
             output.note(f"condition {verdict.condition.number} {_words(verdict)}")
         verdicts.sort(key=lambda verdict: verdict.condition.number)
         began_ns = monotonic_ns()
-        examined = [own_data(program).examined(connection) for program in _programs_on(kind)]
+        examined = [own_answer(program).examined(connection) for program in _programs_on(kind)]
         examined_ns = monotonic_ns() - began_ns
     document = {
         "format": "pgdyno.check/1",

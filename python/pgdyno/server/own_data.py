@@ -6,20 +6,11 @@ The file `data.py` of a program's folder overrides it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from pgdyno.programs.program import Program
 from pgdyno.programs.registry import part_of
 from pgdyno.server.connect import Connection
-
-
-@dataclass(frozen=True, slots=True)
-class Examined:
-    """What `pgdyno check` prints about the data: lines, and keys of its JSON document."""
-
-    lines: tuple[str, ...] = ()
-    document: Mapping[str, Any] = field(default_factory=dict)
 
 
 class OwnData:
@@ -39,10 +30,6 @@ class OwnData:
     def after_run(self, connection: Connection, before: Any) -> dict[str, Any]:  # noqa: ARG002
         """Return keys for the stored result of the check. The session has no statement_timeout."""
         return {}
-
-    def examined(self, connection: Connection) -> Examined:  # noqa: ARG002
-        """Return what the rows show that were made after the load."""
-        return Examined()
 
 
 def own_data(program: Program) -> OwnData:

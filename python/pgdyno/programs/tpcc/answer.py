@@ -14,8 +14,9 @@ from pgdyno.analysis.script_findings import ScriptFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.answer.charts.drawing import series
 from pgdyno.answer.checked import check_of
-from pgdyno.answer.own import OwnAnswer
+from pgdyno.answer.own import Examined, OwnAnswer
 from pgdyno.loop.load_numbers import LoadNumbers, as_histogram, measured_seconds
+from pgdyno.programs.tpcc.draws import drawn_since, first_after_the_load
 from pgdyno.programs.tpcc.findings import TpccFindings, tpcc_doubts, tpcc_findings
 from pgdyno.programs.tpcc.load import NEW_ORDER
 from pgdyno.programs.tpcc.nurand import (
@@ -25,6 +26,7 @@ from pgdyno.programs.tpcc.nurand import (
     drawn_findings,
 )
 from pgdyno.quantities import counted
+from pgdyno.server.connect import Connection
 from pgdyno.store.stored_run import StoredHistogram, StoredRun
 
 _WHOLE_NS = 500_000_000
@@ -77,8 +79,25 @@ class TpccAnswer(OwnAnswer):
             words += "; the data are inconsistent"
         return words + "."
 
+    def examined(self, connection: Connection) -> Examined:
+        """Return whether the orders after the load follow NURand with any constant C."""
+        drawn = [
+            drawn_findings(draw.name, draw.counts, outside_count=draw.outside_count)
+            for draw in drawn_since(connection, first_after_the_load(connection))
+        ]
+        return Examined(
+            tuple(f"drawn: {draw.words}: {_skew_words(draw)}" for draw in drawn),
+            {"drawn": [draw.as_document() for draw in drawn]},
+        )
+
 
 ANSWER = TpccAnswer()
+
+
+def _skew_words(draw: DrawnFindings) -> str:
+    if draw.verdict != "differs":
+        return draw.verdict_words
+    return f"{draw.verdict_words}: something else, or more than one run, made these orders"
 
 
 def _panels(stored: StoredRun, numbers: LoadNumbers) -> list[Panel]:

@@ -1,4 +1,4 @@
-"""Examines what the orders of a TPC-C-like run drew: customers and items, against NURand."""
+"""Counts what the orders of a TPC-C-like run drew: customers and items."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pgdyno.programs.tpcc.draws import FirstOrder, drawn_since, first_after_the_load, next_orders
-from pgdyno.programs.tpcc.nurand import DrawnFindings, drawn_findings
+from pgdyno.programs.tpcc.draws import FirstOrder, drawn_since, next_orders
 from pgdyno.server.connect import Connection
-from pgdyno.server.own_data import Examined, OwnData
+from pgdyno.server.own_data import OwnData
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +40,6 @@ class TpccData(OwnData):
                 for drawn in drawn_since(connection, before.first)
             ]
         }
-
-    def examined(self, connection: Connection) -> Examined:
-        """Return whether the orders after the load follow NURand with any constant C."""
-        drawn = [
-            drawn_findings(draw.name, draw.counts, outside_count=draw.outside_count)
-            for draw in drawn_since(connection, first_after_the_load(connection))
-        ]
-        return Examined(
-            tuple(f"drawn: {draw.words}: {_skew_words(draw)}" for draw in drawn),
-            {"drawn": [draw.as_document() for draw in drawn]},
-        )
-
-
-def _skew_words(draw: DrawnFindings) -> str:
-    if draw.verdict != "differs":
-        return draw.verdict_words
-    return f"{draw.verdict_words}: something else, or more than one run, made these orders"
 
 
 DATA = TpccData()
