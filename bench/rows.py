@@ -12,7 +12,7 @@ from pathlib import Path
 
 from psycopg import sql
 
-from bench import loads, tpcc
+from bench import ledger, loads, tpcc
 from bench import watching as telemetry
 from bench.contest import Contest, Question
 from bench.hour import generate_hour
@@ -343,6 +343,19 @@ def tpcc_load(bench: Bench) -> Iterator[Contest]:
     )
 
 
+def journal(bench: Bench) -> Iterator[Contest]:
+    """The ledger with the journal of its commits, against the same load without it."""
+    target = _fresh_database(bench.server)
+    for clients in (8, 64):
+        run = partial(ledger.run, target, clients, bench.seconds)
+        yield Contest(
+            f"ledger with a journal vs without, {clients} clients",
+            partial(run, has_journal=False),
+            partial(run, has_journal=True),
+            (Question("tps", throughput, 0.95, "at least"),),
+        )
+
+
 def _fresh_database(server: ScratchCluster) -> Target:
     """Replace the database of the last run by an empty one, after a checkpoint."""
     number = next(_database_numbers)
@@ -368,6 +381,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Contest]]] = {
     "report": report,
     "tpcc-statements": tpcc_statements,
     "tpcc-load": tpcc_load,
+    "journal": journal,
 }
 # Rows that run only if they are named: they need a file that a fresh clone does not have.
 BY_NAME: dict[str, Callable[[Bench], Iterator[Contest]]] = {"engine-before": engine_before}

@@ -25,6 +25,7 @@ from pgdyno.engine.job import (
     HostPort,
     InitWork,
     Job,
+    LedgerOptions,
     LoadWork,
     MeasureDuration,
     MeasureTransactions,
@@ -143,9 +144,10 @@ tpcc_options = st.builds(
     foreign_keys=st.booleans(),
     partitions=st.integers(0, 1000),
 )
+ledger_options = st.builds(LedgerOptions, accounts=st.integers(1, 1_000_000))
 init_works = st.builds(
     InitWork,
-    dataset=pgbench_options | tpcc_options,
+    dataset=pgbench_options | tpcc_options | ledger_options,
     jobs=st.integers(1, 64),
     mark=TEXT,
     drop_existing=st.booleans(),

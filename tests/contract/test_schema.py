@@ -39,11 +39,12 @@ NAMES = {
     "InitWork": "Work.init",
     "PgbenchOptions": "DatasetOptions.pgbench",
     "TpccOptions": "DatasetOptions.tpcc",
+    "LedgerOptions": "DatasetOptions.ledger",
 }
 # Bases that are in no schema, and enums with content, which Python writes as one model a variant.
 NO_STRUCT = {"Strict", "Open"}
 # The schema without its words, by revision.
-FINGERPRINT = {12: "85aa962744567cae"}
+FINGERPRINT = {13: "b6e659719c40cb0a"}
 VARIANTS = {
     "BuiltinScript": "ScriptText",
     "TextScript": "ScriptText",

@@ -12,6 +12,7 @@ pub mod arrivals;
 pub mod caret;
 pub mod client;
 pub mod clock;
+pub mod commit_journal;
 pub mod contract;
 pub mod control;
 pub mod dataset;

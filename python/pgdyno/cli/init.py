@@ -73,7 +73,7 @@ def command_for(kind: DatasetKind) -> Verb:
 def _others(kind: DatasetKind) -> str:
     """Return a paragraph of the help about the other kinds of dataset."""
     others = [name for name in KINDS if name != kind.name]
-    ways = ", ".join(f"pgdyno init {name} --help" for name in others)
+    ways = " or ".join(f"pgdyno init {name} --help" for name in others)
     return f"\n    For other tables see {ways}.\n    " if others else ""
 
 

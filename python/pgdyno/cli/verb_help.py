@@ -97,6 +97,10 @@ EXAMPLES: dict[str, tuple[Example, Example]] = {
             "pgdyno init tpcc -h db1 -d tpcc --warehouses 100 -j 8",
         ),
     ),
+    "ledger": (
+        ("Load accounts for 64 clients", "pgdyno init ledger -h db1 -d ledger --accounts 64"),
+        ("Put load on them", "pgdyno bench -h db1 -d ledger --builtin ledger -c 64"),
+    ),
     "check": (
         ("Check the conditions in all warehouses", "pgdyno check tpcc -h db1 -d tpcc"),
         ("Write the verdicts as JSON", "pgdyno check tpcc -h db1 -d tpcc --json verdicts.json"),
@@ -163,6 +167,7 @@ MAIN: dict[str, frozenset[str]] = {
         "--load-jobs --init-steps --restart --distribute --print-sql --confirm",
         "tpcc": f"{_PSQL} --warehouses --partitions --load-jobs --restart --distribute --print-sql "
         "--confirm --seed --json --quiet --fillfactor",
+        "ledger": f"{_PSQL} --accounts --load-jobs --restart --print-sql --confirm --json --quiet",
     }.items()
 }
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 CONTRACT_FORMAT = "pgdyno.contract/1"
 # The engine must have this revision or a later one; `pgdyno-engine --version` shows it.
-CONTRACT_REVISION = 12
+CONTRACT_REVISION = 13
 U16_MAX = 2**16 - 1
 U32_MAX = 2**32 - 1
 U64_MAX = 2**64 - 1
@@ -158,6 +158,7 @@ class Connect(Strict):
     active_connections: U32 | None = None
     each_transaction: bool = False
     patience_ns: U64 | None = None
+    outlasts_crashes: bool = False
 
 
 class MeasureDuration(Strict):
@@ -193,6 +194,7 @@ class LoadWork(Strict):
     statement_latency: bool = True
     think_ratio: float = Field(default=0.0, ge=0.0, le=1.0)
     allow_shell: bool = False
+    journal: str | None = None
     probe_application_name: str | None = None
 
 
@@ -237,11 +239,20 @@ class TpccOptions(Strict):
     distribute: Literal["citus", "greenplum"] | None = None
 
 
+class LedgerOptions(Strict):
+    """Options of the tables of the ledger."""
+
+    kind: Literal["ledger"] = "ledger"
+    accounts: U32
+
+
 class InitWork(Strict):
     """Create and fill a dataset."""
 
     kind: Literal["init"] = "init"
-    dataset: Annotated[PgbenchOptions | TpccOptions, Field(discriminator="kind")]
+    dataset: Annotated[
+        PgbenchOptions | TpccOptions | LedgerOptions, Field(discriminator="kind")
+    ]
     jobs: U16 = 2
     mark: str
     drop_existing: bool = False

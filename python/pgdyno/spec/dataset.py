@@ -156,6 +156,23 @@ class TpccLoading(Spec):
     )
 
 
+class LedgerDataset(Spec):
+    """The tables of the ledger, which show what became of each commit."""
+
+    kind: Literal["ledger"] = "ledger"
+    accounts: int = option(
+        "--accounts",
+        help="Number of accounts, at least one for each client of a load (default 1000).",
+        default=1000,
+        ge=1,
+        le=1_000_000,
+    )
+
+
+class LedgerLoading(Spec):
+    """How `init` loads the tables of the ledger: there is only one way."""
+
+
 class ExistingDataset(Spec):
     """Data that already exist: pgdyno never loads, drops, truncates, vacuums or resets them."""
 
@@ -177,6 +194,7 @@ class DatasetChange(Spec):
 
     scale: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
     warehouses: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    accounts: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     fillfactor: Annotated[int, Field(ge=10, le=100)] | None = None
     unlogged: bool | None = None
     foreign_keys: bool | None = None
@@ -204,6 +222,7 @@ def _kind_of(given: Any) -> str:
 Dataset: TypeAlias = Annotated[
     Annotated[PgbenchDataset, Tag("pgbench")]
     | Annotated[TpccDataset, Tag("tpcc")]
+    | Annotated[LedgerDataset, Tag("ledger")]
     | Annotated[ExistingDataset, Tag("existing")],
     Discriminator(_kind_of),
 ]

@@ -10,6 +10,7 @@ use super::script::{finish, owner_of};
 use super::shard::Waiting;
 use super::{Client, Seat};
 use crate::clock::now_ns;
+use crate::commit_journal::{Entry, Fate, Sent};
 use crate::outcome::{FailureCode, Outcome, Remark, Stopped};
 use crate::plan::StatementKind;
 use crate::program::{
@@ -83,6 +84,7 @@ impl<'s> NativeLink<'s> {
         let waiting = &mut *self.waiting.borrow_mut();
         waiting.messages.clear();
         waiting.may_commit = false;
+        waiting.commit = None;
         let shard = &mut *self.client.shard();
         let connection = &mut shard.clients.states[self.client.index as usize];
         let results_ns = connection.results_ns.take().unwrap_or_default();
@@ -90,6 +92,16 @@ impl<'s> NativeLink<'s> {
         // Also after a failure: a statement stays prepared when its transaction is rolled back.
         let parsed = waiting.newly_prepared.drain(..).take(connection.reply.parse_count as usize);
         parsed.for_each(|number| connection.set_prepared(number));
+        let is_committed = connection.reply.committed && error.is_none();
+        if let Some(sent) = connection.commit.take() {
+            if let Some(journal) = &mut shard.journal {
+                journal.add(sent, Fate::of(is_committed, shard.is_cancelling), replied_ns);
+            }
+            if !is_committed && error.is_none() {
+                waiting.statements.clear();
+                return Err(Stopped::Failed(FailureCode::UnexpectedRows));
+            }
+        }
         if let Some(sqlstate) = error {
             waiting.statements.clear();
             return Err(Stopped::Failed(FailureCode::Sql(sqlstate)));
@@ -145,15 +157,22 @@ impl Link for NativeLink<'_> {
         encode::Template::new("", 0).execute(&mut waiting.messages, |_| {});
     }
 
+    fn record(&self, entry: Entry) {
+        self.waiting.borrow_mut().commit = Some(entry);
+    }
+
     fn send(&self) -> Result<(), Stopped> {
         if self.client.shard().is_cancelling {
             return Err(Stopped::Cancelled);
         }
         let waiting = &*self.waiting.borrow();
         let times_each = self.client.plan.work.statement_latency && waiting.statements.len() > 1;
-        self.sent_ns.set(now_ns());
+        let sent_ns = now_ns();
+        self.sent_ns.set(sent_ns);
+        let commit = waiting.commit.map(|entry| Sent { entry, sent_ns });
         self.client.send(true, |Seat { connection, .. }, out, _| {
             connection.may_commit = waiting.may_commit;
+            connection.commit = commit;
             connection.results_ns = times_each.then(Vec::new);
             out.extend_from_slice(&waiting.messages);
             encode::sync(out);
@@ -165,7 +184,10 @@ impl Link for NativeLink<'_> {
     fn poll_replies(&self) -> Poll<Result<Vec<u8>, Stopped>> {
         match self.client.poll_reply() {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(Err(lost)) => Poll::Ready(Err(lost.into())),
+            Poll::Ready(Err(lost)) => {
+                self.client.shard().give_up_commit(self.client.index, now_ns());
+                Poll::Ready(Err(lost.into()))
+            }
             Poll::Ready(Ok(replied_ns)) => {
                 self.went_on_ns.set(replied_ns);
                 Poll::Ready(self.on_replies(replied_ns))

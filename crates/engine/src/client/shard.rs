@@ -6,6 +6,7 @@ use pgdyno_wire::encode;
 
 use super::clients::Clients;
 use super::failures::Failures;
+use crate::commit_journal::{CommitJournal, Entry, Fate};
 use crate::observer::Observer;
 use crate::outcome::Remark;
 use crate::plan::Refusal;
@@ -22,6 +23,8 @@ pub struct Waiting {
     pub statements: Vec<usize>,
     pub newly_prepared: Vec<usize>,
     pub may_commit: bool,
+    /// The commit that these statements make, if it is recorded.
+    pub commit: Option<Entry>,
     /// Memory for the replies of a batch.
     pub batch: Vec<u8>,
 }
@@ -32,6 +35,7 @@ impl Waiting {
         self.statements.clear();
         self.newly_prepared.clear();
         self.may_commit = false;
+        self.commit = None;
     }
 }
 
@@ -57,6 +61,8 @@ pub struct Shard {
     pub spare_waiting: Vec<Waiting>,
     /// Deferred work that no background terminal has begun.
     pub deferred: VecDeque<Deferred>,
+    /// Records the commits, if the job has a journal.
+    pub journal: Option<CommitJournal>,
     /// A fault in a script that ends the run.
     pub fault: Option<Box<Refusal>>,
     /// A warning for the user.
@@ -72,6 +78,22 @@ impl Shard {
     pub(super) fn note_refused(&mut self, statement: usize) {
         if !self.refused_statements.contains(&statement) {
             self.refused_statements.push(statement);
+        }
+    }
+
+    /// Record that the commit of this connection got no answer, if one was sent.
+    pub fn give_up_commit(&mut self, index: u32, at_ns: u64) {
+        let commit = self.clients.states[index as usize].commit.take();
+        if let (Some(sent), Some(journal)) = (commit, &mut self.journal) {
+            journal.add(sent, Fate::InDoubt, at_ns);
+        }
+    }
+
+    /// Record that every commit without an answer stays without one, and that the thread has ended.
+    pub fn end_journal(&mut self, thread: u32, at_ns: u64) {
+        (0..self.clients.states.len() as u32).for_each(|index| self.give_up_commit(index, at_ns));
+        if let Some(journal) = &mut self.journal {
+            journal.add_end(thread, at_ns);
         }
     }
 

@@ -5,6 +5,7 @@ use pgdyno_wire::{Reply, ReplyScanner, ServerError, Session, TransactionStatus};
 
 use super::terminal::Terminal;
 use crate::clock::NEVER_NS;
+use crate::commit_journal::Sent;
 use crate::observer::Misplaced;
 use crate::program::Counted;
 use crate::tally::Owner;
@@ -65,6 +66,8 @@ pub struct ClientState {
     pub prepared: Vec<u64>,
     /// The awaited reply may confirm a commit.
     pub may_commit: bool,
+    /// The commit that the reply confirms, if it is recorded.
+    pub commit: Option<Sent>,
     /// The connection was lost while such a reply was awaited.
     pub is_in_doubt: bool,
     /// The load is read-only, and the server does not report whether the session still is. So it is
@@ -107,6 +110,7 @@ impl ClientState {
             sleeps_until_ns: NEVER_NS,
             prepared: Vec::new(),
             may_commit: false,
+            commit: None,
             is_in_doubt: false,
             asks_read_only: false,
             last_words: None,

@@ -14,6 +14,8 @@ use crate::tally::Owner;
 /// First pause before another try. Each further pause is twice as long.
 const BACKOFF_NS: u64 = 1_000_000;
 const MAX_BACKOFF_NS: u64 = 100_000_000;
+/// Pause of a client after a failed transaction, in a load that outlasts crashes.
+const FAILED_PAUSE_NS: u64 = 100_000_000;
 
 /// How a transaction ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +91,7 @@ pub async fn transaction(client: Client<'_>, script_index: usize, started_ns: u6
                 record_attempt(client, script_index, failed_ns - tried_ns);
             }
             failures::count(client, code);
-            return failed(code);
+            return failed_for_good(client, code).await;
         }
         record_attempt(client, script_index, failed_ns - tried_ns);
         // pgbench tries again at once.
@@ -110,6 +112,17 @@ pub async fn transaction(client: Client<'_>, script_index: usize, started_ns: u6
 
 fn failed(code: FailureCode) -> End {
     End::Ended { outcome: Outcome::Failed(code), ended_ns: now_ns() }
+}
+
+/// In a load that outlasts crashes the client pauses: a server with a full disk fails every
+/// transaction at once.
+async fn failed_for_good(client: Client<'_>, code: FailureCode) -> End {
+    let end = failed(code);
+    if client.plan.work.connect.outlasts_crashes {
+        // If the connection is lost meanwhile, the next transaction waits for another one.
+        let _ = client.sleep(FAILED_PAUSE_NS).await;
+    }
+    end
 }
 
 fn is_retryable(code: FailureCode) -> bool {

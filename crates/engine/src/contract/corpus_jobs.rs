@@ -30,6 +30,7 @@ pub fn jobs() -> Vec<Job> {
     loads
         .chain(inits)
         .chain(tpcc)
+        .chain([Work::Init(init_ledger())])
         .zip(modes.into_iter().cycle())
         .map(|(work, sslmode)| Job {
             format: FORMAT.into(),
@@ -150,6 +151,7 @@ fn load(protocol: Protocol, process: Option<ArrivalProcess>) -> LoadWork {
             active_connections: process.is_none().then_some(1_000_000),
             each_transaction: process.is_some(),
             patience_ns: process.is_none().then_some(u64::MAX),
+            outlasts_crashes: process.is_none(),
         },
         warm_ns: u64::MAX,
         measure: match process {
@@ -164,6 +166,7 @@ fn load(protocol: Protocol, process: Option<ArrivalProcess>) -> LoadWork {
         statement_latency: process.is_none(),
         think_ratio: if process.is_none() { 0.1 } else { 0.0 },
         allow_shell: true,
+        journal: process.is_none().then(|| "/var/tmp/größe/commits".into()),
         probe_application_name: process.is_none().then(|| "pgdyno/observe/7.1".into()),
     }
 }
@@ -209,4 +212,9 @@ fn init_tpcc(is_full: bool) -> InitWork {
     };
     let dataset = DatasetOptions::Tpcc(options);
     InitWork { dataset, ..init(PartitionMethod::Range, is_full) }
+}
+
+fn init_ledger() -> InitWork {
+    let dataset = DatasetOptions::Ledger(LedgerOptions { accounts: 1_000_000 });
+    InitWork { dataset, ..init(PartitionMethod::Range, true) }
 }

@@ -29,6 +29,15 @@ pub struct InitWork {
 pub enum DatasetOptions {
     Pgbench(PgbenchOptions),
     Tpcc(TpccOptions),
+    Ledger(LedgerOptions),
+}
+
+/// The tables of the ledger, which shows what became of each commit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LedgerOptions {
+    /// 1..=1,000,000: number of balances. Each client of a load has one, numbered from 0.
+    pub accounts: u32,
 }
 
 /// The tables of the TPC-C-like workload.

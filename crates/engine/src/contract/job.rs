@@ -184,6 +184,10 @@ pub struct LoadWork {
     /// Run `\shell` and `\setshell`. If false, a script with these commands is refused.
     #[serde(default)]
     pub allow_shell: bool,
+    /// Path of a new file in which the load records every commit; see `commit_journal`. It needs a
+    /// program that records its commits, such as `ledger`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal: Option<String>,
     /// Measure round trips during the load, on an additional connection with this application_name;
     /// absent = no such connection. If it cannot be opened, the run continues without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -287,9 +291,14 @@ pub struct Connect {
     #[serde(default)]
     pub each_transaction: bool,
     /// Longest time without any connection, after all were lost; absent = 5 s, or 60 s with several
-    /// hosts.
+    /// hosts, or no limit with `outlasts_crashes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patience_ns: Option<u64>,
+    /// The load goes on while the server crashes, is away and recovers. Failures do not end it: a
+    /// client pauses after a failed transaction, and connects again until it can work. Only wrong
+    /// statements at the begin of the load, and `patience_ns`, end it.
+    #[serde(default)]
+    pub outlasts_crashes: bool,
 }
 
 /// How long the measured phase lasts.

@@ -10,6 +10,7 @@
 
 mod ending;
 mod journal;
+pub mod ledger;
 mod loading;
 mod opening;
 mod partition_hash;
@@ -27,7 +28,7 @@ pub use self::loading::{Outcome, load};
 
 use self::piece::{Piece, Stage, pieces};
 use crate::contract::job::{
-    DatasetOptions, DistributedServer, InitWork, Job, PgbenchOptions, TpccOptions,
+    DatasetOptions, DistributedServer, InitWork, Job, LedgerOptions, PgbenchOptions, TpccOptions,
 };
 use crate::contract::record::Record;
 use crate::session::StopFlag;
@@ -78,6 +79,7 @@ pub fn of(options: &DatasetOptions) -> Box<dyn Dataset> {
     match options {
         DatasetOptions::Pgbench(options) => Box::new(pgbench::Pgbench(options.clone())),
         DatasetOptions::Tpcc(options) => Box::new(tpcc::Tpcc(options.clone())),
+        DatasetOptions::Ledger(options) => Box::new(ledger::Ledger(options.clone())),
     }
 }
 
@@ -87,6 +89,7 @@ pub fn kinds() -> Vec<(&'static str, Box<dyn Dataset>)> {
     vec![
         ("pgbench", of(&DatasetOptions::Pgbench(PgbenchOptions::default()))),
         ("tpcc", of(&DatasetOptions::Tpcc(TpccOptions::default()))),
+        ("ledger", of(&DatasetOptions::Ledger(LedgerOptions::default()))),
     ]
 }
 

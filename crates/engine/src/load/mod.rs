@@ -39,7 +39,7 @@ pub fn run<W: Write>(plan: Plan, output: &mut Output<W>, ends: Ends) -> Ending {
     let plan = Arc::new(plan);
     let connect_ns = now_ns();
     let shared = Arc::new(Shared::new(Timeline::begin(connect_ns)));
-    let started = start::threads(&plan, &shared, &ends.sender, connect_ns);
+    let started = start::threads(&plan, &shared, &ends.sender, output.clock, connect_ns);
     let spares = match started {
         Ok(spares) => spares,
         Err(refusal) => {

@@ -9,7 +9,8 @@ use pgdyno_script::{ClientVariables, Prng, RandomStreams, Value, clients_of_thre
 
 use crate::arrivals::Schedule;
 use crate::client::{ClientState, Clients, Terminal};
-use crate::contract::job::{Arrivals, Measure};
+use crate::commit_journal::CommitJournal;
+use crate::contract::job::{Arrivals, ClockPair, Measure};
 use crate::contract::record::ErrorKind;
 use crate::names::Names;
 use crate::plan::{Plan, Refusal};
@@ -24,6 +25,7 @@ pub(super) fn threads(
     plan: &Arc<Plan>,
     shared: &Arc<Shared>,
     sender: &Sender<Message>,
+    clock: ClockPair,
     connect_ns: u64,
 ) -> Result<Spares, Refusal> {
     let names = Names::new(&plan.target)?;
@@ -39,6 +41,8 @@ pub(super) fn threads(
         plan.thread_count() as usize,
         !is_default_seed_given,
     );
+    let create = |path| CommitJournal::create(path, plan.thread_count(), clock);
+    let journal = plan.work.journal.as_deref().map(create).transpose()?;
     let mut spares = Vec::new();
     let mut setups = Vec::new();
     for thread in 0..plan.thread_count() {
@@ -67,6 +71,7 @@ pub(super) fn threads(
             background_count: share(plan.background_count(), thread, plan.thread_count()),
             idle_count: u64::from(share(plan.idle_count(), thread, plan.thread_count())),
             observer: plan.pgbench.take_observer(thread),
+            journal: journal.as_ref().map(CommitJournal::share),
             choose: streams.threads[thread as usize].choose,
             arrivals: arrivals(plan, thread, streams.threads[thread as usize].throttle),
             connecting: pace(plan, thread, connect_ns),

@@ -53,6 +53,9 @@ impl Watch {
             }
             FailureNews::All(code) => code,
         };
+        if plan.work.connect.outlasts_crashes {
+            return None;
+        }
         self.failing.insert(thread, code);
         let is_every_thread = self.failing.len() == plan.thread_count() as usize;
         (is_every_thread && self.failing.values().all(|&other| other == code)).then(|| {
@@ -115,7 +118,7 @@ impl Watch {
                 "see the server's log: the server may have crashed or been stopped",
             ));
         }
-        if self.disconnected_ns > 0 {
+        if self.disconnected_ns > 0 || plan.work.connect.outlasts_crashes {
             // Failures from lost connections tell nothing about later transactions.
             self.window.clear();
             self.window_ns = 0;
@@ -177,8 +180,11 @@ fn next_step(code: FailureCode) -> &'static str {
 
 /// How long all connections may be lost.
 fn patience_ns(plan: &Plan) -> u64 {
-    let has_alternative = plan.target.hosts.len() > 1;
-    let usual_ns = if has_alternative { FAILOVER_NS } else { PATIENCE_NS };
+    let usual_ns = match plan.target.hosts.len() {
+        _ if plan.work.connect.outlasts_crashes => u64::MAX,
+        0 | 1 => PATIENCE_NS,
+        _ => FAILOVER_NS,
+    };
     plan.work.connect.patience_ns.unwrap_or(usual_ns)
 }
 

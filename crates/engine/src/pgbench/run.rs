@@ -362,6 +362,7 @@ fn work(options: &Options, seed: u64, scale: u64) -> LoadWork {
         statement_latency: options.per_command,
         think_ratio: 0.0,
         allow_shell: true,
+        journal: None,
         probe_application_name: None,
     }
 }

@@ -123,6 +123,7 @@ impl Plan {
             }
         }
         refusals.extend(refuse_new_connections(work, &scripts));
+        refusals.extend(refuse_journal(work, natives));
         if !refusals.is_empty() {
             return Err(refusals);
         }
@@ -267,6 +268,21 @@ fn refuse_new_connections(work: &LoadWork, scripts: &[PlannedScript]) -> Option<
     let is_refused =
         work.connect.each_transaction && scripts.iter().any(|script| script.is_background);
     is_refused.then(|| Refusal::new(ErrorKind::Job, message, hint))
+}
+
+/// Refuse a journal unless exactly one entry of the job records its commits: the numbers of a
+/// client's commits belong to one program.
+fn refuse_journal(work: &LoadWork, natives: &[&dyn Native]) -> Option<Refusal> {
+    let records = |source: &&ScriptSource| {
+        source.weight > 0
+            && native_of(source, natives).is_some_and(|native| native.records_commits())
+    };
+    let count = work.scripts.iter().filter(records).count();
+    (work.journal.is_some() && count != 1).then(|| {
+        let message =
+            format!("a journal needs one program that records its commits, got {count} of them");
+        Refusal::new(ErrorKind::Job, message, "use -b ledger once, or leave the journal out")
+    })
 }
 
 fn client_count(work: &LoadWork) -> u32 {

@@ -4,6 +4,7 @@
 //! function for each type. The functions use only `Session`; they never touch sockets or threads.
 
 mod facts;
+mod ledger;
 mod rows;
 mod session;
 mod tpcc;
@@ -21,7 +22,7 @@ pub use self::session::{Batch, Link, Pipeline, Session};
 use crate::outcome::Stopped;
 
 /// The native programs that `-b` knows.
-pub const NATIVES: &[&dyn Native] = &[&tpcc::TpccLike];
+pub const NATIVES: &[&dyn Native] = &[&tpcc::TpccLike, &ledger::Ledger];
 
 /// What a planned script executes: a text script, or one transaction type of a native program.
 #[derive(Debug)]
@@ -59,6 +60,11 @@ pub trait Native: Sync {
 
     /// Return the dataset whose tables the program uses, as in `pgdyno init NAME`.
     fn dataset(&self) -> &'static str;
+
+    /// Return true if the transactions record their commits in the journal of the job.
+    fn records_commits(&self) -> bool {
+        false
+    }
 
     /// Return the options of a run.
     fn options(&self) -> &'static [ProgramOption] {

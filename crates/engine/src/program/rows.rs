@@ -45,7 +45,7 @@ macro_rules! integers {
         }
     )*};
 }
-integers!(i16, i32, i64, u32);
+integers!(i16, i32, i64, u32, u64);
 
 impl Parameter for f64 {
     fn write(&self, out: &mut Vec<u8>) -> bool {
@@ -177,7 +177,7 @@ macro_rules! parsed {
         }
     )*};
 }
-parsed!(i16, i32, i64, u32, f64, String);
+parsed!(i16, i32, i64, u32, u64, f64, String);
 
 impl FromText for bool {
     fn from_text(text: Option<&[u8]>) -> Result<Self, Unexpected> {

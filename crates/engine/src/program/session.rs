@@ -8,6 +8,7 @@ use std::task::Poll;
 use pgdyno_script::Prng;
 
 use super::rows::{Parameter, Rows};
+use crate::commit_journal::Entry;
 use crate::outcome::{Remark, Stopped};
 
 /// Executes the actions of a session, on one connection of a thread for one terminal.
@@ -18,6 +19,9 @@ pub trait Link {
     /// Add SQL to the statements that wait to be sent. It is not one of the type's statements, and
     /// is not timed.
     fn add_text(&self, sql: &str);
+
+    /// Record the commit of the statements that wait to be sent in the journal of the job.
+    fn record(&self, entry: Entry);
 
     /// Send the added statements with one system call.
     fn send(&self) -> Result<(), Stopped>;
@@ -126,6 +130,13 @@ impl<'s> Session<'s> {
     ) -> Result<T, Stopped> {
         self.link.add(statement, parameters);
         self.exchange(read).await
+    }
+
+    /// Send the statement that commits, and record in the journal of the job what becomes of the
+    /// commit. Args: `statement`, its place among the statements of the type.
+    pub async fn commit(&self, statement: usize, entry: Entry) -> Result<(), Stopped> {
+        self.link.record(entry);
+        self.execute(statement, &[]).await.map(|_| ())
     }
 
     /// Send SQL that is not part of a transaction, such as a check of the tables before the load.

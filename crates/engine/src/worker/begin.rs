@@ -23,6 +23,7 @@ use super::think::Thinking;
 use super::{Worker, run_task};
 use crate::client::{Clients, FIRST_TRANSACTIONS, Failures, Shard};
 use crate::clock::now_ns;
+use crate::commit_journal::CommitJournal;
 use crate::contract::record::ErrorKind;
 use crate::names::Names;
 use crate::observer::Observer;
@@ -47,6 +48,7 @@ pub struct Setup {
     /// The last terminals do the work that others put off.
     pub background_count: u32,
     pub observer: Option<Box<dyn Observer>>,
+    pub journal: Option<CommitJournal>,
     /// Chooses scripts.
     pub choose: Prng,
     pub arrivals: Option<OpenArrivals>,
@@ -58,8 +60,8 @@ pub struct Setup {
 /// Run a thread to its end; its messages go to the coordinator.
 pub fn run(setup: Setup) {
     let plan = Arc::clone(&setup.plan);
-    let expected =
-        Expected { connections: setup.clients.states.len(), rate_tps: plan.thread_rate_tps() };
+    let socket_count = setup.clients.states.len();
+    let expected = Expected { connections: socket_count, rate_tps: plan.thread_rate_tps() };
     let poller = match Poller::for_thread(expected, setup.poller, setup.waker.clone()) {
         Ok(poller) => poller,
         Err(error) => return refuse(&setup, &error),
@@ -75,6 +77,7 @@ pub fn run(setup: Setup) {
         is_draining: false,
         is_cancelling: false,
         failures: Failures::new(FIRST_TRANSACTIONS.div_ceil(u64::from(plan.thread_count()))),
+        journal: setup.journal,
         fault: None,
         warnings: Vec::new(),
         refused_statements: Vec::new(),
@@ -82,7 +85,6 @@ pub fn run(setup: Setup) {
         deferred: VecDeque::new(),
         observer: setup.observer,
     });
-    let socket_count = shard.borrow().clients.states.len();
     let connection_count = socket_count - setup.idle_count as usize;
     let terminal_count = shard.borrow().clients.terminals.len();
     let client_count = terminal_count - setup.background_count as usize;

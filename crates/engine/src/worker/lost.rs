@@ -52,12 +52,30 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         // loss.
         let is_wanted = !self.is_idle(index) || self.stage < Stage::Prepare;
         if is_wanted && self.may_connect() {
-            self.connector.look_again();
-            let shard = &mut *self.shard.borrow_mut();
-            let walk = &mut shard.clients.states[index as usize].walk;
-            walk.begin(self.connector.first_address(index));
-            let at_ns = shard.now_ns + walk.pause_ns(index);
-            shard.timers.set(at_ns, Wake::Connect(index));
+            self.connect_later(index);
+        }
+    }
+
+    /// Begin the search for an address after a pause.
+    fn connect_later(&mut self, index: u32) {
+        self.connector.look_again();
+        let shard = &mut *self.shard.borrow_mut();
+        let walk = &mut shard.clients.states[index as usize].walk;
+        walk.begin(self.connector.first_address(index));
+        let at_ns = shard.now_ns + walk.pause_ns(index);
+        shard.timers.set(at_ns, Wake::Connect(index));
+    }
+
+    /// The server refused the statements of a connection that was made again. In a load that
+    /// outlasts crashes the server may be recovering, for example with a full disk.
+    pub(super) fn refused_in_prepare(&mut self, index: u32, refusal: Box<Refusal>) {
+        if self.stage < Stage::Load || !self.plan.work.connect.outlasts_crashes {
+            return self.tell(Message::Fatal(refusal));
+        }
+        self.shard.borrow_mut().clients.states[index as usize].walk.is_after_loss = true;
+        self.disconnect(index);
+        if self.may_connect() {
+            self.connect_later(index);
         }
     }
 

@@ -50,6 +50,7 @@ use self::stage::Stage;
 use self::think::Thinking;
 use crate::client::{Client, End, Prepared, RoundTrips, Shard, prepare, round_trips, transaction};
 use crate::clock::{NEVER_NS, now_ns};
+use crate::commit_journal::{self, CommitJournal};
 use crate::contract::record::{ErrorKind, IdleFacts};
 use crate::plan::{Plan, Refusal};
 use crate::recorder::Levels;
@@ -173,6 +174,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
             self.run_ready();
             self.start_deferred();
             self.tell_fault();
+            self.write_journal();
             self.end_if_idle();
         }
         Ok(())
@@ -308,7 +310,9 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         match end {
             TaskEnd::Transaction(end) => self.on_transaction_end(index, end),
             TaskEnd::Prepared(Prepared::Ready { scale }) => self.on_prepared(index, scale),
-            TaskEnd::Prepared(Prepared::Refused(refusal)) => self.tell(Message::Fatal(refusal)),
+            TaskEnd::Prepared(Prepared::Refused(refusal)) => {
+                self.refused_in_prepare(index, refusal)
+            }
             TaskEnd::Prepared(Prepared::Lost) => self.on_lost_in_prepare(),
             TaskEnd::RoundTrips(round_trips) => {
                 self.facts.round_trips = round_trips;
@@ -344,6 +348,16 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         }
     }
 
+    /// Write what became of the commits of this turn.
+    #[inline]
+    fn write_journal(&mut self) {
+        let shard = &mut *self.shard.borrow_mut();
+        if let Some(Err(error)) = shard.journal.as_mut().map(CommitJournal::write) {
+            shard.journal = None;
+            self.tell(Message::Fatal(Box::new(commit_journal::not_written(&error))));
+        }
+    }
+
     /// Choose the next script of a client.
     #[inline]
     fn choose_script(&mut self, client: u32) -> usize {
@@ -369,6 +383,8 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
     /// Close all connections, and tell the coordinator what the thread did.
     fn finish(&mut self) {
         let in_doubt_now = self.count_in_doubt();
+        self.shard.borrow_mut().end_journal(self.thread, now_ns());
+        self.write_journal();
         let shard = &mut *self.shard.borrow_mut();
         shard.hang_up_all();
         self.tell(Message::Epoch(Box::new(shard.recorder.finish(now_ns()))));

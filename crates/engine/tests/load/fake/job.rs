@@ -41,6 +41,7 @@ pub(crate) fn work(script: &str) -> LoadWork {
         statement_latency: true,
         think_ratio: 0.0,
         allow_shell: false,
+        journal: None,
         probe_application_name: None,
     }
 }
