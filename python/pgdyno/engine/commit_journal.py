@@ -119,7 +119,5 @@ def read_commit_journal(path: Path) -> CommitJournal:
     records = np.frombuffer(content, _RECORD, count=record_count, offset=_HEAD_BYTES)
     is_end = records["fate"] == _THREAD_ENDED
     commits = records[~is_end]
-    columns: dict[str, Any] = {
-        name: commits[name].astype(np.int64) for name in _RECORD.names or ()
-    }
+    columns: dict[str, Any] = {name: commits[name].astype(np.int64) for name in _RECORD.names or ()}
     return CommitJournal(**columns, is_complete=int(is_end.sum()) == thread_count)

@@ -250,9 +250,7 @@ class InitWork(Strict):
     """Create and fill a dataset."""
 
     kind: Literal["init"] = "init"
-    dataset: Annotated[
-        PgbenchOptions | TpccOptions | LedgerOptions, Field(discriminator="kind")
-    ]
+    dataset: Annotated[PgbenchOptions | TpccOptions | LedgerOptions, Field(discriminator="kind")]
     jobs: U16 = 2
     mark: str
     drop_existing: bool = False
