@@ -69,7 +69,8 @@ class CommitJournal:
 
     def having(self, fate: Fate) -> BoolArray:
         """Return which commits have this fate."""
-        return self.fate == fate
+        is_same: BoolArray = self.fate == fate
+        return is_same
 
     def longest_gaps(self, *, began_ns: int, ended_ns: int) -> dict[int, Gap]:
         """Return for each client its longest time without an acknowledged commit.

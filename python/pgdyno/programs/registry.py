@@ -17,6 +17,7 @@ from pgdyno.programs.program import Metric, Program, TransactionType
 SCRIPTS = "pgdyno.programs.scripts"
 PROGRAMS = {
     "tpcc-like": "pgdyno.programs.tpcc",
+    "ledger": "pgdyno.programs.ledger",
 }
 """The folder of each program that is not a text script, by the name of the built-in."""
 
