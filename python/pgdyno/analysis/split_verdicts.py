@@ -13,7 +13,7 @@ _APART_RATIO_MIN = 0.1
 
 def split_doubts(where: WhereTheTimeGoes) -> tuple[Doubt, ...]:
     """Return doubts about the split of a run's latency. The run itself may be valid."""
-    judged = (_not_explained(where), _apart(where), _server_time_sampled(where))
+    judged = (_not_explained(where), _apart(where), _server_time_sampled(where), _unsure(where))
     return tuple(doubt for doubt in judged if doubt is not None)
 
 
@@ -59,4 +59,15 @@ def _server_time_sampled(where: WhereTheTimeGoes) -> Doubt | None:
         "doubt",
         f"The server time comes from samples, not from the server's count: {where.why_sampled}.",
         "read the intervals of the parts; they include the error of the samples",
+    )
+
+
+def _unsure(where: WhereTheTimeGoes) -> Doubt | None:
+    if not where.why_unsure:
+        return None
+    return Doubt(
+        "server_time_unsure",
+        "doubt",
+        where.why_unsure,
+        "measure longer: this error is at the ends of a run only",
     )

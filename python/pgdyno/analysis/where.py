@@ -12,7 +12,7 @@ from pgdyno.analysis.arrays import FloatArray
 from pgdyno.analysis.estimate import Estimate, mean_between_runs, without_interval
 from pgdyno.analysis.resample import REPLICATES, within_run_estimate
 from pgdyno.analysis.wait_events import canonical_event
-from pgdyno.analysis.where_amounts import Amounts, amounts
+from pgdyno.analysis.where_amounts import Amounts, Placing, amounts
 from pgdyno.analysis.where_facts import (
     CONNECTION_WAIT,
     NETWORK,
@@ -71,7 +71,8 @@ class WhereTheTimeGoes:
     latency. `server_ms`: time in state active per transaction. `sampled_server_ms`: the same time
     from the samples and the kernel's count of CPU, as a check; `sampled_server` has its interval.
     `why_sampled`: why the server's count of its time was not used; "" if it was used, or if the
-    server has no count. `others_ratio`: share of the server's active sessions that were not the
+    server has no count. `why_unsure`: why the count has a large error, "" if it has none.
+    `others_ratio`: share of the server's active sessions that were not the
     load's. `statements`: the server's time by statement, empty without query identifiers. `types`:
     the time of each transaction type of a program. `while_busy`: if transactions waited for a free
     client or connection, the wait events of the busy sessions at that time, with shares.
@@ -92,6 +93,7 @@ class WhereTheTimeGoes:
     server_how: How = "counted"
     sampled_server: Estimate | None = None
     why_sampled: str = ""
+    why_unsure: str = ""
     while_busy: tuple[tuple[str, float], ...] = ()
     planning_ms: float | None = None
 
@@ -139,12 +141,20 @@ def where_the_time_goes(
         _drawn_exact(facts, exact_ns, len(samples.redrawn_count)),
     )
     missed_ns = _missed_ns(facts, samples, exact_ns)
-    # The parts that depend on sessions without a wait event, if the samples missed this number.
-    fewer, more = (
-        amounts(facts, samples, samples.point_count[None, :], exact, missed_ns=ns).ns[0]
-        for ns in (-missed_ns, missed_ns)
+    # The parts that depend on sessions without a wait event, if the samples missed this number; and
+    # those that depend on when backends were runnable.
+    extremes: tuple[tuple[float, Placing], ...] = (
+        *((-missed_ns, "likely"), (missed_ns, "likely")),
+        *((0.0, "least"), (0.0, "most")),
     )
-    parts = _parts(facts, samples, point, drawn, _Ends(missed_ns, fewer, more))
+    once = samples.point_count[None, :]
+    ends_ns = np.concatenate(
+        [
+            amounts(facts, samples, once, exact, missed_ns=ns, placing=placing).ns
+            for ns, placing in extremes
+        ]
+    )
+    parts = _parts(facts, samples, point, drawn, missed_ns, ends_ns)
     unsplit_ns = facts.latency.value - drawn.ns.sum(axis=1)
     sampled_ms = None
     if samples.events:
@@ -160,8 +170,14 @@ def where_the_time_goes(
     )
     value_ns = whole.residual_ms * _NS_PER_MS
     way_ns = _errors_ns(facts).get(NETWORK, 0.0)
+    rests_ns = (facts.latency.value - ends_ns.sum(axis=1)).tolist()
     residual = _estimate(
-        *(value_ns, unsplit_ns, samples.block_count, (value_ns - way_ns, value_ns + way_ns)),
+        *(
+            value_ns,
+            unsplit_ns,
+            samples.block_count,
+            (value_ns - way_ns, value_ns + way_ns, *rests_ns),
+        ),
         is_positive=False,
     )
     return replace(
@@ -172,27 +188,27 @@ def where_the_time_goes(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Ends:
-    """How much of a transaction samples may have missed, and the parts at both ends of this."""
-
-    missed_ns: float
-    fewer_ns: FloatArray
-    more_ns: FloatArray
-
-
 def _parts(
-    facts: TransactionFacts, samples: Sampled, point: Amounts, drawn: Amounts, ends: _Ends
+    facts: TransactionFacts,
+    samples: Sampled,
+    point: Amounts,
+    drawn: Amounts,
+    missed_ns: float,
+    ends_ns: FloatArray,
 ) -> list[Part]:
-    """Return every part with its interval, if it has one, and how it was made."""
+    """Return every part with its interval, if it has one, and how it was made.
+
+    Args: missed_ns, how much of a transaction samples may have missed; ends_ns, shape (extremes,
+    parts), the parts if as much as possible is elsewhere.
+    """
     errors_ns = _errors_ns(facts)
     parts = []
     for i, (name, side) in enumerate(point.parts):
         value = float(point.ns[0, i])
-        half_ns = errors_ns.get(name, ends.missed_ns if name in samples.events else None)
-        low_high = (float(ends.fewer_ns[i]), float(ends.more_ns[i]))
+        half_ns = errors_ns.get(name, missed_ns if name in samples.events else None)
+        low_high = [float(ns) for ns in ends_ns[:, i]]
         if half_ns is not None:
-            low_high = (value - half_ns, value + half_ns)
+            low_high = [value - half_ns, value + half_ns]
         block_count = samples.block_count if side == "server" or name in errors_ns else 1
         ms = _estimate(value, drawn.ns[:, i], block_count, low_high)
         how = "sampled" if point.how[i] == "counted" and ms.has_interval else point.how[i]
@@ -233,6 +249,7 @@ def mean_over_runs(runs: Sequence[WhereTheTimeGoes]) -> WhereTheTimeGoes:
         whole,
         server_how=_least_sure({run.server_how for run in runs}),
         why_sampled=next((run.why_sampled for run in runs if run.why_sampled), ""),
+        why_unsure=next((run.why_unsure for run in runs if run.why_unsure), ""),
     )
 
 
@@ -314,13 +331,13 @@ def _estimate(
     value_ns: float,
     drawn_ns: FloatArray,
     block_count: int,
-    ends_ns: tuple[float, float],
+    ends_ns: Sequence[float],
     *,
     is_positive: bool = True,
 ) -> Estimate:
     """Return a part with its interval; an exact part has no interval.
 
-    Args: ends_ns, the part if the samples missed the most, in either direction. If neither these
+    Args: ends_ns, the part if as much as possible is elsewhere. If neither these
     values nor the redrawn samples differ from `value_ns`, the part was counted.
     """
     value, drawn = value_ns / _NS_PER_MS, drawn_ns / _NS_PER_MS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -30,6 +31,12 @@ from pgdyno.analysis.where_facts import (
 from pgdyno.analysis.where_sampled import Sampled, is_active
 
 
+# The kernel's count says how long backends were runnable, and not when. "least" puts as much of it
+# as possible outside the latency and into wait events, "most" as little as possible. "likely" is
+# between them: it fills what no other part explains.
+Placing = Literal["least", "likely", "most"]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Amounts:
     """Parts in ns a transaction: `ns` has shape (rows, parts); `how` each part was made.
@@ -54,12 +61,13 @@ def amounts(
     exact_ns: FloatArray | None,
     *,
     missed_ns: float = 0.0,
+    placing: Placing = "likely",
 ) -> Amounts:
     """Return the parts for every row of `sessions`, shape (rows, events), mean sessions.
 
     Args: exact_ns, shape (rows,), the server's count of its time a transaction, which samples only
     split, None without a count; missed_ns, time without wait event to add to the samples, or to
-    subtract if below 0.
+    subtract if below 0; placing, where the kernel's count of runnable backends is put.
     """
     rows = sessions.shape[0]
     each_ns = sessions * (facts.window_seconds * 1e9 / facts.server_transaction_count)
@@ -81,7 +89,7 @@ def amounts(
         how: How = "sampled" if exact_ns is None else "by difference"
         made.add(NOT_INSTRUMENTED, "server", bare + answering, how)
         return made.amounts()
-    return _with_cores(made, facts, by_event, bare, answering)
+    return _with_cores(made, facts, by_event, bare, answering, placing)
 
 
 class _Parts:
@@ -156,6 +164,7 @@ def _with_cores(
     by_event: dict[str, FloatArray],
     bare: FloatArray,
     answering: FloatArray,
+    placing: Placing,
 ) -> Amounts:
     """Return all parts if the kernel counted how long backends were on a core or waited for one.
 
@@ -180,9 +189,10 @@ def _with_cores(
     waking = left.take(np.minimum(before, outside.ns))
     in_copies = left.take(copying)
     at_ends = left.take(np.minimum(waiting, queue - waking))
-    room = facts.latency.value - made.total() - bare - answering - waking
-    answering = answering + left.take(np.maximum(room, 0.0))
-    in_waits = left.take(waiting - at_ends)
+    if placing == "likely":
+        room = facts.latency.value - made.total() - bare - answering - waking
+        answering = answering + left.take(np.maximum(room, 0.0))
+    in_waits = left.take(waiting - at_ends if placing != "most" else 0.0)
     answering = answering + left.ns
     # Waits for a core in the middle of work are spread evenly over the work.
     work = at_work + answering + in_copies + in_waits
@@ -196,6 +206,8 @@ def _with_cores(
         _outside_max(facts, bare + copying + waiting),
     )
     after = np.clip(total - facts.latency.value, 0.0, after_max)
+    if placing != "likely":
+        after = after_max if placing == "least" else np.zeros_like(after_max)
     made.add(CPU, "server", on_core - after, "counted")
     made.add(WAITING_FOR_A_CORE, "server", without_core, "counted")
     made.add(NOT_INSTRUMENTED, "server", bare - at_work, "by difference")

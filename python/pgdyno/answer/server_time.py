@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,17 +25,19 @@ from pgdyno.observe.sql.wal import WalCollector
 from pgdyno.store.parquet import Arrays
 from pgdyno.store.stored_run import StoredRun
 
-# Each transaction of a script is a whole number of server transactions, unless the number of
-# autocommitted statements varies. This is the permitted error of the whole number.
-_WHOLE_NUMBER_RATIO = 0.03
 _OWN_UNSURE = 2
-# Transactions a second of our own sessions before and after they observe, which nothing counts.
-_OWN_TRANSACTIONS_S = 20
+# Transactions of our own sessions before and after they observe, which nothing counts.
+_OWN_UNCOUNTED = 60
+# With fewer transactions of the load, ours hide how many of the server's belong to each.
+_COMMITTED_MIN = 3 * _OWN_UNCOUNTED
 # If backends reported a smaller share of the measured transactions within the window, the time of
 # the whole load is used.
 _REPORTED_RATIO_MIN = 0.9
 # Reports arrive up to a second late, so a short window may contain reports of earlier work.
 _POSSIBLE_RATIO = 2.0
+# A busy session reports once a second. At both ends of the window a part of a second is missing or
+# too much, uniform in 0..1 s, so the standard deviation of the difference for one session is known.
+_ENDS_S = math.sqrt(2 / 12)
 # The server adds a foreign statement when it ends. If the sum differs from the samples by more, it
 # contains statements of another time.
 _OTHERS_APART_RATIO = 0.25
@@ -57,13 +59,17 @@ _START_PIPELINE = re.compile(r"^\s*\\startpipeline\b", re.MULTILINE)
 class ServerTime:
     """The server's time for the measured transactions, ms; None if its count cannot be used.
 
-    `error_ms`: half-width of the error from subtracting our own sessions. `why_not`: the reason, as
-    the end of a sentence; "" if there is a count, or if the server keeps no count.
+    `error_ms`: half-width of the 95 % interval of the count. `why_not`: the reason, as the end of a
+    sentence; "" if there is a count, or if the server keeps no count. `unsure`: why transactions do
+    not show how much of the time was reported late, as a sentence; "" if they show it.
+    `reported_ratio`: the share of the time that was reported within the window, None if not known.
     """
 
     active_ms: float | None
     error_ms: float = 0.0
     why_not: str = ""
+    unsure: str = ""
+    reported_ratio: float | None = None
 
 
 def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTime:
@@ -72,10 +78,12 @@ def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTi
     Backends report active_time and xact_commit together and up to a second late. So their ratio is
     computed over the window, and then multiplied by the number of transactions that the engine
     counted. Backends that touch no table report nothing before their session ends. If a load has
-    such backends, the ratio is computed over the whole load, including the warm-up. The time of
-    each of our own statements in the load's database was measured, and is subtracted. The server
-    counts by its wall clock. If this clock was set during the run, the load sent pipelines, or the
-    count exceeds the time of all sessions, the count is not used.
+    such backends, the ratio is computed over the whole load, including the warm-up. Autovacuum and
+    other sessions add transactions without time, so their ratio says nothing. Then the time outside
+    the window is subtracted from the time of the whole load. The time of each of our own statements
+    in the load's database was measured, and is subtracted. The server counts by its wall clock. If
+    this clock was set during the run, the load sent pipelines, or the count exceeds the time of all
+    sessions, the count is not used.
     """
     if any(warning["kind"] == CLOCK_SET for warning in stored.warnings):
         return ServerTime(None, why_not="the wall clock was set during the run")
@@ -83,44 +91,103 @@ def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTi
         return ServerTime(None, why_not="of a pipeline, the server counts only the last statement")
     rows = deltas_of(stored, "database", DatabaseCollector.columns, "ours")
     active_ns = grown(rows, "active_time_ns", *numbers.span_ns)
-    commits = grown(rows, "xact_commit", *numbers.span_ns)
-    rollbacks = grown(rows, "xact_rollback", *numbers.span_ns)
-    own = grown(rows, "own_transactions", *numbers.span_ns) or 0.0
-    seen = (commits or 0.0) + (rollbacks or 0.0) - own
+    seen = _transactions_seen(rows, numbers)
     totals = (stored.document("server.json") or {}).get("totals") or {}
-    is_exact = totals.get("is_exact") and not numbers.counts.failed
-    reported = totals.get("database.xact_commit") if is_exact else None
-    if reported is not None:
-        reported -= round(_whole_growth(rows, "own_transactions"))
+    is_exact = bool(totals.get("is_exact"))
     committed = numbers.summary.transactions_committed_all_phases
-    per_transaction = server_transactions_each(
-        seen=seen,
-        ended=ended,
-        reported=reported,
-        committed=committed,
-        own_max=round(_OWN_TRANSACTIONS_S * (numbers.seconds + 2)),
-        start_count=sum(thread.clients for thread in numbers.summary.threads),
-    )
-    whole_ns = totals.get("database.active_time_ns") if is_exact else None
-    if whole_ns and committed and seen < _REPORTED_RATIO_MIN * per_transaction * ended:
-        own_ns, error_ns = own_time(
-            _whole_growth(rows, "own_active_ns"), _whole_growth(rows, "own_active_least_ns")
-        )
-        scale = ended / committed / 1e6
-        return _possible((whole_ns - own_ns) * scale, error_ns * scale, numbers)
+    whole_ns = totals.get("database.active_time_ns") if is_exact and committed else None
+    reported = totals.get("database.xact_commit") if whole_ns else None
+    each = None
+    if reported is not None and not numbers.counts.failed:
+        reported -= round(_whole_growth(rows, "own_transactions"))
+        each = server_transactions_each(reported, committed, _clients(numbers))
+    if whole_ns and (each is None or seen < _REPORTED_RATIO_MIN * each * ended):
+        return _of_whole_load(whole_ns, rows, numbers, is_clear=each is not None)
     if not active_ns or seen <= 0:
         return ServerTime(None)
-    if per_transaction < 1 - _WHOLE_NUMBER_RATIO:
+    if each is None and round(seen / ended) < 1:
         return ServerTime(None, why_not="the load's sessions did not report all transactions")
     own_ns, error_ns = own_time(
         grown(rows, "own_active_ns", *numbers.span_ns) or 0.0,
         grown(rows, "own_active_least_ns", *numbers.span_ns) or 0.0,
     )
-    if own:
+    if grown(rows, "own_transactions", *numbers.span_ns):
         # We and the server may count one or two of our transactions in different intervals.
         error_ns += active_ns * _OWN_UNSURE / seen
-    scale = per_transaction * ended / seen / 1e6
-    return _possible((active_ns - own_ns) * scale, error_ns * scale, numbers)
+    load_ns = active_ns - own_ns
+    if each is None:
+        error_ns += _late_ns(load_ns, numbers)
+        unsure = "The counters were not read after the sessions of the load had ended"
+        return _possible(load_ns, error_ns, numbers, load_ns, unsure=unsure)
+    scale = each * ended / seen
+    return _possible(load_ns * scale, error_ns * scale, numbers, load_ns)
+
+
+def _of_whole_load(
+    whole_ns: float, rows: Deltas | None, numbers: LoadNumbers, *, is_clear: bool
+) -> ServerTime:
+    """Return the time of the whole load without its time outside the window.
+
+    If the transactions of the load are clear, those of the window have their share of the time.
+    Else the server may have reported more before the window than the share of the transactions
+    outside: those of a warm-up with cold caches take longer.
+    """
+    own_ns, error_ns = own_time(
+        _whole_growth(rows, "own_active_ns"), _whole_growth(rows, "own_active_least_ns")
+    )
+    load_ns = whole_ns - own_ns
+    committed = numbers.summary.transactions_committed_all_phases
+    outside_count = max(committed - numbers.counts.completed, 0)
+    outside_ns = load_ns * outside_count / committed
+    reported_ns = (grown(rows, "active_time_ns", *numbers.span_ns) or 0.0) - (
+        grown(rows, "own_active_ns", *numbers.span_ns) or 0.0
+    )
+    if is_clear:
+        return _possible(load_ns - outside_ns, error_ns, numbers, reported_ns)
+    if outside_count <= _clients(numbers):
+        # No warm-up: outside are the last transactions of each client.
+        error_ns += outside_ns
+    else:
+        late_ns = _late_ns(load_ns * numbers.counts.completed / committed, numbers)
+        outside_ns = max(outside_ns, _before_ns(rows, numbers))
+        error_ns += min(late_ns, outside_ns)
+    unsure = (
+        "Other sessions, such as autovacuum, added transactions to the load's database, or"
+        " transactions of the load differ in number of statements"
+    )
+    return _possible(load_ns - outside_ns, error_ns, numbers, reported_ns, unsure=unsure)
+
+
+def _transactions_seen(rows: Deltas | None, numbers: LoadNumbers) -> float:
+    """Return the server transactions reported within the window, without our own."""
+    ended = (grown(rows, name, *numbers.span_ns) for name in ("xact_commit", "xact_rollback"))
+    own = grown(rows, "own_transactions", *numbers.span_ns) or 0.0
+    return sum(count or 0.0 for count in ended) - own
+
+
+def _before_ns(rows: Deltas | None, numbers: LoadNumbers) -> float:
+    """Return the time of the load that the server reported before the window."""
+    if rows is None or not rows.time_ns.size:
+        return 0.0
+    began_ns = int(rows.time_ns[0] - rows.interval_ns[0])
+    if began_ns >= numbers.began_ns:
+        return 0.0
+    columns = ("active_time_ns", "own_active_ns")
+    active, own = (
+        rows.total(name, began_ns, numbers.began_ns) if name in rows.by_column else 0.0
+        for name in columns
+    )
+    return max(float(np.nan_to_num(active - own)), 0.0)
+
+
+def _late_ns(load_ns: float, numbers: LoadNumbers) -> float:
+    """Return the half-width of the error from reports at both ends of the window."""
+    sessions = max(min(_clients(numbers), load_ns / numbers.seconds / 1e9), 1.0)
+    return _NORMAL_95 * _ENDS_S * load_ns / numbers.seconds / math.sqrt(sessions)
+
+
+def _clients(numbers: LoadNumbers) -> int:
+    return sum(thread.clients for thread in numbers.summary.threads)
 
 
 def sends_pipelines(job: Mapping[str, Any]) -> bool:
@@ -166,7 +233,7 @@ def loads_server_time(stored: StoredRun, numbers: LoadNumbers) -> ServerTime:
         why = "other sessions worked in the load's database, and the server counts them late"
         return ServerTime(None, why_not=why)
     error_ms = math.hypot(whole.active_ms * error, whole.error_ms * share)
-    return ServerTime(whole.active_ms * share, error_ms)
+    return replace(whole, active_ms=whole.active_ms * share, error_ms=error_ms)
 
 
 def executes_apart(job: Mapping[str, Any]) -> bool:
@@ -238,7 +305,9 @@ def _sightings(waits: Arrays, kept: npt.NDArray[np.bool_], instants: IntArray) -
     return np.asarray(np.bincount(place, count, instants.size), dtype=np.float64)
 
 
-def counted_events(stored: StoredRun, numbers: LoadNumbers) -> tuple[CountedEvents, ...]:
+def counted_events(
+    stored: StoredRun, numbers: LoadNumbers, active: ServerTime
+) -> tuple[CountedEvents, ...]:
     """Return the load's time in wait events that the server's clocks counted in the measured phase.
 
     A clock counts for all sessions of the database or of the server, so samples of the same event
@@ -250,7 +319,7 @@ def counted_events(stored: StoredRun, numbers: LoadNumbers) -> tuple[CountedEven
     if not instants.size:
         return ()
     events = np.asarray(waits["wait_event"])
-    reported = _reported_ratio(stored, numbers)
+    reported = active.reported_ratio or 1.0
     counted = []
     for clock in clocks_of(has_io_view=stored.telemetry("io") is not None):
         is_databases = clock.collector == "database"
@@ -272,17 +341,6 @@ def counted_events(stored: StoredRun, numbers: LoadNumbers) -> tuple[CountedEven
     return tuple(counted)
 
 
-def _reported_ratio(stored: StoredRun, numbers: LoadNumbers) -> float:
-    """Return the share of the window's transactions that backends reported within it, about 1."""
-    rows = deltas_of(stored, "database", DatabaseCollector.columns, "ours")
-    commits = grown(rows, "xact_commit", *numbers.span_ns) or 0.0
-    seen = commits - (grown(rows, "own_transactions", *numbers.span_ns) or 0.0)
-    ended = numbers.counts.completed + numbers.counts.failed
-    per_transaction = max(1, round(seen / ended)) if ended else 1
-    ratio = seen / (per_transaction * ended) if ended else 1.0
-    return ratio if abs(ratio - 1) <= _LATE_RATIO_MAX else 1.0
-
-
 def inside_phase(waits: Arrays, numbers: LoadNumbers) -> npt.NDArray[np.bool_]:
     """Return which samples are in the measured phase."""
     time_ns = np.asarray(waits["time_ns"], dtype=np.int64)
@@ -296,51 +354,39 @@ def _whole_growth(rows: Deltas | None, counter: str) -> float:
     return float(np.nansum(rows.by_column[counter]))
 
 
-def _possible(active_ms: float, error_ms: float, numbers: LoadNumbers) -> ServerTime:
-    """Return the time, or why it is impossible: it exceeds the time of all clients together."""
-    clients = sum(thread.clients for thread in numbers.summary.threads)
-    had_ms = clients * numbers.seconds * 1e3
-    if clients and active_ms > _POSSIBLE_RATIO * had_ms:
+def _possible(
+    load_ns: float,
+    error_ns: float,
+    numbers: LoadNumbers,
+    reported_ns: float,
+    *,
+    unsure: str = "",
+) -> ServerTime:
+    """Return the time, or why it is impossible: it exceeds the time of all clients together.
+
+    Args: reported_ns, the part that the server reported within the window.
+    """
+    clients = _clients(numbers)
+    had_ns = clients * numbers.seconds * 1e9
+    if clients and load_ns > _POSSIBLE_RATIO * had_ns:
         return ServerTime(
             None, why_not="the server counted more time than all clients had together"
         )
-    return ServerTime(active_ms, error_ms)
+    ratio = None
+    if load_ns > 0 and abs(reported_ns / load_ns - 1) <= _LATE_RATIO_MAX:
+        ratio = reported_ns / load_ns
+    return ServerTime(load_ns / 1e6, error_ns / 1e6, unsure=unsure, reported_ratio=ratio)
 
 
-def server_transactions_each(
-    *,
-    seen: float,
-    ended: int,
-    reported: int | None,
-    committed: int,
-    own_max: int,
-    start_count: int = 0,
-) -> float:
+def server_transactions_each(reported: int, committed: int, start_count: int = 0) -> int | None:
     """Return the number of server transactions for one transaction of the scripts.
 
-    Much of a short window is reported after its end, so the whole load gives the better number. If
-    other sessions worked in the database, this number is not whole, and the window is used.
-    Args: seen, server transactions reported within the window; ended, script transactions of the
-    window; reported, server transactions reported after the sessions were closed (None: not
-    known); committed, script transactions of the whole load; own_max, the largest possible number
-    of our own transactions; start_count, sessions that the load started before the window, each of
-    which is a server transaction.
+    Args: reported, server transactions of the whole load, reported after its sessions were closed;
+    committed, its script transactions; start_count, sessions that the load started, each of which
+    is a server transaction.
+    Returns: None if other sessions, or statements whose number varies, hide the whole number.
     """
-    if reported and committed:
-        per_transaction = reported / committed
-        excess = reported - int(per_transaction) * committed
-        if _is_whole(per_transaction):
-            return round(per_transaction)
-        if int(per_transaction) and excess <= own_max:
-            return per_transaction
-        if int(per_transaction) and excess <= own_max + start_count:
-            return int(per_transaction)
-    per_transaction = seen / ended
-    return round(per_transaction) if _is_whole(per_transaction) else per_transaction
-
-
-def _is_whole(per_transaction: float) -> bool:
-    return (
-        round(per_transaction) > 0
-        and abs(per_transaction - round(per_transaction)) <= _WHOLE_NUMBER_RATIO * per_transaction
-    )
+    if committed < _COMMITTED_MIN:
+        return None
+    each, others = divmod(reported, committed)
+    return each if each and others <= _OWN_UNCOUNTED + start_count else None

@@ -44,6 +44,8 @@ _GAP_NS_MAX = 3_000_000_000
 # A server with many clients answers late, so gaps between samples are longer: up to half of the
 # phase.
 _LATE_RATIO_MAX = 0.5
+# If late reports make the server's count unsure by more than this, the result says so.
+_UNSURE_RATIO_MIN = 0.02
 # Samples needed if nothing else says how long the server worked.
 _SAMPLES_MIN = 10
 
@@ -90,7 +92,7 @@ def split_or_why_not(
     if facts.server_active_ms is None and why_not:
         return Split(None, why_not)
     where = where_the_time_goes(facts, seed=_SEED, replicates=REPLICATES if with_intervals else 1)
-    where = replace(where, why_sampled=counted.why_not)
+    where = replace(where, why_sampled=counted.why_not, why_unsure=_why_unsure(counted))
     if where.residual_ratio < -_OVERLAP_RATIO_MAX:
         excess = percent(-where.residual_ratio)
         return Split(None, f"the measured parts exceed the latency by {excess}")
@@ -115,6 +117,16 @@ def split_or_why_not(
     )
     planned_ms = planning_ms(stored, numbers, places)
     return Split(replace(where, statements=statements, types=types, planning_ms=planned_ms))
+
+
+def _why_unsure(counted: ServerTime) -> str:
+    """Return why the server's count has a large error, and this error; "" if it is small."""
+    if not counted.active_ms or not counted.unsure:
+        return ""
+    ratio = counted.error_ms / counted.active_ms
+    if ratio <= _UNSURE_RATIO_MIN:
+        return ""
+    return f"{counted.unsure}: the server time is known to {percent(ratio)} only."
 
 
 def _scaled(total: float | None, ratio: float) -> float | None:
@@ -157,9 +169,9 @@ def _facts(
         server_active_ms=_scaled(counted.active_ms, server_ratio),
         server_active_error_ms=counted.error_ms * server_ratio,
         counted_events=tuple(
-            replace(counted, total_ns=counted.total_ns * ratio, error_ns=counted.error_ns * ratio)
-            for counted in counted_events(stored, numbers)
-            for ratio in (waited.event_ratio(counted.events),)
+            replace(clock, total_ns=clock.total_ns * ratio, error_ns=clock.error_ns * ratio)
+            for clock in counted_events(stored, numbers, counted)
+            for ratio in (waited.event_ratio(clock.events),)
         ),
         samples=waited.samples,
         round_trip_count=round_trips / ended,
