@@ -30,7 +30,6 @@ from pgdyno.analysis.where_facts import (
 )
 from pgdyno.analysis.where_sampled import Sampled, is_active
 
-
 # The kernel's count says how long backends were runnable, and not when. "least" puts as much of it
 # as possible outside the latency and into wait events, "most" as little as possible. "likely" is
 # between them: it fills what no other part explains.
