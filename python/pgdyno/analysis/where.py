@@ -141,19 +141,7 @@ def where_the_time_goes(
         _drawn_exact(facts, exact_ns, len(samples.redrawn_count)),
     )
     missed_ns = _missed_ns(facts, samples, exact_ns)
-    # The parts that depend on sessions without a wait event, if the samples missed this number; and
-    # those that depend on when backends were runnable.
-    extremes: tuple[tuple[float, Placing], ...] = (
-        *((-missed_ns, "likely"), (missed_ns, "likely")),
-        *((0.0, "least"), (0.0, "most")),
-    )
-    once = samples.point_count[None, :]
-    ends_ns = np.concatenate(
-        [
-            amounts(facts, samples, once, exact, missed_ns=ns, placing=placing).ns
-            for ns, placing in extremes
-        ]
-    )
+    ends_ns = _extremes_ns(facts, samples, exact, missed_ns)
     parts = _parts(facts, samples, point, drawn, missed_ns, ends_ns)
     unsplit_ns = facts.latency.value - drawn.ns.sum(axis=1)
     sampled_ms = None
@@ -171,21 +159,34 @@ def where_the_time_goes(
     value_ns = whole.residual_ms * _NS_PER_MS
     way_ns = _errors_ns(facts).get(NETWORK, 0.0)
     rests_ns = (facts.latency.value - ends_ns.sum(axis=1)).tolist()
-    residual = _estimate(
-        *(
-            value_ns,
-            unsplit_ns,
-            samples.block_count,
-            (value_ns - way_ns, value_ns + way_ns, *rests_ns),
-        ),
-        is_positive=False,
-    )
+    rests_ns += [value_ns - way_ns, value_ns + way_ns]
+    residual = _estimate(value_ns, unsplit_ns, samples.block_count, rests_ns, is_positive=False)
     return replace(
         whole,
         residual=residual,
         server_how="sampled" if exact_ns is None else "counted",
         sampled_server=None if sampled_ms is None else _sampled_server(facts, samples, sampled_ms),
     )
+
+
+def _extremes_ns(
+    facts: TransactionFacts, samples: Sampled, exact: FloatArray | None, missed_ns: float
+) -> FloatArray:
+    """Return the parts, shape (extremes, parts), if as much as possible is elsewhere.
+
+    The samples may have missed `missed_ns` without a wait event, or have seen too much of it. The
+    kernel does not say when backends were runnable.
+    """
+    extremes: tuple[tuple[float, Placing], ...] = (
+        *((-missed_ns, "likely"), (missed_ns, "likely")),
+        *((0.0, "least"), (0.0, "most")),
+    )
+    once = samples.point_count[None, :]
+    parts = [
+        amounts(facts, samples, once, exact, missed_ns=ns, placing=placing).ns
+        for ns, placing in extremes
+    ]
+    return np.concatenate(parts)
 
 
 def _parts(
