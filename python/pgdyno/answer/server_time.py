@@ -97,15 +97,17 @@ def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTi
     committed = numbers.summary.transactions_committed_all_phases
     whole_ns = totals.get("database.active_time_ns") if is_exact and committed else None
     reported = totals.get("database.xact_commit") if whole_ns else None
-    each = None
+    per_transaction = None
     if reported is not None and not numbers.counts.failed:
         reported -= round(_whole_growth(rows, "own_transactions"))
-        each = server_transactions_each(reported, committed, _clients(numbers))
-    if whole_ns and (each is None or seen < _REPORTED_RATIO_MIN * each * ended):
-        return _of_whole_load(whole_ns, rows, numbers, is_clear=each is not None)
+        per_transaction = server_transactions_each(reported, committed, _clients(numbers))
+    if whole_ns and (
+        per_transaction is None or seen < _REPORTED_RATIO_MIN * per_transaction * ended
+    ):
+        return _of_whole_load(whole_ns, rows, numbers, is_clear=per_transaction is not None)
     if not active_ns or seen <= 0:
         return ServerTime(None)
-    if each is None and round(seen / ended) < 1:
+    if per_transaction is None and round(seen / ended) < 1:
         return ServerTime(None, why_not="the load's sessions did not report all transactions")
     own_ns, error_ns = own_time(
         grown(rows, "own_active_ns", *numbers.span_ns) or 0.0,
@@ -115,11 +117,11 @@ def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTi
         # We and the server may count one or two of our transactions in different intervals.
         error_ns += active_ns * _OWN_UNSURE / seen
     load_ns = active_ns - own_ns
-    if each is None:
+    if per_transaction is None:
         error_ns += _late_ns(load_ns, numbers)
         unsure = "The counters were not read after the sessions of the load had ended"
         return _possible(load_ns, error_ns, numbers, load_ns, unsure=unsure)
-    scale = each * ended / seen
+    scale = per_transaction * ended / seen
     return _possible(load_ns * scale, error_ns * scale, numbers, load_ns)
 
 
@@ -388,5 +390,5 @@ def server_transactions_each(reported: int, committed: int, start_count: int = 0
     """
     if committed < _COMMITTED_MIN:
         return None
-    each, others = divmod(reported, committed)
-    return each if each and others <= _OWN_UNCOUNTED + start_count else None
+    per_transaction, others = divmod(reported, committed)
+    return per_transaction if per_transaction and others <= _OWN_UNCOUNTED + start_count else None
