@@ -84,13 +84,14 @@ def open(handle: str | int | Path = "last", *, store: str | Path | None = None) 
     """Return a stored result.
 
     Args: handle, its number, its name, its folder, or "last".
-    Raises: StoreError that lists the existing results; SpecError for a watch, which is no
-    experiment.
+    Raises: StoreError that lists the existing results; SpecError for a watch or crashes, which are
+    no experiments.
     """
     folder = Store.default(store).find(str(handle))
-    if folder.verb == "watch":
+    if not folder.is_experiment:
         raise SpecError(
-            f"#{folder.number} is a watch, not an experiment.", hint=f"pgdyno show {folder.number}"
+            f"#{folder.number} is a {folder.verb}, not an experiment.",
+            hint=f"pgdyno show {folder.number}",
         )
     return Result(folder)
 
@@ -98,7 +99,8 @@ def open(handle: str | int | Path = "last", *, store: str | Path | None = None) 
 def results(*, store: str | Path | None = None) -> list[Result]:
     """Return every experiment of a store, the oldest first."""
     listed = Store.default(store).list()
-    return [Result(ExperimentFolder(stored.folder)) for stored in listed if stored.verb != "watch"]
+    folders = [ExperimentFolder(stored.folder) for stored in listed]
+    return [Result(folder) for folder in folders if folder.is_experiment]
 
 
 class Result:

@@ -25,6 +25,7 @@ ARROW = (
     ("analysis",),
     ("plan",),
     ("tune",),
+    ("crash",),
     ("loop",),
     ("answer",),
     ("watch",),

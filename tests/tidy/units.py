@@ -20,6 +20,7 @@ DIMENSIONLESS = {
     *("minor", "line", "column", "number", "index", "round", "rank", "level", "priority"),
     *("statement", "script", "variant", "bucket", "exit_code", "returncode", "backlog"),
     *("reference", "in_flight", "thinking"),
+    *("client", "sequence", "xid"),
     "c_last",  # TPC-C: NURand's constant for last names.
     *("alpha", "beta", "sigma", "lambda_", "gamma", "n", "df", "mad", "probability", "confidence"),
     *(
@@ -39,6 +40,7 @@ DIMENSIONLESS = {
 OUTCOMES = {
     *("scheduled", "started", "completed", "failed", "skipped", "late", "retried"),
     *("unfinished", "not_started", "in_doubt", "rolled_back"),
+    *("acknowledged", "lost", "in_doubt_committed", "in_doubt_wrong", "unsent"),
 }
 NOT_COUNTS = re.compile(r"(.*(ss|us|is|ness|basis|bias))$")
 NUMERIC = re.compile(r"\b(int|float|U8|U16|U32|U64|Count|FloatArray|IntArray|NDArray)\b")

@@ -192,9 +192,9 @@ def references(store: Store, first: ExperimentFolder, second: ExperimentFolder) 
     begins = sorted((first.began_ns, second.began_ns))
     references = []
     for listed in store.list():
-        if listed.verb == "watch" or not begins[0] <= listed.began_ns <= begins[1]:
-            continue
         folder = ExperimentFolder(listed.folder)
+        if not folder.is_experiment or not begins[0] <= listed.began_ns <= begins[1]:
+            continue
         tps = _tps(folder.analysis() or {})
         if tps is not None and _question(folder) == asked:
             references.append(Reference(listed.number, listed.began_ns, tps))

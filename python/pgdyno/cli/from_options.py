@@ -77,7 +77,7 @@ def experiment_of(
                 restart_command=options.get("restart_command"),
                 recover_command=options.get("recover_command"),
                 **_watched(options, is_scratch=resolved is None),
-                settings=_settings(options.get("settings", ()), options.get("pg_version")),
+                settings=settings_of(options.get("settings", ()), options.get("pg_version")),
             ),
             dataset=dataset,
             workload=Workload(
@@ -229,7 +229,7 @@ def _mistake(item: ErrorDetails) -> str:
     return f"{option} {shown}: {rule}"
 
 
-def _settings(texts: tuple[str, ...], version: str | None) -> dict[str, str]:
+def settings_of(texts: tuple[str, ...], version: str | None) -> dict[str, str]:
     """Return the settings of --set. Raises: SpecError for a setting that PostgreSQL refuses."""
     settings = pairs_of(texts, "--set")
     _refuse_settings("--set", settings, version)

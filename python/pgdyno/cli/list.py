@@ -68,6 +68,8 @@ def _runs(row: ListedExperiment) -> str:
     """Return how many runs the answer is made of, as the answer says, and how many others."""
     if row.verb == "watch":
         return counted(row.run_count, "segment")
+    if row.verb == "crash":
+        return f"{row.run_count} crash{'es' * (row.run_count != 1)}"
     if not 0 < row.judged_count < row.run_count:
         return counted(row.run_count, "run")
     others = row.run_count - row.judged_count

@@ -32,6 +32,7 @@ VERBS: dict[str, str] = {
     "sweep": "Measure the load curve: peak and knee.",
     "compare": "Compare variants: is B better than A?",
     "tune": "Find better settings, and prove them.",
+    "crash": "Show what an acknowledged commit survives.",
     "run": "Run an experiment from a file.",
     "spec": "Make a spec file from a file of another tool.",
     "settings": "Explain and check the settings of a server.",

@@ -73,6 +73,23 @@ def scratch(command: Command) -> Command:
     option = under(SCRATCH)
     return apply(
         command,
+        _scratch_place,
+        option("--wal-dir", type=_PATH, help="Folder for the WAL; selects the disk."),
+        _allow_tmpfs,
+        option("--keep", is_flag=True, help="Keep the loaded cluster for the next command."),
+        _scratch_settings,
+    )
+
+
+def scratch_that_crashes(command: Command) -> Command:
+    """Add the options of a scratch server that is made for one crash, and then removed."""
+    return apply(command, _scratch_place, _allow_tmpfs, _scratch_settings)
+
+
+def _scratch_place(command: Command) -> Command:
+    option = under(SCRATCH)
+    return apply(
+        command,
         option(
             "--scratch",
             is_flag=True,
@@ -83,10 +100,21 @@ def scratch(command: Command) -> Command:
         ),
         option("--pg-bin", type=_FOLDER, help="Folder of PostgreSQL's programs."),
         option("--data-dir", type=_PATH, help="Folder for the data directory; selects the disk."),
-        option("--wal-dir", type=_PATH, help="Folder for the WAL; selects the disk."),
+    )
+
+
+def _allow_tmpfs(command: Command) -> Command:
+    option = under(SCRATCH)
+    return apply(
+        command,
         option("--allow-tmpfs", is_flag=True, help="Allow a folder in memory (tmpfs)."),
-        option("--keep", is_flag=True, help="Keep the loaded cluster for the next command."),
-        option(
+    )
+
+
+def _scratch_settings(command: Command) -> Command:
+    return apply(
+        command,
+        under(SCRATCH)(
             "--set",
             "settings",
             multiple=True,

@@ -9,7 +9,7 @@ import click
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.cli import options, output
 from pgdyno.cli.headings import Verb
-from pgdyno.cli.show import answered, read_kept
+from pgdyno.cli.show import answered, document_again, read_kept
 from pgdyno.designs import markdown_of, page_of
 from pgdyno.errors import SpecError
 from pgdyno.process import signals
@@ -36,13 +36,14 @@ def command(result: str, store: Path | None, file: Path | None, form: str | None
     """
     folder = Store.default(store).find(result)
     path = file or folder.folder / f"report.{form or 'html'}"
-    if folder.verb == "watch":
+    if not folder.is_experiment:
         if form is not None:
             raise SpecError(
-                f"#{folder.number} is a watch: its report is an HTML page, not {form.upper()}.",
+                f"#{folder.number} is a {folder.verb}: its report is an HTML page, "
+                f"not {form.upper()}.",
                 hint="remove the option; a browser can print the page",
             )
-        contents: dict[Path, str | bytes] = {path: _page_of_watch(folder)}
+        contents: dict[Path, str | bytes] = {path: _page_without_runs(folder)}
     else:
         findings = answered(folder)
         signals.check()
@@ -53,8 +54,12 @@ def command(result: str, store: Path | None, file: Path | None, form: str | None
     return 0
 
 
-def _page_of_watch(folder: ExperimentFolder) -> str:
-    # These modules are imported here, because only a watch needs them.
+def _page_without_runs(folder: ExperimentFolder) -> str:
+    # These modules are imported here, because only a watch or crashes need them.
+    if folder.verb == "crash":
+        from pgdyno.report.crash_page import crash_page
+
+        return crash_page(read_kept(folder, lambda: document_again(folder)))
     from pgdyno.report.watch_page import watch_page
     from pgdyno.watch.panels import watch_findings
 

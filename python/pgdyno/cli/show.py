@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 from pydantic import ValidationError
 
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.cli import options, output, watch_text
+from pgdyno.cli import crash_text, options, output, watch_text
 from pgdyno.cli.headings import Verb
 from pgdyno.cli.measure import show
+from pgdyno.crash.document import document_again as crash_again
 from pgdyno.designs import answer_of
 from pgdyno.errors import InterruptedByUser, SpecError, StoreError
 from pgdyno.measure.changes import place_of
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
-from pgdyno.watch.segments import document_again
+from pgdyno.watch.segments import document_again as watch_again
 
 _NAMED = 3
 Read = TypeVar("Read")
@@ -37,29 +38,38 @@ def command(result: str, store: Path | None, json_to: str | None) -> int:
             f"warning: #{folder.number} left settings of {place_of(change)} changed; "
             f"pgdyno undo {folder.number} puts them back"
         )
-    if folder.verb == "watch":
+    if not folder.is_experiment:
         document = read_kept(folder, lambda: document_again(folder))
+        words = watch_text.text_of if folder.verb == "watch" else crash_text.text_of
         text = json.dumps(document, indent=2, ensure_ascii=False)
-        options.write(watch_text.text_of(document, output.width()), text, json_to)
+        options.write(words(document, output.width()), text, json_to)
     else:
         show(answered(folder), json_to, None)
     return 0
 
 
+def document_again(folder: ExperimentFolder) -> dict[str, Any]:
+    """Return the document of a watch or of crashes; made anew if the lab was killed."""
+    if folder.verb == "watch":
+        return watch_again(folder)
+    return crash_again(folder)
+
+
 def answered(folder: ExperimentFolder) -> ExperimentFindings:
-    """Return the answer of a result, as `read_kept` does. Raises: SpecError for a watch."""
+    """Return the answer of a result, as `read_kept` does. Raises: SpecError without runs."""
     require_runs(folder)
     return read_kept(folder, lambda: answer_of(folder))
 
 
 def require_runs(folder: ExperimentFolder) -> None:
-    """Raise SpecError if the result is a watch: it observed a server and ran no load."""
-    if folder.verb == "watch":
-        raise SpecError(
-            f"#{folder.number} ({folder.name}) is a watch: it has no experiment and no runs.",
-            hint=f"pgdyno show {folder.number} prints it;"
-            f" pgdyno export {folder.number} --table waits writes its samples",
-        )
+    """Raise SpecError if the result is a watch or crashes: neither measured runs of a load."""
+    if folder.is_experiment:
+        return
+    samples = f"; pgdyno export {folder.number} --table waits writes its samples"
+    raise SpecError(
+        f"#{folder.number} ({folder.name}) is a {folder.verb}: it has no experiment and no runs.",
+        hint=f"pgdyno show {folder.number} prints it{samples if folder.verb == 'watch' else ''}",
+    )
 
 
 def read_kept(folder: ExperimentFolder, read: Callable[[], Read]) -> Read:

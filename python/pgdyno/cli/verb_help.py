@@ -44,6 +44,13 @@ EXAMPLES: dict[str, tuple[Example, Example]] = {
             "pgdyno tune -s 50 -c 8 --setting max_wal_size=64MB..4GB --budget 20min",
         ),
     ),
+    "crash": (
+        ("Does a crash of the server lose anything?", "pgdyno crash --crashes 20"),
+        (
+            "What does a loss of power take with synchronous_commit = off?",
+            "pgdyno crash --kind power --set synchronous_commit=off",
+        ),
+    ),
     "run": (
         ("Show the plan of an experiment, then carry it out", "pgdyno run spec.toml --dry-run"),
         ("Continue the last experiment, which was interrupted", "pgdyno run --resume last"),
@@ -153,6 +160,8 @@ MAIN: dict[str, frozenset[str]] = {
         "sweep": f"{_LOAD} --duration --rounds --slo --variant --set --check --json",
         "compare": f"{_LOAD} --variant --metric --precision --budget --duration --rate --admin",
         "tune": f"{_LOAD} --goal --setting --class --budget --rate --admin --json",
+        "crash": "--kind --crashes --seed --clients --check-sql --recovery-timeout --no-controls "
+        "--standby --scratch --pg-version --data-dir --set --store --name --json",
         "run": "--resume --budget --dsn --allow-write --confirm --admin --apply-command "
         "--restart-command --check --abort-if --print-spec --dry-run --store --json --quiet",
         "settings": f"{_PSQL} --file --pg-version --ram --disk --load --ssh --all --rules --explain"

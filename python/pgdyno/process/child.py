@@ -156,6 +156,28 @@ class Child:
                 self._send_to_group(signal.SIGKILL)
             self.terminate()
 
+    def kill_family(self, before: Callable[[], None] | None = None) -> None:
+        """End the child and every process below it with SIGKILL, as if the host had crashed.
+
+        The child is stopped first, so it starts no other process and sees none of them end. Returns
+        when all of them are gone. Where processes have no /proc, only the child is killed.
+        Args: before, called when the child is stopped and all others still run.
+        """
+        with signals.shielded():
+            if self.poll() is None:
+                self.send_signal(signal.SIGSTOP)
+            family = _descendants(self.pid)
+            if before is not None:
+                before()
+            for pid in family:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self._popen.kill()
+            self._popen.wait()
+            while any(_is_alive(pid) for pid in family):
+                signals.sleep(0.005)
+            self._forget()
+
     def _send_to_group(self, number: int) -> bool:
         """Return whether there is a process of the group that we may signal."""
         try:
@@ -330,6 +352,31 @@ def _open_pidfd(pid: int) -> int | None:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
         return None
+
+
+def _descendants(pid: int) -> list[int]:
+    """Return the pids of all processes below `pid`, parents first; none without /proc."""
+    parents: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            parents.setdefault(int(fields[1]), []).append(int(folder.name))
+    below: list[int] = []
+    waiting = [pid]
+    while waiting:
+        children = parents.get(waiting.pop(), [])
+        below += children
+        waiting += children
+    return below
+
+
+def _is_alive(pid: int) -> bool:
+    """Return whether a process runs; a zombie, whose parent has not yet asked for it, does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    return state not in "ZX"
 
 
 def _tail(stream: IO[bytes]) -> str:

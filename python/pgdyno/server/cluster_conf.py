@@ -53,7 +53,8 @@ class ClusterConf:
 
     def write_access(self) -> None:
         """Write who may connect: trust inside a folder that only the server's user may enter."""
-        _write(self._hba_path, "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n")
+        local = "local all all trust\nlocal replication all trust\n"
+        _write(self._hba_path, f"{local}host all all 127.0.0.1/32 scram-sha-256\n")
 
     def require_acceptable(
         self, connection: Connection, chosen: Mapping[str, str], present: Mapping[str, str]

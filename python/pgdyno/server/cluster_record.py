@@ -26,6 +26,7 @@ from typing import Any, Literal
 
 from pgdyno.errors import ServerError
 from pgdyno.process.host import ProcessIdentity
+from pgdyno.server.storage import unmount
 
 FOLDER_PREFIX = "pgdyno-scratch-"
 WAL_PREFIX = "pgdyno-wal-"
@@ -145,6 +146,8 @@ class ClusterFolder:
         tries again. Symbolic links are never followed.
         Raises: ServerError naming what is left.
         """
+        # A disk that loses power is mounted at the data directory; its program may be dead.
+        unmount(self.path)
         named = (self.record.wal_dir, self.record.socket_dir)
         folders = [Path(path) for path in named if path is not None]
         for folder in (*folders, self.data_dir):

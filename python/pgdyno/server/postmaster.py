@@ -63,9 +63,20 @@ def start_postmaster(
     InterruptedByUser, likewise.
     """
     log_start = place.log_path.stat().st_size if place.log_path.exists() else 0
+    child = launch_postmaster(binaries, place)
+    try:
+        _await_ready(child, binaries, place, log_start, timeout_s)
+    except BaseException:
+        child.terminate(grace_s=10, signal_number=signal.SIGQUIT)
+        raise
+    return child
+
+
+def launch_postmaster(binaries: Binaries, place: Place) -> Child:
+    """Start the postmaster, and do not wait for it."""
     place.log_path.touch(mode=0o600)
     with place.log_path.open("ab") as log:
-        child = start(
+        return start(
             [
                 binaries.program("postgres"),
                 "-D",
@@ -80,12 +91,6 @@ def start_postmaster(
             stderr=log,
             death_signal=signal.SIGQUIT,
         )
-    try:
-        _await_ready(child, binaries, place, log_start, timeout_s)
-    except BaseException:
-        child.terminate(grace_s=10, signal_number=signal.SIGQUIT)
-        raise
-    return child
 
 
 def stop_postmaster(child: Child, *, is_immediate: bool, timeout_s: float = STOP_TIMEOUT_S) -> None:

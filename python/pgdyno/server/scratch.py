@@ -11,7 +11,7 @@ import secrets
 import signal
 import socket
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +32,8 @@ from pgdyno.server.find import Binaries, find
 from pgdyno.server.postmaster import (
     START_TIMEOUT_S,
     Place,
+    launch_postmaster,
+    postmaster_status,
     start_postmaster,
     stop_postmaster,
 )
@@ -97,7 +99,7 @@ class ScratchCluster:
         cluster.notes = made.notes
         cluster.start_timeout_s = request.start_timeout_s
         try:
-            initialise(made, request.wal_segment)
+            initialise(made, request)
             cluster._open(request.clients, listens_tcp=request.listens_tcp)
             cluster.start()
         except BaseException:
@@ -246,6 +248,25 @@ class ScratchCluster:
         if self._child is not None:
             stop_postmaster(self._child, is_immediate=is_immediate)
             self._child = None
+
+    def kill(self, before: Callable[[], None] | None = None) -> None:
+        """End all processes of the server with SIGKILL, as a crash of the host would.
+
+        Args: before, called at the moment of the crash, while all processes still exist.
+        """
+        assert self._child is not None, "only a running server can be killed"
+        self._child.kill_family(before)
+        self._child = None
+
+    def launch(self) -> None:
+        """Start the postmaster with the present settings, and do not wait until it is ready."""
+        assert self.pid is None, "it runs already"
+        self._child = launch_postmaster(self.binaries, self._place)
+
+    @property
+    def status(self) -> str:
+        """Return the postmaster's own word about itself, such as "starting" or "ready"."""
+        return postmaster_status(self.data_dir, self.pid) if self.pid is not None else ""
 
     def restart(self, settings: Mapping[str, str] | None = None) -> None:
         """Stop, and start with `settings` instead of the present ones (None: the same).

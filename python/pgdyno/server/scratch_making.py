@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -80,7 +80,7 @@ class ScratchRequest:
     Args: clients, the largest number of connections the load opens; data_dir and wal_dir, folders
     inside which folders of our own are made; store_dir, where the experiment's results lie;
     checksums and wal_segment, None for the version's default; needed, as
-    `placement.needed_bytes` says.
+    `placement.needed_bytes` says; fill, which fills the empty data directory instead of initdb.
     """
 
     binaries: Binaries
@@ -96,6 +96,7 @@ class ScratchRequest:
     wal_segment: str | None = None
     needed: Mapping[str, int] | None = None
     start_timeout_s: float = START_TIMEOUT_S
+    fill: Callable[[Path, UserIds], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ def make_folder(request: ScratchRequest) -> Made:
     return Made(folder, binaries, user, wal_parent, spot.notes)
 
 
-def initialise(made: Made, wal_segment: str | None) -> None:
+def initialise(made: Made, request: ScratchRequest) -> None:
     """Make the cluster in its folder.
 
     Raises: ServerError with the words of initdb; InterruptedByUser.
@@ -149,6 +150,9 @@ def initialise(made: Made, wal_segment: str | None) -> None:
     folder, user = made.folder, made.user
     folder.data_dir.mkdir(mode=0o700)
     os.chown(folder.data_dir, user.uid, user.gid)
+    if request.fill is not None:
+        request.fill(folder.data_dir, user)
+        return
     wal_dir = None
     if made.wal_parent is not None:
         made.wal_parent.mkdir(parents=True, exist_ok=True)
@@ -160,5 +164,5 @@ def initialise(made: Made, wal_segment: str | None) -> None:
         data_dir=folder.data_dir,
         wal_dir=wal_dir,
         checksums=folder.record.checksums,
-        wal_segment=wal_segment,
+        wal_segment=request.wal_segment,
     )

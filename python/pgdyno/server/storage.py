@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
+from pgdyno.process.child import run
+
 MEMORY_FILE_SYSTEMS = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 
 
@@ -115,3 +117,21 @@ def _parse(line: str) -> Mount | None:
 def _unescape(text: str) -> str:
     """Undo the kernel's octal escapes for blank, tab, newline and backslash."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+
+
+def mounts_below(folder: Path) -> list[Path]:
+    """Return the mount points at `folder` and below it, the last mounted first."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+    points = [mount.mount_point for line in lines if (mount := _parse(line)) is not None]
+    place = folder.parent.resolve() / folder.name  # A dead mount cannot be resolved itself.
+    return [point for point in reversed(points) if point.is_relative_to(place)]
+
+
+def unmount(folder: Path) -> bool:
+    """Unmount everything at `folder` and below, even if it is in use; True if nothing is left."""
+    for point in mounts_below(folder):
+        run(["umount", "--lazy", point], timeout_s=30)
+    return not mounts_below(folder)

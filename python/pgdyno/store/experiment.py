@@ -262,7 +262,7 @@ def _listed(experiment: ExperimentFolder, *, is_number_shared: bool) -> ListedEx
         verb=experiment.verb,
         name=experiment.name,
         began_ns=experiment.began_ns,
-        run_count=len(experiment.run_folders()),
+        run_count=len(experiment.run_folders()) or int(analysis.get("crashes", 0)),
         incomplete_count=len(experiment.incomplete_folders()),
         is_sealed=experiment.is_sealed,
         sentence=str(analysis.get("sentence", "")),

@@ -6,6 +6,7 @@ A manifest with checksums seals the folder at the end.
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from pgdyno.store.stored_run import PARTIAL_SUFFIX, Shelf, StoredRun
 
 IDENTITY = "experiment.json"
 MANIFEST = "manifest.json"
+# Verbs whose results are no experiments: they have no runs to compare, to export or to resume.
+VERBS_WITHOUT_RUNS = ("watch", "crash")
 
 
 class ExperimentFolder:
@@ -42,6 +45,11 @@ class ExperimentFolder:
         self.name = str(identity["name"])
         self.began_ns = int(identity["began_ns"])
 
+    @property
+    def is_experiment(self) -> bool:
+        """Return whether it has an experiment with runs; a watch and crashes have none."""
+        return self.verb not in VERBS_WITHOUT_RUNS
+
     # The question and the decisions.
 
     def write_spec(self, toml: str) -> None:
@@ -51,6 +59,11 @@ class ExperimentFolder:
     def spec(self) -> str:
         """Return the specification of the experiment as TOML; "" if none was kept."""
         return _text_or_empty(self.folder / "spec.toml")
+
+    def asked(self, verb: str) -> dict[str, Any]:
+        """Return the table of the specification that a verb without an experiment wrote."""
+        table: dict[str, Any] = tomllib.loads(self.spec()).get(verb, {})
+        return table
 
     def add_decision(self, decision: Mapping[str, Any]) -> None:
         """Append one decision of the planner, and return when it is on the disk."""
@@ -89,6 +102,14 @@ class ExperimentFolder:
         return [
             change for change in changes[::-1] if with_applied or change["change"] == "settings"
         ]
+
+    def add_crash(self, crash: Mapping[str, Any]) -> None:
+        """Append what was seen of one crash, and return when it is on the disk."""
+        files.append_line(self.folder / "crashes.jsonl", crash)
+
+    def crashes(self) -> list[dict[str, Any]]:
+        """Return the crashes in order."""
+        return list(files.read_lines(self.folder / "crashes.jsonl"))
 
     def add_note(self, time_ns: int, text: str) -> None:
         """Append a person's note."""

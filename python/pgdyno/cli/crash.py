@@ -1,0 +1,204 @@
+"""`pgdyno crash`: lets a server crash, and shows which acknowledged commits survive."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pgdyno.cli import options, output
+from pgdyno.cli.crash_text import crash_line, text_of
+from pgdyno.cli.from_options import server_named, settings_of
+from pgdyno.cli.headings import ANSWER, CRASHES, Verb, under
+from pgdyno.cli.output import Live
+from pgdyno.crash.controls import ControlSeen
+from pgdyno.crash.crash import CrashRequest, CrashShow, crash
+from pgdyno.crash.document import promises_durability
+from pgdyno.crash.power_disk import why_not_here
+from pgdyno.crash.record import CrashRecord
+from pgdyno.errors import RefusedError, SpecError
+from pgdyno.report.crash_page import crash_page
+from pgdyno.server.find import find
+from pgdyno.server.sql_script import statements_of
+from pgdyno.spec.units import duration_ns
+from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
+
+EXIT_LOST = 2
+EXIT_BLIND = 3
+_crashes, _answer = under(CRASHES), under(ANSWER)
+
+
+@click.command("crash", cls=Verb, short_help="Show what an acknowledged commit survives.")
+@_crashes(
+    "--kind",
+    type=click.Choice(["kill", "power", "failover"]),
+    default="kill",
+    help="How the server crashes (default kill): power cuts off its disk, too; failover promotes a"
+    " standby.",
+)
+@_crashes(
+    "--crashes", type=click.IntRange(1, 10_000), default=60, help="Number of crashes (default 60)."
+)
+@_crashes("--crash", "only", type=click.IntRange(min=1), help="Repeat only this crash of the seed.")
+@_crashes("--seed", type=click.IntRange(0, 2**63 - 1), default=1, help="Seed (default 1).")
+@_crashes(
+    "-c",
+    "--clients",
+    "--client",
+    type=click.IntRange(1, 1000),
+    default=8,
+    help="Number of clients that commit (default 8).",
+)
+@_crashes(
+    "--directories",
+    type=click.Choice(["strict", "ext4"]),
+    default="strict",
+    help="Which names a power failure keeps: after fsync of their folder, or as ext4 (strict).",
+)
+@_crashes(
+    "--sector",
+    type=click.Choice(["512", "4096"]),
+    default="512",
+    help="Bytes that a power failure cannot tear (default 512).",
+)
+@_crashes(
+    "--check-sql",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Statements that must return no rows after each crash.",
+)
+@_crashes(
+    "--recovery-timeout",
+    default="60s",
+    metavar="TIME",
+    help="Longest time of a recovery (default 60s).",
+)
+@_crashes(
+    "--standby",
+    type=click.Choice(["synchronous", "asynchronous"]),
+    default="synchronous",
+    help="Whether commits wait for the standby of a failover (default synchronous).",
+)
+@_crashes(
+    "--promote-command",
+    default="",
+    metavar="CMD",
+    help="Command that promotes the standby instead of pg_promote; PGHOST and PGDATA name it.",
+)
+@_crashes(
+    "--fault",
+    "faults",
+    type=click.Choice(["fsync-eio", "full", "stall"]),
+    multiple=True,
+    help="With --kind power: also let the disk fail once, be full, or stall for 5 s.",
+)
+@_crashes("--no-controls", is_flag=True, help="Skip the crashes that prove this test.")
+@options.connection
+@options.scratch_that_crashes
+@_answer("--note", default="", metavar="TEXT", help="Remark to keep with the result.")
+@options.results
+def command(**given: Any) -> int:
+    """Let a server crash under load, recover it, and check every acknowledged commit.
+
+    Each crash has a new scratch server with the same data. Controls with a known outcome run first:
+    they show that this test sees losses.
+    """
+    if given["quiet"]:
+        output.be_quiet()
+    request = _request(given)
+    store = Store.default(given["store"])
+    store.require_writable()
+    outcome = crash(request, store, Shown())
+    output.clear_live()
+    document = outcome.document
+    page = outcome.folder.write_report(crash_page(document))
+    outcome.folder.seal()
+    text = f"{text_of(document, output.width())}\n{'report':12}{page}"
+    options.write(text, json.dumps(document, indent=2, ensure_ascii=False), given["json_to"])
+    codes = [_code(document)]
+    if outcome.error is not None:
+        output.problem(outcome.error.message, outcome.error.hint, sqlstate=outcome.error.sqlstate)
+        codes.append(outcome.error.exit_code)
+    return max(codes)
+
+
+def _request(given: dict[str, Any]) -> CrashRequest:
+    if server_named(given) is not None:
+        raise RefusedError(
+            "pgdyno crash ends a server; only scratch servers may crash.",
+            hint="remove the name of the server",
+        )
+    if given["kind"] == "power" and (why := why_not_here()):
+        raise SpecError(
+            f"--kind power is not possible here: {why}.", hint="use --kind kill and --kind failover"
+        )
+    if given["faults"] and given["kind"] != "power":
+        raise SpecError(
+            f"--fault {given['faults'][0]} needs the disk of --kind power.",
+            hint="add --kind power",
+        )
+    checks: tuple[str, ...] = ()
+    if given["check_sql"] is not None:
+        checks = tuple(statements_of(given["check_sql"].read_text(encoding="utf-8")))
+    return CrashRequest(
+        kind=given["kind"],
+        crashes=given["crashes"],
+        seed=given["seed"],
+        clients=given["clients"],
+        binaries=find(bin_dir=given["pg_bin"], version=given["pg_version"]),
+        settings=settings_of(given["settings"], given["pg_version"]),
+        data_dir=given["data_dir"],
+        allow_tmpfs=given["allow_tmpfs"],
+        checks=checks,
+        controls=not given["no_controls"],
+        directories=given["directories"],
+        sector_bytes=int(given["sector"]),
+        recovery_timeout_s=duration_ns(given["recovery_timeout"], what="--recovery-timeout") / 1e9,
+        replication=given["standby"],
+        promote_command=given["promote_command"],
+        faults=given["faults"],
+        only_number=given["only"],
+        name=given["name"] or "",
+        note=given["note"],
+    )
+
+
+class Shown(CrashShow):
+    """Prints a line for each control, and the last crash or a line for each of them."""
+
+    def __init__(self) -> None:
+        self.progress = Live()
+
+    def began(self, folder: ExperimentFolder, server: str) -> None:
+        """Print what crashes, and where the result is."""
+        output.note(f"target  {server}")
+        output.note(f"result #{folder.number} in {folder.folder}")
+
+    def controlled(self, seen: ControlSeen, what: str = "control") -> None:
+        """Print what a control or a fault showed."""
+        output.clear_live()
+        as_it_must = "as it must" if seen.holds else f"but it must show: {seen.expected}"
+        output.note(f"{what} {seen.name}: {seen.seen}, {as_it_must}")
+
+    def crashed(self, record: CrashRecord, of_count: int) -> None:
+        """Show the last crash."""
+        line = crash_line(record, of_count)
+        if output.is_terminal() and not (record.lost or record.is_corrupt):
+            output.live(line)
+        else:
+            output.note(line)
+
+
+def _code(document: dict[str, Any]) -> int:
+    """Return the exit code of the verdict: a loss that the settings allow is an answer."""
+    if document["verdict"] == "blind":
+        return EXIT_BLIND
+    is_promised = promises_durability(document["settings"])
+    has_loss = document["verdict"] in ("corrupt", "lost")
+    has_loss |= any(not fault["holds"] for fault in document["faults"])
+    if has_loss and is_promised:
+        return EXIT_LOST
+    return 0

@@ -1,0 +1,1 @@
+"""Crashes on purpose: which acknowledged commits survive, and how long recovery takes."""

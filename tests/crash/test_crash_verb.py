@@ -1,0 +1,168 @@
+"""`pgdyno crash` on real servers: its controls, its answer, and what it does with bad input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.fixtures import needs
+from tests.fixtures.command import Command
+from tests.fixtures.prove import Proved
+
+from pgdyno.cli.crash import command
+from pgdyno.clock import monotonic_ns
+from pgdyno.crash.power_disk import why_not_here
+from pgdyno.errors import SpecError
+
+pytestmark = pytest.mark.pg
+KINDS = ("kill", "power", "failover")
+# More than a crash may take on a busy machine, so that only a hang fails.
+PATIENCE_S = 900.0
+REACHED_S = {"kill": 8 * 60, "power": 15 * 60}
+
+
+def require(kind: str, version: str) -> None:
+    needs.postgresql(version)
+    if kind == "power":
+        needs.offered(not why_not_here(), f"no disk that loses power: {why_not_here()}")
+
+
+@pytest.mark.parametrize("version", ["15", "18"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_durable_settings_lose_nothing_and_every_control_holds(
+    kind: str, version: str, pgdyno: Command
+) -> None:
+    require(kind, version)
+    given = ("--kind", kind, "--crashes", "3", "--pg-version", version, "--json")
+    said = pgdyno("crash", "--scratch", *given, timeout_s=PATIENCE_S)
+    document = said.document
+    assert [control["name"] for control in document["controls"] if not control["holds"]] == []
+    assert (said.code, document["verdict"]) == (0, "nothing lost"), said.err
+    assert document["acknowledged"] > 0
+    assert (document["crashes"], document["lost"], document["corrupt"]) == (3, 0, 0)
+    assert document["recovery_seconds"]["n"] == 3
+    assert (document["gap_seconds"] is None) == (kind != "failover")
+    assert "3 crashes" in pgdyno("list").out
+    shown = pgdyno("show", "1")
+    assert document["sentence"] in " ".join(shown.out.split())
+    assert pgdyno("show", "1", "--json").document == document
+    page = Path(pgdyno("report", "1").out.strip()).read_text()
+    assert "as it must" not in page
+    assert page.count('<circle class="marker"') == 3
+
+
+@pytest.mark.parametrize("kind", ["kill", "power"])
+def test_asynchronous_commits_lose_the_last_ones_and_that_is_an_answer(
+    kind: str, pgdyno: Command
+) -> None:
+    require(kind, "15")
+    given = ("--kind", kind, "--set", "synchronous_commit=off", "--crashes", "4", "--no-controls")
+    said = pgdyno(
+        "crash", "--scratch", "--pg-version", "15", *given, "--json", timeout_s=PATIENCE_S
+    )
+    document = said.document
+    assert (said.code, document["verdict"]) == (0, "lost"), said.err
+    assert document["is_suffix"]
+    assert document["loss_seconds"]["value"] > 0
+    assert document["controls"] == []
+
+
+def test_a_failing_disk_loses_nothing_and_is_a_row(pgdyno: Command) -> None:
+    require("power", "15")
+    faults = [word for fault in ("fsync-eio", "full", "stall") for word in ("--fault", fault)]
+    given = ("--kind", "power", "--crashes", "1", "--no-controls", *faults, "--json")
+    said = pgdyno("crash", "--scratch", "--pg-version", "15", *given, timeout_s=PATIENCE_S)
+    rows = {fault["name"]: fault for fault in said.document["faults"]}
+    assert list(rows) == ["fsync fails once", "disk full", "disk stalls for 5 s"]
+    assert all(row["holds"] for row in rows.values()), rows
+    [seen] = [
+        check["seen"]
+        for record in said.document["records"]
+        for check in record["checks"]
+        if record["arm"] == "fsync fails once" and check["name"] == "what the server did"
+    ]
+    assert "1 PANIC; first: PANIC:  could not f" in seen
+    assert "faults      fsync fails once: nothing lost; 1 PANIC" in pgdyno("show").out
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("--kind", "kill", "--fault", "full"), "--fault full needs the disk of --kind power"),
+        (("-h", "db1", "-d", "bank"), "only scratch servers may crash"),
+        (("--crashes", "0"), "0"),
+        (("--recovery-timeout", "soon"), "--recovery-timeout"),
+        (("--set", "no_such=1"), "no_such"),
+        (("--check-sql", "nowhere.sql"), "nowhere.sql"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_anything_starts(
+    given: tuple[str, ...], words: str, pgdyno: Command
+) -> None:
+    said = pgdyno("crash", *given)
+    assert said.code == 1
+    assert words in " ".join(said.error.split())
+    assert not pgdyno.store.exists() or not list(pgdyno.store.glob("crash*"))
+
+
+def test_without_fuse_the_other_kinds_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pgdyno.cli.crash.why_not_here", lambda: "it needs root")
+    with pytest.raises(SpecError, match="--kind power is not possible here: it needs root") as seen:
+        command.main(["--kind", "power"], standalone_mode=False)
+    assert "--kind kill and --kind failover" in seen.value.hint
+
+
+def test_a_recovery_that_does_not_end_is_shown_and_its_data_are_kept(pgdyno: Command) -> None:
+    needs.postgresql("15")
+    given = ("--crashes", "1", "--no-controls", "--recovery-timeout", "1ms")
+    said = pgdyno("crash", "--scratch", "--pg-version", "15", *given, timeout_s=PATIENCE_S)
+    assert said.code == 2
+    assert "did not become ready within 0.001 s; last messages:" in " ".join(said.out.split())
+    [kept] = pgdyno.store.glob("crash*/crash-0001")
+    assert (kept / "PG_VERSION").exists()
+    assert (kept / "server.log").exists()
+
+
+def test_a_crash_is_repeated_by_its_number_and_seed(pgdyno: Command) -> None:
+    needs.postgresql("15")
+    given = ("crash", "--scratch", "--pg-version", "15", "--no-controls", "--seed", "5", "--json")
+    records = pgdyno(*given, "--crashes", "2", timeout_s=PATIENCE_S).document["records"]
+    [again] = pgdyno(*given, "--crash", "2", timeout_s=PATIENCE_S).document["records"]
+    for key in ("number", "phase", "seed"):
+        assert again[key] == records[1][key]
+
+
+def test_statements_that_return_rows_after_a_crash_are_damage(
+    pgdyno: Command, tmp_path: Path
+) -> None:
+    needs.postgresql("15")
+    rules = tmp_path / "rules.sql"
+    rules.write_text("SELECT 1 WHERE false;\nSELECT 42 AS wrong;\n")
+    given = ("--crashes", "1", "--no-controls", "--check-sql", rules)
+    said = pgdyno("crash", "--scratch", "--pg-version", "15", *given, timeout_s=PATIENCE_S)
+    assert said.code == 2
+    assert "--check-sql, statement 2: it returned (42,)" in " ".join(said.out.split())
+
+
+def test_crashes_have_no_runs_to_compare_or_export(pgdyno: Command) -> None:
+    needs.postgresql("15")
+    given = ("crash", "--scratch", "--pg-version", "15", "--crashes", "1", "--no-controls")
+    assert pgdyno(*given, timeout_s=PATIENCE_S).code == 0
+    for verb in (("export", "1"), ("run", "--resume", "1"), ("diff", "1", "1")):
+        assert "#1 (crash kill) is a crash" in pgdyno(*verb).error.replace("\n", " ")
+    assert "not PDF" in pgdyno("report", "1", "--pdf").error.replace("\n", " ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["15", "18"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_sixty_crashes(kind: str, version: str, pgdyno: Command, proved: Proved) -> None:
+    require(kind, version)
+    began_ns = monotonic_ns()
+    given = ("--kind", kind, "--pg-version", version, "--crashes", "60", "--json")
+    said = pgdyno("crash", "--scratch", *given, timeout_s=3600)
+    lasted_s = (monotonic_ns() - began_ns) / 1e9
+    assert (said.code, said.document["verdict"]) == (0, "nothing lost"), said.document["sentence"]
+    required = f"nothing lost, {REACHED_S[kind]} s" if kind in REACHED_S else "nothing lost"
+    seen = f"{said.document['lost']} lost, {lasted_s:.0f} s"
+    proved(f"60 crashes of kind {kind}, PostgreSQL {version}", required=required, seen=seen)
