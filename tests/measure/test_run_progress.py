@@ -86,7 +86,7 @@ def test_warnings_of_the_loader_are_said_with_their_next_step() -> None:
 def test_connecting_counts_its_rate_from_the_last_ten_seconds() -> None:
     heard = Heard()
     planned = PlannedRun(1, "round", 1, Cell((0,), 8000), warm_ns=0, measure_ns=SECOND_NS, seed=1)
-    watch = RunWatch(planned, "many", heard, position="")
+    watch = RunWatch(planned, "many", heard, position="", shapes=())
     watch.see(Phase(time_ns=0, phase="connect", event="begin"))
     watch.see(Connecting(time_ns=SECOND_NS, made_count=400, wanted_count=8000))
     assert heard.moments[-1].made_per_second == 400

@@ -6,14 +6,14 @@ from pgdyno.programs.registry import programs
 
 
 def own_defaults() -> str:
-    """Return the default metric of each program that has its own: "nopm for tpcc-like"."""
+    """Return the default metric of each program that has its own: "METRIC for PROGRAM"."""
     return "; ".join(
         f"{program.metrics[0].name} for {program.name}" for program in programs() if program.metrics
     )
 
 
 def type_targets() -> str:
-    """Return a target of a transaction type of each program: "with tpcc-like also ...p90=5s"."""
+    """Return a target of a transaction type of each program: "with PROGRAM also TYPE.p90=5s"."""
     targets = []
     for program in programs():
         limited = [kind for kind in program.types if kind.p90_limit_s is not None]

@@ -62,7 +62,7 @@ def reference() -> str:
 
 
 def _contexts() -> Iterator[tuple[str, click.Context]]:
-    """Yield every verb, and after it its kinds, such as `init tpcc`."""
+    """Yield every verb, and after it its kinds, such as those of `init`."""
     root = click.Context(pgdyno, info_name="pgdyno", **pgdyno.context_settings)
     for verb in VERBS:
         command = pgdyno.get_command(root, verb)

@@ -120,7 +120,8 @@ def _execute(
     before = totals(under_test, name, application_name)
     begun = _begun(stage, planned, under_test, name)
     job, may_probe = _job(planned, stage, under_test, name, application_name)
-    watch = RunWatch(planned, label, stage.progress, position=position)
+    shapes = stage.shapes_of(planned)
+    watch = RunWatch(planned, label, stage.progress, position=position, shapes=shapes)
     brake = Brake(stage.abort_if)
     with folder.begin_run(planned.number, label, job.without_secrets()) as writer:
         observer = _observer(stage, planned, under_test, writer, name)

@@ -1,0 +1,93 @@
+"""Prints a result of the toy program in each form, as one JSON document.
+
+A process of its own, because the table of programs is read when pgdyno is imported. The result is a
+stored one of the TPC-C-like program under other names.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+from pgdyno.programs.registry import PROGRAMS
+
+# The line that a program needs.
+PROGRAMS["toy"] = "tests.programs.toy"
+
+STORED = Path(__file__).parents[1] / "outputs/stored/bench-tpcc.tar.xz"
+NAMES = {"tpcc-like": "toy", "new-order": "toy-sale"}
+
+
+def renamed(store: Path) -> None:
+    """Unpack the stored result, and give the program and its first type their other names."""
+    with tarfile.open(STORED) as packed:
+        packed.extractall(store, filter="data")
+    for path in [*store.rglob("*.json"), *store.rglob("*.jsonl"), *store.rglob("*.toml")]:
+        text = path.read_text()
+        for name, other in NAMES.items():
+            text = text.replace(name, other)
+        path.write_text(text)
+
+
+def live_line() -> str:
+    """Return the line about a run of two sales in a second."""
+    from pgdyno.cli.output import line
+    from pgdyno.engine.records import Counts, Interval, ScriptShape
+    from pgdyno.measure.run_progress import Moment, Progress, RunWatch
+    from pgdyno.spec.planned import Cell, PlannedRun
+
+    class Heard(Progress):
+        last = Moment("", "")
+
+        def moved(self, moment: Moment) -> None:
+            self.last = moment
+
+    heard = Heard()
+    planned = PlannedRun(1, "round", 1, Cell((0,), 1), warm_ns=0, measure_ns=10**9, seed=1)
+    shape = ScriptShape(name="toy-sale", program="toy", weight=1, reads_only=False, statements=())
+    watch = RunWatch(planned, "market", heard, position="", shapes=[shape])
+    none = dict.fromkeys(Counts.model_fields, 0)
+    watch.see(
+        Interval.model_validate(
+            {
+                **dict.fromkeys(Interval.model_fields, 0),
+                "record": "interval",
+                "time_ns": 10**9,
+                "interval_ns": 10**9,
+                "phase": "measure",
+                "counts": {**none, "completed": 2},
+                "completed_by_script": [2],
+            }
+        )
+    )
+    return line(heard.last)
+
+
+def forms() -> dict[str, object]:
+    """Return each form of the result, and what the command line says about the program."""
+    from click.testing import CliRunner
+
+    from pgdyno.cli.compare import command as compare
+    from pgdyno.cli.sweep import command as sweep
+    from pgdyno.designs import answer_of, document_of, markdown_of, page_of, words_of
+    from pgdyno.store import Store
+
+    with tempfile.TemporaryDirectory() as store:
+        renamed(Path(store))
+        findings = answer_of(Store(Path(store)).find("last"))
+        return {
+            "text": words_of(findings, 100),
+            "page": page_of(findings),
+            "markdown": markdown_of(findings, stem="report")[0],
+            "json": document_of(findings),
+            "live": live_line(),
+            "compare": CliRunner().invoke(compare, ["--help"]).output,
+            "sweep": CliRunner().invoke(sweep, ["--help-all"]).output,
+        }
+
+
+if __name__ == "__main__":
+    json.dump(forms(), sys.stdout)
