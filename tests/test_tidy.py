@@ -29,6 +29,7 @@ PYTHON = (
     python_rules.one_clock,
     python_rules.seeded_randomness,
     python_rules.designs_in_one_table,
+    python_rules.programs_in_their_folders,
     python_rules.arguments_by_name,
     python_rules.locals_named_by_content,
     python_rules.one_form_of_percent,

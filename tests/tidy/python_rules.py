@@ -209,6 +209,32 @@ def designs_in_one_table(source: Source) -> Iterator[str]:
                 yield source.problem(node.lineno, "tells designs apart by their kind")
 
 
+# The names of a program and of its metric, and the files outside its folder that may have them: the
+# table, and the places of its dataset.
+PROGRAM_NAMES = {"tpcc": re.compile(r"tpcc|nopm", re.IGNORECASE)}
+PROGRAM_PLACES = {
+    "tpcc": {
+        "python/pgdyno/programs/registry.py",
+        "python/pgdyno/spec/dataset.py",
+        "python/pgdyno/engine/job.py",
+        "python/pgdyno/server/dataset_kinds.py",
+        "python/pgdyno/cli/verb_help.py",
+    }
+}
+
+
+def programs_in_their_folders(source: Source) -> Iterator[str]:
+    """Only the folder of a program, the table and the places of its dataset name the program."""
+    for program, names in PROGRAM_NAMES.items():
+        is_place = source.path in PROGRAM_PLACES[program] or f"/{program}/" in source.path
+        if not source.path.startswith("python/") or is_place:
+            continue
+        for number, line in enumerate(source.lines, 1):
+            if match := names.search(line):
+                place = f"belongs to python/pgdyno/programs/{program}"
+                yield source.problem(number, f"{match[0]} {place}")
+
+
 def arguments_by_name(source: Source) -> Iterator[str]:
     """A constructor is not given a tuple unpacked in place: that hides positional arguments."""
     for node in ast.walk(source.syntax):

@@ -46,6 +46,12 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
         "from pgdyno import analysis",
     ),
     (
+        python_rules.programs_in_their_folders,
+        "python/pgdyno/report/a.py",
+        "if run.program == 'tpcc-like':\n    pass",
+        "own = own_shown(run)",
+    ),
+    (
         python_rules.designs_in_one_table,
         "python/pgdyno/answer/a.py",
         "isinstance(x.design, CompareDesign | PassesDesign)",
