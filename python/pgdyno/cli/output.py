@@ -284,8 +284,9 @@ def line(moment: Moment) -> str:
         parts.append(f"{moment.elapsed_ns / 1e9:.0f} of {duration_text(moment.total_ns)}")
     if moment.tps is not None:
         parts.append(f"{_of_now(moment.tps, 4)} tps")
-    if moment.own_rate is not None:
-        parts.append(f"{_of_now(moment.own_rate, 4)} {moment.own_unit}")
+    if moment.own is not None:
+        value, unit = moment.own
+        parts.append(f"{_of_now(value, 4)} {unit}")
     if moment.p99_ms is not None:
         parts.append(f"p99 {milliseconds(moment.p99_ms)}")
     if moment.rows_per_second is not None:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Literal, TypedDict
+from typing import Literal
 
 from pgdyno.engine.records import (
     Connecting,
@@ -36,8 +36,8 @@ class Moment:
 
     `position`: such as "run 4 of 20". `wanted_count`: number of connections that the phase makes, 0
     in other phases; `made_count` of them exist. `place`: such as "server 2", "" without several
-    equal servers. `others`: the runs at the same time on other servers. `own_rate`: the metric of
-    the program, in `own_unit`.
+    equal servers. `others`: the runs at the same time on other servers. `own`: the metric of
+    the program, and its unit.
     """
 
     label: str
@@ -56,8 +56,7 @@ class Moment:
     made_per_second: float | None = None
     place: str = ""
     others: tuple[Moment, ...] = ()
-    own_rate: float | None = None
-    own_unit: str = ""
+    own: tuple[float, str] | None = None
 
     def each(self) -> tuple[Moment, ...]:
         """Return the state of each run at this moment, in the order of the servers."""
@@ -144,13 +143,6 @@ _PHASE_WORDS = {
 }
 
 
-class OwnRate(TypedDict, total=False):
-    """The metric of a program as fields of a moment; empty without one."""
-
-    own_rate: float | None
-    own_unit: str
-
-
 class RunWatch:
     """Turns records into moments: phase, elapsed, tps over the last second, p99, failures.
 
@@ -215,16 +207,16 @@ class RunWatch:
             p99_ms=self._p99_ms,
             failed_count=self._failed_count,
             position=self._position,
-            **self._own([interval.completed_by_script for interval in self._recent], seconds),
+            own=self._own([interval.completed_by_script for interval in self._recent], seconds),
         )
 
-    def _own(self, completed: Sequence[Sequence[int]], seconds: float) -> OwnRate:
+    def _own(self, completed: Sequence[Sequence[int]], seconds: float) -> tuple[float, str] | None:
         """Return the metric of the program, from the completed transactions by script."""
-        if self._metric is None or not seconds:
-            return {}
+        if self._metric is None or not seconds or not completed:
+            return None
         sums = [sum(by_script) for by_script in zip(*completed, strict=True)]
-        by_type = dict(zip(self._types, sums, strict=True)) if sums else {}
-        return {"own_rate": self._metric.measure(by_type, seconds), "own_unit": self._metric.words}
+        value = self._metric.measure(dict(zip(self._types, sums, strict=True)), seconds)
+        return None if value is None else (value, self._metric.words)
 
     def _connection_moment(self, now_ns: int) -> Moment:
         """Return how many connections are made, how fast, and how long the others will take."""
@@ -260,7 +252,7 @@ class RunWatch:
             p99_ms=None if latency is None or latency.count == 0 else percentile_ms(latency, 99.0),
             failed_count=summary.counts.failed,
             position=self._position,
-            **self._own([[s.counts.completed for s in summary.scripts]], seconds),
+            own=self._own([[s.counts.completed for s in summary.scripts]], seconds),
         )
 
 
