@@ -1,6 +1,6 @@
 """Prints a result of the toy program in each form, as one JSON document.
 
-A process of its own, because the table of programs is read when pgdyno is imported. The result is a
+It is a separate process, because importing pgdyno reads the table of programs. The result is a
 stored one of the TPC-C-like program under other names.
 """
 
