@@ -230,6 +230,27 @@ mod tests {
     }
 
     #[test]
+    fn neither_failures_nor_a_lost_server_end_a_load_that_outlasts_crashes() {
+        let mut plan = crate::plan::tests::plan();
+        plan.work.connect.patience_ns = None;
+        plan.work.connect.outlasts_crashes = true;
+        let end = |of: &dyn Fn(u64) -> Interval| seconds_until_end(&plan, of);
+        assert_eq!(end(&|_| interval(1, 0, 100)), None);
+        assert_eq!(end(&|_| interval(0, 0, 0)), None);
+        let all = FailureNews::All(FailureCode::OpenBlock);
+        let threads = 0..plan.thread_count();
+        let mut watch = Watch::new();
+        assert!(
+            threads
+                .into_iter()
+                .all(|thread| { watch.on_failures(thread, all.clone(), &plan).is_none() })
+        );
+        plan.work.connect.patience_ns = Some(7_000_000_000);
+        let lost = seconds_until_end(&plan, |_| interval(0, 0, 0));
+        assert_eq!(lost, Some((7, ErrorKind::ConnectionLost)));
+    }
+
+    #[test]
     fn where_there_is_another_host_a_failover_is_waited_for() {
         let mut plan = crate::plan::tests::plan();
         assert!(plan.target.hosts.len() > 1);

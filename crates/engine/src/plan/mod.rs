@@ -404,6 +404,30 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_journal_needs_exactly_one_program_that_records_commits() {
+        let with = |builtins: &[&str]| {
+            planned(|work| {
+                let source = work.scripts[0].clone();
+                let entry = |&name: &&str| ScriptSource {
+                    name: name.into(),
+                    source: ScriptText::Builtin(name.into()),
+                    weight: 1,
+                    ..source.clone()
+                };
+                work.scripts = builtins.iter().map(entry).collect();
+                work.protocol = Protocol::Prepared;
+                work.journal = Some("/var/tmp/commits".into());
+            })
+        };
+        assert!(with(&["ledger", "tpcb-like"]).is_ok());
+        for (builtins, count) in [(&["tpcb-like"][..], 0), (&["ledger", "ledger"], 2)] {
+            let said = with(builtins).unwrap_err()[0].message.clone();
+            let rule = "a journal needs one program that records its commits";
+            assert_eq!(said, format!("{rule}, got {count} of them"));
+        }
+    }
+
+    #[test]
     fn a_read_only_load_says_so_when_it_logs_in() {
         let plan = planned(|work| work.read_only = true).expect("valid");
         let read_only = ("default_transaction_read_only".to_owned(), "on".to_owned());

@@ -33,6 +33,8 @@ pub(crate) enum Answer {
     /// Its command tag, as the first word demands.
     Done,
     Error(&'static str),
+    /// Success with this command tag.
+    Tag(&'static str),
     /// One row with this value.
     Value(&'static str),
     /// Success, and a report that this parameter has another value.

@@ -4,6 +4,7 @@ mod checked;
 mod connections;
 mod failover;
 mod fake;
+mod journal;
 mod native;
 mod outcomes;
 mod read_only;

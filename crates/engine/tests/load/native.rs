@@ -8,8 +8,8 @@ use pgdyno_engine::contract::record::{Distribution, ErrorKind, Measured};
 use pgdyno_engine::outcome::Stopped;
 use pgdyno_engine::plan::Plan;
 use pgdyno_engine::program::{
-    Asked, Done, Native, Pauses, Planned, ProgramOption, Session, Takes, Task, TransactionType,
-    Transactions, Unready,
+    Asked, Done, NATIVES, Native, Pauses, Planned, ProgramOption, Session, Takes, Task,
+    TransactionType, Transactions, Unready,
 };
 
 use crate::fake::job::{MS, Run, job_on, load, open, work};
@@ -129,7 +129,7 @@ impl ToyRun {
     }
 }
 
-pub(crate) const PROGRAMS: &[&dyn Native] = &[&Toy];
+pub(crate) const PROGRAMS: &[&dyn Native] = &[&Toy, NATIVES[0], NATIVES[1]];
 
 fn toy(options: &[(&str, &str)]) -> LoadWork {
     let mut work = work("");

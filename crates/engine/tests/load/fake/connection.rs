@@ -150,6 +150,12 @@ impl Connection {
         match (self.state.answer)(&statement) {
             Answer::Done => self.done(&word),
             Answer::Error(state) => self.error(state),
+            Answer::Tag(tag) => {
+                if tag == "ROLLBACK" {
+                    self.status = b'I';
+                }
+                self.message(b'C', format!("{tag}\0").as_bytes());
+            }
             Answer::Value(value) => {
                 let length = (value.len() as u32).to_be_bytes();
                 let row = [&[0, 1][..], &length, value.as_bytes()].concat();
