@@ -14,8 +14,12 @@ use rustix::mount::UnmountFlags;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::formatted::{Formatted, Kind};
+use crate::layer::{Layer, State, now_ns};
 use crate::model::{Attributes, Defect, Directories, Disk, Options};
-use crate::rim::{Rim, State, now_ns};
+
+/// How long an unmount waits for the last user of the mount.
+const UNUSED_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,6 +31,16 @@ struct Job {
     sector_bytes: usize,
     #[serde(default)]
     defect: Option<Defect>,
+    /// Put a real file system on the layer. It is at `mount`, and the layer at `mount.disk`.
+    #[serde(default)]
+    on: Option<Kind>,
+    /// Size of the disk of this file system.
+    #[serde(default = "default_size_bytes")]
+    size_bytes: u64,
+}
+
+fn default_size_bytes() -> u64 {
+    1 << 29
 }
 
 fn default_sector_bytes() -> usize {
@@ -84,20 +98,20 @@ fn serve() -> Result<(), String> {
     if !matches!(job.sector_bytes, 512 | 4096) {
         return Err(format!("sector_bytes is {}; it must be 512 or 4096", job.sector_bytes));
     }
-    let rim = Rim { state: Arc::new(Mutex::new(new_state(&job))) };
-    let mut session = Some(mount(&rim, &job.mount)?);
+    let layer = Layer { state: Arc::new(Mutex::new(new_state(&job))) };
+    let mut disk = Mounted::new(layer, &job)?;
     write_record(&json!({"kind": "ready"}));
     for line in lines.map_while(Result::ok) {
         let record = match serde_json::from_str(&line) {
-            Ok(Command::Restore) => restore(&rim, &job.mount, &mut session),
-            Ok(command) => Ok(obey(&rim, command)),
+            Ok(Command::Restore) => disk.restore(),
+            Ok(command) => disk.obey(command),
             Err(error) => Err(format!("bad command: {error}")),
         };
         write_record(
             &record.unwrap_or_else(|message| json!({"kind": "error", "message": message})),
         );
     }
-    session.map_or(Ok(()), |session| unmount(session, &job.mount))
+    disk.end()
 }
 
 fn new_state(job: &Job) -> State {
@@ -120,8 +134,8 @@ fn new_state(job: &Job) -> State {
     }
 }
 
-fn obey(rim: &Rim, command: Command) -> Value {
-    let mut state = rim.lock();
+fn obey(layer: &Layer, command: Command) -> Value {
+    let mut state = layer.lock();
     match command {
         Command::Settle => state.disk.settle(),
         Command::Cut { seed } => {
@@ -169,27 +183,116 @@ fn set_fault(state: &mut State, fault: &Fault, seconds: f64) {
     }
 }
 
-/// Unmount and mount again, which drops the kernel's cache.
-fn restore(
-    rim: &Rim,
-    place: &Path,
-    session: &mut Option<BackgroundSession>,
-) -> Result<Value, String> {
-    if !rim.lock().is_cut {
-        return Err("restore comes after cut; the power was not cut".to_owned());
-    }
-    if let Some(session) = session.take() {
-        unmount(session, place)?;
-    }
-    let mut state = rim.lock();
-    set_fault(&mut state, &Fault::None, 0.0);
-    state.is_cut = false;
-    drop(state);
-    *session = Some(mount(rim, place)?);
-    Ok(json!({"kind": "done"}))
+/// The mounted layer, with the real file system on it if the job asks for one.
+struct Mounted {
+    layer: Layer,
+    /// Where the layer is mounted.
+    place: PathBuf,
+    session: Option<BackgroundSession>,
+    formatted: Option<Formatted>,
 }
 
-fn mount(rim: &Rim, place: &Path) -> Result<BackgroundSession, String> {
+impl Mounted {
+    fn new(layer: Layer, job: &Job) -> Result<Self, String> {
+        let Some(kind) = job.on else {
+            let session = Some(mount(&layer, &job.mount)?);
+            return Ok(Self { layer, place: job.mount.clone(), session, formatted: None });
+        };
+        let mut place = job.mount.clone().into_os_string();
+        place.push(".disk");
+        let place = PathBuf::from(place);
+        std::fs::create_dir(&place)
+            .map_err(|error| format!("{} cannot be made: {error}", place.display()))?;
+        let made = mount(&layer, &place).and_then(|session| {
+            match Formatted::make(kind, &place, &job.mount, job.size_bytes) {
+                Ok(formatted) => Ok((session, formatted)),
+                Err(why) => unmount(session, &place).and(Err(why)),
+            }
+        });
+        match made {
+            Ok((session, formatted)) => {
+                // The disk was there before the power could fail.
+                layer.lock().disk.settle();
+                Ok(Self { layer, place, session: Some(session), formatted: Some(formatted) })
+            }
+            Err(why) => {
+                let _ = std::fs::remove_dir(&place);
+                Err(why)
+            }
+        }
+    }
+
+    fn obey(&self, command: Command) -> Result<Value, String> {
+        if let (Command::Settle, Some(formatted)) = (&command, &self.formatted) {
+            formatted.sync()?;
+        }
+        Ok(obey(&self.layer, command))
+    }
+
+    /// Unmount and mount again, which drops the kernel's cache. No process may use the mount.
+    fn restore(&mut self) -> Result<Value, String> {
+        if !self.layer.lock().is_cut {
+            return Err("restore comes after cut; the power was not cut".to_owned());
+        }
+        if let Some(formatted) = &self.formatted {
+            formatted.unmount()?;
+        }
+        // Subtle: before the session is taken, so that a disk in use stays mounted.
+        await_unused(&self.place)?;
+        if let Some(session) = self.session.take() {
+            unmount_unused(session, &self.place)?;
+        }
+        {
+            let mut state = self.layer.lock();
+            set_fault(&mut state, &Fault::None, 0.0);
+            state.is_cut = false;
+        }
+        self.session = Some(mount(&self.layer, &self.place)?);
+        if let Some(formatted) = &self.formatted {
+            formatted.mount()?;
+        }
+        Ok(json!({"kind": "done"}))
+    }
+
+    /// Unmount everything, even what is in use.
+    fn end(self) -> Result<(), String> {
+        if let Some(formatted) = &self.formatted
+            && formatted.unmount().is_err()
+        {
+            formatted.abandon();
+        }
+        if let Some(session) = self.session
+            && unmount(session, &self.place).is_err()
+        {
+            // A process uses it. Its requests fail as soon as this program has ended.
+            let _ = rustix::mount::unmount(&self.place, UnmountFlags::DETACH);
+        }
+        if self.formatted.is_none() {
+            return Ok(());
+        }
+        std::fs::remove_dir(&self.place)
+            .map_err(|error| format!("{} cannot be removed: {error}", self.place.display()))
+    }
+}
+
+/// Wait until no process uses the mount: a killed process is gone a moment later.
+///
+/// Errors: a process still uses it.
+pub(crate) fn await_unused(place: &Path) -> Result<(), String> {
+    let deadline = Instant::now() + UNUSED_WITHIN;
+    loop {
+        // Subtle: the first such call unmounts nothing. It answers AGAIN if nobody uses the mount.
+        match rustix::mount::unmount(place, UnmountFlags::EXPIRE) {
+            Err(Errno::BUSY) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(Errno::BUSY) => return Err(format!("a process still uses {}", place.display())),
+            _ => return Ok(()),
+        }
+    }
+}
+
+fn mount(layer: &Layer, place: &Path) -> Result<BackgroundSession, String> {
     // A layer that was killed leaves a mount without an answer.
     if rustix::fs::stat(place).is_err_and(|error| error == Errno::NOTCONN) {
         let _ = rustix::mount::unmount(place, UnmountFlags::DETACH);
@@ -203,11 +306,16 @@ fn mount(rim: &Rim, place: &Path) -> Result<BackgroundSession, String> {
     ];
     config.acl = SessionACL::All;
     config.n_threads = Some(2);
-    fuser::spawn_mount(rim.clone(), place, &config)
+    fuser::spawn_mount(layer.clone(), place, &config)
         .map_err(|error| format!("{} cannot be mounted: {error}", place.display()))
 }
 
 fn unmount(session: BackgroundSession, place: &Path) -> Result<(), String> {
+    await_unused(place)?;
+    unmount_unused(session, place)
+}
+
+fn unmount_unused(session: BackgroundSession, place: &Path) -> Result<(), String> {
     session
         .umount_and_join()
         .map_err(|error| format!("{} cannot be unmounted: {error}", place.display()))

@@ -40,9 +40,11 @@ class Fate(IntEnum):
     ACKNOWLEDGED = 1
     """CommandComplete of COMMIT arrived."""
     IN_DOUBT = 2
-    """COMMIT was sent, and no answer that counts arrived. `pg_xact_status(xid)` knows, if it is asked
-    before another transaction begins: a crash may forget a number, and recovery gives it again.
-    Otherwise the entry knows: it has client, sequence and xid."""
+    """COMMIT was sent, and no answer that counts arrived.
+
+    `pg_xact_status(xid)` knows, if it is asked before another transaction begins: recovery gives a
+    number again that was not on disk. Otherwise the entry knows: it has client, sequence and xid.
+    """
     ABORTED = 3
     """The server answered that the transaction was rolled back."""
 

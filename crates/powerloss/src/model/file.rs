@@ -13,6 +13,8 @@ impl Change {
     fn apply(&self, image: &mut Vec<u8>) {
         match self {
             Self::Write { offset, bytes } => write(image, *offset, bytes),
+            // Zeros of the system take no memory: a disk of a real file system is mostly empty.
+            Self::Resize { size } if image.is_empty() => *image = vec![0; *size],
             Self::Resize { size } => image.resize(*size, 0),
         }
     }
