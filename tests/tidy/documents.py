@@ -40,7 +40,7 @@ def error_classes(sources: Sequence[Source]) -> set[str]:
         node.name: {name.id for name in node.bases if isinstance(name, ast.Name)}
         for source in sources
         if source.package and source.is_python
-        for node in ast.walk(source.syntax)
+        for node in source.nodes
         if isinstance(node, ast.ClassDef)
     }
     errors: set[str] = set()

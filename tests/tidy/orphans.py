@@ -60,7 +60,7 @@ def fields_that_tests_alone_use(sources: Sequence[Source]) -> Iterator[str]:
     words = Counter(word for s in (*ours, *templates) for word in re.findall(r"\w+", s.text))
     set_by_name, positional = _what_calls_set(ours)
     for source in ours:
-        for node in ast.walk(source.syntax):
+        for node in source.nodes:
             if not isinstance(node, ast.ClassDef) or not _is_dataclass(node):
                 continue
             is_dumped = "asdict" in source.text or positional[node.name] == _EVERY_FIELD
@@ -84,7 +84,7 @@ def _what_calls_set(sources: Sequence[Source]) -> tuple[set[str], Counter[str]]:
     names: set[str] = set()
     positional: Counter[str] = Counter()
     for source in sources:
-        for node in ast.walk(source.syntax):
+        for node in source.nodes:
             if isinstance(node, ast.Call):
                 called = ast.unparse(node.func).split(".")[-1]
                 names |= {keyword.arg for keyword in node.keywords if keyword.arg}
@@ -115,14 +115,14 @@ def _is_program(source: Source) -> bool:
 
 
 def _texts(source: Source) -> Iterator[str]:
-    for node in ast.walk(source.syntax):
+    for node in source.nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
 
 
 def _late_imports(source: Source) -> Iterator[str]:
     """Yield `pgdyno.cli.bench` for f"pgdyno.cli.{name}" in a file that has the text "bench"."""
-    for node in ast.walk(source.syntax):
+    for node in source.nodes:
         if isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
             prefix = str(node.values[0].value)
             if re.fullmatch(r"pgdyno(\.\w+)*\.", prefix):

@@ -72,7 +72,7 @@ SEEDED_WHEN_GIVEN = re.compile(
 
 def function_length(source: Source) -> Iterator[str]:
     """A function has at most 70 lines, decorators not counted."""
-    for node in ast.walk(source.syntax):
+    for node in source.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno:
             count = node.end_lineno - node.lineno + 1
             if count > FUNCTION_LINES_MAX:
@@ -195,7 +195,7 @@ def designs_in_one_table(source: Source) -> Iterator[str]:
     """Only the table of designs distinguishes designs; other code asks the class of the design."""
     if source.package is None or source.path in DESIGN_TABLES:
         return
-    for node in ast.walk(source.syntax):
+    for node in source.nodes:
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
             for inner in ast.walk(node.args[-1]):
                 name = getattr(inner, "attr", getattr(inner, "id", ""))
@@ -237,7 +237,7 @@ def programs_in_their_folders(source: Source) -> Iterator[str]:
 
 def arguments_by_name(source: Source) -> Iterator[str]:
     """A constructor is not given a tuple unpacked in place: that hides positional arguments."""
-    for node in ast.walk(source.syntax):
+    for node in source.nodes:
         if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1][:1].isupper():
             for argument in node.args:
                 if isinstance(argument, ast.Starred) and isinstance(argument.value, ast.Tuple):
@@ -248,7 +248,7 @@ def one_form_of_percent(source: Source) -> Iterator[str]:
     """Shares are formatted by `quantities.percent`: "63 %" everywhere, and never "63.0%"."""
     if not source.path.startswith("python/"):
         return
-    for node in ast.walk(source.syntax):
+    for node in source.nodes:
         spec = node.format_spec if isinstance(node, ast.FormattedValue) else None
         if spec is not None and ast.unparse(spec).rstrip("'\"").endswith("%"):
             yield source.problem(node.lineno, "use quantities.percent for a share")
@@ -260,7 +260,7 @@ EMPTY_NAMES = {"one", "found", "each"}
 
 def locals_named_by_content(source: Source) -> Iterator[str]:
     """A local or argument has the noun of what it holds."""
-    for node in ast.walk(source.syntax):
+    for node in source.nodes:
         is_bound = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         name = node.id if isinstance(node, ast.Name) else getattr(node, "arg", None)
         if (is_bound or isinstance(node, ast.arg)) and name in EMPTY_NAMES:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -43,6 +43,11 @@ class Source:
     def syntax(self) -> ast.Module:
         return ast.parse(self.text, self.path)
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Every node of the syntax tree: walking it takes longer than most rules."""
+        return tuple(ast.walk(self.syntax))
+
     @property
     def is_python(self) -> bool:
         return self.path.endswith(".py")
@@ -80,7 +85,7 @@ class Source:
     def _aliases(self) -> dict[str, str]:
         """Map every imported name to what it stands for: `np` -> `numpy`."""
         aliases: dict[str, str] = {}
-        for node in ast.walk(self.syntax):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 for name in node.names:
                     aliases[name.asname or name.name.split(".")[0]] = (
@@ -101,14 +106,20 @@ class Source:
         above = above[: len(above) - node.level + (1 if is_package else 0)]
         return ".".join([*above, *([node.module] if node.module else [])])
 
-    def imports(self) -> Iterator[tuple[int, str]]:
-        """Yield (line, dotted name) of everything imported, `from a import b` as `a.b`."""
-        for node in ast.walk(self.syntax):
+    def imports(self) -> Sequence[tuple[int, str]]:
+        """Return (line, dotted name) of everything imported, `from a import b` as `a.b`."""
+        return self._imports
+
+    @cached_property
+    def _imports(self) -> tuple[tuple[int, str], ...]:
+        lines: list[tuple[int, str]] = []
+        for node in self.nodes:
             if isinstance(node, ast.Import):
-                yield from ((node.lineno, name.name) for name in node.names)
+                lines += ((node.lineno, name.name) for name in node.names)
             elif isinstance(node, ast.ImportFrom):
                 base = self.imported_from(node)
-                yield from ((node.lineno, f"{base}.{name.name}") for name in node.names)
+                lines += ((node.lineno, f"{base}.{name.name}") for name in node.names)
+        return tuple(lines)
 
     def dotted(self, node: ast.expr) -> str:
         """Return `numpy.random.rand` for the expression `np.random.rand`; "" for anything else."""
@@ -121,17 +132,23 @@ class Source:
         names.append(self._aliases.get(node.id, node.id))
         return ".".join(reversed(names))
 
-    def names(self) -> Iterator[tuple[ast.expr, str]]:
-        """Yield every name or attribute chain that is read, with what it stands for."""
-        for node in ast.walk(self.syntax):
-            if isinstance(node, ast.Name | ast.Attribute) and (name := self.dotted(node)):
-                yield node, name
+    def names(self) -> Sequence[tuple[ast.expr, str]]:
+        """Return every name or attribute chain that is read, with what it stands for."""
+        return self._names
 
-    def calls(self) -> Iterator[tuple[ast.Call, str]]:
-        """Yield every call with what is called."""
-        for node in ast.walk(self.syntax):
-            if isinstance(node, ast.Call):
-                yield node, self.dotted(node.func)
+    @cached_property
+    def _names(self) -> tuple[tuple[ast.expr, str], ...]:
+        chains = (node for node in self.nodes if isinstance(node, ast.Name | ast.Attribute))
+        return tuple((node, name) for node in chains if (name := self.dotted(node)))
+
+    def calls(self) -> Sequence[tuple[ast.Call, str]]:
+        """Return every call with what is called."""
+        return self._calls
+
+    @cached_property
+    def _calls(self) -> tuple[tuple[ast.Call, str], ...]:
+        calls = (node for node in self.nodes if isinstance(node, ast.Call))
+        return tuple((call, self.dotted(call.func)) for call in calls)
 
 
 def room_of(names: Sequence[str]) -> str:

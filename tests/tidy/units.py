@@ -58,7 +58,7 @@ def units_in_names(source: Source) -> Iterator[str]:
     """A public numeric field names its unit, is a plain count, or ends in `_count`/`_ratio`."""
     if not source.package or source.path in EXCEPTED_FILES:
         return
-    for node in ast.walk(source.syntax):
+    for node in source.nodes:
         is_record = isinstance(node, ast.ClassDef) and (node.decorator_list or node.bases)
         if not is_record or node.name.startswith("_") or node.name in EXCEPTED_CLASSES:
             continue
