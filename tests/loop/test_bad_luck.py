@@ -187,6 +187,7 @@ def test_settings_that_a_pooler_swallows_are_found_out_before_a_run_counts(
 ) -> None:
     said = pgdyno(
         *("compare", *server_options(pooler.target), *SHORT, "-f", one_script(tmp_path)),
+        "--allow-write",
         *("--variant", "a: work_mem=1MB", "--variant", "b: work_mem=9MB"),
     )
     assert said.code == 1  # Nothing was measured.

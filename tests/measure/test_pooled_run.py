@@ -22,7 +22,7 @@ def bench(pgdyno: Command, pooler: Pooler, tmp_path: Path, *more: str, **env: st
     return pgdyno(
         *("bench", *server_options(pooler.target)),
         *("-f", str(script), "-c", "6", "-T", "1", "--warmup", "0s", "--json", *CONFIRMED),
-        *("--store", str(tmp_path / "store"), *more),
+        *("--store", str(tmp_path / "store"), "--allow-write", *more),
         env=env,
     )
 

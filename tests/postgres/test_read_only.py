@@ -22,6 +22,8 @@ WAYS = {
     "several statements in one message": r"SELECT 1 \; SELECT switches(); SELECT writes();",
     "a value": rf"SELECT {SWITCH} AS a \gset" + "\nSELECT writes();",
     "the next transaction of the script": "SELECT writes_or_switches();",
+    "other ends of strings": "SET standard_conforming_strings = off; SELECT writes();",
+    "another encoding": "SELECT set_config('client_encoding', 'SJIS', false); SELECT writes();",
 }
 # The extended protocol refuses several statements in one message.
 TRIES = [
@@ -78,6 +80,29 @@ def test_a_pipeline_of_a_read_only_load_ends_before_it_can_write(
     end = engine(load_job(watched, script, protocol="extended", read_only=True))
     assert [failure.kind for failure in end.failures] == ["read_only_lost"]
     assert scalar(watched, "SELECT count(*) FROM written") == 0
+
+
+@pytest.mark.parametrize(
+    "value", ["1; COMMIT; BEGIN READ WRITE; SELECT writes(); COMMIT", "t", "", "-", "1--1"]
+)
+def test_a_value_of_a_query_that_is_not_a_number_is_not_pasted(
+    value: str, watched: Target, engine: Engine
+) -> None:
+    script = f"SELECT '{value}' AS x \\gset\nSELECT ':x', :x;"
+    end = engine(load_job(watched, script, protocol="simple", read_only=True))
+    assert [failure.kind for failure in end.failures] == ["evaluation"]
+    assert "-M extended" in end.failures[0].message
+    assert scalar(watched, "SELECT count(*) FROM written") == 0
+
+
+@pytest.mark.parametrize("protocol", ["simple", "extended"])
+def test_a_number_of_a_query_is_pasted_and_any_value_is_a_parameter(
+    protocol: str, watched: Target, engine: Engine
+) -> None:
+    value = "-1.5e3" if protocol == "simple" else "1; SELECT writes()"
+    script = f"SELECT '{value}' AS x \\gset\nSELECT (:x)::text;"
+    end = engine(load_job(watched, script, protocol=protocol, transactions=2, read_only=True))
+    assert (end.failures, end.summary.counts.completed) == ([], 4)
 
 
 def test_a_read_only_load_that_stays_read_only_is_done(watched: Target, engine: Engine) -> None:

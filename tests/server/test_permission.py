@@ -11,7 +11,7 @@ from tests.fixtures.command import Command, server_options
 
 from pgdyno.errors import RefusedError
 from pgdyno.server.connect import connect
-from pgdyno.server.permission import refuse_unpermitted
+from pgdyno.server.permission import refuse_unenforced, refuse_unpermitted
 from pgdyno.server.target import Target
 
 # Refused by the text, before anything is sent.
@@ -161,6 +161,45 @@ def test_a_value_is_read_as_the_simple_protocol_pastes_it() -> None:
         permitted("SELECT ':x'", x="'; BEGIN READ WRITE; --")
     # In the other protocols a value is a parameter.
     permitted(text, x=value, is_simple=False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1 -:x /*\n; BEGIN READ WRITE; SELECT f(); COMMIT; -- */",
+        "SELECT $a1$ $a:x$; BEGIN READ WRITE; SELECT f(); COMMIT; -- $a1$",
+        "SELECT :x$a$ ; BEGIN READ WRITE; SELECT f(); COMMIT; -- $a$",
+    ],
+)
+def test_a_value_that_moves_the_end_of_a_string_or_comment_is_refused(text: str) -> None:
+    with pytest.raises(RefusedError, match="its value could change the statement"):
+        permitted(text)
+
+
+def test_in_the_other_protocols_a_value_moves_no_end() -> None:
+    permitted("SELECT 1 -:x /*\n; BEGIN READ WRITE; SELECT f(); COMMIT; -- */", is_simple=False)
+
+
+def test_a_variable_may_have_letters_outside_ascii() -> None:
+    with pytest.raises(RefusedError, match="permits writes"):
+        permitted("SELECT ':é'", é="'; BEGIN READ WRITE; --")
+
+
+@pytest.mark.parametrize(
+    ("is_pooled", "writing", "why"),
+    [
+        (True, (), "through a pooler"),
+        (False, ("tpcb-like",), "share its sessions with tpcb-like"),
+    ],
+)
+def test_a_script_whose_sessions_cannot_be_read_only_is_refused(
+    is_pooled: bool, writing: tuple[str, ...], why: str
+) -> None:
+    with pytest.raises(RefusedError, match=why) as refused:
+        refuse_unenforced(["a.sql"], writing=writing, is_pooled=is_pooled)
+    assert "--allow-write" in refused.value.hint
+    refuse_unenforced([], writing=writing, is_pooled=is_pooled)
+    refuse_unenforced(["a.sql"], writing=(), is_pooled=False)
 
 
 def test_a_text_that_cannot_be_read_is_refused() -> None:

@@ -123,6 +123,8 @@ pub enum EvalErrorKind {
     MalformedVariable,
     /// A column of `\gset` or `\aset` has a name no variable can have.
     InvalidVariableName,
+    /// A value that would be pasted into the text of a read-only load is not a number.
+    NotANumber,
     /// A value has a type the operation does not take.
     TypeMismatch,
     /// A result does not fit its type.

@@ -76,6 +76,13 @@ pub(crate) fn is_name_byte(byte: u8) -> bool {
     is_name_start(byte) || byte.is_ascii_digit()
 }
 
+fn is_plain_number(value: &[u8]) -> bool {
+    let is_part = |byte: &u8| byte.is_ascii_digit() || b".eE+-".contains(byte);
+    value.iter().any(u8::is_ascii_digit)
+        && value.iter().all(is_part)
+        && !value.windows(2).any(|pair| pair == b"--")
+}
+
 /// The variables of one client.
 #[derive(Debug)]
 pub struct ClientVariables {
@@ -236,6 +243,28 @@ impl ClientVariables {
             }
             if let Some(slot) = self.table.find(name) {
                 self.set_text(slot, value.unwrap_or_default());
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the values of a row are numbers, as a read-only load needs them to be when they
+    /// are pasted into a statement: a number cannot add to the statement or end a string in it.
+    pub fn require_numbers<'a>(
+        gset: &Gset,
+        columns: impl IntoIterator<Item = (&'a str, Option<&'a [u8]>)>,
+    ) -> Result<(), EvalError> {
+        for (column, value) in columns {
+            if !value.is_some_and(is_plain_number) {
+                let command = if gset.all { "aset" } else { "gset" };
+                return Err(EvalError::new(
+                    EvalErrorKind::NotANumber,
+                    format!(
+                        "{command}: the value of \"{column}\" is not a number. In the simple \
+                         protocol it becomes part of the next statements, and could make them \
+                         write. Use -M extended, or permit writing with --allow-write"
+                    ),
+                ));
             }
         }
         Ok(())

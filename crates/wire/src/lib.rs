@@ -22,7 +22,7 @@ pub use error::{ProtocolError, ServerError, SqlState};
 pub use frame::{Framer, Message, NEVER_SKIP};
 pub use handshake::{Advance, ChannelBinding, Handshake, HandshakeError, Login, Session};
 pub use postgres_protocol::message::frontend;
-pub use reply::{Reply, ReplyScanner, TransactionStatus};
+pub use reply::{READ_ONLY_SETTINGS, Reply, ReplyScanner, TransactionStatus};
 pub use require_auth::RequireAuth;
 pub use rows::{RowError, columns, messages, values};
 pub use scram::SaltedPasswords;

@@ -48,8 +48,8 @@ pub struct Reply {
     pub notices: Vec<ServerError>,
     /// The tag of the last CommandComplete was COMMIT.
     pub committed: bool,
-    /// The server reported that `default_transaction_read_only` is not on any more.
-    pub is_read_write: bool,
+    /// A setting that keeps a read-only load harmless, and that the server reported as changed.
+    pub unsafe_setting: Option<&'static str>,
 }
 
 impl Reply {
@@ -121,7 +121,9 @@ impl ReplyScanner {
                 }
                 // Authentication is over.
                 b'R' | b'K' | b'v' => return Err(ProtocolError::Unexpected(message.tag)),
-                b'S' => reply.is_read_write |= is_read_write(message.body),
+                b'S' => {
+                    reply.unsafe_setting = reply.unsafe_setting.or(unsafe_setting(message.body))
+                }
                 // BindComplete, NoData.
                 _ => {}
             }
@@ -130,10 +132,22 @@ impl ReplyScanner {
     }
 }
 
-/// True if this ParameterStatus makes the next transaction of the session read-write.
+/// The settings that a read-only session needs. With another value of the first, its next
+/// transaction could write; with one of the others, the server may find other ends of strings than
+/// the check of the text did, and so other statements.
+pub const READ_ONLY_SETTINGS: [(&str, &str); 3] = [
+    ("default_transaction_read_only", "on"),
+    ("standard_conforming_strings", "on"),
+    ("client_encoding", "UTF8"),
+];
+
+/// The setting in this ParameterStatus, if it has another value than a read-only session needs.
 #[cold]
-fn is_read_write(body: &[u8]) -> bool {
-    body.strip_prefix(b"default_transaction_read_only\0").is_some_and(|value| value != b"on\0")
+fn unsafe_setting(body: &[u8]) -> Option<&'static str> {
+    let mut parts = body.split(|&byte| byte == 0);
+    let (name, value) = (parts.next()?, parts.next()?);
+    let needed = READ_ONLY_SETTINGS.iter().find(|(needed, _)| needed.as_bytes() == name);
+    needed.filter(|(_, needed)| needed.as_bytes() != value).map(|(name, _)| *name)
 }
 
 #[inline]

@@ -195,7 +195,7 @@ def _job(
         clock=stage.clock,
         scale=under_test.facts.dataset.scale,
         # A pooler refuses settings in the start-up message.
-        read_only=stage.read_only and not is_pooled,
+        read_only=stage.read_only and not under_test.is_pooled,
         probe_name=f"{OWN_PREFIX}{name}" if may_probe and under_test.has_room_to_probe else None,
     )
     return job, may_probe

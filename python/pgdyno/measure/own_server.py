@@ -81,7 +81,7 @@ def reached(
             confirmed=conditions.permissions.confirm,
         )
     )
-    _refuse_unpermitted(experiment, conditions, facts, dsn)
+    _refuse_unpermitted(experiment, conditions, facts, dsn, is_pooled=is_pooled)
     has_room_to_probe = True
     if not is_pooled:
         has_room_to_probe = _require_room(experiment, facts)
@@ -133,11 +133,16 @@ def _refuse_where_writes_fail(
 
 def _datasets_used(experiment: Experiment) -> dict[str, str]:
     """Return built-in -> its dataset. A built-in uses no other tables."""
-    known = engine_facts() if any(script.builtin for script in experiment.all_scripts()) else None
+    scripts = experiment.all_scripts()
+    known = engine_facts() if any(script.builtin for script in scripts) else None
+    # A file may have the name of a built-in; then both count as files.
+    files = {script.name for script in scripts if script.builtin is None}
     return {
         script.name: builtin.dataset
-        for script in experiment.all_scripts()
-        if known is not None and (builtin := known.builtin(script.builtin))
+        for script in scripts
+        if known is not None
+        and script.name not in files
+        and (builtin := known.builtin(script.builtin))
     }
 
 
@@ -153,12 +158,24 @@ def _scripts_writing(
 
 
 def _refuse_unpermitted(
-    experiment: Experiment, conditions: Conditions, facts: ServerFacts, dsn: str | None
+    experiment: Experiment,
+    conditions: Conditions,
+    facts: ServerFacts,
+    dsn: str | None,
+    *,
+    is_pooled: bool,
 ) -> None:
     """Raise RefusedError for a script that looks like reading and needs --allow-write."""
     if conditions.permissions.allow_write:
         return
-    for shape in _beyond_the_dataset(experiment, conditions, facts):
+    elsewhere = _beyond_the_dataset(experiment, conditions, facts)
+    builtins = _datasets_used(experiment)
+    permission.refuse_unenforced(
+        [shape.name for shape in elsewhere if shape.program not in builtins],
+        writing=[shape.name for shape in conditions.scripts if not shape.reads_only],
+        is_pooled=is_pooled,
+    )
+    for shape in elsewhere:
         permission.refuse_unpermitted(
             shape.name,
             [statement.text for statement in shape.statements],

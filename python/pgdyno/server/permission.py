@@ -6,7 +6,7 @@ Pure. A function of the user's own hides what it does; the read-only transaction
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pgdyno.errors import RefusedError, SpecError
@@ -40,14 +40,18 @@ _FUNCTIONS = re.compile(
     | pg_switch_\w+ | pg_create_\w+ | pg_drop_\w+ | pg_copy_\w+ | pg_(start|stop)_backup
     | pg_backup_\w+ | pg_wal_replay_\w+ | pg_replication_\w+ | pg_logical_\w+ | pg_log_\w+
     | pg_stat_\w*reset\w* | pg_(try_)?advisory_\w+ | pg_file_\w+ | pg_notify | pg_import_\w+
-    | pg_sync_\w+ | pg_(restore|clear)_\w+
+    | pg_sync_\w+ | pg_(restore|clear)_\w+ | pg_current_xact_id | txid_current
+    | brin_(de)?summarize_\w+ | gin_clean_pending_list | pg_prewarm | autoprewarm_\w+
+    | pg_truncate_visibility_map | heap_force_\w+ | pg_buffercache_(evict|mark)\w*
     | lo_\w+ | lowrite | loread | nextval | setval | dblink\w* | query_to_xml\w*
     | cursor_to_xml\w* | ts_stat | ts_rewrite | crosstab\w* | connectby | xpath_table
     """,
     re.X,
 )
 # As pgbench and the engine find it: inside strings and comments, too.
-_VARIABLE = re.compile(r"(?<!:):([A-Za-z_]\w*)")
+_VARIABLE = re.compile(r"(?<!:):([A-Za-z_\x80-\U0010ffff][A-Za-z0-9_\x80-\U0010ffff]*)")
+# Where a number can begin a comment or end a string between dollar signs.
+_MISPLACED = re.compile(rf"-{_VARIABLE.pattern}")
 # What may stand for a variable: a value, a part of a name, a number, a text.
 _STAND_INS = (" $1", "x", "1", "'x'")
 
@@ -61,6 +65,8 @@ def refuse_unpermitted(
     is_simple, the simple protocol, which pastes values into the text.
     """
     for text in texts:
+        if is_simple:
+            _refuse_misplaced_variable(name, text)
         statements = _read(name, text, variables if is_simple else {})
         for index, statement in enumerate(statements):
             # Statements of one text are one message: nobody sees a report of the server in between.
@@ -72,6 +78,43 @@ def refuse_unpermitted(
                     f"Script {name} {why}: {shown}.",
                     hint="add --allow-write, or run a script that only reads (-b select-only)",
                 )
+
+
+def refuse_unenforced(names: Sequence[str], *, writing: Sequence[str], is_pooled: bool) -> None:
+    """Raise RefusedError for scripts of the user whose sessions cannot be kept read-only.
+
+    A function hides what it does, so the text of a script is not enough.
+    Args: names, the scripts of the user; writing, scripts of pgdyno in the same sessions that
+    write; is_pooled, sessions of the server are shared with others.
+    """
+    if not names:
+        return
+    if is_pooled:
+        raise RefusedError(
+            f"Script {names[0]} would run through a pooler, where no session can be kept "
+            "read-only: a function in it could write.",
+            hint="add --allow-write, or connect to the server directly",
+        )
+    if writing:
+        raise RefusedError(
+            f"Script {names[0]} would share its sessions with {writing[0]}, which writes, so they "
+            "cannot be read-only: a function in it could write.",
+            hint="add --allow-write, or measure the two apart",
+        )
+
+
+def _refuse_misplaced_variable(name: str, text: str) -> None:
+    """Raise RefusedError for a variable whose value could move the end of a string or comment.
+
+    Of values that are not known here, the engine pastes only numbers into a read-only load.
+    """
+    seen = _MISPLACED.search(text) or (_VARIABLE.search(text) if "$" in text else None)
+    if seen is not None:
+        raise RefusedError(
+            f"Script {name} has the variable {seen[0].lstrip('-')} after a minus, or in a text "
+            "with a dollar sign. In the simple protocol its value could change the statement.",
+            hint="use -M extended, write a blank before the variable, or add --allow-write",
+        )
 
 
 def unpermitted(statement: Statement) -> str | None:

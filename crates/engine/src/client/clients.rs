@@ -23,8 +23,8 @@ pub enum News {
     Tls(u32, Option<TlsError>),
     /// The server waits for COPY data.
     CopyIn(u32),
-    /// In a read-only load: the next transaction of this session could write.
-    ReadWrite(u32),
+    /// In a read-only load: with this setting, the session could write from now on.
+    Unsafe(u32, &'static str),
 }
 
 /// The connections and terminals of a thread, and the transactions that can continue.
@@ -115,9 +115,11 @@ impl Clients {
             if let Some(results_ns) = &mut client.results_ns {
                 results_ns.resize(client.reply.command_count as usize, at_ns);
             }
-            if client.reply.is_read_write && self.is_read_only {
+            if self.is_read_only
+                && let Some(setting) = client.reply.unsafe_setting
+            {
                 // Subtle: the reply stays incomplete, so nothing more is sent on this connection.
-                self.news.push(News::ReadWrite(token));
+                self.news.push(News::Unsafe(token, setting));
                 return;
             }
             match fed {
@@ -156,10 +158,14 @@ impl Clients {
                 // A reply that nobody awaits: client and server do not agree any more.
                 self.news.push(News::Broken(token, ProtocolError::Unexpected(b'Z')));
             }
-            Ok(_) if self.between.is_read_write && self.is_read_only => {
-                self.news.push(News::ReadWrite(token));
+            Ok(_) => {
+                client.last_words = self.between.error.take().or(client.last_words.take());
+                if self.is_read_only
+                    && let Some(setting) = self.between.unsafe_setting
+                {
+                    self.news.push(News::Unsafe(token, setting));
+                }
             }
-            Ok(_) => client.last_words = self.between.error.take().or(client.last_words.take()),
         }
     }
 }

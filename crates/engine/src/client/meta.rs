@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 
-use pgdyno_script::{EvalError, Gset, ShellCommand, Value};
+use pgdyno_script::{ClientVariables, EvalError, Gset, ShellCommand, Value};
 use pgdyno_wire::{columns, messages, values};
 
 use super::Client;
@@ -64,7 +64,9 @@ pub(super) fn not_evaluated(
 }
 
 /// Store the received rows in variables, as `\gset` and `\aset` demand.
-pub(super) fn assign(seat: Seat<'_>, gset: &Gset) -> Result<(), Unassigned> {
+///
+/// Args: `only_numbers`, refuse other values.
+pub(super) fn assign(seat: Seat<'_>, gset: &Gset, only_numbers: bool) -> Result<(), Unassigned> {
     let Seat { connection: ClientState { reply, .. }, terminal: Terminal { variables, .. } } = seat;
     let broken = || Unassigned::Nothing;
     if reply.captured_overflow {
@@ -73,6 +75,14 @@ pub(super) fn assign(seat: Seat<'_>, gset: &Gset) -> Result<(), Unassigned> {
     let mut names = Vec::new();
     let mut last_row = None;
     let mut row_count = 0_u64;
+    let mut keep = |names: &[String], row| {
+        let row = values(row).map_err(|_| broken())?;
+        let pairs = || names.iter().map(String::as_str).zip(row.iter().copied());
+        if only_numbers {
+            ClientVariables::require_numbers(gset, pairs())?;
+        }
+        Ok::<_, Unassigned>(variables.assign_row(gset, pairs())?)
+    };
     for message in messages(&reply.captured) {
         match message.tag {
             b'T' => {
@@ -85,9 +95,7 @@ pub(super) fn assign(seat: Seat<'_>, gset: &Gset) -> Result<(), Unassigned> {
             }
             _ if gset.all => {
                 if let Some(row) = last_row.take() {
-                    let row = values(row).map_err(|_| broken())?;
-                    let pairs = names.iter().map(String::as_str).zip(row);
-                    variables.assign_row(gset, pairs)?;
+                    keep(&names, row)?;
                 }
             }
             _ => {}
@@ -97,11 +105,7 @@ pub(super) fn assign(seat: Seat<'_>, gset: &Gset) -> Result<(), Unassigned> {
         return Ok(());
     }
     match last_row {
-        Some(row) if row_count == 1 => {
-            let row = values(row).map_err(|_| broken())?;
-            let pairs = names.iter().map(String::as_str).zip(row);
-            Ok(variables.assign_row(gset, pairs)?)
-        }
+        Some(row) if row_count == 1 => keep(&names, row),
         _ => Err(broken()),
     }
 }

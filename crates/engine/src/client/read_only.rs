@@ -11,6 +11,8 @@ use pgdyno_wire::{encode, messages, values};
 
 use super::{Client, Lost, News};
 
+const READ_ONLY: &str = "default_transaction_read_only";
+
 /// Check that the transaction that would begin now cannot write.
 ///
 /// Errors: it could write; the connection is then closed, and the load ends.
@@ -24,7 +26,7 @@ pub(super) async fn check(client: Client<'_>) -> Result<(), Lost> {
     if client.state(|c| is_on(&c.reply.captured)) {
         return Ok(());
     }
-    client.shard().clients.news.push(News::ReadWrite(client.index));
+    client.shard().clients.news.push(News::Unsafe(client.index, READ_ONLY));
     poll_fn(|_| client.state(|c| if c.is_up() { Poll::Pending } else { Poll::Ready(()) })).await;
     Err(client.state(|c| c.lost()))
 }

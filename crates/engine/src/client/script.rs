@@ -256,7 +256,9 @@ fn keep_values(
     command: &SqlCommand,
 ) -> Result<(), Stopped> {
     let Some(gset) = &command.gset else { return Ok(()) };
-    let assigned = client.seat(|seat| assign(seat, gset));
+    let work = &client.plan.work;
+    let only_numbers = work.read_only && work.protocol == Protocol::Simple;
+    let assigned = client.seat(|seat| assign(seat, gset, only_numbers));
     assigned.map_err(|error| not_assigned(client, planned, place, error))
 }
 

@@ -322,7 +322,9 @@ fn login(target: &Target, read_only: bool, settings: Vec<(&str, String)>) -> Log
     parameters.extend(target.options.iter().map(|(name, value)| (name.clone(), value.clone())));
     parameters.extend(settings.into_iter().map(|(name, value)| (name.to_owned(), value)));
     if read_only {
-        parameters.push(("default_transaction_read_only".to_owned(), "on".to_owned()));
+        // Of a parameter that is sent twice, the server takes the last value.
+        let needed = pgdyno_wire::READ_ONLY_SETTINGS.iter();
+        parameters.extend(needed.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
     }
     let (channel_binding, require_auth) = security(target).expect("the job was checked");
     Login {
@@ -430,7 +432,9 @@ pub(crate) mod tests {
     #[test]
     fn a_read_only_load_says_so_when_it_logs_in() {
         let plan = planned(|work| work.read_only = true).expect("valid");
-        let read_only = ("default_transaction_read_only".to_owned(), "on".to_owned());
-        assert!(plan.login.parameters.contains(&read_only));
+        for (name, value) in pgdyno_wire::READ_ONLY_SETTINGS {
+            let last = plan.login.parameters.iter().rfind(|(sent, _)| sent == name);
+            assert_eq!(last.map(|(_, sent)| sent.as_str()), Some(value), "{name}");
+        }
     }
 }

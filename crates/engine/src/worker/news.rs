@@ -30,7 +30,7 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
                 News::Closed(index, error) => self.on_closed(index, error),
                 News::Broken(index, error) => self.on_broken(index, &error),
                 News::CopyIn(index) => self.refuse_copy(index),
-                News::ReadWrite(index) => self.on_read_write(index),
+                News::Unsafe(index, setting) => self.on_unsafe(index, setting),
             }
         }
         // Reuse the memory, unless handling the news added more.
@@ -49,18 +49,25 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
         self.on_closed(index, None);
     }
 
-    /// The session of a read-only load could write in its next transaction: it ends, and the load.
-    fn on_read_write(&mut self, index: u32) {
+    /// The session of a read-only load could write from now on: it ends, and the load.
+    fn on_unsafe(&mut self, index: u32, setting: &str) {
         let script = {
             let shard = self.shard.borrow();
             let current = shard.clients.states[index as usize].current;
             current.map(|current| self.plan.scripts[current.script].name.clone())
         };
-        let message = "the load is read-only, and default_transaction_read_only is off in one of \
-                       its sessions, so its next transaction could write: a read-only load ends \
-                       before that transaction";
-        let hint = "remove what switches default_transaction_read_only off: a function, SET or a \
-                    pooler; if the load may write, add --allow-write";
+        let why = match setting {
+            "default_transaction_read_only" => "is off",
+            _ => "changes the meaning of texts",
+        };
+        let message = format!(
+            "the load is read-only, and {setting} {why} in one of its sessions, so its next \
+             transaction could write: a read-only load ends before that transaction"
+        );
+        let hint = format!(
+            "remove what changes {setting}: a function, SET or a pooler; if the load may write, \
+             add --allow-write"
+        );
         let refusal = Refusal { script, ..Refusal::new(ErrorKind::ReadOnlyLost, message, hint) };
         self.tell(Message::Fatal(Box::new(refusal)));
         self.shard.borrow_mut().poller.close(index);
