@@ -14,40 +14,9 @@ PgdynoError
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar
 
-MASK = "***"
-_MASKED: tuple[tuple[re.Pattern[str], str], ...] = (
-    # postgres://user:secret@host. A password may contain "/" or "@". So everything up to the last
-    # "@" of the word is masked; otherwise half of a password could remain.
-    (re.compile(r"(?i)\b(postgres(?:ql)?://[^\s:/@\"']*):[^\s\"']*@"), rf"\1:{MASK}@"),
-    # password=secret and password='a secret', in a conninfo string, a URI query or a setting;
-    # a space around "=" is allowed, as libpq allows it.
-    (
-        re.compile(
-            r"(?i)\b((?:ssl|pg)?password[\"']?\s*=\s*)"
-            r"('(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|(?:\\.|[^\s&;\"'\\])+)"
-        ),
-        rf"\1{MASK}",
-    ),
-    # CREATE ROLE r PASSWORD 'secret'
-    (re.compile(r"(?i)\b(password\s+)E?'(?:''|[^'])*'"), rf"\1'{MASK}'"),
-    # A document: "password": "secret".
-    (
-        re.compile(r"(?i)([\"'](?:ssl|pg)?password[\"']\s*:\s*)([\"'])[^\"']*[\"']"),
-        rf"\1\2{MASK}\2",
-    ),
-)
-
-
-def masked_text(text: str) -> str:
-    """Return `text` with the passwords of connection strings and role statements masked."""
-    if "password" not in text.lower() and "://" not in text:
-        return text
-    for pattern, replacement in _MASKED:
-        text = pattern.sub(replacement, text)
-    return text
+from pgdyno.redaction import redacted
 
 
 class PgdynoError(Exception):
@@ -60,7 +29,7 @@ class PgdynoError(Exception):
 
     def __init__(self, message: str, *, hint: str = "", sqlstate: str | None = None) -> None:
         # A message often quotes the request, which may contain a password.
-        message, hint = masked_text(message), masked_text(hint)
+        message, hint = redacted(message), redacted(hint)
         super().__init__(message)
         self.message = message
         self.hint = hint

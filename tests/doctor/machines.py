@@ -59,7 +59,7 @@ SETTINGS = {
     "zero_damaged_pages": "off",
 }
 ANSWERS: dict[str, tuple[Any, ...]] = {
-    "role": ("dyno", False, True, True, True, True, True, True),
+    "role": ("dyno", False, True, True, True, True, True, True, False),
     "identity": ("17.2", False, "core", False, True),
     "size": (412 * GB,),
     "activity": (37, 37, 3, 0, 2.0),

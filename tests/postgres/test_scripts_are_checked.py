@@ -180,3 +180,27 @@ def test_a_script_through_a_pooler_needs_permission(
     said = pgdyno(*asked, "-f", str(given(tmp_path, "SELECT 1;\n")))
     assert said.code == 1, said.err
     assert "no session can be kept read-only" in " ".join(said.error.split())
+
+
+def test_a_connection_that_a_function_opens_is_not_read_only(
+    guarded: Target, pgdyno: Command, tmp_path: Path
+) -> None:
+    run_sql(guarded, "CREATE EXTENSION dblink")
+    dsn = dsn_of(server_options(guarded)).replace("'", "")
+    made = "CREATE FUNCTION far() RETURNS text LANGUAGE sql AS $$SELECT dblink_exec"
+    run_sql(guarded, f"{made}('{dsn}', 'DELETE FROM kept')$$")
+    bench = SENDS["bench", "file"](server_options(guarded), given(tmp_path, "SELECT far();\n"))
+    pgdyno(*bench[:-4], "-T", "1s", "--warmup", "0s")
+    assert scalar(guarded, "SELECT count(*) FROM kept") == 0
+    # Written in the script, the call is refused.
+    direct = given(tmp_path, f"SELECT dblink_exec('{dsn}', 'DELETE FROM kept');\n")
+    said = pgdyno(*SENDS["bench", "file"](server_options(guarded), direct))
+    assert said.code == 1, said.err
+    assert "calls dblink_exec()" in " ".join(said.error.split())
+
+
+def test_the_drop_in_is_not_limited(guarded: Target, pgdyno: Command, tmp_path: Path) -> None:
+    script = given(tmp_path, HIDES)
+    said = pgdyno("pgbench", *server_options(guarded), "-n", "-f", str(script), "-t", "1")
+    assert said.code == 0, said.err
+    assert scalar(guarded, "SELECT count(*) FROM kept") == 0

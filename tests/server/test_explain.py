@@ -75,6 +75,17 @@ def test_a_text_with_two_statements_is_not_planned_and_none_of_them_runs(databas
     assert run_sql(database, "SELECT count(*) FROM kept") == [(1,)]
 
 
+def test_a_function_that_the_planner_executes_cannot_write(database: Target) -> None:
+    run_sql(database, "CREATE SEQUENCE drawn")
+    body = "'BEGIN RETURN nextval(''drawn''); END'"
+    made = f"CREATE FUNCTION takes() RETURNS int8 LANGUAGE plpgsql IMMUTABLE AS {body}"
+    run_sql(database, made)
+    with connect(database, verb="test") as connection:
+        assert plan_of(connection, "SELECT takes()") is None
+        assert plan_of(connection, "SELECT 1") is not None
+    assert run_sql(database, "SELECT is_called FROM drawn") == [(False,)]
+
+
 def test_planning_changes_nothing_in_the_session(database15: Target) -> None:
     with connect(database15, verb="test") as connection:
         plan_of(connection, "SELECT 1")

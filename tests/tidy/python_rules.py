@@ -12,6 +12,7 @@ from tests.tidy.source import Source, room_of
 FUNCTION_LINES_MAX = 70
 # The stages data flows through: an import points to an earlier one.
 ARROW = (
+    ("redaction",),
     ("errors", "clock", "quantities"),
     ("programs",),
     ("spec",),
@@ -45,7 +46,7 @@ IO_CALLS = re.compile(
     r"(open|input|numpy\.(load|save|savez|loadtxt|savetxt|genfromtxt|fromfile|memmap))$"
     r"|.*\.(read_text|write_text|read_bytes|write_bytes|tofile)$"
 )
-PURE_STAGES = {"errors", "quantities", "programs", "spec", "analysis", "plan"}
+PURE_STAGES = {"redaction", "errors", "quantities", "programs", "spec", "analysis", "plan"}
 
 PROCESS_NAMES = re.compile(
     r"subprocess\.(Popen|run|call|check_call|check_output|getoutput|getstatusoutput)$"

@@ -24,6 +24,7 @@ from pgdyno.cli.headings import (
 )
 from pgdyno.errors import StoreError
 from pgdyno.observe.remote.host_session import collector_script
+from pgdyno.redaction import redacted_output
 from pgdyno.server.dataset_kinds import KINDS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -347,12 +348,13 @@ def write(text: str, document: str, json_to: str | None) -> None:
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write a text to the file that an option names.
+    """Write a text without secrets to the file that an option names.
 
     Raises: StoreError with the reason if this fails.
     """
     try:
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        written = redacted_output(content).encode() if isinstance(content, str) else content
+        path.write_bytes(written)
     except OSError as error:
         raise StoreError(
             f"{path} cannot be written: {error.strerror}.",

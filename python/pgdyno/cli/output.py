@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from typing import TextIO
 
 from pgdyno.clock import monotonic_ns
-from pgdyno.errors import StoreError, masked_text
+from pgdyno.errors import StoreError
 from pgdyno.measure.run_progress import Moment, Progress
 from pgdyno.quantities import duration_text, fixed, milliseconds, plain_decimals
+from pgdyno.redaction import redacted, redacted_output
 from pgdyno.report.text_page import WIDTH
 
 _is_quiet = False
@@ -129,7 +130,7 @@ def problem(message: str, hint: str, *, sqlstate: str | None = None) -> None:
     """Write an error as one paragraph, and the next step on a separate line."""
     clear_live()
     code = f" (SQLSTATE {sqlstate})" if sqlstate and sqlstate not in message else ""
-    text = _printable(masked_text(f"pgdyno: {message}{code}"))
+    text = _printable(redacted(f"pgdyno: {message}{code}"))
     room = max(20, min(WIDTH, shutil.get_terminal_size().columns))
     # A script error has several lines (the source and a caret), which are not wrapped.
     lines = (
@@ -138,7 +139,7 @@ def problem(message: str, hint: str, *, sqlstate: str | None = None) -> None:
         else textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
     )
     if hint:
-        lines.append(f"next: {_printable(masked_text(hint))}")
+        lines.append(f"next: {_printable(hint)}")
     _write(sys.stderr, "\n".join(lines) + "\n")
 
 
@@ -152,7 +153,7 @@ def failed(kind: str, message: str, hint: str, *, sqlstate: str | None = None) -
     """Write an error that leaves no result; with --json, the document has the error."""
     problem(message, hint, sqlstate=sqlstate)
     if _is_json:
-        error = {"kind": kind, "message": masked_text(message), "hint": masked_text(hint)}
+        error = {"kind": kind, "message": message, "hint": hint}
         if sqlstate is not None:
             error["sqlstate"] = sqlstate
         data(json.dumps({"format": "pgdyno.error/1", "error": error}, indent=2, ensure_ascii=False))
@@ -167,7 +168,7 @@ def still_cleaning() -> None:
 def waits_for(text: str) -> None:
     """Tell the user, who asked for the end, what must end before pgdyno does."""
     clear_live()
-    _write(sys.stderr, f"waiting for the end of {masked_text(text)}\n")
+    _write(sys.stderr, f"waiting for the end of {text}\n")
 
 
 def keep_trace(trace: str) -> str:
@@ -175,17 +176,17 @@ def keep_trace(trace: str) -> str:
     with tempfile.NamedTemporaryFile(
         "w", prefix="pgdyno-defect-", suffix=".txt", delete=False
     ) as file:
-        file.write(trace)
+        file.write(redacted(trace))
     return file.name
 
 
 def _write(stream: TextIO, text: str) -> None:
-    """Write and flush. If the reader no longer reads (`| head -1`), the run continues.
+    """Write without secrets, and flush. If nobody reads (`| head -1`), the run continues.
 
     Raises: StoreError if standard output cannot be written for another reason.
     """
     try:
-        print(text, end="", file=stream, flush=True)
+        print(redacted_output(text), end="", file=stream, flush=True)
     except OSError as error:
         # Otherwise Python would try to write the rest of the buffer at exit, and report an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -13,6 +13,7 @@ from pgdyno.cli import options, output
 from pgdyno.cli.headings import Verb
 from pgdyno.engine.facts import engine_facts
 from pgdyno.programs.registry import part_of, programs
+from pgdyno.redaction import redacted
 from pgdyno.spec.file import to_toml
 from pgdyno.spec.translation import Note, Translated
 from pgdyno.spec.workload import read_text
@@ -81,5 +82,8 @@ def spec_text(translated: Translated, file: Path) -> str:
     if translated.notes:
         lines.append("# Not as in that file:")
     for note in translated.notes:
-        lines += textwrap.wrap(str(note), _WIDTH, initial_indent="# - ", subsequent_indent="#   ")
+        # A broken word would hide a secret from the check of what is written.
+        lines += textwrap.wrap(
+            redacted(str(note)), _WIDTH, initial_indent="# - ", subsequent_indent="#   "
+        )
     return "\n".join([*lines, "", to_toml(translated.experiment)])

@@ -53,6 +53,7 @@ class Rights:
     create_in_database: bool
     create_in_public: bool
     reload: bool
+    can_write: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,13 @@ _IS_OTHERS = (
 )
 
 
+# Whether the role may change a table of a user in this database.
+_WRITES = (
+    "EXISTS (SELECT 1 FROM pg_catalog.pg_class c WHERE c.oid >= 16384 AND c.relkind IN ('r', 'p')"
+    " AND has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE'))"
+)
+
+
 def _role(*, alter_system: str) -> str:
     """Return the query of a role's rights.
 
@@ -77,7 +84,8 @@ def _role(*, alter_system: str) -> str:
         f" {alter_system}, has_database_privilege(current_database(), 'CREATE'),"
         " coalesce((SELECT has_schema_privilege(n.oid, 'CREATE') FROM pg_catalog.pg_namespace n"
         " WHERE n.nspname = 'public'), false), has_function_privilege('pg_reload_conf()',"
-        " 'EXECUTE') FROM pg_catalog.pg_roles r WHERE r.rolname = current_user"
+        f" 'EXECUTE'), r.rolsuper OR {_WRITES} FROM pg_catalog.pg_roles r"
+        " WHERE r.rolname = current_user"
     )
 
 

@@ -85,6 +85,11 @@ def _rights(examination: Examination, verbs: Collection[str]) -> Iterator[tuple[
     for right in rights_of.verb_rights(rights, has_shell=has_shell, is_standby=is_standby):
         if right.verb in verbs and not (rights.is_superuser and right.is_complete):
             yield f" {right.verb:9}", right.text
+    if rights.can_write and not is_standby:
+        yield (
+            " writes   ",
+            "the role may change tables; for loads that only read, use one that may not",
+        )
     missing = rights_of.grants(rights, major=server.major, database="")
     if missing:
         count = f"{len(missing)} statement{'s' * (len(missing) > 1)}"

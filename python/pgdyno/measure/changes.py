@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pgdyno.errors import InterruptedByUser, PgdynoError, RefusedError, ServerError, masked_text
+from pgdyno.errors import InterruptedByUser, PgdynoError, RefusedError, ServerError
 from pgdyno.process import cleanup, signals
+from pgdyno.redaction import redacted
 from pgdyno.server.system_settings import SystemSettings
 from pgdyno.server.target import Target
 from pgdyno.store.folder import ExperimentFolder
@@ -110,7 +111,7 @@ class SystemChanges:
 
 def _refuse_secrets(previous: Mapping[str, str | None]) -> None:
     """Raise RefusedError for a secret value: the journal would not keep it, so it could be lost."""
-    hidden = [name for name, value in previous.items() if value and masked_text(value) != value]
+    hidden = [name for name, value in previous.items() if value and redacted(value) != value]
     if hidden:
         raise RefusedError(
             f"{hidden[0]} contains a password in postgresql.auto.conf. The journal stores no "

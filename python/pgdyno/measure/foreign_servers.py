@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -382,5 +383,5 @@ def _is_off(value: str | None) -> bool:
 
 
 def _escaped(value: str) -> str:
-    """Return a value for start-up options, with blanks and backslashes escaped."""
-    return value.replace("\\", "\\\\").replace(" ", "\\ ")
+    """Return a value for start-up options, which end at a space of any kind."""
+    return re.sub(r"([\\\s])", r"\\\1", value)

@@ -11,7 +11,6 @@ import contextlib
 import ctypes
 import os
 import pwd
-import re
 import signal
 import subprocess
 import sys
@@ -27,11 +26,11 @@ from pgdyno.clock import monotonic_ns
 from pgdyno.errors import ProcessError
 from pgdyno.process import cleanup, signals
 from pgdyno.process.side_by_side import in_main_thread
+from pgdyno.redaction import redacted
 
 _ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 _PR_SET_PDEATHSIG = 1
 _OUTPUT_BYTES_MAX = 1 << 20
-_PASSWORD_IN_ARGUMENT = re.compile(r"(?i)password\s*=|://[^/@\s]*:[^/@\s]+@")
 # PyDLL keeps the interpreter lock: another thread may hold a lock forever between fork and exec.
 _libc = ctypes.PyDLL(None, use_errno=True) if sys.platform == "linux" else None
 
@@ -236,8 +235,8 @@ def start(
         return in_main_thread(partial(start, argv, **given))
     arguments = [str(argument) for argument in argv]
     name = name or Path(arguments[0]).name
-    if any(_PASSWORD_IN_ARGUMENT.search(argument) for argument in arguments):
-        raise AssertionError(f"the arguments of {name} must not contain a password")
+    if any(redacted(argument) != argument for argument in arguments):
+        raise AssertionError(f"the arguments of {name} must not contain a secret")
     change = user is not None and not user.is_current
     try:
         popen = subprocess.Popen(

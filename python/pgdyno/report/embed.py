@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pgdyno.analysis.findings import ExperimentFindings
+from pgdyno.redaction import redacted
 from pgdyno.report import svg
 from pgdyno.report.chart import POINTS_MAX, Chart, Flag, Line, Values, thin, thin_axis
 from pgdyno.report.palette import MODEL_DASH
@@ -41,6 +42,7 @@ def captioned_json(name: str, caption: str, charts: Iterable[Chart]) -> str:
         "flags": [[[round(flag.x, 3), flag.kind, flag.text] for flag in some] for some in flags],
         "charts": shown,
     }
+    document = {**document, "caption": redacted(caption)}
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 

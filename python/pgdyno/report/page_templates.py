@@ -16,6 +16,7 @@ import jinja2
 from jinja2.bccache import Bucket, BytecodeCache
 from markupsafe import Markup
 
+from pgdyno.redaction import redacted
 from pgdyno.report import figures, filters, gauge, svg, words
 
 FOLDER = Path(__file__).parent / "templates/__pycache__"
@@ -31,6 +32,7 @@ def page_environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_without_secrets,
     )
     environment.filters.update(filters.FILTERS)
     environment.filters["draw"] = lambda chart, width: Markup(svg.draw(chart, width=width))
@@ -49,6 +51,13 @@ def page_environment() -> jinja2.Environment:
         sections_of=figures.sections_of,
     )
     return environment
+
+
+def _without_secrets(value: object) -> object:
+    """Return a value of a page without secrets; what is a part of the page stays."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return redacted(value)
+    return value
 
 
 class TemplateBytecode(BytecodeCache):

@@ -36,7 +36,8 @@ _UNTRACKED = (
     " WHEN 'on' THEN set_config('pg_stat_statements.track', 'none', true)"
     " ELSE current_setting('pg_stat_statements.track', true) END"
 )
-_BOUNDED = "SET LOCAL statement_timeout = '5s'"
+# The planner executes functions that call themselves immutable: they must not write.
+_BOUNDED = "SET LOCAL transaction_read_only = on; SET LOCAL statement_timeout = '5s'"
 
 
 def plans_of(

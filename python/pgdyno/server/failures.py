@@ -8,6 +8,7 @@ import psycopg
 from psycopg import sql
 
 from pgdyno.errors import ServerError
+from pgdyno.redaction import redacted
 from pgdyno.server.target import Target
 
 _STATEMENT_LENGTH = 80
@@ -28,7 +29,6 @@ _STEPS = {
     "XX": "the server found damaged data or a defect: see the server's log",
 }
 _STEP_ELSE = "see the server's log; pgdyno doctor checks the server"
-_SECRET = re.compile(r"(?i)\b(password)\s+'[^']*'?")
 
 # Messages of a failed connection, in the server's or libpq's English: libpq keeps no SQLSTATE.
 _FAILURES: tuple[tuple[str, str | None, str], ...] = (
@@ -130,7 +130,7 @@ def shortened(statement: object) -> str:
     if isinstance(statement, sql.Composable):
         statement = statement.as_string(None)
     text = statement.decode("utf-8", "replace") if isinstance(statement, bytes) else str(statement)
-    words = _SECRET.sub(r"\1 '...'", " ".join(text.split()))
+    words = redacted(" ".join(text.split()))
     return words if len(words) <= _STATEMENT_LENGTH else f"{words[: _STATEMENT_LENGTH - 3]}..."
 
 

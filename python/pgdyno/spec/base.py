@@ -16,7 +16,8 @@ from pydantic import (
     model_validator,
 )
 
-from pgdyno.errors import SpecError, masked_text
+from pgdyno.errors import SpecError
+from pgdyno.redaction import redacted
 from pgdyno.spec.units import duration_exactly, duration_ns
 
 SECOND_NS = 1_000_000_000
@@ -53,7 +54,7 @@ def _name(value: str) -> str:
 
 
 def _without_password(value: str) -> str:
-    if masked_text(value) != value:
+    if redacted(value) != value:
         raise ValueError("a password does not belong in a spec: use ~/.pgpass, PGPASSWORD, service")
     return value
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pgdyno.errors import SpecError, masked_text
+from pgdyno.errors import SpecError
+from pgdyno.redaction import redacted
 from pgdyno.spec.dataset import DatasetChange
 from pgdyno.spec.setting_rules import nearest
 from pgdyno.spec.variant import POOLER_FORM, Variant, pooler_from
@@ -147,7 +148,7 @@ def _name_and_rest(text: str) -> tuple[str, str]:
     is_named = colon and all(_IS_CHANGE.match(p) for p in _PARTS.findall(rest) if p.strip())
     if is_named or not _IS_CHANGE.match(text):
         return name.strip(), rest
-    words = masked_text(" ".join(text.split()))
+    words = redacted(" ".join(text.split()))
     return words if len(words) <= _NAME_LENGTH else f"{words[: _NAME_LENGTH - 3]}...", text
 
 

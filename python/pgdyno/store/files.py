@@ -1,6 +1,6 @@
 """Reads and writes the files of the store: whole files, JSON documents and JSON lines.
 
-Documents are written without secrets. Callers leave secrets out already; this is the second check.
+Everything is written without secrets. Only a page and what is not a text is written as given.
 """
 
 from __future__ import annotations
@@ -13,36 +13,19 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pgdyno.errors import StoreError, masked_text
-
-_SECRET_KEYS = frozenset({"password", "passwd", "sslpassword", "pgpassword", "passfile", "secret"})
-
-
-def without_secrets(value: Any) -> Any:
-    """Return a copy of a JSON value without secret keys, and with every string masked."""
-    if isinstance(value, str):
-        return masked_text(value)
-    if isinstance(value, Mapping):
-        return {
-            key: without_secrets(item)
-            for key, item in value.items()
-            if str(key).lower() not in _SECRET_KEYS
-        }
-    if isinstance(value, list | tuple):
-        return [without_secrets(item) for item in value]
-    return value
-
+from pgdyno.errors import StoreError
+from pgdyno.redaction import may_have_secrets, redacted_output, without_secrets
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file atomically, and return when the text is on the disk.
+    """Replace a file atomically by a text without secrets, and return when it is on the disk.
 
     Raises: StoreError if the operating system refuses the file.
     """
-    write_bytes(path, text.encode())
+    write_bytes(path, redacted_output(text).encode())
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -65,12 +48,16 @@ def write_bytes(path: Path, content: bytes) -> None:
 def write_json(path: Path, document: Any) -> None:
     """Write a JSON document without its secrets, as `write_text` does."""
     text = json.dumps(without_secrets(document), indent=1, ensure_ascii=False, allow_nan=False)
-    write_text(path, text + "\n")
+    write_bytes(path, text.encode() + b"\n")
 
 
 def write_compact_json(path: Path, document: Any) -> None:
-    """Write a large JSON document without blanks. It must not contain secrets."""
-    write_text(path, json.dumps(document, allow_nan=False, separators=(",", ":")) + "\n")
+    """Write a large JSON document without blanks and secrets, as `write_text` does."""
+    text = json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
+    if may_have_secrets(text):
+        clean = without_secrets(document)
+        text = json.dumps(clean, allow_nan=False, separators=(",", ":")).encode()
+    write_bytes(path, text + b"\n")
 
 
 def append_line(path: Path, document: Mapping[str, Any]) -> None:

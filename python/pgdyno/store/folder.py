@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from pgdyno.errors import StoreError, masked_text
+from pgdyno.errors import StoreError
 from pgdyno.store import files
 from pgdyno.store.run_writer import RunWriter
 from pgdyno.store.schema import FORMAT_VERSION
@@ -54,7 +54,7 @@ class ExperimentFolder:
 
     def write_spec(self, toml: str) -> None:
         """Keep the specification of the experiment as TOML, with passwords masked."""
-        files.write_text(self.folder / "spec.toml", masked_text(toml))
+        files.write_text(self.folder / "spec.toml", toml)
 
     def spec(self) -> str:
         """Return the specification of the experiment as TOML; "" if none was kept."""
@@ -150,7 +150,10 @@ class ExperimentFolder:
     def write_beside(self, name: str, content: str | bytes) -> Path:
         """Keep a report in another form, such as `report.pdf`; return its path."""
         path = self.folder / name
-        files.write_bytes(path, content.encode() if isinstance(content, str) else content)
+        if isinstance(content, str):
+            files.write_text(path, content)
+        else:
+            files.write_bytes(path, content)
         return path
 
     # The runs.

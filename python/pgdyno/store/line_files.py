@@ -15,6 +15,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from pgdyno.errors import StoreError
+from pgdyno.redaction import may_have_secrets, redacted, without_secrets
 from pgdyno.store import files
 
 
@@ -41,8 +42,8 @@ class LineFiles:
             self._append(name, lines)
 
     def append_text(self, name: str, text: str) -> None:
-        """Add text to the file `name`. The text must end with a line break."""
-        self._append(name, text.encode())
+        """Add text without secrets to the file `name`. The text must end with a line break."""
+        self._append(name, redacted(text).encode())
 
     def _append(self, name: str, lines: bytes) -> None:
         self.raise_failure()
@@ -95,12 +96,16 @@ class LineFiles:
 
 
 def _lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """Return one JSON line for each row.
+    """Return one JSON line without secrets for each row.
 
     Rows come many times a second, and the module json would take ten times as long.
     Raises: ValueError for infinity and NaN, which the store does not accept.
     """
+    rows = list(rows)
     lines = b"".join(to_json(row, inf_nan_mode="constants") + b"\n" for row in rows)
+    if may_have_secrets(lines):
+        clean = map(without_secrets, rows)
+        lines = b"".join(to_json(row, inf_nan_mode="constants") + b"\n" for row in clean)
     if b"NaN" in lines or b"Infinity" in lines:
         for line in lines.splitlines():
             json.loads(line, parse_constant=_refuse)  # Subtle: a text may contain the word.

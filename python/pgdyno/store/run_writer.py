@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from pgdyno.errors import StoreError, masked_text
+from pgdyno.errors import StoreError
 from pgdyno.store import files, parquet
 from pgdyno.store.line_files import LineFiles
 from pgdyno.store.schema import FORMAT_VERSION, table
@@ -82,8 +82,8 @@ class RunWriter:
         self._lines.append(_EVENTS, [{"record": "warning", **notice}])
 
     def add_engine_log(self, text: str) -> None:
-        """Keep the engine's standard error, with passwords masked."""
-        self._lines.append_text("engine.log", masked_text(text))
+        """Keep the engine's standard error."""
+        self._lines.append_text("engine.log", text)
 
     def write_json(self, name: str, document: Any) -> None:
         """Write one document of the run, such as `server.json`, without secrets."""

@@ -1,0 +1,128 @@
+"""docs/safety.md says what tests hold: each row and sentence names its tests here."""
+
+from __future__ import annotations
+
+import importlib
+import re
+
+import pytest
+from tests.fixtures.clusters import run_sql
+from tests.fixtures.ways_to_write import PERMITTED, Permitted
+from tests.tidy.source import ROOT
+
+from pgdyno.cli.main import VERBS
+from pgdyno.server.target import Target
+
+DOCUMENT = (ROOT / "docs/safety.md").read_text()
+# The beginning of a row or sentence, and the tests that fail if it is not true.
+HELD = {
+    "`bench`, `sweep`": (
+        "test_a_text_that_permits_itself_to_write_is_refused",
+        "test_a_load_that_may_hurt_is_refused_with_the_option_that_allows_it",
+    ),
+    "`compare`, `run`, `tune`": (
+        "test_a_text_that_permits_itself_to_write_is_refused",
+        "test_settings_are_changed_for_a_variant_and_put_back",
+        "test_what_a_kill_leaves_is_announced_and_undone",
+    ),
+    "`work-mem`": (
+        "test_a_text_that_permits_itself_to_write_is_refused",
+        "test_what_a_function_hides_is_refused_by_the_server",
+        "test_a_value_that_adds_a_statement_is_refused",
+    ),
+    "`init`": ("test_tables_of_somebody_else_are_never_replaced_even_on_a_scratch_server",),
+    "`check`": ("test_bench_check_and_drop_take_the_dataset_that_they_are_asked_about",),
+    "`drop`": ("test_tables_without_the_mark_are_never_dropped",),
+    "`doctor`, `watch`, `settings`": (
+        "test_an_observing_session_cannot_write_and_is_bounded_in_time",
+        "test_only_what_print_sql_shows_is_sent",
+    ),
+    "`undo`": ("test_what_a_kill_leaves_is_announced_and_undone",),
+    "`pgbench`": ("test_the_drop_in_is_not_limited",),
+    "`spec`, `show`, `report`, `list`, `diff`, `export`, `note`": (
+        "test_verbs_of_results_cannot_name_a_server",
+    ),
+    "PostgreSQL's grammar reads": (
+        "test_a_script_with_this_statement_is_refused_by_its_text",
+        "test_a_text_that_cannot_be_read_is_refused",
+    ),
+    "Each session has": ("test_what_a_function_hides_is_refused_by_the_server",),
+    "If a session switches": ("test_a_read_only_load_ends_before_it_can_write",),
+    "Through a pooler": (
+        "test_a_script_through_a_pooler_needs_permission",
+        "test_a_script_beside_a_built_in_that_writes_is_refused",
+    ),
+    "The only complete limit": ("test_the_role_of_the_document_cannot_write",),
+    "Passwords, keys and tokens": (
+        "test_a_secret_in_a_script_is_in_no_output_no_file_and_no_child",
+    ),
+    "A password is in no": (
+        "test_a_password_never_gets_into_the_arguments",
+        "test_a_child_does_not_get_the_password_of_the_server",
+    ),
+    "SIGINT and SIGTERM": ("test_a_signal_ends_every_verb_and_nothing_is_left",),
+    "A secret that nothing announces": ("test_a_secret_that_nothing_announces_stays",),
+    "A connection that a function opens": (
+        "test_a_connection_that_a_function_opens_is_not_read_only",
+    ),
+}
+
+
+def row_of(row: Permitted) -> str:
+    versions = f"14 to {row.until}" if row.until else "14 to 18"
+    direct = "refused" if row.direct_is_refused else "permitted"
+    return f"| {row.words} | {row.roles} | {versions} | {direct} |"
+
+
+def rows_and_bullets() -> list[str]:
+    """Return the rows of the first table and the bullets."""
+    verbs = re.findall(r"^\| (`.*?`) \|", DOCUMENT, re.M)
+    return [*verbs, *re.findall(r"^- (.*)$", DOCUMENT, re.M)]
+
+
+def test_each_row_and_sentence_has_its_tests() -> None:
+    known = {text: [key for key in HELD if text.startswith(key)] for text in rows_and_bullets()}
+    assert [text for text, keys in known.items() if len(keys) != 1] == []
+    assert {key for [key] in known.values()} == set(HELD)
+
+
+def test_the_tests_that_it_relies_on_exist() -> None:
+    texts = [path.read_text() for path in (ROOT / "tests").rglob("test_*.py")]
+    defined = {name for text in texts for name in re.findall(r"^def (test_\w+)", text, re.M)}
+    assert {name for names in HELD.values() for name in names} - defined == set()
+
+
+def test_every_verb_is_in_the_table() -> None:
+    listed = re.findall(r"`([a-z-]+)`", " ".join(re.findall(r"^\| (`.*?`) \|", DOCUMENT, re.M)))
+    assert sorted(listed) == sorted(VERBS)
+
+
+def test_what_a_read_only_transaction_permits_is_the_table_that_servers_were_asked_for() -> None:
+    table = DOCUMENT.split("| as a statement |\n|---|---|---|---|\n")[1].split("\n\n")[0]
+    assert table.splitlines() == [row_of(row) for row in PERMITTED]
+
+
+@pytest.mark.pg
+def test_the_role_of_the_document_cannot_write(database: Target) -> None:
+    [block] = re.findall(r"```sql\n(.*?)```", DOCUMENT, re.S)
+    run_sql(database, "CREATE TABLE kept AS SELECT 1 AS a")
+    run_sql(database, "CREATE FUNCTION off() RETURNS text LANGUAGE sql AS $$SELECT"
+            " set_config('default_transaction_read_only', 'off', false)$$")  # fmt: skip
+    for statement in block.split(";\n"):
+        if statement.strip():
+            run_sql(database, statement)
+    try:
+        assert run_sql(
+            database,
+            "SELECT has_table_privilege('pgdyno_reader', 'kept', 'SELECT'),"
+            " has_table_privilege('pgdyno_reader', 'kept', 'INSERT, UPDATE, DELETE, TRUNCATE')",
+        ) == [(True, False)]
+    finally:
+        run_sql(database, "DROP ROLE pgdyno_reader")
+
+
+def test_verbs_of_results_cannot_name_a_server() -> None:
+    for verb in ("spec", "show", "report", "list", "diff", "export", "note"):
+        command = importlib.import_module(f"pgdyno.cli.{verb}").command
+        names = {param.name for param in command.params}
+        assert not names & {"host", "port", "user", "database", "conninfo"}, verb
