@@ -91,8 +91,6 @@ KEPT = (
 @pytest.mark.parametrize("form", FORMS)
 def test_a_secret_is_masked_in_every_form(form: str) -> None:
     for secret in SECRETS:
-        if " " + secret in form.format("x"):
-            continue
         text = form.format(secret, secret)
         assert secret not in redacted(text), redacted(text)
         assert MASK in redacted(text)

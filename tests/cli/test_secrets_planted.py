@@ -139,7 +139,7 @@ def test_a_secret_in_an_option_is_not_in_the_error(asked: tuple[str, ...], pgdyn
 def test_a_secret_in_a_file_of_another_tool_is_not_in_the_spec(
     pgdyno: Command, tmp_path: Path
 ) -> None:
-    for tool, text in (("benchmarksql", BENCHMARKSQL), ("hammerdb", HAMMERDB)):
+    for tool, text in (("from-benchmarksql", BENCHMARKSQL), ("from-hammerdb", HAMMERDB)):
         path = tmp_path / tool
         path.write_text(text)
         assert_silent(pgdyno("spec", tool, str(path)))
