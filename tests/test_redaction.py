@@ -109,6 +109,9 @@ def test_the_rest_of_a_text_stays() -> None:
         "ALTER ROLE a PASSWORD '***'; SELECT pgp_sym_encrypt(a, '***'), b FROM t WHERE c = 'd'"
     )
     assert redacted("host=a password=b dbname=c, then") == "host=a password=*** dbname=c, then"
+    assert redacted("note: password = b: a spec holds none") == (
+        "note: password = ***: a spec holds none"
+    )
     assert redacted("scram: SCRAM-SHA-256$4096:c2FsdA==$a:b md5" + "0" * 32) == (
         "scram: SCRAM-SHA-256$*** md5***"
     )
