@@ -85,7 +85,7 @@ def forms() -> dict[str, object]:
             "json": document_of(findings),
             "live": live_line(),
             "compare": CliRunner().invoke(compare, ["--help"]).output,
-            "sweep": CliRunner().invoke(sweep, ["--help-all"]).output,
+            "sweep": CliRunner().invoke(sweep, ["--help"]).output,
         }
 
 
