@@ -18,6 +18,7 @@ from pgdyno.report.compare_page import _split, compare_page
 from pgdyno.report.compare_text import compare_text
 from pgdyno.report.forest import scale_of, whisker
 from pgdyno.report.markdown import markdown_of
+from pgdyno.report.words import loss_words
 
 
 def test_the_verdict_comes_first_and_every_ratio_has_its_interval() -> None:
@@ -44,7 +45,12 @@ def test_what_could_not_start_is_named_with_the_servers_words() -> None:
 
 def test_weakened_durability_stands_beside_the_gain() -> None:
     text = " ".join(compare_text(compared()).split())
-    assert "a crash may lose acknowledged commits: synchronous_commit off" in text
+    assert "a crash may lose acknowledged commits: synchronous_commit off. The loss was" in text
+    assert "not measured: pgdyno crash --set synchronous_commit=off" in text
+
+
+def test_losses_that_only_a_loss_of_power_shows_need_that_kind() -> None:
+    assert loss_words(["fsync"]).endswith("pgdyno crash --kind power --set fsync=off")
 
 
 def test_the_parts_and_the_rest_are_the_difference() -> None:

@@ -20,6 +20,7 @@ from pgdyno.report.forest import Scale, metric_name, note_on_means, scale_of
 from pgdyno.report.parts import words_of
 from pgdyno.report.text import tail_lines
 from pgdyno.report.text_page import WIDTH, TextPage, joined
+from pgdyno.report.words import loss_words
 
 _LABEL_WIDTH = 12
 _PARTS_SHOWN = 6
@@ -105,7 +106,9 @@ def _warnings(variant: VariantFindings) -> str:
     if variant.holds_rate is False:
         return "; cannot hold the rate"
     if variant.weakened:
-        return f"; a crash may lose acknowledged commits: {', '.join(variant.weakened)} off"
+        names = ", ".join(variant.weakened)
+        loss = loss_words(variant.weakened)
+        return f"; a crash may lose acknowledged commits: {names} off. {loss}"
     return ""
 
 

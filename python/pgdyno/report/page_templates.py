@@ -47,6 +47,7 @@ def page_environment() -> jinja2.Environment:
         percentile_names=filters.percentile_names,
         script_words=words.script_words,
         curve_words=words.curve_words,
+        loss_words=words.loss_words,
         marks_shown=words.marks_shown,
         sections_of=figures.sections_of,
     )

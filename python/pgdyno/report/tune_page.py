@@ -12,6 +12,7 @@ from pgdyno.report.compare_page import page_with
 from pgdyno.report.forest import ForestRow, metric_name
 from pgdyno.report.markdown_tables import Table
 from pgdyno.report.tune_text import curse_text, found_of
+from pgdyno.report.words import loss_words
 from pgdyno.spec.designs import METRIC_WORDS
 from pgdyno.tune.findings import TuneFindings
 from pgdyno.tune.statements import NEEDS_WORDS, alter_system, conf_fragment, effect_text
@@ -74,7 +75,8 @@ def tune_markdown(findings: ExperimentFindings, stem: str) -> tuple[str, dict[st
     if tuned.needs_restart:
         lines.append(f"**Needs a restart: {', '.join(tuned.needs_restart)}.**\n")
     lines += [
-        f"**RISK: {setting.name} = {setting.new}: {setting.price} The loss was not measured.**\n"
+        f"**RISK: {setting.name} = {setting.new}: {setting.price} "
+        f"{loss_words([setting.name], setting.new)}**\n"
         for setting in tuned.weakens_durability
     ]
     if tuned.together_text:

@@ -11,6 +11,7 @@ from pgdyno.quantities import counted
 from pgdyno.report import numbers
 from pgdyno.report.compare_documents import proof_body
 from pgdyno.report.text_page import TextPage, joined
+from pgdyno.report.words import loss_words
 from pgdyno.tune.findings import Changed, SettingEffect, TuneFindings
 from pgdyno.tune.statements import NEEDS_WORDS, alter_system, conf_fragment, effect_text
 
@@ -83,7 +84,8 @@ def _rows(findings: ExperimentFindings) -> Iterator[tuple[str, str]]:
     if tuned.needs_restart:
         yield "restart", f"needed for {', '.join(tuned.needs_restart)}"
     for setting in tuned.weakens_durability:
-        yield "RISK", f"{setting.name} = {setting.new}: {setting.price} The loss was not measured."
+        loss = loss_words([setting.name], setting.new)
+        yield "RISK", f"{setting.name} = {setting.new}: {setting.price} {loss}"
     for setting in tuned.settings:
         yield "setting", _setting(tuned, setting)
         if setting.price and setting not in tuned.weakens_durability:

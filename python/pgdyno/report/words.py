@@ -30,6 +30,14 @@ _MARKS = {
 }
 
 
+def loss_words(names: Sequence[str], value: str = "off") -> str:
+    """Return how to measure what a crash takes with settings that weaken durability."""
+    set_options = " ".join(f"--set {name}={value}" for name in names)
+    # A killed server loses nothing that the kernel has: only a loss of power shows the others.
+    kind = "" if {*names} == {"synchronous_commit"} else " --kind power"
+    return f"The loss was not measured: pgdyno crash{kind} {set_options}"
+
+
 def fact_line(findings: ExperimentFindings) -> str:
     """Return date, duration and number of runs, and the first facts about the machine."""
     pieces = [findings.started_utc, quantities.seconds(findings.seconds)]
