@@ -89,7 +89,12 @@ def test_a_failing_disk_loses_nothing_and_is_a_row(pgdyno: Command) -> None:
     ("given", "words"),
     [
         (("--kind", "kill", "--fault", "full"), "--fault full needs the disk of --kind power"),
-        (("-h", "db1", "-d", "bank"), "only scratch servers may crash"),
+        (
+            ("-h", "db1", "-d", "bank"),
+            "crashes your own server only with the command that you name",
+        ),
+        (("-h", "db1", "--kind", "command"), "only with the command that you name"),
+        (("--kind", "command", "--crash-command", "true"), "needs a server of your own"),
         (("--crashes", "0"), "0"),
         (("--recovery-timeout", "soon"), "--recovery-timeout"),
         (("--set", "no_such=1"), "no_such"),

@@ -11,10 +11,12 @@ import click
 from pgdyno.cli import options, output
 from pgdyno.cli.crash_text import crash_line, text_of
 from pgdyno.cli.from_options import server_named, settings_of
-from pgdyno.cli.headings import ANSWER, CRASHES, Verb, under
+from pgdyno.cli.headings import ANSWER, CRASHES, FOREIGN, Verb, under
 from pgdyno.cli.output import Live
+from pgdyno.crash.command import OwnServer
 from pgdyno.crash.controls import ControlSeen
-from pgdyno.crash.crash import CrashRequest, CrashShow, crash
+from pgdyno.crash.crash import CrashShow, crash
+from pgdyno.crash.crashers import CrashRequest
 from pgdyno.crash.document import promises_durability
 from pgdyno.crash.power_disk import why_not_here
 from pgdyno.crash.record import CrashRecord
@@ -22,6 +24,7 @@ from pgdyno.errors import RefusedError, SpecError
 from pgdyno.report.crash_page import crash_page
 from pgdyno.server.find import find
 from pgdyno.server.sql_script import statements_of
+from pgdyno.server.target import refuse_what_the_engine_lacks
 from pgdyno.spec.units import duration_ns
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
@@ -34,10 +37,10 @@ _crashes, _answer = under(CRASHES), under(ANSWER)
 @click.command("crash", cls=Verb, short_help="Show what an acknowledged commit survives.")
 @_crashes(
     "--kind",
-    type=click.Choice(["kill", "power", "failover"]),
+    type=click.Choice(["kill", "power", "failover", "command"]),
     default="kill",
     help="How the server crashes (default kill): power cuts off its disk, too; failover promotes a"
-    " standby.",
+    " standby; command is for your own server.",
 )
 @_crashes(
     "--crashes", type=click.IntRange(1, 10_000), default=60, help="Number of crashes (default 60)."
@@ -97,6 +100,14 @@ _crashes, _answer = under(CRASHES), under(ANSWER)
 )
 @_crashes("--no-controls", is_flag=True, help="Skip the crashes that prove this test.")
 @options.connection
+@under(FOREIGN)("--crash-command", metavar="CMD", help="Command that crashes your own server.")
+@under(FOREIGN)(
+    "--recover-command",
+    default="",
+    metavar="CMD",
+    help="Command that starts your own server again, if it does not start by itself.",
+)
+@options.confirm
 @options.scratch_that_crashes
 @_answer("--note", default="", metavar="TEXT", help="Remark to keep with the result.")
 @options.results
@@ -126,11 +137,7 @@ def command(**given: Any) -> int:
 
 
 def _request(given: dict[str, Any]) -> CrashRequest:
-    if server_named(given) is not None:
-        raise RefusedError(
-            "pgdyno crash ends a server; only scratch servers may crash.",
-            hint="remove the name of the server",
-        )
+    own = _own_server(given)
     if given["kind"] == "power" and (why := why_not_here()):
         raise SpecError(
             f"--kind power is not possible here: {why}.", hint="use --kind kill and --kind failover"
@@ -148,7 +155,9 @@ def _request(given: dict[str, Any]) -> CrashRequest:
         crashes=given["crashes"],
         seed=given["seed"],
         clients=given["clients"],
-        binaries=find(bin_dir=given["pg_bin"], version=given["pg_version"]),
+        binaries=None if own else find(bin_dir=given["pg_bin"], version=given["pg_version"]),
+        own=own,
+        confirm=given["confirm"],
         settings=settings_of(given["settings"], given["pg_version"]),
         data_dir=given["data_dir"],
         allow_tmpfs=given["allow_tmpfs"],
@@ -164,6 +173,30 @@ def _request(given: dict[str, Any]) -> CrashRequest:
         name=given["name"] or "",
         note=given["note"],
     )
+
+
+def _own_server(given: dict[str, Any]) -> OwnServer | None:
+    """Return the user's own server; None for scratch servers.
+
+    Raises: RefusedError without the command that may crash it; SpecError if the kind does not fit.
+    """
+    resolved = server_named(given)
+    if resolved is None:
+        if given["kind"] == "command":
+            raise SpecError(
+                "--kind command needs a server of your own, but the command names none.",
+                hint="name the server with -h, -d or a conninfo",
+            )
+        return None
+    if given["kind"] != "command" or not given["crash_command"]:
+        raise RefusedError(
+            "pgdyno crashes your own server only with the command that you name for it.",
+            hint="add --kind command --crash-command CMD, or use --scratch",
+        )
+    for warning in resolved.notes:
+        output.warning(warning.message, warning.hint)
+    refuse_what_the_engine_lacks(resolved.target)
+    return OwnServer(resolved.target, given["crash_command"], given["recover_command"])
 
 
 class Shown(CrashShow):

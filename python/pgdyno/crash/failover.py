@@ -19,7 +19,7 @@ from pgdyno.crash.activity import Activity
 from pgdyno.crash.load import LedgerLoad
 from pgdyno.crash.moments import PlannedCrash
 from pgdyno.crash.record import CrashRecord
-from pgdyno.crash.scratch_crash import Bench, checked, copied, with_stopped_checks
+from pgdyno.crash.scratch_crash import ScratchBench, checked, copied, with_stopped_checks
 from pgdyno.errors import PgdynoError, ServerError
 from pgdyno.process import signals
 from pgdyno.process.child import UserIds, run
@@ -38,7 +38,7 @@ _POLL_S = 0.02
 
 
 def failover_once(
-    bench: Bench,
+    bench: ScratchBench,
     planned: PlannedCrash,
     settings: Mapping[str, str],
     *,
@@ -67,7 +67,7 @@ class _Pair:
     promote_command: str
 
 
-def _course(bench: Bench, planned: PlannedCrash, pair: _Pair, arm: str) -> CrashRecord:
+def _course(bench: ScratchBench, planned: PlannedCrash, pair: _Pair, arm: str) -> CrashRecord:
     primary, standby = pair.primary, pair.standby
     journal = bench.journal(planned, arm)
     activity = Activity(primary.target, planned.phase)
@@ -117,14 +117,14 @@ def _course(bench: Bench, planned: PlannedCrash, pair: _Pair, arm: str) -> Crash
     return with_stopped_checks(bench, standby, record, log_from=0)
 
 
-def _primary(bench: Bench, settings: Mapping[str, str]) -> ScratchCluster:
+def _primary(bench: ScratchBench, settings: Mapping[str, str]) -> ScratchCluster:
     def fill(data_dir: Path, _user: UserIds) -> None:
         copied(bench.template, data_dir)
 
     return _cluster(bench, settings, fill)
 
 
-def _cluster(bench: Bench, settings: Mapping[str, str], fill: object) -> ScratchCluster:
+def _cluster(bench: ScratchBench, settings: Mapping[str, str], fill: object) -> ScratchCluster:
     return ScratchCluster.create(
         ScratchRequest(
             bench.binaries,
@@ -137,7 +137,9 @@ def _cluster(bench: Bench, settings: Mapping[str, str], fill: object) -> Scratch
     )
 
 
-def _standby(bench: Bench, primary: ScratchCluster, settings: Mapping[str, str]) -> ScratchCluster:
+def _standby(
+    bench: ScratchBench, primary: ScratchCluster, settings: Mapping[str, str]
+) -> ScratchCluster:
     def fill(data_dir: Path, user: UserIds) -> None:
         place = primary.target
         program = bench.binaries.program("pg_basebackup")
@@ -187,7 +189,7 @@ def _cut_off(standby: ScratchCluster) -> None:
 
 
 def _promoted(
-    bench: Bench, pair: _Pair, record: CrashRecord, crashed_ns: int
+    bench: ScratchBench, pair: _Pair, record: CrashRecord, crashed_ns: int
 ) -> tuple[CrashRecord, int]:
     """Promote the standby; return when it took over or why not, and its next transaction."""
     standby, command, timeout_s = pair.standby, pair.promote_command, bench.recovery_timeout_s

@@ -19,7 +19,7 @@ from pgdyno.crash.load import LedgerLoad
 from pgdyno.crash.moments import PlannedCrash
 from pgdyno.crash.power_disk import PowerDisk
 from pgdyno.crash.record import CheckSeen, CrashRecord
-from pgdyno.crash.scratch_crash import Bench, checked, on_disk, with_stopped_checks
+from pgdyno.crash.scratch_crash import ScratchBench, checked, on_disk, with_stopped_checks
 from pgdyno.errors import ServerError
 from pgdyno.process import signals
 from pgdyno.server.postmaster import read_log
@@ -48,7 +48,7 @@ class _Faulty:
 
 
 def fault_once(
-    bench: Bench, planned: PlannedCrash, settings: Mapping[str, str], fault: Fault
+    bench: ScratchBench, planned: PlannedCrash, settings: Mapping[str, str], fault: Fault
 ) -> CrashRecord:
     """Let the disk of one server fail for a while, and return what was seen.
 
@@ -101,7 +101,9 @@ def fault_once(
         return replace(record, checks=(*record.checks, _said(faulty)))
 
 
-def _answering(bench: Bench, faulty: _Faulty, record: CrashRecord, failed_ns: int) -> CrashRecord:
+def _answering(
+    bench: ScratchBench, faulty: _Faulty, record: CrashRecord, failed_ns: int
+) -> CrashRecord:
     """Wait until the server answers, and start it again if it ended."""
     cluster = faulty.cluster
     cluster.start_timeout_s = bench.recovery_timeout_s

@@ -37,23 +37,15 @@ _REDO_TIMEOUT_NS = 30_000_000_000
 _SEEDS = 2**63
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """What all crashes of a command share. `template`: the data that every crash begins with."""
+    """What all crashes of a command share. `kept_in`: the folder of the result."""
 
-    binaries: Binaries
-    template: Path
-    kind: str
     clients: int
     clock: ClockPair
-    data_dir: Path | None
     kept_in: Path
     recovery_timeout_s: float
     check_sql: Sequence[str] = ()
-    directories: Directories = "strict"
-    sector_bytes: int = 512
-    defect: str | None = None
-    allow_tmpfs: bool = False
 
     def journal(self, planned: PlannedCrash, arm: str) -> Path:
         """Return where the load of a crash keeps its journal."""
@@ -64,6 +56,20 @@ class Bench:
         return CrashRecord(
             number=planned.number, arm=arm, phase=planned.phase, seed=planned.seed, **seen
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScratchBench(Bench):
+    """What crashes of scratch servers share. `template`: the data that every crash begins with."""
+
+    binaries: Binaries
+    template: Path
+    kind: str
+    data_dir: Path | None
+    directories: Directories = "strict"
+    sector_bytes: int = 512
+    defect: str | None = None
+    allow_tmpfs: bool = False
 
 
 @dataclass(slots=True)
@@ -77,7 +83,7 @@ class _Course:
 
 
 def crash_once(
-    bench: Bench, planned: PlannedCrash, settings: Mapping[str, str], *, arm: str
+    bench: ScratchBench, planned: PlannedCrash, settings: Mapping[str, str], *, arm: str
 ) -> CrashRecord:
     """Let one server crash, and return what was seen.
 
@@ -92,7 +98,7 @@ def crash_once(
 
 @contextmanager
 def on_disk(
-    bench: Bench, settings: Mapping[str, str]
+    bench: ScratchBench, settings: Mapping[str, str]
 ) -> Iterator[tuple[ScratchCluster, PowerDisk | None]]:
     """Run a new server inside the block, with its disk if it can lose power."""
     disks: list[PowerDisk] = []
@@ -126,7 +132,7 @@ def on_disk(
                 cluster.remove()
 
 
-def _disk(bench: Bench, data_dir: Path, user: UserIds) -> PowerDisk:
+def _disk(bench: ScratchBench, data_dir: Path, user: UserIds) -> PowerDisk:
     disk = PowerDisk(
         data_dir,
         directories=bench.directories,
@@ -150,7 +156,7 @@ def copied(data_dir: Path, place: Path) -> None:
 
 
 def _until_crash(
-    bench: Bench, planned: PlannedCrash, course: _Course, arm: str
+    bench: ScratchBench, planned: PlannedCrash, course: _Course, arm: str
 ) -> tuple[CrashRecord, list[SentCommit]]:
     cluster = course.cluster
     journal = bench.journal(planned, arm)
@@ -189,7 +195,7 @@ def _crash(course: _Course, seed: int, clock: ClockPair) -> None:
 
 
 def _after_crash(
-    bench: Bench,
+    bench: ScratchBench,
     planned: PlannedCrash,
     course: _Course,
     record: CrashRecord,
@@ -239,7 +245,7 @@ def _after_crash(
 
 
 def with_stopped_checks(
-    bench: Bench, cluster: ScratchCluster, record: CrashRecord, *, log_from: int
+    bench: ScratchBench, cluster: ScratchCluster, record: CrashRecord, *, log_from: int
 ) -> CrashRecord:
     """Stop the server and return the record with the checks of its files and of its log."""
     cluster.stop()
@@ -317,7 +323,7 @@ def _after(restart_ns: int, since_ns: int | None) -> int | None:
     return None if since_ns is None else restart_ns + since_ns
 
 
-def _keep(bench: Bench, course: _Course, record: CrashRecord) -> None:
+def _keep(bench: ScratchBench, course: _Course, record: CrashRecord) -> None:
     """Copy the data of a crash that lost or damaged something, unless it is a control's."""
     if record.arm:
         return

@@ -1,0 +1,111 @@
+"""`pgdyno crash --kind command`: the user's own server, and the command that crashes it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.fixtures.clusters import Make, run_sql, scalar
+from tests.fixtures.command import Command, Said, eventually, server_options
+
+from pgdyno.server.scratch import ScratchCluster
+
+pytestmark = pytest.mark.pg
+COUNT = "SELECT count(*) FROM pgdyno_ledger"
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Path]:
+    """A folder that is not on the disk of the servers."""
+    folder = Path(tempfile.mkdtemp(prefix="pgd-crash-", dir="/dev/shm"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def asks_for(flag: Path) -> str:
+    """Return a command that ends when the test has done what its flag asks for."""
+    return f"touch {flag}; while [ -e {flag} ]; do sleep 0.02; done"
+
+
+def crash_own(
+    pgdyno: Command, cluster: ScratchCluster, folder: Path, *given: str, crashes: bool = True
+) -> Said:
+    """Run the verb, and be the power switch of the server."""
+    switch, recovery = folder / "switch", folder / "recovery"
+    commands = ("--crash-command", asks_for(switch), "--recover-command", asks_for(recovery))
+    place = ("--kind", "command", "--store", str(folder / "store"))
+    running = pgdyno.start("crash", *server_options(cluster.target), *place, *commands, *given)
+    ended = running.process.poll
+    while ended() is None:
+        if switch.exists():
+            if crashes:
+                cluster.kill()
+            switch.unlink()
+        if recovery.exists():
+            if crashes:
+                cluster.start()
+            recovery.unlink()
+        eventually(lambda: switch.exists() or recovery.exists() or ended() is not None)
+    return running.wait()
+
+
+def test_a_crash_of_the_own_server_is_checked_and_its_control_holds(
+    pgdyno: Command, new_cluster: Make, elsewhere: Path
+) -> None:
+    cluster = new_cluster("15", settings={"fsync": "on", "full_page_writes": "on"})
+    said = crash_own(pgdyno, cluster, elsewhere, "--crashes", "2", "--json")
+    document = said.document
+    assert (said.code, document["verdict"]) == (0, "nothing lost"), said.err
+    [control] = document["controls"]
+    assert (control["name"], control["holds"]) == ("synchronous_commit = off", True)
+    assert (document["crashes"], document["lost"]) == (2, 0)
+    assert document["acknowledged"] > 0
+    assert scalar(cluster.target, COUNT) > document["acknowledged"]  # type: ignore[operator]
+    assert document["target"].startswith("local")
+
+
+def test_a_command_that_crashes_nothing_is_an_error(
+    pgdyno: Command, new_cluster: Make, elsewhere: Path
+) -> None:
+    cluster = new_cluster("15")
+    given = ("--crashes", "1", "--no-controls")
+    said = crash_own(pgdyno, cluster, elsewhere, *given, crashes=False)
+    assert said.code == 2
+    assert "the server did not crash: it has not restarted" in " ".join(said.error.split())
+
+
+def test_a_journal_on_the_disk_that_crashes_is_refused(
+    pgdyno: Command, new_cluster: Make, house: Path
+) -> None:
+    cluster = new_cluster("15")
+    given = ("--kind", "command", "--crash-command", "true", "--store", str(house / "store"))
+    said = pgdyno("crash", *server_options(cluster.target), *given)
+    assert said.code == 1
+    assert "would be on the disk that crashes with" in " ".join(said.error.split())
+
+
+def test_a_server_in_use_needs_a_confirmation(
+    pgdyno: Command, new_cluster: Make, elsewhere: Path
+) -> None:
+    cluster = new_cluster("15")
+    parameters = {**cluster.target.libpq_parameters(), "application_name": "shop"}
+    with psycopg.connect(**parameters):  # type: ignore[arg-type]
+        given = ("--kind", "command", "--crash-command", "true", "--store", str(elsewhere / "s"))
+        said = pgdyno("crash", *server_options(cluster.target), *given)
+    assert said.code == 1
+    assert "Other sessions use postgres@" in " ".join(said.error.split())
+
+
+def test_tables_of_others_are_never_replaced(
+    pgdyno: Command, new_cluster: Make, elsewhere: Path
+) -> None:
+    cluster = new_cluster("15")
+    run_sql(cluster.target, "CREATE TABLE pgdyno_ledger (mine int)")
+    given = ("--kind", "command", "--crash-command", "true", "--store", str(elsewhere / "s"))
+    said = pgdyno("crash", *server_options(cluster.target), *given)
+    assert said.code == 1
+    assert "has pgdyno_ledger, which pgdyno did not make" in " ".join(said.error.split())
