@@ -165,9 +165,10 @@ def log_check(log: str) -> CheckSeen:
     """Return whether the server's log since the restart has a PANIC or an invalid page.
 
     A warning is no damage: the free space map is not in the WAL, and a torn page of it is zeroed.
+    PostgreSQL 18 writes LOG for the first of these lines.
     """
     lines = [line for line in log.splitlines() if _MISTRUSTED.search(line)]
-    lines = [line for line in lines if "WARNING:" not in line]
+    lines = [line for line in lines if "WARNING:" not in line and "LOG:" not in line]
     shown = lines[0].split("] ")[-1].strip() if lines else "no PANIC, no invalid page"
     return CheckSeen("server's log", "bad" if lines else "good", shown)
 
