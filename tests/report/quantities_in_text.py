@@ -166,11 +166,10 @@ def tuned_problems(text: str, document: Document) -> Iterator[str]:
             if change is not None:
                 yield from problems(setting["name"], change[1], truth)
     against = {
-        rf"(?:proved|not confirmed): {word} {CHANGE} against your settings": proved,
+        rf"(?:proved|not confirmed|not attributed): {word} {CHANGE} against your settings": proved,
         rf"against your settings, {CHANGE} against": in_document(document, "against_rules"),
         rf"the search (?:had )?promised {CHANGE}": promised,
         rf"fresh runs showed {CHANGE}": proved,
-        rf"together .*: {word} {CHANGE};": proved,
         r"the promise was ([\d.,]+) points": abs(document["promised_minus_proved_points"] or 0),
     }
     for pattern, truth in against.items():

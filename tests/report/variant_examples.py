@@ -224,7 +224,6 @@ def tuned(*, is_alone: bool = False, verdict: Verdict = "better") -> ExperimentF
             ),
         ),
         slo=SloHeld("p99=20ms", 0, 8, 8, 8),
-        together=() if is_alone else ("max_wal_size", "jit"),
         servers=(
             EqualServerFindings(1, "db1:5432/a", 12, None, proved, ""),
             EqualServerFindings(2, "db2:5432/a", 9, against_rules, None, "gone"),

@@ -15,8 +15,13 @@ from pgdyno.tune.tuning import Tuning
 
 NAMES = ("max_wal_size", "work_mem", "random_page_cost", "checkpoint_timeout", "shared_buffers")
 NAMES += ("bgwriter_delay",)
+# The rules change these, too, and none of them has an effect.
+IDLE = ("wal_buffers", "default_statistics_target", "maintenance_work_mem")
+IDLE += ("effective_io_concurrency", "checkpoint_completion_target")
 LEVELS = 24
 START = 3
+# A setting has an effect if the true goal without it is lower by this log ratio.
+REAL = 0.005
 NOISE, DRIFT_PER_HOUR = 0.05, 0.10
 RUN_S = 15
 
@@ -38,12 +43,19 @@ class Tuned:
     search_minutes: float
     run_count: int
     kept: frozenset[str]
+    without_effect: frozenset[str]
     matters: frozenset[str]
+    is_attributed: bool
 
     @property
     def claims(self) -> bool:
-        """Return whether the tuning claims a gain."""
-        return self.proved is not None and self.proved[0] > 0
+        """Return whether the tuning claims a gain, so that it proposes settings."""
+        return self.is_attributed and self.proved is not None and self.proved[0] > 0
+
+    @property
+    def reached(self) -> float:
+        """Return the share of the possible gain that the proposed settings bring."""
+        return self.true_gain / self.possible_gain if self.claims else 0.0
 
     @property
     def covers(self) -> bool:
@@ -114,7 +126,7 @@ def tuned(
     rng = np.random.default_rng(seed)
     log_tps, two, possible = surface(rng, is_flat=is_flat)
     now = dict.fromkeys(NAMES, str(START))
-    rules = {name: str(rng.integers(START, 20)) for name in NAMES}
+    rules = {name: str(rng.integers(START, 20)) for name in NAMES} | dict.fromkeys(IDLE, "9")
     tuning = Tuning(
         _space(),
         now,
@@ -152,6 +164,12 @@ def tuned(
         clock_s += RUN_S
     base = true(tuning.base) or 0.0
     proved, promised = tuning.proved(), tuning.promised()
+
+    def loses_nothing(name: str) -> bool:
+        assert proved is not None
+        without = true(proved[0].without(name))
+        return without is not None and (true(proved[0]) or 0.0) - without < REAL
+
     return Tuned(
         reason=tuning.reason,
         true_gain=(true(proved[0]) or 0.0) - base if proved else 0.0,
@@ -164,5 +182,7 @@ def tuned(
         search_minutes=search_s / 60,
         run_count=run_count,
         kept=frozenset(proved[0].settings) if proved else frozenset(),
+        without_effect=frozenset(filter(loses_nothing, proved[0].settings) if proved else ()),
+        is_attributed=tuning.is_attributed,
         matters=frozenset(NAMES[place] for place in two),
     )

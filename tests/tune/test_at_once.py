@@ -139,7 +139,7 @@ def test_a_lost_server_leaves_its_race_and_its_round_to_another(after: int) -> N
     assert tuning.spread.lost == (2,)
     proved = tuning.proved()
     assert proved is not None
-    assert proved[1].mean == pytest.approx(math.log(1000 / 700), abs=0.01)
+    assert proved[1].mean == pytest.approx(math.log(1000 / 700), abs=0.02)
     # After a kill the same history gives the same end.
     next_run(Tune, asked(settings=("jit=on,off",)), ())
     assert next_runs(Tune, question, history, excluded) == stop

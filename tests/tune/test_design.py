@@ -353,8 +353,8 @@ settings = ["work_mem=64kB,64MB", "jit=on,off"]
     [
         (("--setting", "fsync"), "class durability, which is not allowed"),
         (("--setting", "work_memm"), "no setting of that name"),
-        (("--setting", "jit", "--budget", "2min"), "is too short for a proof"),
-        (("--budget", "2min"), "is too short for a proof"),
+        (("--setting", "jit", "--budget", "2min"), "is too short for a search and a proof"),
+        (("--budget", "2min"), "is too short for a search and a proof"),
         (("--print-spec",), "A measured run chooses the settings"),
         (("--setting", "jit", "--apply"), "--apply changes a server of your own"),
         (("--setting", "work_mem=1kB..1GB"), "must be from 64"),
@@ -369,6 +369,25 @@ def test_what_cannot_be_tuned_is_refused_before_anything_starts(
     done = pgdyno("tune", "--scratch", *arguments)
     assert done.code == 1
     assert words in " ".join(done.error.split())
+
+
+def test_a_budget_that_is_too_small_is_refused_with_the_least_one_that_fits(
+    pgdyno: Command,
+) -> None:
+    arguments = (
+        "tune",
+        "--scratch",
+        "-S",
+        "--dry-run",
+        "--setting",
+        "jit",
+        "--setting",
+        "work_mem",
+    )
+    done = pgdyno(*arguments, "--budget", "20min")
+    assert done.code == 1
+    assert "they take at least 21 min" in " ".join(done.error.split())
+    assert pgdyno(*arguments, "--budget", "21min").code == 0
 
 
 def test_a_dry_run_without_settings_shows_what_evidence_may_choose(pgdyno: Command) -> None:
@@ -394,5 +413,5 @@ def test_a_dry_run_shows_the_range_of_a_named_setting(pgdyno: Command) -> None:
 
 def test_runs_that_do_not_follow_from_the_plan_are_not_judged() -> None:
     history, *_ = carried_out(asked())
-    with pytest.raises(AnalysisError, match=f"than run {history[12].run.number} of this tuning"):
-        Tune(asked()).tuning((*history[:11], *history[12:]))
+    with pytest.raises(AnalysisError, match=f"than run {history[11].run.number} of this tuning"):
+        Tune(asked()).tuning((*history[:10], *history[11:]))

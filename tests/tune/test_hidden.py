@@ -55,7 +55,7 @@ HIDDEN = (
     Hidden(
         "max_wal_size",
         "32MB",
-        ("-c", "2", "--warmup", "1s", "-T", "2s", "--budget", "10min", "--goal", "wal_per_tx"),
+        ("-c", "2", "--warmup", "1s", "-T", "2s", "--budget", "11min", "--goal", "wal_per_tx"),
         "\\set a random(1, 100000 - 20)\n"
         "UPDATE pgbench_accounts SET filler = md5(random()::text) || md5(random()::text)"
         " WHERE aid BETWEEN :a AND :a + 19;\n",

@@ -12,7 +12,7 @@ from pgdyno.tune.budget import time_spent
 from pgdyno.tune.catalogue import Risk
 from pgdyno.tune.evidence import Seen, choose
 from pgdyno.tune.machine import Machine
-from pgdyno.tune.space import Dimension, Sampler, Tried, dimensions
+from pgdyno.tune.space import Dimension, Sampler, dimensions
 from pgdyno.tune.statements import alter_system, conf_fragment
 from pgdyno.tune.trial import BASE, Candidate, Measured, Step
 from pgdyno.tune.tuning import Tuning
@@ -22,6 +22,7 @@ MACHINE = Machine(15, 100, ram_bytes=8 << 30, cores=4, disk="nvme")
 NOW = {"max_wal_size": "32MB", "work_mem": "4MB", "jit": "on"}
 SETTINGS = ("max_wal_size=32MB..8GB", "work_mem=1MB..64MB", "jit")
 S_NS = 10**9
+RULES = (("max_wal_size", "4GB"), ("work_mem", "64MB"))
 
 
 def space() -> tuple[Dimension, ...]:
@@ -206,15 +207,24 @@ def test_the_same_runs_lead_to_the_same_tuning() -> None:
     assert carried_out(tuning()) == carried_out(tuning())
 
 
-def test_the_sampler_leaves_out_what_failed_and_never_repeats() -> None:
-    sampler = Sampler(space(), seed=3)
-    seen = []
+def test_the_sampler_never_repeats_a_point() -> None:
+    sampler = Sampler(space(), NOW, seed=3)
+    points = []
     for _ in range(20):
-        point = sampler.propose()
+        point = sampler.propose(points[3] if len(points) > 3 else NOW)
         assert point is not None
-        sampler.learn(Tried(point, None if point["jit"] == "off" else 0.1))
-        seen.append(tuple(point.items()))
-    assert len(set(seen)) == len(seen)
+        points.append(point)
+    assert len({tuple(point.items()) for point in points}) == len(points)
+
+
+def test_each_setting_is_tried_alone_first() -> None:
+    sampler = Sampler(space(), NOW, seed=3)
+    first = [sampler.propose(NOW) for _ in range(3)]
+    assert first == [
+        NOW | {"max_wal_size": "1536MB"},
+        NOW | {"work_mem": "26MB"},
+        NOW | {"jit": "off"},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -332,32 +342,102 @@ def test_a_proof_that_refutes_everything_says_why_the_rest_of_the_time_is_not_us
     )
 
 
-def test_settings_that_can_replace_each_other_are_reported_together() -> None:
-    course = Tuning(
-        space(),
-        NOW,
-        [Candidate("pgtune", {"max_wal_size": "4GB", "work_mem": "64MB", "jit": "off"})],
-        budget_ns=1800 * S_NS,
-        seed=1,
-    )
+def test_of_settings_that_can_replace_each_other_one_is_proposed() -> None:
+    course = tuning(rules={"max_wal_size": "4GB", "work_mem": "64MB", "jit": "off"})
+    number = 0
     while (step := course.next()) is not None:
+        number += 1
         settings = step.candidate.settings
-        # Either of two settings is enough, so that none of them is missed alone.
+        # Either of two settings is enough, so neither of them is missed alone.
         helps = settings.get("max_wal_size") == "4GB" or settings.get("work_mem") == "64MB"
-        goal = 0.2 * helps + 0.001 * (step.round % 3)
+        goal = 0.2 * helps + 0.001 * (number % 3)
         if step.stage == "search" and step.candidate.name not in (BASE, "pgtune"):
             goal = -0.1
         course.take(Measured(step, goal, 6 * S_NS))
     findings = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
     assert findings.verdict == "better"
-    assert len(findings.together) == 2
-    assert {setting.name for setting in findings.settings} == set(findings.together)
-    assert len(findings.idle) == 1
-    assert findings.together_text.endswith("; no setting alone has a certain effect")
-    unmeasured = tuple(replace(setting, ratio=None) for setting in findings.settings)
-    alone_unknown = replace(findings, settings=unmeasured)
-    assert alone_unknown.together_text.endswith("; none of them was measured alone")
-    assert findings.as_document()["together"] == list(findings.together)
+    [setting] = findings.settings
+    assert setting.name in ("max_wal_size", "work_mem")
+    assert setting.ratio is not None
+    assert setting.ratio.low is not None
+    assert setting.ratio.low > 1.1, "its effect without the other one"
+    assert set(findings.idle) == {"max_wal_size", "work_mem", "jit"} - {setting.name}
+
+
+def test_a_gain_of_which_no_setting_has_a_certain_effect_proposes_nothing() -> None:
+    course = tuning(rules={"max_wal_size": "4GB", "work_mem": "64MB", "jit": "off"})
+    number = 0
+    while (step := course.next()) is not None:
+        number += 1
+        noise = 0.01 * (-1) ** number
+        if step.stage in ("attribution", "alone"):
+            goal = noise
+        elif step.stage == "search" and step.candidate.name not in (BASE, "pgtune"):
+            goal = -0.1
+        else:
+            goal = 0.2 * (step.candidate.name == "pgtune") + noise
+        course.take(Measured(step, goal, 6 * S_NS))
+    findings = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
+    assert findings.verdict == "not attributed"
+    assert findings.settings == ()
+    assert findings.sentence().startswith(
+        "not attributed: tps +22.1 % (18.7 to 25.6) against your settings, but none of the settings"
+        " of pgtune has a certain effect, so none is proposed; the search had promised +21.3 %"
+    )
+
+
+def test_a_setting_without_effect_is_put_back_and_the_rest_is_proved() -> None:
+    course = tuning(rules={"max_wal_size": "4GB", "jit": "off"})
+    stages = []
+    number = 0
+    while (step := course.next()) is not None:
+        number += 1
+        stages.append(step.stage)
+        helps = step.candidate.settings.get("max_wal_size") == "4GB"
+        goal = 0.2 * helps + 0.001 * (number % 3)
+        if step.stage == "search" and step.candidate.name not in (BASE, "pgtune"):
+            goal = -0.1
+        course.take(Measured(step, goal, 6 * S_NS))
+    findings = findings_of(course, NOW, 15, metric="tps", is_more_better=True)
+    assert list(dict.fromkeys(stages)) == ["search", "proof", "attribution", "final"]
+    assert [setting.name for setting in findings.settings] == ["max_wal_size"]
+    assert findings.idle == ("jit",)
+
+
+def test_a_candidate_of_the_search_changes_at_most_two_settings_of_the_best() -> None:
+    course = tuning()
+    before = course.best
+    while (step := course.next()) is not None and step.stage == "search":
+        if step.candidate not in (before, course.best):
+            names = {*step.candidate.settings, *course.best.settings}
+            candidate, best = (NOW | dict(one.settings) for one in (step.candidate, course.best))
+            assert sum(candidate[name] != best[name] for name in names) <= 2
+        course.take(Measured(step, gain_of(step.candidate), 6 * S_NS))
+
+
+def test_a_candidate_that_changes_more_than_can_be_attributed_is_halved() -> None:
+    names = ("max_wal_size", "work_mem", "jit", "wal_buffers", "checkpoint_timeout")
+    values = ("4GB", "64MB", "off", "8MB", "20min")
+    course = tuning(budget_s=1100, rules=dict(zip(names, values, strict=True)))
+    steps = carried_out(course)
+    tried = {trial.candidate.name: set(trial.candidate.settings) for trial in course.trials}
+    assert tried["pgtune part 1"] == set(names[:3])
+    assert set(names[3:]) <= tried["pgtune part 2"]
+    attributed = {step.candidate.name for step in steps if step.stage == "attribution"}
+    assert len(attributed) <= 1 + 3
+
+
+def test_the_budget_keeps_the_time_for_the_attribution() -> None:
+    for budget_s in (940, 1200, 2400):
+        course = tuning(budget_s=budget_s, rules={"max_wal_size": "4GB", "work_mem": "64MB"})
+        stages = []
+        while (step := course.next()) is not None:
+            stages.append(step.stage)
+            larger = sum(step.candidate.settings.get(name) == value for name, value in RULES)
+            course.take(Measured(step, 0.1 * larger + 0.001 * (len(stages) % 3), 6 * S_NS))
+        assert "attribution" in stages
+        assert len(course.best.settings) == 2
+        assert len(stages) * 6 <= budget_s
 
 
 def test_ratios_of_an_effect_are_of_pairs_of_one_round() -> None:

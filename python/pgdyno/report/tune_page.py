@@ -24,7 +24,7 @@ _QUANTITIES = {
     "servers": ("servers", {2: "run_count", 3: "level", 4: "proved"}),
     "tried": ("tried", {3: "pair_count", 4: "ratio"}),
 }
-_TONES = {"better": "good", "not confirmed": "bad"}
+_TONES = {"better": "good", "not confirmed": "bad", "not attributed": "bad"}
 
 
 def tune_page(findings: ExperimentFindings) -> str:
@@ -79,8 +79,6 @@ def tune_markdown(findings: ExperimentFindings, stem: str) -> tuple[str, dict[st
         f"{loss_words([setting.name], setting.new)}**\n"
         for setting in tuned.weakens_durability
     ]
-    if tuned.together_text:
-        lines.append(f"{tuned.together_text}.\n")
     lines += [f"Servers: {difference}.\n" for difference in tuned.server_differences]
     if curse := curse_text(tuned):
         lines.append(f"{curse[0].upper()}{curse[1:]}.\n")

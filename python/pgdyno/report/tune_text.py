@@ -90,8 +90,6 @@ def _rows(findings: ExperimentFindings) -> Iterator[tuple[str, str]]:
         yield "setting", _setting(tuned, setting)
         if setting.price and setting not in tuned.weakens_durability:
             yield "", setting.price
-    if tuned.together_text:
-        yield "together", tuned.together_text
     if tuned.idle:
         yield "no effect", f"{', '.join(tuned.idle)}: unchanged, because no effect is certain"
     if curse := curse_text(tuned):

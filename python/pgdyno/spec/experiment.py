@@ -175,6 +175,13 @@ class Experiment(Spec):
     variants: tuple[Variant, ...] = Field(default=(), alias="variant")
     design: Design
 
+    def with_fields(self, **fields: object) -> Experiment:
+        """Return a copy with other fields. Raises: ValidationError if they do not fit."""
+        known = {name: getattr(self, name) for name in type(self).model_fields} | fields
+        return Experiment.model_validate(
+            {field.alias or name: known[name] for name, field in type(self).model_fields.items()}
+        )
+
     @model_validator(mode="before")
     @classmethod
     def _name_in_its_table(cls, given: object) -> object:

@@ -14,11 +14,32 @@ _PROOF_SHARE = 0.25
 _ROUNDS_MAX = 20
 # Candidates of a proof: yours, the winner, the runner-up, the rules.
 _PROVED = 4
+# A race takes at most this number of runs.
+_RACE_RUNS = 16
+# More settings than this are never attributed in one tuning.
+_SETTINGS_MAX = 12
+
+
+def candidates_after_proof(setting_count: int) -> int:
+    """Return how many candidates the stages after the proof of a winner have at most.
+
+    The winner and the winner without each setting; the smaller set, and this set with each setting;
+    the last proof (yours, the smaller set, the rules). A single setting needs none of them.
+    """
+    return 0 if setting_count < 2 else 2 * (1 + setting_count) + 3
 
 
 def runs_of_proof(setting_count: int, rounds: int = PROOF_ROUNDS_MIN) -> int:
-    """Return how many runs a proof takes at least: of the winner, of each setting, and the last."""
-    return rounds * (_PROVED + 1 + setting_count + 3)
+    """Return how many runs proof and attribution of a winner take, with the least rounds."""
+    return rounds * (_PROVED + candidates_after_proof(setting_count))
+
+
+def least_runs(setting_count: int) -> int:
+    """Return how many runs a tuning of this number of settings needs at least.
+
+    The search has as many runs as the proof of a winner with two settings.
+    """
+    return 2 * runs_of_proof(min(2, setting_count))
 
 
 class Budget:
@@ -60,9 +81,23 @@ class Budget:
         """Return whether the rest of the time is needed to prove a winner with these settings."""
         if not self._run_count:
             return False
-        runs = runs_of_proof(setting_count, self.rounds_min)
-        reserve_ns = max(_PROOF_SHARE * self.budget_ns, self.run_ns * runs)
+        reserve_ns = max(_PROOF_SHARE * self.budget_ns, self._proof_ns(setting_count))
         return self._spent_ns + 2 * self.run_ns > self.budget_ns - reserve_ns
+
+    @property
+    def settings_max(self) -> int:
+        """Return how many settings the winner may change, so that each can be attributed.
+
+        The proof of the winner takes at most half of the budget, and what is left after a race.
+        """
+        left_ns = self.budget_ns - self._spent_ns - _RACE_RUNS * self.run_ns
+        for count in range(_SETTINGS_MAX, 1, -1):
+            if self._proof_ns(count) <= min(left_ns, self.budget_ns / 2):
+                return count
+        return 1
+
+    def _proof_ns(self, setting_count: int) -> float:
+        return self.run_ns * runs_of_proof(setting_count, self.rounds_min)
 
     def rounds(self, candidate_count: int, done_count: int, later_count: int) -> int:
         """Return how many rounds a stage may have: as many on each server, never rounded up.

@@ -28,12 +28,13 @@ from pgdyno.tune.trial import BASE, Candidate, StageName, Step
 from pgdyno.tune.tuning import Tuning
 
 # The order gives each stage its seeds, so it never changes.
-_STAGES: tuple[StageName, ...] = ("search", "proof", "attribution", "final", "second")
+_STAGES: tuple[StageName, ...] = ("search", "proof", "attribution", "final", "second", "alone")
 _STAGE_ROUNDS = 100_000
 _STAGE_WORDS = {
     "proof": "proof: the winner against your settings, with fresh runs",
     "second": "proof: the winner was refuted, so another candidate is measured again",
     "attribution": "proof: the winner without each of its settings",
+    "alone": "proof: what is sure of the winner, and this with each other setting",
     "final": "proof: what is left of the winner, once more",
 }
 # If the first runs all lack the metric, it cannot be measured on this server.

@@ -15,7 +15,7 @@ from pgdyno.tune.catalogue import Needs, Risk
 from pgdyno.tune.space import Point
 from pgdyno.tune.stages import NOTHING_BETTER
 
-Verdict = Literal["better", "nothing better", "not confirmed", "unproved"]
+Verdict = Literal["better", "nothing better", "not confirmed", "not attributed", "unproved"]
 _MARGIN_RATIO = 0.02
 
 
@@ -112,9 +112,8 @@ class TuneFindings:
     showed, the only figure that counts; `idle`: settings of the winner that made no difference;
     `changed`: counters of the server before and after; `slo`: runs of the proof that met the
     latency target, None without a target or without a proof; `budget`: what the time was spent on;
-    `together`: proved settings of which none has a certain effect alone; `servers`: the equal
-    servers that shared the runs, empty if there was one server; `server_differences`: how they
-    differ, in sentences.
+    `servers`: the equal servers that shared the runs, empty if there was one server;
+    `server_differences`: how they differ, in sentences.
     """
 
     metric: str
@@ -132,7 +131,6 @@ class TuneFindings:
     changed: tuple[Changed, ...] = ()
     slo: SloHeld | None = None
     budget: TimeSpent | None = None
-    together: tuple[str, ...] = ()
     servers: tuple[EqualServerFindings, ...] = ()
     server_differences: tuple[str, ...] = ()
 
@@ -160,20 +158,6 @@ class TuneFindings:
     def weakens_durability(self) -> tuple[SettingEffect, ...]:
         """Return the settings that may lose or damage data."""
         return tuple(setting for setting in self.settings if setting.risk == "durability")
-
-    @property
-    def together_text(self) -> str:
-        """Return "jit, work_mem: tps +18 % (14 to 22); ..."; "" if a setting is sure alone."""
-        if not self.together or self.proved is None:
-            return ""
-        change = f"{METRIC_WORDS[self.metric]} {change_text(self.proved)}"
-        were_measured = any(setting.ratio is not None for setting in self.settings)
-        alone = (
-            "no setting alone has a certain effect"
-            if were_measured
-            else "none of them was measured alone"
-        )
-        return f"{', '.join(self.together)}: {change}; {alone}"
 
     @property
     def needs_restart(self) -> tuple[str, ...]:
@@ -207,6 +191,10 @@ class TuneFindings:
         assert self.proved is not None, "a proof that finished has a figure"
         said = f"{METRIC_WORDS[self.metric]} {change_text(self.proved)} against your settings"
         slo = f"; {self.slo.sentence()}" if self.slo is not None else ""
+        if self.verdict == "not attributed":
+            return (
+                f"not attributed: {said}, but {self.reason}, so none is proposed; {promised}{slo}"
+            )
         if self.verdict == "not confirmed":
             return f"not confirmed: {said}; {promised}{slo}"
         rules = ""
@@ -232,7 +220,6 @@ class TuneFindings:
                 }
                 for setting in self.settings
             ],
-            "together": list(self.together),
             "without_effect": list(self.idle),
             "promised": _document(self.promised),
             "proved": _document(self.proved),

@@ -16,20 +16,24 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pgdyno.analysis.compare import is_reversed
-from pgdyno.analysis.intervals import sequential_t
-from pgdyno.tune.space import Dimension, Point, Sampler, Tried
+from pgdyno.tune.space import Dimension, Point, Sampler
 from pgdyno.tune.trial import BASE, Candidate, Effect, Step, Trial
 
 # A candidate that is undecided after this number of pairs is judged by its mean.
 _PAIRS_MAX = 8
-# A race that is open when the time of the search is over is judged after this number of pairs.
+# A race is judged after this number of pairs at least, also if the time of the search is over.
 _PAIRS_LEAST = 3
 # A candidate is given up early if its mean is this number of standard errors below the best.
 _GIVEN_UP = 1.3
+# After the least number of pairs it is given up without a gain, and taken this far above the best.
+_CERTAIN = 2.5
 # A race fails if its first pairs all lack the metric. A single run may lack it, because a short run
 # may end between two samples.
 _MISSING_MAX = 3
 _NOISE_RATIO = 0.05
+# A change pays if its mean is this number of standard errors above the best; fewer are enough for
+# another value of a setting that is changed already.
+_PAYS, _PAYS_AGAIN = 1.4, 0.5
 # If the first candidates fail without exception, the cause is not in their values.
 _FAILURES_MAX = 6
 
@@ -60,25 +64,29 @@ class Races:
         *,
         seed: int,
         refusal: Callable[[Candidate], str],
+        settings_max: Callable[[], int],
     ) -> None:
         """Begin. The server as it is is the best so far.
 
         Args: space, the settings to search; now, setting -> present value; baselines, candidates
-        that race first; refusal, returns why a candidate must not run, "" if it may.
+        that race first; refusal, returns why a candidate must not run, "" if it may; settings_max,
+        returns how many settings the best may change.
         """
         self.base = Candidate(BASE, {})
         self.best = self.base
         self.second: Candidate | None = None
         self._now = dict(now)
         self._refusal = refusal
+        self._settings_max = settings_max
         self._waiting = list(baselines)
+        # Parts of a candidate that pays but changes too much: name -> values.
+        self._parts: list[Candidate] = []
         self._races: list[_Race] = []
         self._open: dict[int, _Race] = {}
         self._left: list[_Race] = []
         self._pair_count = 0
         self._proposed_count = 0
-        self._sampler = Sampler(space, seed)
-        self._sampler.learn(Tried(self._now, 0.0))
+        self._sampler = Sampler(space, self._now, seed)
 
     @property
     def trials(self) -> tuple[Trial, ...]:
@@ -189,39 +197,55 @@ class Races:
     def _proposed(self) -> Candidate | None:
         while self._waiting:
             candidate = self._waiting.pop(0)
+            self._sampler.know(self._point(candidate))
             if self.changed(candidate):
                 return candidate
-        point = self._sampler.propose()
-        if point is None:
-            return None
-        self._proposed_count += 1
-        changed = {name: value for name, value in point.items() if value != self._now[name]}
-        return Candidate(f"trial {self._proposed_count}", changed)
+        while self._parts:
+            part = self._parts.pop(0)
+            candidate = Candidate(part.name, {**self.best.settings, **part.settings})
+            self._sampler.know(self._point(candidate))
+            if candidate.settings != self.best.settings:
+                return candidate
+        best = self.best.settings
+        while point := self._sampler.propose(self._point(self.best)):
+            changed = {name: value for name, value in point.items() if value != self._now[name]}
+            others = {name: value for name, value in best.items() if name not in self._now}
+            candidate = Candidate(f"trial {self._proposed_count + 1}", {**changed, **others})
+            if changed and not self._changes_too_much(candidate):
+                self._proposed_count += 1
+                return candidate
+        return None
+
+    def _point(self, candidate: Candidate) -> Point:
+        return {n: candidate.settings.get(n, value) for n, value in self._now.items()}
+
+    def _changes_too_much(self, candidate: Candidate) -> bool:
+        """Return whether it changes more than the best so far, and more than can be attributed."""
+        count = len(self.changed(candidate))
+        return count > max(self._settings_max(), len(self.changed(self.best)))
 
     def _is_over(self, race: _Race) -> bool:
         if race.failure:
             return True
-        values = np.array(race.log_ratios)
-        count = int(values.size)
+        count = len(race.log_ratios)
         if count == 0:
             return False
         error = self._noise() / math.sqrt(count)
         if race.mean < -_GIVEN_UP * error or count + race.missing_count >= _PAIRS_MAX:
             return True
-        factor = sequential_t(count, 0.05) if count > 1 else math.inf
-        if math.isinf(factor):
-            return False
-        return race.mean - factor * float(values.std(ddof=1)) / math.sqrt(count) > 0
+        return count >= _PAIRS_LEAST and not 0 <= race.mean <= _CERTAIN * error
 
     def _judge(self, race: _Race) -> None:
-        """Replace the best so far if the candidate is better, and let the sampler learn."""
-        point = {n: race.challenger.settings.get(n, value) for n, value in self._now.items()}
+        """Replace the best so far if the candidate pays."""
         if race.failure:
-            self._sampler.learn(Tried(point, None))
             return
         gain = self._gain_of(race.against) + race.mean
-        self._sampler.learn(Tried(point, gain))
-        if race.mean <= 0.5 * self._noise() / math.sqrt(len(race.log_ratios)):
+        adds = set(self.changed(race.challenger)) - set(self.changed(race.against))
+        least = _PAYS if adds else _PAYS_AGAIN
+        if race.mean <= least * self._noise() / math.sqrt(len(race.log_ratios)):
+            return
+        if self._changes_too_much(race.challenger):
+            self._split(race.challenger)
             return
         # Another lane may have found a better one since this race began.
         if race.against == self.best or gain > self._gain_of(self.best):
@@ -229,6 +253,17 @@ class Races:
             self.best = race.challenger
         elif self.second is None or gain > self._gain_of(self.second):
             self.second = race.challenger
+
+    def _split(self, candidate: Candidate) -> None:
+        """Let each half of a candidate race by itself; a half that still changes much is halved."""
+        best = self.best.settings
+        own = [n for n in self.changed(candidate) if best.get(n) != candidate.settings[n]]
+        middle = (len(own) + 1) // 2
+        if middle < len(own):
+            self._parts += [
+                candidate.only(f"{candidate.name} part {place}", names)
+                for place, names in enumerate((own[:middle], own[middle:]), start=1)
+            ]
 
     def _gain_of(self, candidate: Candidate) -> float:
         """Return the log gain of a candidate against the server as it was."""

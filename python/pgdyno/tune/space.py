@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from pydantic import ValidationError
 
 from pgdyno.errors import RefusedError, SpecError
@@ -20,9 +21,13 @@ SETTINGS_MAX = 6
 DEFAULT_RISKS: tuple[Risk, ...] = ("safe", "memory", "planner")
 # A range has at most this number of values, because runs cannot tell smaller differences.
 _STEPS = 24
-# Number of random proposals before the sampler uses its model.
-_STARTS = 6
-_ASKS_MAX = 20
+_DRAWS_MAX = 50
+# The first candidate of each setting goes this far towards the farther end of its range.
+_FIRST_STEP = 0.7
+# Later candidates change one setting of the best so far, or two with this chance.
+_TWO = 0.2
+# A setting that the best so far changes has this number of candidates for one of another setting.
+_PAYING = 4.0
 
 Point = Mapping[str, str]
 """Setting -> value as postgresql.conf has it."""
@@ -47,17 +52,6 @@ class Dimension:
             return 0
         gaps = [abs((amount(self.rule, value) or 0.0) - wanted) for value in self.values]
         return gaps.index(min(gaps))
-
-
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """A point and its gain: the log of its goal against the server as it was.
-
-    `gain_ratio`: None if it failed (the server did not start, or the load did not end).
-    """
-
-    point: Point
-    gain_ratio: float | None
 
 
 def dimensions(
@@ -207,68 +201,77 @@ def _readable(value: float, *, is_size: bool) -> float:
 class Sampler:
     """Proposes points that were not tried yet. The same sequence of calls gives the same points.
 
-    Optuna's TPE models all dimensions together. A failed point counts as worse than all others.
+    A point differs from the best so far in one setting or two. First each setting takes a large
+    step by itself, the first dimension first. Then the settings that already pay have the most
+    candidates: the ends of their range, and values halfway to the neighbours that were tried.
     """
 
-    def __init__(self, space: Sequence[Dimension], seed: int) -> None:
-        # Imported when a search begins, because this takes a third of a second.
-        import optuna
-
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self._optuna = optuna
+    def __init__(self, space: Sequence[Dimension], now: Point, seed: int) -> None:
         self._space = space
-        self._distributions: dict[str, optuna.distributions.BaseDistribution] = {
-            dimension.name: optuna.distributions.CategoricalDistribution(dimension.values)
-            if dimension.scale == "choice"
-            else optuna.distributions.IntDistribution(0, len(dimension.values) - 1)
-            for dimension in space
-        }
-        sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTS)
-        self._study = optuna.create_study(direction="maximize", sampler=sampler)
-        self._known: set[tuple[int, ...]] = set()
-        self._worst = 0.0
+        self._now = now
+        self._rng = np.random.default_rng(seed)
+        self._first = list(space)
+        self._known = {_key(space, now)}
+        # Setting -> positions that were tried.
+        self._tried = {dim.name: {dim.position(now[dim.name])} for dim in space}
 
-    def learn(self, tried: Tried) -> None:
-        """Give the result of a point to the model."""
-        gain = self._worst - 0.1 if tried.gain_ratio is None else tried.gain_ratio
-        self._worst = min(self._worst, gain)
-        self._known.add(_key(self._space, tried.point))
-        self._study.add_trial(
-            self._optuna.trial.create_trial(
-                params=_parameters(self._space, tried.point),
-                distributions=self._distributions,
-                value=gain,
-            )
-        )
+    def know(self, point: Point) -> None:
+        """Take in a point that somebody else proposed."""
+        self._is_new(point)
 
-    def propose(self) -> Point | None:
-        """Return a point that was not tried yet; None if no new point is found."""
-        failed = self._optuna.trial.TrialState.FAIL
-        for _ in range(_ASKS_MAX):
-            asked = self._study.ask(self._distributions)
-            point = {
-                dimension.name: _text(dimension, asked.params[dimension.name])
-                for dimension in self._space
-            }
-            self._study.tell(asked, state=failed)
-            if (key := _key(self._space, point)) not in self._known:
-                # Its result may come after the next proposal.
-                self._known.add(key)
+    def propose(self, best: Point) -> Point | None:
+        """Return a point near the best so far that was not tried yet; None if none is found."""
+        while self._first:
+            dimension = self._first.pop(0)
+            point = {**best, dimension.name: _far_from(dimension, best[dimension.name])}
+            if self._is_new(point):
+                return point
+        for _ in range(_DRAWS_MAX):
+            point = {**best, **{dim.name: self._near(dim, best) for dim in self._drawn(best)}}
+            if self._is_new(point):
                 return point
         return None
 
+    def _drawn(self, best: Point) -> list[Dimension]:
+        """Return one dimension or two."""
+        weights = np.array(
+            [_PAYING if best[dim.name] != self._now[dim.name] else 1.0 for dim in self._space]
+        )
+        count = min(2 if self._rng.random() < _TWO else 1, len(self._space))
+        share = weights / weights.sum()
+        places = self._rng.choice(len(self._space), count, replace=False, p=share)
+        return [self._space[place] for place in sorted(places)]
 
-def _parameters(space: Sequence[Dimension], point: Point) -> dict[str, int | str]:
-    return {
-        dimension.name: dimension.values[dimension.position(point[dimension.name])]
-        if dimension.scale == "choice"
-        else dimension.position(point[dimension.name])
-        for dimension in space
-    }
+    def _near(self, dimension: Dimension, best: Point) -> str:
+        """Return another value: an end of the range, or one halfway to a neighbour."""
+        values, place = dimension.values, dimension.position(best[dimension.name])
+        others = [other for other in range(len(values)) if other != place]
+        tried = self._tried[dimension.name]
+        below = max((other for other in tried if other < place), default=0)
+        above = min((other for other in tried if other > place), default=len(values) - 1)
+        wanted = {0, len(values) - 1, (below + place) // 2, (place + above + 1) // 2}
+        untried = [other for other in wanted if other in others and other not in tried]
+        if dimension.scale == "choice" or not untried:
+            untried = [other for other in others if other not in tried] or others
+        return values[int(self._rng.choice(sorted(untried)))] if untried else values[place]
+
+    def _is_new(self, point: Point) -> bool:
+        """Return whether a point was never proposed; its result may come after the next one."""
+        key = _key(self._space, point)
+        is_new = key not in self._known
+        self._known.add(key)
+        for dimension, place in zip(self._space, key, strict=True):
+            self._tried[dimension.name].add(place)
+        return is_new
 
 
-def _text(dimension: Dimension, value: int | str) -> str:
-    return value if isinstance(value, str) else dimension.values[value]
+def _far_from(dimension: Dimension, present: str) -> str:
+    """Return a value far from the present one; of choices, the next one."""
+    values, place = dimension.values, dimension.position(present)
+    if dimension.scale == "choice":
+        return values[(place + 1) % len(values)]
+    room = max(len(values) - 1 - place, -place, key=abs)
+    return values[place + round(_FIRST_STEP * room)]
 
 
 def _key(space: Sequence[Dimension], point: Point) -> tuple[int, ...]:

@@ -2,28 +2,38 @@
 
 `Search` (races of `race.py`), `Proof` (the winner, the runner-up and the rules against the server
 as it was, with fresh runs), `SecondProof` (if the proof refutes the winner: the best of the
-others), `Attribution` (the winner against itself without each setting), `FinalProof` (what is left
-of the winner, proved once more).
+others), `Attribution` (the winner against itself without each setting), `Alone` (what is sure of
+the winner, with each setting that is not), `FinalProof` (what is left of the winner, proved once
+more).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
-from pgdyno.tune.budget import Budget
+from pgdyno.tune.budget import Budget, candidates_after_proof
 from pgdyno.tune.race import Races
 from pgdyno.tune.spread import Round, Spread
 from pgdyno.tune.trial import BASE, Candidate, Effect, StageName, Step
 
 NOTHING_BETTER = "nothing better was found"
-OTHERS = "the others"
+MINIMAL = "minimal"
 _REFUTED = "the proof did not confirm what the search had promised"
 # The reported proof is the last of up to three, and which one depends on what the others showed.
 # At this level of each, the reported interval holds in at least 95 % of the tunings.
 PROOF_LEVEL = 0.975
+# A setting is proposed if its effect is above zero at this level: several settings are judged.
+ATTRIBUTION_LEVEL = 0.98
+# Candidates for which a proof keeps time in case it refutes its winner.
+_AFTER_REFUTED = 8
+# Candidates of the final proof: yours, the smaller set, the rules.
+_FINAL = 3
+
+
+Outcome = Literal["complete", "failed", "not attributed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +41,20 @@ class Ending:
     """Why a tuning is over.
 
     `proof`: the stage whose runs are reported; None: the one that the last stage reports.
-    `has_failed`: the tuning could not come to its end.
+    `outcome`: "failed" if the tuning could not come to its end; "not attributed" if the winner is
+    better, but no setting of it has a certain effect.
     """
 
     reason: str
     proof: ProofStage | None = None
-    has_failed: bool = False
+    outcome: Outcome = "complete"
 
 
 @dataclass
 class Terms:
-    """What all stages share. `now`: setting -> present value, of the settings that are searched."""
+    """What all stages share."""
 
     races: Races
-    now: Mapping[str, str]
     rules: Candidate | None
     budget: Budget
     spread: Spread
@@ -58,13 +68,6 @@ class Terms:
     def lane(self, server: int) -> int:
         """Return the lane of the races that a server runs in: if they take turns, all in one."""
         return server if self.is_at_once else 0
-
-    def groups(self, candidate: Candidate) -> dict[str, list[str]]:
-        """Return what is put back at one time: each setting of the search, the others together."""
-        changed = self.races.changed(candidate)
-        groups = {name: [name] for name in changed if name in self.now}
-        others = [name for name in changed if name not in self.now]
-        return {**groups, OTHERS: others} if others else groups
 
 
 class Stage(ABC):
@@ -136,8 +139,7 @@ class Search(Stage):
         free = {server: races.settle(terms.lane(server)) for server in servers}
         if all(free.values()) and races.have_all_failed:
             return []
-        setting_count = len(terms.groups(self.best)) or len(terms.now)
-        is_over = terms.budget.is_search_over(setting_count)
+        is_over = terms.budget.is_search_over(max(1, len(races.changed(self.best))))
         pairs = []
         for server, is_free in free.items():
             lane = terms.lane(server)
@@ -176,7 +178,7 @@ class Search(Stage):
             return None
         name = step.candidate.name
         reason = f"{name}, the best settings so far, can no longer be measured"
-        return Ending(reason, has_failed=True)
+        return Ending(reason, outcome="failed")
 
     def lose(self, server: int, *, had_begun: bool) -> None:  # noqa: ARG002
         """Leave the race of the server to another one."""
@@ -240,7 +242,7 @@ class RoundStage(Stage):
         """Return the ending if the candidate is needed in every round."""
         if step.candidate != self._needed:
             return None
-        return Ending(f"the winner failed in the proof: {why}", has_failed=True)
+        return Ending(f"the winner failed in the proof: {why}", outcome="failed")
 
     def give_up(self, step: Step) -> None:  # noqa: ARG002
         """Return None: the run counts as failed, which says more."""
@@ -281,7 +283,7 @@ class ProofStage(RoundStage):
     @property
     def is_better(self) -> bool:
         """Return whether the winner is better for certain."""
-        return self.gain(self.winner.name).interval()[0] > 0
+        return self.gain(self.winner.name).is_above_zero
 
 
 class Proof(ProofStage):
@@ -291,7 +293,10 @@ class Proof(ProofStage):
 
     def __init__(self, terms: Terms, winner: Candidate) -> None:
         """Begin."""
-        super().__init__(terms, winner, [terms.races.second, terms.rules], later_count=8)
+        later_count = candidates_after_proof(len(terms.races.changed(winner)))
+        later_count = max(later_count, _AFTER_REFUTED)
+        more = [terms.races.second, terms.rules]
+        super().__init__(terms, winner, more, later_count=later_count)
 
     def following(self) -> Stage | Ending:
         """Return the attribution, or a second proof: of the best other candidate of this one."""
@@ -302,7 +307,9 @@ class Proof(ProofStage):
         candidate = max(others, key=lambda other: gains[other.name], default=None)
         if candidate is None or gains[candidate.name] <= 0:
             why = "no other candidate of the proof was better than your settings"
-        elif self.terms.budget.runs_left < self.terms.budget.rounds_min * 3:
+        elif self.terms.budget.runs_left < self.terms.budget.rounds_min * (
+            3 + candidates_after_proof(len(self.terms.races.changed(candidate)))
+        ):
             why = "too little time was left to prove another candidate"
         else:
             return SecondProof(self, candidate)
@@ -316,7 +323,8 @@ class SecondProof(ProofStage):
 
     def __init__(self, first: Proof, winner: Candidate) -> None:
         """Begin. Args: first, the proof that refuted its winner."""
-        super().__init__(first.terms, winner, [first.terms.rules], later_count=5)
+        later_count = candidates_after_proof(len(first.terms.races.changed(winner)))
+        super().__init__(first.terms, winner, [first.terms.rules], later_count=later_count)
         self.first = first
 
     def following(self) -> Stage | Ending:
@@ -328,22 +336,26 @@ class SecondProof(ProofStage):
 
 
 def _attribution(proof: ProofStage) -> Stage | Ending:
-    """Return the attribution of what was proved; the ending if there is nothing to attribute."""
-    terms = proof.terms
-    groups = terms.groups(proof.winner)
-    budget = terms.budget
-    if len(terms.races.changed(proof.winner)) < 2:
+    """Return the attribution of what was proved; the ending if it is a single setting."""
+    if len(proof.terms.races.changed(proof.winner)) < 2:
         return _proved(proof, proof)
-    if isinstance(proof, SecondProof) and budget.runs_left < budget.rounds_min * (len(groups) + 4):
-        return _proved(proof, proof, "no time was left to measure each setting alone")
     return Attribution(proof)
 
 
-def _proved(reported: ProofStage, of: ProofStage, also: str = "") -> Ending:
+def _proved(reported: ProofStage, of: ProofStage) -> Ending:
     """Return the ending with a proved gain. Args: of, the proof that the winner comes from."""
-    refuted = of.first.winner.name if isinstance(of, SecondProof) else ""
-    words = ("proved", f"the first proof refuted {refuted}" if refuted else "", also)
-    return Ending("; ".join(text for text in words if text), reported)
+    return Ending(f"proved{_refuted_before(of)}", reported)
+
+
+def _not_attributed(of: ProofStage) -> Ending:
+    why = f"none of the settings of {of.winner.name} has a certain effect"
+    return Ending(why + _refuted_before(of), of, outcome="not attributed")
+
+
+def _refuted_before(of: ProofStage) -> str:
+    if not isinstance(of, SecondProof):
+        return ""
+    return f"; the first proof refuted {of.first.winner.name}"
 
 
 class Attribution(RoundStage):
@@ -353,10 +365,11 @@ class Attribution(RoundStage):
 
     def __init__(self, of: ProofStage) -> None:
         """Begin. Args: of, the proof of the winner."""
-        winner = of.winner
-        groups = of.terms.groups(winner)
-        without = [winner.without(label, names) for label, names in groups.items()]
-        super().__init__(of.terms, [winner, *without], needed=winner, later_count=3)
+        winner, changed = of.winner, of.terms.races.changed(of.winner)
+        candidates = [winner, *(winner.without(setting) for setting in changed)]
+        # The next stage is seldom needed as a whole, but its least number of rounds is kept.
+        later_count = candidates_after_proof(len(changed)) - len(candidates)
+        super().__init__(of.terms, candidates, needed=winner, later_count=later_count)
         self._of = of
 
     @property
@@ -372,19 +385,76 @@ class Attribution(RoundStage):
     def effects(self) -> dict[str, Effect]:
         """Return what each setting of the winner brings: the winner against itself without it."""
         return {
-            group: Effect(group, self.gain(self.best.name, f"without {group}").log_ratios)
-            for group in self.terms.groups(self.best)
+            setting: replace(
+                self.gain(self.best.name, f"without {setting}"), name=setting, level_ratio=0.95
+            )
+            for setting in self.terms.races.changed(self.best)
         }
 
     def following(self) -> Stage | Ending:
-        """Return the proof of the settings that matter, unless all of them do."""
-        groups, effects = self.terms.groups(self.best), self.effects()
-        sure = [label for label, effect in effects.items() if effect.interval()[0] > 0]
-        names = {name for label in sure or _strongest(effects) for name in groups[label]}
-        settings = {name: value for name, value in self.best.settings.items() if name in names}
-        if not settings or len(settings) == len(self.terms.races.changed(self.best)):
+        """Return the proof of the settings that matter, unless all of them do.
+
+        Two settings that can replace each other are not missed alone. If several settings are not
+        sure, each of them is therefore measured again, without the others.
+        """
+        effects = self.effects()
+        sure = [setting for setting, effect in effects.items() if _is_sure(effect)]
+        unsure = [setting for setting in effects if setting not in sure]
+        if not unsure:
             return _proved(self._of, self._of)
-        return FinalProof(self._of, Candidate("minimal", settings), is_group=not sure)
+        kept = self.best.only(MINIMAL, sure) if sure else self.terms.base
+        budget = self.terms.budget
+        # The time is there, unless a server was lost.
+        has_time = budget.runs_left >= budget.rounds_min * (1 + len(unsure) + _FINAL)
+        if len(unsure) > 1 and has_time:
+            return Alone(self._of, kept, unsure)
+        return FinalProof(self._of, kept) if sure else _not_attributed(self._of)
+
+
+class Alone(RoundStage):
+    """The settings that are sure, and these with each of the others."""
+
+    name = "alone"
+
+    def __init__(self, of: ProofStage, kept: Candidate, others: Sequence[str]) -> None:
+        """Begin. Args: of, the proof of the winner; kept, the winner with the sure settings."""
+        winner = of.winner
+        self._of, self._kept = of, kept
+        self._with = {
+            other: winner.only(f"with {other}", (*kept.settings, other)) for other in others
+        }
+        super().__init__(of.terms, [kept, *self._with.values()], needed=kept, later_count=_FINAL)
+
+    @property
+    def best(self) -> Candidate:
+        """Return the winner."""
+        return self._of.winner
+
+    @property
+    def proof(self) -> ProofStage | None:
+        """Return the proof of the winner."""
+        return self._of
+
+    def effects(self) -> dict[str, Effect]:
+        """Return what each of the other settings brings on top of the sure ones."""
+        return {
+            other: replace(self.gain(candidate.name, self._kept.name), name=other, level_ratio=0.95)
+            for other, candidate in self._with.items()
+        }
+
+    def following(self) -> Stage | Ending:
+        """Return the proof of the sure settings, with the strongest other one that has an effect.
+
+        Only one is added, because the others may be those that it replaces.
+        """
+        effects = self.effects()
+        sure = [other for other, effect in effects.items() if _is_sure(effect)]
+        if sure:
+            strongest = max(sure, key=lambda other: effects[other].mean)
+            return FinalProof(self._of, self._with[strongest])
+        if self._kept is self.terms.base:
+            return _not_attributed(self._of)
+        return FinalProof(self._of, self._kept)
 
 
 class FinalProof(ProofStage):
@@ -392,11 +462,10 @@ class FinalProof(ProofStage):
 
     name = "final"
 
-    def __init__(self, of: ProofStage, minimal: Candidate, *, is_group: bool) -> None:
-        """Begin. Args: of, the proof of the winner; is_group, no single setting is sure."""
+    def __init__(self, of: ProofStage, minimal: Candidate) -> None:
+        """Begin. Args: of, the proof of the winner."""
         super().__init__(of.terms, minimal, [of.terms.rules], later_count=0)
         self._of = of
-        self._is_group = is_group
 
     @property
     def best(self) -> Candidate:
@@ -409,22 +478,13 @@ class FinalProof(ProofStage):
         return self if self.rounds else self._of
 
     def following(self) -> Ending:
-        """Return the end. A group was a guess; if it fails, what was proved before stands."""
-        is_refuted = self._is_group and not self.is_better
-        return _proved(self._of if is_refuted else self, self._of)
+        """Return the end."""
+        return _proved(self, self._of)
 
 
-def _strongest(effects: dict[str, Effect]) -> list[str]:
-    """Return the two or three strongest of several settings, where no single one is sure.
-
-    Settings can replace each other: then none is missed alone, but a few together are.
-    """
-    if len(effects) < 3:
-        return []
-    ordered = sorted(effects, key=lambda label: -effects[label].mean)
-    total = sum(max(0.0, effect.mean) for effect in effects.values())
-    two = sum(effects[label].mean for label in ordered[:2])
-    return ordered[:2] if two >= total / 2 or len(ordered) == 3 else ordered[:3]
+def _is_sure(effect: Effect) -> bool:
+    """Return whether a setting has an effect, so that it may be proposed."""
+    return replace(effect, level_ratio=ATTRIBUTION_LEVEL).is_above_zero
 
 
 def _interleaved(rounds: Sequence[Sequence[Step]]) -> list[Step]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,7 +13,7 @@ from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.intervals import interval_of_mean
 from pgdyno.tune.space import Point
 
-StageName = Literal["search", "proof", "attribution", "final", "second"]
+StageName = Literal["search", "proof", "attribution", "final", "second", "alone"]
 BASE = "yours"
 """Name of the server as it is."""
 
@@ -25,14 +25,14 @@ class Candidate:
     name: str
     settings: Point
 
-    def without(self, label: str, names: Sequence[str]) -> Candidate:
-        """Return the candidate without some of its changes.
+    def without(self, setting: str) -> Candidate:
+        """Return the candidate with the old value of one setting."""
+        kept = {name: value for name, value in self.settings.items() if name != setting}
+        return Candidate(f"without {setting}", kept)
 
-        Args: label, for the name of the new candidate; names, the settings that keep their old
-        values.
-        """
-        kept = {name: value for name, value in self.settings.items() if name not in names}
-        return Candidate(f"without {label}", kept)
+    def only(self, name: str, settings: Collection[str]) -> Candidate:
+        """Return a candidate of this name with some of the changes."""
+        return Candidate(name, {n: v for n, v in self.settings.items() if n in settings})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,11 @@ class Effect:
         ratios = np.array(self.log_ratios)
         mean, half = interval_of_mean(ratios, level=self.level_ratio, looks="fixed")
         return mean - half, mean + half
+
+    @property
+    def is_above_zero(self) -> bool:
+        """Return whether the whole interval is above zero."""
+        return self.interval()[0] > 0
 
     def estimate(self) -> Estimate:
         """Return the ratio with its interval."""

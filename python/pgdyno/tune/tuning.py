@@ -11,7 +11,7 @@ from pgdyno.tune.budget import Budget
 from pgdyno.tune.race import Races
 from pgdyno.tune.space import Dimension, Point
 from pgdyno.tune.spread import Spread, level_of
-from pgdyno.tune.stages import Attribution, Ending, ProofStage, Search, Stage, Terms
+from pgdyno.tune.stages import Alone, Attribution, Ending, ProofStage, Search, Stage, Terms
 from pgdyno.tune.trial import Candidate, Effect, Measured, Step, Trial
 
 
@@ -40,16 +40,23 @@ class Tuning:
         is_at_once, the servers run at the same time, each with its own rounds.
         """
         self.spread = Spread(servers)
+        budget = Budget(budget_ns, self.spread, is_at_once=is_at_once)
         self._terms = Terms(
-            races=Races(space, now, baselines, seed=seed, refusal=refusal),
-            now=dict(now),
+            races=Races(
+                space,
+                now,
+                baselines,
+                seed=seed,
+                refusal=refusal,
+                settings_max=lambda: budget.settings_max,
+            ),
             rules=next((baseline for baseline in baselines if baseline.settings), None),
-            budget=Budget(budget_ns, self.spread, is_at_once=is_at_once),
+            budget=budget,
             spread=self.spread,
             is_at_once=is_at_once,
         )
         self._stage: Stage = Search(self._terms)
-        self._attribution: Attribution | None = None
+        self._attributed: list[Attribution | Alone] = []
         self._ending: Ending | None = None
         self._queue: list[Step] = []
         # Server -> goals of the round that it has begun.
@@ -107,7 +114,7 @@ class Tuning:
             self._pending.pop(server, None)
         self._stage.lose(server, had_begun=had_begun)
         if not self.spread.left:
-            self._ending = Ending("every server was lost", has_failed=True)
+            self._ending = Ending("every server was lost", outcome="failed")
 
     @property
     def base(self) -> Candidate:
@@ -127,7 +134,7 @@ class Tuning:
     @property
     def is_decided(self) -> bool:
         """Return whether the tuning came to its end, and the winner ran in every round of it."""
-        return self._ending is not None and not self._ending.has_failed
+        return self._ending is not None and self._ending.outcome != "failed"
 
     @property
     def stage(self) -> Stage:
@@ -167,9 +174,20 @@ class Tuning:
         """Return what the search saw of its winner: too good on average, which the proof shows."""
         return self._terms.races.promised(self.best)
 
+    @property
+    def is_attributed(self) -> bool:
+        """Return whether some setting of the winner has a certain effect, as far as is known."""
+        return self._ending is None or self._ending.outcome != "not attributed"
+
     def attribution(self) -> dict[str, Effect]:
-        """Return what each setting of the winner brings; empty before it was measured."""
-        return {} if self._attribution is None else self._attribution.effects()
+        """Return what each setting of the winner brings, as far as it was measured.
+
+        If it was measured twice, the second time decided about it.
+        """
+        effects: dict[str, Effect] = {}
+        for stage in self._attributed:
+            effects |= stage.effects()
+        return effects
 
     def against_rules(self) -> Effect | None:
         """Return the proved settings against the published rules."""
@@ -188,8 +206,8 @@ class Tuning:
             self._ending = following
             return
         self._stage = following
-        if isinstance(following, Attribution):
-            self._attribution = following
+        if isinstance(following, Attribution | Alone):
+            self._attributed.append(following)
 
     def _end(self, ending: Ending) -> None:
         self._ending = ending

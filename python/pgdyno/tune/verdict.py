@@ -38,8 +38,8 @@ def findings_of(
     if winner is not tuning.base and not why_ended:
         verdict = "unproved"
         if is_proved and proved is not None:
-            verdict = "better" if proved[1].interval()[0] > 0 else "not confirmed"
-    is_one_sure = any(effect.interval()[0] > 0 for effect in alone.values())
+            verdict = "better" if proved[1].is_above_zero else "not confirmed"
+            verdict = verdict if tuning.is_attributed else "not attributed"
     of_winner = [name for name, value in winner.settings.items() if value != now.get(name)]
     against = tuning.against_rules()
     return TuneFindings(
@@ -59,9 +59,6 @@ def findings_of(
         rules=tuning.rules.name if tuning.rules is not None else "",
         trial_count=len(tuning.trials),
         tried=tuple(_tried(trial, is_more_better) for trial in tuning.trials),
-        together=tuple(changed)
-        if verdict == "better" and len(changed) > 1 and not is_one_sure
-        else (),
     )
 
 
