@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -20,6 +21,7 @@ IDLE = ("wal_buffers", "default_statistics_target", "maintenance_work_mem")
 IDLE += ("effective_io_concurrency", "checkpoint_completion_target")
 LEVELS = 24
 START = 3
+NOW = dict.fromkeys(NAMES, str(START))
 # A setting has an effect if the true goal without it is lower by this log ratio.
 REAL = 0.005
 NOISE, DRIFT_PER_HOUR = 0.05, 0.10
@@ -108,6 +110,18 @@ def _space() -> list[Dimension]:
     return [Dimension(name, rule, "linear", values, "safe") for name in NAMES]
 
 
+def _true(log_tps: Surface, candidate: Candidate) -> float | None:
+    point = {**NOW, **candidate.settings}
+    return log_tps([int(point[name]) / (LEVELS - 1) for name in NAMES])
+
+
+def _without_effect(proved: Candidate, true: Callable[[Candidate], float | None]) -> frozenset[str]:
+    """Return the settings whose old value changes nothing."""
+    gain = true(proved) or 0.0
+    without = {name: true(proved.without(name)) for name in proved.settings}
+    return frozenset(n for n, value in without.items() if value is not None and gain - value < REAL)
+
+
 def tuned(
     seed: int,
     *,
@@ -125,11 +139,10 @@ def tuned(
     """
     rng = np.random.default_rng(seed)
     log_tps, two, possible = surface(rng, is_flat=is_flat)
-    now = dict.fromkeys(NAMES, str(START))
     rules = {name: str(rng.integers(START, 20)) for name in NAMES} | dict.fromkeys(IDLE, "9")
     tuning = Tuning(
         _space(),
-        now,
+        NOW,
         [Candidate("rules", rules)],
         budget_ns=int(minutes * 60e9),
         seed=seed,
@@ -141,10 +154,7 @@ def tuned(
     clock_s = 0.0
     run_count = 0
 
-    def true(candidate: Candidate) -> float | None:
-        point = {**now, **candidate.settings}
-        return log_tps([int(point[name]) / (LEVELS - 1) for name in NAMES])
-
+    true = partial(_true, log_tps)
     search_s = 0.0
     while steps := tuning.wave():
         if clock_s / 60 > lost_after_minutes and not tuning.spread.lost:
@@ -165,11 +175,6 @@ def tuned(
     base = true(tuning.base) or 0.0
     proved, promised = tuning.proved(), tuning.promised()
 
-    def loses_nothing(name: str) -> bool:
-        assert proved is not None
-        without = true(proved[0].without(name))
-        return without is not None and (true(proved[0]) or 0.0) - without < REAL
-
     return Tuned(
         reason=tuning.reason,
         true_gain=(true(proved[0]) or 0.0) - base if proved else 0.0,
@@ -182,7 +187,7 @@ def tuned(
         search_minutes=search_s / 60,
         run_count=run_count,
         kept=frozenset(proved[0].settings) if proved else frozenset(),
-        without_effect=frozenset(filter(loses_nothing, proved[0].settings) if proved else ()),
+        without_effect=_without_effect(proved[0], true) if proved else frozenset(),
         is_attributed=tuning.is_attributed,
         matters=frozenset(NAMES[place] for place in two),
     )
