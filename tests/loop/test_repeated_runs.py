@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,8 +10,8 @@ from tests.tune.test_at_once import result_of
 from tests.tune.test_design import asked
 from tests.tune.test_design_on_several_servers import on_servers
 
-from pgdyno.loop import drive
-from pgdyno.plan.design import next_runs
+from pgdyno.loop.failures import Failures
+from pgdyno.plan.design import Design, next_runs
 from pgdyno.plan.designs.compare import Compare
 from pgdyno.plan.history import History
 from pgdyno.spec.planned import PlannedRun, Stop, server_id
@@ -44,16 +43,31 @@ def test_a_variant_that_ran_before_is_measured_again_twice(
     failures: int, is_repeated: bool
 ) -> None:
     history, run = begun()
-    again: Mapping[tuple[str, int], int] = {drive._place_of(run): failures}
-    said = drive._is_repeated(run, Tune, stage_of(), history, again)
-    assert said is is_repeated
-    assert not drive._is_repeated(run, Compare, stage_of(), history, again)
-    assert not drive._is_repeated(run, Tune, stage_of(), (), again)
-    assert not drive._is_repeated(run, Tune, stage_of(lost=(2,)), history, again)
+
+    def after(design: type[Design[Any]], *, lost: tuple[int, ...] = ()) -> Failures:
+        failed = Failures(stage_of(lost=lost), design)
+        for _ in range(failures):
+            failed.failed(run)
+        return failed
+
+    assert after(Tune).is_repeated(run, history) is is_repeated
+    assert not after(Compare).is_repeated(run, history)
+    assert not after(Tune).is_repeated(run, ())
+    assert not after(Tune, lost=(2,)).is_repeated(run, history)
+
+
+def test_a_run_that_is_complete_ends_the_failures_in_a_row() -> None:
+    history, run = begun()
+    failures = Failures(stage_of(), Tune)
+    failures.failed(run)
+    failures.failed(run)
+    failures.passed(run)
+    failures.failed(run)
+    assert failures.is_repeated(run, history)
 
 
 def test_a_server_on_which_a_variant_fails_that_ran_elsewhere_is_given_up() -> None:
     history, run = begun()
-    assert list(drive._blamed(run, stage_of(), history)) == [server_id(2)]
-    assert list(drive._blamed(run, stage_of(), ())) == [run.cell.variant.id]
-    assert list(drive._blamed(run, stage_of(lost=(2,)), history)) == [server_id(2)]
+    assert list(Failures(stage_of(), Tune).blamed(run, history)) == [server_id(2)]
+    assert list(Failures(stage_of(), Tune).blamed(run, ())) == [run.cell.variant.id]
+    assert list(Failures(stage_of(lost=(2,)), Tune).blamed(run, history)) == [server_id(2)]

@@ -33,8 +33,6 @@ class Design(ABC, Generic[Asked]):
     model: ClassVar[type[DesignSpec]]
     # The minimum of rounds that a verdict needs; 0 if the design gives no verdict.
     rounds_needed: ClassVar[int] = 0
-    # Whether a run that failed is repeated, if its variant could be measured before.
-    repeats_failed_runs: ClassVar[bool] = False
 
     def __init__(self, experiment: Experiment) -> None:
         """Args: experiment, whose design is a `model`."""
@@ -44,27 +42,13 @@ class Design(ABC, Generic[Asked]):
         self.seed = experiment.workload.seed
 
     @property
-    def is_at_once(self) -> bool:
-        """Return whether runs on several equal servers take place at the same time."""
-        return False
-
-    def settled(self) -> Experiment:
-        """Return the experiment with what the spec leaves to the design; the store keeps this."""
-        return self.experiment
+    def waves(self) -> WaveDesign[Asked] | None:
+        """Return the plan of waves over several equal servers; None: one run after another."""
+        return None
 
     @abstractmethod
     def next_run(self, history: History, excluded: frozenset[str] = NONE) -> PlannedRun | Stop:
         """Return the next run, or Stop with the reason."""
-
-    def next_runs(
-        self, history: History, excluded: frozenset[str] = NONE
-    ) -> tuple[PlannedRun, ...] | Stop:
-        """Return the next runs, which take place at the same time, each on another server.
-
-        Most designs have one. The history of the next call has those that were completed.
-        """
-        following = self.next_run(history, excluded)
-        return following if isinstance(following, Stop) else (following,)
 
     @abstractmethod
     def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
@@ -98,6 +82,48 @@ class Design(ABC, Generic[Asked]):
         return None
 
 
+class WaveDesign(Design[Asked]):
+    """A design that may use several equal servers: it plans waves, one run a server.
+
+    The other runs of a wave depend on each of them. Therefore a run that fails is repeated, if its
+    variant could be measured before. The spec model of the design has `takes_equal_servers`.
+    """
+
+    @property
+    def waves(self) -> WaveDesign[Asked]:
+        """Return this design."""
+        return self
+
+    @property
+    @abstractmethod
+    def is_at_once(self) -> bool:
+        """Return whether the runs of a wave take place at the same time."""
+
+    @abstractmethod
+    def settled(self) -> Experiment:
+        """Return the experiment with what the spec leaves to the design; the store keeps this."""
+
+    @abstractmethod
+    def next_wave(
+        self, history: History, excluded: frozenset[str] = NONE
+    ) -> tuple[PlannedRun, ...] | Stop:
+        """Return the next runs, which take place at the same time, each on another server.
+
+        The history of the next call has those that were completed.
+        """
+
+    def next_run(self, history: History, excluded: frozenset[str] = NONE) -> PlannedRun | Stop:
+        """Return the first run of the next wave."""
+        following = self.next_wave(history, excluded)
+        return following if isinstance(following, Stop) else following[0]
+
+
+def settled(design: type[Design[Any]], experiment: Experiment) -> Experiment:
+    """Return the experiment with what the spec leaves to the design."""
+    waves = design(experiment).waves
+    return experiment if waves is None else waves.settled()
+
+
 def next_run(
     design: type[Design[Any]],
     experiment: Experiment,
@@ -117,7 +143,11 @@ def next_runs(
 ) -> tuple[PlannedRun, ...] | Stop:
     """Return the runs that take place at the same time, or Stop with the reason."""
     experiment, history = as_measured(experiment, history)
-    return design(experiment).next_runs(history, excluded)
+    planner = design(experiment)
+    if planner.waves is not None:
+        return planner.waves.next_wave(history, excluded)
+    following = planner.next_run(history, excluded)
+    return following if isinstance(following, Stop) else (following,)
 
 
 def runs_expected(

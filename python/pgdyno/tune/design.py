@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from pgdyno.analysis.capacity import Target, Trial
 from pgdyno.errors import AnalysisError
-from pgdyno.plan.design import NONE, Design
+from pgdyno.plan.design import NONE, WaveDesign
 from pgdyno.plan.history import History, Measured, elapsed_ns, rounds
 from pgdyno.plan.visits import pilot_missing, visit
 from pgdyno.quantities import percent, signed
@@ -55,12 +55,10 @@ class _Memo:
 _last: list[_Memo] = []
 
 
-class Tune(Design[TuneDesign]):
+class Tune(WaveDesign[TuneDesign]):
     """Pairs against the best settings so far, then a proof with fresh runs."""
 
     model = TuneDesign
-    # The best settings so far are in every pair, so an accident must not end the tuning.
-    repeats_failed_runs = True
 
     @property
     def budget_ns(self) -> int:
@@ -111,12 +109,7 @@ class Tune(Design[TuneDesign]):
         machine = Machine(self.major, 100)
         return dimensions(self.asked.settings, machine, self.now, check_risks(self.asked.classes))
 
-    def next_run(self, history: History, excluded: frozenset[str] = NONE) -> PlannedRun | Stop:
-        """Return the next run of the race or the proof, or why there is none."""
-        following = self.next_runs(history, excluded)
-        return following if isinstance(following, Stop) else following[0]
-
-    def next_runs(
+    def next_wave(
         self, history: History, excluded: frozenset[str] = NONE
     ) -> tuple[PlannedRun, ...] | Stop:
         """Return the next run of each server, if they run at the same time, else the next run."""

@@ -1,0 +1,98 @@
+"""What follows from a run that failed: it is repeated, what it blames is left out, or all ends."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from pgdyno.errors import InterruptedByUser, PgdynoError, ServerError
+from pgdyno.loop.one_run import RunEnd
+from pgdyno.measure.execute import Stage
+from pgdyno.plan.design import Design, WaveDesign
+from pgdyno.plan.history import History
+from pgdyno.spec.planned import PlannedRun, server_id
+
+# A variant that ran before is left out if this many runs of it fail in a row.
+_FAILURES_MAX = 3
+
+
+class Failures:
+    """The failures in a row of each variant on each server."""
+
+    def __init__(self, stage: Stage, design: type[Design[Any]]) -> None:
+        """Begin. Args: stage, what all runs share."""
+        self._stage = stage
+        self._are_repeated = issubclass(design, WaveDesign)
+        self._in_a_row: Counter[tuple[str, int]] = Counter()
+
+    def passed(self, run: PlannedRun) -> None:
+        """Note that a run is complete."""
+        self._in_a_row.pop(_place_of(run), None)
+
+    def failed(self, run: PlannedRun) -> None:
+        """Note that a run failed."""
+        self._in_a_row[_place_of(run)] += 1
+
+    def is_repeated(self, run: PlannedRun, history: History) -> bool:
+        """Return whether a failed run says too little to leave its variant out.
+
+        A variant that ran before has proved that it can run; one failure may be an accident of the
+        server. Three in a row are not.
+        """
+        if not self._are_repeated or not _ran_before(run, history):
+            return False
+        if run.server_number and self._stage.servers.is_lost(run.server_number):
+            return False
+        return self._in_a_row[_place_of(run)] < _FAILURES_MAX
+
+    def blamed(self, run: PlannedRun, history: History) -> dict[str, str]:
+        """Return what a failed run excludes: id -> words; the variant, or the server that is lost.
+
+        If an equal server is lost under a variant that never ran before, both are excluded: the
+        variant may have been the cause, and must not take the next server with it. If a variant ran
+        before, on whichever server, an equal server on which it fails again and again is given up
+        instead.
+        """
+        variant, servers = run.cell.variant, self._stage.servers
+        assert variant is not None, "only a variant can be left out"
+        ran_before = _ran_before(run, history)
+        if not run.server_number:
+            return {variant.id: f"variant {variant.name}"}
+        if not servers.is_lost(run.server_number) and not ran_before:
+            return {variant.id: f"variant {variant.name}"}
+        facts = servers.equal[run.server_number]
+        place = f"server {run.server_number} ({facts.host}:{facts.port})"
+        lost = {server_id(run.server_number): place}
+        if ran_before or not variant.spec.settings:
+            return lost
+        return {**lost, variant.id: f"variant {variant.name}, under which it was lost,"}
+
+    def last_error(self, end: RunEnd, error: PgdynoError) -> PgdynoError | None:
+        """Return the error with which the experiment ends; None if it goes on.
+
+        Raises: an error that is not about this variant or server.
+        """
+        if end.is_raised:
+            raise error
+        is_braked = end.done is not None and bool(end.done.braked)
+        if end.run.cell.variant is None or is_braked or isinstance(error, InterruptedByUser):
+            return error
+        return _lost(error) if self._stage.servers.are_lost() else None
+
+
+def _place_of(run: PlannedRun) -> tuple[str, int]:
+    """Return the variant and the server of a run."""
+    variant = run.cell.variant
+    return "" if variant is None else variant.id, run.server_number
+
+
+def _ran_before(run: PlannedRun, history: History) -> bool:
+    return any(measured.run.cell.variant == run.cell.variant for measured in history)
+
+
+def _lost(ended: PgdynoError) -> ServerError:
+    """Return the error of an experiment whose server is gone; it can go on when it is back."""
+    return ServerError(
+        f"The server was lost: {ended.message}",
+        hint="continue with pgdyno run --resume last once the server answers",
+    )
