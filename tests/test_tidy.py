@@ -30,6 +30,7 @@ PYTHON = (
     python_rules.seeded_randomness,
     python_rules.designs_in_one_table,
     python_rules.programs_in_their_folders,
+    python_rules.tune_in_its_room,
     python_rules.arguments_by_name,
     python_rules.locals_named_by_content,
     python_rules.one_form_of_percent,

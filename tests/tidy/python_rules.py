@@ -236,6 +236,28 @@ def programs_in_their_folders(source: Source) -> Iterator[str]:
                 yield source.problem(number, f"{match[0]} {place}")
 
 
+# The files outside its room that may name the search for settings: the tables of designs, of spec
+# models and of verbs, the verb, its answer, and how that is shown.
+_TUNE = re.compile(r"\btun(?:e|es|ed|ing|ings)\b(?!\.)|TuneDesign")
+_TUNE_PLACES = {
+    f"python/pgdyno/{path}.py"
+    for path in (
+        *("designs", "spec/designs", "cli/main", "cli/verb_help", "cli/tune"),
+        *("answer/tuning", "report/tune_text", "report/tune_page"),
+    )
+}
+
+
+def tune_in_its_room(source: Source) -> Iterator[str]:
+    """Only eight files outside `tune/` name a tuning; other verbs may import the settings there."""
+    is_place = source.path in _TUNE_PLACES or source.path.startswith("python/pgdyno/tune/")
+    if source.package is None or is_place:
+        return
+    for number, line in enumerate(source.lines, 1):
+        if match := _TUNE.search(line):
+            yield source.problem(number, f"{match[0]} belongs to python/pgdyno/tune")
+
+
 def arguments_by_name(source: Source) -> Iterator[str]:
     """A constructor is not given a tuple unpacked in place: that hides positional arguments."""
     for node in source.nodes:

@@ -52,6 +52,12 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
         "own = own_shown(run)",
     ),
     (
+        python_rules.tune_in_its_room,
+        "python/pgdyno/store/a.py",
+        "# Only a tuning needs this.",
+        "from pgdyno.tune.review import review",
+    ),
+    (
         python_rules.designs_in_one_table,
         "python/pgdyno/answer/a.py",
         "isinstance(x.design, CompareDesign | PassesDesign)",

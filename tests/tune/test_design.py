@@ -359,7 +359,7 @@ settings = ["work_mem=64kB,64MB", "jit=on,off"]
         (("--setting", "jit", "--apply"), "--apply changes a server of your own"),
         (("--setting", "work_mem=1kB..1GB"), "must be from 64"),
         (("--setting", "jit", "--keep", "memory<lots"), "is not a condition"),
-        (("--setting", "jit", "--slo", "p95=20ms"), "--slo p95=20ms: tune takes a target for"),
+        (("--setting", "jit", "--slo", "p95=20ms"), "--slo p95=20ms: the target must be of"),
         (("--setting", "jit", "--set", "jit"), "NAME=VALUE"),
     ],
 )

@@ -165,7 +165,7 @@ def test_a_list_of_servers_that_cannot_be_is_refused(fields: dict[str, object], 
 def test_only_a_tuning_takes_several_servers() -> None:
     question = on_servers(asked(), 2)
     fields = question.model_dump(by_alias=True)
-    with pytest.raises(ValidationError, match="several servers are for a tune"):
+    with pytest.raises(ValidationError, match="several servers are named, but a"):
         Experiment.model_validate(
             {**fields, "design": BenchDesign(), "dataset": {"kind": "existing"}}
         )

@@ -1,4 +1,4 @@
-"""Evidence in a stored run for changing a setting; a tuning begins with this evidence."""
+"""Evidence in a stored run for changing a setting; a search begins with this evidence."""
 
 from __future__ import annotations
 

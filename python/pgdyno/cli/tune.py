@@ -11,33 +11,66 @@ from pydantic import ValidationError
 from pgdyno.answer.evidence import evidence_of
 from pgdyno.cli import load_options, options, output
 from pgdyno.cli.from_options import Asked, experiment_of, refuse
-from pgdyno.cli.headings import LOAD, under
+from pgdyno.cli.headings import FOREIGN, LOAD, under
 from pgdyno.cli.load_options import LoadVerb
-from pgdyno.cli.measure import measured
+from pgdyno.cli.measure import Measured, measured
+from pgdyno.cli.options import Command, apply
 from pgdyno.cli.output import Live
 from pgdyno.cli.program_help import own_defaults, type_targets
-from pgdyno.cli.tune_servers import (
-    also,
-    apply_proved,
-    equal_servers,
-    order_of,
-    refuse_without_rights,
-)
 from pgdyno.designs import design_of
 from pgdyno.errors import RefusedError, ServerError, SpecError
 from pgdyno.loop.drive import carry_out
+from pgdyno.measure.changes import apply_for_good
+from pgdyno.process import signals
+from pgdyno.quantities import counted
+from pgdyno.server.conninfo import resolve
 from pgdyno.server.find import find
+from pgdyno.server.system_settings import SystemSettings
 from pgdyno.spec.condition import condition_from, memory_limit_from
 from pgdyno.spec.designs import METRICS, BenchDesign, TuneDesign
+from pgdyno.spec.experiment import OF_ONE_SERVER, EqualServer
 from pgdyno.store.experiment import Store
 from pgdyno.tune import planning
 from pgdyno.tune.catalogue import RISKS, Risk
 from pgdyno.tune.evidence import choose
+from pgdyno.tune.findings import TuneFindings
 from pgdyno.tune.space import check_risks, dimensions
 from pgdyno.tune.storage import refuse_on_own_server
 
 _option, _search = under(LOAD), under("Search")
 _EVIDENCE_NS = 10_000_000_000
+
+
+def _also(command: Command) -> Command:
+    """Add the options for further servers that are equal to the first."""
+    option = under(FOREIGN)
+    return apply(
+        command,
+        option(
+            "--also",
+            multiple=True,
+            metavar="CONNINFO",
+            help="A further server, equal to the first; the rounds are spread over all of them.",
+        ),
+        option(
+            "--also-admin",
+            multiple=True,
+            metavar="CONNINFO",
+            help="--admin of that server, once for each --also.",
+        ),
+        option(
+            "--also-restart-command",
+            multiple=True,
+            metavar="CMD",
+            help="--restart-command of that server, once for each --also.",
+        ),
+        option(
+            "--at-once/--in-turn",
+            default=None,
+            help="Measure all servers at the same time, or one after another. Default: at the same"
+            " time if each is on another host.",
+        ),
+    )
 
 
 @click.command("tune", cls=LoadVerb, short_help="Find better settings, and prove them.")
@@ -79,7 +112,7 @@ _EVIDENCE_NS = 10_000_000_000
 @_search(
     "--apply", is_flag=True, help="Apply proved settings to your own server; undo RESULT restores."
 )
-@also
+@_also
 @_option(
     "-c",
     "--clients",
@@ -109,7 +142,7 @@ def command(**given: Any) -> int:
     given = {**given, "keep": False, "duration": given["duration"] or "5s"}
     risks = check_risks(given["classes"])
     asked = experiment_of("tune", given, BenchDesign())
-    equal = equal_servers(asked, given)
+    equal = _equal_servers(asked, given)
     if given["apply"] and asked.resolved is None:
         raise SpecError(
             "--apply changes a server of your own, but the command names no server.",
@@ -132,7 +165,9 @@ def command(**given: Any) -> int:
             return 0
         given["searched"] = _chosen(asked, known, given["store"], risks)
     space = dimensions(given["searched"], known.machine, known.now, risks)
-    refuse_without_rights([asked.experiment.server, *equal], space, is_applied=given["apply"])
+    planning.refuse_without_rights(
+        [asked.experiment.server, *equal], space, is_applied=given["apply"]
+    )
     rules, left_out = planning.rules_of(asked.experiment, known, risks)
     for name, why in left_out.items():
         output.note(f"the rules are measured without {name}: {why}")
@@ -144,14 +179,14 @@ def command(**given: Any) -> int:
         )
     except ValidationError as error:
         refuse(error)
-    if order := order_of(experiment):
+    if order := planning.order_of(experiment):
         output.note(order)
     if given["dry_run"] and not given["print_spec"]:
         output.data("\n".join(planning.searched_line(dimension, known) for dimension in space))
     asked = replace(asked, experiment=experiment)
     done = measured("tune", asked, given)
     if given["apply"]:
-        apply_proved(asked, done)
+        _apply_proved(asked, done)
     return done.exit_code
 
 
@@ -216,3 +251,72 @@ def _chosen(
             hint="see the reasons above, or name settings with --setting",
         )
     return tuple(name for name in names if name not in left_out)
+
+
+def _equal_servers(asked: Asked, given: dict[str, Any]) -> tuple[EqualServer, ...]:
+    """Return the servers of --also. Raises: SpecError if a server lacks an option of the first."""
+    dsns, server = given["also"], asked.experiment.server
+    if dsns and asked.resolved is None:
+        raise SpecError(
+            "--also names a further server of your own, but the command names no first one.",
+            hint="name the first server with -h, -d or a conninfo",
+        )
+    if dsns and server.apply_command is not None:
+        raise SpecError(
+            "--apply-command does not know which of several servers it changes.",
+            hint="use a spec file, with dsn and apply_command as lists",
+        )
+    of_one = [name for name in OF_ONE_SERVER if dsns and getattr(server, name)]
+    if of_one:
+        option = of_one[0].replace("_", "-").replace("files", "file")
+        raise SpecError(
+            f"--{option} belongs to one server, but --also names further ones.",
+            hint=f"leave out --{option} or --also",
+        )
+    columns = {"admin": given["also_admin"], "restart_command": given["also_restart_command"]}
+    for name, values in columns.items():
+        wanted = len(dsns) if getattr(server, name) is not None else 0
+        if len(values) != wanted:
+            option = name.replace("_", "-")
+            raise SpecError(
+                f"--also-{option} is given {counted(len(values), 'time')}, but must be given"
+                f" {counted(wanted, 'time')}: once for each --also if there is --{option}.",
+                hint=f"--{option} VALUE --also CONNINFO --also-{option} VALUE",
+            )
+    return tuple(
+        EqualServer(dsn=dsn, **{name: values[i] for name, values in columns.items() if values})
+        for i, dsn in enumerate(dsns)
+    )
+
+
+def _apply_proved(asked: Asked, done: Measured) -> None:
+    """Apply the proved settings permanently, with a journal, and print which need a restart."""
+    tuned = done.findings.own if done.findings is not None else None
+    if not isinstance(tuned, TuneFindings) or done.folder is None:
+        return
+    if tuned.verdict != "better":
+        output.note("applied nothing: no settings were proved")
+        return
+    if done.ended_by is not None:
+        output.note("applied nothing, because the tuning ended with an error")
+        return
+    assert asked.resolved is not None, "settings are applied to a server of the user's"
+    wanted = {setting.name: setting.new for setting in tuned.settings}
+    listed = ", ".join(f"{name} = {value}" for name, value in wanted.items())
+    lost = {server.number for server in tuned.servers if server.lost}
+    for number, server in enumerate(asked.experiment.server.each, 1):
+        if number in lost:
+            output.note(f"applied nothing on server {number}, which was lost")
+            continue
+        signals.check()
+        admin = resolve(conninfo=server.admin).target if server.admin else asked.resolved.target
+        commands = (server.apply_command, server.restart_command, server.recover_command)
+        restarts = bool(tuned.needs_restart) and server.restart_command is not None
+        system = SystemSettings(admin, "tune", *commands)
+        apply_for_good(done.folder, system, wanted, restarts=restarts)
+        on = f" on server {number}" if tuned.servers else ""
+        output.note(
+            f"applied {listed}{on}; pgdyno undo {done.folder.number} restores the old values"
+        )
+        if tuned.needs_restart and not restarts:
+            output.note(f"a restart is needed{on} for {', '.join(tuned.needs_restart)}")

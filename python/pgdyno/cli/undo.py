@@ -48,7 +48,7 @@ def command(
 
     An experiment that ended normally or by Ctrl-C has already restored its changes. undo tries each
     server separately. A server that has its previous settings counts as done. If RESULT is given,
-    undo also restores the changes of `tune --apply`.
+    undo also restores the changes that `--apply` made.
     """
     kept = Store.default(store)
     if dismiss and result is None:
@@ -68,7 +68,7 @@ def command(
         if dismiss:
             done = dismiss_outstanding(folder)
         else:
-            # Settings that `tune --apply` changed stay, unless their result is named.
+            # Settings that `--apply` changed stay, unless their result is named.
             done = undo_outstanding(
                 folder, reach, Commands(**commands), with_applied=result is not None
             )

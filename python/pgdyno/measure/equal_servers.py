@@ -1,4 +1,4 @@
-"""Whether several servers are equal enough to share one tuning: looked at before any run."""
+"""Whether several servers are equal enough to share one experiment: looked at before any run."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def compare_equal(
         if why := why or why_other_hardware(hardware[first], hardware[number]):
             raise RefusedError(
                 f"Servers {first} and {number} are not equal: {why}.",
-                hint="make them equal, or tune them one by one; if a killed tuning left its"
+                hint="make them equal, or measure them one by one; if a killed run left its"
                 " settings, pgdyno undo restores them",
             )
     for number in others:

@@ -45,7 +45,7 @@ def compare_body(findings: ExperimentFindings) -> Document:
 
 
 def proof_body(compared: CompareFindings) -> Document:
-    """Return the keys of `pgdyno.tune/1` with the runs of the proof.
+    """Return the keys of a document with the runs of a proof.
 
     Each contrast compares the proved settings with other settings, so contrasts are a list.
     """

@@ -27,7 +27,7 @@ from pgdyno.spec.targets import (
     SLO_METRICS,
     kept_condition,
     objection_to_type,
-    slo_of_tune,
+    slo_to_improve,
     slo_with_types,
 )
 from pgdyno.spec.variant import COMMANDS, Variant, merged
@@ -291,7 +291,7 @@ class TuneDesign(DecidingDesign):
     now: dict[str, str] = Field(default_factory=dict)
     classes: tuple[str, ...] = ()
     keep: tuple[Annotated[str, AfterValidator(kept_condition)], ...] = ()
-    slo: Annotated[str, AfterValidator(slo_of_tune)] | None = None
+    slo: Annotated[str, AfterValidator(slo_to_improve)] | None = None
     ram_bytes: Annotated[int, Field(gt=0)] | None = None
     major: int | None = None
     at_once: bool | None = None

@@ -86,7 +86,7 @@ class Server(Spec):
     way to the server that avoids a pooler, `pooler` is the pooler's console, `ssh` or `host_shell`
     opens a shell on the server's host, and the user made `host_files` there by hand.
 
-    `equal` are further servers, equal to this one, which a tuning uses, too. Where `dsn` is a
+    `equal` are further servers, equal to this one, which some designs use, too. Where `dsn` is a
     list, `admin` and the commands are lists of the same length, and the others become `equal`.
     """
 
@@ -211,7 +211,7 @@ class Experiment(Spec):
         if self.reload == "round" and (self.server.scratch is None or not self.has_variants()):
             raise ValueError('reload = "round" needs variants on a scratch server')
         if self.server.equal and not self.design.takes_equal_servers:
-            raise ValueError(f"several servers are for a tune, but this is a {self.design.kind}")
+            raise ValueError(f"several servers are named, but a {self.design.kind} uses one")
         if self.server.scratch is None:
             self._refuse_what_needs_scratch()
         elif any(variant.dsn is not None for variant in self.all_variants()):

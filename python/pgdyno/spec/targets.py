@@ -15,7 +15,7 @@ from pgdyno.programs.program import Program
 from pgdyno.programs.registry import programs, types_by_name
 from pgdyno.spec.condition import condition_from, memory_limit_from, slo_from
 
-# Latencies that a tuning can improve.
+# Latencies that a design can improve.
 SLO_METRICS: dict[str, Literal["mean", "p50", "p99"]] = {"mean": "mean", "p50": "p50", "p99": "p99"}
 
 
@@ -56,19 +56,19 @@ def objection_to_type(slo: str | None, program: Program) -> str:
     )
 
 
-def slo_of_tune(text: str) -> str:
-    """Check the latency target of a tuning, and return its text.
+def slo_to_improve(text: str) -> str:
+    """Check the latency target of a search for better settings, and return its text.
 
-    Raises: ValueError, also if a tuning cannot improve the figure.
+    Raises: ValueError, also if the search cannot improve the figure.
     """
     target = slo_from(slo_with_types(text), takes_types=True)
     if not target.of and (name := target.name) not in SLO_METRICS:
-        raise ValueError(f"tune takes a target for {', '.join(SLO_METRICS)}, got {name}")
+        raise ValueError(f"the target must be of {', '.join(SLO_METRICS)}, got {name}")
     return text
 
 
 def kept_condition(text: str) -> str:
-    """Check a condition on candidates of a tuning, also on memory, and return its text.
+    """Check a condition on candidates of a search, also on memory, and return its text.
 
     Raises: ValueError with the fault and the next step.
     """

@@ -87,7 +87,7 @@ class ExperimentFolder:
     def outstanding_changes(self, *, with_applied: bool = False) -> list[dict[str, Any]]:
         """Return the changes of servers that were neither undone nor dismissed, newest first.
 
-        Args: with_applied, also return the changes that the user wanted to stay (`tune --apply`).
+        Args: with_applied, also return the changes that the user wanted to stay (`--apply`).
         """
         changes: list[dict[str, Any]] = []
         for entry in self.audit():

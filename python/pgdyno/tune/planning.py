@@ -18,12 +18,13 @@ from pgdyno.server.placement import LAST_PLACE
 from pgdyno.server.system_settings import not_alterable
 from pgdyno.server.target import Target
 from pgdyno.spec.designs import TuneDesign
-from pgdyno.spec.experiment import EqualServer, Experiment, Workload
+from pgdyno.spec.experiment import EqualServer, Experiment, Server, Workload
 from pgdyno.spec.setting_rules import snapshot
 from pgdyno.spec.units import duration_ns
 from pgdyno.spec.variant import Variant
 from pgdyno.tune.budget import least_runs
 from pgdyno.tune.catalogue import Risk, catalogue, needs_of
+from pgdyno.tune.design import Tune
 from pgdyno.tune.evidence import choosable
 from pgdyno.tune.machine import Machine, machine_of
 from pgdyno.tune.memory import ALLOWING_SETTINGS
@@ -154,6 +155,44 @@ def unchangeable(experiment: Experiment, known: Known, names: Iterable[str]) -> 
             missing = not_alterable(connection, asked_of)
         reasons |= dict.fromkeys(missing, f"{admin.user} may not change it")
     return reasons
+
+
+def order_of(experiment: Experiment) -> str:
+    """Return how several servers are measured, in words; "" for one server."""
+    count = len(experiment.server.numbers)
+    if count < 2:
+        return ""
+    if Tune(Tune(experiment).settled()).is_at_once:
+        return f"servers  {count}, measured at the same time"
+    why = "" if Tune(experiment).asked.at_once is False else ", because not each names another host"
+    return f"servers  {count}, measured in turn{why}"
+
+
+def refuse_without_rights(
+    servers: Iterable[Server | EqualServer], space: tuple[Dimension, ...], *, is_applied: bool
+) -> None:
+    """Raise RefusedError for settings that the role of --admin may not change on a server."""
+    for server in servers:
+        _refuse_without_right(server, space, is_applied=is_applied)
+
+
+def _refuse_without_right(
+    server: Server | EqualServer, space: tuple[Dimension, ...], *, is_applied: bool
+) -> None:
+    if server.dsn is None or server.admin is None or server.apply_command is not None:
+        return
+    names = [
+        dimension.name for dimension in space if is_applied or needs_of(dimension.rule) != "session"
+    ]
+    admin = resolve(conninfo=server.admin).target
+    with connect(admin, verb="tune") as connection:
+        missing = not_alterable(connection, names)
+    if missing:
+        raise RefusedError(
+            f"{admin.user} may not change {', '.join(missing)} on {admin.place}.",
+            hint=f"GRANT ALTER SYSTEM ON PARAMETER {', '.join(missing)} TO {admin.user}"
+            " (PostgreSQL 15 or later), or name another role with --admin",
+        )
 
 
 def refuse_short_budget(workload: Workload, budget: str, setting_count: int) -> None:
