@@ -18,7 +18,7 @@ use crate::dataset::Dataset;
 use crate::output::Output;
 use crate::plan::{Plan, Refusal};
 use crate::poller::Kind;
-use crate::worker::Message;
+use crate::thread::Message;
 use crate::{control, dataset, load, pgbench, program};
 
 const USAGE: &str = "usage: pgdyno-engine VERB

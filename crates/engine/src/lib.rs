@@ -4,7 +4,7 @@
 //! `contract`.
 //!
 //! A load job passes through the modules in this order. `plan` checks it. `load` leads its threads
-//! through the phases. Each `worker` runs its clients' transactions (`client`) over its `poller`.
+//! through the phases. Each `thread` runs its clients' transactions (`client`) over its `poller`.
 //! `recorder`, `tally` and `histogram_set` count, and `load` writes the counts as records.
 
 pub mod app;
@@ -33,9 +33,9 @@ pub mod schedstat;
 pub mod session;
 pub mod session_attrs;
 pub mod tally;
+pub mod thread;
 pub mod timeline;
 pub mod timers;
 pub mod tls;
 pub mod tpcc;
 pub mod walk;
-pub mod worker;

@@ -1,6 +1,6 @@
 //! Counts the transactions of one thread, epoch by epoch.
 //!
-//! The worker reports each event to its recorder. At the end of an epoch the recorder gives all
+//! The thread reports each event to its recorder. At the end of an epoch the recorder gives all
 //! counts away as an `Epoch`, and begins with empty ones. `tally` explains why.
 
 use std::sync::mpsc::{Receiver, Sender};

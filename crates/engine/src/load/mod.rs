@@ -26,8 +26,8 @@ use crate::outcome::Remark;
 use crate::output::Output;
 use crate::plan::{Plan, Refusal};
 use crate::recorder::Epoch;
+use crate::thread::{Finished, Message};
 use crate::timeline::{Shared, Timeline};
-use crate::worker::{Finished, Message};
 
 /// Time from the decision on an instant to the instant, so that all threads learn of it in time.
 const NOTICE_NS: u64 = 2_000_000;

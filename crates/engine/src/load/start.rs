@@ -3,7 +3,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::thread;
 
 use pgdyno_script::{ClientVariables, Prng, RandomStreams, Value, clients_of_threads};
 
@@ -17,8 +16,8 @@ use crate::plan::{Plan, Refusal};
 use crate::poller::{Kind, VARIABLE, Waker};
 use crate::program::Deck;
 use crate::recorder::{Recorder, RecorderSetup, Spares};
+use crate::thread::{self, Message, OpenArrivals, Pace, Setup};
 use crate::timeline::{Shared, Timeline};
-use crate::worker::{self, Message, Pace, Setup};
 
 /// Start every thread of the plan.
 pub(super) fn threads(
@@ -90,11 +89,11 @@ fn spawn(setup: Setup) -> Result<(), Refusal> {
     let body = move || {
         // The smallest timer slack: with the default, timers would fire 50 us late.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-        if catch_unwind(AssertUnwindSafe(|| worker::run(setup))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| thread::run(setup))).is_err() {
             let _ = sender.send(Message::Died(thread));
         }
     };
-    thread::Builder::new()
+    std::thread::Builder::new()
         .name(format!("load-{thread}"))
         .spawn(body)
         .map_err(|error| system("starting a thread", &error))
@@ -193,7 +192,7 @@ fn terminals(plan: &Plan, thread: u32, streams: &RandomStreams) -> Vec<Terminal>
     terminals
 }
 
-fn arrivals(plan: &Plan, thread: u32, random: Prng) -> Option<worker::Arrivals> {
+fn arrivals(plan: &Plan, thread: u32, random: Prng) -> Option<OpenArrivals> {
     let Arrivals::Open(open) = &plan.work.arrivals else { return None };
     let count = plan.thread_count();
     let schedule = Schedule::new(open.process, &open.steps, thread, count, random);
@@ -206,7 +205,7 @@ fn arrivals(plan: &Plan, thread: u32, random: Prng) -> Option<worker::Arrivals> 
             Some(per_client.saturating_mul(clients as u64))
         }
     };
-    Some(worker::Arrivals::new(schedule, open.latency_limit_ns, measured_limit))
+    Some(OpenArrivals::new(schedule, open.latency_limit_ns, measured_limit))
 }
 
 fn latency_limit(plan: &Plan) -> Option<u64> {

@@ -11,10 +11,8 @@ use crate::contract::record::{
 use crate::histogram::Histogram;
 use crate::plan::{Plan, PlannedScript};
 use crate::tally::{ScriptTally, Tally};
+use crate::thread::{Finished, fairness};
 use crate::timeline::Timeline;
-use crate::worker::{Finished, fairness};
-
-const MAX_AGES: usize = 10_000;
 
 /// CPU time of the process at both ends of the measured phase.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,8 +74,11 @@ pub(super) fn summary(parts: &Parts<'_>) -> Record {
     let mut sum = Histogram::default();
     let mut distributions = histograms.distributions(collector.layout(), &mut sum);
     for (measured, of) in [
-        (Measured::Connect, (|thread| &thread.connect) as fn(&Finished) -> &Histogram),
-        (Measured::RoundTrip, |thread| &thread.facts.round_trips.histogram),
+        (
+            Measured::Connect,
+            (|thread| &thread.connections.durations) as fn(&Finished) -> &Histogram,
+        ),
+        (Measured::RoundTrip, |thread| &thread.round_trips.histogram),
     ] {
         sum.clear();
         finished.iter().for_each(|thread| sum.merge(of(thread)));
@@ -86,8 +87,8 @@ pub(super) fn summary(parts: &Parts<'_>) -> Record {
         }
     }
     let mut ages: Vec<u64> =
-        finished.iter().flat_map(|thread| thread.facts.unfinished_ages_ns.clone()).collect();
-    crate::worker::thin_out(&mut ages, MAX_AGES);
+        finished.iter().flat_map(|thread| thread.unfinished_ages_ns.clone()).collect();
+    crate::thread::thin_out_ages(&mut ages);
     let sum = |of: fn(&Finished) -> u64| finished.iter().map(of).sum();
     let (user, system) = usage();
     let (begin, end) = (parts.usage.begin, parts.usage.end);
@@ -111,13 +112,13 @@ pub(super) fn summary(parts: &Parts<'_>) -> Record {
         sleep_ns: measured.sleep_ns,
         shell_ns: measured.shell_ns,
         think_time_ns: plan.has_pauses().then_some(measured.think_time_ns),
-        connections_lost: sum(|thread| thread.connections_lost),
-        reconnects: sum(|thread| thread.reconnects),
+        connections_lost: sum(|thread| thread.connections.lost_count),
+        reconnects: sum(|thread| thread.connections.reconnect_count),
         commits_in_doubt: sum(|thread| thread.commits_in_doubt),
         longest_gap: collector.longest_gap(),
         idle: (plan.idle_count() > 0).then(|| IdleFacts {
-            opened_count: sum(|thread| thread.idle.opened_count),
-            alive_count: sum(|thread| thread.idle.alive_count),
+            opened_count: sum(|thread| thread.connections.idle.opened_count),
+            alive_count: sum(|thread| thread.connections.idle.alive_count),
         }),
         round_trips: collector.traffic.round_trips,
         round_trip_runnable_ns: round_trip_runnable_ns(finished),
@@ -136,7 +137,7 @@ pub(super) fn summary(parts: &Parts<'_>) -> Record {
 /// Return the engine's mean time, running or waiting for a core, of an exchange on an idle
 /// connection; only from threads that know it.
 fn round_trip_runnable_ns(finished: &[Finished]) -> Option<u64> {
-    let known = finished.iter().map(|thread| &thread.facts.round_trips);
+    let known = finished.iter().map(|thread| &thread.round_trips);
     let known = known
         .filter_map(|round_trips| Some((round_trips.runnable_ns?, round_trips.histogram.count())));
     let (runnable_ns, count) =
@@ -177,8 +178,8 @@ fn threads(parts: &Parts<'_>, thread_count: u32) -> Vec<ThreadFacts> {
     (0..thread_count)
         .filter_map(|number| parts.finished.iter().find(|thread| thread.thread == number))
         .map(|thread| {
-            let (busy_ratio, starved_ratio) = thread.facts.ratios(measured_ns);
-            let lag = &thread.facts.timer_lag;
+            let (busy_ratio, starved_ratio) = thread.usage.ratios(measured_ns);
+            let lag = &thread.timer_lag;
             ThreadFacts {
                 clients: thread.clients,
                 poller: thread.poller.name().to_owned(),
@@ -187,7 +188,7 @@ fn threads(parts: &Parts<'_>, thread_count: u32) -> Vec<ThreadFacts> {
                 timer_lag_ns_p50: lag.quantile_ns(0.5),
                 timer_lag_ns_p99: lag.quantile_ns(0.99),
                 timer_lag_ns_max: lag.max_ns(),
-                reply_wait_ns_mean: thread.facts.reply_wait_ns_mean(),
+                reply_wait_ns_mean: thread.usage.reply_wait_ns_mean(),
             }
         })
         .collect()

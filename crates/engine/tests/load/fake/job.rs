@@ -9,7 +9,7 @@ use pgdyno_engine::contract::record::*;
 use pgdyno_engine::load::{Ends, run};
 use pgdyno_engine::output::Output;
 use pgdyno_engine::plan::Plan;
-use pgdyno_engine::worker::Message;
+use pgdyno_engine::thread::Message;
 
 use super::{Answer, Server, Statement};
 

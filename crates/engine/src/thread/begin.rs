@@ -8,19 +8,18 @@ use std::sync::mpsc::Sender;
 
 use pgdyno_script::Prng;
 
+use super::Loop;
 use super::arrivals::OpenArrivals;
 use super::cancel::Cancels;
-use super::connector::{Connector, Pace};
-use super::facts::Facts;
+use super::connector::{Connector, Pace, Way};
 use super::idle::Idle;
-use super::message::Message;
-use super::pool::Pool;
+use super::in_flight::InFlight;
+use super::pacing::Pacing;
+use super::pool::{Background, Pool};
 use super::reply_wait::ReplyWait;
-use super::shares::Shares;
-use super::slot::Slot;
-use super::stage::Stage;
-use super::think::Thinking;
-use super::{Worker, run_task};
+use super::report::{Message, Report};
+use super::stage::{Preparation, Stages};
+use super::tasks::{Tasks, run_task};
 use crate::client::{Clients, FIRST_TRANSACTIONS, Failures, Shard};
 use crate::clock::now_ns;
 use crate::commit_journal::CommitJournal;
@@ -85,48 +84,37 @@ pub fn run(setup: Setup) {
         deferred: VecDeque::new(),
         observer: setup.observer,
     });
-    let connection_count = socket_count - setup.idle_count as usize;
-    let terminal_count = shard.borrow().clients.terminals.len();
-    let client_count = terminal_count - setup.background_count as usize;
-    let mut worker = Worker {
-        connector: Connector::new(&plan, setup.names, setup.waker, setup.connecting),
-        idle: Idle::new(setup.idle_count),
-        pool: plan.shares_connections().then(|| Pool::new(connection_count)),
+    let all_connections = socket_count as u32;
+    let connections = all_connections - setup.idle_count as u32;
+    let terminals = shard.borrow().clients.terminals.len() as u32;
+    let clients = terminals - setup.background_count;
+    let way = Way { names: setup.names, waker: setup.waker, pace: setup.connecting };
+    let mut the_loop = Loop {
         plan: &plan,
         shard: &shard,
-        start: |client, task| run_task(client, task),
-        slots: (0..connection_count).map(|_| Slot::new()).collect(),
-        immediate: VecDeque::new(),
-        shared: setup.shared,
-        generation: 0,
-        timeline: setup.timeline,
-        stage: Stage::Connect,
-        choose: setup.choose,
-        arrivals: setup.arrivals,
-        free: VecDeque::new(),
-        in_flight: 0,
-        thinking: Thinking::new(plan.has_pauses()),
-        client_count: client_count as u32,
-        background: (client_count as u32..terminal_count as u32).collect(),
-        clients_left: client_count,
-        aborted_count: 0,
-        is_connected: false,
-        is_work_reported: false,
-        prepared_count: 0,
-        prepare_losses: 0,
-        cancels: Cancels::new(socket_count as u32),
-        facts: Facts::default(),
-        shares: Shares::new(client_count),
+        tasks: Tasks::new(
+            &plan,
+            &shard,
+            |client, task| run_task(client, task),
+            connections as usize,
+        ),
+        stages: Stages::new(setup.shared, setup.timeline),
+        preparation: Preparation::new(connections),
+        connector: Connector::new(&plan, way, connections, all_connections),
+        idle: Idle::new(connections..all_connections),
+        pool: plan.shares_connections().then(|| Pool::new(connections as usize)),
+        background: Background::new(clients..terminals),
+        pacing: Pacing::new(&plan, setup.choose, setup.arrivals, clients as usize),
+        in_flight: InFlight::new(&plan, clients),
+        cancels: Cancels::new(all_connections),
         reply_wait: ReplyWait::of_this_thread(),
-        looked_at: 0..0,
-        thread: setup.thread,
-        sender: setup.sender,
+        report: Report::new(setup.thread, setup.sender),
     };
-    if let Err(error) = worker.turn_until_over() {
+    if let Err(error) = the_loop.turn_until_over() {
         let message = format!("waiting for sockets failed: {error}");
-        worker.tell(Message::Fatal(Box::new(Refusal::new(ErrorKind::System, message, ""))));
+        the_loop.report.fatal(ErrorKind::System, message, "");
     }
-    worker.finish();
+    the_loop.finish();
 }
 
 /// There is no poller: the thread ends before it begins.

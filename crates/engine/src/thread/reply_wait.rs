@@ -10,6 +10,8 @@
 //! before, and the time of sending is counted: servers that the first message wakes may take the
 //! core from the thread before the last message is sent.
 
+use std::ops::Range;
+
 use crate::clock::now_ns;
 use crate::schedstat::{Schedstat, Scheduled};
 
@@ -31,6 +33,8 @@ pub(super) struct ReplyWait {
     turns: u64,
     woken: Option<Woken>,
     looked: Looked,
+    /// If this turn is examined: the places of its replies in the list of ready connections.
+    places: Range<usize>,
 }
 
 /// A thread that slept until a reply came, and the replies that waited when it got a core.
@@ -117,10 +121,30 @@ impl ReplyWait {
         self.last_look_ns = at_ns;
     }
 
-    /// Add the replies that a wait returned, with the instants at which they were read.
+    /// Add the replies that a wait returned.
     ///
-    /// Returns: true if these replies are examined.
+    /// Args: `places`, theirs in the list of ready connections; `read_ns`, the instants at which
+    /// they were read.
     pub(super) fn after_wait(
+        &mut self,
+        look: Look,
+        places: Range<usize>,
+        read_ns: impl ExactSizeIterator<Item = u64> + Clone,
+        in_flight: u64,
+    ) {
+        if self.is_examined(look, read_ns, in_flight) {
+            self.places = places;
+        }
+    }
+
+    /// Take the places of the replies that this turn examines.
+    #[inline]
+    pub(super) fn take_places(&mut self) -> Range<usize> {
+        std::mem::take(&mut self.places)
+    }
+
+    /// Add the replies of a wait; true if they are examined.
+    fn is_examined(
         &mut self,
         look: Look,
         read_ns: impl ExactSizeIterator<Item = u64> + Clone,
@@ -252,9 +276,9 @@ mod tests {
         let mut wait = ReplyWait::of_this_thread();
         let Some(before) = wait.read() else { return };
         let look = |turns| Look { worked_ns: 0, before, turns, is_due: true };
-        assert!(wait.after_wait(look(1), [1_000].into_iter(), 3));
+        assert!(wait.is_examined(look(1), [1_000].into_iter(), 3));
         let first_look = wait.looked();
-        assert!(wait.after_wait(look(4), [1_000, 1_500, 3_000].into_iter(), 3));
+        assert!(wait.is_examined(look(4), [1_000, 1_500, 3_000].into_iter(), 3));
         wait.went_on(100);
         let Looked { replies, waited_ns, .. } = wait.looked().since(first_look);
         assert_eq!(replies, 4 * 3);

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use pgdyno_wire::{BytesMut, Session, cancel_request};
 
-use super::{Starts, Worker};
+use super::connector::Connector;
+use crate::client::Shard;
 use crate::clock::NEVER_NS;
 use crate::tls::{Attempt, Negotiation};
 
@@ -18,7 +19,7 @@ pub(super) struct Cancels {
     waiting: VecDeque<Request>,
     in_flight: Vec<(u32, Request)>,
     first_token: u32,
-    pub(super) give_up_ns: u64,
+    give_up_ns: u64,
 }
 
 /// The message of one connection.
@@ -42,63 +43,75 @@ impl Cancels {
         }
     }
 
+    /// Queue a request for the statement that a client's connection runs.
     pub(super) fn add(&mut self, client: u32, backend: Session, attempt: Attempt) {
         let (negotiation, is_sent) = (None, false);
         self.waiting.push_back(Request { client, backend, attempt, negotiation, is_sent });
     }
 
-    pub(super) fn begin(&mut self, now_ns: u64) {
+    /// Send the queued requests, and wait for the replies of their statements from now on.
+    pub(super) fn begin(&mut self, now_ns: u64, shard: &mut Shard, connector: &Connector<'_>) {
         self.give_up_ns = now_ns + GRACE_NS;
+        self.connect_more(shard, connector);
     }
 
+    /// True if no request is left.
     pub(super) fn is_done(&self) -> bool {
         self.waiting.is_empty() && self.in_flight.is_empty()
     }
 
+    pub(super) fn give_up_ns(&self) -> u64 {
+        self.give_up_ns
+    }
+
+    #[inline]
     pub(super) fn is_token(&self, token: u32) -> bool {
         token >= self.first_token
     }
-}
 
-impl<'s, S: Starts<'s>> Worker<'s, S> {
     /// Open connections for waiting requests.
-    pub(super) fn cancel_more(&mut self) {
-        while self.cancels.in_flight.len() < MAX_IN_FLIGHT {
-            let Some(request) = self.cancels.waiting.pop_front() else { return };
-            let token = self.cancels.first_token + request.client;
-            let connected = {
-                let shard = &mut *self.shard.borrow_mut();
-                let address = shard.clients.states[request.client as usize].walk.address;
-                shard.poller.connect(token, &self.connector.endpoints[address].address)
-            };
+    fn connect_more(&mut self, shard: &mut Shard, connector: &Connector<'_>) {
+        while self.in_flight.len() < MAX_IN_FLIGHT {
+            let Some(request) = self.waiting.pop_front() else { return };
+            let token = self.first_token + request.client;
+            let endpoint = connector.endpoint_of(request.client, shard);
+            let connected = shard.poller.connect(token, &endpoint.address);
             // If a request cannot be sent, closing the connection must suffice.
             if let Ok(is_connected) = connected {
-                self.cancels.in_flight.push((token, request));
+                self.in_flight.push((token, request));
                 if is_connected {
-                    self.on_cancel_connected(token);
+                    self.on_connected(token, shard, connector);
                 }
             }
         }
     }
 
-    pub(super) fn on_cancel_connected(&mut self, token: u32) {
+    pub(super) fn on_connected(
+        &mut self,
+        token: u32,
+        shard: &mut Shard,
+        connector: &Connector<'_>,
+    ) {
         let mut out = Vec::new();
-        let Some((_, request)) = self.cancels.in_flight.iter_mut().find(|(t, _)| *t == token)
-        else {
+        let Some((_, request)) = self.in_flight.iter_mut().find(|(t, _)| *t == token) else {
             return;
         };
-        let address = self.shard.borrow().clients.states[request.client as usize].walk.address;
-        let security = &self.connector.endpoints[address].security;
+        let security = &connector.endpoint_of(request.client, shard).security;
         request.negotiation = Negotiation::start(security, request.attempt, &mut out).ok();
-        self.shard.borrow_mut().poller.send(token, &out);
-        self.on_cancel_received(token, &[]);
+        shard.poller.send(token, &out);
+        self.on_received(token, &[], shard, connector);
     }
 
     /// Continue the TLS handshake; when it is complete, send the request.
-    pub(super) fn on_cancel_received(&mut self, token: u32, bytes: &[u8]) {
+    pub(super) fn on_received(
+        &mut self,
+        token: u32,
+        bytes: &[u8],
+        shard: &mut Shard,
+        connector: &Connector<'_>,
+    ) {
         let (mut plain, mut out) = (Vec::new(), Vec::new());
-        let Some((_, request)) = self.cancels.in_flight.iter_mut().find(|(t, _)| *t == token)
-        else {
+        let Some((_, request)) = self.in_flight.iter_mut().find(|(t, _)| *t == token) else {
             return;
         };
         let advance = match &mut request.negotiation {
@@ -117,25 +130,16 @@ impl<'s, S: Starts<'s>> Worker<'s, S> {
                 Some(tls) => out.extend_from_slice(tls.encrypt(&message)),
             }
         }
-        self.shard.borrow_mut().poller.send(token, &out);
+        shard.poller.send(token, &out);
         if !advance {
-            self.shard.borrow_mut().poller.close(token);
-            self.on_cancel_closed(token);
+            shard.poller.close(token);
+            self.on_closed(token, shard, connector);
         }
     }
 
     /// The server closes the connection after it has handled the request.
-    pub(super) fn on_cancel_closed(&mut self, token: u32) {
-        self.cancels.in_flight.retain(|(t, _)| *t != token);
-        self.cancel_more();
-    }
-
-    /// Commits in flight whose reply still has not come.
-    pub(super) fn count_in_doubt(&self) -> u64 {
-        let shard = self.shard.borrow();
-        let in_doubt = shard.clients.states.iter().zip(&self.slots).filter(|(client, slot)| {
-            !slot.is_empty() && client.is_up() && client.may_have_committed()
-        });
-        in_doubt.count() as u64
+    pub(super) fn on_closed(&mut self, token: u32, shard: &mut Shard, connector: &Connector<'_>) {
+        self.in_flight.retain(|(t, _)| *t != token);
+        self.connect_more(shard, connector);
     }
 }

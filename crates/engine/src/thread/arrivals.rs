@@ -15,7 +15,8 @@ pub struct OpenArrivals {
     due: Cursor,
     due_count: u64,
     taken_count: u64,
-    pub latency_limit_ns: Option<u64>,
+    /// A later start than this is skipped.
+    limit_ns: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -61,7 +62,8 @@ impl OpenArrivals {
             measure_ns: NEVER_NS,
             measured_left: measured_limit.unwrap_or(u64::MAX),
         };
-        OpenArrivals { due: next.clone(), next, due_count: 0, taken_count: 0, latency_limit_ns }
+        let limit_ns = latency_limit_ns.unwrap_or(u64::MAX);
+        OpenArrivals { due: next.clone(), next, due_count: 0, taken_count: 0, limit_ns }
     }
 
     pub(super) fn set_timeline(&mut self, timeline: &Timeline) {
@@ -77,6 +79,11 @@ impl OpenArrivals {
     pub(super) fn next_ns(&self, end_ns: u64) -> u64 {
         let at_ns = self.next.at_ns();
         if at_ns < end_ns { at_ns } else { NEVER_NS }
+    }
+
+    #[inline]
+    pub(super) fn limit_ns(&self) -> u64 {
+        self.limit_ns
     }
 
     /// Take the next arrival.

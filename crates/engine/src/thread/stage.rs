@@ -1,0 +1,125 @@
+//! The stage of a thread, which follows the timeline that the coordinator publishes.
+
+use std::sync::Arc;
+
+use crate::client::RoundTrips;
+use crate::timeline::{Shared, Timeline};
+
+/// Number of attempts to prepare a connection, on average, before the run ends.
+const PREPARES: u64 = 3;
+
+/// The stage of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stage {
+    Connect,
+    Prepare,
+    Load,
+    Drain,
+    Cancel,
+    /// The idle connections are asked whether they live.
+    Look,
+    Over,
+}
+
+/// The present stage, and the timeline that says when the next one begins.
+#[derive(Debug)]
+pub(super) struct Stages {
+    shared: Arc<Shared>,
+    generation: u32,
+    timeline: Timeline,
+    stage: Stage,
+}
+
+impl Stages {
+    pub(super) fn new(shared: Arc<Shared>, timeline: Timeline) -> Stages {
+        Stages { shared, generation: 0, timeline, stage: Stage::Connect }
+    }
+
+    /// Take over what the coordinator changed; None if it changed nothing.
+    #[inline]
+    pub(super) fn follow_timeline(&mut self) -> Option<&Timeline> {
+        self.timeline = self.shared.if_changed(&mut self.generation)?;
+        Some(&self.timeline)
+    }
+
+    #[inline]
+    pub(super) fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
+    #[inline]
+    pub(super) fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// Enter the next stage whose time has come, and return it. Call it until it returns None.
+    #[inline]
+    pub(super) fn enter_due(&mut self, now_ns: u64) -> Option<Stage> {
+        let Timeline { prepare_ns, warm_ns, drain_ns, drain_end_ns, .. } = self.timeline;
+        let begins = [
+            (Stage::Prepare, prepare_ns),
+            (Stage::Load, warm_ns),
+            (Stage::Drain, drain_ns),
+            (Stage::Cancel, drain_end_ns),
+        ];
+        let (stage, _) =
+            begins.into_iter().find(|&(stage, at_ns)| self.stage < stage && now_ns >= at_ns)?;
+        self.stage = stage;
+        Some(stage)
+    }
+
+    /// Enter a stage that no instant of the timeline begins.
+    pub(super) fn enter(&mut self, stage: Stage) {
+        self.stage = stage;
+    }
+}
+
+/// The preparation of the connections for their scripts.
+#[derive(Debug)]
+pub(super) struct Preparation {
+    connection_count: u64,
+    prepared_count: u64,
+    /// Connections lost while they were prepared.
+    loss_count: u64,
+    round_trips: RoundTrips,
+}
+
+impl Preparation {
+    pub(super) fn new(connection_count: u32) -> Preparation {
+        let connection_count = u64::from(connection_count);
+        let round_trips = RoundTrips::default();
+        Preparation { connection_count, prepared_count: 0, loss_count: 0, round_trips }
+    }
+
+    /// True if the connection may be prepared before the load: the others follow after the first
+    /// was prepared without an error.
+    pub(super) fn may_begin(&self, index: u32) -> bool {
+        index == 0 || self.prepared_count > 0
+    }
+
+    /// Count a prepared connection, and return how many there are.
+    pub(super) fn prepared(&mut self) -> u64 {
+        self.prepared_count += 1;
+        self.prepared_count
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.prepared_count == self.connection_count
+    }
+
+    /// Count a connection that was lost while it was prepared. It connects and is prepared again.
+    ///
+    /// Returns: how many were lost, if these are too many.
+    pub(super) fn lost(&mut self) -> Option<u64> {
+        self.loss_count += 1;
+        (self.loss_count > PREPARES * self.connection_count).then_some(self.loss_count)
+    }
+
+    pub(super) fn measured(&mut self, round_trips: RoundTrips) {
+        self.round_trips = round_trips;
+    }
+
+    pub(super) fn take_round_trips(&mut self) -> RoundTrips {
+        std::mem::take(&mut self.round_trips)
+    }
+}
