@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -48,13 +49,13 @@ def test_parts_and_residual_are_exactly_the_latency() -> None:
     where = where_the_time_goes(
         facts(
             samples=samples({"IO:WALSync": 3.0, "LWLock:WALWrite": 0.7, "": 1.1}),
-            round_trip_count=7.0,
-            round_trip_ns=30_000.0,
-            client_cpu_ns=50_000.0,
-            schedule_lag_ns=20_000.0,
-            connection_wait_ns=10_000.0,
-            backend_cpu_ns=6000 * 1.2 * MS,
-            backend_runqueue_ns=6000 * 0.3 * MS,
+            engine_round_trip_count=7.0,
+            exchange_ns=30_000.0,
+            engine_cpu_ns=50_000.0,
+            engine_schedule_lag_ns=20_000.0,
+            engine_connection_wait_ns=10_000.0,
+            backends_cpu_ns=6000 * 1.2 * MS,
+            backends_runqueue_ns=6000 * 0.3 * MS,
         ),
         seed=1,
     )
@@ -65,7 +66,7 @@ def test_parts_and_residual_are_exactly_the_latency() -> None:
 
 def test_what_clients_waited_at_a_pooler_is_a_part_of_its_own() -> None:
     without = where_the_time_goes(facts(), seed=1)
-    waited_ns = facts().server_transaction_count * 0.5 * MS
+    waited_ns = facts().transaction_count * 0.5 * MS
     where = where_the_time_goes(facts(pooler_wait_ns=waited_ns), seed=1)
     [part] = [
         some_part for some_part in where.parts if some_part.name == "wait for a pooled session"
@@ -81,21 +82,21 @@ def test_parts_that_exceed_the_latency_leave_a_negative_residual() -> None:
 
 
 def test_cpu_of_the_client_inside_the_round_trip_is_taken_off_the_network() -> None:
-    trips = {"round_trip_count": 7.0, "round_trip_ns": 30_000.0, "client_cpu_ns": 100_000.0}
+    trips = {"engine_round_trip_count": 7.0, "exchange_ns": 30_000.0, "engine_cpu_ns": 100_000.0}
     assert parts_ms(where_the_time_goes(facts(**trips), seed=1)) == {
         "server": 8.0,
         "network": 0.11,
         "client": 0.1,
     }
-    apart = where_the_time_goes(facts(**trips, round_trip_client_cpu_ns=10_000.0), seed=1)
+    apart = where_the_time_goes(facts(**trips, exchange_client_cpu_ns=10_000.0), seed=1)
     assert parts_ms(apart)["network"] == 0.14
 
 
 def test_what_both_ends_are_at_work_for_an_exchange_is_no_network() -> None:
-    trips = {"round_trip_count": 7.0, "round_trip_ns": 1_030_000.0, "client_cpu_ns": 100_000.0}
-    where = where_the_time_goes(facts(**trips, round_trip_runnable_ns=30_000.0), seed=1)
+    trips = {"engine_round_trip_count": 7.0, "exchange_ns": 1_030_000.0, "engine_cpu_ns": 100_000.0}
+    where = where_the_time_goes(facts(**trips, exchange_runnable_ns=30_000.0), seed=1)
     assert parts_ms(where)["network"] == 7.0
-    here = {**trips, "round_trip_ns": 25_000.0, "round_trip_runnable_ns": 30_000.0}
+    here = {**trips, "exchange_ns": 25_000.0, "exchange_runnable_ns": 30_000.0}
     assert "network" not in parts_ms(where_the_time_goes(facts(**here), seed=1))
 
 
@@ -104,8 +105,8 @@ def test_schedstat_splits_time_without_wait_event() -> None:
     where = where_the_time_goes(
         facts(
             samples=exact({"IO:WALSync": 3, "": 1}),
-            backend_cpu_ns=6000 * 1.5 * MS,
-            backend_runqueue_ns=6000 * 0.3 * MS,
+            backends_cpu_ns=6000 * 1.5 * MS,
+            backends_runqueue_ns=6000 * 0.3 * MS,
         ),
         seed=1,
     )
@@ -124,10 +125,10 @@ def test_waiting_for_a_core_with_a_statement_in_the_socket_is_as_often_as_exchan
     where = where_the_time_goes(
         facts(
             samples=exact({"IO:WALSync": 3, "": 1}),
-            round_trip_count=8.0,
-            backend_cpu_ns=6000 * 2.0 * MS,
-            backend_runqueue_ns=6000 * 1.5 * MS,
-            backend_slice_count=6000 * 10.0,
+            engine_round_trip_count=8.0,
+            backends_cpu_ns=6000 * 2.0 * MS,
+            backends_runqueue_ns=6000 * 1.5 * MS,
+            backends_slice_count=6000 * 10.0,
         ),
         seed=1,
     )
@@ -140,14 +141,14 @@ def test_waiting_for_a_core_with_a_statement_in_the_socket_is_as_often_as_exchan
 def test_what_a_backend_does_after_its_answer_is_not_in_the_latency() -> None:
     # 8 ms in state active, all without wait event; 3 ms more of CPU outside of it, and 1.5 of the
     # client's own: 12.5 of 10 ms. What exceeds came after the answer; more than 3 ms did not.
-    counted = {"samples": exact({"": 1}), "backend_cpu_ns": 6000 * 11.0 * MS}
-    counted |= {"backend_runqueue_ns": 0.0}
-    where = where_the_time_goes(facts(**counted, client_cpu_ns=1.5 * MS), seed=1)
+    counted = {"samples": exact({"": 1}), "backends_cpu_ns": 6000 * 11.0 * MS}
+    counted |= {"backends_runqueue_ns": 0.0}
+    where = where_the_time_goes(facts(**counted, engine_cpu_ns=1.5 * MS), seed=1)
     assert parts_ms(where) == {"CPU": 8.5, "client": 1.5}
     assert where.residual_ms == pytest.approx(0.0)
     assert where.scheduled is not None
     assert where.scheduled.after_answer_ms == pytest.approx(2.5)
-    beyond = where_the_time_goes(facts(**counted, client_cpu_ns=4.0 * MS), seed=1)
+    beyond = where_the_time_goes(facts(**counted, engine_cpu_ns=4.0 * MS), seed=1)
     assert parts_ms(beyond) == {"CPU": 8.0, "client": 4.0}
     assert beyond.residual_ms == pytest.approx(-2.0)
 
@@ -155,7 +156,11 @@ def test_what_a_backend_does_after_its_answer_is_not_in_the_latency() -> None:
 def test_sessions_on_the_core_of_whoever_samples_are_added_to_those_seen() -> None:
     # 2 sessions on 4 cores at any time, as the kernel counted; 1 of them without event was seen,
     # half a session more could not be: 4 + 0.5 active sessions, 40 + 5 ms.
-    counted = {"backend_cpu_ns": 6000 * 20.0 * MS, "backend_runqueue_ns": 0.0, "core_count": 4}
+    counted = {
+        "backends_cpu_ns": 6000 * 20.0 * MS,
+        "backends_runqueue_ns": 0.0,
+        "backends_core_count": 4,
+    }
     counted |= ROOM
     waits = exact({"IO:WALSync": 3, "": 1})
     where = where_the_time_goes(facts(samples=waits, server_active_ms=None, **counted), seed=1)
@@ -170,10 +175,14 @@ def test_sessions_on_the_core_of_whoever_samples_are_added_to_those_seen() -> No
 
 def test_no_session_is_added_to_samples_that_took_a_core_at_once() -> None:
     # The kernel counted 2 sessions on a core. Who is not without wait event was at work inside one.
-    counted = {"backend_cpu_ns": 6000 * 20.0 * MS, "backend_runqueue_ns": 0.0, "core_count": 4}
-    waits = exact({"IO:WALSync": 3, "": 1})
+    counted = {
+        "backends_cpu_ns": 6000 * 20.0 * MS,
+        "backends_runqueue_ns": 0.0,
+        "backends_core_count": 4,
+    }
+    waits = replace(exact({"IO:WALSync": 3, "": 1}), with_priority=True)
     where = where_the_time_goes(
-        facts(samples=waits, server_active_ms=None, samples_with_priority=True, **counted, **ROOM),
+        facts(samples=waits, server_active_ms=None, **counted, **ROOM),
         seed=1,
     )
     assert where.sampled_server_ms == pytest.approx(40.0)
@@ -185,10 +194,10 @@ def test_statements_wait_no_less_for_a_core_where_sessions_on_one_are_seldom_sam
         facts(
             **ROOM,
             samples=exact({"IO:WALSync": 7, "": 1}),
-            round_trip_count=8.0,
-            backend_cpu_ns=6000 * 2.0 * MS,
-            backend_runqueue_ns=6000 * 1.5 * MS,
-            backend_slice_count=6000 * 10.0,
+            engine_round_trip_count=8.0,
+            backends_cpu_ns=6000 * 2.0 * MS,
+            backends_runqueue_ns=6000 * 1.5 * MS,
+            backends_slice_count=6000 * 10.0,
         ),
         seed=1,
     )
@@ -200,8 +209,8 @@ def test_parts_do_not_fill_what_the_latency_has_room_for() -> None:
     where = where_the_time_goes(
         facts(
             samples=exact({"IO:WALSync": 3, "": 1}),
-            backend_cpu_ns=6000 * 2.0 * MS,
-            backend_runqueue_ns=6000 * 4.0 * MS,
+            backends_cpu_ns=6000 * 2.0 * MS,
+            backends_runqueue_ns=6000 * 4.0 * MS,
         ),
         seed=1,
     )
@@ -217,8 +226,8 @@ def test_answering_is_outside_active_time_and_cpu() -> None:
             **ROOM,
             samples=exact({"IO:WALSync": 3, "": 1, ANSWERING: 1}),
             server_active_ms=6000 * 40.0,
-            backend_cpu_ns=6000 * 15.0 * MS,
-            backend_runqueue_ns=6000 * 20.0 * MS,
+            backends_cpu_ns=6000 * 15.0 * MS,
+            backends_runqueue_ns=6000 * 20.0 * MS,
         ),
         seed=1,
     )
@@ -233,8 +242,8 @@ def test_what_the_server_counts_says_nothing_of_sessions_that_answer() -> None:
         facts(
             **ROOM,
             samples=exact({"IO:WALSync": 3, "": 1, ANSWERING: 1}),
-            backend_cpu_ns=6000 * 12.0 * MS,
-            backend_runqueue_ns=6000 * 6.0 * MS,
+            backends_cpu_ns=6000 * 12.0 * MS,
+            backends_runqueue_ns=6000 * 6.0 * MS,
         ),
         seed=1,
     )
@@ -247,10 +256,10 @@ def test_waiting_for_a_core_that_was_sampled_is_not_waited_for_again_before_a_st
     where = where_the_time_goes(
         facts(
             samples=exact({"IO:WALSync": 3, "": 1}),
-            round_trip_count=8.0,
-            backend_cpu_ns=6000 * 0.5 * MS,
-            backend_runqueue_ns=6000 * 1.8 * MS,
-            backend_slice_count=6000 * 8.0,
+            engine_round_trip_count=8.0,
+            backends_cpu_ns=6000 * 0.5 * MS,
+            backends_runqueue_ns=6000 * 1.8 * MS,
+            backends_slice_count=6000 * 8.0,
         ),
         seed=1,
     )
@@ -258,7 +267,7 @@ def test_waiting_for_a_core_that_was_sampled_is_not_waited_for_again_before_a_st
 
 
 def test_replies_that_wait_for_the_load_engine_are_the_clients_time() -> None:
-    where = where_the_time_goes(facts(reply_wait_ns=1.5 * MS), seed=1)
+    where = where_the_time_goes(facts(engine_reply_wait_ns=1.5 * MS), seed=1)
     assert parts_ms(where) == {"server": 8.0, "waiting for the load engine": 1.5}
 
 
@@ -267,8 +276,8 @@ def test_pages_are_copied_on_a_core_inside_the_wait_and_nothing_counts_twice() -
     where = where_the_time_goes(
         facts(
             samples=exact({"IO:BufFileWrite": 3, "": 1}),
-            backend_cpu_ns=6000 * 8.0 * MS,
-            backend_runqueue_ns=0.0,
+            backends_cpu_ns=6000 * 8.0 * MS,
+            backends_runqueue_ns=0.0,
         ),
         seed=1,
     )
@@ -285,9 +294,9 @@ def test_a_client_that_is_never_idle_leaves_no_time_outside_its_statements() -> 
         facts(
             samples=exact({"IO:BufFileWrite": 2, "": 17, ANSWERING: 3}),
             server_active_ms=6000 * 9.9,
-            backend_cpu_ns=6000 * 9.9 * MS,
-            backend_runqueue_ns=0.0,
-            between_ns=0.1 * MS,
+            backends_cpu_ns=6000 * 9.9 * MS,
+            backends_runqueue_ns=0.0,
+            engine_between_ns=0.1 * MS,
         ),
         seed=1,
     )
@@ -300,7 +309,7 @@ def test_what_a_clock_of_the_server_counted_stands_and_samples_divide_the_rest()
     # Sampled 2 ms of reading, counted 5: the other events share the 3 ms that 8 leave.
     reading = CountedEvents(("IO:DataFileRead",), 6000 * 5.0 * MS)
     waits = exact({"IO:DataFileRead": 1, "IO:WALSync": 2, "": 1})
-    where = where_the_time_goes(facts(samples=waits, counted_events=(reading,)), seed=1)
+    where = where_the_time_goes(facts(samples=waits, server_events=(reading,)), seed=1)
     assert parts_ms(where) == {
         "IO:DataFileRead": 5.0,
         "IO:WALSync": 2.0,
@@ -315,14 +324,14 @@ def test_what_a_clock_of_the_server_counted_stands_and_samples_divide_the_rest()
 
 def test_what_no_sample_saw_and_a_clock_counted_is_a_part() -> None:
     reading = CountedEvents(("IO:DataFileRead",), 6000 * 0.5 * MS, 6000 * 0.1 * MS)
-    where = where_the_time_goes(facts(samples=exact({"": 1}), counted_events=(reading,)), seed=1)
+    where = where_the_time_goes(facts(samples=exact({"": 1}), server_events=(reading,)), seed=1)
     [part] = [some_part for some_part in where.parts if some_part.name == "IO:DataFileRead"]
     assert (part.ms.value, part.ms.low, part.ms.high) == pytest.approx((0.5, 0.4, 0.6))
     assert parts_ms(where)["CPU or not instrumented"] == 7.5
 
 
 def test_time_that_the_script_slept_is_a_part_of_its_own() -> None:
-    where = where_the_time_goes(facts(sleep_ns=1.5 * MS, shell_ns=0.25 * MS), seed=1)
+    where = where_the_time_goes(facts(engine_sleep_ns=1.5 * MS, engine_shell_ns=0.25 * MS), seed=1)
     assert parts_ms(where) == {
         "server": 8.0,
         "\\sleep of the script": 1.5,
@@ -370,6 +379,6 @@ def test_a_sample_at_an_unknown_instant_is_refused() -> None:
 
 def test_no_transactions_and_wrong_units_are_refused() -> None:
     with pytest.raises(AnalysisError, match="ended no transaction"):
-        where_the_time_goes(facts(server_transaction_count=0), seed=1)
+        where_the_time_goes(facts(transaction_count=0), seed=1)
     with pytest.raises(AnalysisError, match="must be in ns"):
         where_the_time_goes(facts(latency=LATENCY.scaled(1e-6, "ms")), seed=1)

@@ -15,7 +15,11 @@ from pgdyno.analysis.where_facts import WaitSamples
 
 def test_intervals_come_from_the_samples_and_exact_parts_have_none() -> None:
     where = where_the_time_goes(
-        facts(samples=samples({"IO:WALSync": 3.0, "": 1.0}), round_trip_count=7, round_trip_ns=1e4),
+        facts(
+            samples=samples({"IO:WALSync": 3.0, "": 1.0}),
+            engine_round_trip_count=7,
+            exchange_ns=1e4,
+        ),
         seed=1,
     )
     by_name = {part.name: part.ms for part in where.parts}
@@ -56,7 +60,7 @@ def test_the_part_of_a_rare_event_is_covered_however_few_the_samples() -> None:
 
 def waiting_for_a_core(waits: WaitSamples, queue_ms: float) -> Estimate:
     """Of 2 ms without wait event and 0.5 ms of CPU in each of 6,000 transactions."""
-    counted = {"backend_cpu_ns": 6000 * 0.5 * MS, "backend_runqueue_ns": 6000 * queue_ms * MS}
+    counted = {"backends_cpu_ns": 6000 * 0.5 * MS, "backends_runqueue_ns": 6000 * queue_ms * MS}
     where = where_the_time_goes(facts(samples=waits, **counted), seed=1)
     return next(part.ms for part in where.parts if part.name == "waiting for a core")
 

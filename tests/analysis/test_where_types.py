@@ -82,7 +82,7 @@ def test_the_types_that_are_waited_for_sum_to_the_parts_of_the_run() -> None:
     ]
     fractions = type_fractions(samples, places, types, np.array([0.5, 0.5]))
     facts = TransactionFacts(
-        latency=without_interval(11e6, "ns"), window_seconds=40.0, server_transaction_count=4000
+        latency=without_interval(11e6, "ns"), window_seconds=40.0, transaction_count=4000
     )
     parts = [
         ("server", "CPU", without_interval(6.0, "ms")),
@@ -113,7 +113,7 @@ def test_without_samples_nothing_is_said_of_types() -> None:
     none = WaitSamples(np.array([1]), np.zeros(0, np.int64), [], np.zeros(0, np.int64))
     types = [served("order", 1, 1, 1)]
     facts = TransactionFacts(
-        latency=without_interval(1e6, "ns"), window_seconds=1.0, server_transaction_count=1
+        latency=without_interval(1e6, "ns"), window_seconds=1.0, transaction_count=1
     )
     fractions = np.zeros((0, 1))
     assert time_by_type(facts, none, [], types, fractions, server_ms=1.0, seed=1) == ()

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.where_facts import TransactionFacts, WaitSamples
+from pgdyno.analysis.where_facts import (
+    BackendTimes,
+    EngineTimes,
+    Exchange,
+    ServerCounts,
+    TransactionFacts,
+    WaitSamples,
+)
 
 MS = 1_000_000
 LATENCY = Estimate(10.0 * MS, 9.5 * MS, 10.5 * MS, 30, "ns", "within_run")
@@ -39,7 +46,7 @@ def exact(counts: dict[str, int], instants: int = 100) -> WaitSamples:
 FACTS = {
     "latency": LATENCY,
     "window_seconds": 60.0,
-    "server_transaction_count": 6000,
+    "transaction_count": 6000,
     "server_active_ms": 48_000.0,
 }
 
@@ -48,5 +55,19 @@ FACTS = {
 ROOM = {"latency": LATENCY.scaled(10, "ns")}
 
 
+GROUPS = {
+    "server": ServerCounts,
+    "backends": BackendTimes,
+    "engine": EngineTimes,
+    "exchange": Exchange,
+}
+
+
 def facts(**changed: object) -> TransactionFacts:
-    return TransactionFacts(**{**FACTS, **changed})  # type: ignore[arg-type]
+    """Facts from `FACTS` and these; a name such as engine_cpu_ns is the field of a group."""
+    values = {**FACTS, **changed}
+    for name, group in GROUPS.items():
+        fields = [field for field in values if field.startswith(f"{name}_")]
+        inner = {field.removeprefix(f"{name}_"): values.pop(field) for field in fields}
+        values[name] = group(**inner)  # type: ignore[arg-type]
+    return TransactionFacts(**values)  # type: ignore[arg-type]

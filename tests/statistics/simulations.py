@@ -22,7 +22,7 @@ from pgdyno.analysis.histogram import Histogram
 from pgdyno.analysis.intervals import sequential_t
 from pgdyno.analysis.where import where_the_time_goes
 from pgdyno.analysis.where_difference import difference
-from pgdyno.analysis.where_facts import TransactionFacts, WaitSamples
+from pgdyno.analysis.where_facts import ServerCounts, TransactionFacts, WaitSamples
 from pgdyno.analysis.within_run import latency, throughput
 
 TENTH_NS = 100_000_000
@@ -155,8 +155,8 @@ def waits(rng: np.random.Generator, phi: float) -> TransactionFacts:
     return TransactionFacts(
         latency=mean,
         window_seconds=60.0,
-        server_transaction_count=6000,
-        server_active_ms=60_000.0,
+        transaction_count=6000,
+        server=ServerCounts(active_ms=60_000.0),
         samples=samples,
     )
 

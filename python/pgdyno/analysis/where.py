@@ -124,13 +124,13 @@ def where_the_time_goes(
     Limits: the time waiting for a core inside wait events is estimated from the number of time
     slices that backends received.
     """
-    if facts.server_transaction_count <= 0:
+    if facts.transaction_count <= 0:
         raise AnalysisError("the server ended no transaction, so there is no time to split")
     if facts.latency.unit != "ns":
         raise AnalysisError(f"latency must be in ns, got {facts.latency.unit}")
     rng = np.random.default_rng(seed)
     samples = with_unseen(facts, sampled(facts, rng, replicates))
-    active_ns = facts.each(facts.server_active_ms)
+    active_ns = facts.each(facts.server.active_ms)
     exact_ns = None if active_ns is None else active_ns * _NS_PER_MS
     exact = None if exact_ns is None else np.array([exact_ns])
     point = amounts(facts, samples, samples.point_count[None, :], exact)
@@ -146,14 +146,14 @@ def where_the_time_goes(
     unsplit_ns = facts.latency.value - drawn.ns.sum(axis=1)
     sampled_ms = None
     if samples.events:
-        sampled_ms = samples.active * facts.window_seconds * 1e3 / facts.server_transaction_count
+        sampled_ms = samples.active * facts.window_seconds * 1e3 / facts.transaction_count
     server_ms = sampled_ms if exact_ns is None else exact_ns / _NS_PER_MS
     whole = _whole(
         facts.latency.scaled(1 / _NS_PER_MS, "ms"),
         parts,
         server_ms,
         sampled_ms,
-        others_ratio=facts.others_ratio,
+        others_ratio=facts.server.others_ratio,
         scheduled=_scheduled(facts, point),
     )
     value_ns = whole.residual_ms * _NS_PER_MS
@@ -268,7 +268,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 def _sampled_server(facts: TransactionFacts, samples: Sampled, sampled_ms: float) -> Estimate:
     """Return the server's time from the samples, with its interval."""
-    each_ns = facts.window_seconds * 1e9 / facts.server_transaction_count
+    each_ns = facts.window_seconds * 1e9 / facts.transaction_count
     drawn = samples.redrawn_count[:, is_active(samples.events)].sum(axis=1) * each_ns
     missed_ns = _missed_ns(facts, samples, None)
     value_ns = sampled_ms * _NS_PER_MS
@@ -281,7 +281,7 @@ def _drawn_exact(facts: TransactionFacts, exact_ns: float | None, rows: int) -> 
     """Return the server's count for each redrawn sample, with the uncertainty of the count."""
     if exact_ns is None:
         return None
-    error_ns = (facts.each(facts.server_active_error_ms) or 0.0) * _NS_PER_MS
+    error_ns = (facts.each(facts.server.active_error_ms) or 0.0) * _NS_PER_MS
     # Equally likely values of a normal distribution. Their order is independent of the samples, so
     # no random numbers with another seed are needed.
     steps = (np.arange(rows) * 0.6180339887498949 + 0.5) % 1.0
@@ -300,18 +300,18 @@ def _errors_ns(facts: TransactionFacts) -> dict[str, float]:
     """Return the half-width of the interval of every measured part that has one."""
     errors_ns = {
         event: facts.each(counted.error_ns) or 0.0
-        for counted in facts.counted_events
+        for counted in facts.server.events
         for event in counted.events
     }
-    if facts.round_trip_error_ns is not None and facts.round_trip_count is not None:
-        errors_ns[NETWORK] = facts.round_trip_count * facts.round_trip_error_ns
+    if facts.exchange.error_ns is not None and facts.engine.round_trip_count is not None:
+        errors_ns[NETWORK] = facts.engine.round_trip_count * facts.exchange.error_ns
     return errors_ns
 
 
 def _scheduled(facts: TransactionFacts, point: Amounts) -> Scheduled | None:
     if point.queue_inside_ns is None or point.cpu_inside_ns is None:
         return None
-    cpu, queue = facts.each(facts.backend_cpu_ns), facts.each(facts.backend_runqueue_ns)
+    cpu, queue = facts.each(facts.backends.cpu_ns), facts.each(facts.backends.runqueue_ns)
     assert cpu is not None
     assert queue is not None
     inside = (point.queue_inside_ns[0], point.after_answer_ns[0], point.cpu_inside_ns[0])
@@ -325,7 +325,7 @@ def _missed_ns(facts: TransactionFacts, samples: Sampled, exact_ns: float | None
     sessions = _RULE_OF_THREE / np.unique(facts.samples.sampled_at_ns).size
     if exact_ns is not None and samples.active:
         return sessions / samples.active * exact_ns
-    return sessions * facts.window_seconds * 1e9 / facts.server_transaction_count
+    return sessions * facts.window_seconds * 1e9 / facts.transaction_count
 
 
 def _estimate(

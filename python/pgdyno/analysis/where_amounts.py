@@ -69,14 +69,14 @@ def amounts(
     subtract if below 0; placing, where the kernel's count of runnable backends is put.
     """
     rows = sessions.shape[0]
-    each_ns = sessions * (facts.window_seconds * 1e9 / facts.server_transaction_count)
+    each_ns = sessions * (facts.window_seconds * 1e9 / facts.transaction_count)
     answering = np.zeros(rows)
     if ANSWERING in samples.events:
         answering = each_ns[:, samples.events.index(ANSWERING)]
     by_event, bare = _in_server(facts, samples, each_ns, exact_ns)
     bare = np.maximum(bare + missed_ns, 0.0)
     made = _Parts(rows)
-    bound = {event for counted in facts.counted_events for event in counted.events}
+    bound = {event for counted in facts.server.events for event in counted.events}
     for event, ns in by_event.items():
         made.add(event, "server", ns, "counted" if event in bound else "sampled")
     _outside(made, facts, answering)
@@ -84,7 +84,7 @@ def amounts(
         if exact_ns is not None:
             made.add(SERVER, "server", exact_ns, "counted")
         return made.amounts()
-    if facts.backend_cpu_ns is None or facts.backend_runqueue_ns is None:
+    if facts.backends.cpu_ns is None or facts.backends.runqueue_ns is None:
         how: How = "sampled" if exact_ns is None else "by difference"
         made.add(NOT_INSTRUMENTED, "server", bare + answering, how)
         return made.amounts()
@@ -138,7 +138,7 @@ def _in_server(
     places = [i for i, active in enumerate(is_active(samples.events)) if active]
     sampled = {samples.events[i]: each_ns[:, i].copy() for i in places}
     counted = [
-        (counted.events, facts.each(counted.total_ns) or 0.0) for counted in facts.counted_events
+        (counted.events, facts.each(counted.total_ns) or 0.0) for counted in facts.server.events
     ]
     by_event = bound(sampled, counted, exact_ns, rows=rows)
     bare = by_event.pop("", np.zeros(rows))
@@ -148,12 +148,12 @@ def _in_server(
 def _outside(made: _Parts, facts: TransactionFacts, answering: FloatArray) -> None:
     """Add the parts that are not the server's time."""
     made.add(NETWORK, "network", _network(facts, answering), "sampled")
-    made.add(CLIENT, "client", facts.client_cpu_ns, "counted")
-    made.add(SLEEP, "client", facts.sleep_ns, "counted")
-    made.add(SHELL, "client", facts.shell_ns, "counted")
-    made.add(REPLY_WAIT, "client", facts.reply_wait_ns, "sampled")
-    made.add(SCHEDULE_LAG, "schedule", facts.schedule_lag_ns, "counted")
-    made.add(CONNECTION_WAIT, "schedule", facts.connection_wait_ns, "counted")
+    made.add(CLIENT, "client", facts.engine.cpu_ns, "counted")
+    made.add(SLEEP, "client", facts.engine.sleep_ns, "counted")
+    made.add(SHELL, "client", facts.engine.shell_ns, "counted")
+    made.add(REPLY_WAIT, "client", facts.engine.reply_wait_ns, "sampled")
+    made.add(SCHEDULE_LAG, "schedule", facts.engine.schedule_lag_ns, "counted")
+    made.add(CONNECTION_WAIT, "schedule", facts.engine.connection_wait_ns, "counted")
     made.add(POOLER_WAIT, "schedule", facts.each(facts.pooler_wait_ns), "counted")
 
 
@@ -173,10 +173,10 @@ def _with_cores(
     while they copy pages. At the end of another wait event they may have to wait for a core. The
     rest of the count was outside of state active, up to the latency.
     """
-    cpu, queue = facts.each(facts.backend_cpu_ns), facts.each(facts.backend_runqueue_ns)
+    cpu, queue = facts.each(facts.backends.cpu_ns), facts.each(facts.backends.runqueue_ns)
     assert cpu is not None
     assert queue is not None
-    slices, exchanges = facts.each(facts.backend_slice_count), facts.round_trip_count
+    slices, exchanges = facts.each(facts.backends.slice_count), facts.engine.round_trip_count
     copying = _sum_of(by_event, bare, is_copying=True)
     waiting = _sum_of(by_event, bare, is_copying=False)
     left = _Left(np.full_like(bare, cpu + queue))
@@ -218,10 +218,14 @@ def _outside_max(facts: TransactionFacts, in_server: FloatArray) -> FloatArray:
 
     If clients do not start the next transaction at once, this time is not known.
     """
-    if facts.between_ns is None:
+    if facts.engine.between_ns is None:
         return np.full_like(in_server, np.inf)
-    whole = facts.latency.value + facts.between_ns
-    known = (facts.sleep_ns or 0.0) + (facts.shell_ns or 0.0) + (facts.connection_wait_ns or 0.0)
+    whole = facts.latency.value + facts.engine.between_ns
+    known = (
+        (facts.engine.sleep_ns or 0.0)
+        + (facts.engine.shell_ns or 0.0)
+        + (facts.engine.connection_wait_ns or 0.0)
+    )
     return np.asarray(np.maximum(whole - known - in_server, 0.0))
 
 
@@ -245,10 +249,15 @@ def _sum_of(by_event: dict[str, FloatArray], like: FloatArray, *, is_copying: bo
 
 def _after_max(facts: TransactionFacts, answering_cpu: FloatArray) -> FloatArray:
     """Return the largest CPU time after the answer: at most the time to the next statement."""
-    if facts.between_ns is None:
+    if facts.engine.between_ns is None:
         return answering_cpu
-    trips = (facts.round_trip_count or 0.0) * (facts.round_trip_ns or 0.0)
-    until = facts.between_ns + trips + (facts.client_cpu_ns or 0.0) + (facts.reply_wait_ns or 0.0)
+    trips = (facts.engine.round_trip_count or 0.0) * (facts.exchange.ns or 0.0)
+    until = (
+        facts.engine.between_ns
+        + trips
+        + (facts.engine.cpu_ns or 0.0)
+        + (facts.engine.reply_wait_ns or 0.0)
+    )
     return np.minimum(answering_cpu, until)
 
 
@@ -259,16 +268,16 @@ def _network(facts: TransactionFacts, answering: FloatArray) -> FloatArray | Non
     CPU time is subtracted. If the client's CPU time within an exchange was not measured, all of its
     CPU time is taken, because most of it is system calls.
     """
-    if facts.round_trip_count is None or facts.round_trip_ns is None:
+    if facts.engine.round_trip_count is None or facts.exchange.ns is None:
         return None
-    whole = facts.round_trip_count * facts.round_trip_ns
-    if facts.round_trip_runnable_ns is not None:
-        runnable = facts.round_trip_count * facts.round_trip_runnable_ns
+    whole = facts.engine.round_trip_count * facts.exchange.ns
+    if facts.exchange.runnable_ns is not None:
+        runnable = facts.engine.round_trip_count * facts.exchange.runnable_ns
         return np.full_like(answering, max(whole - runnable, 0.0))
-    inside = facts.round_trip_client_cpu_ns
-    client = min(facts.client_cpu_ns or 0.0, whole)
+    inside = facts.exchange.client_cpu_ns
+    client = min(facts.engine.cpu_ns or 0.0, whole)
     if inside is not None:
-        client = facts.round_trip_count * inside
-    cpu, queue = facts.backend_cpu_ns, facts.backend_runqueue_ns
+        client = facts.engine.round_trip_count * inside
+    cpu, queue = facts.backends.cpu_ns, facts.backends.runqueue_ns
     on_core_ratio = cpu / (cpu + queue) if cpu and queue is not None else 1.0
     return np.asarray(np.maximum(whole - client - answering * on_core_ratio, 0.0))

@@ -58,6 +58,8 @@ class WaitSamples:
     wait event: ANSWERING. No row has a session that waits for its client (Client:ClientRead).
     `query_id` of each row: 0 = not known. `sampled_at_ns`: every instant, including those without
     an active session. `session_count` may be a fraction if only a share of a session counts.
+    `with_priority`: the sampler had priority over all other processes, so it could see sessions on
+    every core.
     """
 
     sampled_at_ns: IntArray
@@ -65,61 +67,92 @@ class WaitSamples:
     event: Sequence[str]
     session_count: IntArray | FloatArray
     query_id: IntArray | None = None
+    with_priority: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerCounts:
+    """What the server's own counters say, over the measured phase.
+
+    active_ms: growth of pg_stat_database.active_time (14+). active_error_ms: half-width of its
+    interval, if time of other sessions was subtracted. events: wait events that the server's clocks
+    counted. others_ratio: share of the server's active sessions that were not the load's.
+    """
+
+    active_ms: float | None = None
+    active_error_ms: float = 0.0
+    events: tuple[CountedEvents, ...] = ()
+    others_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendTimes:
+    """What the kernel counted of the load's backends (schedstat), over the measured phase.
+
+    Only on the same host: time on a core, time runnable without a core, number of time slices.
+    core_count: cores of the host.
+    """
+
+    cpu_ns: float | None = None
+    runqueue_ns: float | None = None
+    slice_count: float | None = None
+    core_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineTimes:
+    """What the load engine counted, per transaction.
+
+    reply_wait_ns: replies waited for the engine's thread. schedule_lag_ns and connection_wait_ns:
+    part of the latency in an open loop. sleep_ns, shell_ns: \\sleep and \\shell of the script.
+    between_ns: from the end of a transaction to the start of its client's next transaction (closed
+    loop).
+    """
+
+    round_trip_count: float | None = None
+    cpu_ns: float | None = None
+    reply_wait_ns: float | None = None
+    schedule_lag_ns: float | None = None
+    connection_wait_ns: float | None = None
+    sleep_ns: float | None = None
+    shell_ns: float | None = None
+    between_ns: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """An exchange without work for the server: a bare Sync.
+
+    runnable_ns: time in which client or backend was on a core or waited for one (same host only).
+    client_cpu_ns: CPU time of the client. error_ns: half-width of the interval of the network's
+    time; None if exchanges were measured on an idle connection before the load.
+    """
+
+    ns: float | None = None
+    runnable_ns: float | None = None
+    client_cpu_ns: float | None = None
+    error_ns: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionFacts:
     """The facts about the transactions of one run; None if a fact was not measured.
 
-    Totals over the measured phase: server_active_ms (growth of pg_stat_database.active_time, 14+),
-    server_transaction_count (number of script transactions in these totals), backend_cpu_ns,
-    backend_runqueue_ns and backend_slice_count (schedstat of the load's backends, same host only:
-    time on a core, time runnable without a core, number of time slices), pooler_wait_ns (wait of
-    clients for a session of a pooler, from the pooler's console).
-    Per transaction: latency (mean, unit "ns"), round_trip_count, client_cpu_ns, reply_wait_ns
-    (replies that waited for the load engine's thread), schedule_lag_ns and connection_wait_ns (part
-    of the latency in an open loop).
-    round_trip_ns: one exchange without work for the server (a bare Sync) on an idle connection.
-    round_trip_client_cpu_ns: CPU time of the client in this exchange. round_trip_runnable_ns: time
-    in this exchange in which client or backend was on a core or waited for one (same host only).
-    round_trip_error_ns: half-width of the interval of the network's time in an exchange; None
-    if exchanges were measured on an idle connection before the load.
-    core_count: cores of the host on which these times were counted.
-    others_ratio: share of the server's active sessions that were not the load's.
-    server_active_error_ms: half-width of the interval of server_active_ms, if time of other
-    sessions was subtracted. counted_events: wait events that the server's clocks counted.
-    sleep_ns, shell_ns: \\sleep and \\shell of a transaction. between_ns: from the end of a
-    transaction to the start of its client's next transaction (closed loop). samples_with_priority:
-    the sampler had priority over all other processes, so it could see sessions on every core.
+    latency: mean, unit "ns". transaction_count: number of script transactions in the totals of the
+    server, its backends and the pooler. pooler_wait_ns: wait of clients for a session of a pooler,
+    from the pooler's console, over the measured phase.
     """
 
     latency: Estimate
     window_seconds: float
-    server_transaction_count: int
-    server_active_ms: float | None = None
+    transaction_count: int
     samples: WaitSamples | None = None
-    round_trip_count: float | None = None
-    round_trip_ns: float | None = None
-    round_trip_client_cpu_ns: float | None = None
-    round_trip_runnable_ns: float | None = None
-    round_trip_error_ns: float | None = None
-    client_cpu_ns: float | None = None
-    reply_wait_ns: float | None = None
-    schedule_lag_ns: float | None = None
-    connection_wait_ns: float | None = None
-    backend_cpu_ns: float | None = None
-    backend_runqueue_ns: float | None = None
-    backend_slice_count: float | None = None
-    core_count: int | None = None
+    server: ServerCounts = ServerCounts()
+    backends: BackendTimes = BackendTimes()
+    engine: EngineTimes = EngineTimes()
+    exchange: Exchange = Exchange()
     pooler_wait_ns: float | None = None
-    others_ratio: float | None = None
-    server_active_error_ms: float = 0.0
-    counted_events: tuple[CountedEvents, ...] = ()
-    sleep_ns: float | None = None
-    shell_ns: float | None = None
-    between_ns: float | None = None
-    samples_with_priority: bool = False
 
     def each(self, total: float | None) -> float | None:
         """Return a total of the measured phase, divided by the number of transactions."""
-        return None if total is None else total / self.server_transaction_count
+        return None if total is None else total / self.transaction_count

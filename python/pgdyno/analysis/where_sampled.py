@@ -120,12 +120,13 @@ def with_unseen(facts: TransactionFacts, samples: Sampled) -> Sampled:
     cores. The difference, up to one core's share, is added to sessions without a wait event. A
     sampler with priority takes any core at any moment, so its samples need no addition.
     """
-    core_count = facts.core_count
-    if facts.samples_with_priority or not samples.events:
+    core_count = facts.backends.core_count
+    has_priority = facts.samples is not None and facts.samples.with_priority
+    if has_priority or not samples.events:
         return samples
-    if not facts.backend_cpu_ns or not core_count:
+    if not facts.backends.cpu_ns or not core_count:
         return samples
-    on_core = facts.backend_cpu_ns / (facts.window_seconds * 1e9)
+    on_core = facts.backends.cpu_ns / (facts.window_seconds * 1e9)
     events = samples.events + tuple(event for event in _NO_EVENT if event not in samples.events)
     columns = [events.index(event) for event in _NO_EVENT]
 

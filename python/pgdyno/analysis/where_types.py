@@ -139,7 +139,7 @@ def time_by_type(
     trips = sum(kind.round_trip_count for kind in types if not kind.is_background)
     if not trips or not sum(seen):
         return ()
-    total = facts.server_transaction_count
+    total = facts.transaction_count
     core_names = (CPU, WAITING_FOR_A_CORE, NOT_INSTRUMENTED)
     core_ms = total * _sum(ms for _, name, ms in parts if name in core_names)
     waits_ms = total * _sum(

@@ -13,6 +13,9 @@ from pgdyno.analysis.resample import REPLICATES
 from pgdyno.analysis.where import WhereTheTimeGoes, where_the_time_goes
 from pgdyno.analysis.where_facts import (
     ANSWERING,
+    BackendTimes,
+    EngineTimes,
+    ServerCounts,
     TransactionFacts,
     WaitSamples,
 )
@@ -89,7 +92,7 @@ def split_or_why_not(
     counted = loads_server_time(stored, numbers)
     waited = waited_for(stored, numbers, samples, counted)
     facts = _facts(stored, numbers, waited, counted)
-    if facts.server_active_ms is None and why_not:
+    if facts.server.active_ms is None and why_not:
         return Split(None, why_not)
     where = where_the_time_goes(facts, seed=_SEED, replicates=REPLICATES if with_intervals else 1)
     where = replace(where, why_sampled=counted.why_not, why_unsure=_why_unsure(counted))
@@ -156,47 +159,48 @@ def _facts(
     wait = summary.distribution("connection_wait")
     backends = load_backends(stored)
     reply_ns = reply_wait_ns(summary)
-    exchange = exchange_of(summary)
     round_trips = summary.round_trips * trips_ratio
     run_ns = grown(backends, "run_ns", *numbers.span_ns)
     queue_ns = grown(backends, "wait_ns", *numbers.span_ns)
     active_ns = None if counted.active_ms is None else counted.active_ms * 1e6
     core_ratio = waited.core_ratio((run_ns or 0.0) + (queue_ns or 0.0), active_ns)
-    return TransactionFacts(
-        latency=numbers.latency.mean.scaled(1e6, "ns"),
-        window_seconds=numbers.seconds,
-        server_transaction_count=ended,
-        server_active_ms=_scaled(counted.active_ms, server_ratio),
-        server_active_error_ms=counted.error_ms * server_ratio,
-        counted_events=tuple(
+    server = ServerCounts(
+        active_ms=_scaled(counted.active_ms, server_ratio),
+        active_error_ms=counted.error_ms * server_ratio,
+        events=tuple(
             replace(clock, total_ns=clock.total_ns * ratio, error_ns=clock.error_ns * ratio)
             for clock in counted_events(stored, numbers, counted)
             for ratio in (waited.event_ratio(clock.events),)
         ),
-        samples=waited.samples,
+        others_ratio=others_ratio_of(stored, numbers),
+    )
+    backend_times = BackendTimes(
+        cpu_ns=_scaled(run_ns, core_ratio),
+        runqueue_ns=_scaled(queue_ns, core_ratio),
+        slice_count=_scaled(grown(backends, "slices", *numbers.span_ns), trips_ratio),
+        core_count=_core_count(stored),
+    )
+    between_ns = summary.between_transactions_ns
+    engine = EngineTimes(
         round_trip_count=round_trips / ended,
-        round_trip_ns=exchange.ns,
-        round_trip_runnable_ns=exchange.runnable_ns,
-        round_trip_client_cpu_ns=exchange.client_cpu_ns,
-        round_trip_error_ns=exchange.error_ns,
-        client_cpu_ns=(summary.cpu_user_ns + summary.cpu_system_ns) * trips_ratio / ended,
+        cpu_ns=(summary.cpu_user_ns + summary.cpu_system_ns) * trips_ratio / ended,
         reply_wait_ns=reply_ns and reply_ns * round_trips / ended,
         schedule_lag_ns=None if lag is None else mean_ns(lag),
         connection_wait_ns=None if wait is None else mean_ns(wait),
-        backend_cpu_ns=_scaled(run_ns, core_ratio),
-        backend_runqueue_ns=_scaled(queue_ns, core_ratio),
-        backend_slice_count=_scaled(grown(backends, "slices", *numbers.span_ns), trips_ratio),
-        core_count=_core_count(stored),
-        pooler_wait_ns=_pooler_wait_ns(stored, numbers),
-        others_ratio=others_ratio_of(stored, numbers),
         sleep_ns=summary.sleep_ns / ended or None,
         shell_ns=summary.shell_ns / ended or None,
-        between_ns=None
-        if summary.between_transactions_ns is None
-        else summary.between_transactions_ns / ended,
-        samples_with_priority=bool(
-            (stored.document("server.json") or {}).get("samples_with_priority")
-        ),
+        between_ns=None if between_ns is None else between_ns / ended,
+    )
+    return TransactionFacts(
+        latency=numbers.latency.mean.scaled(1e6, "ns"),
+        window_seconds=numbers.seconds,
+        transaction_count=ended,
+        samples=waited.samples,
+        server=server,
+        backends=backend_times,
+        engine=engine,
+        exchange=exchange_of(summary),
+        pooler_wait_ns=_pooler_wait_ns(stored, numbers),
     )
 
 
@@ -265,6 +269,7 @@ def _samples(stored: StoredRun, numbers: LoadNumbers) -> WaitSamples | None:
         event=np.where(is_active, events, ANSWERING)[counted].tolist(),
         session_count=np.asarray(waits["count"], dtype=np.int64)[counted],
         query_id=np.asarray(waits["query_id"], dtype=np.int64)[counted],
+        with_priority=bool((stored.document("server.json") or {}).get("samples_with_priority")),
     )
 
 

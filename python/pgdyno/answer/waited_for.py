@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from pgdyno.analysis.where_facts import ANSWERING, WaitSamples
+from pgdyno.analysis.where_facts import ANSWERING, Exchange, WaitSamples
 from pgdyno.analysis.where_statements import Place
 from pgdyno.analysis.where_types import Served, server_shares, type_fractions
 from pgdyno.answer.server_time import ServerTime
@@ -123,16 +123,6 @@ def waited_for(
         server_ratio=float(shares[front].sum()),
         trips_ratio=float(trips[front].sum() / trips.sum()) if trips.sum() else 1.0,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """An exchange without work for the server, as the fields of TransactionFacts."""
-
-    ns: float | None = None
-    runnable_ns: float | None = None
-    client_cpu_ns: float | None = None
-    error_ns: float | None = None
 
 
 def exchange_of(summary: Summary) -> Exchange:
