@@ -85,8 +85,8 @@ def statements(target: Target, clients: int, seconds: float) -> Measured:
     assert span is not None, "the engine measured nothing"
     return replace(
         measured,
-        transactions=summary.round_trips,
-        tps=summary.round_trips / ((span.ended_ns - span.began_ns) / 1e9),
+        transactions=summary.traffic.round_trips,
+        tps=summary.traffic.round_trips / ((span.ended_ns - span.began_ns) / 1e9),
         steady_cpu_ratio=ended.cpu_ratio_between(seconds / 2 + 0.5, 0.5),
     )
 

@@ -56,8 +56,8 @@ def test_the_load_goes_on_at_the_standby_and_no_commit_is_lost_or_invented(
     assert end.exit_code == 0, end
     summary, counts = end.summary, end.summary.counts
     connections = active or 6
-    assert (summary.connections_lost, summary.ending) == (connections, "stopped")
-    assert 0 < summary.reconnects <= connections
+    assert (summary.connections.lost_count, summary.ending) == (connections, "stopped")
+    assert 0 < summary.connections.reconnect_count <= connections
     assert counts.started == counts.completed + counts.failed + counts.unfinished
     assert counts.unfinished >= counts.in_doubt
     # A quick host promotes within one count interval, and shorter gaps are not looked for.

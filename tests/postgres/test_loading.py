@@ -91,7 +91,7 @@ def test_the_loaders_memory_does_not_grow_with_the_scale(
         job = init_job(database15, scale, drop_existing=True, range_rows=100_000)
         summary = engine(job, timeout_s=1200).summary
         assert summary.ending == "completed"
-        return summary.resident_bytes_max
+        return summary.engine.resident_bytes_max
 
     small, large = resident_bytes(10), resident_bytes(100)
     print(f"resident: {small} bytes at scale 10, {large} at scale 100")
@@ -219,4 +219,4 @@ def test_print_sql_is_all_that_a_load_sends(
 
 def test_the_summary_tells_the_memory_of_the_loader(engine: Engine, database15: Target) -> None:
     summary = engine(init_job(database15, 1)).summary
-    assert 1 << 20 < summary.resident_bytes_max < 64 << 20
+    assert 1 << 20 < summary.engine.resident_bytes_max < 64 << 20

@@ -103,7 +103,7 @@ def test_a_server_lost_during_the_run_is_an_error_and_nothing_is_lost(
     assert [failure.kind for failure in end.failures] == ["connection_lost"]
     assert end.failures[0].hint
     assert end.summary.ending == "aborted"
-    assert end.summary.connections_lost >= 4
+    assert end.summary.connections.lost_count >= 4
     assert "interval" in end.kinds
     cluster.start()
     after = money(cluster.target.with_database(bank.database))

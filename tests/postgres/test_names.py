@@ -118,4 +118,4 @@ def test_a_load_goes_on_where_the_name_of_its_host_leads(
         summary = running.wait().summary
     finally:
         second.end()
-    assert (summary.connections_lost, summary.reconnects) == (2, 2)
+    assert (summary.connections.lost_count, summary.connections.reconnect_count) == (2, 2)

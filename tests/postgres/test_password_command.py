@@ -89,7 +89,7 @@ def test_the_engine_connects_again_with_the_new_password(
     running.stop()
     end = running.wait()
     assert end.exit_code == 0, end
-    assert (end.summary.connections_lost, end.summary.reconnects) == (3, 3)
+    assert (end.summary.connections.lost_count, end.summary.connections.reconnect_count) == (3, 3)
     assert "secret" not in f"{end.raw} {end.stderr}"
 
 

@@ -238,7 +238,7 @@ def test_lost_connections_are_made_again_over_tls(
     eventually(lambda: scalar(secure.target, again) == 2)
     running.stop()
     end = running.wait()
-    assert (end.summary.connections_lost, end.summary.reconnects) == (2, 2)
+    assert (end.summary.connections.lost_count, end.summary.connections.reconnect_count) == (2, 2)
     # What the ended backends were at is all that failed.
     assert set(end.summary.failures) <= {"57P01", "connection_lost", "08006"}
 

@@ -156,8 +156,8 @@ def test_a_lost_connection_is_counted_and_made_again(
     end = engine(load_job(server.target, ONE, clients=2, measure_s=1))
     tally = server.stop()
     _counts_add_up(end)
-    assert end.summary.connections_lost > 0
-    assert end.summary.reconnects > 0
+    assert end.summary.connections.lost_count > 0
+    assert end.summary.connections.reconnect_count > 0
     assert end.summary.failures.get("connection_lost", 0) > 0
     assert tally.commits == end.summary.transactions_committed_all_phases
 

@@ -17,10 +17,10 @@ def test_8000_idle_connections_live_beside_ten_that_work_in_little_memory(
     connect = {"timeout_ns": 300 * SECOND_NS, "idle_connections": 8000}
     end = engine(load_job(server.target, "SELECT 1;", clients=10, measure_s=1, connect=connect))
     assert end.exit_code == 0, end
-    facts = end.summary.idle
+    facts = end.summary.connections.idle
     assert facts is not None
     assert (facts.opened_count, facts.alive_count) == (8000, 8000)
     assert end.summary.counts.completed > 0
-    assert end.summary.resident_bytes_max < 64 * MIB
+    assert end.summary.engine.resident_bytes_max < 64 * MIB
     tally = server.stop()
     assert tally.connections == tally.terminated == 8010

@@ -71,5 +71,5 @@ def _at_ends_of_waits_ms(stored: StoredRun) -> float:
     slices = grown(backends, "slices", *numbers.span_ns)
     assert waited_ns
     assert slices
-    elsewhere = max(0.0, 1 - numbers.summary.round_trips / slices)
+    elsewhere = max(0.0, 1 - numbers.summary.traffic.round_trips / slices)
     return waited_ns * elsewhere / numbers.counts.completed / 1e6

@@ -65,7 +65,7 @@ def _soak(
     assert end.exit_code == 0, end.stderr
     assert counts.failed == 0
     assert counts.scheduled == counts.started + counts.skipped + counts.not_started
-    assert end.summary.connections_lost == 0
+    assert end.summary.connections.lost_count == 0
     assert counts.completed > 0.5 * rate_tps * seconds
     return seen[0], seen[1]
 

@@ -12,7 +12,9 @@ use serde::Serialize;
 use crate::clock::now_ns;
 use crate::contract::facts::{DatasetFacts, Facts};
 use crate::contract::job::{ClockPair, InitWork, Job, Work};
-use crate::contract::record::{Counts, Ending, ErrorKind, Hello, Record, ScriptShape, Summary};
+use crate::contract::record::{
+    Ending, EngineUsage, ErrorKind, Hello, Record, ScriptShape, Summary,
+};
 use crate::contract::{FORMAT, REVISION, corpus};
 use crate::dataset::Dataset;
 use crate::output::Output;
@@ -258,47 +260,15 @@ fn run_init<W: Write>(
         time_ns: output.clock.unix_ns(now_ns()),
         ending,
         phases: facts.steps.clone(),
-        resident_bytes_max: load::resident_bytes_max(),
+        engine: EngineUsage {
+            resident_bytes_max: load::resident_bytes_max(),
+            ..EngineUsage::default()
+        },
         init: Some(facts),
-        ..empty_summary()
+        ..Summary::default()
     })));
     output.flush();
     Ok(ending)
-}
-
-fn empty_summary() -> Summary {
-    Summary {
-        time_ns: 0,
-        ending: Ending::Completed,
-        phases: Vec::new(),
-        counts: Counts::default(),
-        transactions_committed_all_phases: 0,
-        scripts: Vec::new(),
-        failures: Default::default(),
-        failure_messages: Default::default(),
-        distributions: Vec::new(),
-        unfinished_ages_ns: Vec::new(),
-        between_transactions_ns: None,
-        sleep_ns: 0,
-        shell_ns: 0,
-        think_time_ns: None,
-        connections_lost: 0,
-        reconnects: 0,
-        commits_in_doubt: 0,
-        longest_gap: None,
-        idle: None,
-        round_trips: 0,
-        round_trip_runnable_ns: None,
-        round_trip_probes: None,
-        bytes_sent: 0,
-        bytes_received: 0,
-        cpu_user_ns: 0,
-        cpu_system_ns: 0,
-        resident_bytes_max: 0,
-        threads: Vec::new(),
-        fairness: None,
-        init: None,
-    }
 }
 
 fn hello<W: Write>(output: &mut Output<W>, scripts: Vec<ScriptShape>) {

@@ -2,6 +2,8 @@
 
 use pgdyno_wire::SqlState;
 
+use crate::contract::record::WarningKind;
+
 /// How a transaction ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -70,7 +72,7 @@ pub enum Stopped {
 /// A warning to the user, while the run continues: a warning record without its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    pub kind: &'static str,
+    pub kind: WarningKind,
     pub message: String,
     pub hint: String,
 }

@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, Write};
 
 use crate::contract::job::ClockPair;
-use crate::contract::record::{Notice, Record};
+use crate::contract::record::{Notice, Record, WarningKind};
 use crate::plan::Refusal;
 
 /// Where records go.
@@ -66,10 +66,10 @@ impl<W: Write> Output<W> {
         self.write(&Record::Error(refusal.at(self.clock.unix_ns(at_ns))));
     }
 
-    pub fn warn(&mut self, kind: &str, message: String, hint: &str, at_ns: u64) {
+    pub fn warn(&mut self, kind: WarningKind, message: String, hint: &str, at_ns: u64) {
         self.write(&Record::Warning(Notice {
             time_ns: self.clock.unix_ns(at_ns),
-            kind: kind.to_owned(),
+            kind,
             message,
             hint: hint.to_owned(),
         }));

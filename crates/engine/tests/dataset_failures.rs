@@ -14,7 +14,9 @@ use pgdyno_engine::contract::FORMAT;
 use pgdyno_engine::contract::job::{
     ClockPair, DatasetOptions, InitWork, Job, PgbenchOptions, Target, Work,
 };
-use pgdyno_engine::contract::record::{Ending, ErrorKind, Failure, PhaseEvent, PhaseName, Record};
+use pgdyno_engine::contract::record::{
+    Ending, ErrorKind, Failure, PhaseEvent, PhaseName, Record, WarningKind,
+};
 use pgdyno_engine::dataset::{self, Outcome};
 use pgdyno_engine::session::StopFlag;
 
@@ -74,11 +76,11 @@ fn failure(records: &[Record]) -> &Failure {
     failures[0]
 }
 
-fn warning_kinds(records: &[Record]) -> Vec<&str> {
+fn warning_kinds(records: &[Record]) -> Vec<WarningKind> {
     let mut kinds = Vec::new();
     for record in records {
         if let Record::Warning(notice) = record {
-            kinds.push(notice.kind.as_str());
+            kinds.push(notice.kind);
         }
     }
     kinds
@@ -174,7 +176,7 @@ fn stopping_in_any_step_leaves_no_table_and_is_no_error() {
             assert_eq!(table_count(&server, &database), "0");
             assert!(outcome.facts.rows < u64::from(LONG_SCALE) * 100_000);
             if phase != Create {
-                assert_eq!(warning_kinds(&records), ["dataset_removed"]);
+                assert_eq!(warning_kinds(&records), [WarningKind::DatasetRemoved]);
             }
             await_no_backend(&server, &database);
         }
@@ -205,7 +207,7 @@ fn a_failure_in_a_late_step_removes_the_dataset() {
     let (outcome, records) = run(server.target(&database), &init, &never(), |_| {});
     assert_eq!(outcome.ending, Ending::Aborted);
     assert!(failure(&records).message.contains("tablespace \"nowhere\" does not exist"));
-    assert_eq!(warning_kinds(&records), ["dataset_removed"]);
+    assert_eq!(warning_kinds(&records), [WarningKind::DatasetRemoved]);
     assert_eq!(table_count(&server, &database), "0");
 }
 
@@ -233,7 +235,7 @@ fn a_killed_server_is_reported_as_a_lost_connection() {
         let steps = ["copy", "vacuum analyze", "alter table"];
         assert!(steps.contains(&step) && !table.is_empty(), "{failure:?}");
         assert!(!failure.hint.is_empty());
-        assert_eq!(warning_kinds(&records), ["dataset_left"]);
+        assert_eq!(warning_kinds(&records), [WarningKind::DatasetLeft]);
     }
 }
 
@@ -316,7 +318,7 @@ fn a_full_disk_is_said_in_the_servers_words_and_what_was_begun_is_removed() {
         assert_eq!(failure.sqlstate.as_deref(), Some("53100"), "{failure:?}");
         assert!(failure.message.contains("No space left on device"), "{failure:?}");
         assert!(failure.hint.contains("smaller dataset"), "{failure:?}");
-        assert_eq!(warning_kinds(&records), ["dataset_removed"]);
+        assert_eq!(warning_kinds(&records), [WarningKind::DatasetRemoved]);
         assert_eq!(table_count(&server, "postgres"), "0");
         // Subtle: nothing can be unmounted while the server has files open there.
         drop(server);

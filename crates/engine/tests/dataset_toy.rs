@@ -10,7 +10,7 @@ use pgdyno_engine::contract::FORMAT;
 use pgdyno_engine::contract::job::{
     ClockPair, DatasetOptions, InitWork, Job, PgbenchOptions, Work,
 };
-use pgdyno_engine::contract::record::{Ending, PhaseName, Record};
+use pgdyno_engine::contract::record::{Ending, PhaseName, Record, WarningKind};
 use pgdyno_engine::dataset::piece::{self, Piece, RowSource, Stage};
 use pgdyno_engine::dataset::sql::mark_table;
 use pgdyno_engine::dataset::{self, Dataset, Outcome};
@@ -147,7 +147,7 @@ fn a_toy_dataset_that_was_cut_off_goes_on() {
         let (outcome, records) = load(&server, &database, true, &never(), |_| {});
         assert_eq!(outcome.ending, Ending::Completed, "{records:?}");
         let told = records.iter().find_map(|record| match record {
-            Record::Warning(notice) if notice.kind == "resumed" => Some(&notice.message),
+            Record::Warning(notice) if notice.kind == WarningKind::Resumed => Some(&notice.message),
             _ => None,
         });
         assert!(told.expect("a warning").contains("of 1000 rows of stars"), "{told:?}");

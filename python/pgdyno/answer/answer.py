@@ -309,7 +309,7 @@ def run_findings(
         where=split.where,
         where_not=split.why_not,
         scripts=scripts,
-        client_cpu_s=(summary.cpu_user_ns + summary.cpu_system_ns) / 1e9,
+        client_cpu_s=(summary.engine.cpu_user_ns + summary.engine.cpu_system_ns) / 1e9,
         is_valid=is_valid(doubts),
         doubts=doubts,
         panels=panels_of(stored, numbers, server.get("data_storage") or {}),

@@ -69,12 +69,12 @@ def doubts_of(
         latency_mean_ns=numbers.latency.mean.value * 1e6,
         latency_p50_ns=p50,
         is_closed_loop=planned.cell.rate_tps is None,
-        between_transactions_ns=summary.between_transactions_ns,
-        think_time_ns=summary.think_time_ns,
+        between_transactions_ns=summary.clients.between_transactions_ns,
+        think_time_ns=summary.clients.think_time_ns,
         is_in_sweep=planned.purpose == "round",
         offered_tps=offered_tps(numbers) if planned.cell.rate_tps is not None else None,
-        engine_thread_busy_ratio=max((t.busy_ratio for t in summary.threads), default=None),
-        timer_lag_p99_ns=max((t.timer_lag_ns_p99 for t in summary.threads), default=None),
+        engine_thread_busy_ratio=max((t.busy_ratio for t in summary.engine.threads), default=None),
+        timer_lag_p99_ns=max((t.timer_lag_ns_p99 for t in summary.engine.threads), default=None),
         steal_ratio=_steal_ratio(stored, numbers),
         throttled_ns=_throttled_ns(stored, numbers),
         is_same_host=bool(server.get("is_local")),
@@ -147,7 +147,7 @@ def _restarted(stored: StoredRun, numbers: LoadNumbers) -> tuple[Doubt, ...]:
     seconds = (restarted_ns - numbers.began_ns) / 1e9
     side = "after" if seconds >= 0 else "before"
     at = datetime.fromtimestamp(restarted_ns / 1e9, UTC)
-    lost = numbers.summary.connections_lost
+    lost = numbers.summary.connections.lost_count
     return (
         Doubt(
             "restarted",

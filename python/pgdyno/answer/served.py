@@ -20,7 +20,7 @@ def served_by(runs: Sequence[Visit], numbers: Mapping[int, LoadNumbers]) -> Serv
 
 
 def _of_run(visit: Visit, numbers: LoadNumbers) -> ServedRun:
-    fairness = numbers.summary.fairness
+    fairness = numbers.summary.clients.fairness
     trips = numbers.summary.distribution("round_trip")
     return ServedRun(
         clients=visit.planned.cell.clients,
@@ -44,7 +44,7 @@ def connections_of(numbers: LoadNumbers, workload: Workload, clients: int) -> Co
     summary = numbers.summary
     connect, wait = summary.distribution("connect"), summary.distribution("connection_wait")
     shared = workload.active_connections
-    gap, idle = summary.longest_gap, summary.idle
+    gap, idle = summary.longest_gap, summary.connections.idle
     return ConnectionFindings(
         opened_count=connect.count if connect is not None else 0,
         connect_ms=_percentiles(connect) if connect is not None else {},
@@ -55,8 +55,8 @@ def connections_of(numbers: LoadNumbers, workload: Workload, clients: int) -> Co
         else {"mean": wait.sum_ns / wait.count / _NS_PER_MS, **_percentiles(wait)},
         idle_opened_count=None if idle is None else idle.opened_count,
         idle_alive_count=None if idle is None else idle.alive_count,
-        lost_count=summary.connections_lost,
-        reconnected_count=summary.reconnects,
+        lost_count=summary.connections.lost_count,
+        reconnected_count=summary.connections.reconnect_count,
         commits_in_doubt_count=summary.commits_in_doubt,
         longest_gap_ms=None if gap is None else (gap.ended_ns - gap.began_ns) / _NS_PER_MS,
         longest_gap_began_s=None if gap is None else (gap.began_ns - numbers.began_ns) / 1e9,

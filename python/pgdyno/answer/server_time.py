@@ -189,7 +189,7 @@ def _late_ns(load_ns: float, numbers: LoadNumbers) -> float:
 
 
 def _clients(numbers: LoadNumbers) -> int:
-    return sum(thread.clients for thread in numbers.summary.threads)
+    return sum(thread.clients for thread in numbers.summary.engine.threads)
 
 
 def sends_pipelines(job: Mapping[str, Any]) -> bool:

@@ -159,7 +159,7 @@ def _facts(
     wait = summary.distribution("connection_wait")
     backends = load_backends(stored)
     reply_ns = reply_wait_ns(summary)
-    round_trips = summary.round_trips * trips_ratio
+    round_trips = summary.traffic.round_trips * trips_ratio
     run_ns = grown(backends, "run_ns", *numbers.span_ns)
     queue_ns = grown(backends, "wait_ns", *numbers.span_ns)
     active_ns = None if counted.active_ms is None else counted.active_ms * 1e6
@@ -180,15 +180,15 @@ def _facts(
         slice_count=_scaled(grown(backends, "slices", *numbers.span_ns), trips_ratio),
         core_count=_core_count(stored),
     )
-    between_ns = summary.between_transactions_ns
+    between_ns = summary.clients.between_transactions_ns
     engine = EngineTimes(
         round_trip_count=round_trips / ended,
-        cpu_ns=(summary.cpu_user_ns + summary.cpu_system_ns) * trips_ratio / ended,
+        cpu_ns=(summary.engine.cpu_user_ns + summary.engine.cpu_system_ns) * trips_ratio / ended,
         reply_wait_ns=reply_ns and reply_ns * round_trips / ended,
         schedule_lag_ns=None if lag is None else mean_ns(lag),
         connection_wait_ns=None if wait is None else mean_ns(wait),
-        sleep_ns=summary.sleep_ns / ended or None,
-        shell_ns=summary.shell_ns / ended or None,
+        sleep_ns=summary.clients.sleep_ns / ended or None,
+        shell_ns=summary.clients.shell_ns / ended or None,
         between_ns=None if between_ns is None else between_ns / ended,
     )
     return TransactionFacts(
@@ -228,7 +228,7 @@ def _longest_gap_ns(samples: WaitSamples, numbers: LoadNumbers) -> int:
 
 def _gap_ns_max(numbers: LoadNumbers) -> float:
     """Return the longest permitted gap between samples; it is longer if answers may take longer."""
-    clients = sum(thread.clients for thread in numbers.summary.threads)
+    clients = sum(thread.clients for thread in numbers.summary.engine.threads)
     late_ns = clients * BUSY_SESSION_MS * 1_000_000
     phase_ns = numbers.ended_ns - numbers.began_ns
     return max(_GAP_NS_MAX, min(_GAP_NS_MAX + late_ns, _LATE_RATIO_MAX * phase_ns))

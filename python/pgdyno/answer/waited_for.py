@@ -132,7 +132,7 @@ def exchange_of(summary: Summary) -> Exchange:
     used: their mean if the engine measured its parts; else their median, because one of the few
     exchanges may have been disturbed.
     """
-    probes = summary.round_trip_probes
+    probes = summary.traffic.round_trip_probes
     if probes is not None and probes.count >= _PROBES_MIN:
         error_ns = _NORMAL_95 * probes.error_ns
         runnable_ns = probes.backend_runnable_ns
@@ -142,14 +142,14 @@ def exchange_of(summary: Summary) -> Exchange:
     idle = summary.distribution("round_trip")
     if idle is None:
         return Exchange()
-    if summary.round_trip_runnable_ns is not None:
-        return Exchange(mean_ns(idle), summary.round_trip_runnable_ns)
+    if summary.traffic.round_trip_runnable_ns is not None:
+        return Exchange(mean_ns(idle), summary.traffic.round_trip_runnable_ns)
     return Exchange(of_distribution(idle).percentile_ns(50))
 
 
 def reply_wait_ns(summary: Summary) -> float | None:
     """Return how long a reply waited for the engine, mean over its threads by their clients."""
-    known = [t for t in summary.threads if t.reply_wait_ns_mean is not None]
+    known = [t for t in summary.engine.threads if t.reply_wait_ns_mean is not None]
     clients = sum(thread.clients for thread in known)
     if not clients:
         return None

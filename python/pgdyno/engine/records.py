@@ -7,9 +7,10 @@ can add some; tests/contract compares the two sides.
 from __future__ import annotations
 
 import json
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from pgdyno.errors import EngineError
 
@@ -293,6 +294,53 @@ class RoundTripProbes(Open):
     error_ns: int
 
 
+class ClientTimes(Open):
+    """What the clients did between and within their transactions."""
+
+    between_transactions_ns: int | None = None
+    sleep_ns: int = 0
+    shell_ns: int = 0
+    think_time_ns: int | None = None
+    fairness: Fairness | None = None
+
+
+class ConnectionFacts(Open):
+    """What happened to the connections, in all phases."""
+
+    lost_count: int
+    reconnect_count: int
+    idle: IdleFacts | None = None
+
+
+class TrafficFacts(Open):
+    """What went over the network."""
+
+    round_trips: int
+    round_trip_runnable_ns: int | None = None
+    round_trip_probes: RoundTripProbes | None = None
+    bytes_sent: int
+    bytes_received: int
+
+
+class EngineUsage(Open):
+    """What the engine used."""
+
+    cpu_user_ns: int
+    cpu_system_ns: int
+    resident_bytes_max: int
+    threads: tuple[ThreadFacts, ...]
+
+
+# The groups of a summary. Up to contract 1.12 their fields were the summary's own.
+_GROUPS: Mapping[str, type[Open]] = {
+    "clients": ClientTimes,
+    "connections": ConnectionFacts,
+    "traffic": TrafficFacts,
+    "engine": EngineUsage,
+}
+_OLD_NAMES = {"lost_count": "connections_lost", "reconnect_count": "reconnects"}
+
+
 class Summary(Open):
     """The whole run; counts and distributions cover the measured phase."""
 
@@ -307,26 +355,28 @@ class Summary(Open):
     failure_messages: dict[str, str] | None = None
     distributions: tuple[Distribution, ...]
     unfinished_ages_ns: tuple[int, ...]
-    between_transactions_ns: int | None = None
-    sleep_ns: int = 0
-    shell_ns: int = 0
-    think_time_ns: int | None = None
-    connections_lost: int
-    reconnects: int
     commits_in_doubt: int = 0
     longest_gap: Gap | None = None
-    idle: IdleFacts | None = None
-    round_trips: int
-    round_trip_runnable_ns: int | None = None
-    round_trip_probes: RoundTripProbes | None = None
-    bytes_sent: int
-    bytes_received: int
-    cpu_user_ns: int
-    cpu_system_ns: int
-    resident_bytes_max: int
-    threads: tuple[ThreadFacts, ...]
-    fairness: Fairness | None = None
+    clients: ClientTimes
+    connections: ConnectionFacts
+    traffic: TrafficFacts
+    engine: EngineUsage
     init: InitFacts | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_an_older_engine(cls, record: Any) -> Any:
+        if not isinstance(record, dict) or "traffic" in record:
+            return record
+        groups = {
+            name: {
+                field: record[old]
+                for field in group.model_fields
+                if (old := _OLD_NAMES.get(field, field)) in record
+            }
+            for name, group in _GROUPS.items()
+        }
+        return {**record, **groups}
 
     def span(self, phase: PhaseName) -> PhaseSpan | None:
         """Return when `phase` began and ended, or None if the run did not reach it."""

@@ -207,7 +207,7 @@ _PROBED_NS = 1_000_000_000
 
 def _not_probed(outcome: EngineOutcome, under_test: UnderTest) -> Iterator[dict[str, Any]]:
     """Yield a notice with the reason if the network was not measured while the load ran."""
-    if outcome.summary is None or outcome.summary.round_trip_probes is not None:
+    if outcome.summary is None or outcome.summary.traffic.round_trip_probes is not None:
         return
     span = outcome.summary.span("measure")
     if span is None or span.ended_ns - span.began_ns < _PROBED_NS:

@@ -6,7 +6,7 @@ use pgdyno_wire::{ServerError, encode};
 use super::{Client, Lost};
 use crate::caret::{caret, line_number};
 use crate::contract::job::Protocol;
-use crate::contract::record::ErrorKind;
+use crate::contract::record::{ErrorKind, WarningKind};
 use crate::outcome::Remark;
 use crate::plan::{Plan, PlannedScript, Refusal, Statement};
 use crate::program::Program;
@@ -79,7 +79,7 @@ pub(super) async fn check(
             return Ok(Some(refusal));
         }
         let Refusal { message, hint, .. } = *refusal;
-        client.shard().warnings.push(Remark { kind: "statement_refused", message, hint });
+        client.shard().warnings.push(Remark { kind: WarningKind::StatementRefused, message, hint });
     }
     Ok(None)
 }

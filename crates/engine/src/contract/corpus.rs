@@ -21,6 +21,7 @@ pub fn records() -> Vec<Record> {
         all.push(Record::Summary(Box::new(summary(edge, endings[index % 3]))));
     }
     all.extend(phases());
+    all.extend(warnings());
     all.extend(errors());
     all.extend(histograms());
     all
@@ -74,12 +75,6 @@ fn records_with(edge: u64) -> Vec<Record> {
             total_count: edge,
         }),
         Record::Connecting(Connecting { time_ns: edge, made_count: edge, wanted_count: edge }),
-        Record::Warning(Notice {
-            time_ns: edge,
-            kind: "commit_in_doubt".into(),
-            message: "1 commit is in doubt".into(),
-            hint: String::new(),
-        }),
     ]
 }
 
@@ -122,45 +117,53 @@ fn summary(edge: u64, ending: Ending) -> Summary {
         },
         distributions: vec![distribution(Measured::Latency, None, None, edge)],
         unfinished_ages_ns: vec![edge],
-        between_transactions_ns: (edge > 0).then_some(edge),
-        sleep_ns: edge,
-        shell_ns: edge,
-        think_time_ns: (edge > 0).then_some(edge),
-        connections_lost: edge,
-        reconnects: edge,
         commits_in_doubt: edge,
         longest_gap: (edge > 0).then_some(Gap { began_ns: edge, ended_ns: edge }),
-        idle: (edge > 0).then_some(IdleFacts { opened_count: edge, alive_count: edge }),
-        round_trips: edge,
-        round_trip_runnable_ns: (edge > 0).then_some(edge),
-        round_trip_probes: (edge > 0).then_some(RoundTripProbes {
-            count: edge,
-            round_trip_ns: edge,
-            engine_runnable_ns: edge,
-            backend_runnable_ns: Some(edge),
-            error_ns: edge,
-        }),
-        bytes_sent: edge,
-        bytes_received: edge,
-        cpu_user_ns: edge,
-        cpu_system_ns: edge,
-        resident_bytes_max: edge,
-        threads: vec![ThreadFacts {
-            poller: "epoll".into(),
-            clients: u32::MAX,
-            busy_ratio: 0.125,
-            starved_ratio: 1.0,
-            timer_lag_ns_p50: edge,
-            timer_lag_ns_p99: edge,
-            timer_lag_ns_max: edge,
-            reply_wait_ns_mean: (edge > 0).then_some(edge),
-        }],
-        fairness: (edge > 0).then_some(Fairness {
-            clients: edge,
-            completed_count_min: edge,
-            completed_count_max: edge,
-            gini_ratio: 0.75,
-        }),
+        clients: ClientTimes {
+            between_transactions_ns: (edge > 0).then_some(edge),
+            sleep_ns: edge,
+            shell_ns: edge,
+            think_time_ns: (edge > 0).then_some(edge),
+            fairness: (edge > 0).then_some(Fairness {
+                clients: edge,
+                completed_count_min: edge,
+                completed_count_max: edge,
+                gini_ratio: 0.75,
+            }),
+        },
+        connections: ConnectionFacts {
+            lost_count: edge,
+            reconnect_count: edge,
+            idle: (edge > 0).then_some(IdleFacts { opened_count: edge, alive_count: edge }),
+        },
+        traffic: TrafficFacts {
+            round_trips: edge,
+            round_trip_runnable_ns: (edge > 0).then_some(edge),
+            round_trip_probes: (edge > 0).then_some(RoundTripProbes {
+                count: edge,
+                round_trip_ns: edge,
+                engine_runnable_ns: edge,
+                backend_runnable_ns: Some(edge),
+                error_ns: edge,
+            }),
+            bytes_sent: edge,
+            bytes_received: edge,
+        },
+        engine: EngineUsage {
+            cpu_user_ns: edge,
+            cpu_system_ns: edge,
+            resident_bytes_max: edge,
+            threads: vec![ThreadFacts {
+                poller: "epoll".into(),
+                clients: u32::MAX,
+                busy_ratio: 0.125,
+                starved_ratio: 1.0,
+                timer_lag_ns_p50: edge,
+                timer_lag_ns_p99: edge,
+                timer_lag_ns_max: edge,
+                reply_wait_ns_mean: (edge > 0).then_some(edge),
+            }],
+        },
         init: (edge > 0).then(|| InitFacts { rows: edge, bytes_sent: edge, steps: vec![span] }),
     }
 }
@@ -192,6 +195,29 @@ fn phases() -> Vec<Record> {
                 .map(|event| Record::Phase(Phase { time_ns: 1, phase, event }))
         })
         .collect()
+}
+
+fn warnings() -> Vec<Record> {
+    use WarningKind::*;
+    let kinds = [
+        ScriptNotice,
+        StatementRefused,
+        CommitInDoubt,
+        ProceduresReplaced,
+        Waiting,
+        Resumed,
+        FewerSessions,
+        DatasetUnfinished,
+        DatasetRemoved,
+        DatasetLeft,
+    ];
+    let notice = |kind| Notice {
+        time_ns: 0,
+        kind,
+        message: "1 commit is in doubt".into(),
+        hint: String::new(),
+    };
+    kinds.into_iter().map(|kind| Record::Warning(notice(kind))).collect()
 }
 
 fn errors() -> Vec<Record> {

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use super::summary::{
-    Fairness, Gap, IdleFacts, InitFacts, PhaseSpan, RoundTripProbes, ScriptCounts, Served, Summary,
-    ThreadFacts,
+    ClientTimes, ConnectionFacts, EngineUsage, Fairness, Gap, IdleFacts, InitFacts, PhaseSpan,
+    RoundTripProbes, ScriptCounts, Served, Summary, ThreadFacts, TrafficFacts,
 };
 
 /// One line of the engine's output. `time_ns` is Unix time, converted with the job's clock pair.
@@ -231,10 +231,33 @@ pub struct Connecting {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Notice {
     pub time_ns: u64,
-    /// A fixed word in snake case, for programs.
-    pub kind: String,
+    pub kind: WarningKind,
     pub message: String,
     pub hint: String,
+}
+
+/// The kinds of `warning` records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WarningKind {
+    /// A script has a construct that is allowed and probably not meant.
+    ScriptNotice,
+    /// The server refused a statement before the load.
+    StatementRefused,
+    /// Commits were sent and never answered.
+    CommitInDoubt,
+    /// Stored procedures of another version were replaced.
+    ProceduresReplaced,
+    /// The load of a dataset waits for another load.
+    Waiting,
+    /// An interrupted load of a dataset continues.
+    Resumed,
+    /// The load of a dataset has fewer sessions than the job asks for.
+    FewerSessions,
+    /// The load of a dataset did not finish: its rows were kept, removed, or could not be removed.
+    DatasetUnfinished,
+    DatasetRemoved,
+    DatasetLeft,
 }
 
 /// Why the run ended early or did not begin.
@@ -286,10 +309,11 @@ pub enum ErrorKind {
     System,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// The job was done.
+    #[default]
     Completed,
     /// A signal, `stop` or the end of the input stopped it.
     Stopped,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::record::{Counts, Distribution, Ending, PhaseName};
 
 /// The whole run; always the last record. Counts and distributions describe the measured phase.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     pub time_ns: u64,
     pub ending: Ending,
@@ -26,6 +26,24 @@ pub struct Summary {
     /// Age of each transaction of the measured phase that had not ended when the drain ended. At
     /// most 10,000 of them.
     pub unfinished_ages_ns: Vec<u64>,
+    /// Commits that were sent and never answered, in all phases. They may have happened or not.
+    #[serde(default)]
+    pub commits_in_doubt: u64,
+    /// The longest time of the measured phase without a completed transaction. Absent if it is
+    /// shorter than a count interval, which is the resolution.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_gap: Option<Gap>,
+    pub clients: ClientTimes,
+    pub connections: ConnectionFacts,
+    pub traffic: TrafficFacts,
+    pub engine: EngineUsage,
+    /// For a job that loads a dataset: its steps.
+    pub init: Option<InitFacts>,
+}
+
+/// What the clients did between and within their transactions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClientTimes {
     /// Time between two transactions, summed over all clients: from the last reply of one
     /// transaction to the begin of the next. In this time the engine worked, for this client or for
     /// others, or waited for a core. Absent in an open loop, where clients wait for the schedule;
@@ -42,18 +60,24 @@ pub struct Summary {
     /// terminals do not pause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think_time_ns: Option<u64>,
-    pub connections_lost: u64,
-    pub reconnects: u64,
-    /// Commits that were sent and never answered, in all phases. They may have happened or not.
-    #[serde(default)]
-    pub commits_in_doubt: u64,
-    /// The longest time of the measured phase without a completed transaction. Absent if it is
-    /// shorter than a count interval, which is the resolution.
+    /// Absent if no transaction was completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub longest_gap: Option<Gap>,
+    pub fairness: Option<Fairness>,
+}
+
+/// What happened to the connections, in all phases.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ConnectionFacts {
+    pub lost_count: u64,
+    pub reconnect_count: u64,
     /// Absent if the job has no idle connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<IdleFacts>,
+}
+
+/// What went over the network.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TrafficFacts {
     /// Number of waits for replies: one for each flush of a statement or pipeline.
     pub round_trips: u64,
     /// The part of a `round_trip` in which engine and backend were on a core or waited for one;
@@ -66,16 +90,16 @@ pub struct Summary {
     pub round_trip_probes: Option<RoundTripProbes>,
     pub bytes_sent: u64,
     pub bytes_received: u64,
+}
+
+/// What the engine used.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EngineUsage {
     /// CPU time of the engine's process in the measured phase.
     pub cpu_user_ns: u64,
     pub cpu_system_ns: u64,
     pub resident_bytes_max: u64,
     pub threads: Vec<ThreadFacts>,
-    /// Absent if no transaction was completed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fairness: Option<Fairness>,
-    /// For a job that loads a dataset: its steps.
-    pub init: Option<InitFacts>,
 }
 
 /// Round trips without work for the server, at random instants of the measured phase, on a separate

@@ -9,7 +9,7 @@ use super::loading::Loading;
 use super::trouble::Trouble;
 use super::{journal, sql};
 use crate::contract::job::Job;
-use crate::contract::record::{Ending, Record};
+use crate::contract::record::{Ending, Record, WarningKind};
 use crate::session::{Session, SessionError};
 
 /// Longest wait for a server that restarts after a crash, before unfinished tables are removed.
@@ -43,7 +43,7 @@ impl Loading<'_> {
     fn keep(&mut self) {
         let pieces = self.sent.pieces.load(Ordering::Relaxed);
         self.warn(
-            "dataset_unfinished",
+            WarningKind::DatasetUnfinished,
             format!("the load did not finish; its {pieces} completed pieces are kept"),
             "resume: the same load continues with the missing pieces".into(),
         );
@@ -53,12 +53,12 @@ impl Loading<'_> {
         let sql = format!("{}; {}", sql::drop_tables(self.dataset.tables()), journal::DROP);
         match on_own_session(self.job, &sql) {
             Ok(()) => self.warn(
-                "dataset_removed",
+                WarningKind::DatasetRemoved,
                 "the load did not finish, so the tables that it had created were dropped".into(),
                 "load again".into(),
             ),
             Err(error) => self.warn(
-                "dataset_left",
+                WarningKind::DatasetLeft,
                 format!("the load did not finish and its tables could not be dropped: {error}"),
                 format!("when the server answers again: {sql}"),
             ),

@@ -18,7 +18,7 @@ use super::trouble::{Trouble, run_statement};
 use super::worker::{Sent, Shared, Worker};
 use crate::clock::now_ns;
 use crate::contract::job::{InitWork, Job};
-use crate::contract::record::{Ending, InitFacts, Notice, Progress, Record};
+use crate::contract::record::{Ending, InitFacts, Notice, Progress, Record, WarningKind};
 use crate::session::{Session, StopFlag};
 
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -132,7 +132,7 @@ impl Loading<'_> {
                 Err(trouble) => {
                     let failure = trouble.failure(0);
                     self.warn(
-                        "fewer_sessions",
+                        WarningKind::FewerSessions,
                         format!("{} of {wanted} sessions: {}", sessions.len(), failure.message),
                         failure.hint,
                     );
@@ -162,7 +162,7 @@ impl Loading<'_> {
             let rows = self.sent.rows[0].load(Ordering::Relaxed);
             let (table, count) = self.totals[0];
             self.warn(
-                "resumed",
+                WarningKind::Resumed,
                 format!(
                     "an interrupted load continues: {} of its {total} pieces are done, with {rows} \
                      of {count} rows of {table}",
@@ -239,7 +239,7 @@ impl Loading<'_> {
 
     fn tell_waiting(&mut self) {
         self.warn(
-            "waiting",
+            WarningKind::Waiting,
             "another load is running in this schema, or a killed load has not ended yet".into(),
             "waiting for at most 30 s".into(),
         );
@@ -251,9 +251,9 @@ impl Loading<'_> {
         }
     }
 
-    pub(super) fn warn(&mut self, kind: &str, message: String, hint: String) {
+    pub(super) fn warn(&mut self, kind: WarningKind, message: String, hint: String) {
         let time_ns = self.now_unix_ns();
-        (self.out)(Record::Warning(Notice { time_ns, kind: kind.into(), message, hint }));
+        (self.out)(Record::Warning(Notice { time_ns, kind, message, hint }));
     }
 
     pub(super) fn now_unix_ns(&self) -> u64 {

@@ -21,7 +21,7 @@ pub(crate) use self::summary::resident_bytes_max;
 use self::watch::Watch;
 use crate::clock::{NEVER_NS, now_ns};
 use crate::contract::job::Measure;
-use crate::contract::record::{Ending, ErrorKind, Record};
+use crate::contract::record::{Ending, ErrorKind, Record, WarningKind};
 use crate::outcome::Remark;
 use crate::output::Output;
 use crate::plan::{Plan, Refusal};
@@ -48,7 +48,7 @@ pub fn run<W: Write>(plan: Plan, output: &mut Output<W>, ends: Ends) -> Ending {
         }
     };
     for notice in &plan.notices {
-        output.warn("script_notice", notice.clone(), "", now_ns());
+        output.warn(WarningKind::ScriptNotice, notice.clone(), "", now_ns());
     }
     let thread_count = plan.thread_count();
     let mut coordinator = Coordinator {
@@ -294,7 +294,12 @@ impl<W: Write> Coordinator<'_, W> {
                 "commits in doubt: {in_doubt}; the connection was lost before the server answered, \
                  so they may or may not have happened"
             );
-            self.output.warn("commit_in_doubt", message, "count the rows they write", end_ns);
+            self.output.warn(
+                WarningKind::CommitInDoubt,
+                message,
+                "count the rows they write",
+                end_ns,
+            );
         }
         let summary = summary::summary(&summary::Parts {
             plan: self.plan,

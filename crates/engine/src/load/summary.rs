@@ -6,7 +6,8 @@ use super::collect::Collector;
 use crate::clock::NEVER_NS;
 use crate::contract::job::ClockPair;
 use crate::contract::record::{
-    Ending, IdleFacts, Measured, Record, RoundTripProbes, ScriptCounts, Summary, ThreadFacts,
+    ClientTimes, ConnectionFacts, Ending, EngineUsage, IdleFacts, Measured, Record,
+    RoundTripProbes, ScriptCounts, Summary, ThreadFacts, TrafficFacts,
 };
 use crate::histogram::Histogram;
 use crate::plan::{Plan, PlannedScript};
@@ -108,28 +109,36 @@ pub(super) fn summary(parts: &Parts<'_>) -> Record {
         failure_messages: parts.failure_messages.clone(),
         distributions,
         unfinished_ages_ns: ages,
-        between_transactions_ns: between_transactions_ns(plan, measured),
-        sleep_ns: measured.sleep_ns,
-        shell_ns: measured.shell_ns,
-        think_time_ns: plan.has_pauses().then_some(measured.think_time_ns),
-        connections_lost: sum(|thread| thread.connections.lost_count),
-        reconnects: sum(|thread| thread.connections.reconnect_count),
         commits_in_doubt: sum(|thread| thread.commits_in_doubt),
         longest_gap: collector.longest_gap(),
-        idle: (plan.idle_count() > 0).then(|| IdleFacts {
-            opened_count: sum(|thread| thread.connections.idle.opened_count),
-            alive_count: sum(|thread| thread.connections.idle.alive_count),
-        }),
-        round_trips: collector.traffic.round_trips,
-        round_trip_runnable_ns: round_trip_runnable_ns(finished),
-        round_trip_probes: parts.probes,
-        bytes_sent: collector.traffic.bytes_sent,
-        bytes_received: collector.traffic.bytes_received,
-        cpu_user_ns: during(user, |times| times.0),
-        cpu_system_ns: during(system, |times| times.1),
-        resident_bytes_max: resident_bytes_max(),
-        threads: threads(parts, plan.thread_count()),
-        fairness: fairness(finished.iter().map(|thread| &thread.shares)),
+        clients: ClientTimes {
+            between_transactions_ns: between_transactions_ns(plan, measured),
+            sleep_ns: measured.sleep_ns,
+            shell_ns: measured.shell_ns,
+            think_time_ns: plan.has_pauses().then_some(measured.think_time_ns),
+            fairness: fairness(finished.iter().map(|thread| &thread.shares)),
+        },
+        connections: ConnectionFacts {
+            lost_count: sum(|thread| thread.connections.lost_count),
+            reconnect_count: sum(|thread| thread.connections.reconnect_count),
+            idle: (plan.idle_count() > 0).then(|| IdleFacts {
+                opened_count: sum(|thread| thread.connections.idle.opened_count),
+                alive_count: sum(|thread| thread.connections.idle.alive_count),
+            }),
+        },
+        traffic: TrafficFacts {
+            round_trips: collector.traffic.round_trips,
+            round_trip_runnable_ns: round_trip_runnable_ns(finished),
+            round_trip_probes: parts.probes,
+            bytes_sent: collector.traffic.bytes_sent,
+            bytes_received: collector.traffic.bytes_received,
+        },
+        engine: EngineUsage {
+            cpu_user_ns: during(user, |times| times.0),
+            cpu_system_ns: during(system, |times| times.1),
+            resident_bytes_max: resident_bytes_max(),
+            threads: threads(parts, plan.thread_count()),
+        },
         init: None,
     }))
 }

@@ -23,7 +23,7 @@ use crate::contract::job::{
     RateStep, ScriptSource, ScriptText, Target, Work,
 };
 use crate::contract::record::{
-    Distribution, Ending, Measured, PhaseEvent, PhaseName, PhaseSpan, Record,
+    Distribution, Ending, Measured, PhaseEvent, PhaseName, PhaseSpan, Record, WarningKind,
 };
 use crate::load;
 use crate::observer::{Observer, PgbenchMode};
@@ -277,7 +277,7 @@ impl Heard {
                 self.distributions.clone_from(&summary.distributions);
             }
             // pgbench has no such warnings, for example about commits in doubt.
-            Record::Warning(notice) if notice.kind == "script_notice" => {
+            Record::Warning(notice) if notice.kind == WarningKind::ScriptNotice => {
                 say::warning(&notice.message);
             }
             _ => {}

@@ -26,8 +26,8 @@ fn idle_connections_are_opened_after_the_others_and_asked_in_the_end_whether_the
     work.connect.idle_connections = 5;
     work.measure = Measure::TransactionsPerClient(20);
     let run = load(&server, work);
-    assert_eq!(run.summary().idle, Some(IdleFacts { opened_count: 5, alive_count: 5 }));
-    assert_eq!((run.counts().completed, run.summary().connections_lost), (40, 0));
+    assert_eq!(run.summary().connections.idle, Some(IdleFacts { opened_count: 5, alive_count: 5 }));
+    assert_eq!((run.counts().completed, run.summary().connections.lost_count), (40, 0));
     server.await_terminates(7);
     assert_eq!((server.connection_count(), server.seen().terminates), (7, 7));
     assert_eq!(run.distribution(Measured::Connect).count, 7);
@@ -88,8 +88,8 @@ fn an_idle_connection_that_was_lost_is_missing_in_the_end_and_not_opened_again()
     work.connect.idle_connections = 3;
     work.measure = Measure::TransactionsPerClient(20);
     let run = load(&server, work);
-    assert_eq!(run.summary().idle, Some(IdleFacts { opened_count: 3, alive_count: 2 }));
-    assert_eq!((run.summary().connections_lost, server.connection_count()), (0, 4));
+    assert_eq!(run.summary().connections.idle, Some(IdleFacts { opened_count: 3, alive_count: 2 }));
+    assert_eq!((run.summary().connections.lost_count, server.connection_count()), (0, 4));
 }
 
 #[test]
@@ -102,7 +102,10 @@ fn clients_share_connections_one_transaction_at_a_time_and_keep_their_variables(
         let run = load(&server, work);
         assert_eq!((run.counts().completed, server.seen().commits), (70, 70));
         assert_eq!(server.connection_count(), 3);
-        assert_eq!(run.summary().threads.iter().map(|thread| thread.clients).sum::<u32>(), 7);
+        assert_eq!(
+            run.summary().engine.threads.iter().map(|thread| thread.clients).sum::<u32>(),
+            7
+        );
         let wait = run.distribution(Measured::ConnectionWait);
         assert_eq!(wait.count, 70);
         assert!(wait.sum_ns < run.distribution(Measured::Latency).sum_ns, "it is a part of it");
@@ -174,7 +177,10 @@ fn a_shared_connection_that_is_lost_fails_one_transaction_and_comes_back() {
     });
     let run = load(&server, sharing(5, 1, 10));
     assert_eq!((run.counts().completed, run.counts().failed), (49, 1));
-    assert_eq!((run.summary().connections_lost, run.summary().reconnects), (1, 1));
+    assert_eq!(
+        (run.summary().connections.lost_count, run.summary().connections.reconnect_count),
+        (1, 1)
+    );
     assert_eq!(server.seen().commits, 49);
 }
 
@@ -211,7 +217,10 @@ fn every_transaction_has_a_connection_of_its_own_where_that_is_asked_for() {
         work.measure = Measure::TransactionsPerClient(8);
         let run = load(&server, work);
         assert_eq!((run.counts().completed, server.seen().commits), (24, 24));
-        assert_eq!((run.summary().connections_lost, run.summary().reconnects), (0, 0));
+        assert_eq!(
+            (run.summary().connections.lost_count, run.summary().connections.reconnect_count),
+            (0, 0)
+        );
         let connects = run.distribution(Measured::Connect).count;
         assert!((24..=27).contains(&connects), "{connects}");
         let used: BTreeSet<_> = server.seen().connections.iter().copied().collect();
@@ -230,5 +239,8 @@ fn a_loss_between_two_connections_of_a_client_is_one_loss() {
     work.measure = Measure::TransactionsPerClient(6);
     let run = load(&server, work);
     assert_eq!((run.counts().completed, run.counts().failed), (5, 1));
-    assert_eq!((run.summary().connections_lost, run.summary().reconnects), (1, 1));
+    assert_eq!(
+        (run.summary().connections.lost_count, run.summary().connections.reconnect_count),
+        (1, 1)
+    );
 }

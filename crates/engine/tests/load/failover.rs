@@ -40,7 +40,7 @@ fn the_first_server_of_the_wanted_kind_is_taken() {
         let run = wanting(&[&servers[0], &servers[1]], attrs);
         assert_eq!(run.counts().completed, 15, "{attrs:?}");
         assert_eq!(servers[expected].seen().commits, 15, "{attrs:?}");
-        assert_eq!(run.summary().connections_lost, 0);
+        assert_eq!(run.summary().connections.lost_count, 0);
     }
 }
 
@@ -139,9 +139,9 @@ fn the_load_goes_on_at_the_server_that_took_over() {
         assert_eq!(run.ending, Ending::Completed);
         assert!(standby.seen().commits > 0);
         let connections = active.map_or(4, u64::from);
-        assert_eq!(summary.connections_lost, connections);
+        assert_eq!(summary.connections.lost_count, connections);
         // What one of two connections does alone needs no other.
-        assert!((1..=connections).contains(&summary.reconnects));
+        assert!((1..=connections).contains(&summary.connections.reconnect_count));
         let counts = run.counts();
         assert_eq!(counts.completed + counts.failed + counts.unfinished, 200);
         assert_eq!(counts.unfinished, counts.in_doubt);

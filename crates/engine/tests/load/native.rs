@@ -235,9 +235,9 @@ fn thinking_terminals_hold_no_connection_and_their_time_adds_up() {
     assert_eq!(server.connection_count(), 2);
     // A cycle is 60 ms and little more: 300 terminals do about 5,000 transactions a second.
     assert!((2_500..6_000).contains(&counts.completed), "{counts:?}");
-    let thought_ns = summary.think_time_ns.expect("they think");
+    let thought_ns = summary.clients.think_time_ns.expect("they think");
     let busy_ns = run.distribution(Measured::Latency).sum_ns;
-    let between_ns = summary.between_transactions_ns.expect("a closed loop");
+    let between_ns = summary.clients.between_transactions_ns.expect("a closed loop");
     let whole_ns = 300 * 1_000 * MS;
     let off = (thought_ns + busy_ns + between_ns) as f64 / whole_ns as f64 - 1.0;
     // A transaction counts whole in the phase of its end. So each terminal may be off by the part
@@ -259,7 +259,7 @@ fn without_a_think_ratio_nobody_keeps_still() {
     let mut work = toy(&[]);
     work.measure = Measure::TransactionsPerClient(20);
     let run = load(&server, work);
-    assert_eq!(run.summary().think_time_ns, None);
+    assert_eq!(run.summary().clients.think_time_ns, None);
     assert_eq!(run.counts().completed, 20);
 }
 
@@ -271,7 +271,7 @@ fn a_pipeline_is_one_round_trip_and_times_each_statement() {
     let run = load(&server, work);
     let summary = run.summary();
     // Six reads and two pipelines of four statements.
-    assert_eq!(summary.round_trips, 8);
+    assert_eq!(summary.traffic.round_trips, 8);
     let timed = summary.distributions.iter().filter(|d| d.measured == Measured::Statement);
     assert_eq!(timed.map(|d| d.count).sum::<u64>(), 6 + 2 * 4);
 }

@@ -4,7 +4,7 @@
 use crate::fake::job::{MS, Run, load, load_until, open, work};
 use crate::fake::{Answer, Server, Statement};
 use pgdyno_engine::contract::job::{Arrivals, ClosedLoop, Measure, Protocol};
-use pgdyno_engine::contract::record::{Ending, ErrorKind, Measured};
+use pgdyno_engine::contract::record::{Ending, ErrorKind, Measured, WarningKind};
 
 const TRANSFER: &str = "BEGIN;\nUPDATE t SET a = 1;\nEND;\n";
 
@@ -110,7 +110,7 @@ fn every_protocol_commits_what_it_counts() {
         assert_eq!(run.summary().transactions_committed_all_phases, server.seen().commits);
         server.await_terminates(5);
         assert_eq!(server.seen().terminates, 5);
-        assert_eq!(run.summary().threads.iter().map(|t| t.clients).sum::<u32>(), 5);
+        assert_eq!(run.summary().engine.threads.iter().map(|t| t.clients).sum::<u32>(), 5);
     }
 }
 
@@ -171,7 +171,7 @@ fn a_commit_that_outlives_the_drain_is_waited_for() {
     });
     assert_eq!(run.counts().unfinished, 1);
     assert_eq!((run.summary().transactions_committed_all_phases, server.seen().commits), (3, 3));
-    assert!(run.warning("commit_in_doubt").is_none());
+    assert!(run.warning(WarningKind::CommitInDoubt).is_none());
 }
 
 #[test]
@@ -185,8 +185,14 @@ fn a_connection_that_dies_with_a_commit_in_flight_leaves_it_in_doubt() {
     let run = load(&server, work);
     assert_eq!((run.counts().failed, run.counts().unfinished, run.counts().in_doubt), (0, 1, 1));
     assert_eq!((run.summary().commits_in_doubt, run.summary().unfinished_ages_ns.len()), (1, 1));
-    assert!(run.warning("commit_in_doubt").is_some_and(|notice| notice.message.contains(": 1;")));
-    assert_eq!((run.summary().connections_lost, run.summary().reconnects), (1, 1));
+    assert!(
+        run.warning(WarningKind::CommitInDoubt)
+            .is_some_and(|notice| notice.message.contains(": 1;"))
+    );
+    assert_eq!(
+        (run.summary().connections.lost_count, run.summary().connections.reconnect_count),
+        (1, 1)
+    );
     assert_eq!(run.counts().completed, 2);
 }
 
@@ -200,7 +206,7 @@ fn a_connection_that_dies_elsewhere_leaves_nothing_in_doubt() {
     work.measure = Measure::TransactionsPerClient(3);
     let run = load(&server, work);
     assert_eq!(run.counts().failed, 1);
-    assert!(run.warning("commit_in_doubt").is_none());
+    assert!(run.warning(WarningKind::CommitInDoubt).is_none());
 }
 
 #[test]
@@ -215,7 +221,7 @@ fn counts_add_up_when_the_server_dies() {
     work.measure = Measure::DurationNs(600_000 * MS);
     work.connect.patience_ns = Some(200 * MS);
     let run = load(&server, work);
-    assert_eq!(run.summary().connections_lost, 4);
+    assert_eq!(run.summary().connections.lost_count, 4);
     assert!(run.counts().completed > 0);
     let in_doubt = run.summary().commits_in_doubt;
     let committed = run.summary().transactions_committed_all_phases;
@@ -232,7 +238,7 @@ fn copy_from_stdin_in_a_script_is_refused_and_the_connection_lives() {
     work.measure = Measure::TransactionsPerClient(2);
     let run = load(&server, work);
     assert_eq!(run.summary().failures.get("57014"), Some(&2));
-    assert_eq!((server.seen().copy_fails, run.summary().connections_lost), (2, 0));
+    assert_eq!((server.seen().copy_fails, run.summary().connections.lost_count), (2, 0));
 }
 
 #[test]

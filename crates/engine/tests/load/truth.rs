@@ -158,7 +158,8 @@ fn latencies_and_the_time_between_transactions_are_all_of_a_clients_time() {
     work.measure = Measure::TransactionsPerClient(2_000);
     let run = load(&server, work);
     let summary = run.summary();
-    let between_ns = summary.between_transactions_ns.expect("a closed loop without connecting");
+    let between_ns =
+        summary.clients.between_transactions_ns.expect("a closed loop without connecting");
     assert!(between_ns > 0);
     let whole_ns = run.distribution(Measured::Latency).sum_ns + between_ns;
     let came_ns = came_ns.lock().unwrap();
@@ -178,7 +179,8 @@ fn clients_that_share_a_connection_are_between_transactions_for_less_than_the_ru
     work.warm_ns = 100 * MS;
     let run = load(&server, work);
     let summary = run.summary();
-    let between_ns = summary.between_transactions_ns.expect("a closed loop without connecting");
+    let between_ns =
+        summary.clients.between_transactions_ns.expect("a closed loop without connecting");
     assert!(between_ns > 0);
     let span = summary.phases.iter().find(|span| span.phase == PhaseName::Measure).unwrap();
     // Of the time before measuring, each may have the end of a transaction and what came after.
@@ -195,7 +197,7 @@ fn time_between_transactions_is_not_told_where_clients_wait_for_what_is_due_or_c
     let mut connecting = work("SELECT 1;\n");
     connecting.connect.each_transaction = true;
     for work in [offered, connecting] {
-        assert_eq!(load(&server, work).summary().between_transactions_ns, None);
+        assert_eq!(load(&server, work).summary().clients.between_transactions_ns, None);
     }
 }
 

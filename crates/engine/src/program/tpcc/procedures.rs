@@ -9,6 +9,7 @@ use super::inputs::{Customer, Delivery, Place};
 use super::transactions::{
     DELIVERED_ORDERS, PAID_BY_LAST_NAME, REMOTE, SEEN_BY_LAST_NAME, SKIPPED_DISTRICTS,
 };
+use crate::contract::record::WarningKind;
 use crate::outcome::{Remark, Stopped};
 use crate::program::{Cents, Done, Rows, Session, Unexpected, Unready};
 
@@ -212,7 +213,7 @@ pub(super) async fn make(session: Session<'_>) -> Result<(), Unready> {
         }
         if !present.is_empty() {
             session.warn(Remark {
-                kind: "procedures_replaced",
+                kind: WarningKind::ProceduresReplaced,
                 message: "another version of pgdyno made the procedures pgdyno_tpcc_*; they were \
                           replaced"
                     .into(),

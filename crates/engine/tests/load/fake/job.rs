@@ -164,7 +164,7 @@ impl Run {
         })
     }
 
-    pub(crate) fn warning(&self, kind: &str) -> Option<&Notice> {
+    pub(crate) fn warning(&self, kind: WarningKind) -> Option<&Notice> {
         self.records.iter().find_map(|record| match record {
             Record::Warning(notice) if notice.kind == kind => Some(notice),
             _ => None,
