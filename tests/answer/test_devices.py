@@ -14,6 +14,7 @@ from pgdyno.analysis.devices import DeviceFindings, DevicesOfRuns, device_findin
 from pgdyno.answer.devices import QUANTITIES, devices_of_runs
 from pgdyno.loop.journal import Visit
 from pgdyno.observe.catalogue import COLUMNS
+from pgdyno.observe.collector import Notice, NoticeKind
 from pgdyno.report.compare_documents import compare_body
 from pgdyno.report.compare_page import compare_page
 from pgdyno.report.compare_text import compare_text
@@ -36,7 +37,7 @@ A_SECOND = {
     "queue_time_ns": SECOND_NS // 2,
 }
 NO_TEMPERATURE = "No temperature can be read here: the kernel shows no sensor."
-NO_ENERGY = "Energy cannot be read here: no RAPL counter."
+NO_ENERGY = "Only root may read the energy counters here (/sys/class/powercap/intel-rapl)."
 
 
 def add(writer: RunWriter, collector: str, a_second: dict[str, float], **keys: str) -> None:
@@ -82,9 +83,9 @@ def measured(
                 )
             add(writer, "energy", {"energy_uj": 45_000_000}, domain="package-0")
         else:
-            for words in (NO_TEMPERATURE, NO_ENERGY):
-                notice = {"time_ns": 0, "kind": "not_measurable", "message": words, "hint": ""}
-                writer.add_notice(notice)
+            for source, words in (("temperature", NO_TEMPERATURE), ("energy", NO_ENERGY)):
+                notice = Notice(0, NoticeKind.NOT_MEASURABLE, words, "", source)
+                writer.add_notice(notice.as_record())
         writer.add_record({"record": "summary", "began_ns": 0, "ended_ns": LENGTH_S * SECOND_NS})
         writer.finish()
     planned = PlannedRun(1, "round", 1, Cell((0,), 4), 0, LENGTH_S * SECOND_NS, seed=1)

@@ -13,6 +13,7 @@ from pgdyno.answer.telemetry import energy_joules
 from pgdyno.loop.counter_growth import counters_of, grown
 from pgdyno.loop.journal import Visit
 from pgdyno.loop.load_numbers import LoadNumbers
+from pgdyno.observe.collector import NoticeKind
 from pgdyno.observe.rates import Deltas
 from pgdyno.store.stored_run import StoredRun
 
@@ -117,11 +118,11 @@ class _OfRun:
 
     def missing(self, values: Mapping[str, float]) -> Iterator[str]:
         """Yield a sentence for each source that has no value."""
-        said = [
-            str(warning["message"])
+        reasons = {
+            str(warning.get("source")): str(warning["message"])
             for warning in self._stored.warnings
-            if warning["kind"] == "not_measurable"
-        ]
+            if warning["kind"] == NoticeKind.NOT_MEASURABLE
+        }
         disk, storage = self._disks["data"], self._storage["data"]
         if disk is None and storage.get("device"):
             yield f"The kernel counts no requests of {storage['device']}, where the data are."
@@ -130,12 +131,10 @@ class _OfRun:
         elif not values.get("data_reads") and "data_reads" in values:
             yield f"A read has no time: nothing was read from {disk.key['device']}."
         if disk is not None and "data_temperature" not in values:
-            why = [words for words in said if "temperature" in words]
-            name = disk.key["device"]
-            yield next(iter(why), f"No sensor shows the temperature of {name}.")
+            unknown = f"No sensor shows the temperature of {disk.key['device']}."
+            yield reasons.get("temperature", unknown)
         if "power" not in values:
-            why = [words for words in said if words.startswith("Energy")]
-            yield next(iter(why), "The power of the processors was not observed.")
+            yield reasons.get("energy", "The power of the processors was not observed.")
 
     def _of_disk(self, growth: Deltas) -> Iterator[tuple[str, float]]:
         seconds = self._numbers.seconds

@@ -36,7 +36,9 @@ def hazel_of_sweep(measured: Sequence[tuple[Visit, LoadNumbers]]) -> Hazel | Non
         if window is None:
             continue
         if window.rows_per_minute is None:
-            trips_per_transaction = numbers.summary.traffic.round_trips / max(numbers.counts.completed, 1)
+            trips_per_transaction = numbers.summary.traffic.round_trips / max(
+                numbers.counts.completed, 1
+            )
             calls = numbers.tps.value * trips_per_transaction * 60
             window = Window(
                 load_count=window.load_count,

@@ -18,7 +18,7 @@ from pgdyno.analysis.server_clocks import ShareSums, clocks_of
 from pgdyno.analysis.where_facts import CountedEvents
 from pgdyno.loop.counter_growth import deltas_of, grown
 from pgdyno.loop.load_numbers import LoadNumbers
-from pgdyno.measure.clock_watch import CLOCK_SET
+from pgdyno.observe.collector import NoticeKind
 from pgdyno.observe.rates import Deltas
 from pgdyno.observe.sql.database import DatabaseCollector
 from pgdyno.observe.sql.wal import WalCollector
@@ -85,7 +85,7 @@ def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTi
     this clock was set during the run, the load sent pipelines, or the count exceeds the time of all
     sessions, the count is not used.
     """
-    if any(warning["kind"] == CLOCK_SET for warning in stored.warnings):
+    if any(warning["kind"] == NoticeKind.CLOCK_SET for warning in stored.warnings):
         return ServerTime(None, why_not="the wall clock was set during the run")
     if sends_pipelines(stored.job):
         return ServerTime(None, why_not="of a pipeline, the server counts only the last statement")

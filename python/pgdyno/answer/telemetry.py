@@ -10,27 +10,28 @@ import numpy as np
 from pgdyno.analysis.findings import TelemetryFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.answer.fact_tables import fact_tables
+from pgdyno.engine.records import WarningKind
 from pgdyno.loop.counter_growth import counters_of
 from pgdyno.loop.load_numbers import LoadNumbers
-from pgdyno.measure.clock_watch import CLOCK_SET
+from pgdyno.observe.collector import NoticeKind
 from pgdyno.quantities import milliseconds
 from pgdyno.store.stored_run import StoredRun
 
 # Notices of the observer that put every number of the run in doubt.
-_DOUBTED = frozenset(
+_DOUBTED = frozenset[str](
     {
-        CLOCK_SET,
-        "observer_answered_late",
-        "observer_lost_server",
-        "observer_lost_host",
-        "observer_lost_pooler",
-        "observer_behind_pooler",
-        "observer_without_pg_monitor",
-        "host_not_observed",
-        "network_not_probed",
-        "pooler_not_observed",
-        "host_file_not_read",
-        "procedures_replaced",
+        NoticeKind.CLOCK_SET,
+        NoticeKind.OBSERVER_ANSWERED_LATE,
+        NoticeKind.OBSERVER_LOST_SERVER,
+        NoticeKind.OBSERVER_LOST_HOST,
+        NoticeKind.OBSERVER_LOST_POOLER,
+        NoticeKind.OBSERVER_BEHIND_POOLER,
+        NoticeKind.OBSERVER_WITHOUT_PG_MONITOR,
+        NoticeKind.HOST_NOT_OBSERVED,
+        NoticeKind.NETWORK_NOT_PROBED,
+        NoticeKind.POOLER_NOT_OBSERVED,
+        NoticeKind.HOST_FILE_NOT_READ,
+        WarningKind.PROCEDURES_REPLACED,
     }
 )
 
@@ -41,7 +42,9 @@ def telemetry_findings(stored: StoredRun, numbers: LoadNumbers) -> TelemetryFind
     doctor = stored.document("doctor.json") or {}
     energy = energy_joules(stored, numbers)
     completed = numbers.counts.completed
-    missing = [warning for warning in stored.warnings if warning["kind"] == "not_measurable"]
+    missing = [
+        warning for warning in stored.warnings if warning["kind"] == NoticeKind.NOT_MEASURABLE
+    ]
     return TelemetryFindings(
         facts=tuple(_facts(server, energy, completed)),
         tables=fact_tables(stored, numbers),

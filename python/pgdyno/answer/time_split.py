@@ -32,6 +32,7 @@ from pgdyno.answer.server_time import (
 from pgdyno.answer.waited_for import WaitedFor, exchange_of, mean_ns, reply_wait_ns, waited_for
 from pgdyno.loop.counter_growth import deltas_of, grown, load_backends
 from pgdyno.loop.load_numbers import LoadNumbers
+from pgdyno.observe.collector import NoticeKind
 from pgdyno.observe.pooler.pools import PoolerTrafficCollector
 from pgdyno.observe.session import BUSY_SESSION_MS
 from pgdyno.observe.sql.waits import ANSWERED, UNSEEN
@@ -237,7 +238,9 @@ def _gap_ns_max(numbers: LoadNumbers) -> float:
 def _answered_late(stored: StoredRun) -> bool:
     """Return whether the server was slow to answer, but no connection to it was lost."""
     kinds = {str(warning["kind"]) for warning in stored.warnings}
-    return "observer_answered_late" in kinds and "observer_lost_server" not in kinds
+    return (
+        NoticeKind.OBSERVER_ANSWERED_LATE in kinds and NoticeKind.OBSERVER_LOST_SERVER not in kinds
+    )
 
 
 def others_ratio_of(stored: StoredRun, numbers: LoadNumbers) -> float | None:

@@ -20,6 +20,7 @@ from pgdyno.doctor.session import OLDEST_MAJOR
 from pgdyno.errors import SpecError
 from pgdyno.measure.host_access import console_of
 from pgdyno.observe.catalogue import statements as observed
+from pgdyno.observe.collector import NoticeKind
 from pgdyno.observe.session import STATEMENT_TIMEOUT_MS
 from pgdyno.quantities import percent
 from pgdyno.report.hazel_document import hazel_document
@@ -185,7 +186,7 @@ class Shown(WatchShow):
 
     def noticed(self, notice: Mapping[str, Any]) -> None:
         """Print an event; the page lists the numbers that this server does not give."""
-        if notice["kind"] == "not_measurable":
+        if notice["kind"] == NoticeKind.NOT_MEASURABLE:
             return
         hint = f" ({notice['hint']})" if notice["hint"] else ""
         output.note(f"{_clock(notice['time_ns'])} {notice['message']}{hint}")

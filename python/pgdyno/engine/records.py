@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
@@ -188,12 +189,27 @@ class Connecting(Open):
     wanted_count: int
 
 
+class WarningKind(StrEnum):
+    """The kinds of the engine's warnings."""
+
+    SCRIPT_NOTICE = "script_notice"
+    STATEMENT_REFUSED = "statement_refused"
+    COMMIT_IN_DOUBT = "commit_in_doubt"
+    PROCEDURES_REPLACED = "procedures_replaced"
+    WAITING = "waiting"
+    RESUMED = "resumed"
+    FEWER_SESSIONS = "fewer_sessions"
+    DATASET_UNFINISHED = "dataset_unfinished"
+    DATASET_REMOVED = "dataset_removed"
+    DATASET_LEFT = "dataset_left"
+
+
 class Warning_(Open):
     """Something the reader must know, although the run continued."""
 
     record: Literal["warning"] = "warning"
     time_ns: int
-    kind: str
+    kind: WarningKind
     message: str
     hint: str
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from pgdyno.clock import ClockPair, monotonic_ns, read_pair
+from pgdyno.observe.collector import NoticeKind
 from pgdyno.observe.round_trips import ServerClock
 
-CLOCK_SET = "clock_set"
 # On a busy machine the two clocks are not read at the same moment. This makes smaller differences.
 _STEP_NS = 50_000_000
 # A clock that time synchronisation adjusts gradually moves less: at most 0.05 % by the kernel.
@@ -62,7 +62,7 @@ class ClockWatch:
             return None
         return {
             "time_ns": self._clock.now_ns(),
-            "kind": CLOCK_SET,
+            "kind": NoticeKind.CLOCK_SET.value,
             "message": (
                 f"A wall clock was set during the run: {', '.join(words)}. No result here uses a "
                 "wall clock. The time in the server comes from samples, because the server's own "

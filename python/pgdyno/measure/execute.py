@@ -29,7 +29,7 @@ from pgdyno.measure.run_progress import Brake, Moment, Progress, RunWatch
 from pgdyno.measure.servers import Servers, Spent
 from pgdyno.measure.statement_texts import read_texts
 from pgdyno.measure.under_test import UnderTest
-from pgdyno.observe.collector import Notice
+from pgdyno.observe.collector import Notice, NoticeKind
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.sql.waits import OWN_PREFIX
 from pgdyno.observe.totals import restarted_ns, totals_between
@@ -216,7 +216,7 @@ def _not_probed(outcome: EngineOutcome, under_test: UnderTest) -> Iterator[dict[
     why = "its connection was refused or lost" if has_room else "no connection was free for it"
     yield Notice(
         read_pair().now_ns(),
-        "network_not_probed",
+        NoticeKind.NETWORK_NOT_PROBED,
         f"The network was not measured while the load ran, because {why}. Its part of the latency "
         "is from the time before the load.",
         "let the server admit one connection more (max_connections)",
@@ -343,8 +343,8 @@ def _lay_files(
             ahead_ns=around.ahead_ns,
         )
     except PgdynoError as error:
-        notice = {"time_ns": summary.time_ns, "kind": "host_file_not_read"}
-        writer.add_notice({**notice, "message": error.message, "hint": error.hint})
+        kind = NoticeKind.HOST_FILE_NOT_READ
+        writer.add_notice(Notice(summary.time_ns, kind, error.message, error.hint).as_record())
         return {}
 
 

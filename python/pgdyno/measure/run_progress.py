@@ -21,6 +21,7 @@ from pgdyno.engine.records import (
     ScriptShape,
     Summary,
     Warning_,
+    WarningKind,
 )
 from pgdyno.engine.records import Progress as LoadProgress
 from pgdyno.programs.registry import program_of
@@ -292,7 +293,7 @@ class LoadWatch:
             share = f"{percent(record.done_count / record.total_count)}"
             self._progress.moved(Moment(self._label, f"{_PHASE_WORDS[record.phase]} {share}"))
         elif isinstance(record, Warning_):
-            self.is_unfinished |= record.kind == "dataset_unfinished"
+            self.is_unfinished |= record.kind == WarningKind.DATASET_UNFINISHED
             said = f"{record.message}; {record.hint}" if record.hint else record.message
             self._progress.said(said)
 

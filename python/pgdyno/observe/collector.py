@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 Dtype = Literal["int64", "float64", "text", "int32[]", "int64[]"]
@@ -107,18 +108,51 @@ class NotMeasurable(Exception):
     """The source does not exist here; the text is one sentence with the reason."""
 
 
+class NoticeKind(StrEnum):
+    """The kinds of the lab's warnings; `engine.records.WarningKind` has those of the engine."""
+
+    CLOCK_SET = "clock_set"
+    COLLECTOR_FAILED = "collector_failed"
+    COLLECTOR_SLOWED = "collector_slowed"
+    COLLECTOR_WORKS = "collector_works"
+    HOST_FILE_NOT_READ = "host_file_not_read"
+    HOST_NOT_OBSERVED = "host_not_observed"
+    NETWORK_NOT_PROBED = "network_not_probed"
+    NOT_MEASURABLE = "not_measurable"
+    OBSERVER_ANSWERED_LATE = "observer_answered_late"
+    OBSERVER_BEHIND_POOLER = "observer_behind_pooler"
+    OBSERVER_FOUND_HOST = "observer_found_host"
+    OBSERVER_FOUND_POOLER = "observer_found_pooler"
+    OBSERVER_FOUND_SERVER = "observer_found_server"
+    OBSERVER_LOST_HOST = "observer_lost_host"
+    OBSERVER_LOST_POOLER = "observer_lost_pooler"
+    OBSERVER_LOST_SERVER = "observer_lost_server"
+    OBSERVER_WITHOUT_PG_MONITOR = "observer_without_pg_monitor"
+    POOLER_NOT_OBSERVED = "pooler_not_observed"
+
+
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A warning for the reader of the results that did not stop the run."""
+    """A warning for the reader of the results that did not stop the run.
+
+    `source` names the collector that cannot measure, if it is about one.
+    """
 
     time_ns: int
-    kind: str
+    kind: NoticeKind
     message: str
     hint: str
+    source: str = ""
 
     def as_record(self) -> dict[str, Any]:
-        """Return the keys of the engine's warning record."""
-        return asdict(self)
+        """Return the keys of the engine's warning record, and the source."""
+        record = {
+            "time_ns": self.time_ns,
+            "kind": self.kind.value,
+            "message": self.message,
+            "hint": self.hint,
+        }
+        return {**record, "source": self.source} if self.source else record
 
 
 class Sink(Protocol):
@@ -129,5 +163,5 @@ class Sink(Protocol):
         ...
 
     def add_notice(self, notice: Mapping[str, Any]) -> None:
-        """Keep a notice: time_ns, kind, message, hint."""
+        """Keep a notice: time_ns, kind, message, hint, and source if it is about a collector."""
         ...

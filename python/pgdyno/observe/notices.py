@@ -6,7 +6,7 @@ import threading
 
 from pgdyno.clock import ClockPair
 from pgdyno.errors import PgdynoError
-from pgdyno.observe.collector import Notice, Sink
+from pgdyno.observe.collector import Notice, NoticeKind, Sink
 
 
 class Notices:
@@ -19,15 +19,17 @@ class Notices:
         self._lasting: set[str] = set()
         self.said: list[Notice] = []
 
-    def say(self, trouble: str, kind: str, message: str, hint: str) -> None:
+    def say(
+        self, trouble: str, kind: NoticeKind, message: str, hint: str, *, source: str = ""
+    ) -> None:
         """Report this unless the problem of this name was already reported and still lasts."""
         with self._lock:
             if trouble in self._lasting:
                 return
             self._lasting.add(trouble)
-        self._pass_on(Notice(self._clock.now_ns(), kind, message, hint))
+        self._pass_on(Notice(self._clock.now_ns(), kind, message, hint, source))
 
-    def over(self, trouble: str, kind: str, message: str, hint: str = "") -> None:
+    def over(self, trouble: str, kind: NoticeKind, message: str, hint: str = "") -> None:
         """Report the end of a problem if its beginning was reported."""
         with self._lock:
             if trouble not in self._lasting:

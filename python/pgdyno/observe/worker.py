@@ -15,7 +15,7 @@ import psycopg
 
 from pgdyno.clock import ClockPair, monotonic_ns
 from pgdyno.errors import PgdynoError
-from pgdyno.observe.collector import SECOND_NS, AskedOften, NotMeasurable, Row, Sink
+from pgdyno.observe.collector import SECOND_NS, AskedOften, NoticeKind, NotMeasurable, Row, Sink
 from pgdyno.observe.notices import Notices
 from pgdyno.observe.schedule import OwnCost, Scheduled
 from pgdyno.observe.session import PoolerInThePath, ServerSession, Session
@@ -122,18 +122,18 @@ class Worker(threading.Thread):
             except PoolerInThePath:
                 self._notices.say(
                     "pooler",
-                    "observer_behind_pooler",
+                    NoticeKind.OBSERVER_BEHIND_POOLER,
                     "The observing connection ends at a pooler, so the server is not observed.",
                     "give `observe` a connection string that leads straight to the server",
                 )
                 return False
             except NotMeasurable as error:
-                self._notices.say(session.what, "not_measurable", str(error), "")
+                self._notices.say(session.what, NoticeKind.NOT_MEASURABLE, str(error), "")
                 return False
             except Exception as error:  # The run continues after any error of telemetry.
                 self._notices.say(
                     session.what,
-                    f"observer_lost_{session.kind}",
+                    NoticeKind(f"observer_lost_{session.kind}"),
                     f"The {session.what} cannot be observed: {_one_line(error)}.",
                     "nothing is recorded until it answers; it is tried again every few seconds",
                 )
@@ -147,13 +147,13 @@ class Worker(threading.Thread):
             self._backend_cpu_ns, self._cpu_ns = session.backend_cpu_ns(), time.thread_time_ns()
             self._notices.over(
                 session.what,
-                f"observer_found_{session.kind}",
+                NoticeKind(f"observer_found_{session.kind}"),
                 f"The {session.what} is observed again.",
             )
             if not session.sees_everybody:
                 self._notices.say(
                     "rights",
-                    "observer_without_pg_monitor",
+                    NoticeKind.OBSERVER_WITHOUT_PG_MONITOR,
                     f"Role {session.user} may not see what other roles' sessions do, so they are"
                     " not split by wait event.",
                     f"GRANT pg_monitor TO {session.user};",
@@ -173,7 +173,8 @@ class Worker(threading.Thread):
             self._note_late(took_ns)
         self._keep(item, samples)
         if isinstance(trouble, NotMeasurable):
-            self._notices.say(item.collector.name, "not_measurable", str(trouble), "")
+            name = item.collector.name
+            self._notices.say(name, NoticeKind.NOT_MEASURABLE, str(trouble), "", source=name)
             self._scheduled.remove(item)
         elif trouble is not None:
             self._failed(item, trouble)
@@ -190,7 +191,7 @@ class Worker(threading.Thread):
         if isinstance(self._session, ServerSession) and self._session.more_ms:
             self._notices.say(
                 "late answers",
-                "observer_answered_late",
+                NoticeKind.OBSERVER_ANSWERED_LATE,
                 f"The server took {took_ns / SECOND_NS:.0f} s to answer one of our samples, so"
                 " there are fewer samples of it.",
                 "its cores have too many busy sessions: measure longer, or with fewer clients",
@@ -277,7 +278,7 @@ class Worker(threading.Thread):
                 self._sink.add_samples(name, [stamp | row for row in rows])
         if samples:
             over = f"Collector {name} works again."
-            self._notices.over(f"failing {name}", "collector_works", over)
+            self._notices.over(f"failing {name}", NoticeKind.COLLECTOR_WORKS, over)
 
     def _failed(self, item: Scheduled, error: Exception) -> None:
         name = item.collector.name
@@ -290,7 +291,7 @@ class Worker(threading.Thread):
                 other.last_sample_ns, other.failure_count, other.due_ns = 0, 0, now_ns
             self._notices.say(
                 session.what,
-                f"observer_lost_{session.kind}",
+                NoticeKind(f"observer_lost_{session.kind}"),
                 f"The observing connection was lost: {_one_line(error)}.",
                 f"nothing is recorded until the {session.what} answers; it is tried again every"
                 " few seconds",
@@ -300,7 +301,7 @@ class Worker(threading.Thread):
         state = f" (SQLSTATE {sqlstate})" if sqlstate else ""
         self._notices.say(
             f"failing {name}",
-            "collector_failed",
+            NoticeKind.COLLECTOR_FAILED,
             f"Collector {name} failed: {_one_line(error)}{state}.",
             "GRANT pg_monitor to the observing role"
             if sqlstate == "42501"
@@ -322,7 +323,7 @@ class Worker(threading.Thread):
         if slowed_to_ns:
             self._notices.say(
                 f"dear {name} {slowed_to_ns}",
-                "collector_slowed",
+                NoticeKind.COLLECTOR_SLOWED,
                 f"Collector {name} used more than 0.5 % of a core;"
                 f" it now samples every {slowed_to_ns / SECOND_NS:g} s.",
                 "fewer samples make its numbers less precise, not wrong",
