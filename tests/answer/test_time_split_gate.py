@@ -14,7 +14,14 @@ from pgdyno.analysis.script_findings import Latency
 from pgdyno.analysis.split_verdicts import split_doubts
 from pgdyno.answer.time_split import Split, split_or_why_not
 from pgdyno.answer.timeline import panels_of
-from pgdyno.engine.records import Counts, Summary, ThreadFacts
+from pgdyno.engine.records import (
+    ClientTimes,
+    Counts,
+    EngineUsage,
+    Summary,
+    ThreadFacts,
+    TrafficFacts,
+)
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.observe.sql.database import COUNTER_NAMES
 from pgdyno.store.experiment import Store
@@ -37,10 +44,13 @@ def numbers(
         counts=Counts(started=completed, completed=completed),
         scripts=(),
         distributions=(),
-        threads=(ThreadFacts.model_construct(clients=clients, reply_wait_ns_mean=None),),
-        round_trips=completed,
-        cpu_user_ns=0,
-        cpu_system_ns=0,
+        clients=ClientTimes(),
+        traffic=TrafficFacts(round_trips=completed, bytes_sent=0, bytes_received=0),
+        engine=EngineUsage.model_construct(
+            threads=(ThreadFacts.model_construct(clients=clients, reply_wait_ns_mean=None),),
+            cpu_user_ns=0,
+            cpu_system_ns=0,
+        ),
         transactions_committed_all_phases=completed if committed is None else committed,
     )
     return LoadNumbers(
