@@ -125,8 +125,8 @@ class StoredRun:
 
     @property
     def warnings(self) -> list[Document]:
-        """Return the warnings of engine and lab: time_ns, kind, message, hint."""
-        return self._events_of("warning")
+        """Return the warnings of engine and lab: time_ns, kind, message, hint, perhaps source."""
+        return [_with_source(warning) for warning in self._events_of("warning")]
 
     @property
     def errors(self) -> list[Document]:
@@ -235,6 +235,18 @@ class StoredRun:
 
     def _events_of(self, kind: str) -> list[Document]:
         return [event for event in self.events if event.get("record") == kind]
+
+
+# How older versions, which kept no source, began the reasons of these collectors.
+_OLD_REASONS = {"No temperature can be read here": "temperature", "Energy": "energy"}
+
+
+def _with_source(warning: Document) -> Document:
+    if "source" in warning or warning.get("kind") != "not_measurable":
+        return warning
+    message = str(warning["message"])
+    sources = (source for words, source in _OLD_REASONS.items() if message.startswith(words))
+    return {**warning, "source": next(sources, "")}
 
 
 # Bytes of Parquet that are read ahead. In memory they are about ten times as large.

@@ -95,6 +95,19 @@ fn counts(edge: u64) -> Counts {
     }
 }
 
+fn thread_facts(edge: u64) -> ThreadFacts {
+    ThreadFacts {
+        poller: "epoll".into(),
+        clients: u32::MAX,
+        busy_ratio: 0.125,
+        starved_ratio: 1.0,
+        timer_lag_ns_p50: edge,
+        timer_lag_ns_p99: edge,
+        timer_lag_ns_max: edge,
+        reply_wait_ns_mean: (edge > 0).then_some(edge),
+    }
+}
+
 fn summary(edge: u64, ending: Ending) -> Summary {
     let span = PhaseSpan { phase: PhaseName::Load, began_ns: edge, ended_ns: edge };
     let failures = BTreeMap::from([("40001".to_owned(), edge), ("XXopen_block".to_owned(), 1)]);
@@ -153,16 +166,7 @@ fn summary(edge: u64, ending: Ending) -> Summary {
             cpu_user_ns: edge,
             cpu_system_ns: edge,
             resident_bytes_max: edge,
-            threads: vec![ThreadFacts {
-                poller: "epoll".into(),
-                clients: u32::MAX,
-                busy_ratio: 0.125,
-                starved_ratio: 1.0,
-                timer_lag_ns_p50: edge,
-                timer_lag_ns_p99: edge,
-                timer_lag_ns_max: edge,
-                reply_wait_ns_mean: (edge > 0).then_some(edge),
-            }],
+            threads: vec![thread_facts(edge)],
         },
         init: (edge > 0).then(|| InitFacts { rows: edge, bytes_sent: edge, steps: vec![span] }),
     }

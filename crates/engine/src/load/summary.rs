@@ -118,14 +118,7 @@ pub(super) fn summary(parts: &Parts<'_>) -> Record {
             think_time_ns: plan.has_pauses().then_some(measured.think_time_ns),
             fairness: fairness(finished.iter().map(|thread| &thread.shares)),
         },
-        connections: ConnectionFacts {
-            lost_count: sum(|thread| thread.connections.lost_count),
-            reconnect_count: sum(|thread| thread.connections.reconnect_count),
-            idle: (plan.idle_count() > 0).then(|| IdleFacts {
-                opened_count: sum(|thread| thread.connections.idle.opened_count),
-                alive_count: sum(|thread| thread.connections.idle.alive_count),
-            }),
-        },
+        connections: connections(plan, finished),
         traffic: TrafficFacts {
             round_trips: collector.traffic.round_trips,
             round_trip_runnable_ns: round_trip_runnable_ns(finished),
@@ -141,6 +134,18 @@ pub(super) fn summary(parts: &Parts<'_>) -> Record {
         },
         init: None,
     }))
+}
+
+fn connections(plan: &Plan, finished: &[Finished]) -> ConnectionFacts {
+    let sum = |of: fn(&Finished) -> u64| finished.iter().map(of).sum();
+    ConnectionFacts {
+        lost_count: sum(|thread| thread.connections.lost_count),
+        reconnect_count: sum(|thread| thread.connections.reconnect_count),
+        idle: (plan.idle_count() > 0).then(|| IdleFacts {
+            opened_count: sum(|thread| thread.connections.idle.opened_count),
+            alive_count: sum(|thread| thread.connections.idle.alive_count),
+        }),
+    }
 }
 
 /// Return the engine's mean time, running or waiting for a core, of an exchange on an idle

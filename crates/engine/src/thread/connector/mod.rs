@@ -1,4 +1,4 @@
-//! Makes and replaces the connections of one thread: which one next, when, where, and as which user.
+//! Makes and replaces the connections of one thread: which next, when, where, and as which user.
 //!
 //! `open` takes a connection from its begin to an open session. `failure` decides what follows if
 //! that fails.
