@@ -18,7 +18,9 @@ from pgdyno.store import ExperimentFolder, Store
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory: pytest.TempPathFactory) -> ExperimentFolder:
     store = Store(tmp_path_factory.mktemp("store"))
-    return generate(store, rounds=2, effect_ratio=0.1, noise_ratio=0.01)
+    folder = generate(store, rounds=2, effect_ratio=0.1, noise_ratio=0.01)
+    folder.seal()
+    return folder
 
 
 def report(folder: ExperimentFolder, *options: str) -> Path:

@@ -62,7 +62,7 @@ def test_settings_are_changed_for_a_variant_and_put_back(
     facts = folder.facts() or {}
     kept = [facts["variants"][i]["settings"]["checkpoint_timeout"] for i in ("0", "1")]
     assert kept == ["17min", "7min"]
-    assert [entry["change"] for entry in folder.audit()] == ["settings", "undone"]
+    assert [entry["change"] for entry in folder.audit().entries] == ["settings", "undone"]
     assert "nothing to undo" in pgdyno("undo").out
 
 
@@ -195,3 +195,23 @@ def test_undo_where_there_is_no_store_is_not_taken_for_done(pgdyno: Command) -> 
     said = pgdyno("undo")
     assert said.code == 1
     assert str(pgdyno.store) in said.error
+
+
+def test_a_damaged_journal_is_never_nothing_to_undo(
+    theirs: ScratchCluster, pgdyno: Command
+) -> None:
+    number = journal(pgdyno.store, theirs.target, "damaged")
+    [folder] = pgdyno.store.glob("damaged-*")
+    with (folder / "audit.jsonl").open("ab") as stream:
+        stream.write(b"\x00" * 64)
+    assert "JOURNAL OF CHANGES DAMAGED" in " ".join(pgdyno("list").out.split())
+    for _ in range(2):
+        undone = pgdyno("undo")
+        assert undone.code == 1
+        assert "line 2 cannot be read" in " ".join(undone.err.split())
+        assert "nothing to undo" not in undone.out
+    assert "already as before" not in undone.out, "the change that could be read is undone"
+    closed = pgdyno("undo", "--dismiss", str(number))
+    assert closed.code == 0, closed.err
+    assert "journal closed, although 1 line of it cannot be read" in closed.out
+    assert pgdyno("undo").out == f"nothing to undo in {pgdyno.store}\n"

@@ -10,6 +10,7 @@ import pytest
 from tests.store import records
 
 from pgdyno.errors import StoreError
+from pgdyno.loop.journal import resume
 from pgdyno.store import Store
 
 
@@ -125,9 +126,10 @@ def test_decisions_journal_and_notes_survive_a_line_torn_by_a_crash(store: Store
         stream.write('{"run": 2, "la')
     experiment.add_decision({"run": 3})
     assert experiment.decisions() == [{"run": 1}, {"run": 3}]
-    experiment.add_audit({"setting": "work_mem", "before": "4MB"})
+    entry = {"change": "undone", "names": ["work_mem"]}
+    experiment.add_audit(entry)
     experiment.add_note(5, "disk was busy")
-    assert experiment.audit() == [{"setting": "work_mem", "before": "4MB"}]
+    assert experiment.audit().entries == (entry,)
     assert experiment.notes() == [{"time_ns": 5, "text": "disk was busy"}]
 
 
@@ -148,6 +150,74 @@ def test_a_sealed_experiment_tells_what_was_changed_added_or_lost(store: Store) 
         "new was added.",
         "spec.toml was changed.",
     ]
+
+
+def test_a_sealed_experiment_that_pgdyno_amends_is_not_altered(store: Store) -> None:
+    experiment = store.create("a", "bench")
+    experiment.seal()
+    with experiment.amending("notes.jsonl"):
+        experiment.add_note(5, "disk was busy")
+        # As another process sees it at this moment, and as a killed lab leaves it.
+        (experiment.folder / ".report.pdf.new").write_text("half a report")
+        assert store.find("1").verify() == []
+    (experiment.folder / "notes.jsonl").write_text("")
+    assert experiment.verify() == ["notes.jsonl was changed."]
+
+
+def test_an_amendment_keeps_alterations_of_other_files_visible(store: Store) -> None:
+    experiment = store.create("a", "bench")
+    experiment.write_spec("[experiment]\n")
+    experiment.seal()
+    experiment.write_spec("[other]\n")
+    with experiment.amending("report.html"):
+        experiment.write_report("<p>")
+    assert experiment.verify() == ["spec.toml was changed."]
+
+
+def test_an_experiment_that_goes_on_is_not_altered(store: Store) -> None:
+    experiment = store.create("a", "bench")
+    experiment.seal()
+    resume(experiment)
+    (row,) = store.list()
+    assert (row.altered, row.is_sealed) == ((), False)
+
+
+GARBAGE = (
+    b"\x00" * 40,
+    b"\xff\xfe\n",
+    b"settings of db1 changed",
+    b"[1, 2]",
+    b'{"change": "settings"}',
+    b'{"change": "settings", "admin": {"host": "db1"}, "previous": "work_mem"}',
+    b'{"change": "unknown", "admin": {"host": "db1"}}',
+    b"{}",
+)
+
+
+@pytest.mark.parametrize("garbage", GARBAGE, ids=repr)
+def test_a_line_of_the_journal_that_cannot_be_read_is_reported(
+    store: Store, garbage: bytes
+) -> None:
+    experiment = store.create("a", "compare")
+    experiment.add_audit({"change": "undone", "names": []})
+    with (experiment.folder / "audit.jsonl").open("ab") as stream:
+        stream.write(garbage)
+    damage = experiment.audit_damage()
+    assert damage is not None
+    assert "line 2 cannot be read" in damage.message
+    (row,) = store.list()
+    assert row.is_journal_damaged
+
+
+def test_a_journal_that_was_removed_or_emptied_after_the_seal_is_reported(store: Store) -> None:
+    experiment = store.create("a", "compare")
+    experiment.add_audit({"change": "undone", "names": []})
+    experiment.seal()
+    assert experiment.audit_damage() is None
+    (experiment.folder / "audit.jsonl").write_text("")
+    damage = experiment.audit_damage()
+    assert damage is not None
+    assert "audit.jsonl was changed after pgdyno wrote it" in damage.message
 
 
 def test_documents_are_read_back_and_absent_ones_are_none(store: Store) -> None:

@@ -53,11 +53,12 @@ def _line(row: ListedExperiment) -> str:
         state += f", {invalid if row.valid_count else ''}NOT VALID"
     if row.altered:
         state += f", ALTERED since: {row.altered[0].rstrip('.')}"
-    handle = row.folder.name if row.is_number_shared else str(row.number)
     if row.is_number_shared:
-        state += f", another result has this number: name it by its folder {handle}"
-    if row.undo_count:
-        state += f", settings changed: pgdyno undo {handle}"
+        state += f", another result has this number: name it by its folder {row.handle}"
+    if row.is_journal_damaged:
+        state += f", JOURNAL OF CHANGES DAMAGED: pgdyno undo {row.handle}"
+    elif row.undo_count:
+        state += f", settings changed: pgdyno undo {row.handle}"
     line = f"#{row.number:<4} {began:%Y-%m-%d %H:%M}  {row.verb:<7} {row.name}, {state}"
     page = TextPage(output.width())
     line = fill(line, output.width(), subsequent_indent=" " * 6)

@@ -150,7 +150,12 @@ def _warn_of_changes_left(store: Store) -> None:
         if ExperimentFolder(listed.folder).outstanding_changes():
             output.note(
                 f"warning: #{listed.number} was killed and left settings changed on its server; "
-                f"pgdyno undo {listed.number} restores them"
+                f"pgdyno undo {listed.handle} restores them"
+            )
+        elif listed.is_journal_damaged:
+            output.note(
+                f"warning: #{listed.number} may have left settings changed on its server, but its "
+                f"journal is damaged; pgdyno undo {listed.handle} explains"
             )
 
 

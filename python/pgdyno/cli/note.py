@@ -21,9 +21,8 @@ def command(result: str, text: str | None, store: Path | None) -> int:
     """Keep TEXT with a result, such as the number of a change; without TEXT, print its remarks."""
     folder = Store.default(store).find(result)
     if text:
-        folder.add_note(read_pair().unix_ns, text)
-        if folder.is_sealed:
-            folder.seal(changed=("notes.jsonl",))
+        with folder.amending("notes.jsonl"):
+            folder.add_note(read_pair().unix_ns, text)
     for note in folder.notes():
         moment = datetime.fromtimestamp(note["time_ns"] / 1e9, tz=UTC)
         output.data(f"{moment:%Y-%m-%d %H:%M} UTC  {note['text']}")

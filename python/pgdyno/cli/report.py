@@ -81,10 +81,10 @@ def _contents(
 
 
 def _write(folder: ExperimentFolder, contents: dict[Path, str | bytes], *, is_kept: bool) -> None:
-    for path, content in contents.items():
-        if is_kept:
-            folder.write_beside(path.name, content)
-        else:
+    if not is_kept:
+        for path, content in contents.items():
             options.write_file(path, content)
-    if is_kept:
-        folder.seal(changed=[path.name for path in contents])
+        return
+    with folder.amending(*(path.name for path in contents)):
+        for path, content in contents.items():
+            folder.write_beside(path.name, content)

@@ -13,7 +13,7 @@ from pgdyno.cli import options, output
 from pgdyno.cli.from_options import Asked, permissions_of, refuse
 from pgdyno.cli.headings import Verb
 from pgdyno.cli.measure import measure
-from pgdyno.cli.show import require_runs
+from pgdyno.cli.show import read_kept, require_runs
 from pgdyno.errors import SpecError
 from pgdyno.server.conninfo import resolve
 from pgdyno.spec.experiment import Experiment
@@ -53,7 +53,7 @@ def command(**given: Any) -> int:
     if given["resume"] is not None:
         folder = Store.default(given["store"]).find(given["resume"])
         require_runs(folder)
-        experiment = _stored(folder)
+        experiment = read_kept(folder, lambda: _stored(folder))
     else:
         spec = read_spec(given["spec"])
         for doubt in spec.doubts:

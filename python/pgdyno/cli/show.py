@@ -38,6 +38,8 @@ def command(result: str, store: Path | None, json_to: str | None) -> int:
             f"warning: #{folder.number} left settings of {place_of(change)} changed; "
             f"pgdyno undo {folder.number} puts them back"
         )
+    if (damage := folder.audit_damage()) is not None:
+        output.warning(damage.message, damage.hint)
     if not folder.is_experiment:
         document = read_kept(folder, lambda: document_again(folder))
         words = watch_text.text_of if folder.verb == "watch" else crash_text.text_of

@@ -17,6 +17,7 @@ from pgdyno.measure.changes import (
     reached_again,
     undo_outstanding,
 )
+from pgdyno.quantities import counted
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.target import Target
 from pgdyno.store.experiment import Store
@@ -66,6 +67,12 @@ def command(
     code = count = 0
     for folder in [kept.find(result)] if result else _with_changes(kept):
         if dismiss:
+            if damaged := folder.audit().damaged:
+                count += 1
+                output.data(
+                    f"#{folder.number}: journal closed, although "
+                    f"{counted(len(damaged), 'line')} of it cannot be read"
+                )
             done = dismiss_outstanding(folder)
         else:
             # Settings that `--apply` changed stay, unless their result is named.
@@ -75,6 +82,10 @@ def command(
         for undone in done:
             count += 1
             code = max(code, _said(folder, undone, is_dismissed=dismiss))
+        if (damage := folder.audit_damage()) is not None:
+            count += 1
+            code = max(code, damage.exit_code)
+            output.problem(f"#{folder.number}: {damage.message}", damage.hint)
     if not count:
         output.data(f"nothing to undo in {kept.root}")
     return code
@@ -89,7 +100,11 @@ def _with_changes(store: Store) -> list[ExperimentFolder]:
         raise StoreError(
             f"There is no folder of results at {store.root}.", hint="name it with --store"
         )
-    return [ExperimentFolder(listed.folder) for listed in store.list()[::-1] if listed.undo_count]
+    return [
+        ExperimentFolder(listed.folder)
+        for listed in store.list()[::-1]
+        if listed.undo_count or listed.is_journal_damaged
+    ]
 
 
 def _said(folder: ExperimentFolder, undone: Undone, *, is_dismissed: bool) -> int:

@@ -106,8 +106,8 @@ def command(**given: Any) -> int:
     )
     output.clear_live()
     findings = watch_findings(outcome.folder)
-    page = outcome.folder.write_report(watch_page(findings))
-    outcome.folder.seal()
+    with outcome.folder.amending("report.html"):
+        page = outcome.folder.write_report(watch_page(findings))
     whole = {**outcome.document, "pg_hazel": hazel_document(findings.hazel)}
     document = json.dumps(whole, indent=2, ensure_ascii=False)
     text = f"{text_of(outcome.document, output.width())}\n{'report':12}{page}"

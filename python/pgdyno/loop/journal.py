@@ -94,6 +94,7 @@ def excluded(folder: ExperimentFolder) -> dict[str, str]:
 
 def resume(folder: ExperimentFolder) -> None:
     """Append that the experiment goes on from here, on newly opened servers."""
+    folder.unseal()
     folder.add_decision({"decision": "resumed"})
 
 

@@ -16,6 +16,7 @@ from pgdyno.process import cleanup, signals
 from pgdyno.redaction import redacted
 from pgdyno.server.system_settings import SystemSettings
 from pgdyno.server.target import Target
+from pgdyno.store.audit import AUDIT, lines_given_up
 from pgdyno.store.folder import ExperimentFolder
 
 Journal = Callable[[Mapping[str, Any]], None]
@@ -157,9 +158,9 @@ def undo_outstanding(
         place = place_of(entry)
         try:
             system = _system_of(entry, reach(entry["admin"]), commands or Commands())
-            with signals.shielded():
+            with signals.shielded(), folder.amending(AUDIT):
                 was_changed = system.put_back(
-                    previous, entry.get("values") or {}, restarts=bool(entry["restarts"])
+                    previous, entry.get("values") or {}, restarts=bool(entry.get("restarts"))
                 )
                 folder.add_audit(_ended("undone", entry["admin"], previous))
         except InterruptedByUser:
@@ -168,7 +169,6 @@ def undo_outstanding(
             undone.append(Undone(place, previous, error=error))
         else:
             undone.append(Undone(place, previous, was_changed))
-    _seal_again(folder)
     return undone
 
 
@@ -189,33 +189,28 @@ def apply_for_good(
     previous = system.entries(names)
     _refuse_secrets(previous)
     entry = _entry(system, previous, system.values(names), restarts=restarts)
-    with signals.shielded():
+    with signals.shielded(), folder.amending(AUDIT):
         folder.add_audit({**entry, "change": "applied"})
-        try:
-            system.apply({n.lower(): value for n, value in wanted.items()}, needs_restart=restarts)
-        finally:
-            _seal_again(folder)
+        system.apply({n.lower(): value for n, value in wanted.items()}, needs_restart=restarts)
 
 
 def dismiss_outstanding(folder: ExperimentFolder) -> list[Undone]:
     """Note that these changes will not be undone; return them."""
     dismissed = []
-    for entry in folder.outstanding_changes():
-        previous = dict(entry["previous"])
-        folder.add_audit(_ended("dismissed", entry["admin"], previous))
-        dismissed.append(Undone(place_of(entry), previous))
-    _seal_again(folder)
+    journal = folder.audit()
+    with folder.amending(AUDIT):
+        for entry in folder.outstanding_changes():
+            previous = dict(entry["previous"])
+            folder.add_audit(_ended("dismissed", entry["admin"], previous))
+            dismissed.append(Undone(place_of(entry), previous))
+        if journal.damaged:
+            folder.add_audit(lines_given_up(journal.damaged))
     return dismissed
 
 
 def place_of(entry: Mapping[str, Any]) -> str:
     """Return "host:port" of the server that a journal is about."""
-    return f"{entry['admin']['host']}:{entry['admin']['port']}"
-
-
-def _seal_again(folder: ExperimentFolder) -> None:
-    if folder.is_sealed:
-        folder.seal(changed=("audit.jsonl",))
+    return f"{entry['admin']['host']}:{entry['admin'].get('port', '')}"
 
 
 def _system_of(entry: Mapping[str, Any], admin: Target, given: Commands) -> SystemSettings:

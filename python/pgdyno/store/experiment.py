@@ -50,10 +50,17 @@ class ListedExperiment:
     valid_count: int
     undo_count: int
     """Number of servers whose settings wait for `pgdyno undo`."""
+    is_journal_damaged: bool
+    """The journal of changes may miss settings that are still changed."""
     altered: tuple[str, ...]
     """Files that are missing or new, or whose size changed after the result was sealed."""
     is_number_shared: bool
     """Another folder has the same number, because stores were copied together."""
+
+    @property
+    def handle(self) -> str:
+        """Return the word that names only this result: its number, or its folder."""
+        return self.folder.name if self.is_number_shared else str(self.number)
 
 
 class Store:
@@ -271,6 +278,7 @@ def _listed(experiment: ExperimentFolder, *, is_number_shared: bool) -> ListedEx
         judged_count=int(analysis.get("runs", 0)),
         valid_count=int(analysis.get("runs_valid", 0)),
         undo_count=len(experiment.outstanding_changes()),
+        is_journal_damaged=experiment.audit_damage() is not None,
         altered=tuple(experiment.altered(by_size=True)),
         is_number_shared=is_number_shared,
     )

@@ -6,10 +6,12 @@ Everything is written without secrets. Only a page and what is not a text is wri
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ from pgdyno.errors import StoreError
 from pgdyno.redaction import may_have_secrets, redacted_output, without_secrets
 
 FILE_MODE = 0o600
+# The end of the name of a file that is not complete yet.
+_UNFINISHED = ".new"
 FOLDER_MODE = 0o700
 
 
@@ -30,7 +34,7 @@ def write_text(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Replace a file, as `write_text` does."""
-    replacement = path.with_name(f".{path.name}.new")
+    replacement = path.with_name(f".{path.name}{_UNFINISHED}")
     try:
         descriptor = os.open(replacement, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
         try:
@@ -113,6 +117,22 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
             continue
         if isinstance(entry, dict):
             yield entry
+
+
+def is_unfinished(path: Path) -> bool:
+    """Return whether this is the file of a write that did not end."""
+    return path.name.startswith(".") and path.name.endswith(_UNFINISHED)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder's lock in the block; other processes wait for it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def write_all(descriptor: int, content: bytes) -> None:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import StoreError
 from pgdyno.store import files
+from pgdyno.store.audit import AUDIT, Journal, damage_of, read_journal
 from pgdyno.store.run_writer import RunWriter
 from pgdyno.store.schema import FORMAT_VERSION
 from pgdyno.store.stored_run import PARTIAL_SUFFIX, Shelf, StoredRun
@@ -78,29 +80,21 @@ class ExperimentFolder:
 
         The caller changes the server afterwards, so each change can be undone.
         """
-        files.append_line(self.folder / "audit.jsonl", entry)
+        files.append_line(self.folder / AUDIT, entry)
 
-    def audit(self) -> list[dict[str, Any]]:
-        """Return the journal of changes in order."""
-        return list(files.read_lines(self.folder / "audit.jsonl"))
+    def audit(self) -> Journal:
+        """Return the journal of changes."""
+        return read_journal(self.folder / AUDIT)
 
     def outstanding_changes(self, *, with_applied: bool = False) -> list[dict[str, Any]]:
         """Return the changes of servers that were neither undone nor dismissed, newest first.
 
         Args: with_applied, also return the changes that the user wanted to stay (`--apply`).
         """
-        changes: list[dict[str, Any]] = []
-        for entry in self.audit():
-            if entry.get("change") in ("settings", "applied"):
-                changes.append(entry)
-            elif entry.get("change") in ("undone", "dismissed"):
-                # Servers are restored in any order. Older journals do not name the server.
-                admin = entry.get("admin")
-                of_server = [change for change in changes if admin in (None, change["admin"])]
-                if of_server:
-                    changes.remove(of_server[-1])
         return [
-            change for change in changes[::-1] if with_applied or change["change"] == "settings"
+            change
+            for change in self.audit().outstanding()
+            if with_applied or change["change"] == "settings"
         ]
 
     def add_crash(self, crash: Mapping[str, Any]) -> None:
@@ -110,6 +104,19 @@ class ExperimentFolder:
     def crashes(self) -> list[dict[str, Any]]:
         """Return the crashes in order."""
         return list(files.read_lines(self.folder / "crashes.jsonl"))
+
+    def audit_damage(self) -> StoreError | None:
+        """Return why the journal of changes is not to be trusted; None if it is whole."""
+        if damaged := self.audit().damaged:
+            return damage_of(self.folder / AUDIT, damaged, self.number)
+        differing = self.altered(only=AUDIT)
+        if not differing:
+            return None
+        return StoreError(
+            f"{self.folder}: {differing[0].rstrip('.')} after pgdyno wrote it. It may have named "
+            "settings that are still changed.",
+            hint="restore the file from a backup, or compare the settings of the server",
+        )
 
     def add_note(self, time_ns: int, text: str) -> None:
         """Append a person's note."""
@@ -200,38 +207,63 @@ class ExperimentFolder:
         """Return whether a manifest was written."""
         return (self.folder / MANIFEST).exists()
 
-    def seal(self, *, changed: Collection[str] | None = None) -> None:
-        """Write the manifest: SHA-256 and size of every file.
-
-        Args: changed, the files that a verb wrote after the first sealing, such as a note. Other
-        files keep their old checksums, so `verify` still finds alterations by others. None: all
-        files get new checksums.
-        """
+    def seal(self) -> None:
+        """Write the manifest: SHA-256 and size of every file."""
         for folder in self.run_folders():
             _remove_converted_rows(folder)
-        manifest = self._document(MANIFEST) if changed is not None else None
-        described = dict(manifest["files"]) if manifest else {}
-        for name, path in self._files().items():
-            if manifest is None or name in (changed or ()):
-                described[name] = {"sha256": files.sha256(path), "bytes": path.stat().st_size}
-        files.write_json(self.folder / MANIFEST, {"format": FORMAT_VERSION, "files": described})
+        described = {name: _described(path) for name, path in self._files().items()}
+        self._write_manifest(described)
 
-    def altered(self, *, by_size: bool = False) -> list[str]:
+    def unseal(self) -> None:
+        """Remove the manifest, because the experiment goes on."""
+        (self.folder / MANIFEST).unlink(missing_ok=True)
+
+    @contextmanager
+    def amending(self, *names: str) -> Iterator[None]:
+        """Write these files in the block; afterwards the manifest has their new checksums.
+
+        Other files keep their old checksums, so `verify` still finds alterations by others. The
+        manifest names the files before they change. Therefore a killed lab, or a verb that reads
+        the result at the same moment, does not take our own writing for an alteration.
+        """
+        if not self.is_sealed:
+            yield
+            return
+        with files.locked(self.folder):
+            manifest = self._document(MANIFEST) or {}
+            described = dict(manifest.get("files", {}))
+            self._write_manifest(described, amended=names)
+            try:
+                yield
+            finally:
+                present = self._files()
+                described |= {n: _described(present[n]) for n in names if n in present}
+                self._write_manifest(described)
+
+    def _write_manifest(
+        self, described: Mapping[str, Any], *, amended: Collection[str] = ()
+    ) -> None:
+        document: dict[str, Any] = {"format": FORMAT_VERSION, "files": described}
+        if amended:
+            document["amended"] = sorted(amended)
+        files.write_json(self.folder / MANIFEST, document)
+
+    def altered(self, *, by_size: bool = False, only: str | None = None) -> list[str]:
         """Return what differs from the manifest, as `verify` does; nothing without a manifest.
 
-        Args: by_size, compare only names and sizes, which is fast.
+        Args: by_size, compare only names and sizes, which is fast; only, the name of one file.
         """
         if not self.is_sealed:
             return []
         try:
-            return self.verify(by_size=by_size)
+            return self.verify(by_size=by_size, only=only)
         except (StoreError, KeyError, TypeError):
             return [f"{MANIFEST} is damaged."]
 
-    def verify(self, *, by_size: bool = False) -> list[str]:
+    def verify(self, *, by_size: bool = False, only: str | None = None) -> list[str]:
         """Return what differs from the manifest, one sentence for each file.
 
-        Args: by_size, compare only names and sizes, which is fast.
+        Args: by_size, compare only names and sizes, which is fast; only, the name of one file.
         Raises: StoreError if the experiment was never sealed.
         """
         manifest = self._document(MANIFEST)
@@ -240,7 +272,13 @@ class ExperimentFolder:
                 f"{self.folder} was never sealed: it has no {MANIFEST}.",
                 hint="its experiment was interrupted; its complete runs are readable",
             )
-        sealed, present = manifest["files"], self._files()
+        ours = manifest.get("amended", ())
+
+        def is_compared(name: str) -> bool:
+            return name not in ours and only in (None, name)
+
+        sealed = {name: file for name, file in manifest["files"].items() if is_compared(name)}
+        present = {name: path for name, path in self._files().items() if is_compared(name)}
         problems = [f"{name} is missing." for name in sealed if name not in present]
         problems += [f"{name} was added." for name in present if name not in sealed]
         problems += [
@@ -258,7 +296,7 @@ class ExperimentFolder:
         paths = {
             str(path.relative_to(self.folder)): path
             for path in sorted(self.folder.rglob("*"))
-            if path.is_file() and not path.is_symlink()
+            if path.is_file() and not path.is_symlink() and not files.is_unfinished(path)
         }
         paths.pop(MANIFEST, None)
         return paths
@@ -281,6 +319,10 @@ def read_identity(folder: Path) -> dict[str, Any] | None:
         return None
     is_one = isinstance(identity, dict) and isinstance(identity.get("number"), int)
     return identity if is_one else None
+
+
+def _described(path: Path) -> dict[str, Any]:
+    return {"sha256": files.sha256(path), "bytes": path.stat().st_size}
 
 
 def _text_or_empty(path: Path) -> str:
