@@ -66,3 +66,49 @@ def test_a_server_that_starts_again_during_a_run_leaves_the_data_consistent(
     assert document["connections"]["lost_count"] > 0
     assert "restarted" in {warning["kind"] for warning in document["warnings"]}
     assert document["check"]["violations"] == HOLD
+
+
+# What somebody did to the rows, and the first row that each violated condition names.
+PLANTED = (
+    ("UPDATE warehouse SET w_ytd = w_ytd + 1", "1", "warehouse 1"),
+    ("UPDATE district SET d_next_o_id = 5 WHERE d_id = 3", "2", "warehouse 1, district 3"),
+    ("DELETE FROM new_order WHERE no_d_id = 4 AND no_o_id = 2200", "3", "warehouse 1, district 4"),
+    (
+        "DELETE FROM order_line WHERE ol_d_id = 5 AND ol_o_id = 7",
+        "6",
+        "warehouse 1, district 5, order 7",
+    ),
+    (
+        "UPDATE customer SET c_balance = 3 WHERE c_d_id = 6 AND c_id = 8",
+        "10",
+        "warehouse 1, district 6, customer 8",
+    ),
+    ("DELETE FROM item WHERE i_id IN (70000, 80000)", "13", "item 70000"),
+)
+
+
+def test_check_names_the_rows_that_violate_a_condition_and_sees_missing_items(
+    pgdyno: Command, database: Target
+) -> None:
+    where = server_options(database)
+    assert pgdyno("init", "tpcc", *where, "--warehouses", "1", "--no-check").code == 0
+    for change, _, _ in PLANTED:
+        run_sql(database, change)
+    document = pgdyno("check", "tpcc", *where, "--json").document
+    for change, number, row in PLANTED:
+        assert row in document["rows"][number], change
+    assert all(len(rows) <= 10 for rows in document["rows"].values())
+    said = pgdyno("check", "tpcc", *where)
+    assert said.code == 4
+    assert "      warehouse 1, district 5, order 7\n" in said.out
+    assert "13  is violated 2 times" in said.out
+
+
+def test_tables_whose_keys_postgresql_refuses_are_refused_before_they_are_loaded(
+    pgdyno: Command, database: Target
+) -> None:
+    mixed = ("--unlogged-tables", "--partitions", "3", "--foreign-keys")
+    said = pgdyno("init", "tpcc", *server_options(database), "--warehouses", "1", *mixed)
+    assert said.code == 1
+    assert "exclude each other" in said.error
+    assert run_sql(database, "SELECT count(*) FROM pg_class WHERE relname = 'item'") == [(0,)]

@@ -108,7 +108,7 @@ def test_the_skew_of_a_runs_orders_is_tested_from_the_data(
     assert checked.code == 0, checked.err
     assert "drawn: customers of orders: too few to tell" in checked.out
     assert "drawn: items of order lines: follows NURand" in checked.out
-    assert checked.out.rstrip().endswith("all 12 conditions hold")
+    assert checked.out.rstrip().endswith("all 13 conditions hold")
     # The other modes make the same draws, and only the orders of their own run count.
     for mode in ("pipeline", "procedures"):
         said = pgdyno(*words, "--mode", mode)

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import SpecError
-from pgdyno.spec.workload import read_text, script_named
+from pgdyno.spec.workload import script_named
+from pgdyno.user_file import read_text
 
 
 def test_a_script_has_its_text_and_its_weight(tmp_path: Path) -> None:

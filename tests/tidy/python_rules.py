@@ -14,6 +14,7 @@ FUNCTION_LINES_MAX = 70
 ARROW = (
     ("redaction",),
     ("errors", "clock", "quantities"),
+    ("user_file",),
     ("programs",),
     ("spec",),
     ("process",),

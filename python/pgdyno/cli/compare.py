@@ -69,6 +69,11 @@ def command(**given: Any) -> int:
     variants = tuple(variant_from(text) for text in given["variants"])
     if not given["aa"]:
         _refuse_the_same(variants)
+    elif all(variant.changes() != variants[0].changes() for variant in variants[1:]):
+        raise SpecError(
+            "--aa has no effect here: no variant is the same as the reference.",
+            hint="leave --aa out, or give equal variants",
+        )
     asked = experiment_of("compare", given, _design(given), variants)
     return measure("compare", asked, given)
 

@@ -48,15 +48,23 @@ def given_of(model: type[Spec], given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value not in (None, False)}
 
 
+def option_names(model: type[Spec], without: Collection[str] = ()) -> list[str]:
+    """Return the names of the fields of `model` that are options of the command line."""
+    return [name for name, _ in _fields(model) if name not in without]
+
+
 def read_options(model: type[Spec], given: dict[str, Any]) -> Spec:
     """Return `model` with the values of the command line.
 
-    Raises: click.BadParameter with the name of the option.
+    Raises: click.BadParameter with the name of the option; SpecError if options contradict.
     """
     try:
         return model.model_validate(given_of(model, given))
     except ValidationError as error:
         first = error.errors()[0]
+        if not first["loc"]:  # The options contradict each other.
+            message, _, hint = str(first["msg"]).removeprefix("Value error, ").partition("; ")
+            raise SpecError(f"{message}.", hint=hint or "leave one of them out") from None
         names = _names(model.model_fields[str(first["loc"][-1])])
         hint = " / ".join(f"'{name}'" for name in names)
         message = str(first["msg"]).removeprefix("Value error, ")

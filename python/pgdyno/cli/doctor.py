@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from pgdyno.analysis.rounding import change_text
 from pgdyno.answer.noise import HostNoise, aa_experiment, host_noise
 from pgdyno.cli import options, output
+from pgdyno.cli.effect import refuse_beside_print_sql, refuse_without_effect
 from pgdyno.cli.from_options import host_command_of, refuse, say_unused_ways, server_named
 from pgdyno.cli.headings import ANSWER, NOISE, WATCHED, Verb, under
 from pgdyno.cli.measure import exit_code, keep
@@ -90,9 +91,11 @@ def command(**given: Any) -> int:
     file of 2 MB, which is deleted afterwards. Only --aa creates load; on your own server that load
     only reads. A check with an unknown answer never fails --check.
     """
+    _refuse_unused(given)
     if given["aa"]:
         return measure_noise(given)
     if given["print_sql"]:
+        refuse_beside_print_sql(given)
         output.data(sql_text())
         return 0
     resolved = server_named(given)
@@ -121,6 +124,20 @@ def command(**given: Any) -> int:
         output.data(grants_text(examination))
         return 0
     return _show(examination, given)
+
+
+def _refuse_unused(given: dict[str, Any]) -> None:
+    """Raise SpecError for options that change nothing together with the others."""
+    hint = "use one of the two"
+    if not given["aa"]:
+        because = "only --aa runs a load"
+        refuse_without_effect(given, ("budget", "run", "confirm"), because, "add --aa")
+    else:
+        others = ("ram", "flush", *_FAR, "show_all", "grants", "check", "print_sql")
+        refuse_without_effect(given, others, "--aa measures and checks nothing", hint)
+    if given["grants"]:
+        because = "--grants prints only statements"
+        refuse_without_effect(given, ("show_all", "check", "json_to"), because, hint)
 
 
 def sql_text() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from pgdyno.cli import output
-from pgdyno.cli.dataset_options import given_of
+from pgdyno.cli.dataset_options import given_of, option_names, read_options
+from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.script_options import pairs_of, protocol_of, scripts_of
 from pgdyno.engine.facts import engine_facts
 from pgdyno.errors import SpecError
@@ -104,6 +106,7 @@ def experiment_of(
         )
     except ValidationError as error:
         refuse(error)
+    _refuse_unused(options, experiment)
     _refuse_too_few_connections(experiment)
     usual = options.get("pg_version")
     for variant in variants:
@@ -114,6 +117,70 @@ def experiment_of(
         resolved,
         permissions_of(options),
     )
+
+
+def _refuse_unused(options: dict[str, Any], experiment: Experiment) -> None:
+    """Raise SpecError for an option that changes nothing for this server and this load."""
+    if experiment.server.scratch is not None:
+        refuse_without_effect(
+            options,
+            OWN_SERVER_ONLY,
+            "it is about a server of your own, but the command names no server",
+            "leave it out, or name the server with -h, -d or a conninfo",
+        )
+    else:
+        refuse_without_effect(
+            options,
+            [name for kind in KINDS.values() for name in option_names(kind.options, {"seed"})],
+            "pgdyno makes tables only on a scratch server; on your own server it uses those that "
+            "are there",
+            "leave it out, or load the tables with pgdyno init",
+        )
+    scripts = experiment.all_scripts()
+    known = [engine_facts().builtin(script.builtin) for script in scripts if script.builtin]
+    builtins = [builtin for builtin in known if builtin is not None]
+    if not any(kind.think_ns_mean for builtin in builtins for kind in builtin.types):
+        refuse_without_effect(
+            {**options, "think_ratio": options.get("think_ratio") or None},
+            ["think_ratio"] * bool(options.get("think_ratio")),
+            "no script of this load has keying or think times",
+            "leave it out, or choose a program whose terminals think: -b list",
+        )
+    # On your own server, a script in a file may write to tables with conditions.
+    is_known = experiment.server.scratch is not None or len(builtins) == len(scripts)
+    if is_known and not any(KINDS[builtin.dataset].conditions for builtin in builtins):
+        because = "no program of this load has data with conditions to check"
+        refuse_without_effect(options, ["no_check"], because, "leave it out")
+    _refuse_unused_variables(options, experiment)
+
+
+def _refuse_unused_variables(options: dict[str, Any], experiment: Experiment) -> None:
+    """Raise SpecError for a -D that no script reads, or that pgdyno sets for each client."""
+    texts = [script.text or "" for script in experiment.all_scripts()]
+    read = {word for text in texts for word in _WORD.findall(text)}
+    if any(script.builtin for script in experiment.all_scripts()):
+        read |= {"scale"}
+    if read & {"hash", "hash_fnv1a", "hash_murmur2", "permute"}:
+        read |= {"default_seed"}
+    for name in pairs_of(options.get("define", ()), "-D"):
+        if name in _RESERVED:
+            raise SpecError(f"-D {name}: pgdyno sets this variable itself.", hint=_RESERVED[name])
+        if name not in read:
+            raise SpecError(
+                f"-D {name} has no effect: no script of this load reads :{name}.",
+                hint="check the spelling, or leave it out",
+            )
+
+
+_WORD = re.compile(r"\w+")
+_RESERVED = {
+    "client_id": "choose another name; each client has its own number",
+    "random_seed": "use --seed N",
+}
+OWN_SERVER_ONLY = (
+    *("allow_write", "confirm", "admin", "apply_command", "restart_command", "recover_command"),
+    *("allow_risk", "host_files"),
+)
 
 
 def _watched(options: dict[str, Any], *, is_scratch: bool) -> dict[str, Any]:
@@ -295,8 +362,9 @@ def dataset_of(options: dict[str, Any], scripts: Sequence[Script] = ()) -> Datas
                 " tables.",
                 hint=f"use {', '.join(sizes)}",
             )
-    fields = {**kind.scratch_options, **given_of(kind.options, own)}
-    return cast(Dataset, kind.options.model_validate(fields))
+    return cast(
+        Dataset, read_options(kind.options, {**kind.scratch_options, **given_of(kind.options, own)})
+    )
 
 
 def _clients(options: dict[str, Any], scripts: Sequence[Script], dataset: Dataset) -> int:

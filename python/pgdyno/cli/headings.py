@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from pgdyno.cli.effect import refuse_given_twice
 from pgdyno.cli.verb_help import EXAMPLES, MAIN, MEANT
 
 SERVER = "Server"
@@ -76,9 +77,13 @@ class Verb(click.Command):
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         """Read the arguments. An unknown option from habit is refused with the option meant.
 
-        Raises: click.NoSuchOption, without options that are only spelled alike.
+        Raises: click.NoSuchOption, without options that are only spelled alike; click.UsageError
+        for an option that is given twice.
         """
         try:
+            if not context.resilient_parsing:
+                *_, order = self.make_parser(context).parse_args(list(args))
+                refuse_given_twice(order, context)
             return super().parse_args(context, args)
         except click.NoSuchOption as error:
             meant = self._meant(error.option_name)

@@ -10,6 +10,7 @@ import click
 
 from pgdyno.cli import options, output
 from pgdyno.cli.dataset_options import options_of, read_options
+from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.from_options import server_named
 from pgdyno.cli.headings import ANSWER, LOADING, TABLES, Verb, under
 from pgdyno.cli.output import Live
@@ -108,6 +109,9 @@ def _run(kind: DatasetKind, given: dict[str, Any]) -> int:
     loading = read_options(kind.loading, given)
     how = Loading(jobs=given["load_jobs"] or 0, loading=loading, keep_unfinished=True)
     if given["print_sql"]:
+        because = "--print-sql prints statements and ends"
+        names = ("restart", "no_check", "skip_space_check", "confirm", "json_to")
+        refuse_without_effect(given, names, because, "use one of the two")
         output.data(statements(dataset, _nowhere(), clock=read_pair(), how=how))
         return 0
     resolved = server_named(given)

@@ -14,6 +14,7 @@ from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.gates import judge
 from pgdyno.cli import options as options_of_output
 from pgdyno.cli import output
+from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.from_options import Asked
 from pgdyno.cli.output import Live
 from pgdyno.designs import answer_so_far, design_of, document_of, page_of, words_of
@@ -57,6 +58,7 @@ def measured(
     verb: str, asked: Asked, options: dict[str, Any], resumed: ExperimentFolder | None = None
 ) -> Measured:
     """Do the same as `measure`, and also return the answer."""
+    _refuse_contradictions(options)
     if options["quiet"]:
         output.be_quiet()
     for text in options.get("abort_if", ()):
@@ -104,6 +106,18 @@ def measured(
         return Measured(min(EXIT_NOTHING_RAN, code), outcome.folder)
     code = max(code, EXIT_CHECK_FAILED if failed else 0)
     return Measured(code, outcome.folder, findings, outcome.error)
+
+
+def _refuse_contradictions(options: dict[str, Any]) -> None:
+    """Raise SpecError for options about an output that another option replaces."""
+    if options.get("print_spec"):
+        because = "--print-spec prints the spec file and ends"
+        refuse_without_effect(options, ["dry_run", "json_to"], because, "use one of the two")
+    if options.get("dry_run"):
+        because = "--dry-run prints the plan as text and ends"
+        refuse_without_effect(options, ["json_to"], because, "use one of the two")
+    if options["quiet"]:
+        refuse_without_effect(options, ["progress"], "-q prints no progress", "use one of the two")
 
 
 def _refuse_unknown_types(gates: Sequence[Condition], experiment: Experiment) -> None:

@@ -10,7 +10,8 @@ import click
 from pydantic import ValidationError
 
 from pgdyno.cli import options, output
-from pgdyno.cli.from_options import Asked, permissions_of, refuse
+from pgdyno.cli.effect import refuse_without_effect
+from pgdyno.cli.from_options import OWN_SERVER_ONLY, Asked, permissions_of, refuse
 from pgdyno.cli.headings import Verb
 from pgdyno.cli.measure import measure
 from pgdyno.cli.show import read_kept, require_runs
@@ -18,9 +19,9 @@ from pgdyno.errors import SpecError
 from pgdyno.server.conninfo import resolve
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.file import read_spec
-from pgdyno.spec.workload import read_text
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
+from pgdyno.user_file import read_text
 
 
 @click.command("run", cls=Verb, short_help="Run an experiment from a file.")
@@ -59,6 +60,13 @@ def command(**given: Any) -> int:
         for doubt in spec.doubts:
             output.note(f"warning: {doubt}")
         experiment = spec.experiment
+    if experiment.server.scratch is not None:
+        refuse_without_effect(
+            given,
+            ("dsn", *OWN_SERVER_ONLY),
+            "the experiment runs on a scratch server",
+            "leave it out, or set dsn in the file",
+        )
     experiment = _changed(experiment, given)
     dsn = given["dsn"] or experiment.server.dsn
     resolved = resolve(conninfo=dsn) if experiment.server.scratch is None else None

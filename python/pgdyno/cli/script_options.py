@@ -14,7 +14,8 @@ from pgdyno.spec.experiment import (
     Protocol,
     Script,
 )
-from pgdyno.spec.workload import default_script, read_text, weight_from
+from pgdyno.spec.workload import default_script, weight_from
+from pgdyno.user_file import read_text
 
 
 def scripts_of(options: dict[str, Any], *, is_scratch: bool) -> tuple[Script, ...]:

@@ -11,6 +11,7 @@ import click
 
 from pgdyno.cli import options, output
 from pgdyno.cli.doctor import sql_text
+from pgdyno.cli.effect import refuse_beside_print_sql, refuse_without_effect
 from pgdyno.cli.from_options import host_command_of, server_named
 from pgdyno.cli.headings import ANSWER, Verb, under
 from pgdyno.doctor.examine import Asked
@@ -74,8 +75,10 @@ def command(**given: Any) -> int:
     weaken durability or do not fit the machine, and how much memory all of them allow. Only reads.
     """
     if given["print_sql"]:
+        refuse_beside_print_sql(given)
         output.data(f"{sql_text()}\n\n-- all settings, PostgreSQL 10 and later\n{SETTINGS_SQL};")
         return 0
+    _refuse_unused(given)
     reviewed = _reviewed(given)
     machine = _machine_of(reviewed, given)
     reviewed_settings = review(reviewed, machine, is_file=given["conf_file"] is not None)
@@ -97,6 +100,22 @@ def command(**given: Any) -> int:
     named = ", ".join(f"{name} ({verdict})" for name, verdict in worse.items())
     output.note(f"CHECK FAILED {given['check']}: {named}")
     return EXIT_CHECK_FAILED
+
+
+def _refuse_unused(given: dict[str, Any]) -> None:
+    """Raise SpecError for options that change nothing together with the others."""
+    hint = "use one of the two"
+    if given["explain"]:
+        others = ("rules", "show_all", "check", "json_to")
+        refuse_without_effect(given, others, "--explain prints one setting as text", hint)
+    if given["rules"]:
+        refuse_without_effect(given, ["show_all"], "--rules prints published values", hint)
+    if given["conf_file"] is None:
+        because = "a server has its own version"
+        refuse_without_effect(given, ["file_version"], because, "use it with --file")
+    else:
+        because = "--file names a file, and no server is read"
+        refuse_without_effect(given, ["ssh", "host_shell", "store"], because, hint)
 
 
 def _reviewed(given: dict[str, Any]) -> Reviewed:

@@ -16,7 +16,7 @@ from pgdyno.programs.registry import part_of, programs
 from pgdyno.redaction import redacted
 from pgdyno.spec.file import to_toml
 from pgdyno.spec.translation import Note, Translated
-from pgdyno.spec.workload import read_text
+from pgdyno.user_file import read_text
 
 _WIDTH = 98
 _TOOLS: dict[str, Callable[..., Translated]] = {

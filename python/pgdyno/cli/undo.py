@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from pgdyno.cli import options, output
+from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.headings import Verb
 from pgdyno.errors import SpecError, StoreError
 from pgdyno.measure.changes import (
@@ -52,6 +53,13 @@ def command(
     undo also restores the changes that `--apply` made.
     """
     kept = Store.default(store)
+    if dismiss:
+        refuse_without_effect(
+            {"admin": admin, **commands},
+            ["admin", *commands],
+            "--dismiss changes no server",
+            "leave it out, or restore the settings without --dismiss",
+        )
     if dismiss and result is None:
         raise SpecError(
             "--dismiss needs the number of a result.", hint="pgdyno list marks those to undo"

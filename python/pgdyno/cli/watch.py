@@ -12,6 +12,7 @@ import click
 
 from pgdyno.cli import options, output
 from pgdyno.cli.doctor import sql_text
+from pgdyno.cli.effect import refuse_beside_print_sql
 from pgdyno.cli.from_options import host_command_of, say_unused_ways, server_named
 from pgdyno.cli.headings import ANSWER, WATCHED, Verb, under
 from pgdyno.cli.watch_text import shortened, text_of
@@ -69,6 +70,7 @@ def command(**given: Any) -> int:
     if given["quiet"]:
         output.be_quiet()
     if given["print_sql"]:
+        refuse_beside_print_sql(given)
         output.data(_sql())
         return 0
     resolved = server_named(given)

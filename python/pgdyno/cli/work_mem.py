@@ -13,6 +13,8 @@ from typing import Any
 import click
 
 from pgdyno.cli import options, output
+from pgdyno.cli.dataset_options import option_names
+from pgdyno.cli.effect import is_given, refuse_beside_print_sql, refuse_without_effect, shown
 from pgdyno.cli.from_options import Asked as AskedExperiment
 from pgdyno.cli.from_options import dataset_of, server_named
 from pgdyno.cli.headings import ANSWER, FOREIGN, SCRATCH, Verb, under
@@ -27,6 +29,7 @@ from pgdyno.errors import RefusedError, SpecError
 from pgdyno.measure.loading import load_dataset
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.conninfo import Resolved
+from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.find import find
 from pgdyno.server.placement import LAST_PLACE
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
@@ -35,11 +38,10 @@ from pgdyno.spec.designs import CompareDesign
 from pgdyno.spec.experiment import Experiment, Permissions, Scratch, Script, Server, Workload
 from pgdyno.spec.units import duration_ns, size_bytes
 from pgdyno.spec.variant import Variant
-from pgdyno.spec.workload import read_text
 from pgdyno.store.experiment import Store
 from pgdyno.tune.seen import read_live
 from pgdyno.tune.spill import Advice, Need, advise
-from pgdyno.tune.spill_text import exact_setting_text, setting_text, text_of
+from pgdyno.tune.spill_text import Again, exact_setting_text, setting_text, text_of
 from pgdyno.tune.spilling import (
     STATEMENTS_SQL,
     TEMPORARY_SQL,
@@ -51,6 +53,7 @@ from pgdyno.tune.spilling import (
     read_spilled,
     statements_in,
 )
+from pgdyno.user_file import read_text
 from pgdyno.watch.segments import peak_seen
 
 _DEFAULT_BYTES = 4 << 20
@@ -130,6 +133,7 @@ def command(**given: Any) -> int:
     if given["quiet"]:
         output.be_quiet()
     if given["print_sql"]:
+        refuse_beside_print_sql(given)
         asked = "\n\n".join(f"{sql};" for sql in (TEMPORARY_SQL, STATEMENTS_SQL, TRIED_SQL))
         output.data(asked.format(schema="public"))
         return 0
@@ -156,12 +160,34 @@ def command(**given: Any) -> int:
     text = text_of(
         *(where.target, where.spilled, logged, needs, advice),
         files=tuple(statements),
+        again=_again(given, resolved),
         width=output.width(),
     )
     options.write(text, json.dumps(document, indent=2, ensure_ascii=False), given["json_to"])
     if given["prove"] and advice.server_bytes is not None:
         return _prove(given, resolved, needs, advice)
     return 0
+
+
+def _again(given: dict[str, Any], resolved: Resolved | None) -> Again:
+    """Return the words that name the same server and variables to another verb; no password."""
+    words: list[str] = []
+    if resolved is not None:
+        words.append(resolved.conninfo)
+        if given["password_command"]:
+            words += ["--password-command", given["password_command"]]
+    elif given["scratch"]:
+        words.append("--scratch")
+        if given["pg_version"] is not None:
+            words += ["--pg-version", given["pg_version"]]
+        for kind in KINDS.values():
+            for name in option_names(kind.options, {"seed"}):
+                if is_given(given, name) and "--" + name not in words:
+                    words += shown(given, name).split()
+    for text in given["define"]:
+        words += ["-D", text]
+    tables = f"; sql=@{given['sql'].absolute()}" if given["sql"] is not None else ""
+    return Again(tuple(words), tables)
 
 
 def _timeout_ms(text: str) -> int:
@@ -188,13 +214,25 @@ def _refuse(given: dict[str, Any], resolved: Resolved | None) -> None:
             hint="give the statements with -f FILE",
         )
     if not given["scratch"]:
-        for name in ("sql", "pg_version"):
-            if given[name] is not None:
-                raise SpecError(
-                    f"--{name.replace('_', '-')} {given[name]} is for a scratch server, but "
-                    "--scratch is not given.",
-                    hint="add --scratch, or leave the option out",
-                )
+        tables = [name for kind in KINDS.values() for name in option_names(kind.options, {"seed"})]
+        because = "it is for a scratch server, but --scratch is not given"
+        names = ("sql", "pg_version", *tables)
+        refuse_without_effect(given, names, because, "add --scratch, or leave the option out")
+    elif given["sql"] is not None:
+        tables = [name for kind in KINDS.values() for name in option_names(kind.options, {"seed"})]
+        because = "--sql creates the tables"
+        refuse_without_effect(given, tables, because, "use one of the two")
+    if not given["files"]:
+        names = ("define", "largest", "timeout", "prove", "allow_explain_analyze")
+        because = "no statement is executed"
+        refuse_without_effect(given, names, because, "give the statements with -f FILE")
+    elif resolved is None and not given["scratch"]:
+        because = "--log alone has no server that could execute statements"
+        hint = "name the server with -h, -d or a conninfo, or add --scratch"
+        refuse_without_effect(given, ["files"], because, hint)
+    if given["scratch"]:
+        because = "a scratch server needs no permission"
+        refuse_without_effect(given, ["allow_explain_analyze"], because, "leave it out")
     if given["prove"] and given["sql"] is not None:
         raise SpecError(
             "--prove loads the pgbench tables and cannot be used with --sql.",

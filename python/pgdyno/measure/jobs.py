@@ -39,6 +39,7 @@ from pgdyno.spec.base import SECOND_NS
 from pgdyno.spec.experiment import Experiment, Script, Workload
 from pgdyno.spec.planned import PlannedRun
 from pgdyno.spec.rate import RatePhase
+from pgdyno.user_file import read_text
 
 # The connect phase ends with an error after this time without another connection.
 CONNECT_TIMEOUT_NS = 60_000_000_000
@@ -243,7 +244,7 @@ def _script_source(script: Script) -> ScriptSource:
         source: BuiltinScript | TextScript = BuiltinScript(builtin=script.builtin)
     else:
         assert script.file is not None
-        text = script.text if script.text is not None else script.file.read_text(encoding="utf-8")
+        text = script.text if script.text is not None else read_text(script.file)
         source = TextScript(text=text)
     return ScriptSource(
         name=script.name, weight=script.weight, source=source, options=script.options

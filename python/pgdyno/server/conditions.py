@@ -22,13 +22,16 @@ _FASTER: LiteralString = (
 class Condition:
     """One condition: its rule, and a query with a row for each warehouse.
 
-    The column w is the warehouse, and `column` has the number of violations. Conditions on the same
-    rows share a query, so that a check reads the largest table twice and not five times.
+    The column w is the warehouse, 0 for rows of no warehouse, and `column` has the number of
+    violations. Conditions on the same rows share a query, so that a check reads the largest table
+    twice and not five times.
     """
 
     number: int
     rule: str
     query: LiteralString
+    violating: LiteralString
+    """A query of the rows that violate it. Its columns are named as people say: "warehouse"."""
     column: str = "violations"
 
 
@@ -42,6 +45,8 @@ class Verdict:
     condition: Condition
     violations_by_warehouse: dict[int, int]
     duration_ns: int
+    first_rows: tuple[str, ...] = ()
+    """The first rows that violate it, such as "warehouse 1, district 3, order 2101"."""
 
     @property
     def violation_count(self) -> int:
@@ -66,11 +71,21 @@ def judge(connection: Connection, conditions: Sequence[Condition]) -> list[Verdi
     began_ns = monotonic_ns()
     rows = connection.cursor(row_factory=dict_row).execute(conditions[0].query).fetchall()
     each_ns = (monotonic_ns() - began_ns) // len(conditions)
-    return [
-        Verdict(
-            condition,
-            {int(row["w"]): int(row[condition.column]) for row in rows if row[condition.column]},
-            each_ns,
-        )
-        for condition in conditions
-    ]
+    verdicts = []
+    for condition in conditions:
+        counts = {int(row["w"]): int(row[condition.column] or 0) for row in rows}
+        violations = {warehouse: count for warehouse, count in counts.items() if count}
+        named = _first_rows(connection, condition) if violations else ()
+        verdicts.append(Verdict(condition, violations, each_ns, named))
+    return verdicts
+
+
+def _first_rows(connection: Connection, condition: Condition) -> tuple[str, ...]:
+    """Return the first rows that violate a condition, in words and in their order."""
+    query: LiteralString = (
+        "SELECT * FROM (" + condition.violating + ") AS violating ORDER BY violating LIMIT 10"
+    )
+    rows = connection.cursor(row_factory=dict_row).execute(query).fetchall()
+    return tuple(
+        ", ".join(f"{name.rstrip('_')} {value}" for name, value in row.items()) for row in rows
+    )

@@ -21,6 +21,7 @@ from pydantic import SecretStr
 
 from pgdyno.errors import SpecError
 from pgdyno.server.target import Target
+from pgdyno.user_file import require_file
 
 DEBIAN_SERVICE_FOLDER = Path("/etc/postgresql-common")
 # For verbs that read servers from a file or a journal, which may not contain a command.
@@ -178,7 +179,26 @@ def _parse(text: str) -> dict[str, str]:
     return {key: str(value) for key, value in parsed.items() if value not in (None, "")}
 
 
+def _require_files(given: Mapping[str, str]) -> None:
+    """Raise SpecError for a file of the connection that libpq would read for ever."""
+    for name, variable in _FILES.items():
+        text = given.get(name) or os.environ.get(variable)
+        if text:
+            require_file(Path(text).expanduser(), of=name)
+
+
+_FILES = {
+    "servicefile": "PGSERVICEFILE",
+    "passfile": "PGPASSFILE",
+    "sslcert": "PGSSLCERT",
+    "sslkey": "PGSSLKEY",
+    "sslrootcert": "PGSSLROOTCERT",
+    "sslcrl": "PGSSLCRL",
+}
+
+
 def _ask_libpq(given: dict[str, str]) -> Target:
+    _require_files(given)
     asked = libpq_conninfo.make_conninfo("", **{**given, "channel_binding": _STOP_VALUE})
     with _debian_service_folder():
         attempt = pq.PGconn.connect_start(asked.encode())

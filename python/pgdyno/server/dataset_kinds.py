@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, LiteralString, cast
 
 from pgdyno.errors import SpecError
-from pgdyno.programs.tpcc.conditions import CONDITIONS
+from pgdyno.programs.tpcc.conditions import CONDITIONS, ITEMS
 from pgdyno.server.conditions import Condition
 from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import (
@@ -56,6 +56,8 @@ class DatasetKind(ABC):
     """Options on a scratch server that differ from the defaults of `init`."""
 
     conditions: ClassVar[tuple[Condition, ...]] = ()
+    conditions_of_load: ClassVar[tuple[Condition, ...]] = ()
+    """Conditions on rows that no run changes."""
     """Queries for rows that contradict each other, used after every load and every run."""
 
     def label(self, dataset: Dataset) -> str:
@@ -243,6 +245,7 @@ class Tpcc(DatasetKind):
     keyless = ("history",)
     size_option = "warehouses"
     conditions = CONDITIONS
+    conditions_of_load = (ITEMS,)
 
     # Tables and indexes of 1 and of 4 warehouses, at the loader's fill factors (PostgreSQL 15).
     _item_bytes = 13_000_000

@@ -75,6 +75,20 @@ class PgbenchDataset(Spec):
             raise ValueError(f"{error.message.rstrip('.')}; {error.hint}") from error
 
 
+def _refuse_mixed_keys(dataset: TpccDataset) -> None:
+    """Raise ValueError for foreign keys that PostgreSQL refuses once all rows are loaded.
+
+    A partitioned table is always permanent, also if its partitions are unlogged, and a foreign key
+    of a permanent table cannot reference an unlogged table.
+    """
+    if dataset.unlogged and dataset.partitions and dataset.foreign_keys:
+        raise ValueError(
+            "--unlogged-tables, --partitions and --foreign-keys exclude each other: a partitioned "
+            "table is permanent, and PostgreSQL refuses foreign keys between permanent and "
+            "unlogged tables; leave one of the three out"
+        )
+
+
 def _steps(given: str | None) -> str | None:
     steps = None if given is None else given.replace(" ", "")
     if steps is not None and (not steps or set(steps) - set(_STEPS)):
@@ -147,6 +161,11 @@ class TpccDataset(Spec):
         ge=0,
     )
 
+    @model_validator(mode="after")
+    def _keys_can_be_made(self) -> TpccDataset:
+        _refuse_mixed_keys(self)
+        return self
+
 
 class TpccLoading(Spec):
     """How `init` loads the tables of the TPC-C-like workload."""
@@ -211,7 +230,10 @@ def changed(dataset: Dataset, change: DatasetChange) -> Dataset:
     unknown = sorted(changes.keys() - type(dataset).model_fields.keys())
     if unknown:
         raise ValueError(f"a {dataset.kind} dataset has no {unknown[0]}")
-    return dataset.model_copy(update=changes)
+    copy = dataset.model_copy(update=changes)
+    if isinstance(copy, TpccDataset):
+        _refuse_mixed_keys(copy)
+    return copy
 
 
 def _kind_of(given: Any) -> str:

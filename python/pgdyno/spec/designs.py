@@ -26,6 +26,7 @@ from pgdyno.spec.condition import Condition, memory_limit_from, slo_from
 from pgdyno.spec.targets import (
     SLO_METRICS,
     kept_condition,
+    objection_to_metric,
     objection_to_type,
     slo_to_improve,
     slo_with_types,
@@ -116,6 +117,10 @@ class DecidingDesign(DesignSpec):
     def deciding(self) -> Metric | None:
         """Return the metric that the user chose to decide."""
         return self.metric
+
+    def objection_to_scripts(self, program: Program) -> str:
+        """Refuse a metric of a program that does not run."""
+        return objection_to_metric(self.metric, program)
 
 
 class BenchDesign(DesignSpec):
@@ -327,7 +332,7 @@ class TuneDesign(DecidingDesign):
 
     def objection_to_scripts(self, program: Program) -> str:
         """Refuse the target of a transaction type that does not run."""
-        return objection_to_type(self.slo, program)
+        return objection_to_type(self.slo, program) or super().objection_to_scripts(program)
 
     @property
     def target(self) -> Condition | None:

@@ -19,7 +19,7 @@ from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.setting_rules import nearest, object_to
 from pgdyno.spec.toml_lines import TomlLines
 from pgdyno.spec.variant_text import read_conf
-from pgdyno.spec.workload import read_text
+from pgdyno.user_file import read_text
 
 Place = tuple[str | int, ...]
 # The tables that a spec file may have.

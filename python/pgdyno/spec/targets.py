@@ -56,6 +56,14 @@ def objection_to_type(slo: str | None, program: Program) -> str:
     )
 
 
+def objection_to_metric(metric: str | None, program: Program) -> str:
+    """Return why a metric of one program does not fit the program that runs, or ""."""
+    owners = [owner for owner in programs() if any(own.name == metric for own in owner.metrics)]
+    if not owners or program in owners:
+        return ""
+    return f"metric {metric} is of {owners[0].name}, but the workload runs other scripts"
+
+
 def slo_to_improve(text: str) -> str:
     """Check the latency target of a search for better settings, and return its text.
 

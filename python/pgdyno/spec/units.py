@@ -40,9 +40,15 @@ def duration_exactly(nanoseconds: int) -> str:
 
 
 def size_bytes(text: str | float, *, what: str = "size") -> int:
-    """Return a size in bytes: `"200GB"`; units are powers of 1024, as PostgreSQL's are."""
+    """Return a size in bytes: `"200GB"`; units are powers of 1024, as PostgreSQL's are.
+
+    Raises: SpecError for another text, and for less than a byte.
+    """
     number, unit = _split(text, what, _SIZE_BYTES, "B")
-    return round(number * _SIZE_BYTES[unit])
+    found_bytes = round(number * _SIZE_BYTES[unit])
+    if found_bytes < 1:
+        raise SpecError(f"{what} must be greater than 0, got {text!r}.", hint="such as 28GB")
+    return found_bytes
 
 
 def _split(text: str | float, what: str, units: dict[str, int], default: str) -> tuple[float, str]:

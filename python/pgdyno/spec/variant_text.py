@@ -13,7 +13,8 @@ from pgdyno.redaction import redacted
 from pgdyno.spec.dataset import DatasetChange
 from pgdyno.spec.setting_rules import nearest
 from pgdyno.spec.variant import POOLER_FORM, Variant, pooler_from
-from pgdyno.spec.workload import read_text, script_named
+from pgdyno.spec.workload import script_named
+from pgdyno.user_file import read_text
 
 _LINE = re.compile(
     r"\s*(?P<name>[A-Za-z_][A-Za-z0-9_$.]*)\s*(?:=\s*|\s+)"

@@ -12,6 +12,7 @@ from pgdyno.errors import SpecError
 from pgdyno.programs.registry import program_named
 from pgdyno.spec.base import SECOND_NS, DurationNs, Spec
 from pgdyno.spec.rate import Rate, rate_from
+from pgdyno.user_file import read_text
 
 # The engine knows the built-ins (`engine.facts`).
 DEFAULT_SCRIPT_SCRATCH = "tpcb-like"
@@ -242,25 +243,3 @@ def script_named(text: str) -> Script:
             hint="use a file, or a built-in (-b list shows them)",
         )
     return Script(file=path.absolute(), text=read_text(path), weight=weight_from(weight, of=text))
-
-
-def read_text(path: Path) -> str:
-    """Return a file's text. Raises: SpecError saying why it cannot be read."""
-    try:
-        read = path.read_bytes()
-    except OSError as error:
-        raise SpecError(
-            f"{path} cannot be read: {error.strerror}.", hint="check the path"
-        ) from None
-    try:
-        # Editors on Windows begin a file with a byte order mark.
-        return read.decode("utf-8").removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    except UnicodeDecodeError as error:
-        lines = read[: error.start].decode("utf-8").split("\n")
-        encoding = "UTF-16" if read.startswith((b"\xff\xfe", b"\xfe\xff")) else "LATIN1"
-        script_rule = ": the server converts to its encoding" if path.suffix == ".sql" else ""
-        raise SpecError(
-            f"{path}, line {len(lines)}, column {len(lines[-1]) + 1}:"
-            f" byte 0x{read[error.start]:02x} is not UTF-8.",
-            hint=f"iconv -f {encoding} -t UTF-8 {path} > COPY, and use the copy{script_rule}",
-        ) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from pgdyno.quantities import counted, format_bytes
 from pgdyno.tune.spill import Advice, Need
@@ -12,6 +13,19 @@ from pgdyno.tune.spilling import LoggedFiles, Spilled
 
 _LABEL_WIDTH = 8
 _MB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """What another verb needs for the same server: words, and a change of each variant."""
+
+    words: tuple[str, ...] = ()
+    change: str = ""
+
+    @property
+    def or_else(self) -> str:
+        """Return the other way to compare; "" if --prove does not take this request."""
+        return "" if self.change else "   (or --prove 5min)"
 
 
 def text_of(
@@ -22,11 +36,13 @@ def text_of(
     advice: Advice,
     *,
     files: tuple[str, ...],
+    again: Again,
     width: int,
 ) -> str:
     """Return the whole text in lines of at most `width` signs.
 
-    Args: files, with the statements, as the user named them.
+    Args: files, with the statements, as the user named them; again, for the command that compares
+    both values.
     """
     rows = [("target", target), ("now", _now(advice))]
     if spilled is not None:
@@ -36,7 +52,7 @@ def text_of(
     lines = [line for label, said in rows for line in _row(label, said, width)]
     for need in needs:
         lines += _need(need, width)
-    for label, said in _advice(advice, files if needs else ()):
+    for label, said in _advice(advice, files if needs else (), again):
         lines += _row(label, said, width)
     return "\n".join(line.rstrip() for line in lines)
 
@@ -129,7 +145,7 @@ def _need(need: Need, width: int) -> list[str]:
     return lines
 
 
-def _advice(advice: Advice, files: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _advice(advice: Advice, files: tuple[str, ...], again: Again) -> Iterator[tuple[str, str]]:
     yield "", ""
     if not files:
         yield "next", "give the statements that spill: -f statements.sql, with --scratch or"
@@ -143,9 +159,10 @@ def _advice(advice: Advice, files: tuple[str, ...]) -> Iterator[tuple[str, str]]
         yield (
             "compare",
             (
-                f"pgdyno compare {' '.join(f'-f {shlex.quote(name)}' for name in files)}"
-                f" --variant 'now: work_mem={exact_setting_text(advice.now_bytes)}'"
-                f" --variant 'enough: work_mem={value}'   (or --prove 5min)"
+                f"pgdyno compare{''.join(f' {shlex.quote(word)}' for word in again.words)}"
+                f"{''.join(f' -f {shlex.quote(name)}' for name in files)}"
+                f" --variant 'now: work_mem={exact_setting_text(advice.now_bytes)}{again.change}'"
+                f" --variant 'enough: work_mem={value}{again.change}'{again.or_else}"
             ),
         )
     for advised in advice.apart:

@@ -17,8 +17,8 @@ from pgdyno.observe.sql.statements import SCHEMA_SQL
 from pgdyno.server.connect import Connection
 from pgdyno.server.grammar import Statement, statements_of, with_literals
 from pgdyno.server.permission import unpermitted
-from pgdyno.spec.workload import read_text
 from pgdyno.tune.spill import Need, Probe, Trial, search, trial_of
+from pgdyno.user_file import opened_lines, read_text
 
 TEMPORARY_SQL = (
     "SELECT datname, temp_files::int8, temp_bytes::int8, stats_reset::text"
@@ -131,11 +131,8 @@ def read_log(path: Path) -> LoggedFiles | None:
 
     Raises: SpecError if the file cannot be read.
     """
-    try:
-        with path.open(encoding="utf-8", errors="replace") as lines:
-            sizes = sorted(int(m[1]) for line in lines for m in _TEMPORARY_FILE.finditer(line))
-    except OSError as error:
-        raise SpecError(f"{path} cannot be read: {error.strerror}.", hint="check --log") from None
+    with opened_lines(path, of="--log") as lines:
+        sizes = sorted(int(m[1]) for line in lines for m in _TEMPORARY_FILE.finditer(line))
     if not sizes:
         return None
     p90 = sizes[min(len(sizes) - 1, int(0.9 * len(sizes)))]

@@ -171,8 +171,22 @@ fn certificates(path: &Path, bytes: &[u8]) -> Result<Vec<CertificateDer<'static>
     })
 }
 
-/// Return the bytes of a file; None if it does not exist.
+/// The largest file of certificates or keys that is read: about 10,000 certificates.
+const BYTES_MAX: u64 = 16 << 20;
+
+/// Return the bytes of a file; None if it does not exist. A device or a pipe may never end, so it is
+/// refused.
 fn read(path: &Path) -> Result<Option<Vec<u8>>, TlsError> {
+    if let Ok(metadata) = fs::metadata(path)
+        && (!metadata.is_file() || metadata.len() > BYTES_MAX)
+        && path != Path::new("/dev/null")
+    {
+        let what = if metadata.is_file() { "larger than 16 MiB" } else { "not a file" };
+        return Err(TlsError::new(
+            format!("{} is {what}", path.display()),
+            "name a file in PEM format",
+        ));
+    }
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {

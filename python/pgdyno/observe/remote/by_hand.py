@@ -19,7 +19,11 @@ from pgdyno.observe.host.collectors import of_server_host
 from pgdyno.observe.host.disk import SpaceCollector, spaces_received
 from pgdyno.observe.host.files import ReceivedFiles
 from pgdyno.observe.remote.received import LASTING, files_of
+from pgdyno.user_file import opened_lines
 
+_OPTION = "--host-file"
+# A file that is one long line is not read whole to find this out.
+_FIRST_LINE_MAX = 1000
 _HEADER = ["time", "name", "value", "unit"]
 # Smaller numbers are seconds, then milliseconds, then nanoseconds (until the year 5138).
 _SECONDS_MAX, _MILLISECONDS_MAX = 10**11, 10**14
@@ -58,24 +62,21 @@ def read_by_hand(path: Path, *, ahead_ns: int = 0) -> Iterator[Laid]:
     Args: ahead_ns, how far the clock of the file's host is ahead of ours.
     Raises: SpecError with the line if the file is neither output of the collector nor a table.
     """
-    try:
-        with path.open(encoding="utf-8", errors="replace", newline="") as lines:
-            first = lines.readline()
-            lines.seek(0)
-            if first.startswith("@ready"):
-                samples = _samples(lines)
-            elif [word.strip().lower() for word in first.split(",")] == _HEADER:
-                samples = _table(path, lines)
-            else:
-                raise SpecError(
-                    f"--host-file {path}: line 1 is neither '@ready', as the host collector begins,"
-                    f" nor '{','.join(_HEADER)}'.",
-                    hint="pgdyno watch --print-collector > collector.sh; sh collector.sh 1 600",
-                )
-            for sample in samples:
-                yield Laid(sample.collector, sample.time_ns - ahead_ns, sample.rows)
-    except OSError as error:
-        raise _unreadable(path, error) from None
+    with opened_lines(path, of=_OPTION, newline="") as lines:
+        first = lines.readline(_FIRST_LINE_MAX)
+        lines.seek(0)
+        if first.startswith("@ready"):
+            samples = _samples(lines)
+        elif [word.strip().lower() for word in first.split(",")] == _HEADER:
+            samples = _table(path, lines)
+        else:
+            raise SpecError(
+                f"--host-file {path}: line 1 is neither '@ready', as the host collector begins,"
+                f" nor '{','.join(_HEADER)}'.",
+                hint="pgdyno watch --print-collector > collector.sh; sh collector.sh 1 600",
+            )
+        for sample in samples:
+            yield Laid(sample.collector, sample.time_ns - ahead_ns, sample.rows)
 
 
 def facts_by_hand(path: Path) -> Iterator[tuple[int, ReceivedFiles]]:
@@ -85,22 +86,13 @@ def facts_by_hand(path: Path) -> Iterator[tuple[int, ReceivedFiles]]:
 
     Raises: SpecError for a file that cannot be read.
     """
-    try:
-        with path.open(encoding="utf-8", errors="replace", newline="") as lines:
-            health: dict[str, str] = {}
-            for what, time_ns, block in _blocks(lines):
-                if what == "health":
-                    health = files_of(block)
-                elif what == "facts":
-                    yield time_ns, ReceivedFiles(health | files_of(block))
-    except OSError as error:
-        raise _unreadable(path, error) from None
-
-
-def _unreadable(path: Path, error: OSError) -> SpecError:
-    return SpecError(
-        f"--host-file {path} cannot be read: {error.strerror}.", hint="name a file of this host"
-    )
+    with opened_lines(path, of=_OPTION, newline="") as lines:
+        health: dict[str, str] = {}
+        for what, time_ns, block in _blocks(lines):
+            if what == "health":
+                health = files_of(block)
+            elif what == "facts":
+                yield time_ns, ReceivedFiles(health | files_of(block))
 
 
 def _samples(lines: Iterator[str]) -> Iterator[Laid]:

@@ -29,39 +29,51 @@ _IN_DISTRICTS: LiteralString = (
     " ELSE present - dated END) AS misdated"
     f" FROM orders FULL JOIN {_LINES} AS l ON {_OF_ORDER} GROUP BY 1, 2) AS district GROUP BY w"
 )
-_OF_CUSTOMERS: LiteralString = (
-    "SELECT c_w_id AS w, count(*) FILTER (WHERE"
-    " c_balance IS DISTINCT FROM coalesce(owed, 0) - coalesce(paid, 0)) AS wrong_balance,"
-    " count(*) FILTER (WHERE c_balance + c_ytd_payment IS DISTINCT FROM coalesce(owed, 0))"
-    " AS wrong_sum"
+_ORDERS: LiteralString = (
+    "SELECT o_w_id AS warehouse, o_d_id AS district, o_id AS order_"
+    f" FROM orders LEFT JOIN {_LINES} AS l ON {_OF_ORDER}"
+)
+_MONEY_OF_CUSTOMERS: LiteralString = (
     " FROM customer LEFT JOIN (SELECT o_w_id, o_d_id, o_c_id, sum(owed) AS owed"
     f" FROM orders JOIN {_LINES} AS l ON {_OF_ORDER} WHERE owed IS NOT NULL GROUP BY 1, 2, 3) AS o"
     " ON o_w_id = c_w_id AND o_d_id = c_d_id AND o_c_id = c_id"
     " LEFT JOIN (SELECT h_c_w_id, h_c_d_id, h_c_id, sum(h_amount) AS paid FROM history"
     " GROUP BY 1, 2, 3) AS h ON h_c_w_id = c_w_id AND h_c_d_id = c_d_id AND h_c_id = c_id"
-    " GROUP BY c_w_id"
+)
+_CUSTOMERS: LiteralString = (
+    f"SELECT c_w_id AS warehouse, c_d_id AS district, c_id AS customer{_MONEY_OF_CUSTOMERS}"
+)
+_OF_CUSTOMERS: LiteralString = (
+    "SELECT c_w_id AS w, count(*) FILTER (WHERE"
+    " c_balance IS DISTINCT FROM coalesce(owed, 0) - coalesce(paid, 0)) AS wrong_balance,"
+    " count(*) FILTER (WHERE c_balance + c_ytd_payment IS DISTINCT FROM coalesce(owed, 0))"
+    f" AS wrong_sum{_MONEY_OF_CUSTOMERS} GROUP BY c_w_id"
 )
 
 
 def _rows(number: int, rule: str, violations: LiteralString) -> Condition:
-    """Return a condition from the query that returns the warehouse of each violation as w."""
+    """Return a condition from the query of its violations, whose first column is the warehouse."""
     query: LiteralString = (
-        "SELECT w, count(*) AS violations FROM (" + violations + ") AS violation GROUP BY w"
+        "SELECT warehouse AS w, count(*) AS violations FROM ("
+        + violations
+        + ") AS violation GROUP BY 1"
     )
-    return Condition(number, rule, query)
+    return Condition(number, rule, query, violations)
 
 
-CONDITIONS = (
+CONDITIONS: tuple[Condition, ...] = (
     _rows(
         1,
         "w_ytd = sum(d_ytd)",
-        "SELECT w_id AS w FROM warehouse LEFT JOIN (SELECT d_w_id, sum(d_ytd) AS ytd FROM district"
+        "SELECT w_id AS warehouse FROM warehouse"
+        " LEFT JOIN (SELECT d_w_id, sum(d_ytd) AS ytd FROM district"
         " GROUP BY 1) AS of_districts ON d_w_id = w_id WHERE w_ytd IS DISTINCT FROM ytd",
     ),
     _rows(
         2,
         "d_next_o_id - 1 = max(o_id) = max(no_o_id)",
-        "SELECT d_w_id AS w FROM district LEFT JOIN (SELECT o_w_id, o_d_id, max(o_id) AS last"
+        "SELECT d_w_id AS warehouse, d_id AS district FROM district"
+        " LEFT JOIN (SELECT o_w_id, o_d_id, max(o_id) AS last"
         " FROM orders GROUP BY 1, 2) AS o ON o_w_id = d_w_id AND o_d_id = d_id"
         " LEFT JOIN (SELECT no_w_id, no_d_id, max(no_o_id) AS last FROM new_order GROUP BY 1, 2)"
         " AS n ON no_w_id = d_w_id AND no_d_id = d_id"
@@ -71,49 +83,68 @@ CONDITIONS = (
     _rows(
         3,
         "max(no_o_id) - min(no_o_id) + 1 = rows of new_order in the district",
-        "SELECT no_w_id AS w FROM new_order GROUP BY no_w_id, no_d_id"
+        "SELECT no_w_id AS warehouse, no_d_id AS district FROM new_order GROUP BY 1, 2"
         " HAVING max(no_o_id) - min(no_o_id) + 1 <> count(*)",
     ),
-    Condition(4, "sum(o_ol_cnt) = rows of order_line in the district", _IN_DISTRICTS, "uneven"),
+    Condition(
+        4,
+        "sum(o_ol_cnt) = rows of order_line in the district",
+        _IN_DISTRICTS,
+        "SELECT coalesce(o_w_id, ol_w_id) AS warehouse, coalesce(o_d_id, ol_d_id) AS district"
+        f" FROM orders FULL JOIN {_LINES} AS l ON {_OF_ORDER} GROUP BY 1, 2"
+        " HAVING sum(o_ol_cnt) IS DISTINCT FROM sum(present)",
+        "uneven",
+    ),
     _rows(
         5,
         "o_carrier_id is null exactly when new_order has the order",
-        "SELECT coalesce(o_w_id, no_w_id) AS w FROM (SELECT o_w_id, o_d_id, o_id FROM orders"
+        "SELECT coalesce(o_w_id, no_w_id) AS warehouse, coalesce(o_d_id, no_d_id) AS district,"
+        " coalesce(o_id, no_o_id) AS order_ FROM (SELECT o_w_id, o_d_id, o_id FROM orders"
         " WHERE o_carrier_id IS NULL) AS o FULL JOIN new_order"
         " ON no_w_id = o_w_id AND no_d_id = o_d_id AND no_o_id = o_id"
         " WHERE o_id IS NULL OR no_o_id IS NULL",
     ),
-    Condition(6, "o_ol_cnt = rows of order_line of the order", _IN_DISTRICTS, "miscounted"),
+    Condition(
+        6,
+        "o_ol_cnt = rows of order_line of the order",
+        _IN_DISTRICTS,
+        f"{_ORDERS} WHERE o_ol_cnt IS DISTINCT FROM coalesce(present, 0)",
+        "miscounted",
+    ),
     Condition(
         7,
         "ol_delivery_d is null exactly when o_carrier_id of the order is null",
         _IN_DISTRICTS,
+        f"{_ORDERS} WHERE CASE WHEN o_carrier_id IS NULL THEN dated ELSE present - dated END > 0",
         "misdated",
     ),
     _rows(
         8,
         "w_ytd = sum(h_amount)",
-        "SELECT w_id AS w FROM warehouse LEFT JOIN (SELECT h_w_id, sum(h_amount) AS paid"
+        "SELECT w_id AS warehouse FROM warehouse LEFT JOIN (SELECT h_w_id, sum(h_amount) AS paid"
         " FROM history GROUP BY 1) AS h ON h_w_id = w_id"
         " WHERE w_ytd IS DISTINCT FROM coalesce(paid, 0)",
     ),
     _rows(
         9,
         "d_ytd = sum(h_amount) of the district",
-        "SELECT d_w_id AS w FROM district LEFT JOIN (SELECT h_w_id, h_d_id, sum(h_amount) AS paid"
-        " FROM history GROUP BY 1, 2) AS h ON h_w_id = d_w_id AND h_d_id = d_id"
+        "SELECT d_w_id AS warehouse, d_id AS district FROM district"
+        " LEFT JOIN (SELECT h_w_id, h_d_id, sum(h_amount) AS paid FROM history"
+        " GROUP BY 1, 2) AS h ON h_w_id = d_w_id AND h_d_id = d_id"
         " WHERE d_ytd IS DISTINCT FROM coalesce(paid, 0)",
     ),
     Condition(
         10,
         "c_balance = sum(ol_amount) of delivered orders - sum(h_amount)",
         _OF_CUSTOMERS,
+        f"{_CUSTOMERS} WHERE c_balance IS DISTINCT FROM coalesce(owed, 0) - coalesce(paid, 0)",
         "wrong_balance",
     ),
     _rows(
         11,
         "orders - rows of new_order = 2,100 + sum(c_delivery_cnt) of the district",
-        "SELECT d_w_id AS w FROM district LEFT JOIN (SELECT o_w_id, o_d_id, count(*) AS made"
+        "SELECT d_w_id AS warehouse, d_id AS district FROM district"
+        " LEFT JOIN (SELECT o_w_id, o_d_id, count(*) AS made"
         " FROM orders GROUP BY 1, 2) AS o ON o_w_id = d_w_id AND o_d_id = d_id"
         " LEFT JOIN (SELECT no_w_id, no_d_id, count(*) AS open FROM new_order GROUP BY 1, 2) AS n"
         " ON no_w_id = d_w_id AND no_d_id = d_id"
@@ -125,6 +156,18 @@ CONDITIONS = (
         12,
         "c_balance + c_ytd_payment = sum(ol_amount) of delivered orders",
         _OF_CUSTOMERS,
+        f"{_CUSTOMERS} WHERE c_balance + c_ytd_payment IS DISTINCT FROM coalesce(owed, 0)",
         "wrong_sum",
     ),
+)
+
+
+# Not a condition of TPC-C: every condition holds although items are missing.
+ITEMS = Condition(
+    13,
+    "item has the items 1 to 100,000",
+    "SELECT 0 AS w, count(*) AS violations FROM generate_series(1, 100000) AS i"
+    " WHERE NOT EXISTS (SELECT FROM item WHERE i_id = i)",
+    "SELECT i AS item FROM generate_series(1, 100000) AS i"
+    " WHERE NOT EXISTS (SELECT FROM item WHERE i_id = i)",
 )

@@ -1,0 +1,231 @@
+"""How the effect of each option of the command line is shown.
+
+An option without a line here gets a value by its type and is tried like the others. `TRIED` gives
+the words where a value must fit the rest. `BY_TEST` names the test of an option whose effect needs
+a server, a signal or another host. A new option that fits its verb needs no line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of an option, and words that must be beside it, with and without the option."""
+
+    option: str
+    beside: str = ""
+
+    @property
+    def used(self) -> list[str]:
+        """The option and its value."""
+        return self.option.split()
+
+    @property
+    def needed(self) -> list[str]:
+        """What is beside it."""
+        return self.beside.split()
+
+
+# The command line to which an option is added. The verbs with a load stop before it begins.
+BASES = {
+    "bench": "bench",
+    "sweep": "sweep",
+    "compare": "compare --variant a --variant b:work_mem=8MB",
+    "tune": "tune --setting work_mem --budget 2h",
+    "run": "run SPEC",
+    "settings": "settings --file CONF",
+    "work-mem": "work-mem --log LOG",
+    "init": "init --print-sql",
+    "init pgbench": "init pgbench --print-sql",
+    "init tpcc": "init tpcc --print-sql",
+    "spec": "spec from-benchmarksql PROPERTIES",
+    "report": "report",
+    "export": "export",
+    "show": "show",
+    "list": "list",
+    "diff": "diff 1 1",
+    "note": "note 1",
+    "undo": "undo 1",
+    "doctor": "doctor --user me",
+    "watch": "watch --user me",
+    "check": "check tpcc --user me",
+    "drop": "drop --user me",
+}
+LOADS = ("bench", "sweep", "compare", "tune")
+TPCC = "-b tpcc-like"
+
+# By the name of the option, or by verb and name.
+TRIED = {
+    "rate": Words("--rate 50"),
+    "duration": Words("--duration 7s"),
+    "transactions": Words("--transactions 9"),
+    "latency_limit": Words("--latency-limit 20"),
+    "knee_duration": Words("--knee-duration 9s"),
+    "levels": Words("--clients 2,4"),
+    "file": Words("--file SQL"),
+    "define": Words("--define aid=5", "--file SQL"),
+    "warmup": Words("--warmup 3s"),
+    "no_check": Words("--no-check", TPCC),
+    "think_ratio": Words("--think-factor 0.5", f"{TPCC} -c 2"),
+    "confirm": Words("--confirm bank@db1"),
+    "select_only": Words("--select-only", "--builtin simple-update"),
+    "builtin": Words("--builtin simple-update"),
+    "builtin_option": Words("--builtin-option mode=pipeline", TPCC),
+    "active": Words("--active 2", "-c 4"),
+    "connect_rate": Words("--connect-rate 5"),
+    "partition_method": Words("--partition-method hash", "--partitions 2"),
+    "warehouses": Words("--warehouses 3", TPCC),
+    "c_last": Words("--c-last 7", TPCC),
+    "pg_version": Words("--pg-version 15"),
+    "pg_bin": Words("--pg-bin FOLDER"),
+    "data_dir": Words("--data-dir FOLDER"),
+    "wal_dir": Words("--wal-dir FOLDER"),
+    "settings": Words("--set work_mem=5MB"),
+    "admin": Words("--admin user=dba"),
+    "apply_command": Words("--apply-command true"),
+    "restart_command": Words("--restart-command true", "--admin user=dba"),
+    "recover_command": Words("--recover-command true", "--admin user=dba"),
+    "observe": Words("--observe host=db1"),
+    "pooler": Words("--pooler host=db1"),
+    "ssh": Words("--ssh me@db1"),
+    "host_shell": Words("--host-shell true"),
+    "host_files": Words("--host-file LOG"),
+    "abort_if": Words("--abort-if p99>2s"),
+    "store": Words("--store OTHER"),
+    "name": Words("--name night"),
+    "variants": Words("--variant c:work_mem=9MB"),
+    "slo": Words("--slo p99=20ms"),
+    "precision": Words("--precision 3%"),
+    "margin": Words("--margin 5%"),
+    "budget": Words("--budget 1h"),
+    "searched": Words("--setting jit"),
+    "classes": Words("--class durability --setting synchronous_commit"),
+    "limits": Words("--keep p99<20ms"),
+    "host": Words("--host db2"),
+    "port": Words("--port 5433"),
+    "user": Words("--user dba"),
+    "database": Words("--database bank"),
+    "password_command": Words("--password-command true"),
+    "json_to": Words("--json"),
+    ("compare", "metric"): Words("--metric p99"),
+    ("compare", "aa"): Words("--aa --variant c"),
+    ("tune", "goal"): Words("--goal p99"),
+    ("settings", "conf_file"): Words("--file OTHERCONF"),
+    ("settings", "ram"): Words("--ram 28GB"),
+    ("settings", "size"): Words("--size 400GB", "--rules"),
+    ("settings", "cores"): Words("--cores 3", "--rules --ram 28GB"),
+    ("settings", "disk"): Words("--disk hdd", "--rules --ram 28GB"),
+    ("settings", "load"): Words("--load dw", "--rules --ram 28GB"),
+    ("settings", "file_version"): Words("--pg-version 15"),
+    ("settings", "explain"): Words("--explain work_mem"),
+    ("work-mem", "partition_method"): Words("--partition-method hash"),
+    ("settings", "check"): Words("--check good"),
+    ("work-mem", "active"): Words("--active 7"),
+    ("doctor", "ram"): Words("--ram 28GB"),
+    ("doctor", "flush"): Words("--flush FOLDER"),
+    ("doctor", "host_file"): Words("--host-file LOG"),
+    ("doctor", "budget"): Words("--budget 1min"),
+    ("doctor", "run"): Words("--run 2s"),
+    ("watch", "interval"): Words("--interval 2s"),
+    ("watch", "note"): Words("--note CHG0048211"),
+    ("work-mem", "ram"): Words("--ram 28GB"),
+    ("work-mem", "log"): Words("--log OTHERLOG"),
+    ("work-mem", "files"): Words("--file SQL"),
+    ("work-mem", "define"): Words("--define aid=5"),
+    ("work-mem", "largest"): Words("--max 2GB"),
+    ("work-mem", "timeout"): Words("--timeout 2s"),
+    ("work-mem", "prove"): Words("--prove 1min"),
+    ("work-mem", "sql"): Words("--sql SQL"),
+    ("work-mem", "warehouses"): Words("--warehouses 3"),
+    ("work-mem", "c_last"): Words("--c-last 3"),
+    ("init pgbench", "steps"): Words("--init-steps dtg"),
+    ("init pgbench", "distribute"): Words("--distribute citus"),
+    ("init pgbench", "load_jobs"): Words("--load-jobs 3", "--partitions 4"),
+    ("init tpcc", "warehouses"): Words("--warehouses 3"),
+    ("init tpcc", "seed"): Words("--seed 5"),
+    ("init tpcc", "c_last"): Words("--c-last 3"),
+    ("spec", "to"): Words("--output OUT"),
+    ("report", "file"): Words("--output OUT"),
+    ("export", "form"): Words("--format json"),
+    ("export", "name"): Words("--table intervals"),
+    ("export", "file"): Words("--output OUT"),
+    ("run", "budget"): Words("--budget 1h"),
+    ("run", "dsn"): Words("--dsn host=db2"),
+}
+
+_WATCH = "tests/watch/test_watch.py::"
+_UNDO = "tests/measure/test_undo.py::"
+_SPILL = "tests/tune/test_spill.py::"
+_LOADING = "tests/postgres/test_loading.py::"
+_EXAMINE = "tests/doctor/test_examine.py::"
+_SAFETY = "tests/server/test_safety.py::"
+_SEVERAL = "tests/tune/test_several_servers.py::"
+_CHECK = "tests/cli/test_every_option.py::test_a_check_decides_the_exit_code"
+_JSON = "tests/cli/test_errors.py::test_under_json_an_error_is_a_document"
+_CONNINFO = "tests/server/test_conninfo.py::test_options_are_what_psql_means_by_them"
+_SCRATCH = "tests/cli/test_from_options.py::test_a_named_server_in_the_environment_needs_a_word"
+_PASSWORD = (
+    "tests/postgres/test_password_command.py"
+    "::test_every_part_of_the_lab_uses_the_command_and_keeps_nothing_of_it"
+)
+_RESTARTED = (
+    "tests/tune/test_several_servers_restarted.py"
+    "::test_each_server_is_restarted_by_its_own_command_and_restored"
+)
+# Tests of options whose effect needs a server, a signal or another host.
+BY_TEST: dict[str | tuple[str, str], str] = {
+    **{(verb, "scratch"): _SCRATCH for verb in LOADS},
+    **{("tune", name): _CONNINFO for name in ("host", "port", "user", "database")},
+    ("tune", "password_command"): _PASSWORD,
+    (
+        "tune",
+        "pg_bin",
+    ): "tests/server/test_find.py::test_each_server_tells_version_source_and_what_it_can",
+    ("tune", "restart_command"): _RESTARTED,
+    ("tune", "recover_command"): "tests/measure/test_recover.py"
+    "::test_a_variant_that_keeps_the_server_down_is_left_out_and_the_others_go_on",
+    ("work-mem", "quiet"): "tests/cli/test_every_option.py::test_quiet_prints_no_notes",
+    **{(f"init {kind}", "password_command"): _PASSWORD for kind in ("pgbench", "tpcc")},
+    ("init pgbench", "print_sql"): f"{_LOADING}test_print_sql_is_all_that_a_load_sends",
+    ("init tpcc", "print_sql"): f"{_LOADING}test_print_sql_is_all_that_a_load_sends",
+    **{(verb, "check"): _CHECK for verb in (*LOADS, "run", "doctor")},
+    **{(verb, "json_to"): _JSON for verb in ("check", "drop", "watch", "doctor", *LOADS, "run")},
+    **{
+        (f"init {kind}", name): test
+        for kind in ("pgbench", "tpcc")
+        for name, test in {
+            **dict.fromkeys(("host", "port", "user", "database"), _CONNINFO),
+            "load_jobs": f"{_LOADING}test_the_same_command_goes_on_and_says_so",
+            "restart": f"{_LOADING}test_other_options_are_refused_with_what_differs_and_restart"
+            "_begins_anew",
+            "skip_space_check": "tests/postgres/test_bad_input.py"
+            "::test_a_disk_full_while_loading_is_said_and_what_was_loaded_waits_for_room",
+            "confirm": f"{_SAFETY}test_loading_beside_other_sessions_needs_a_confirmation",
+            "no_check": "tests/postgres/test_tpcc_run.py"
+            "::test_a_violated_condition_makes_the_run_not_valid",
+            "quiet": "tests/cli/test_every_option.py::test_quiet_prints_no_notes",
+        }.items()
+    },
+    ("doctor", "show_all"): f"{_EXAMINE}test_the_command_measures_flushes_where_it_is_told_to",
+    ("doctor", "grants"): f"{_EXAMINE}test_a_role_without_rights_is_told_what_it_lacks_and_the"
+    "_statements_work",
+    ("doctor", "aa"): "tests/cli/test_every_option.py::test_noise_is_measured_with_its_options",
+    ("doctor", "store"): "tests/cli/test_every_option.py::test_noise_is_measured_with_its_options",
+    ("work-mem", "store"): "tests/tune/test_spill.py"
+    "::test_statements_are_tried_on_a_server_of_ones_own_only_when_allowed",
+    **{
+        ("tune", name): f"{_SEVERAL}test_proved_settings_are_applied_to_each_server_and_undone_on"
+        "_each"
+        for name in ("also", "also_admin")
+    },
+    ("tune", "also_restart_command"): _RESTARTED,
+    ("run", "resume"): "tests/loop/test_interruption.py"
+    "::test_resuming_a_bench_that_was_cut_short_measures_it_whole",
+    ("undo", "dismiss"): f"{_UNDO}test_a_change_that_nobody_can_undo_is_shown_and_dismissed",
+    **{
+        ("undo", name): "tests/cli/test_every_option.py::test_undo_uses_the_commands_that_are_given"
+        for name in ("admin", "apply_command", "restart_command", "recover_command")
+    },
+}
