@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Words:
-    """The words of an option, and words that must be beside it, with and without the option."""
+    """The words of an option, and words that it needs, with and without the option."""
 
     option: str
-    beside: str = ""
+    needing: str = ""
 
     @property
     def used(self) -> list[str]:
@@ -24,8 +24,8 @@ class Words:
 
     @property
     def needed(self) -> list[str]:
-        """What is beside it."""
-        return self.beside.split()
+        """The words that it needs."""
+        return self.needing.split()
 
 
 # The command line to which an option is added. The verbs with a load stop before it begins.
@@ -107,7 +107,6 @@ TRIED = {
     "port": Words("--port 5433"),
     "user": Words("--user dba"),
     "database": Words("--database bank"),
-    "password_command": Words("--password-command true"),
     "json_to": Words("--json"),
     ("compare", "metric"): Words("--metric p99"),
     ("compare", "aa"): Words("--aa --variant c"),
@@ -177,8 +176,8 @@ _RESTARTED = (
 # Tests of options whose effect needs a server, a signal or another host.
 BY_TEST: dict[str | tuple[str, str], str] = {
     **{(verb, "scratch"): _SCRATCH for verb in LOADS},
+    "password_command": _PASSWORD,
     **{("tune", name): _CONNINFO for name in ("host", "port", "user", "database")},
-    ("tune", "password_command"): _PASSWORD,
     (
         "tune",
         "pg_bin",
@@ -187,7 +186,6 @@ BY_TEST: dict[str | tuple[str, str], str] = {
     ("tune", "recover_command"): "tests/measure/test_recover.py"
     "::test_a_variant_that_keeps_the_server_down_is_left_out_and_the_others_go_on",
     ("work-mem", "quiet"): "tests/cli/test_every_option.py::test_quiet_prints_no_notes",
-    **{(f"init {kind}", "password_command"): _PASSWORD for kind in ("pgbench", "tpcc")},
     ("init pgbench", "print_sql"): f"{_LOADING}test_print_sql_is_all_that_a_load_sends",
     ("init tpcc", "print_sql"): f"{_LOADING}test_print_sql_is_all_that_a_load_sends",
     **{(verb, "check"): _CHECK for verb in (*LOADS, "run", "doctor")},

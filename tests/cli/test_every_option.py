@@ -119,7 +119,7 @@ def _written(folder: Path) -> dict[str, bytes]:
 
 
 def every_option() -> list[tuple[str, click.Option]]:
-    """Return (verb, option) for each option that has a value or an effect of its own."""
+    """Return (verb, option) for each option that changes what a verb does."""
     return [
         (verb, parameter)
         for verb, context in _contexts()
@@ -135,15 +135,15 @@ def words_of(verb: str, option: click.Option) -> Words | None:
     if known is not None:
         return known
     long_name = next(word for word in option.opts if word.startswith("--"))
-    beside = "-b tpcc-like" if name.startswith("program_") else ""
+    needing = "-b tpcc-like" if name.startswith("program_") else ""
     if option.is_flag or (option.flag_value is not None and option.type is click.UNPROCESSED):
-        return Words(long_name, beside)
+        return Words(long_name, needing)
     if isinstance(option.type, click.Choice):
         choices = [c for c in option.type.choices if c != option.default]
-        return Words(f"{long_name} {choices[-1]}", beside)
+        return Words(f"{long_name} {choices[-1]}", needing)
     if isinstance(option.type, click.IntRange | click.FloatRange):
         least = option.type.min or 0
-        return Words(f"{long_name} {max(int(least), 0) + 13}", beside)
+        return Words(f"{long_name} {max(int(least), 0) + 13}", needing)
     return None
 
 
@@ -183,7 +183,7 @@ def test_an_option_changes_the_result_or_is_refused(
         kind, before = result_of(without)
         used, after = result_of(with_it)
         if kind == "refused" and used == "refused":
-            continue  # The words beside the option do not fit this kind of server.
+            continue  # The other words do not fit this kind of server.
         assert kind == "ran", f"{without}: {before}"
         assert (used, after) != (kind, before), f"{' '.join(with_it)} changes nothing"
         tried.append(used)

@@ -177,7 +177,7 @@ def test_a_service_is_kept_by_name_and_its_password_is_not(
 
 def test_every_option_of_a_load_survives_the_spec_that_is_printed(tmp_path: Path) -> None:
     script = tmp_path / "a b.sql"
-    script.write_text("SELECT 1;\n")
+    script.write_text("SELECT :a, :b;\n")
     options = {
         "file": (f"{script}@3",), "clients": 9, "active": 4, "idle": 7, "rate": "5-10:9s,10",
         "threads": 2, "protocol": "prepared", "latency_limit": "50", "duration": "90s",

@@ -32,7 +32,7 @@ def test_a_comparison_without_an_interval_yet_says_so_and_how_to_have_one(
     assert judged([condition_from("tps_ratio>9")], findings)
     said = " ".join(capsys.readouterr().err.split())
     assert "tps_ratio>9 (tps_ratio 1.37, no interval yet)." in said
-    assert "from 5 rounds on" in said
+    assert "needs at least 5 rounds" in said
     assert "n = 1" not in said
 
 

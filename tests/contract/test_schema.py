@@ -148,7 +148,7 @@ def test_a_contract_that_changed_has_a_new_revision(engine: Engine) -> None:
 def _without_words(value: Any) -> Any:
     """Return a schema without what only people read."""
     if isinstance(value, dict):
-        # A field may be called so too: its schema is no text.
+        # A field may be called so too: its schema is not a text.
         is_text = isinstance(value.get("description"), str)
         left_out = {"description"} if is_text else set()
         return {name: _without_words(item) for name, item in value.items() if name not in left_out}

@@ -35,7 +35,7 @@ def test_no_further_run_is_begun_once_the_end_was_asked_for(
     with signals.handled():
         os.kill(os.getpid(), signal.SIGINT)
         with pytest.raises(InterruptedByUser):
-            signals.check()  # Raised, and caught by somebody for whom it was no interruption.
+            signals.check()  # Raised, and caught by somebody for whom it was not an interruption.
         assert isinstance(drive._loop(stage, Compare), InterruptedByUser)
     assert folder.decisions() == []
 

@@ -66,7 +66,7 @@ def sample_until(collector: Collector, wanted: Callable[[list[Row]], bool]) -> l
     """Sample until the rows are as wanted; fail after a generous time.
 
     On a machine that stood still a statement has had its time when it goes on, and is cancelled:
-    that is no sample, here as in an observer.
+    that is not a sample, here as in an observer.
     """
     deadline_ns = monotonic_ns() + PATIENCE_NS
     rows: list[Row] = []

@@ -32,7 +32,7 @@ def test_each_protocol_sends_what_pgbench_would(
             text = log.read()
         assert len(re.findall(pattern, text)) == 5, text[-3000:]
         others = [other for name, other in LOGGED.items() if name != protocol]
-        if protocol != "extended":  # <unnamed> is no word
+        if protocol != "extended":  # <unnamed> is not a word
             assert not any(re.search(other, text) for other in others)
         assert len(re.findall(r"(statement|execute [^:]+): END;", text)) == 5
 

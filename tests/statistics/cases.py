@@ -28,7 +28,7 @@ CLOSED_COUNT = 10_000
 BOOTSTRAP_COUNT = 1_000
 # The peak reaches from 93.5 to 96.7 % over curves: 1,000 experiments are off by up to 1.5 %.
 PEAK_COUNT = 3_000
-# Bonferroni's level is a little above 95 %: what holds 94.9 % of 5,000 is no contradiction to it.
+# Bonferroni's level is a little above 95 %. Therefore 94.9 % of 5,000 do not contradict it.
 FAMILY_COUNT = 5_000
 
 

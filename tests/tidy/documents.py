@@ -67,7 +67,7 @@ def errors_without_row(names: Sequence[str], table: str) -> Iterator[str]:
         elif not all(cell.strip() for cell in rows[name]):
             yield f"docs/errors.md: the row of `{name}` has an empty cell"
     for name in rows.keys() - set(names):
-        yield f"docs/errors.md: `{name}` is no error any more"
+        yield f"docs/errors.md: `{name}` is not an error any more"
 
 
 def errors_without_test(names: Sequence[str], sources: Sequence[Source]) -> Iterator[str]:

@@ -13,6 +13,10 @@ AVOIDED = re.compile(
     r"\b[Ii]s (?:said|told)\b|\b(?:are|was|were) (?:said|told)\b"
     r"|\bof (?:its|their) own(?=[.,;:)]|$)|\b[Bb]eside\b|\b[Ss]o many\b"
     r"|(?<![Tt]here )\bis none\b(?! %)|(?<!')\bothers'|\b[Ww]hoever\b"
+    # "is no number": say "is not a number". "from 5 on": say "at least 5", or "since 5".
+    r"|(?<=[\w`)] )(?<![Tt]here )\b(?:is|was) no "
+    r"(?!longer|more|way|need|such|other|reason|less|slot)"
+    r"|\b[Ff]rom \d[\d,.]*(?: \w+)? on\b|\beach is on another\b"
 )
 # STYLE.md and the tests quote the phrases; programs write the pages in docs/.
 _EXCEPTED = (

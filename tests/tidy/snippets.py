@@ -21,6 +21,8 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
     (english.plain_prose, "python/pgdyno/spec/a.py", "a = 'has its own beside'", "beside = 'own'"),
     (english.plain_prose, "tests/a.py", "# Tables of its own.", "a.beside()"),
     (english.plain_prose, "crates/x/src/a.rs", "/// So many are left.", "let beside = whoever();"),
+    (english.plain_prose, "docs/a.md", "That is no number.", "There is no number."),
+    (english.plain_prose, "docs/a.md", "Partitions, from 5 on.", "At least 5 partitions."),
     (everywhere.prose_length, "docs/x.md", "a " * 51, "| " + "a " * 51 + "\n```\n" + "a " * 51),
     (everywhere.left_behind, "x.py", "# FIX" + "ME later", "# FIX" + "MENT"),
     (everywhere.left_behind, "x.py", "# TO" + "DO later", "# TO" + "DO(#12): later"),

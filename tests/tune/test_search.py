@@ -133,7 +133,7 @@ def test_a_candidate_that_must_not_run_is_a_failure_without_a_run() -> None:
     assert not [step for step in ran if refusal(step.candidate)]
     failures = dict((candidate.name, why) for candidate, why in course.failures)
     assert failures["pgtune"] == "too large"
-    assert course.against_rules() is None, "what must not run is no baseline in the proof"
+    assert course.against_rules() is None, "what must not run is not a baseline in the proof"
 
 
 def test_a_run_without_its_metric_costs_a_pair_and_not_the_candidate() -> None:

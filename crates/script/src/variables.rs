@@ -183,7 +183,7 @@ impl ClientVariables {
 
     /// Returns the value an expression sees.
     ///
-    /// Errors: the variable is undefined, or its text is no value.
+    /// Errors: the variable is undefined, or its text is not a value.
     #[inline]
     pub fn get(&self, slot: VariableSlot) -> Result<Value, EvalError> {
         match &self.slots[usize::from(slot.0)] {

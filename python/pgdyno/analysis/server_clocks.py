@@ -25,7 +25,7 @@ class Clock:
     needs_io_view: bool = False
 
 
-# From PostgreSQL 18 on, reading is a wait for an I/O worker or for the kernel's ring. From 16 on,
+# Since PostgreSQL 18, reading is a wait for an I/O worker or for the kernel's ring. Since 16,
 # the clock of writing includes extending a relation; before, no clock does.
 # Source: pgstat_count_io_op_time in pgstat_io.c, WaitReadBuffers in bufmgr.c.
 CLOCKS = (

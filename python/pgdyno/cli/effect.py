@@ -74,8 +74,10 @@ def refuse_given_twice(order: Sequence[click.Parameter], context: click.Context)
         words = _long_name(parameter, None)
         if before is not parameter:
             first = _long_name(before, None)
-            raise click.UsageError(f"{first} and {words} exclude each other: use one of them.")
-        raise click.UsageError(f"{words} is given twice, but only one value counts: give it once.")
+            raise click.UsageError(f"{first} and {words} exclude each other: use one.", ctx=context)
+        raise click.UsageError(
+            f"{words} is given twice, but only one value counts: give it once.", ctx=context
+        )
 
 
 def _last_counts(option: click.Option, context: click.Context) -> bool:

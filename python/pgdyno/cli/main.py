@@ -178,7 +178,7 @@ def _asks_for_json(arguments: list[str]) -> bool:
     )
 
 
-# Of a range, click says that the text is no range, where it is no number.
+# Of a range, click says that the text is not a range, where it is not a number.
 _NO_NUMBER = re.compile(r"\bis not a valid (integer|float)( range)?\b")
 _NUMBERS = {"integer": "is not a whole number", "float": "is not a number"}
 

@@ -199,7 +199,7 @@ def _unfavourable(
     if not seen.has_interval and findings is not None and findings.compare is not None:
         return (
             "no interval yet",
-            "a comparison has an interval from 5 rounds on: set a longer --budget",
+            "an interval needs at least 5 rounds: set a longer --budget",
         )
     hint = ""
     if gate.is_met(seen.value):

@@ -191,7 +191,7 @@ def _again(given: dict[str, Any], resolved: Resolved | None) -> Again:
 
 
 def _timeout_ms(text: str) -> int:
-    """Return --timeout. Raises: SpecError below 1 ms: for PostgreSQL, 0 is no limit at all."""
+    """Return --timeout. Raises: SpecError below 1 ms: for PostgreSQL, 0 means without limit."""
     timeout_ms = duration_ns(text, what="--timeout") // 1_000_000
     if timeout_ms < 1:
         raise SpecError(

@@ -111,7 +111,7 @@ SQL: Mapping[str, Mapping[int, str]] = {
     "role": {
         10: _role(alter_system="r.rolsuper"),
         15: _role(
-            # For a role that is no superuser: the settings that `rights.grants` names.
+            # For a role that is not a superuser: the settings that `rights.grants` names.
             alter_system="r.rolsuper OR has_parameter_privilege('max_wal_size', 'ALTER SYSTEM')"
             " AND has_parameter_privilege('checkpoint_timeout', 'ALTER SYSTEM')"
         ),

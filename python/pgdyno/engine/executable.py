@@ -21,7 +21,7 @@ _TIMEOUT_S = 30.0
 def engine_path() -> Path:
     """Return the engine's executable: $PGDYNO_ENGINE, the one of this Python, or the one on PATH.
 
-    Raises: EngineError that lists the places, or says that $PGDYNO_ENGINE is no program.
+    Raises: EngineError that lists the places, or says that $PGDYNO_ENGINE is not a program.
     """
     named = os.environ.get("PGDYNO_ENGINE")
     sibling = Path(sys.executable).with_name("pgdyno-engine")

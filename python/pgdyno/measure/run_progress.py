@@ -99,7 +99,7 @@ class _Abreast:
 
 
 class _Lane(Progress):
-    """The progress of one of several runs. The end of a single run is no end of the progress."""
+    """The progress of one of several runs. The end of a single run does not end it."""
 
     def __init__(self, abreast: _Abreast, server: int) -> None:
         self._abreast, self._server = abreast, server

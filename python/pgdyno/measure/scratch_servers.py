@@ -134,7 +134,7 @@ class ScratchServers(Servers):
         was_restarted = self._apply(served, self._settings_of(variant))
         served.last_round[variant.id] = round_number
         if not was_restarted and (self._restarts_each_run or served.restarts_in(round_number)):
-            # Every run starts from the same state: a cache that only some find warm is no contrast.
+            # Every run starts from the same state, so no run finds a warm cache that others lack.
             with self.spent.on("restart"):
                 served.cluster.restart()
         if self._experiment.reload == "round":

@@ -147,7 +147,7 @@ class Pgbench(DatasetKind):
     scratch_options: ClassVar[Mapping[str, Any]] = {"scale": 10}
     kept_options = ("range_rows",)  # The number of connections may change, the ranges may not.
     jobs_help = (
-        "(default 1; 2 for partitions). From 2 on, ranges of accounts are loaded in parallel and"
+        "(default 1; 2 for partitions). With at least 2, ranges of accounts are loaded in parallel."
         " VACUUM freezes them afterwards, which is more work for the server."
     )
 

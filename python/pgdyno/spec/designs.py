@@ -321,7 +321,7 @@ class TuneDesign(DecidingDesign):
     def metric_under(self, program: Program, *, has_rate: bool) -> Metric:
         """Return the deciding metric: under a rate, the latency of the target.
 
-        The latency of a single transaction type is no metric, so p99 of all decides.
+        The latency of a single transaction type is not a metric, so p99 of all decides.
         """
         if self.metric is None and self.target is not None:
             if has_rate:

@@ -73,7 +73,7 @@ class Keys:
             number = float("nan")
         if not least <= number < 1e12:
             raise SpecError(
-                f"{self.path}: {key} must be a number from {least:g} on, got {given!r}.",
+                f"{self.path}: {key} must be a number, at least {least:g}, got {given!r}.",
                 hint=f"correct the line, or remove it if {self.tool} does not need it",
             )
         return number

@@ -154,7 +154,7 @@ class Workload(Spec):
         if wrong:
             raise ValueError(
                 f"{wrong[0]!r} is not the name of a variable: letters, digits and _ are allowed,"
-                " and the first is no digit"
+                " and the first is not a digit"
             )
         return self
 

@@ -183,7 +183,7 @@ def _attention(given: Reviewed) -> Iterator[Attention]:
     for finding in given.findings:
         setting = SETTING_OF_CHECK.get(finding.id)
         if setting == "shared_preload_libraries" and setting not in finding.mend:
-            continue  # The library is loaded; what is missing in the database is no setting.
+            continue  # The library is loaded; what is missing in the database is not a setting.
         if setting is not None and finding.verdict in ("bad", "warn"):
             yield Attention(setting, finding.verdict, finding.seen, finding.mend)
 

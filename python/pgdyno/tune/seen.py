@@ -147,7 +147,7 @@ def _reviewed(
 def _seen(
     rule: SettingRule, raw: str, source: str, is_pending: bool = False, description: str = ""
 ) -> Seen:
-    # A word out of a list, such as the value of password_encryption, is no secret.
+    # A word out of a list, such as the value of password_encryption, is not a secret.
     is_text = rule.vartype == "string"
     is_hidden = "." in rule.name or (is_text and _SECRET.search(rule.name) is not None)
     value = "(not shown)" if is_hidden and raw else shown(rule, raw)

@@ -75,7 +75,7 @@ class Spread:
 def are_apart(dsns: Sequence[str]) -> bool:
     """Return whether each connection string names another host, and none names this host.
 
-    Limits: two names of the same host are two hosts here; a service is no name of a host.
+    Limits: two names of the same host are two hosts here; a service is not a name of a host.
     """
     hosts = [_host_of(dsn) for dsn in dsns]
     is_remote = all(host and host[0] not in "/@" and host not in _THIS_HOST for host in hosts)

@@ -90,7 +90,7 @@ mod tests {
             assert_eq!(told.made_count, second / 50);
             assert!(connecting.deadline_ns() > second * SECOND_NS, "after {second} s");
         }
-        // A connection that was lost and made again is no progress.
+        // A connection that was lost and made again is not progress.
         connecting.see(11, 610 * SECOND_NS, clock);
         connecting.see(12, 611 * SECOND_NS, clock);
         assert_eq!(connecting.deadline_ns(), 660 * SECOND_NS);

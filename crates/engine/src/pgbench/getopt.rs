@@ -1,7 +1,7 @@
 //! Reads options as C's `getopt_long` does: groups of short options, abbreviated long options,
 //! operands anywhere, and the same error messages.
 
-/// A long option with its short form, or with a letter that is no short option.
+/// A long option with its short form, or with a letter that is not a short option.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LongOption {
     pub name: &'static str,

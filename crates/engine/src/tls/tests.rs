@@ -128,7 +128,7 @@ fn a_certificate_of_version_1_or_3_that_a_root_signed_is_trusted() {
         let server = made.read(name);
         let judge = |root| made.verifier(&[root], Some("db.example")).judge(&server, &[], now);
         assert_eq!(judge("root.crt"), Ok(()), "{name}");
-        assert!(judge("stranger.crt").is_err(), "{name}: the name of the root alone is no proof");
+        assert!(judge("stranger.crt").is_err(), "{name}: the name of the root alone is not proof");
     }
     for name in ["client_only.crt", "strange.crt"] {
         let verifier = made.verifier(&["root.crt"], None);
@@ -161,7 +161,7 @@ fn a_chain_is_followed_through_what_the_server_sends_or_the_root_file_has() {
     assert!(by_root.judge(&server, &[], now).is_err());
     let with_link = made.verifier(&["root.crt", "link.crt"], Some("db.example"));
     assert_eq!(with_link.judge(&server, &[], now), Ok(()));
-    // What is not self-signed is no root.
+    // What is not self-signed is not a root.
     assert!(made.verifier(&["link.crt"], None).judge(&server, &[], now).is_err());
 }
 

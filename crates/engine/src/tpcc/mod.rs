@@ -153,7 +153,7 @@ mod tests {
         // 99 degrees of freedom: 0.1 % lie above 148.
         assert!(chi_square(255, 223, (0, 999), 100) < 148.0);
         assert!(chi_square(1_023, 259, (1, 3_000), 100) < 148.0);
-        // And it is no uniform one.
+        // And it is not a uniform one.
         let mut random = Prng::from_seed(23);
         let low = (0..10_000).filter(|_| nurand(&mut random, 1_023, 0, (1, 3_000)) & 1 == 1);
         assert!((2_000..3_000).contains(&low.count()), "odd numbers plus one are rare");

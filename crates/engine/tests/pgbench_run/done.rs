@@ -30,7 +30,7 @@ fn one_seed_gives_both_programs_the_same_transactions() {
         stand.execute("truncate drawn restart identity");
         rows
     };
-    // Scripts are chosen by a stream of the thread: with one client each, that is no race.
+    // Scripts are chosen by a stream of the thread: with one client each, that is not a race.
     let several = ["-f", "1.sql@2", "-f", "2.sql@1", "-f", "3.sql@5", "-c", "2", "-j", "2"];
     let single = ["-f", "1.sql", "-c", "5", "-j", "2", "-D", "default_seed=11"];
     for arguments in [&several[..], &single[..]] {

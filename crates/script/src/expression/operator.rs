@@ -49,6 +49,6 @@ pub(super) fn function_of(symbol: &str) -> (Function, bool) {
         "#" => (Function::BitXor, false),
         "<<" => (Function::ShiftLeft, false),
         ">>" => (Function::ShiftRight, false),
-        _ => unreachable!("{symbol} is no binary operator"),
+        _ => unreachable!("{symbol} is not a binary operator"),
     }
 }

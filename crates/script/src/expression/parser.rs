@@ -290,7 +290,7 @@ impl<'a> Parser<'a> {
         let mut arguments = Vec::new();
         let mut depth = 0;
         if self.token != Token::Symbol(")") {
-            // An empty place before the first comma is no argument at all, as in pgbench.
+            // An empty place before the first comma is not an argument at all, as in pgbench.
             if self.token != Token::Symbol(",") {
                 let argument = self.operators(level::OR)?;
                 depth = argument.depth;

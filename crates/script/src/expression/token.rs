@@ -65,7 +65,7 @@ const SYMBOLS: &[&str] = &[
 /// Reads the token at or behind `start`; returns it with where it begins and ends.
 ///
 /// A newline is not read: the token at the end of a line is empty.
-/// Errors: message and place of a character or number that is no token.
+/// Errors: message and place of a character or number that is not a token.
 pub(crate) fn next_expression_token(
     text: &str,
     start: usize,

@@ -47,7 +47,7 @@ def read_health(device: str) -> Health:
     Raises: HealthUnknown; InterruptedByUser.
     """
     if not device.startswith("nvme"):
-        raise HealthUnknown(f"The wear of {device} is not read: it is no NVMe disk.")
+        raise HealthUnknown(f"The wear of {device} is not read: it is not an NVMe disk.")
     nvme, smartctl = shutil.which("nvme"), shutil.which("smartctl")
     if nvme is not None:
         return parse_nvme(_said([nvme, "smart-log", "--output-format=json", f"/dev/{device}"]))

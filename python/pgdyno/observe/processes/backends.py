@@ -55,7 +55,7 @@ class ServerProcesses(Protocol):
     def postmaster_of(self, backend_pid: int) -> int:
         """Return the parent of one of the server's backends; 0 while it is not known yet.
 
-        Raises: NotMeasurable when that number is no process of PostgreSQL there.
+        Raises: NotMeasurable when that number is not a process of PostgreSQL there.
         """
         ...
 

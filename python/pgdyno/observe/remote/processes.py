@@ -87,7 +87,7 @@ def known_or_why(files: HostFiles, device: str) -> Health | str:
 def health_received(files: HostFiles, device: str) -> Health:
     """Return the health of one disk. Raises: HealthUnknown."""
     if not device.startswith("nvme"):
-        raise HealthUnknown(f"The wear of {device} is not read: it is no NVMe disk.")
+        raise HealthUnknown(f"The wear of {device} is not read: it is not an NVMe disk.")
     if not files.exists(f"/health/{device}"):
         raise HealthUnknown(f"The wear of {device} was not asked for on its host.")
     told = files.text(f"/health/{device}").strip()

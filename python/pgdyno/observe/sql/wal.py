@@ -114,7 +114,7 @@ class CheckpointerCollector(SqlCollector):
         counter("buffers_checkpoint", "blocks", "written by checkpoints"),
         counter("buffers_clean", "blocks", "written by the background writer"),
         counter("maxwritten_clean", "rounds", "background writer stopped at bgwriter_lru_maxpages"),
-        counter("buffers_backend", "blocks", "written by backends (from 17 on: pg_stat_io)"),
+        counter("buffers_backend", "blocks", "written by backends (since 17: pg_stat_io)"),
         counter("buffers_backend_fsync", "flushes", "flushes by backends"),
         counter("buffers_alloc", "blocks", "buffers allocated"),
         gauge("stats_reset_ns", "ns", "Unix time of the last reset; 0 = never"),

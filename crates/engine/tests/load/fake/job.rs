@@ -149,7 +149,7 @@ impl Run {
     pub(crate) fn summary(&self) -> &Summary {
         match self.records.last() {
             Some(Record::Summary(summary)) => summary,
-            other => panic!("the last record is no summary: {other:?}"),
+            other => panic!("the last record is not a summary: {other:?}"),
         }
     }
 
