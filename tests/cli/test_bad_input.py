@@ -93,7 +93,7 @@ LINES: list[tuple[list[str], str]] = [
     (["export", "--format", "parquet"], "-o"),
     (["diff", "1"], "SECOND"),
     (["sweep", *SCRATCH, "--slo", "p99=2s", "--slo", "p95=1s"], "--slo is given twice"),
-    (["tune", *SCRATCH, "--setting", "jit", "--setting", "jit"], "jit is named twice"),
+    (["tune", *SCRATCH, "--setting", "jit", "--setting", "jit"], "--setting jit is named twice"),
     (["compare", *SCRATCH, *TWO, "-S", "--metric", "nopm"], "metric nopm is of tpcc-like"),
     (["bench", "-h", "db1", "-s", "10", "--dry-run"], "--scale 10 has no effect here"),
     (["bench", "-h", "db1", "-W", "3", "-b", "tpcc-like"], "--warehouses 3 has no effect here"),

@@ -68,7 +68,7 @@ def _also(command: Command) -> Command:
             "--at-once/--in-turn",
             default=None,
             help="Measure all servers at the same time, or one after another. Default: at the same"
-            " time if each is on another host.",
+            " time if every server has its own host.",
         ),
     )
 

@@ -134,6 +134,7 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
     history = history_of(folder)
     failed_ns = failed_since(folder)
     left_out = _excluded(stage)
+    hints: dict[str, str] = {}
     facts = StoredFacts(folder, stage.progress)
     last_words = ""
     stages = {0: stage}
@@ -144,7 +145,7 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
         decision = next_runs(design, experiment, history, frozenset(left_out))
         if isinstance(decision, Stop):
             decided(folder, decision)
-            return _nothing_to_measure(history, left_out, decision)
+            return _nothing_to_measure(history, left_out, decision, hints)
         # A number is never used again, not even the number of an interrupted run.
         number = folder.next_run_number()
         runs = [replace(run, number=number + place) for place, run in enumerate(decision)]
@@ -183,6 +184,7 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
             for name, words in failures.blamed(end.run, history).items():
                 if name not in left_out:
                     left_out = {**left_out, name: end.error.message}
+                    hints[name] = end.error.hint
                     exclude(folder, name, end.error.message, run=end.run.number)
                     stage.progress.said(f"{words} is left out: {end.error.message}")
         if all(end.error is not None for end in ended):
@@ -240,15 +242,18 @@ def _excluded(stage: Stage) -> dict[str, str]:
 
 
 def _nothing_to_measure(
-    history: History, left_out: dict[str, str], decision: Stop
+    history: History, left_out: dict[str, str], decision: Stop, hints: Mapping[str, str]
 ) -> PgdynoError | None:
-    """Return an error if the plan ended before any run counted."""
+    """Return an error if the plan ended before any run counted.
+
+    Args: hints, the next step for each variant that failed.
+    """
     if any(entry.run.purpose != "pilot" for entry in history):
         return None
-    reasons = "; ".join(dict.fromkeys(left_out.values()))
+    reasons = "; ".join(reason.rstrip(".") for reason in dict.fromkeys(left_out.values()))
     return ServerError(
         f"Nothing was measured: {decision.reason}{f' ({reasons})' if reasons else ''}.",
-        hint="correct the variants that cannot start",
+        hint="; ".join(dict.fromkeys(hints.values())) or "correct the variants that cannot start",
     )
 
 

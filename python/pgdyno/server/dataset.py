@@ -195,15 +195,12 @@ def drop(
     dataset = inspect(connection, kind)
     if dataset.state == "none":
         return dataset
-    _execute_drops(
-        connection,
-        [
-            *_drop_of_partitions(connection, dataset),
-            *_drop_of_routines(connection, dataset),
-            drop_statement(dataset),
-        ],
-        lock_timeout_ms,
-    )
+    drops = [
+        *_drop_of_partitions(connection, dataset),
+        *_drop_of_routines(connection, dataset),
+        drop_statement(dataset),
+    ]
+    _execute_drops(connection, drops, lock_timeout_ms)
     return dataset
 
 
@@ -227,6 +224,18 @@ def drop_many_partitions(connection: Connection, kind: DatasetKind) -> None:
         _execute_drops(connection, _drop_of_partitions(connection, dataset), 5000)
 
 
+def _refused_for_dependents(error: psycopg.Error) -> RefusedError:
+    """Return the refusal to drop tables with dependents of the user; it never names CASCADE."""
+    lines = (error.diag.message_detail or "").splitlines()
+    depending = dict.fromkeys(line.partition(" depends on ")[0] for line in lines)
+    return RefusedError(
+        f"Other objects depend on the tables: {', '.join(depending)}. pgdyno drops only what it "
+        "made.",
+        hint="keep the tables, or drop these objects yourself; then run pgdyno drop again",
+        sqlstate=error.sqlstate,
+    )
+
+
 def _execute_drops(
     connection: Connection, statements: Sequence[sql.Composed], lock_timeout_ms: int
 ) -> None:
@@ -239,9 +248,14 @@ def _execute_drops(
                 )
                 connection.execute(statement)
     except psycopg.Error as error:
+        if isinstance(error, psycopg.errors.DependentObjectsStillExist):
+            raise _refused_for_dependents(error) from None
+        is_privilege = isinstance(error, psycopg.errors.InsufficientPrivilege)
         raise ServerError(
             f"The dataset was not dropped: {str(error).splitlines()[0]}.",
-            hint="end the sessions that use the tables, or connect as their owner with -U",
+            hint="connect as the owner of the tables with -U"
+            if is_privilege
+            else "end the sessions that use the tables",
             sqlstate=error.sqlstate,
         ) from error
 

@@ -125,6 +125,16 @@ def statement_failure(target: Target, error: psycopg.Error) -> ServerError:
     )
 
 
+def step_for(sqlstate: str | None, otherwise: str) -> str:
+    """Return the next step for the SQLSTATE of a user's statement, `otherwise` if none fits."""
+    state = sqlstate or ""
+    if state == "42501":
+        return "grant the missing privilege to the user of the statement"
+    if state[:2] == "42":
+        return otherwise
+    return _STEPS.get(state) or _STEPS.get(state[:2]) or otherwise
+
+
 def shortened(statement: object) -> str:
     """Return the beginning of a statement in one line, without a password that it may set."""
     if isinstance(statement, sql.Composable):

@@ -164,7 +164,7 @@ def order_of(experiment: Experiment) -> str:
         return ""
     if Tune(Tune(experiment).settled()).is_at_once:
         return f"servers  {count}, measured at the same time"
-    why = "" if Tune(experiment).asked.at_once is False else ", because not each names another host"
+    why = "" if Tune(experiment).asked.at_once is False else ", because two may share a host"
     return f"servers  {count}, measured in turn{why}"
 
 

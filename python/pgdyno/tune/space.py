@@ -68,6 +68,12 @@ def dimensions(
             f"{len(wanted)} settings shall be searched, at most {SETTINGS_MAX} can be.",
             hint="name those that matter most with --setting",
         )
+    names = [text.partition("=")[0].strip().lower() for text in wanted]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise SpecError(
+            f"--setting {twice} is named twice.", hint="give it once, with one range or one list"
+        )
     return tuple(_dimension(text, machine, now, frozenset(risks)) for text in wanted)
 
 

@@ -15,6 +15,7 @@ from pgdyno.errors import RefusedError, ServerError, SpecError
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.statements import SCHEMA_SQL
 from pgdyno.server.connect import Connection
+from pgdyno.server.failures import step_for
 from pgdyno.server.grammar import Statement, statements_of, with_literals
 from pgdyno.server.permission import unpermitted
 from pgdyno.tune.spill import Need, Probe, Trial, search, trial_of
@@ -187,6 +188,10 @@ def needs_of(
     return tuple(needs)
 
 
+_LONGER = "give it longer with --timeout"
+_CORRECT = "correct the statement: the server refuses it"
+
+
 def _probe(
     connection: Connection, text: str, place: str, *, is_scratch: bool, timeout_ms: int
 ) -> Probe:
@@ -205,7 +210,7 @@ def _probe(
             is_slow = isinstance(error, psycopg.errors.QueryCanceled)
             raise ServerError(
                 f"{place} under work_mem = {work_mem_bytes >> 10}kB: {said}.",
-                hint="give it longer with --timeout" if is_slow else "correct the statement",
+                hint=_LONGER if is_slow else step_for(error.sqlstate, _CORRECT),
                 sqlstate=error.sqlstate,
             ) from None
         assert row is not None, "EXPLAIN returns a row"

@@ -219,9 +219,9 @@ fn hint(error: &ServerError, question: &Question) -> String {
         ("42P01", _) if error.message.contains("pgbench_") => {
             "the pgbench tables are missing in this database: load them with init".into()
         }
+        ("42501", _) => "grant the missing privilege to the user of the load".into(),
         (_, Some(hint)) => hint.clone(),
         ("42P01", _) => "create the table first, or set search_path in the connection".into(),
-        ("42501", _) => "grant the missing privilege to the user of the load".into(),
         _ => "correct the statement: the server refuses it".into(),
     }
 }

@@ -98,6 +98,10 @@ fn describe(kind: ErrorKind, error: &ServerError) -> Description {
 fn next_step(sqlstate: &str) -> Option<&'static str> {
     Some(match sqlstate {
         "42P07" => "drop the existing tables first, or let this job do it (drop_existing)",
+        "2BP01" => {
+            "objects of yours depend on these tables: keep them and name another database, or drop \
+             those objects yourself"
+        }
         "53100" => {
             "the server's disk is full: the load needs room for the tables, and as much again for \
              WAL; free space, choose another tablespace or a smaller dataset"

@@ -10,8 +10,8 @@ from pgdyno.observe.sql.sql_collector import SqlCollector
 _REPLICATION_HERE = (
     "(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_lsn() END)"
 )
-# If everything received is replayed, the age of the last commit is not a lag, because the primary may
-# be idle.
+# If everything received is replayed, the age of the last commit is not a lag: the primary may be
+# idle.
 _OWN_LAG = (
     "CASE WHEN pg_last_wal_receive_lsn() <= pg_last_wal_replay_lsn() AND"
     " EXISTS (SELECT FROM pg_catalog.pg_stat_wal_receiver) THEN NULL"
