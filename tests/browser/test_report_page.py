@@ -283,3 +283,34 @@ def test_on_paper_the_charts_are_ink_on_white(open_report: OpenReport) -> None:
     for figure in page.locator("figure[data-chart]").all():
         expect(figure.locator(".box > svg")).to_be_visible()
         expect(figure.locator(".live")).to_be_hidden()
+
+
+# Words that a cell, heading or term shows on two lines. Long names, dates and paths may break.
+BROKEN_WORDS = r"""() => {
+  const broken = new Set();
+  for (const cell of document.querySelectorAll("td, th, dt, h1, h2, h3, caption, .tile")) {
+    const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+      for (const match of node.data.matchAll(/\S+/g)) {
+        if (match[0].length > 16 || /[-\/]/.test(match[0])) continue;
+        const range = document.createRange();
+        range.setStart(node, match.index);
+        range.setEnd(node, match.index + match[0].length);
+        const lines = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
+        if (lines.size > 1) broken.add(match[0]);
+      }
+    }
+  }
+  return [...broken];
+}"""
+
+
+@pytest.mark.parametrize("name", [*NAMES, "compare", "long names", "watch"])
+def test_no_word_is_broken_inside_a_cell_at_any_width(open_report: OpenReport, name: str) -> None:
+    page = open_report(name).page
+    broken = {}
+    for width in range(360, 1720, 80):
+        page.set_viewport_size({"width": width, "height": 800})
+        if words := page.evaluate(BROKEN_WORDS):
+            broken[width] = words
+    assert broken == {}

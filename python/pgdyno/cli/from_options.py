@@ -16,7 +16,7 @@ from pgdyno.cli import output
 from pgdyno.cli.dataset_options import given_of, option_names, read_options
 from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.script_options import pairs_of, protocol_of, scripts_of
-from pgdyno.engine.facts import engine_facts
+from pgdyno.engine.facts import BuiltinFacts, engine_facts
 from pgdyno.errors import SpecError
 from pgdyno.measure.host_access import command_to_host, way_unused
 from pgdyno.programs.registry import program_of
@@ -63,6 +63,7 @@ def experiment_of(
     _refuse_empty(options)
     resolved = server_named(options)
     scripts = scripts_of(options, is_scratch=resolved is None)
+    _refuse_think_times(options, scripts)
     dsn = resolved.conninfo if resolved else None
     dataset = dataset_of(options, scripts) if resolved is None else ExistingDataset()
     try:
@@ -137,21 +138,31 @@ def _refuse_unused(options: dict[str, Any], experiment: Experiment) -> None:
             "leave it out, or load the tables with pgdyno init",
         )
     scripts = experiment.all_scripts()
-    known = [engine_facts().builtin(script.builtin) for script in scripts if script.builtin]
-    builtins = [builtin for builtin in known if builtin is not None]
-    if not any(kind.think_ns_mean for builtin in builtins for kind in builtin.types):
-        refuse_without_effect(
-            {**options, "think_ratio": options.get("think_ratio") or None},
-            ["think_ratio"] * bool(options.get("think_ratio")),
-            "no script of this load has keying or think times",
-            "leave it out, or choose a program whose terminals think: -b list",
-        )
+    builtins = _builtins_of(scripts)
     # On your own server, a script in a file may write to tables with conditions.
     is_known = experiment.server.scratch is not None or len(builtins) == len(scripts)
     if is_known and not any(KINDS[builtin.dataset].conditions for builtin in builtins):
         because = "no program of this load has data with conditions to check"
         refuse_without_effect(options, ["no_check"], because, "leave it out")
     _refuse_unused_variables(options, experiment)
+
+
+def _builtins_of(scripts: Sequence[Script]) -> list[BuiltinFacts]:
+    named = [script.builtin for script in scripts if script.builtin]
+    known = [engine_facts().builtin(name) for name in named] if named else []
+    return [builtin for builtin in known if builtin is not None]
+
+
+def _refuse_think_times(options: dict[str, Any], scripts: Sequence[Script]) -> None:
+    """Raise SpecError for --think-factor if no script has times to think."""
+    types = [kind for builtin in _builtins_of(scripts) for kind in builtin.types]
+    if options.get("think_ratio") and not any(kind.think_ns_mean for kind in types):
+        refuse_without_effect(
+            options,
+            ["think_ratio"],
+            "no script of this load has keying or think times",
+            "leave it out, or choose a program whose terminals think: -b list",
+        )
 
 
 def _refuse_unused_variables(options: dict[str, Any], experiment: Experiment) -> None:
