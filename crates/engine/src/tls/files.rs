@@ -174,8 +174,9 @@ fn certificates(path: &Path, bytes: &[u8]) -> Result<Vec<CertificateDer<'static>
 /// The largest file of certificates or keys that is read: about 10,000 certificates.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// Return the bytes of a file; None if it does not exist. A device or a pipe may never end, so it is
-/// refused.
+/// Return the bytes of a file; None if it does not exist.
+///
+/// A device or a pipe may never end, so it is refused.
 fn read(path: &Path) -> Result<Option<Vec<u8>>, TlsError> {
     if let Ok(metadata) = fs::metadata(path)
         && (!metadata.is_file() || metadata.len() > BYTES_MAX)
