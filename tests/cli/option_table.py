@@ -35,6 +35,8 @@ BASES = {
     "compare": "compare --variant a --variant b:work_mem=8MB",
     "tune": "tune --setting work_mem --budget 2h",
     "run": "run SPEC",
+    "crash": "crash",
+    "init ledger": "init ledger --print-sql",
     "settings": "settings --file CONF",
     "work-mem": "work-mem --log LOG",
     "init": "init --print-sql",
@@ -127,6 +129,13 @@ TRIED = {
     ("doctor", "host_file"): Words("--host-file LOG"),
     ("doctor", "budget"): Words("--budget 1min"),
     ("doctor", "run"): Words("--run 2s"),
+    # An embedded version, which is not the one that is used without the option.
+    ("crash", "pg_version"): Words("--pg-version 16"),
+    ("crash", "crash_command"): Words("--crash-command true"),
+    ("crash", "check_sql"): Words("--check-sql SQL"),
+    ("crash", "recovery_timeout"): Words("--recovery-timeout 9s"),
+    ("crash", "promote_command"): Words("--promote-command true"),
+    ("crash", "note"): Words("--note CHG0048211"),
     ("watch", "interval"): Words("--interval 2s"),
     ("watch", "note"): Words("--note CHG0048211"),
     ("work-mem", "ram"): Words("--ram 28GB"),
@@ -188,11 +197,16 @@ BY_TEST: dict[str | tuple[str, str], str] = {
     ("work-mem", "quiet"): "tests/cli/test_every_option.py::test_quiet_prints_no_notes",
     ("init pgbench", "print_sql"): f"{_LOADING}test_print_sql_is_all_that_a_load_sends",
     ("init tpcc", "print_sql"): f"{_LOADING}test_print_sql_is_all_that_a_load_sends",
+    ("init ledger", "print_sql"): f"{_LOADING}test_print_sql_is_all_that_a_load_sends",
+    ("crash", "scratch"): _SCRATCH,
     **{(verb, "check"): _CHECK for verb in (*LOADS, "run", "doctor")},
-    **{(verb, "json_to"): _JSON for verb in ("check", "drop", "watch", "doctor", *LOADS, "run")},
+    **{
+        (verb, "json_to"): _JSON
+        for verb in ("check", "drop", "watch", "doctor", "crash", *LOADS, "run")
+    },
     **{
         (f"init {kind}", name): test
-        for kind in ("pgbench", "tpcc")
+        for kind in ("pgbench", "tpcc", "ledger")
         for name, test in {
             **dict.fromkeys(("host", "port", "user", "database"), _CONNINFO),
             "load_jobs": f"{_LOADING}test_the_same_command_goes_on_and_says_so",

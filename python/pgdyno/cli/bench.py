@@ -32,7 +32,7 @@ _option = under(LOAD)
     "-L",
     "--latency-limit",
     metavar="TIME",
-    help="Count slower transactions as late: 50 (in ms), 2s.",
+    help="Latency above which a transaction counts as late: a number in ms, or a time such as 2s.",
 )
 @load_options.one_server
 def command(**given: Any) -> int:

@@ -10,6 +10,7 @@ import click
 
 from pgdyno.cli import options, output
 from pgdyno.cli.crash_text import crash_line, text_of
+from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.from_options import server_named, settings_of
 from pgdyno.cli.headings import ANSWER, CRASHES, FOREIGN, Verb, under
 from pgdyno.cli.output import Live
@@ -28,6 +29,7 @@ from pgdyno.server.target import refuse_what_the_engine_lacks
 from pgdyno.spec.units import duration_ns
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
+from pgdyno.user_file import read_text
 
 EXIT_LOST = 2
 EXIT_BLIND = 3
@@ -138,6 +140,17 @@ def command(**given: Any) -> int:
 
 def _request(given: dict[str, Any]) -> CrashRequest:
     own = _own_server(given)
+    if given["kind"] != "power":
+        names = ("directories", "sector")
+        refuse_without_effect(
+            given, names, "only a power failure cuts off a disk", "add --kind power"
+        )
+    if given["kind"] != "failover":
+        names = ("standby", "promote_command")
+        refuse_without_effect(given, names, "only a failover has a standby", "add --kind failover")
+    if given["kind"] != "command":
+        names = ("crash_command", "recover_command")
+        refuse_without_effect(given, names, "pgdyno crashes its own server", "add --kind command")
     if given["kind"] == "power" and (why := why_not_here()):
         raise SpecError(
             f"--kind power is not possible here: {why}.", hint="use --kind kill and --kind failover"
@@ -149,7 +162,7 @@ def _request(given: dict[str, Any]) -> CrashRequest:
         )
     checks: tuple[str, ...] = ()
     if given["check_sql"] is not None:
-        checks = tuple(statements_of(given["check_sql"].read_text(encoding="utf-8")))
+        checks = tuple(statements_of(read_text(given["check_sql"], of="--check-sql")))
     return CrashRequest(
         kind=given["kind"],
         crashes=given["crashes"],

@@ -61,7 +61,7 @@ def connections(command: Command) -> Command:
             "--connect-rate",
             type=float,
             metavar="N",
-            help="Highest number of new connections per second.",
+            help="Highest number of new connections per second (default: no limit).",
         ),
         option("-C", "--connect", is_flag=True, help="Open a new connection for each transaction."),
     )
@@ -110,7 +110,8 @@ def workload(command: Command) -> Command:
             "-M",
             "--protocol",
             type=click.Choice(["simple", "extended", "prepared"]),
-            help="Query protocol (default simple; prepared if a built-in program needs it).",
+            help="Query protocol (default simple). If a built-in program needs it, the default is"
+            " prepared.",
         ),
         option(
             "-j",
@@ -126,13 +127,14 @@ def workload(command: Command) -> Command:
             "--warmup",
             default="auto",
             metavar="TIME",
-            help="Duration of the warm-up, or auto (default).",
+            help="Duration of the warm-up. auto: a pilot run finds it (default auto).",
         ),
         before(
             "--reset",
             type=click.Choice(["none", "vacuum", "restore"]),
             default="vacuum",
-            help="Before each run: vacuum the data (default), restore a copy, or none.",
+            help="Reset of the data before each run. vacuum: empty the history and vacuum. restore:"
+            " copy the database again. none: no reset (default vacuum).",
         ),
         before(
             "--no-check",
@@ -144,8 +146,9 @@ def workload(command: Command) -> Command:
             type=click.Choice(["warm", "prewarm", "cold"]),
             default="warm",
             help=(
-                "After the reset: warm (default), prewarm tables and indexes, or cold (scratch "
-                "server only)."
+                "State of the caches before each run. warm: as the run before left them. prewarm:"
+                " tables and indexes are read. cold: no file is in memory; only on a scratch"
+                " server (default warm)."
             ),
         ),
         option(
@@ -169,7 +172,8 @@ def rate(command: Command) -> Command:
             "-R",
             "--rate",
             metavar="RATE",
-            help="Target rate per second (open loop), or phases: 500:30s,500-4000:60s,200.",
+            help="Transactions per second to offer (open loop), or phases such as"
+            " 500:30s,500-4000:60s,200.",
         ),
     )
 

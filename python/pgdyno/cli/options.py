@@ -177,7 +177,7 @@ def progress(command: Command) -> Command:
             "-P",
             "--progress",
             type=click.FloatRange(min=0.1),
-            help="Seconds between two progress lines.",
+            help="Seconds between two progress lines (default 10).",
         ),
     )
 
@@ -238,7 +238,7 @@ def host(command: Command) -> Command:
         option(
             "--ssh",
             metavar="USER@HOST",
-            help="Read the server's host by ssh (never asks a question).",
+            help="Read the server's host by ssh. It never asks a question.",
         ),
         option(
             "--host-shell",

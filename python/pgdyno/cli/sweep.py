@@ -35,7 +35,8 @@ _option = under(LOAD)
     "levels",
     default="auto",
     metavar="LEVELS",
-    help="Numbers of clients, such as 1,2,4; auto (default) doubles until throughput falls.",
+    help="Numbers of clients, such as 1,2,4. auto: double the number until throughput falls"
+    " (default auto).",
 )
 @_option(
     "-T",

@@ -105,8 +105,9 @@ def _also(command: Command) -> Command:
 @_search(
     "--slo",
     metavar="NAME=TIME",
-    help="Latency target, such as p99=20ms: the goal with -R, else a limit; "
-    f"{type_targets()}, always a limit.",
+    help="Latency target, such as p99=20ms. With -R: the value to minimise. Without -R: a limit"
+    " that every candidate must keep. A target of one transaction type is always a limit: "
+    f"{type_targets()}.",
 )
 @_search("--budget", default="30min", metavar="TIME", help="Time for everything (default 30min).")
 @_search(

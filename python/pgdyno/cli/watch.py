@@ -56,7 +56,7 @@ _STATEMENT_WIDTH = 44
     "--interval",
     default="1s",
     metavar="TIME",
-    help="Time between samples of counters (default 1s); waits are sampled ten times as often.",
+    help="Time between samples of counters (default 1s). Waits are sampled ten times as often.",
 )
 @_answer("--note", default="", metavar="TEXT", help="Remark to keep with the result.")
 @_answer("--print-sql", is_flag=True, help="Print every statement that watch may send, and exit.")

@@ -164,7 +164,7 @@ def file_checks(connection: Connection, data_dir: Path) -> Iterator[CheckSeen]:
 def log_check(log: str) -> CheckSeen:
     """Return whether the server's log since the restart has a PANIC or an invalid page.
 
-    A warning is no damage: the free space map is not in the WAL, and a torn page of it is zeroed.
+    A warning is not damage: the free space map is not in the WAL, and a torn page of it is zeroed.
     PostgreSQL 18 writes LOG for the first of these lines.
     """
     lines = [line for line in log.splitlines() if _MISTRUSTED.search(line)]

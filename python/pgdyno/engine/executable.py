@@ -37,7 +37,7 @@ def engine_path() -> Path:
     raise EngineError(
         f"The load engine was not found: $PGDYNO_ENGINE is not set, {sibling} does not exist, and "
         "PATH has no engine.",
-        hint="run make build",
+        hint="reinstall pgdyno, or run make build in a source tree",
     )
 
 
@@ -63,5 +63,5 @@ def _require_known(path: Path, _changed_ns: int) -> None:
         f"The engine at {path} has version {said.removeprefix('pgdyno-engine ') or 'unknown'}; "
         f"this pgdyno, version {version('pgdyno')}, needs an engine with contract "
         f"1.{CONTRACT_REVISION} or later.",
-        hint="run make build, or set PGDYNO_ENGINE to another engine",
+        hint="install both packages of one version, or run make build in a source tree",
     )

@@ -105,5 +105,5 @@ def _facts_of(path: Path, _changed_ns: int) -> EngineFacts:
     except ValidationError as error:
         raise EngineError(
             f"The engine at {path} gives no usable facts: {error.errors()[0]['msg']}.",
-            hint="run make build, or set PGDYNO_ENGINE to another engine",
+            hint="install both packages of one version, or run make build in a source tree",
         ) from error

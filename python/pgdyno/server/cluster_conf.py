@@ -68,7 +68,7 @@ class ClusterConf:
         name, value, error = refused
         raise ServerError(
             f"PostgreSQL {self.folder.record.version} refuses {name} = {value!r}: {error}.",
-            hint="the previous settings are still in effect",
+            hint="correct that setting; the previous settings are still in effect",
         )
 
     def reload(self, postmaster: Child, connect: Callable[[], Connection]) -> None:

@@ -18,13 +18,13 @@ _STEPS = {
     "25006": "connect to a primary, or remove default_transaction_read_only from the role",
     "55P03": "another session holds the lock: end that session, or try again",
     "57014": (
-        "somebody cancelled the statement, or statement_timeout did: raise statement_timeout "
-        "for this role"
+        "if nobody cancelled the statement, statement_timeout did: ALTER ROLE ... SET "
+        "statement_timeout = 0 lets this role wait"
     ),
     "57": "the server was stopped, or ended the session: see the server's log",
     "08": "the connection broke: check that the server runs, and see its log",
     "40": "other sessions caused a conflict: try again",
-    "53": "the server is short of disk, memory or connections",
+    "53": "free disk or memory of the server, or end sessions; its log says what is short",
     "58": "the operating system of the server refused a request: see the server's log",
     "XX": "the server found damaged data or a defect: see the server's log",
 }

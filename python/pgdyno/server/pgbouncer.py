@@ -67,7 +67,8 @@ def find_pgbouncer(path: str | None = None) -> PoolerProgram:
         said = run([program, "--version"], timeout_s=10).stdout
     except ProcessError as error:
         raise SpecError(
-            f"{program} does not start: {error.message}", hint="reinstall it"
+            f"{program} does not start: {error.message}",
+            hint="install the package pgbouncer again, or remove the variant",
         ) from error
     version = re.search(r"PgBouncer (\S+)", said, re.IGNORECASE)
     if version is None:

@@ -120,7 +120,7 @@ def _phase(piece: str, *, is_last: bool) -> RatePhase:
     if max(begin, end) > RATE_TPS_MAX:
         raise SpecError(
             f"rate: {piece.strip()!r} exceeds {RATE_TPS_MAX:,} per second.",
-            hint="one engine cannot offer more",
+            hint="offer a smaller rate",
         )
     if time is None:
         if match[2] is not None:

@@ -97,7 +97,7 @@ fn describe(kind: ErrorKind, error: &ServerError) -> Description {
 /// The next step for the errors that a load may meet, by SQLSTATE.
 fn next_step(sqlstate: &str) -> Option<&'static str> {
     Some(match sqlstate {
-        "42P07" => "drop the existing tables first, or let this job do it (drop_existing)",
+        "42P07" => "drop or rename the existing tables, or name another database with -d",
         "2BP01" => {
             "objects of yours depend on these tables: keep them and name another database, or drop \
              those objects yourself"
@@ -113,8 +113,8 @@ fn next_step(sqlstate: &str) -> Option<&'static str> {
         "25006" => "the server is a standby or the database read-only: connect to the primary",
         "3D000" => "create the database first, or name another one",
         "28P01" | "28000" => "check user and password, and pg_hba.conf of the server",
-        "55P03" | "40P01" => "another session holds the tables: see pg_locks",
-        "57014" => "an administrator or a timeout cancelled the statement",
+        "55P03" | "40P01" => "end the session that holds the tables (see pg_locks), or try again",
+        "57014" => "if nobody cancelled the statement, raise statement_timeout for this role",
         "57P01" | "57P02" => "the server was shut down: start it and load again",
         "57P03" => "the server is starting up or shutting down: try again in a moment",
         _ => return None,
