@@ -40,8 +40,8 @@ _SHARED = """## Options that several verbs share
 
 An option has the same meaning for every verb that lists it, with three exceptions: `--check` is a
 condition on the result for verbs with a load, and the worst accepted verdict for `doctor` and
-`settings`. `--keep` keeps a cluster, and for `tune` it is a condition on candidates. `--active` is
-a number of connections, and for `work-mem` a number of statements at work.
+`settings`. `--keep` keeps a cluster, and in a search of settings it is a condition on candidates.
+`--active` is a number of connections, and for `work-mem` a number of statements at work.
 
 Of a number or a time that is given twice, the last counts. Other options with one value are refused
 if they are given twice.

@@ -242,7 +242,7 @@ def _excluded(stage: Stage) -> dict[str, str]:
 
 
 def _nothing_to_measure(
-    history: History, left_out: dict[str, str], decision: Stop, hints: Mapping[str, str]
+    history: History, left_out: dict[str, str], decision: Stop, hints: dict[str, str]
 ) -> PgdynoError | None:
     """Return an error if the plan ended before any run counted.
 
