@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,20 @@ def test_asynchronous_commits_lose_the_last_ones_and_that_is_an_answer(
     assert document["controls"] == []
 
 
+@pytest.mark.parametrize("version", ["15", "18"])
+def test_nothing_is_lost_on_a_real_file_system_whose_disk_loses_power(
+    version: str, pgdyno: Command
+) -> None:
+    require("power", version)
+    needs.offered(shutil.which("mkfs.ext4") is not None, "no mkfs.ext4")
+    given = ("--kind", "power", "--on", "ext4", "--crashes", "3", "--pg-version", version)
+    said = pgdyno("crash", "--scratch", *given, "--json", timeout_s=PATIENCE_S)
+    document = said.document
+    assert [control["name"] for control in document["controls"] if not control["holds"]] == []
+    assert "full_page_writes = off" not in {control["name"] for control in document["controls"]}
+    assert (said.code, document["verdict"]) == (0, "nothing lost"), said.err
+
+
 def test_a_failing_disk_loses_nothing_and_is_a_row(pgdyno: Command) -> None:
     require("power", "15")
     faults = [word for fault in ("fsync-eio", "full", "stall") for word in ("--fault", fault)]
@@ -95,6 +110,7 @@ def test_a_failing_disk_loses_nothing_and_is_a_row(pgdyno: Command) -> None:
         ),
         (("-h", "db1", "--kind", "command"), "only with the command that you name"),
         (("--kind", "command", "--crash-command", "true"), "needs a server of your own"),
+        (("--kind", "kill", "--on", "ext4"), "--on ext4 needs the disk of --kind power"),
         (("--crashes", "0"), "0"),
         (("--recovery-timeout", "soon"), "--recovery-timeout"),
         (("--set", "no_such=1"), "no_such"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 from tests.fixtures.clusters import Make
 from tests.fixtures.command import eventually
 
-from pgdyno.crash.power_disk import PowerDisk
+from pgdyno.crash.power_disk import FileSystem, PowerDisk
 from pgdyno.errors import ProcessError
 from pgdyno.process import child
 from pgdyno.server.cluster_record import FOLDER_PREFIX
@@ -74,6 +75,36 @@ def test_nothing_is_answered_between_cut_and_restore(disk: PowerDisk) -> None:
     disk.cut(seed=1)
     with pytest.raises(OSError, match="Input/output error"):
         (disk.mount / "other").write_text("x")
+
+
+@pytest.mark.parametrize("on", ["ext4", "xfs"])
+def test_a_file_system_on_the_disk_keeps_what_it_synced(
+    can_lose_power: None, tmp_path: Path, on: FileSystem
+) -> None:
+    place = tmp_path / "data"
+    place.mkdir()
+    if shutil.which(f"mkfs.{on}") is None:
+        with pytest.raises(ProcessError, match=f"mkfs.{on} was not found: install"):
+            PowerDisk(place, on=on)
+        assert not mounts_below(tmp_path)
+        return
+    with PowerDisk(place, on=on) as disk:
+        for seed in range(3):
+            written(place / f"synced {seed}", "kept", synced=True)
+            written(place / "pending", "perhaps", synced=False)
+            disk.cut(seed)
+            disk.restore()
+            assert (place / f"synced {seed}").read_text() == "kept"
+            assert not (place / "pending").exists()
+        (place / "settled").write_text("kept")
+        disk.settle()
+        disk.cut(9)
+        disk.restore()
+        assert (place / "settled").read_text() == "kept"
+        assert disk.warnings == []
+        os.kill(disk.pid, signal.SIGKILL)
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+    assert not mounts_below(tmp_path)
 
 
 def test_a_wrong_order_of_commands_is_an_error_of_the_disk(disk: PowerDisk) -> None:

@@ -70,6 +70,8 @@ impl Formatted {
         let formatted = Self { kind, place: place.to_owned(), image: layer.join("disk") };
         formatted.make_disk(size_bytes)?;
         formatted.mount()?;
+        // A data directory of PostgreSQL has no folder that belongs to another user.
+        let _ = std::fs::remove_dir(place.join("lost+found"));
         Ok(formatted)
     }
 

@@ -64,6 +64,12 @@ _crashes, _answer = under(CRASHES), under(ANSWER)
     help="Which names a power failure keeps: after fsync of their folder, or as ext4 (strict).",
 )
 @_crashes(
+    "--on",
+    "on_file_system",
+    type=click.Choice(["ext4", "xfs"]),
+    help="With --kind power: put this file system on the disk, as a loop device.",
+)
+@_crashes(
     "--sector",
     type=click.Choice(["512", "4096"]),
     default="512",
@@ -155,6 +161,11 @@ def _request(given: dict[str, Any]) -> CrashRequest:
         raise SpecError(
             f"--kind power is not possible here: {why}.", hint="use --kind kill and --kind failover"
         )
+    if given["on_file_system"] and given["kind"] != "power":
+        raise SpecError(
+            f"--on {given['on_file_system']} needs the disk of --kind power.",
+            hint="add --kind power",
+        )
     if given["faults"] and given["kind"] != "power":
         raise SpecError(
             f"--fault {given['faults'][0]} needs the disk of --kind power.",
@@ -178,6 +189,7 @@ def _request(given: dict[str, Any]) -> CrashRequest:
         controls=not given["no_controls"],
         directories=given["directories"],
         sector_bytes=int(given["sector"]),
+        on=given["on_file_system"],
         recovery_timeout_s=duration_ns(given["recovery_timeout"], what="--recovery-timeout") / 1e9,
         replication=given["standby"],
         promote_command=given["promote_command"],

@@ -21,7 +21,8 @@ _TRIES_MAX = 6
 class Control:
     """Settings whose outcome is known. It must show it within `tries` crashes.
 
-    `replication`: the state of the standby that a failover needs for it.
+    `replication`: the state of the standby that a failover needs for it. `tears_pages`: it needs a
+    disk that tears pages; a real file system on the disk writes and syncs them whole.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Control:
     phases: tuple[Phase, ...] = ("load",)
     tries: int = _TRIES_MAX
     replication: Literal["", "synchronous", "cut off"] = ""
+    tears_pages: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ CONTROLS: Mapping[Kind, tuple[Control, ...]] = {
             "corruption found",
             {**_ON, "full_page_writes": "off"},
             ("UPDATE",),
+            tears_pages=True,
         ),
     ),
     "failover": (

@@ -110,6 +110,8 @@ def _run_controls(
     show: CrashShow,
 ) -> None:
     for control in CONTROLS[request.kind]:
+        if request.on is not None and control.tears_pages:
+            continue
         records: list[CrashRecord] = []
         planned = planned_crashes(control.tries, request.seed, control.phases)
         while not is_settled(control, records):
@@ -162,6 +164,7 @@ def _asked(request: CrashRequest) -> dict[str, Any]:
     }
     if request.kind == "power":
         asked |= {"directories": request.directories, "sector_bytes": request.sector_bytes}
+        asked |= {"on": request.on} if request.on is not None else {}
     if request.kind == "failover":
         asked |= {"standby": request.replication, "promote_command": request.promote_command}
     if request.own is not None:

@@ -16,7 +16,7 @@ from pgdyno.crash.controls import Control, Kind
 from pgdyno.crash.failover import Replication, failover_once
 from pgdyno.crash.faults import FAULTS, Fault, fault_once
 from pgdyno.crash.moments import FAILOVER_PHASES, PHASES, Phase, PlannedCrash, planned_crashes
-from pgdyno.crash.power_disk import Directories
+from pgdyno.crash.power_disk import Directories, FileSystem
 from pgdyno.crash.record import CrashRecord
 from pgdyno.crash.scratch_crash import Bench, ScratchBench, crash_once
 from pgdyno.errors import RefusedError
@@ -57,6 +57,7 @@ class CrashRequest:
     controls: bool = True
     directories: Directories = "strict"
     sector_bytes: int = 512
+    on: FileSystem | None = None
     recovery_timeout_s: float = 60.0
     replication: Replication = "synchronous"
     promote_command: str = ""
@@ -150,6 +151,7 @@ class ScratchCrasher:
             data_dir=request.data_dir,
             directories=request.directories,
             sector_bytes=request.sector_bytes,
+            on=request.on,
             defect=request.defect,
             allow_tmpfs=request.allow_tmpfs,
         )

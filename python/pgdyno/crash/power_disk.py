@@ -16,6 +16,7 @@ from pgdyno.process import child, signals
 from pgdyno.server.storage import unmount
 
 Directories = Literal["strict", "ext4"]
+FileSystem = Literal["ext4", "xfs"]
 _PROGRAM = "pgdyno-powerloss"
 _ANSWER_TIMEOUT_S = 60.0
 _READ_BYTES = 1 << 16
@@ -50,11 +51,12 @@ class PowerDisk:
         *,
         directories: Directories = "strict",
         sector_bytes: int = 512,
+        on: FileSystem | None = None,
         defect: str | None = None,
     ) -> None:
         """Mount it at `mount`, an empty folder.
 
-        Args: defect, a planted one of the layer, for tests.
+        Args: on, a real file system on this disk; defect, a planted one of the layer, for tests.
         Raises: SpecError if this host cannot do it; ProcessError with the layer's own words.
         """
         program = _program()
@@ -76,7 +78,8 @@ class PowerDisk:
         )
         self.pid = self._child.pid
         job = {"mount": str(mount), "directories": directories, "sector_bytes": sector_bytes}
-        self._write(job if defect is None else {**job, "defect": defect})
+        more = {"on": on, "defect": defect}
+        self._write(job | {name: value for name, value in more.items() if value is not None})
         try:
             self._answer()
         except BaseException:
@@ -110,6 +113,10 @@ class PowerDisk:
             self._child.ends_within(5)
             self._child.terminate()
             unmount(self.mount)
+            # Where the layer is if a real file system is at `mount`.
+            below = self.mount.with_name(f"{self.mount.name}.disk")
+            if unmount(below) and below.exists():
+                below.rmdir()
 
     def __enter__(self) -> PowerDisk:
         return self

@@ -21,7 +21,7 @@ from pgdyno.crash.activity import Activity
 from pgdyno.crash.load import LedgerLoad
 from pgdyno.crash.losses import SentCommit, losses_of
 from pgdyno.crash.moments import PlannedCrash
-from pgdyno.crash.power_disk import Directories, PowerDisk
+from pgdyno.crash.power_disk import Directories, FileSystem, PowerDisk
 from pgdyno.crash.record import CheckSeen, CrashRecord
 from pgdyno.crash.server_log import redo_in
 from pgdyno.errors import ProcessError, ServerError
@@ -68,6 +68,7 @@ class ScratchBench(Bench):
     data_dir: Path | None
     directories: Directories = "strict"
     sector_bytes: int = 512
+    on: FileSystem | None = None
     defect: str | None = None
     allow_tmpfs: bool = False
 
@@ -137,6 +138,7 @@ def _disk(bench: ScratchBench, data_dir: Path, user: UserIds) -> PowerDisk:
         data_dir,
         directories=bench.directories,
         sector_bytes=bench.sector_bytes,
+        on=bench.on,
         defect=bench.defect,
     )
     os.chown(data_dir, user.uid, user.gid)
