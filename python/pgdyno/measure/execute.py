@@ -32,7 +32,7 @@ from pgdyno.measure.under_test import UnderTest
 from pgdyno.observe.collector import Notice, NoticeKind
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.sql.waits import OWN_PREFIX
-from pgdyno.observe.totals import restarted_ns, totals_between
+from pgdyno.observe.totals import Totals, restarted_ns, totals_between
 from pgdyno.server.connect import connect
 from pgdyno.server.explain import plans_of, query_ids_of
 from pgdyno.server.facts import ServerFacts
@@ -106,71 +106,140 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
     return replace(done, spent_ns=dict(spent.by_part_ns))
 
 
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A run whose server is prepared, with everything that was read before the load.
+
+    `before`: the server's totals, None if they cannot be read. `may_probe`: the network may be
+    measured while the load runs.
+    """
+
+    planned: PlannedRun
+    stage: Stage
+    under_test: UnderTest
+    name: str
+    label: str
+    around: Around
+    examined: dict[str, Any] | None
+    reset: Reset
+    plans: dict[str, dict[str, str]]
+    before: Totals | None
+    begun: Begun | None
+    job: Job
+    may_probe: bool
+
+    @property
+    def application_name(self) -> str:
+        """Return the name of the load's sessions."""
+        return f"pgdyno/{self.under_test.verb}/{self.name}"
+
+
 def _execute(
     planned: PlannedRun, stage: Stage, under_test: UnderTest, *, label: str, position: str
 ) -> Executed:
-    folder = stage.folder
-    name = f"{folder.number}.{planned.number}"
+    ready = _made_ready(planned, stage, under_test, label)
+    shapes = stage.shapes_of(planned)
+    watch = RunWatch(planned, label, stage.progress, position=position, shapes=shapes)
+    brake = Brake(stage.abort_if)
+    with stage.folder.begin_run(planned.number, label, ready.job.without_secrets()) as writer:
+        observer = _observer(stage, planned, ready.under_test, writer, ready.name)
+        outcome, after = _loaded(ready, writer, observer, watch, brake)
+        _write_after(ready, writer, observer, outcome, after)
+        stored = writer.finish() if outcome.summary is not None else None
+    return Executed(
+        stored=stored,
+        outcome=outcome,
+        facts=ready.under_test.facts,
+        braked=brake.why,
+        is_server_lost=ready.before is not None and after is None,
+        words_of_log=words_of_log(ready.under_test) if after is None else "",
+    )
+
+
+def _made_ready(planned: PlannedRun, stage: Stage, under_test: UnderTest, label: str) -> _Ready:
+    """Reset the server, and read what must be read before the load."""
+    name = f"{stage.folder.number}.{planned.number}"
     application_name = f"pgdyno/{under_test.verb}/{name}"
     around = Around(under_test, stage.clock, name)
     examined = around.doctor(stage.checkup, clients=_working_sessions(planned, stage))
-    under_test, state = _prepared(stage, under_test, name)
+    under_test, reset = _prepared(stage, under_test, name)
     plans = _plans(stage, planned, under_test, name)
     # The totals are read after EXPLAIN, so that EXPLAIN is not counted as work of the load.
     before = totals(under_test, name, application_name)
     begun = _begun(stage, planned, under_test, name)
     job, may_probe = _job(planned, stage, under_test, name, application_name)
-    shapes = stage.shapes_of(planned)
-    watch = RunWatch(planned, label, stage.progress, position=position, shapes=shapes)
-    brake = Brake(stage.abort_if)
-    with folder.begin_run(planned.number, label, job.without_secrets()) as writer:
-        observer = _observer(stage, planned, under_test, writer, name)
-        observer.start()
-        try:
-            outcome = _drive(job, writer, observer, watch, brake, around, stage.servers.spent)
-            # This waits for the end of the load's sessions, so the observer's last samples have
-            # all of their work.
-            after = totals_after(under_test, job, name, application_name) if before else None
-        finally:
-            observer.stop()
-            stage.progress.ended()
-        consistency = _consistency(
-            stage, planned, under_test, outcome, begun, label=label, name=name
-        )
-        laid = _lay_files(under_test, writer, outcome, around)
-        seen = around.document(observer)
-        for notice in (
-            *around.notices,
-            *(_not_probed(outcome, under_test) if may_probe else ()),
-        ):
-            writer.add_notice(notice)
-        examined = stage.checkup.document_by_hand(under_test.host_files) or examined
-        if examined is not None:
-            writer.write_json("doctor.json", examined)
-        writer.write_json(
-            "server.json",
-            {
-                "reset": state.as_document(),
-                "totals": totals_between(before, after) if before and after else None,
-                "restarted_ns": restarted_ns(before, after) if before and after else None,
-                "plans": plans,
-                "query_ids": _query_ids(stage, planned, under_test, name),
-                "statement_texts": read_texts(
-                    under_test.observe_within or under_test.observe, verb=under_test.verb, run=name
-                ),
-                **seen,
-                "laid": laid,
-                "consistency": consistency,
-            },
-        )
-        stored = writer.finish() if outcome.summary is not None else None
-    return Executed(
-        stored=stored,
-        outcome=outcome,
-        facts=under_test.facts,
-        braked=brake.why,
-        is_server_lost=before is not None and after is None,
-        words_of_log=words_of_log(under_test) if after is None else "",
+    return _Ready(
+        planned=planned,
+        stage=stage,
+        under_test=under_test,
+        name=name,
+        label=label,
+        around=around,
+        examined=examined,
+        reset=reset,
+        plans=plans,
+        before=before,
+        begun=begun,
+        job=job,
+        may_probe=may_probe,
+    )
+
+
+def _loaded(
+    ready: _Ready, writer: RunWriter, observer: Observer, watch: RunWatch, brake: Brake
+) -> tuple[EngineOutcome, Totals | None]:
+    """Run the load while the server is observed; return its outcome and the totals after it."""
+    spent = ready.stage.servers.spent
+    observer.start()
+    try:
+        outcome = _drive(ready.job, writer, observer, watch, brake, ready.around, spent)
+        if not ready.before:
+            return outcome, None
+        # This waits for the end of the load's sessions, so the observer's last samples have all of
+        # their work.
+        after = totals_after(ready.under_test, ready.job, ready.name, ready.application_name)
+        return outcome, after
+    finally:
+        observer.stop()
+        ready.stage.progress.ended()
+
+
+def _write_after(
+    ready: _Ready,
+    writer: RunWriter,
+    observer: Observer,
+    outcome: EngineOutcome,
+    after: Totals | None,
+) -> None:
+    """Check the data, and write what was read before the load and after it."""
+    stage, planned, under_test, name = ready.stage, ready.planned, ready.under_test, ready.name
+    consistency = _consistency(
+        stage, planned, under_test, outcome, ready.begun, label=ready.label, name=name
+    )
+    laid = _lay_files(under_test, writer, outcome, ready.around)
+    seen = ready.around.document(observer)
+    not_probed = _not_probed(outcome, under_test) if ready.may_probe else ()
+    for notice in (*ready.around.notices, *not_probed):
+        writer.add_notice(notice)
+    examined = stage.checkup.document_by_hand(under_test.host_files) or ready.examined
+    if examined is not None:
+        writer.write_json("doctor.json", examined)
+    before = ready.before
+    writer.write_json(
+        "server.json",
+        {
+            "reset": ready.reset.as_document(),
+            "totals": totals_between(before, after) if before and after else None,
+            "restarted_ns": restarted_ns(before, after) if before and after else None,
+            "plans": ready.plans,
+            "query_ids": _query_ids(stage, planned, under_test, name),
+            "statement_texts": read_texts(
+                under_test.observe_within or under_test.observe, verb=under_test.verb, run=name
+            ),
+            **seen,
+            "laid": laid,
+            "consistency": consistency,
+        },
     )
 
 
