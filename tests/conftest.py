@@ -24,6 +24,7 @@ pytest_plugins = (
     "tests.fixtures.poolers",
     "tests.fixtures.prove",
     "tests.fixtures.set_clock",
+    "tests.fixtures.short_runs",
     "tests.fixtures.slow_flush",
     "tests.fixtures.ssh",
     "tests.fixtures.tls_server",

@@ -65,6 +65,7 @@ def test_a_comparison_is_decided_by_nopm(pgdyno: Command, warehouse: Target) -> 
         pytest.param("18", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.usefixtures("short_runs")
 def test_a_tuning_of_tpcc_like_is_decided_by_nopm_and_proved_within_a_target_of_a_type(
     pgdyno: Command, tmp_path: Path, version: str
 ) -> None:

@@ -12,6 +12,7 @@ from tests.fixtures.command import Command
 from tests.fixtures.prove import Proved
 
 pytestmark = [pytest.mark.slow, pytest.mark.pg, needs.POSTGRESQL_15]
+pytestmark += [pytest.mark.usefixtures("short_runs")]
 
 
 @dataclass(frozen=True)

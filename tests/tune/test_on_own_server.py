@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sys
 import tomllib
@@ -175,6 +176,7 @@ def test_an_interrupt_in_the_proof_keeps_what_is_known_and_marks_it_unproved(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("short_runs")
 def test_a_tuning_killed_in_the_proof_is_undone_and_proved_later(
     theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
 ) -> None:
@@ -201,6 +203,7 @@ def test_a_tuning_killed_in_the_proof_is_undone_and_proved_later(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("short_runs")
 def test_under_a_rate_the_runs_that_met_the_latency_target_are_counted(
     theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
 ) -> None:
@@ -253,6 +256,7 @@ with psycopg.connect("{conninfo(theirs.target)}", autocommit=True) as connection
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("short_runs")
 def test_settings_that_were_proved_are_applied_and_undone(
     theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
 ) -> None:
@@ -274,6 +278,22 @@ def test_settings_that_were_proved_are_applied_and_undone(
     assert done.code == 0, done.err
     eventually(lambda: scalar(theirs.target, "SHOW checkpoint_timeout") == "17min")
     assert run_sql(theirs.target, ENTRIES) == before
+
+
+@pytest.mark.slow
+def test_a_proof_whose_runs_are_not_valid_proves_nothing(
+    theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
+) -> None:
+    said = pgdyno("run", one_setting(theirs.target, tmp_path), "--json")
+    assert said.code == 3, said.err
+    document = said.document
+    assert (document["verdict"], document["proved"]) == ("unproved", None), document["sentence"]
+    assert re.search(r"and no run of the proof is valid \(\d+ runs\)", document["sentence"])
+    assert document["settings"] == []
+    assert "ALTER SYSTEM" not in document["apply"]
+    shown = pgdyno("show", "last").out
+    assert "ALTER SYSTEM" not in shown
+    assert "proved: " not in shown.replace("unproved: ", "")
 
 
 def test_applied_settings_stay_until_their_result_is_undone(

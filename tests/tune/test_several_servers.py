@@ -26,7 +26,7 @@ SLEEPS = (
     " END * CASE current_setting('vacuum_cost_limit') WHEN '201' THEN 1.5 ELSE 1 END);"
 )
 INTERRUPTED = 130
-pytestmark = [pytest.mark.pg, pytest.mark.slow]
+pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.usefixtures("short_runs")]
 
 
 def made(version: str, *, cost_limit: int) -> ScratchCluster:

@@ -10,7 +10,7 @@ from tests.fixtures.clusters import scalar
 from tests.fixtures.command import Command
 from tests.fixtures.own_servers import MakeOwn
 
-pytestmark = [pytest.mark.pg, pytest.mark.slow]
+pytestmark = [pytest.mark.pg, pytest.mark.slow, pytest.mark.usefixtures("short_runs")]
 # A load whose speed is a matter of the setting, not of the machine.
 SLEEPS = (
     "SELECT pg_sleep(CASE current_setting('shared_buffers') WHEN '32MB' THEN 0.03 ELSE 0.01 END);"

@@ -66,6 +66,7 @@ def test_on_a_server_of_the_users_they_are_refused() -> None:
 
 @pytest.mark.slow
 @pytest.mark.pg
+@pytest.mark.usefixtures("short_runs")
 def test_a_fill_factor_that_wastes_pages_is_found(pgdyno: Command, tmp_path: Path) -> None:
     script, spec = tmp_path / "scan.sql", tmp_path / "tune.toml"
     script.write_text("SELECT count(*) FROM pgbench_accounts WHERE abalance = 1;")

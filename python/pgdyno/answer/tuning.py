@@ -16,6 +16,7 @@ from pgdyno.loop.journal import Visit, excluded
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.plan.designs.compare import better_of
 from pgdyno.plan.history import History, elapsed_ns
+from pgdyno.quantities import counted
 from pgdyno.spec.planned import PlannedVariant, server_id
 from pgdyno.tune.budget import time_spent
 from pgdyno.tune.design import Tune
@@ -71,8 +72,31 @@ def tune_answer(seen: Measurements) -> Answer:
         servers=_servers(seen, design, tuning, reasons),
         server_differences=_differences(seen, design),
     )
-    compared, findings = _proof(seen, design, tuning, findings)
+    compared, findings = _proof(seen, design, tuning, _if_valid(seen, design, tuning, findings))
     return Answer(findings.sentence(), compare=compared, own=findings)
+
+
+def _if_valid(
+    seen: Measurements, design: Tune, tuning: Tuning, findings: TuneFindings
+) -> TuneFindings:
+    """Return the findings; without a proof if at least half of its runs are not valid."""
+    stage = tuning.proof_stage
+    if stage is None or findings.proved is None:
+        return findings
+    before = design.rounds_before(stage)
+    valid = [
+        seen.valid[visit.planned.number]
+        for visit in seen.rounds
+        if before < visit.planned.round <= before + _ROUNDS_MAX
+    ]
+    if 2 * sum(valid) > len(valid):
+        return findings
+    reason = f"{sum(valid)} of {counted(len(valid), 'run')} of the proof are valid, too few"
+    if not any(valid):
+        reason = f"no run of the proof is valid ({counted(len(valid), 'run')})"
+    return replace(
+        findings, verdict="unproved", reason=reason, proved=None, settings=(), together=()
+    )
 
 
 def _servers(
