@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -20,10 +20,29 @@ _WAITS = {
 }
 
 
+# Smaller tables are read from end to end for good reasons.
+_ROWS_PER_SCAN_MIN, _ROWS_PER_SCAN_STRONG = 1_000.0, 10_000.0
+# If the statements return or change a larger share of the rows that were read, an index saves
+# nothing.
+_USED_RATIO_MAX = 0.1
+_CHANGES = ("rows_inserted", "rows_updated", "rows_deleted")
+
+
 def evidence_of(run: StoredRun) -> tuple[Seen, ...]:
-    """Return everything that the telemetry of a run shows, the strongest first."""
+    """Return everything that the telemetry of a run shows, the strongest first.
+
+    Scans, pages and changes are counted for each table, and temporary files for each statement if
+    the server counts them, so that one statement does not hide another.
+    """
     span_ns = run.measured_span_ns()
-    evidence = [*_of_wal(run, span_ns), *_of_database(run, span_ns), *_of_waits(run)]
+    tables = counters_of(run, "tables")
+    evidence = [
+        *(_of_wal(run, span_ns) if _has_changes(run, tables) else ()),
+        *_of_temporary_files(run, span_ns),
+        *_of_pages(run, tables, span_ns),
+        *_of_scans(run, tables),
+        *_of_waits(run),
+    ]
     return tuple(sorted(evidence, key=lambda piece: -piece.strength_ratio))
 
 
@@ -52,23 +71,75 @@ def _of_wal(run: StoredRun, span_ns: tuple[int, int]) -> Iterator[Seen]:
         yield Seen("backend_writes", ratio / 2, f"{percent(ratio)} of the pages written")
 
 
-def _of_database(run: StoredRun, span_ns: tuple[int, int]) -> Iterator[Seen]:
-    rows = [growth for growth in counters_of(run, "database") if growth.key.get("scope") == "ours"]
-    database = rows[0] if rows else None
+def _has_changes(run: StoredRun, tables: Sequence[Deltas]) -> bool:
+    """Return whether the load changed rows; if no table was observed, whether it may."""
+    if tables:
+        return any(_total(table, name) for table in tables for name in _CHANGES)
+    return not all(script["reads_only"] for script in run.hello.get("scripts", ()))
+
+
+def _of_temporary_files(run: StoredRun, span_ns: tuple[int, int]) -> Iterator[Seen]:
+    database = _ours(run)
     temporary = grown(database, "temp_bytes", *span_ns)
+    statements = _statements_of_load(run)
+    if statements:
+        temporary = _PAGE_BYTES * sum(
+            grown(statement, "temp_blks_written", *span_ns) or 0.0 for statement in statements
+        )
     if temporary:
         seconds = (span_ns[1] - span_ns[0]) / 1e9
         words = f"{format_bytes(round(temporary / seconds))}/s"
         yield Seen("temporary_bytes", 1.0, words)
-    read, hit = (grown(database, name, *span_ns) for name in ("blks_read", "blks_hit"))
+
+
+def _of_pages(run: StoredRun, tables: Sequence[Deltas], span_ns: tuple[int, int]) -> Iterator[Seen]:
+    """Yield the share of pages that were not in shared_buffers, with the table that misses most."""
+    misses = [
+        (sum(_total(table, name) for name in ("heap_blks_read", "index_blks_read")), place)
+        for place, table in enumerate(tables)
+    ]
+    read: float | None = sum(count for count, _ in misses)
+    hit: float | None = sum(
+        _total(table, name) for table in tables for name in ("heap_blks_hit", "index_blks_hit")
+    )
+    whose = ""
+    if not tables:
+        database = _ours(run)
+        read, hit = (grown(database, name, *span_ns) for name in ("blks_read", "blks_hit"))
+    elif read:
+        whose = f", most of them of {tables[max(misses)[1]].key['table']}"
     if read and hit is not None:
         ratio = read / (read + hit)
-        yield Seen("buffer_misses", min(1.0, 4 * ratio), f"{percent(ratio)} of the pages read")
-    returned, fetched = (grown(database, n, *span_ns) for n in ("tup_returned", "tup_fetched"))
-    if returned and fetched is not None and returned > 10 * max(fetched, 1.0):
-        times = returned / max(fetched, 1.0)
-        words = f"{times:,.0f} rows read for each row found by an index"
-        yield Seen("sequential_scans", min(1.0, times / 200), words)
+        words = f"{percent(ratio)} of the pages read{whose}"
+        yield Seen("buffer_misses", min(1.0, 4 * ratio), words)
+
+
+def _of_scans(run: StoredRun, tables: Sequence[Deltas]) -> Iterator[Seen]:
+    """Yield the table that is read from end to end, if its rows are read for few results."""
+    scans = [(_total(table, "seq_scans"), _total(table, "seq_rows"), table) for table in tables]
+    large = [(rows / count, rows, table) for count, rows, table in scans if count]
+    if not large:
+        return
+    each, rows, table = max(large, key=lambda scan: scan[1])
+    used = sum(_total(statement, "rows") for statement in _statements_of_load(run))
+    if each < _ROWS_PER_SCAN_MIN or used > _USED_RATIO_MAX * rows:
+        return
+    words = f"{each:,.0f} rows of {table.key['table']} in each scan"
+    yield Seen("sequential_scans", min(1.0, each / _ROWS_PER_SCAN_STRONG), words)
+
+
+def _statements_of_load(run: StoredRun) -> list[Deltas]:
+    """Return the counters of the load's statements; empty without pg_stat_statements."""
+    known = (run.document("server.json") or {}).get("query_ids") or {}
+    ids = {number for lines in known.values() for numbers in lines.values() for number in numbers}
+    return [
+        growth for growth in counters_of(run, "statements") if int(growth.key["query_id"]) in ids
+    ]
+
+
+def _ours(run: StoredRun) -> Deltas | None:
+    rows = [growth for growth in counters_of(run, "database") if growth.key.get("scope") == "ours"]
+    return rows[0] if rows else None
 
 
 def _of_waits(run: StoredRun) -> Iterator[Seen]:

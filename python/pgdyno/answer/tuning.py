@@ -80,10 +80,10 @@ def _if_valid(
     seen: Measurements, design: Tune, tuning: Tuning, findings: TuneFindings
 ) -> TuneFindings:
     """Return the findings; without a proof if at least half of its runs are not valid."""
-    stage = tuning.proof_stage
-    if stage is None or findings.proved is None:
+    proof = tuning.proof
+    if proof is None or findings.proved is None:
         return findings
-    before = design.rounds_before(stage)
+    before = design.rounds_before(proof.name)
     valid = [
         seen.valid[visit.planned.number]
         for visit in seen.rounds

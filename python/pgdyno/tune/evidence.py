@@ -22,8 +22,6 @@ _SETTINGS: dict[str, tuple[str, ...]] = {
     "backend_writes": ("shared_buffers", "bgwriter_lru_maxpages", "bgwriter_delay"),
     "lock_waits": ("deadlock_timeout",),
 }
-# Without evidence, these settings matter most often.
-_USUAL = ("shared_buffers", "max_wal_size", "work_mem", "random_page_cost")
 _STRONG = 0.1
 
 
@@ -56,6 +54,7 @@ def choose(
 
     If several pieces of evidence are for a setting, their strengths are added up. Settings that
     this version does not have, that need a new cluster, or whose risk is not allowed are left out.
+    A setting without evidence is not searched.
     """
     allowed = frozenset(risks)
     scores: dict[str, float] = {}
@@ -67,23 +66,16 @@ def choose(
             scores[setting] = scores.get(setting, 0.0) + piece.strength_ratio / (1 + place)
             reasons.setdefault(setting, piece.text)
     ranked = sorted(scores, key=lambda setting: -scores[setting])[:SETTINGS_MAX]
-    for setting in _USUAL:
-        is_new = len(ranked) < len(_USUAL) and setting not in ranked
-        if is_new and _is_possible(setting, machine, allowed):
-            ranked.append(setting)
-            reasons[setting] = "no strong evidence; it matters for many loads"
     return tuple(Chosen(setting, reasons[setting]) for setting in ranked)
 
 
 def choosable(machine: Machine, risks: Iterable[Risk] = DEFAULT_RISKS) -> tuple[Chosen, ...]:
     """Return every setting that `choose` may return, each with the evidence that it needs."""
     allowed = frozenset(risks)
-    reasons: dict[str, list[str]] = {name: [] for name in _USUAL}
+    reasons: dict[str, list[str]] = {}
     for evidence, settings in _SETTINGS.items():
         for setting in settings:
             reasons.setdefault(setting, []).append(EVIDENCE[evidence])
-    for setting in _USUAL:
-        reasons[setting].append(f"fewer than {len(_USUAL)} settings have strong evidence")
     return tuple(
         Chosen(setting, ", or ".join(words))
         for setting, words in reasons.items()

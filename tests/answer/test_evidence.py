@@ -1,0 +1,84 @@
+"""Evidence for a setting comes from each table and statement of the load, never from sums."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgdyno.answer.evidence import evidence_of
+from pgdyno.observe.catalogue import COLUMNS
+from pgdyno.store.experiment import Store
+from pgdyno.store.run_writer import RunWriter
+from pgdyno.tune.evidence import choose
+from pgdyno.tune.machine import Machine
+
+SECOND_NS = 1_000_000_000
+LENGTH_S = 10
+MACHINE = Machine(15, 100, ram_bytes=8 << 30, cores=4, disk="ssd")
+# One statement reads a table of 100,000 rows from end to end; another finds rows by its index.
+SCANNED = {"seq_scans": 50, "seq_rows": 5_000_000, "heap_blks_hit": 80_000}
+INDEXED = {"index_scans": 400_000, "index_rows": 400_000, "heap_blks_hit": 800_000}
+
+
+def add_growth(writer: RunWriter, collector: str, grown: Mapping[str, Any]) -> None:
+    """Add two samples around the run: nothing, and what grew."""
+    numbers = {
+        column.name: 0 if column.dtype not in ("str", "string") else ""
+        for column in COLUMNS[collector]
+        if column.name not in ("time_ns", "interval_ns")
+    }
+    keys = {name: value for name, value in grown.items() if isinstance(value, str)}
+    for second, values in ((0, keys), (LENGTH_S, grown)):
+        stamp = {"time_ns": second * SECOND_NS, "interval_ns": second * SECOND_NS}
+        writer.add_samples(collector, [{**numbers, **stamp, **values}])
+
+
+def settings_for(
+    tmp_path: Path, *tables: Mapping[str, int], wal: Mapping[str, int] | None = None
+) -> list[str]:
+    """Return what is searched after a run in which these tables and the WAL grew."""
+    folder = Store(tmp_path).create("evidence", "bench")
+    with folder.begin_run(1, "run", {}) as writer:
+        for place, table in enumerate(tables):
+            add_growth(writer, "tables", {"schema": "public", "table": f"t{place}", **table})
+        if wal is not None:
+            add_growth(writer, "wal", wal)
+        total = {name: sum(table.get(name, 0) for table in tables) for name in INDEXED | SCANNED}
+        sums = {
+            "tup_returned": total["seq_rows"] + total["index_rows"],
+            "tup_fetched": total["index_rows"],
+        }
+        add_growth(writer, "database", {"scope": "ours", **sums})
+        phase = {"phase": "measure", "began_ns": 0, "ended_ns": LENGTH_S * SECOND_NS}
+        writer.add_record({"record": "summary", **phase, "phases": [phase]})
+        writer.finish()
+    return [choice.setting for choice in choose(evidence_of(folder.runs()[0]), MACHINE)]
+
+
+def test_index_reads_of_another_statement_do_not_hide_a_full_scan(tmp_path: Path) -> None:
+    """In the sums of the database, twelve rows were read for each row found by an index."""
+    assert settings_for(tmp_path, INDEXED, SCANNED) == ["random_page_cost", "effective_cache_size"]
+
+
+def test_small_tables_are_read_from_end_to_end_for_good_reasons(tmp_path: Path) -> None:
+    assert settings_for(tmp_path, {"seq_scans": 100_000, "seq_rows": 1_000_000}) == []
+
+
+IMAGES = {"bytes": 8_000_000, "full_page_images": 1_000}
+
+
+@pytest.mark.parametrize(("updated", "is_searched"), [(0, False), (1_000, True)])
+def test_wal_is_evidence_only_if_the_load_changes_rows(
+    tmp_path: Path, updated: int, is_searched: bool
+) -> None:
+    """A read-only load got max_wal_size, because hint bits and autovacuum write WAL, too."""
+    chosen = settings_for(tmp_path, {**INDEXED, "rows_updated": updated}, wal=IMAGES)
+    assert ("max_wal_size" in chosen) is is_searched
+
+
+def test_pages_that_are_not_found_name_their_table(tmp_path: Path) -> None:
+    missed = {**INDEXED, "heap_blks_read": 300_000}
+    assert settings_for(tmp_path, INDEXED, missed)[0] == "shared_buffers"
