@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pgdyno.analysis.estimate import without_interval
+from pgdyno.analysis.estimate import Estimate, without_interval
 from pgdyno.analysis.script_findings import Latency
 from pgdyno.analysis.split_verdicts import split_doubts
+from pgdyno.analysis.where_types import TypeTime
 from pgdyno.answer.time_split import Split, split_or_why_not
 from pgdyno.answer.timeline import panels_of
 from pgdyno.engine.records import (
@@ -263,3 +265,27 @@ def test_counters_that_were_not_read_at_the_end_leave_the_servers_time_unsure(
     assert where is not None
     [doubt] = [doubt for doubt in split_doubts(where) if doubt.kind == "server_time_unsure"]
     assert "not read after the sessions of the load had ended" in doubt.message
+
+
+@pytest.mark.parametrize(
+    ("residual", "words"),
+    [
+        (Estimate(1.9, 1.2, 2.6, 50, "ms", "within_run"), "Stock-Level 1.9 of 4.50 ms"),
+        (Estimate(-1.2, -1.9, -0.4, 50, "ms", "within_run"), "Stock-Level -1.2 of 4.50 ms"),
+        (Estimate(1.9, -0.1, 3.9, 50, "ms", "within_run"), ""),
+        (Estimate(0.2, 0.1, 0.3, 50, "ms", "within_run"), ""),
+    ],
+)
+def test_time_of_a_type_that_no_part_explains_is_a_doubt(
+    tmp_path: Path, residual: Estimate, words: str
+) -> None:
+    where = split(tmp_path, numbers(), waits=every(0.1)).where
+    assert where is not None
+    where = replace(where, latency_ms=without_interval(5.0, "ms"))
+    nothing = without_interval(0.0, "ms")
+    held = without_interval(4.5, "ms")
+    parts = (nothing, nothing, nothing, nothing)
+    kind = TypeTime("Stock-Level", False, 40, held, *parts, residual, ())
+    doubts = split_doubts(replace(where, types=(kind,)))
+    named = [doubt.message for doubt in doubts if doubt.kind == "type_not_explained"]
+    assert [words in message for message in named] == [True] * bool(words)

@@ -26,7 +26,7 @@ DEFAULTS: dict[str, Any] = {
     "seed": 1,
     "allow_write": False,
     "allow_shell": False,
-    "confirm": None,
+    "confirm": (),
     "pg_version": None,
     "pg_bin": None,
     "data_dir": None,

@@ -25,11 +25,12 @@ OTHERS = (OtherSessions("psql", 1), OtherSessions("", 2), OtherSessions("erp", 3
     [
         replace(WRITING, is_scratch=True, others=OTHERS),
         READING,
-        replace(READING, confirmed="core@db1"),
+        replace(READING, confirmed=("core@db1",)),
         replace(WRITING, allow_write=True),
         replace(WRITING, is_marked=True),
-        replace(WRITING, allow_write=True, others=OTHERS, confirmed="core@db1"),
-        replace(READING, others=OTHERS, confirmed="core@db1"),
+        replace(WRITING, allow_write=True, others=OTHERS, confirmed=("core@db1",)),
+        replace(READING, others=OTHERS, confirmed=("core@db1",)),
+        replace(READING, others=OTHERS, confirmed=("core@uat", "core@db1")),
     ],
 )
 def test_a_load_that_hurts_nobody_or_was_allowed_runs(intent: Intent) -> None:
@@ -40,7 +41,7 @@ def test_a_load_that_hurts_nobody_or_was_allowed_runs(intent: Intent) -> None:
     ("intent", "option"),
     [
         (WRITING, "--allow-write"),
-        (replace(WRITING, confirmed="core@db1"), "--allow-write"),
+        (replace(WRITING, confirmed=("core@db1",)), "--allow-write"),
         (replace(READING, others=OTHERS), "--confirm core@db1"),
         (replace(WRITING, is_marked=True, others=OTHERS), "--confirm core@db1"),
         (replace(WRITING, allow_write=True, others=OTHERS), "--confirm core@db1"),
@@ -57,7 +58,7 @@ def test_a_load_that_may_hurt_is_refused_with_the_option_that_allows_it(
 
 def test_a_confirmation_of_another_server_is_refused_even_where_none_was_needed() -> None:
     with pytest.raises(RefusedError, match="core@uat does not name this target, which is core@db1"):
-        refuse_unsafe_load(replace(READING, confirmed="core@uat"))
+        refuse_unsafe_load(replace(READING, confirmed=("core@uat",)))
 
 
 def test_tables_of_somebody_else_are_never_replaced_even_on_a_scratch_server() -> None:

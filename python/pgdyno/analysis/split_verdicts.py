@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.quantities import milliseconds, percent
@@ -9,11 +10,18 @@ from pgdyno.quantities import milliseconds, percent
 _NOT_EXPLAINED_RATIO_MAX = 0.05
 # A count is doubted if it is outside the samples' interval and differs by more than this.
 _APART_RATIO_MIN = 0.1
+# A type has fewer transactions and samples than the whole, so its limit is wider.
+_TYPE_NOT_EXPLAINED_RATIO_MAX = 0.1
+# Less than this share of the mean latency is not worth a doubt.
+_TYPE_LATENCY_RATIO_MIN = 0.01
 
 
 def split_doubts(where: WhereTheTimeGoes) -> tuple[Doubt, ...]:
     """Return doubts about the split of a run's latency. The run itself may be valid."""
-    judged = (_not_explained(where), _apart(where), _server_time_sampled(where), _unsure(where))
+    judged = (
+        *(_not_explained(where), _types_not_explained(where)),
+        *(_apart(where), _server_time_sampled(where), _unsure(where)),
+    )
     return tuple(doubt for doubt in judged if doubt is not None)
 
 
@@ -29,6 +37,34 @@ def _not_explained(where: WhereTheTimeGoes) -> Doubt | None:
         f" {percent(_NOT_EXPLAINED_RATIO_MAX)}).",
         "compare the parts with a longer run; parts of another host may be missing",
     )
+
+
+def _types_not_explained(where: WhereTheTimeGoes) -> Doubt | None:
+    """Return a doubt about the types whose rest is surely above the limit, on either side of 0."""
+    least_ms = _TYPE_LATENCY_RATIO_MIN * where.latency_ms.value
+    named = [
+        f"{kind.name} {kind.residual.value:.2g} of {milliseconds(kind.held.value)}"
+        for kind in where.types
+        if _is_surely_above(
+            kind.residual, max(_TYPE_NOT_EXPLAINED_RATIO_MAX * kind.held.value, least_ms)
+        )
+    ]
+    if not named:
+        return None
+    return Doubt(
+        "type_not_explained",
+        "doubt",
+        f"Of some types, over {percent(_TYPE_NOT_EXPLAINED_RATIO_MAX)} of the time has no part,"
+        f" or the parts exceed it (below 0): {'; '.join(named)}.",
+        "compare types by their whole time; the samples divide the parts among them",
+    )
+
+
+def _is_surely_above(residual: Estimate, limit_ms: float) -> bool:
+    """Return whether a rest is above the limit, and its interval does not contain 0."""
+    low = residual.value if residual.low is None else residual.low
+    high = residual.value if residual.high is None else residual.high
+    return abs(residual.value) > limit_ms and (low > 0 or high < 0)
 
 
 def _apart(where: WhereTheTimeGoes) -> Doubt | None:

@@ -186,7 +186,7 @@ def measure_noise(given: dict[str, Any]) -> int:
         design_of(asked),
         verb="doctor",
         resolved=resolved,
-        permissions=Permissions(confirm=given["confirm"]),
+        permissions=Permissions(confirm=(given["confirm"],) if given["confirm"] else ()),
         store=Store.default(given["store"]),
         progress=progress,
     )

@@ -241,7 +241,7 @@ def permissions_of(options: dict[str, Any]) -> Permissions:
     """Return the permissions on the user's own server."""
     return Permissions(
         allow_write=options["allow_write"],
-        confirm=options["confirm"],
+        confirm=tuple(options["confirm"]),
         confirm_memory=options.get("confirm_memory", False),
         allow_durability_risk="durability" in options.get("allow_risk", ()),
         abort_if=tuple(options.get("abort_if", ())),

@@ -151,8 +151,9 @@ def confirm(command: Command) -> Command:
         command,
         under(FOREIGN)(
             "--confirm",
+            multiple=True,
             metavar="DB@HOST",
-            help="Confirm a load on a server that other sessions use.",
+            help="Confirm a load on a server that other sessions use; once for each server.",
         ),
     )
 

@@ -21,7 +21,7 @@ class Intent:
     """The plan of a verb, and the permissions of the user.
 
     Args: scripts_writing, names of the scripts that are not wholly SELECT; is_marked, the dataset
-    is pgdyno's own; confirmed, the text of `--confirm`.
+    is pgdyno's own; confirmed, the texts of `--confirm`, one for each server of the command.
     """
 
     is_scratch: bool
@@ -31,7 +31,7 @@ class Intent:
     is_marked: bool = False
     others: tuple[OtherSessions, ...] = ()
     allow_write: bool = False
-    confirmed: str | None = None
+    confirmed: tuple[str, ...] = ()
 
     @property
     def confirmation(self) -> str:
@@ -140,16 +140,16 @@ def describe(others: Sequence[OtherSessions]) -> str:
 
 def _refuse_wrong_confirmation(intent: Intent) -> None:
     # A wrong confirmation is refused even if none is needed, because it is for another server.
-    if intent.confirmed is not None and intent.confirmed != intent.confirmation:
+    if intent.confirmed and intent.confirmation not in intent.confirmed:
+        named = " ".join(f"--confirm {text}" for text in intent.confirmed)
         raise RefusedError(
-            f"--confirm {intent.confirmed} does not name this target, which is "
-            f"{intent.confirmation}.",
-            hint="check the target of the connection",
+            f"{named} does not name this target, which is {intent.confirmation}.",
+            hint="check the target of the connection; several servers need --confirm once for each",
         )
 
 
 def _refuse_unconfirmed(intent: Intent) -> None:
-    if intent.others and intent.confirmed is None:
+    if intent.others and not intent.confirmed:
         raise RefusedError(
             f"Other sessions use {intent.confirmation}: {describe(intent.others)}.",
             hint=f"if the load may slow them down, add --confirm {intent.confirmation}",

@@ -346,7 +346,7 @@ class Permissions(Spec):
     """The permissions that the user gave; see `server.safety` and `measure.backend_memory`."""
 
     allow_write: bool = False
-    confirm: str | None = None
+    confirm: tuple[str, ...] = ()
     confirm_memory: bool = False
     allow_durability_risk: bool = False
     abort_if: tuple[str, ...] = ()
