@@ -120,12 +120,12 @@ def _of_scans(run: StoredRun, tables: Sequence[Deltas]) -> Iterator[Seen]:
     large = [(rows / count, rows, table) for count, rows, table in scans if count]
     if not large:
         return
-    each, rows, table = max(large, key=lambda scan: scan[1])
+    rows_per_scan, rows, table = max(large, key=lambda scan: scan[1])
     used = sum(_total(statement, "rows") for statement in _statements_of_load(run))
-    if each < _ROWS_PER_SCAN_MIN or used > _USED_RATIO_MAX * rows:
+    if rows_per_scan < _ROWS_PER_SCAN_MIN or used > _USED_RATIO_MAX * rows:
         return
-    words = f"{each:,.0f} rows of {table.key['table']} in each scan"
-    yield Seen("sequential_scans", min(1.0, each / _ROWS_PER_SCAN_STRONG), words)
+    words = f"{rows_per_scan:,.0f} rows of {table.key['table']} in each scan"
+    yield Seen("sequential_scans", min(1.0, rows_per_scan / _ROWS_PER_SCAN_STRONG), words)
 
 
 def _statements_of_load(run: StoredRun) -> list[Deltas]:
