@@ -295,6 +295,7 @@ def test_the_outlook_says_where_the_search_is() -> None:
 @pytest.mark.pg
 @pytest.mark.timeout(400)
 @needs.POSTGRESQL_15
+@pytest.mark.usefixtures("short_runs")
 def test_a_hidden_bad_value_is_found_and_proved_on_a_real_server(
     pgdyno: Command, tmp_path: Path
 ) -> None:
@@ -353,6 +354,7 @@ settings = ["work_mem=64kB,64MB", "jit=on,off"]
     [
         (("--setting", "fsync"), "class durability, which is not allowed"),
         (("--setting", "work_memm"), "no setting of that name"),
+        (("--setting", "jit", "-T", "1s"), "With -T 1 s no run is valid: at least 5 s"),
         (("--setting", "jit", "--budget", "2min"), "is too short for a search and a proof"),
         (("--budget", "2min"), "is too short for a search and a proof"),
         (("--print-spec",), "A measured run chooses the settings"),

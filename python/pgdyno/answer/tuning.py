@@ -94,9 +94,7 @@ def _if_valid(
     reason = f"{sum(valid)} of {counted(len(valid), 'run')} of the proof are valid, too few"
     if not any(valid):
         reason = f"no run of the proof is valid ({counted(len(valid), 'run')})"
-    return replace(
-        findings, verdict="unproved", reason=reason, proved=None, settings=(), together=()
-    )
+    return replace(findings, verdict="unproved", reason=reason, proved=None, settings=())
 
 
 def _servers(

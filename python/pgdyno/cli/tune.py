@@ -143,6 +143,7 @@ def command(**given: Any) -> int:
     given = {**given, "keep": False, "duration": given["duration"] or "5s"}
     risks = check_risks(given["classes"])
     asked = experiment_of("tune", given, BenchDesign())
+    planning.refuse_short_runs(asked.experiment.workload)
     equal = _equal_servers(asked, given)
     if given["apply"] and asked.resolved is None:
         raise SpecError(
@@ -237,6 +238,11 @@ def _chosen(
     if not runs:
         raise ServerError("The first run could not be kept.", hint="see the messages above")
     chosen = choose(evidence_of(runs[-1]), known.machine, risks)
+    if not chosen:
+        raise RefusedError(
+            "The run shows no evidence that a setting limits this load, so nothing is searched.",
+            hint="name settings with --setting to search them all the same",
+        )
     names = [choice.setting for choice in chosen]
     left_out = planning.unchangeable(asked.experiment, known, names)
     for choice in chosen:

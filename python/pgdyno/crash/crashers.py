@@ -62,7 +62,7 @@ class CrashRequest:
     replication: Replication = "synchronous"
     promote_command: str = ""
     faults: Sequence[Fault] = ()
-    confirm: str | None = None
+    confirm: tuple[str, ...] = ()
     only_number: int | None = None
     name: str = ""
     note: str = ""

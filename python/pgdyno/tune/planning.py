@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
 
+from pgdyno.analysis import verdicts
 from pgdyno.doctor.examine import Asked
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.quantities import duration_text
@@ -192,6 +193,17 @@ def _refuse_without_right(
             f"{admin.user} may not change {', '.join(missing)} on {admin.place}.",
             hint=f"GRANT ALTER SYSTEM ON PARAMETER {', '.join(missing)} TO {admin.user}"
             " (PostgreSQL 15 or later), or name another role with --admin",
+        )
+
+
+def refuse_short_runs(workload: Workload) -> None:
+    """Raise SpecError for runs that are too short to be valid: they prove nothing."""
+    needed_s = verdicts.NEEDED_S_IN_SWEEP
+    if workload.duration_ns < needed_s * 1e9 and workload.transactions_per_client is None:
+        raise SpecError(
+            f"With -T {duration_text(workload.duration_ns)} no run is valid: at least"
+            f" {needed_s:g} s are needed, and tune proves nothing by runs that are not valid.",
+            hint=f"-T {needed_s:g}s, and a --budget for such runs",
         )
 
 
