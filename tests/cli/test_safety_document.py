@@ -7,6 +7,7 @@ import re
 
 import pytest
 from tests.fixtures.clusters import run_sql
+from tests.fixtures.command import Command, server_options
 from tests.fixtures.ways_to_write import PERMITTED, Permitted
 from tests.tidy.source import ROOT
 
@@ -37,6 +38,7 @@ HELD = {
         "test_an_observing_session_cannot_write_and_is_bounded_in_time",
         "test_only_what_print_sql_shows_is_sent",
     ),
+    "`crash`": ("test_what_cannot_be_done_is_refused_before_anything_starts",),
     "`undo`": ("test_what_a_kill_leaves_is_announced_and_undone",),
     "`pgbench`": ("test_the_drop_in_is_not_limited",),
     "`spec`, `show`, `report`, `list`, `diff`, `export`, `note`": (
@@ -52,7 +54,7 @@ HELD = {
         "test_a_script_through_a_pooler_needs_permission",
         "test_a_script_beside_a_built_in_that_writes_is_refused",
     ),
-    "The only complete limit": ("test_the_role_of_the_document_cannot_write",),
+    "The only complete limit": ("test_the_role_of_the_document_cannot_write_and_doctor_tells",),
     "Passwords, keys and tokens": (
         "test_a_secret_in_a_script_is_in_no_output_no_file_and_no_child",
     ),
@@ -103,11 +105,11 @@ def test_what_a_read_only_transaction_permits_is_the_table_that_servers_were_ask
 
 
 @pytest.mark.pg
-def test_the_role_of_the_document_cannot_write(database: Target) -> None:
+def test_the_role_of_the_document_cannot_write_and_doctor_tells(
+    database: Target, pgdyno: Command
+) -> None:
     [block] = re.findall(r"```sql\n(.*?)```", DOCUMENT, re.S)
     run_sql(database, "CREATE TABLE kept AS SELECT 1 AS a")
-    run_sql(database, "CREATE FUNCTION off() RETURNS text LANGUAGE sql AS $$SELECT"
-            " set_config('default_transaction_read_only', 'off', false)$$")  # fmt: skip
     for statement in block.split(";\n"):
         if statement.strip():
             run_sql(database, statement)
@@ -117,6 +119,11 @@ def test_the_role_of_the_document_cannot_write(database: Target) -> None:
             "SELECT has_table_privilege('pgdyno_reader', 'kept', 'SELECT'),"
             " has_table_privilege('pgdyno_reader', 'kept', 'INSERT, UPDATE, DELETE, TRUNCATE')",
         ) == [(True, False)]
+        for user, can_write in (("pgdyno_reader", False), (database.user, True)):
+            said = pgdyno("doctor", *server_options(database, user), "--json")
+            assert said.document["rights"]["can_write"] is can_write, said.err
+            text = pgdyno("doctor", *server_options(database, user)).out
+            assert ("the role may change tables" in text) is can_write
     finally:
         run_sql(database, "DROP ROLE pgdyno_reader")
 
