@@ -19,6 +19,8 @@ from bench.hour import generate_hour
 from bench.loads import Load, Measured
 from bench.steady import SteadyLoad
 from bench.yardsticks import NullServer
+from pgdyno.clock import read_pair
+from pgdyno.crash.scratch_crash import ScratchBench, on_disk
 from pgdyno.engine.executable import engine_path
 from pgdyno.process import signals
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
@@ -356,6 +358,31 @@ def journal(bench: Bench) -> Iterator[Contest]:
         )
 
 
+def power_disk(bench: Bench) -> Iterator[Contest]:
+    """The ledger on the disk that loses power, against 1,000 transactions a second."""
+    clients = 8
+    template = ScratchCluster.create(ScratchRequest(bench.server.binaries, clients=clients))
+    bench.stack.enter_context(template)
+    template.stop()
+    crashes = ScratchBench(
+        clients=clients,
+        clock=read_pair(),
+        kept_in=template.path,
+        recovery_timeout_s=60.0,
+        binaries=bench.server.binaries,
+        template=template.data_dir,
+        kind="power",
+        data_dir=None,
+    )
+    cluster, _ = bench.stack.enter_context(on_disk(crashes, {}))
+    yield Contest(
+        f"ledger on the disk that loses power, {clients} clients, vs 1,000 tps",
+        partial(loads.limit, 1 / 1000),
+        partial(ledger.run, cluster.target, clients, bench.seconds, has_journal=True),
+        (Question("tps", throughput, 1.0, "at least"),),
+    )
+
+
 def _fresh_database(server: ScratchCluster) -> Target:
     """Replace the database of the last run by an empty one, after a checkpoint."""
     number = next(_database_numbers)
@@ -382,6 +409,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Contest]]] = {
     "tpcc-statements": tpcc_statements,
     "tpcc-load": tpcc_load,
     "journal": journal,
+    "power-disk": power_disk,
 }
 # Rows that run only if they are named: they need a file that a fresh clone does not have.
 BY_NAME: dict[str, Callable[[Bench], Iterator[Contest]]] = {"engine-before": engine_before}
