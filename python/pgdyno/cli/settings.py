@@ -161,11 +161,11 @@ def _machine_of(reviewed: Reviewed, given: dict[str, Any]) -> Machine:
 
 
 def _explained(reviewed: Review, name: str) -> str:
-    known = {**{explained.name: explained for explained in reviewed.changed}, **reviewed.known}
+    known = reviewed.every
     # PostgreSQL finds names in any case, such as datestyle for DateStyle.
     asked = next((own for own in known if own.lower() == name.strip().lower()), None)
     if asked is None:
         like = nearest(name.lower(), list(known))
-        meant = f"did you mean {like}?" if like else "settings of the catalogue can be explained"
+        meant = f"did you mean {like}?" if like else "SHOW ALL lists the settings of the server"
         raise SpecError(f"--explain {name}: no such setting is known here.", hint=meant)
     return entry_text(known[asked], reviewed.machine, output.width())

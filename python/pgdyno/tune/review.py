@@ -112,6 +112,7 @@ class Review:
     attention: tuple[Attention, ...]
     changed: tuple[Explained, ...]
     known: Mapping[str, Explained]
+    every: Mapping[str, Explained]
     memory: MemorySum
     pending: tuple[str, ...]
     total_count: int
@@ -163,6 +164,7 @@ def review(given: Reviewed, machine: Machine, *, is_file: bool = False) -> Revie
             for name, setting in explained.items()
             if name in entries or name in wanted
         },
+        every=explained,
         memory=memory_sum(given.facts),
         pending=tuple(sorted(name for name, setting in given.seen.items() if setting.is_pending)),
         total_count=len(given.seen),
