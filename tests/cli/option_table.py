@@ -79,6 +79,9 @@ TRIED = {
     "connect_rate": Words("--connect-rate 5"),
     "partition_method": Words("--partition-method hash", "--partitions 2"),
     "warehouses": Words("--warehouses 3", TPCC),
+    "accounts": Words("--accounts 2000", "-b ledger"),
+    ("init ledger", "accounts"): Words("--accounts 2000"),
+    ("work-mem", "accounts"): Words("--accounts 2000"),
     "c_last": Words("--c-last 7", TPCC),
     "pg_version": Words("--pg-version 15"),
     "pg_bin": Words("--pg-bin FOLDER"),
@@ -131,6 +134,7 @@ TRIED = {
     ("doctor", "run"): Words("--run 2s"),
     # An embedded version, which is not the one that is used without the option.
     ("crash", "pg_version"): Words("--pg-version 16"),
+    ("crash", "recover_command"): Words("--recover-command true"),
     ("crash", "crash_command"): Words("--crash-command true"),
     ("crash", "check_sql"): Words("--check-sql SQL"),
     ("crash", "recovery_timeout"): Words("--recovery-timeout 9s"),
