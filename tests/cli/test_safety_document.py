@@ -38,7 +38,10 @@ HELD = {
         "test_an_observing_session_cannot_write_and_is_bounded_in_time",
         "test_only_what_print_sql_shows_is_sent",
     ),
-    "`crash`": ("test_what_cannot_be_done_is_refused_before_anything_starts",),
+    "`crash`": (
+        "test_what_cannot_be_done_is_refused_before_anything_starts",
+        "test_a_server_in_use_needs_a_confirmation",
+    ),
     "`undo`": ("test_what_a_kill_leaves_is_announced_and_undone",),
     "`pgbench`": ("test_the_drop_in_is_not_limited",),
     "`spec`, `show`, `report`, `list`, `diff`, `export`, `note`": (
