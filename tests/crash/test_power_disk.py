@@ -17,7 +17,6 @@ from tests.fixtures.command import eventually
 from pgdyno.crash.power_disk import FileSystem, PowerDisk
 from pgdyno.errors import ProcessError
 from pgdyno.process import child
-from pgdyno.server.cluster_record import FOLDER_PREFIX
 from pgdyno.server.leftovers import sweep_leftovers
 from pgdyno.server.storage import mounts_below, unmount
 
@@ -139,6 +138,7 @@ def test_a_killed_lab_leaves_no_mount_after_the_next_command(
     can_lose_power: None, house: Path
 ) -> None:
     parent = house / "data"
+    before = set(parent.iterdir())
     lab = subprocess.Popen(
         [sys.executable, "-c", LAB, str(parent)],
         stdin=subprocess.PIPE,
@@ -153,7 +153,7 @@ def test_a_killed_lab_leaves_no_mount_after_the_next_command(
     removed = [leftover for leftover in sweep_leftovers([parent]) if leftover.is_removed]
     assert len(removed) == 2
     assert not mounts_below(parent)
-    assert not [path for path in parent.iterdir() if path.name.startswith(FOLDER_PREFIX)]
+    assert set(parent.iterdir()) == before
 
 
 def test_a_crash_ends_every_process_of_a_server(new_cluster: Make) -> None:

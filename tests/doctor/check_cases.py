@@ -27,7 +27,7 @@ from pgdyno.doctor.host_facts import Limits, Neighbour, Window
 HOST_ONLY = facts(server=None)
 
 
-UNSEEN = with_answers(role=("dyno", False, False, True, True, True, True, True))
+UNSEEN = with_answers(role=("dyno", False, False, True, True, True, True, True, True))
 
 
 # (check, verdict, facts, part of what is seen)

@@ -197,7 +197,7 @@ def test_another_hosts_disk_is_asked_through_the_program_that_is_there(
         assert why[tool] in disk
     else:
         assert disk.used_percent == 3
-    assert "no NVMe disk" in str(wear["sda"])
+    assert "not an NVMe disk" in str(wear["sda"])
 
 
 def test_a_host_that_does_not_answer_tells_nothing_of_its_disks() -> None:
@@ -222,7 +222,7 @@ def test_why_the_wear_of_a_disk_is_not_known_is_said(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(health.shutil, "which", lambda _: None)
     with pytest.raises(HealthUnknown, match="neither nvme nor smartctl"):
         read_health("nvme0n1")
-    with pytest.raises(HealthUnknown, match="no NVMe disk"):
+    with pytest.raises(HealthUnknown, match="not an NVMe disk"):
         read_health("sda")
 
 

@@ -77,6 +77,7 @@ OTHERS = {
     "file_version": "the version of a postgresql.conf",
     "print_sql": "prints",
     "print_spec": "prints",
+    "on_file_system": "the kind of a file system",
 }
 OF_SCRATCH = {("work-mem", "sql"), ("crash", "check_sql")}
 OF_RESULTS = {("spec", "file"), ("report", "file"), ("export", "file")}

@@ -53,7 +53,7 @@ def without_network() -> list[str]:
 def _ran(argv: list[str], **environment: str) -> str:
     done = subprocess.run(
         argv,
-        env={"PATH": PATH, "HOME": "/nonexistent", **environment},
+        env={"PATH": PATH, "HOME": "/", "PIP_NO_CACHE_DIR": "1", **environment},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

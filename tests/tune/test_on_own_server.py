@@ -130,6 +130,7 @@ def await_runs(running: RunningCommand, store: Path, count: int) -> None:
     eventually(lambda: runs_of(store) >= count, unless=lambda: running.process.poll() is not None)
 
 
+@pytest.mark.usefixtures("short_runs")
 def test_a_killed_tuning_is_undone_and_goes_on(
     theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
 ) -> None:
