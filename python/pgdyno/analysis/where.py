@@ -359,7 +359,9 @@ def _above_zero(estimate: Estimate) -> Estimate:
     """Return the estimate with its lower end at 0 or above, because it is a duration."""
     if estimate.low is None or estimate.low >= 0:
         return estimate
-    return Estimate(estimate.value, 0.0, estimate.high, estimate.n, estimate.unit, estimate.scope)
+    # All of it may lie below zero, if a part is negative within its error.
+    high = max(estimate.high, 0.0) if estimate.high is not None else None
+    return Estimate(estimate.value, 0.0, high, estimate.n, estimate.unit, estimate.scope)
 
 
 def _whole(
