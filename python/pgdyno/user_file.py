@@ -53,6 +53,12 @@ def read_text(path: Path, *, of: str = "") -> str:
         ) from None
 
 
+def read_bytes(path: Path, *, of: str = "", max_bytes: int) -> bytes:
+    """Return the bytes of a file. Raises: SpecError with the reason if it cannot be read."""
+    with _opened(path, of, max_bytes) as stream:
+        return stream.read(max_bytes)
+
+
 @contextmanager
 def opened_lines(path: Path, *, of: str, newline: str | None = None) -> Iterator[TextIOWrapper]:
     """Yield a long file, such as a log, to be read line by line.

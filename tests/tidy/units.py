@@ -21,6 +21,8 @@ DIMENSIONLESS = {
     *("statement", "script", "variant", "bucket", "exit_code", "returncode", "backlog"),
     *("reference", "in_flight", "thinking"),
     *("client", "sequence", "xid"),
+    # As in pg_stats; a distribution has the unit of its values.
+    *("fraction", "distinct", "width", "correlation", "step", "parameter", "position"),
     "c_last",  # TPC-C: NURand's constant for last names.
     *("alpha", "beta", "sigma", "lambda_", "gamma", "n", "df", "mad", "probability", "confidence"),
     *(
@@ -50,8 +52,8 @@ DRAWING = {"x", "y", "low", "high", "mean", "dash", "values"}
 # A statistic has the unit of the values it is of.
 STATISTICS = {"value", "mean", "median", "variance", "half_width", "values"}
 EXCEPTED_FILES = {"python/pgdyno/report/documents.py"}
-# A field of theirs holds the unit of their numbers.
-EXCEPTED_CLASSES = {"Condition", "Estimate"}
+# The unit of their numbers is that of a parameter, or in another field.
+EXCEPTED_CLASSES = {"Condition", "Estimate", "Spread", "OfColumn", "Linear", "Between"}
 
 
 def units_in_names(source: Source) -> Iterator[str]:

@@ -1,0 +1,295 @@
+"""The types of a capture: what a load was like, and the database that it ran on. Pure."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from pgdyno.capture.distribution import Distribution, Part, Share, Spread
+from pgdyno.capture.schema import (
+    ColumnGroup,
+    ColumnShape,
+    IndexShape,
+    SchemaObject,
+    TableShape,
+)
+
+FORMAT = "pgdyno.capture/1"
+Origin = Literal["statistics", "log"]
+Protocol = Literal["simple", "extended", "prepared"]
+StatementKind = Literal[
+    "select", "insert", "update", "delete", "merge", "begin", "commit", "rollback", "set", "other"
+]
+# Why something cannot be reproduced.
+REASONS = {
+    "text_missing": "the server lost the text of the statement",
+    "evicted": "pg_stat_statements removed the entry",
+    "unreadable": "the text cannot be read as SQL",
+    "constants": "the text has constants in place of parameters",
+    "copy": "COPY: the rows are not in the statistics",
+    "cursor": "cursors: DECLARE, FETCH, CLOSE",
+    "temporary_table": "temporary tables",
+    "function_missing": "the text of a function is not readable",
+    "object_missing": "a table or function of the statement is not in the capture",
+    "listen": "LISTEN and NOTIFY",
+    "two_phase": "two-phase commit",
+    "ddl": "changes of the schema",
+    "maintenance": "VACUUM, ANALYZE, CHECKPOINT and similar",
+    "session": "settings of a session",
+    "prepared_by_sql": "PREPARE and EXECUTE as SQL",
+    "catalog": "questions to the system catalogs",
+    "procedure": "CALL and DO",
+    "secret": "utility statements that may contain a secret",
+    "parameter": "a parameter whose values are not known",
+    "other": "other utility statements",
+}
+
+
+class Header(Part):
+    """Where a capture comes from. `taken_at`: UTC, when it began.
+
+    `transaction_sample_ratio`: the share of transactions in the logs.
+    """
+
+    format: str = FORMAT
+    made_by: str
+    keeps_values: bool = False
+    database: str
+    server_version_num: int
+    encoding: str = "UTF8"
+    collation: str = "C"
+    taken_at: str
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    sources: tuple[Origin, ...]
+    transaction_sample_ratio: Share = 1
+
+
+class Counters(Part):
+    """What pg_stat_statements counts, for one statement or for all."""
+
+    calls: int = 0
+    rows: int = 0
+    time_ms: float = 0
+    plan_time_ms: float = 0
+    hit_blocks: int = 0
+    read_blocks: int = 0
+    dirtied_blocks: int = 0
+    written_blocks: int = 0
+    temp_read_blocks: int = 0
+    temp_written_blocks: int = 0
+    wal_records: int = 0
+    wal_full_pages: int = 0
+    wal_bytes: int = 0
+
+
+class Statement(Part):
+    """A statement with `$1` ... in place of its parameters.
+
+    `id` depends on text, role and search_path alone. `parameter_types` as SQL, for each `$n`;
+    "" if it is not known. `tables`: those that it names, qualified. `counters` are of the time of
+    the capture; without pg_stat_statements only calls and time are known.
+    """
+
+    id: str
+    text: str
+    kind: StatementKind
+    reads_only: bool
+    tables: tuple[str, ...] = ()
+    parameter_types: tuple[str, ...] = ()
+    role: str = ""
+    search_path: str = ""
+    counters: Counters = Counters()
+
+
+class Constant(Part):
+    """Always the same value; None is NULL."""
+
+    origin: Literal["constant"] = Field("constant", alias="from")
+    value: str | None
+
+
+class Drawn(Part):
+    """Drawn from the distribution of this parameter."""
+
+    origin: Literal["drawn"] = Field("drawn", alias="from")
+    distribution: Distribution
+
+
+class OfColumn(Part):
+    """A value that exists in a column of the copy.
+
+    `distribution`: of the accesses, where a log shows it; None: as often as in the column, and
+    every key of a unique column is equally likely. `group` joins parameters that are columns of
+    one row: equal groups of one step come from the same row.
+    """
+
+    origin: Literal["column"] = Field("column", alias="from")
+    table: str
+    column: str
+    distribution: Distribution | None = None
+    group: int | None = None
+
+
+class Equal(Part):
+    """The value of a parameter of an earlier step."""
+
+    origin: Literal["equal"] = Field("equal", alias="from")
+    step: int
+    parameter: int
+
+
+class Returned(Part):
+    """A value that an earlier step returned. `column` counts from 0."""
+
+    origin: Literal["returned"] = Field("returned", alias="from")
+    step: int
+    column: int
+    pick: Literal["first", "any"] = "first"
+
+
+class Linear(Part):
+    """`slope` times a parameter of an earlier step, plus `offset`."""
+
+    origin: Literal["linear"] = Field("linear", alias="from")
+    step: int
+    parameter: int
+    slope: float
+    offset: float
+
+
+class Between(Part):
+    """A parameter of an earlier step plus `least` to `most`; seconds are added to a time."""
+
+    origin: Literal["between"] = Field("between", alias="from")
+    step: int
+    parameter: int
+    least: float
+    most: float
+
+
+class Fresh(Part):
+    """A new key: above the largest of the copy, never the same for two clients."""
+
+    origin: Literal["fresh"] = Field("fresh", alias="from")
+    table: str
+    column: str
+
+
+class Now(Part):
+    """The present time minus something."""
+
+    origin: Literal["now"] = Field("now", alias="from")
+    minus_s: float = 0
+
+
+class ListOf(Part):
+    """An array, or the list of IN."""
+
+    origin: Literal["list"] = Field("list", alias="from")
+    of: Source
+    length: Spread
+
+
+Source: TypeAlias = Annotated[
+    Constant | Drawn | OfColumn | Equal | Returned | Linear | Between | Fresh | Now | ListOf,
+    Field(discriminator="origin"),
+]
+
+
+class Step(Part):
+    """One statement of a template. `parameters[n - 1]` is the source of `$n`.
+
+    `step` of a source counts the steps of the template from 0, `parameter` those of that step
+    from 0. `repeat`: how often the step is carried out, if it is, which has the `probability`.
+    `pause_ms`: mean time of the client before this step. `same_trip`: it is sent together with
+    the step before it, without waiting.
+    """
+
+    statement: str
+    parameters: tuple[Source, ...] = ()
+    repeat: Spread = Spread()
+    probability: Share = 1
+    pause_ms: float = 0
+    same_trip: bool = False
+
+
+class Template(Part):
+    """A kind of transaction. Its BEGIN and COMMIT are steps, if it has them.
+
+    `rate_tps`: how many a second the source had. `think_ms`: mean time of a client before the next
+    transaction, where it is known.
+    """
+
+    name: str
+    rate_tps: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    protocol: Protocol = "prepared"
+    steps: tuple[Step, ...]
+    think_ms: float | None = None
+    origin: Origin = Field("statistics", alias="from")
+
+
+class Arrivals(Part):
+    """The load from second to second: finished transactions, and sessions that were active.
+
+    `interval_s`: the length of one entry.
+    """
+
+    interval_s: float = 1
+    transactions: tuple[float, ...] = ()
+    active_sessions: tuple[float, ...] = ()
+
+
+class SessionKind(Part):
+    """Sessions of one role. `count`: their mean number. `settings`: those of role and database."""
+
+    role: str
+    count: float
+    settings: dict[str, str] = Field(default_factory=dict)
+
+
+class Profile(Part):
+    """Totals of the source, for the comparison with a copy.
+
+    `waits`: share of the active time by wait event, "CPU" included. `seconds`: what was counted.
+    """
+
+    seconds: float = 0
+    total: Counters = Counters()
+    commits: int = 0
+    rollbacks: int = 0
+    active_sessions: float | None = None
+    waits: dict[str, float] = Field(default_factory=dict)
+    updates: int = 0
+    hot_updates: int = 0
+    dealloc_count: int = 0
+
+
+class LeftOut(Part):
+    """Work that a copy of this load does not have; `reason` is a key of REASONS."""
+
+    reason: str
+    text: str
+    calls: int
+    time_ms: float
+
+
+class Capture(Part):
+    """Everything in one capture."""
+
+    header: Header
+    settings: dict[str, str] = Field(default_factory=dict)
+    objects: tuple[SchemaObject, ...] = ()
+    tables: tuple[TableShape, ...] = ()
+    indexes: tuple[IndexShape, ...] = ()
+    columns: tuple[ColumnShape, ...] = ()
+    groups: tuple[ColumnGroup, ...] = ()
+    statements: tuple[Statement, ...] = ()
+    templates: tuple[Template, ...] = ()
+    arrivals: Arrivals = Arrivals()
+    sessions: tuple[SessionKind, ...] = ()
+    profile: Profile = Profile()
+    left_out: tuple[LeftOut, ...] = ()
+    notes: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    """Columns of small domains whose values are kept, as `table.column: why`."""

@@ -1,0 +1,111 @@
+"""The schema of a captured database, and the shape of its tables: no value of any row.
+
+Names of tables and other objects are qualified and quoted where SQL needs it: `public."Order"`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from pgdyno.capture.distribution import Distribution, Part
+
+ObjectKind = Literal[
+    "schema",
+    "extension",
+    "type",
+    "domain",
+    "function",
+    "sequence",
+    "table",
+    "partition",
+    "index",
+    "primary_key",
+    "unique",
+    "check",
+    "exclusion",
+    "foreign_key",
+    "trigger",
+    "statistics",
+    "view",
+    "default",
+]
+Stage = Literal["before_rows", "after_rows"]
+
+
+class SchemaObject(Part):
+    """One object as SQL. The order of the objects of a stage is the order to create them.
+
+    `table`: the table of an index, a constraint, a trigger or statistics.
+    """
+
+    kind: ObjectKind
+    name: str
+    sql: str
+    stage: Stage = "before_rows"
+    table: str = ""
+
+
+class TableShape(Part):
+    """The size of a table. `partition_of`: its parent; a parent has the rows of no partition."""
+
+    name: str
+    rows: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    bytes: int
+    index_bytes: int = 0
+    toast_bytes: int = 0
+    dead_rows: int = 0
+    partition_of: str = ""
+    is_partitioned: bool = False
+
+
+class IndexShape(Part):
+    """The size of an index."""
+
+    name: str
+    table: str
+    bytes: int
+
+
+class Reference(Part):
+    """The column that a foreign key references. `constraint` joins the columns of one key."""
+
+    table: str
+    column: str
+    constraint: str = ""
+
+
+class ColumnShape(Part):
+    """A column and the distribution of its values.
+
+    `type`: as SQL. `is_unique`: it is a unique key or primary key alone. `key_position`: its
+    place in the primary key from 1, 0 outside. `generated`: the expression of a generated column.
+    `identity`: "always", "by default", or "". `sequence`: the one that its default uses.
+    `correlation` is that of its order with the order of the rows on disk.
+    """
+
+    table: str
+    column: str
+    type: str
+    is_not_null: bool = False
+    is_unique: bool = False
+    key_position: int = 0
+    generated: str = ""
+    identity: Literal["", "always", "by default"] = ""
+    sequence: str = ""
+    has_default: bool = False
+    references: Reference | None = None
+    distribution: Distribution
+    correlation: float | None = None
+
+
+class ColumnGroup(Part):
+    """What extended statistics know of columns together: numbers, no values.
+
+    `distinct`: how many different combinations these columns have.
+    """
+
+    table: str
+    columns: tuple[str, ...]
+    distinct: Annotated[float, Field(ge=0, allow_inf_nan=False)]
