@@ -62,7 +62,7 @@ pub(super) async fn check(
             })
             .await?;
         let number = plan.layout.statement_index(script_index, command.statement);
-        let error = client.state(|c| match c.reply.error.take() {
+        let error = client.connection(|c| match c.reply.error.take() {
             None => {
                 c.set_prepared(number);
                 None
@@ -100,7 +100,7 @@ async fn check_native(
             })
             .await?;
         let number = client.plan.layout.statement_index(script_index, index);
-        let error = client.state(|c| match c.reply.error.take() {
+        let error = client.connection(|c| match c.reply.error.take() {
             None => {
                 c.set_prepared(number);
                 None

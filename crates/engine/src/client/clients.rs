@@ -5,7 +5,7 @@ use std::io;
 
 use pgdyno_wire::{ProtocolError, Reply};
 
-use super::state::{ClientState, Seat};
+use super::connection::{Connection, Seat};
 use super::terminal::Terminal;
 use crate::poller::Event;
 use crate::recorder::Traffic;
@@ -31,7 +31,7 @@ pub enum News {
 #[derive(Debug)]
 pub struct Clients {
     /// The clients' connections, followed by the idle connections.
-    pub states: Vec<ClientState>,
+    pub connections: Vec<Connection>,
     pub terminals: Vec<Terminal>,
     /// Clients whose transaction can continue, in the order of their replies.
     pub ready: VecDeque<u32>,
@@ -45,9 +45,13 @@ pub struct Clients {
 }
 
 impl Clients {
-    pub fn new(states: Vec<ClientState>, terminals: Vec<Terminal>, is_read_only: bool) -> Clients {
+    pub fn new(
+        connections: Vec<Connection>,
+        terminals: Vec<Terminal>,
+        is_read_only: bool,
+    ) -> Clients {
         Clients {
-            states,
+            connections,
             terminals,
             ready: VecDeque::new(),
             news: Vec::new(),
@@ -60,7 +64,7 @@ impl Clients {
     /// Return the connection with this index, and its terminal.
     #[inline]
     pub fn seat(&mut self, index: u32) -> Seat<'_> {
-        let connection = &mut self.states[index as usize];
+        let connection = &mut self.connections[index as usize];
         let terminal = &mut self.terminals[connection.terminal as usize];
         Seat { connection, terminal }
     }
@@ -81,7 +85,7 @@ impl Clients {
 
     #[inline]
     fn on_received(&mut self, token: u32, bytes: &[u8], at_ns: u64) {
-        match self.states.get_mut(token as usize) {
+        match self.connections.get_mut(token as usize) {
             Some(client) if client.is_up() => match client.tls {
                 None => self.on_plain(token, bytes, at_ns),
                 Some(_) => self.on_sealed(token, bytes, at_ns),
@@ -93,7 +97,7 @@ impl Clients {
     /// Decrypt all bytes, so that nothing stays in the TLS session.
     #[inline(never)]
     fn on_sealed(&mut self, token: u32, bytes: &[u8], at_ns: u64) {
-        let Some(tls) = &mut self.states[token as usize].tls else { return };
+        let Some(tls) = &mut self.connections[token as usize].tls else { return };
         let mut plain = std::mem::take(&mut self.plain);
         let result = tls.receive(bytes, &mut plain);
         if tls.has_to_send() || result.is_err() {
@@ -109,14 +113,15 @@ impl Clients {
     /// Read bytes of the protocol, for a client with an open session.
     #[inline]
     pub fn on_plain(&mut self, token: u32, mut bytes: &[u8], at_ns: u64) {
-        let client = &mut self.states[token as usize];
-        if client.ready_wanted > 0 {
-            let fed = client.scanner.feed(&mut bytes, client.ready_wanted, &mut client.reply);
-            if let Some(results_ns) = &mut client.results_ns {
-                results_ns.resize(client.reply.command_count as usize, at_ns);
+        let connection = &mut self.connections[token as usize];
+        if connection.ready_wanted > 0 {
+            let fed =
+                connection.scanner.feed(&mut bytes, connection.ready_wanted, &mut connection.reply);
+            if let Some(results_ns) = &mut connection.results_ns {
+                results_ns.resize(connection.reply.command_count as usize, at_ns);
             }
             if self.is_read_only
-                && let Some(setting) = client.reply.unsafe_setting
+                && let Some(setting) = connection.reply.unsafe_setting
             {
                 // Subtle: the reply stays incomplete, so nothing more is sent on this connection.
                 self.news.push(News::Unsafe(token, setting));
@@ -124,13 +129,13 @@ impl Clients {
             }
             match fed {
                 Ok(true) => {
-                    client.ready_wanted = 0;
-                    client.replied_ns = at_ns;
+                    connection.ready_wanted = 0;
+                    connection.replied_ns = at_ns;
                     self.ready.push_back(token);
                 }
                 Ok(false) => {
-                    if client.reply.copy_in {
-                        client.reply.copy_in = false;
+                    if connection.reply.copy_in {
+                        connection.reply.copy_in = false;
                         self.news.push(News::CopyIn(token));
                     }
                     return;
@@ -150,16 +155,16 @@ impl Clients {
     /// the connection.
     #[cold]
     fn on_unasked(&mut self, token: u32, mut bytes: &[u8]) {
-        let client = &mut self.states[token as usize];
+        let connection = &mut self.connections[token as usize];
         self.between.reset(false);
-        match client.scanner.feed(&mut bytes, 0, &mut self.between) {
+        match connection.scanner.feed(&mut bytes, 0, &mut self.between) {
             Err(error) => self.news.push(News::Broken(token, error)),
             Ok(_) if self.between.ready_count > 0 => {
                 // A reply that nobody awaits: client and server do not agree any more.
                 self.news.push(News::Broken(token, ProtocolError::Unexpected(b'Z')));
             }
             Ok(_) => {
-                client.last_words = self.between.error.take().or(client.last_words.take());
+                connection.last_words = self.between.error.take().or(connection.last_words.take());
                 if self.is_read_only
                     && let Some(setting) = self.between.unsafe_setting
                 {

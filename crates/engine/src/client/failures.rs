@@ -2,7 +2,7 @@
 //!
 //! A load without success would fill the server's log, so it ends after its first failures.
 
-use super::{Client, ClientState};
+use super::{Client, Connection};
 use crate::outcome::FailureCode;
 
 /// If this number of first transactions of the load all fail in one way, the load ends.
@@ -84,9 +84,9 @@ pub(super) fn note_words(client: Client<'_>, code: FailureCode, script: usize) {
     if !shard.failures.is_new(code) {
         return;
     }
-    let state = &shard.clients.states[client.index as usize];
-    let hint = state.reply.error.as_ref().and_then(|error| error.hint.clone());
-    let message = words(state, code);
+    let connection = &shard.clients.connections[client.index as usize];
+    let hint = connection.reply.error.as_ref().and_then(|error| error.hint.clone());
+    let message = words(connection, code);
     shard.failures.first(FailureWords { code, message, hint, script });
 }
 
@@ -98,10 +98,10 @@ pub(super) fn count(client: Client<'_>, code: FailureCode) {
     shard.failures.count(code, has_completed);
 }
 
-fn words(state: &ClientState, code: FailureCode) -> String {
+fn words(connection: &Connection, code: FailureCode) -> String {
     let known = match code {
-        FailureCode::Sql(_) => state.reply.error.as_ref().map(|error| error.to_string()),
-        FailureCode::Evaluation => state.complaint.clone(),
+        FailureCode::Sql(_) => connection.reply.error.as_ref().map(|error| error.to_string()),
+        FailureCode::Evaluation => connection.complaint.clone(),
         FailureCode::OpenBlock => Some("the script ends inside a transaction block".to_owned()),
         _ => None,
     };

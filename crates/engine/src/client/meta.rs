@@ -9,7 +9,7 @@ use pgdyno_script::{ClientVariables, EvalError, Gset, ShellCommand, Value};
 use pgdyno_wire::{columns, messages, values};
 
 use super::Client;
-use super::state::{ClientState, Seat};
+use super::connection::{Connection, Seat};
 use super::terminal::Terminal;
 use crate::contract::record::ErrorKind;
 use crate::outcome::FailureCode;
@@ -54,7 +54,7 @@ pub(super) fn not_evaluated(
     let line = command.map_or(0, |command| command.line() as u32);
     let text = command.map_or("", |command| command.first_line());
     let message = format!("{}, line {line}: {error}\n{text}", script.name);
-    client.state(|c| c.complaint = Some(error.to_string()));
+    client.connection(|c| c.complaint = Some(error.to_string()));
     client.shard().fault = Some(Box::new(Refusal {
         script: Some(script.name.clone()),
         line: Some(line),
@@ -67,7 +67,7 @@ pub(super) fn not_evaluated(
 ///
 /// Args: `only_numbers`, refuse other values.
 pub(super) fn assign(seat: Seat<'_>, gset: &Gset, only_numbers: bool) -> Result<(), Unassigned> {
-    let Seat { connection: ClientState { reply, .. }, terminal: Terminal { variables, .. } } = seat;
+    let Seat { connection: Connection { reply, .. }, terminal: Terminal { variables, .. } } = seat;
     let broken = || Unassigned::Nothing;
     if reply.captured_overflow {
         return Err(broken());

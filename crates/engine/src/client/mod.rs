@@ -6,6 +6,7 @@
 
 mod check;
 mod clients;
+mod connection;
 mod failures;
 mod judge;
 mod meta;
@@ -15,7 +16,6 @@ mod read_only;
 mod round_trips;
 mod script;
 mod shard;
-mod state;
 mod terminal;
 mod trace;
 mod transaction;
@@ -27,11 +27,11 @@ use std::task::Poll;
 use pgdyno_wire::ServerError;
 
 pub use self::clients::{Clients, News};
+pub use self::connection::{Connection, Current, Link, Seat};
 pub use self::failures::{FIRST_TRANSACTIONS, FailureNews, FailureWords, Failures};
 pub use self::prepare::{Prepared, prepare};
 pub use self::round_trips::{RoundTrips, round_trips};
 pub use self::shard::Shard;
-pub use self::state::{ClientState, Current, Link, Seat};
 pub use self::terminal::{Pause, Terminal};
 pub use self::transaction::{End, transaction};
 use crate::clock::now_ns;
@@ -69,10 +69,10 @@ impl<'s> Client<'s> {
         self.shard.borrow_mut()
     }
 
-    /// Work on this connection's state.
+    /// Work on this connection.
     #[inline]
-    fn state<T>(&self, work: impl FnOnce(&mut ClientState) -> T) -> T {
-        work(&mut self.shard().clients.states[self.index as usize])
+    fn connection<T>(&self, work: impl FnOnce(&mut Connection) -> T) -> T {
+        work(&mut self.shard().clients.connections[self.index as usize])
     }
 
     /// Work on this connection and its terminal.
@@ -102,7 +102,7 @@ impl<'s> Client<'s> {
 
     #[inline]
     fn tell_notices(&self) {
-        if self.state(|client| !client.reply.notices.is_empty()) {
+        if self.connection(|connection| !connection.reply.notices.is_empty()) {
             self.tell_each_notice();
         }
     }
@@ -110,9 +110,9 @@ impl<'s> Client<'s> {
     #[cold]
     fn tell_each_notice(&self) {
         let shard = &mut *self.shard();
-        let client = &mut shard.clients.states[self.index as usize];
+        let connection = &mut shard.clients.connections[self.index as usize];
         if let Some(observer) = &mut shard.observer {
-            client.reply.notices.drain(..).for_each(|notice| observer.notice(&notice));
+            connection.reply.notices.drain(..).for_each(|notice| observer.notice(&notice));
         }
     }
 
@@ -127,12 +127,12 @@ impl<'s> Client<'s> {
         shard.out.clear();
         seat.connection.reply.reset(captures);
         let ready_wanted = encode(&mut seat, &mut shard.out, &mut shard.scratch);
-        let client = seat.connection;
-        client.ready_wanted = ready_wanted;
-        client.round_trips += 1;
-        assert!(client.ready_wanted > 0, "an exchange ends with a Sync or a Query");
+        let connection = seat.connection;
+        connection.ready_wanted = ready_wanted;
+        connection.round_trips += 1;
+        assert!(connection.ready_wanted > 0, "an exchange ends with a Sync or a Query");
         shard.recorder.traffic.round_trips += 1;
-        let bytes = match &mut client.tls {
+        let bytes = match &mut connection.tls {
             None => shard.out.as_slice(),
             Some(tls) => tls.encrypt(&shard.out),
         };
@@ -142,14 +142,14 @@ impl<'s> Client<'s> {
 
     #[inline]
     fn poll_reply(&self) -> Poll<Result<u64, Lost>> {
-        self.state(|client| {
-            if client.ready_wanted == 0 {
-                Poll::Ready(Ok(client.replied_ns))
-            } else if client.is_up() {
+        self.connection(|connection| {
+            if connection.ready_wanted == 0 {
+                Poll::Ready(Ok(connection.replied_ns))
+            } else if connection.is_up() {
                 Poll::Pending
             } else {
-                client.ready_wanted = 0;
-                Poll::Ready(Err(client.lost()))
+                connection.ready_wanted = 0;
+                Poll::Ready(Err(connection.lost()))
             }
         })
     }
@@ -165,16 +165,16 @@ impl<'s> Client<'s> {
     fn begin_sleep(&self, duration_ns: u64) {
         let shard = &mut *self.shard();
         let until_ns = now_ns() + duration_ns;
-        shard.clients.states[self.index as usize].sleeps_until_ns = until_ns;
+        shard.clients.connections[self.index as usize].sleeps_until_ns = until_ns;
         shard.timers.set(until_ns, Wake::Client(self.index));
     }
 
     fn poll_sleep(&self) -> Poll<Result<u64, Lost>> {
         let shard = &mut *self.shard();
-        let client = &mut shard.clients.states[self.index as usize];
-        if !client.is_up() {
-            Poll::Ready(Err(client.lost()))
-        } else if client.sleeps_until_ns <= shard.now_ns {
+        let connection = &mut shard.clients.connections[self.index as usize];
+        if !connection.is_up() {
+            Poll::Ready(Err(connection.lost()))
+        } else if connection.sleeps_until_ns <= shard.now_ns {
             Poll::Ready(Ok(shard.now_ns))
         } else {
             Poll::Pending
@@ -182,7 +182,7 @@ impl<'s> Client<'s> {
     }
 }
 
-impl ClientState {
+impl Connection {
     fn lost(&mut self) -> Lost {
         // Also kept for the code that judges the lost connection.
         self.last_words = self.reply.error.take().or(self.last_words.take());

@@ -26,7 +26,7 @@ pub(super) async fn run(
     script: usize,
 ) -> Result<(Outcome, u64), Stopped> {
     let link = NativeLink::new(client, script);
-    client.state(|connection| connection.counted = Counted::default());
+    client.connection(|connection| connection.counted = Counted::default());
     let done = native.transactions.run(native.number, Session::new(&link)).await?;
     finish(client, false)?;
     let outcome = match done {
@@ -86,7 +86,7 @@ impl<'s> NativeLink<'s> {
         waiting.may_commit = false;
         waiting.commit = None;
         let shard = &mut *self.client.shard();
-        let connection = &mut shard.clients.states[self.client.index as usize];
+        let connection = &mut shard.clients.connections[self.client.index as usize];
         let results_ns = connection.results_ns.take().unwrap_or_default();
         let error = connection.reply.error.as_ref().map(|error| error.sqlstate);
         // Also after a failure: a statement stays prepared when its transaction is rolled back.
@@ -130,7 +130,7 @@ impl Link for NativeLink<'_> {
         let planned = &plan.scripts[self.script].statements[statement];
         let waiting = &mut *self.waiting.borrow_mut();
         let shard = &mut *self.client.shard();
-        let connection = &shard.clients.states[self.client.index as usize];
+        let connection = &shard.clients.connections[self.client.index as usize];
         let is_known = connection.is_prepared(number) || waiting.newly_prepared.contains(&number);
         if !is_known {
             waiting.newly_prepared.push(number);
@@ -196,7 +196,7 @@ impl Link for NativeLink<'_> {
     }
 
     fn give_back(&self, memory: Vec<u8>) {
-        self.client.state(|connection| match connection.reply.captured.capacity() {
+        self.client.connection(|connection| match connection.reply.captured.capacity() {
             0 => connection.reply.captured = memory,
             _ => self.waiting.borrow_mut().batch = memory,
         });
@@ -224,7 +224,7 @@ impl Link for NativeLink<'_> {
     }
 
     fn count(&self, counter: usize, count: u64) {
-        self.client.state(|connection| connection.counted[counter] += count);
+        self.client.connection(|connection| connection.counted[counter] += count);
     }
 
     fn defer(&self, number: usize, work: u64) {
@@ -238,7 +238,7 @@ impl Link for NativeLink<'_> {
     }
 
     fn deferred_work(&self) -> u64 {
-        self.client.state(|connection| connection.current.map_or(0, |current| current.work))
+        self.client.connection(|connection| connection.current.map_or(0, |current| current.work))
     }
 
     fn warn(&self, remark: Remark) {

@@ -79,7 +79,7 @@ async fn look_at_data(
         Err(Unready::Stopped(Stopped::Lost(_) | Stopped::Cancelled)) => return Err(Fault::Lost),
         Err(Unready::Refused { message, hint }) => (message, hint),
         Err(Unready::Stopped(Stopped::Failed(code))) => {
-            let error = client.state(|c| c.reply.error.take());
+            let error = client.connection(|c| c.reply.error.take());
             let message = error.map_or_else(|| code.name(), |error| error.to_string());
             (message, format!("load its tables first: pgdyno init {}", native.dataset))
         }
@@ -108,7 +108,7 @@ async fn prepare_at_once(
             1
         })
         .await?;
-    client.state(|c| match c.reply.error.take() {
+    client.connection(|c| match c.reply.error.take() {
         None => {
             known.iter().for_each(|&index| c.set_prepared(number(index)));
             Ok(())
@@ -141,7 +141,7 @@ async fn scale(client: Client<'_>) -> Result<i64, Fault> {
             1
         })
         .await?;
-    client.state(|c| {
+    client.connection(|c| {
         if let Some(error) = c.reply.error.take() {
             return Err(Fault::Refused(Box::new(refusal(&error))));
         }

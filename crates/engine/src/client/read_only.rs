@@ -23,12 +23,13 @@ pub(super) async fn check(client: Client<'_>) -> Result<(), Lost> {
             1
         })
         .await?;
-    if client.state(|c| is_on(&c.reply.captured)) {
+    if client.connection(|c| is_on(&c.reply.captured)) {
         return Ok(());
     }
     client.shard().clients.news.push(News::Unsafe(client.index, READ_ONLY));
-    poll_fn(|_| client.state(|c| if c.is_up() { Poll::Pending } else { Poll::Ready(()) })).await;
-    Err(client.state(|c| c.lost()))
+    poll_fn(|_| client.connection(|c| if c.is_up() { Poll::Pending } else { Poll::Ready(()) }))
+        .await;
+    Err(client.connection(|c| c.lost()))
 }
 
 fn is_on(captured: &[u8]) -> bool {

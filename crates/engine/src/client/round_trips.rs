@@ -25,7 +25,7 @@ pub struct RoundTrips {
 /// Measure the round trip of a Sync message.
 pub async fn round_trips(client: Client<'_>) -> RoundTrips {
     let mut round_trips = RoundTrips::default();
-    let ends = Ends::of(client.state(|state| state.backend.process_id));
+    let ends = Ends::of(client.connection(|connection| connection.backend.process_id));
     let before = ends.as_ref().and_then(Ends::read);
     let begun_ns = now_ns();
     while is_wanted(round_trips.histogram.count(), now_ns() - begun_ns) {

@@ -4,8 +4,8 @@ use pgdyno_script::{Script, ShellCommand, SqlCommand, Step};
 use pgdyno_wire::encode;
 
 use super::Client;
+use super::connection::{Connection, Seat};
 use super::meta::{assign, not_assigned, not_evaluated, shell};
-use super::state::{ClientState, Seat};
 use super::terminal::Terminal;
 use super::{read_only, trace};
 use crate::clock::now_ns;
@@ -106,7 +106,7 @@ pub(super) async fn run(
 /// Check at the end of a script that no transaction block or pipeline is open.
 #[inline]
 pub(super) fn finish(client: Client<'_>, is_in_pipeline: bool) -> Result<(), Stopped> {
-    let is_open = client.state(|c| {
+    let is_open = client.connection(|c| {
         c.open_pipeline = is_in_pipeline;
         is_in_pipeline || c.is_in_block()
     });
@@ -208,18 +208,18 @@ async fn statement(
         trace::receiving(client);
     }
     let shard = &mut *client.shard();
-    let state = &mut shard.clients.states[client.index as usize];
-    if state.reply.parse_count > 0 && protocol == Protocol::Prepared {
-        state.set_prepared(number);
+    let connection = &mut shard.clients.connections[client.index as usize];
+    if connection.reply.parse_count > 0 && protocol == Protocol::Prepared {
+        connection.set_prepared(number);
     }
-    if let Some(error) = &state.reply.error {
+    if let Some(error) = &connection.reply.error {
         return Err(Stopped::Failed(FailureCode::Sql(error.sqlstate)));
     }
-    if state.reply.has_copy && plan.pgbench.refuses_copy() {
+    if connection.reply.has_copy && plan.pgbench.refuses_copy() {
         return Err(Stopped::Failed(FailureCode::MetaCommand));
     }
     if is_timed {
-        let owner = owner_of(state, &shard.recorder);
+        let owner = owner_of(connection, &shard.recorder);
         shard.recorder.statement(owner, script_index, command.statement, ended_ns - sent_ns);
     }
     Ok(ended_ns)
@@ -233,15 +233,15 @@ fn record_own_time(
     ended_ns: u64,
 ) -> u64 {
     let shard = &mut *client.shard();
-    let owner = owner_of(&shard.clients.states[client.index as usize], &shard.recorder);
+    let owner = owner_of(&shard.clients.connections[client.index as usize], &shard.recorder);
     record(&mut shard.recorder, owner, ended_ns.saturating_sub(began_ns));
     ended_ns
 }
 
 /// Return the owner of a statement that ends now.
 #[inline]
-pub(super) fn owner_of(client: &ClientState, recorder: &Recorder) -> Owner {
-    match client.current {
+pub(super) fn owner_of(connection: &Connection, recorder: &Recorder) -> Owner {
+    match connection.current {
         Some(current) if recorder.layout.is_open_loop() => current.owner,
         _ => recorder.owner(),
     }
@@ -288,7 +288,7 @@ fn sync(client: Client<'_>, pipeline: &mut Pipeline) -> bool {
 /// Before a transaction of a read-only load: ask the server, if it does not report by itself.
 #[inline]
 async fn check_read_only(client: Client<'_>) -> Result<(), Stopped> {
-    if client.plan.work.read_only && client.state(|c| c.asks_read_only && !c.is_in_block()) {
+    if client.plan.work.read_only && client.connection(|c| c.asks_read_only && !c.is_in_block()) {
         // Boxed: it is rare, and its state would make each transaction larger.
         Box::pin(read_only::check(client)).await?;
     }
@@ -354,13 +354,13 @@ async fn flush(
         trace::pipeline_ends(client, pipeline.sync_count + 1);
     }
     let shard = &mut *client.shard();
-    let state = &mut shard.clients.states[client.index as usize];
-    let results_ns = state.results_ns.take().unwrap_or_default();
-    if let Some(error) = &state.reply.error {
+    let connection = &mut shard.clients.connections[client.index as usize];
+    let results_ns = connection.results_ns.take().unwrap_or_default();
+    if let Some(error) = &connection.reply.error {
         return Err(Stopped::Failed(FailureCode::Sql(error.sqlstate)));
     }
-    pipeline.newly_prepared.iter().for_each(|&number| state.set_prepared(number));
-    let owner = owner_of(state, &shard.recorder);
+    pipeline.newly_prepared.iter().for_each(|&number| connection.set_prepared(number));
+    let owner = owner_of(connection, &shard.recorder);
     for (&statement, result_ns) in pipeline.statements.iter().zip(results_ns) {
         let duration_ns = result_ns.saturating_sub(sent_ns);
         shard.recorder.statement(owner, script_index, statement, duration_ns);
@@ -370,7 +370,7 @@ async fn flush(
 
 #[cold]
 fn misplaced(client: Client<'_>, what: Misplaced) -> Stopped {
-    client.state(|c| c.misplaced = Some(what));
+    client.connection(|c| c.misplaced = Some(what));
     Stopped::Failed(FailureCode::MetaCommand)
 }
 

@@ -83,7 +83,7 @@ impl Shard {
 
     /// Record that the commit of this connection got no answer, if one was sent.
     pub fn give_up_commit(&mut self, index: u32, at_ns: u64) {
-        let commit = self.clients.states[index as usize].commit.take();
+        let commit = self.clients.connections[index as usize].commit.take();
         if let (Some(sent), Some(journal)) = (commit, &mut self.journal) {
             journal.add(sent, Fate::InDoubt, at_ns);
         }
@@ -91,7 +91,8 @@ impl Shard {
 
     /// Record that every commit without an answer stays without one, and that the thread has ended.
     pub fn end_journal(&mut self, thread: u32, at_ns: u64) {
-        (0..self.clients.states.len() as u32).for_each(|index| self.give_up_commit(index, at_ns));
+        (0..self.clients.connections.len() as u32)
+            .for_each(|index| self.give_up_commit(index, at_ns));
         if let Some(journal) = &mut self.journal {
             journal.add_end(thread, at_ns);
         }
@@ -99,7 +100,7 @@ impl Shard {
 
     /// Send bytes of the protocol, encrypted if the connection is.
     pub fn send(&mut self, index: u32, bytes: &[u8]) {
-        match &mut self.clients.states[index as usize].tls {
+        match &mut self.clients.connections[index as usize].tls {
             None => self.poller.send(index, bytes),
             Some(tls) => self.poller.send(index, tls.encrypt(bytes)),
         }
@@ -114,17 +115,17 @@ impl Shard {
     /// Close all connections. All Terminate messages are written first, so that they leave together
     /// and not one by one.
     pub fn hang_up_all(&mut self) {
-        let all = 0..self.clients.states.len() as u32;
+        let all = 0..self.clients.connections.len() as u32;
         all.clone().for_each(|index| self.say_goodbye(index));
         all.for_each(|index| self.poller.close(index));
     }
 
     fn say_goodbye(&mut self, index: u32) {
-        let client = &mut self.clients.states[index as usize];
-        if client.is_up() {
+        let connection = &mut self.clients.connections[index as usize];
+        if connection.is_up() {
             let mut terminate = Vec::new();
             encode::terminate(&mut terminate);
-            match &mut client.tls {
+            match &mut connection.tls {
                 None => self.poller.send(index, &terminate),
                 Some(tls) => self.poller.send(index, tls.close(&terminate)),
             }

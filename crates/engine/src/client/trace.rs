@@ -80,7 +80,7 @@ pub(super) fn pipeline_begins(client: Client<'_>, script: usize, from: usize) {
 fn preparing(client: Client<'_>, script: usize, command: &SqlCommand) {
     let plan = client.plan;
     let number = plan.layout.statement_index(script, command.statement);
-    if !client.state(|c| c.is_prepared(number)) {
+    if !client.connection(|c| c.is_prepared(number)) {
         let name = &plan.scripts[script].statements[command.statement].name;
         say(client, &format!("preparing {name}"));
     }

@@ -42,7 +42,7 @@ impl End {
 
 /// Run a transaction of the script. If another try may succeed, it is tried again.
 pub async fn transaction(client: Client<'_>, script_index: usize, started_ns: u64) -> End {
-    client.state(|connection| connection.round_trips = 0);
+    client.connection(|connection| connection.round_trips = 0);
     let max_tries = client.plan.work.max_tries;
     if max_tries > 1 {
         client.seat(|mut seat| seat.save());
@@ -79,7 +79,7 @@ pub async fn transaction(client: Client<'_>, script_index: usize, started_ns: u6
         };
         failures::note_words(client, code, script_index);
         let failed_ns = now_ns();
-        if client.state(|c| c.is_in_block()) && roll_back(client).await.is_err() {
+        if client.connection(|c| c.is_in_block()) && roll_back(client).await.is_err() {
             return failed(code);
         }
         let is_last = match verdict {
@@ -158,7 +158,7 @@ fn backoff_ns(client: Client<'_>, tries: u16) -> u64 {
 
 fn record_attempt(client: Client<'_>, script_index: usize, duration_ns: u64) {
     let shard = &mut *client.shard();
-    let current = shard.clients.states[client.index as usize].current;
+    let current = shard.clients.connections[client.index as usize].current;
     let owner: Owner = match current {
         Some(current) if shard.recorder.layout.is_open_loop() => current.owner,
         _ => shard.recorder.owner(),

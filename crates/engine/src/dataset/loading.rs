@@ -1,7 +1,7 @@
 //! Runs a load from beginning to end: opens sessions, does stage after stage, reports progress.
 //!
-//! The code is the same for all datasets. `worker` does the pieces of a stage, `ending` cleans up
-//! after a failure.
+//! The code is the same for all datasets. `load_session` does the pieces of a stage, and `ending`
+//! cleans up after a failure.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use super::Dataset;
 use super::journal::{self, Done};
+use super::load_session::{LoadSession, Sent, Shared};
 use super::opening::{open_session, refuse_unfit};
 use super::piece::{Stage, Work, left, pieces};
 use super::steps::{StepEvent, Steps};
 use super::trouble::{Trouble, run_statement};
-use super::worker::{Sent, Shared, Worker};
 use crate::clock::now_ns;
 use crate::contract::job::{InitWork, Job};
 use crate::contract::record::{Ending, InitFacts, Notice, Progress, Record, WarningKind};
@@ -190,7 +190,7 @@ impl Loading<'_> {
                 let (shared, first_trouble) = (&shared, &first_trouble);
                 let (events, stop) = (events.clone(), self.stop.clone());
                 scope.spawn(move || {
-                    if let Err(trouble) = (Worker { session, shared, events }).work() {
+                    if let Err(trouble) = (LoadSession { session, shared, events }).work() {
                         // Only the first error is the reason: stopping the other sessions causes
                         // more.
                         first_trouble.lock().expect("no panic while held").get_or_insert(trouble);

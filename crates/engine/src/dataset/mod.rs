@@ -11,6 +11,7 @@
 mod ending;
 mod journal;
 pub mod ledger;
+mod load_session;
 mod loading;
 mod opening;
 mod partition_hash;
@@ -20,7 +21,6 @@ pub mod sql;
 mod steps;
 pub mod tpcc;
 mod trouble;
-mod worker;
 
 use std::fmt;
 

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Sender, channel};
 use pgdyno_script::{ClientVariables, Prng, RandomStreams, Value, clients_of_threads};
 
 use crate::arrivals::Schedule;
-use crate::client::{ClientState, Clients, Terminal};
+use crate::client::{Clients, Connection, Terminal};
 use crate::commit_journal::CommitJournal;
 use crate::contract::job::{Arrivals, ClockPair, Measure};
 use crate::contract::record::ErrorKind;
@@ -139,14 +139,14 @@ fn clients(plan: &Plan, thread: u32, streams: &RandomStreams) -> Clients {
     };
     // Each connection has a terminal from the start, whose variables the check of statements uses.
     let connection = |terminal: u32| {
-        let mut state = ClientState::new(terminal);
-        state.reply.keeps_notices = plan.pgbench.shows_notices();
-        state
+        let mut connection = Connection::new(terminal);
+        connection.reply.keeps_notices = plan.pgbench.shows_notices();
+        connection
     };
     let idle = share(plan.idle_count(), thread, threads);
-    let nobodys = (0..idle).map(|_| ClientState::new(u32::MAX));
-    let states = (0..count).map(connection).chain(nobodys).collect();
-    Clients::new(states, terminals, plan.work.read_only)
+    let nobodys = (0..idle).map(|_| Connection::new(u32::MAX));
+    let connections = (0..count).map(connection).chain(nobodys).collect();
+    Clients::new(connections, terminals, plan.work.read_only)
 }
 
 /// Return a thread's share of `count` items that are distributed round robin.

@@ -59,7 +59,7 @@ pub struct Setup {
 /// Run a thread to its end; its messages go to the coordinator.
 pub fn run(setup: Setup) {
     let plan = Arc::clone(&setup.plan);
-    let socket_count = setup.clients.states.len();
+    let socket_count = setup.clients.connections.len();
     let expected = Expected { connections: socket_count, rate_tps: plan.thread_rate_tps() };
     let poller = match Poller::for_thread(expected, setup.poller, setup.waker.clone()) {
         Ok(poller) => poller,

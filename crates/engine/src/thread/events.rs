@@ -73,7 +73,7 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
         let season = self.season();
         let outcome = {
             let shard = &mut *self.shard.borrow_mut();
-            match shard.clients.states[token as usize].link {
+            match shard.clients.connections[token as usize].link {
                 // Subtle: the event that ended the connection came in the same turn and was already
                 // handled.
                 Link::Down => return,
@@ -99,12 +99,12 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
             if is_idle {
                 self.idle.lost(index, shard);
             } else {
-                let client = &mut shard.clients.states[index as usize];
-                client.is_in_doubt = client.may_have_committed();
-                if client.is_in_doubt {
+                let connection = &mut shard.clients.connections[index as usize];
+                connection.is_in_doubt = connection.may_have_committed();
+                if connection.is_in_doubt {
                     self.in_flight.commit_is_in_doubt();
                 }
-                client.disconnected();
+                connection.disconnected();
                 // Its transaction, if any, gets the error.
                 if is_running {
                     shard.clients.ready.push_back(index);
@@ -144,7 +144,7 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
     fn on_unsafe(&mut self, index: u32, setting: &str) {
         let script = {
             let shard = self.shard.borrow();
-            let current = shard.clients.states[index as usize].current;
+            let current = shard.clients.connections[index as usize].current;
             current.map(|current| self.plan.scripts[current.script].name.clone())
         };
         let why = match setting {
@@ -168,7 +168,7 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
     fn on_tls(&mut self, index: u32, error: Option<TlsError>) {
         {
             let shard = &mut *self.shard.borrow_mut();
-            let Some(tls) = &mut shard.clients.states[index as usize].tls else { return };
+            let Some(tls) = &mut shard.clients.connections[index as usize].tls else { return };
             shard.poller.send(index, tls.to_send());
         }
         if let Some(TlsError { message, hint, .. }) = error {
@@ -229,8 +229,8 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
     fn start_connected(&mut self, index: u32) {
         let started_ns = now_ns();
         let script = {
-            let state = &mut self.shard.borrow_mut().clients.states[index as usize];
-            let current = state.current.as_mut().expect("who connects late has a transaction");
+            let connection = &mut self.shard.borrow_mut().clients.connections[index as usize];
+            let current = connection.current.as_mut().expect("who connects late has a transaction");
             current.started_ns = started_ns;
             if !self.plan.layout.is_open_loop() {
                 current.scheduled_ns = started_ns;
@@ -242,7 +242,7 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
 
     /// Prepare a connected client for its scripts.
     fn prepare(&mut self, index: u32) {
-        let is_up = self.shard.borrow().clients.states[index as usize].is_up();
+        let is_up = self.shard.borrow().clients.connections[index as usize].is_up();
         let is_initial = self.stages.stage() == Stage::Prepare;
         let may_begin = !is_initial || self.preparation.may_begin(index);
         if is_up && may_begin && !self.tasks.is_running(index) {
@@ -299,7 +299,7 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
         }
         let may_connect = self.season().may_connect;
         let shard = &mut *self.shard.borrow_mut();
-        shard.clients.states[index as usize].walk.is_after_loss = true;
+        shard.clients.connections[index as usize].walk.is_after_loss = true;
         self.connector.disconnect(index, shard);
         if may_connect {
             self.connector.replace(index, shard);
@@ -339,8 +339,8 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
             return self.client_is_free(index, ended_ns);
         }
         let (terminal, is_up) = {
-            let state = &self.shard.borrow().clients.states[index as usize];
-            (state.terminal, state.is_up())
+            let connection = &self.shard.borrow().clients.connections[index as usize];
+            (connection.terminal, connection.is_up())
         };
         // Subtle: waiting clients are served before this client asks again.
         if is_up {
@@ -379,7 +379,7 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
     /// End the client of a connection: it starts no more transactions.
     fn abort_client(&mut self, index: u32) {
         let shard = &mut *self.shard.borrow_mut();
-        self.pacing.end_client(shard.clients.states[index as usize].terminal, shard);
+        self.pacing.end_client(shard.clients.connections[index as usize].terminal, shard);
         self.connector.disconnect(index, shard);
     }
 
@@ -387,12 +387,12 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
     fn connect_anew(&mut self, index: u32) {
         let client = {
             let shard = &mut *self.shard.borrow_mut();
-            let state = &shard.clients.states[index as usize];
-            if !self.plan.pgbench.connects_once() && !state.is_up() {
+            let connection = &shard.clients.connections[index as usize];
+            if !self.plan.pgbench.connects_once() && !connection.is_up() {
                 // The connection was lost, and the client is already connecting again.
                 return;
             }
-            let client = state.terminal;
+            let client = connection.terminal;
             self.connector.disconnect(index, shard);
             client
         };
@@ -434,7 +434,7 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
             observer.began(self.stages.timeline().warm_ns);
         }
         for index in 0..self.tasks.connection_count() {
-            let is_up = self.shard.borrow().clients.states[index as usize].is_up();
+            let is_up = self.shard.borrow().clients.connections[index as usize].is_up();
             if (is_up || self.plan.pgbench.connects_late()) && !self.tasks.is_running(index) {
                 self.connection_is_free(index);
             }
@@ -458,12 +458,13 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
                     self.in_flight.dropped(1);
                 }
             }
-            for (index, client) in shard.clients.states.iter_mut().enumerate() {
-                let Some(current) = client.current.take() else { continue };
+            for (index, connection) in shard.clients.connections.iter_mut().enumerate() {
+                let Some(current) = connection.current.take() else { continue };
                 self.in_flight.give_up(current, end_ns, &mut shard.recorder);
-                if client.is_up() && client.ready_wanted > 0 {
-                    let attempt = if client.tls.is_some() { Attempt::Tls } else { Attempt::Plain };
-                    self.cancels.add(index as u32, client.backend.clone(), attempt);
+                if connection.is_up() && connection.ready_wanted > 0 {
+                    let attempt =
+                        if connection.tls.is_some() { Attempt::Tls } else { Attempt::Plain };
+                    self.cancels.add(index as u32, connection.backend.clone(), attempt);
                 }
             }
             self.in_flight.add_ages(self.pacing.give_up(timeline, &mut shard.recorder));

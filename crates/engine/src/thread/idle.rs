@@ -36,12 +36,12 @@ impl Idle {
 
     /// Handle the loss of a connection.
     pub(super) fn lost(&mut self, index: u32, shard: &mut Shard) {
-        let client = &mut shard.clients.states[index as usize];
-        if client.ready_wanted > 0 {
+        let connection = &mut shard.clients.connections[index as usize];
+        if connection.ready_wanted > 0 {
             self.asked_count = self.asked_count.saturating_sub(1);
         }
-        client.ready_wanted = 0;
-        client.disconnected();
+        connection.ready_wanted = 0;
+        connection.disconnected();
     }
 
     /// Ask each open connection for an answer.
@@ -51,10 +51,10 @@ impl Idle {
         let mut sync = Vec::new();
         encode::sync(&mut sync);
         for index in self.places.clone() {
-            let client = &mut shard.clients.states[index as usize];
-            if client.is_up() {
-                client.reply.reset(false);
-                client.ready_wanted = 1;
+            let connection = &mut shard.clients.connections[index as usize];
+            if connection.is_up() {
+                connection.reply.reset(false);
+                connection.ready_wanted = 1;
                 shard.send(index, &sync);
                 self.asked_count += 1;
             }

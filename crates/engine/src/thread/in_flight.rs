@@ -96,11 +96,11 @@ impl<'s> InFlight<'s> {
     #[inline]
     pub(super) fn end(&mut self, index: u32, end: End, shard: &mut Shard) {
         self.count -= 1;
-        let client = &mut shard.clients.states[index as usize];
-        let is_clients = client.terminal < self.client_count;
-        let current = client.current.take();
+        let connection = &mut shard.clients.connections[index as usize];
+        let is_clients = connection.terminal < self.client_count;
+        let current = connection.current.take();
         let is_in_doubt =
-            std::mem::take(&mut client.is_in_doubt) && !self.plan.pgbench.ignores_doubt();
+            std::mem::take(&mut connection.is_in_doubt) && !self.plan.pgbench.ignores_doubt();
         // Subtle: without `current`, the transaction was counted as unfinished when the drain
         // ended. If it has committed nevertheless, the table has its rows.
         match (current, end) {
@@ -124,13 +124,13 @@ impl<'s> InFlight<'s> {
                 shard.recorder.ended(owner, current.script, &ended);
                 let begun_ns = current.started_ns + current.connection_wait_ns;
                 let held_ns = ended_ns.saturating_sub(begun_ns);
-                shard.recorder.served(current.script, held_ns, client.round_trips);
+                shard.recorder.served(current.script, held_ns, connection.round_trips);
                 if outcome.is_completed() && !self.plan.scripts[current.script].counters.is_empty()
                 {
-                    shard.recorder.counted(owner, current.script, &client.counted);
+                    shard.recorder.counted(owner, current.script, &connection.counted);
                 }
                 if owner == Owner::Measure && outcome.is_completed() && is_clients {
-                    self.shares.completed(client.terminal);
+                    self.shares.completed(connection.terminal);
                 }
                 if self.shares_connections && outcome.is_completed() {
                     let wait_ns = current.connection_wait_ns;
@@ -162,7 +162,7 @@ impl<'s> InFlight<'s> {
 
     /// A transaction never got a connection.
     pub(super) fn end_without_connection(&mut self, index: u32, shard: &mut Shard) {
-        if let Some(current) = shard.clients.states[index as usize].current.take() {
+        if let Some(current) = shard.clients.connections[index as usize].current.take() {
             self.count -= 1;
             shard.recorder.unfinished(current.owner, current.script, current.retries);
         }

@@ -161,7 +161,7 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
             let clients = &shard.clients;
             let arrived = replied..clients.ready.len();
             let replies = clients.ready.range(arrived.clone());
-            let read_ns = replies.map(|index| clients.states[*index as usize].replied_ns);
+            let read_ns = replies.map(|index| clients.connections[*index as usize].replied_ns);
             self.reply_wait.after_wait(look, arrived, read_ns, self.in_flight.count());
         }
         Ok(())
@@ -250,7 +250,7 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
             let shard = &mut *self.shard.borrow_mut();
             let current = self.in_flight.begin(start, self.stages.timeline(), &mut shard.recorder);
             match &mut self.pool {
-                None => shard.clients.states[client as usize].current = Some(current),
+                None => shard.clients.connections[client as usize].current = Some(current),
                 Some(pool) => pool.wait(client, current),
             }
         }
@@ -299,7 +299,7 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
 
     /// Return the time since the client's reply was read.
     fn waited_since(&self, index: u32) -> u64 {
-        now_ns() - self.shard.borrow().clients.states[index as usize].replied_ns
+        now_ns() - self.shard.borrow().clients.connections[index as usize].replied_ns
     }
 
     /// Report a script that cannot be evaluated, which ends the run, and new kinds of failures.

@@ -121,7 +121,7 @@ impl<'s> Pacing<'s> {
     /// True if the client can start a transaction: its connection is open, or it asks for one.
     #[inline]
     fn can_work(&self, client: u32, shard: &Shard) -> bool {
-        self.connects_to_work || shard.clients.states[client as usize].is_up()
+        self.connects_to_work || shard.clients.connections[client as usize].is_up()
     }
 
     /// Open loop: true if the client may start another transaction. As pgbench, the drop-in counts

@@ -49,18 +49,18 @@ impl Pool {
     pub(super) fn next(&mut self, shard: &mut Shard) -> Option<(u32, Task)> {
         loop {
             let index = *self.free.front()?;
-            let state = &mut shard.clients.states[index as usize];
-            if !state.is_up() {
+            let connection = &mut shard.clients.connections[index as usize];
+            if !connection.is_up() {
                 // The connection returns to the pool when it is connected again.
                 self.free.pop_front();
                 continue;
             }
             let (client, mut current) = self.waiting.pop_front()?;
             self.free.pop_front();
-            state.terminal = client;
+            connection.terminal = client;
             let granted_ns = now_ns();
             current.connection_wait_ns = granted_ns.saturating_sub(current.started_ns);
-            state.current = Some(current);
+            connection.current = Some(current);
             return Some((
                 index,
                 Task::Transaction { script: current.script, started_ns: granted_ns },

@@ -118,7 +118,7 @@ impl<'s, M: MakeTask<'s>> Tasks<'s, M> {
     pub(super) fn drop_sleepers(&mut self) -> u64 {
         let mut count = 0;
         for (index, slot) in self.slots.iter_mut().enumerate() {
-            let is_waiting = self.shard.borrow().clients.states[index].ready_wanted > 0;
+            let is_waiting = self.shard.borrow().clients.connections[index].ready_wanted > 0;
             if slot.0.is_some() && !is_waiting {
                 slot.0.set(None);
                 count += 1;
@@ -131,9 +131,10 @@ impl<'s, M: MakeTask<'s>> Tasks<'s, M> {
     /// Count the commits that were sent and whose reply still has not come.
     pub(super) fn count_in_doubt(&self) -> u64 {
         let shard = self.shard.borrow();
-        let in_doubt = shard.clients.states.iter().zip(&self.slots).filter(|(client, slot)| {
-            slot.0.is_some() && client.is_up() && client.may_have_committed()
-        });
+        let in_doubt =
+            shard.clients.connections.iter().zip(&self.slots).filter(|(connection, slot)| {
+                slot.0.is_some() && connection.is_up() && connection.may_have_committed()
+            });
         in_doubt.count() as u64
     }
 }

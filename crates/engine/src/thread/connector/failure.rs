@@ -4,7 +4,7 @@ use std::io;
 
 use super::fault::Fault;
 use super::{Connector, Outcome, Season};
-use crate::client::{ClientState, Shard};
+use crate::client::{Connection, Shard};
 use crate::timers::Wake;
 use crate::tls::{Attempt, Endpoint};
 use crate::walk::Next;
@@ -58,26 +58,26 @@ impl Connector<'_> {
         shard: &mut Shard,
         season: Season,
     ) -> Then {
-        let client = &mut shard.clients.states[index as usize];
-        client.disconnected();
+        let connection = &mut shard.clients.connections[index as usize];
+        connection.disconnected();
         if !season.may_connect {
             return Then::Waits;
         }
-        let is_refused = fault.is_about_the_password() && !client.walk.is_password_new;
-        if is_refused && self.asks_anew(client.walk.password) {
-            client.walk.is_password_new = true;
+        let is_refused = fault.is_about_the_password() && !connection.walk.is_password_new;
+        if is_refused && self.asks_anew(connection.walk.password) {
+            connection.walk.is_password_new = true;
             return Then::AtOnce;
         }
-        if self.has_other_attempt(client, fault) {
-            client.walk.try_another_way(fault.to_string());
+        if self.has_other_attempt(connection, fault) {
+            connection.walk.try_another_way(fault.to_string());
             return Then::AtOnce;
         }
-        let address = client.walk.address;
-        let before = client.walk.first_fault.take();
-        client.walk.is_awaited |= fault.is_starting_up();
+        let address = connection.walk.address;
+        let before = connection.walk.first_fault.take();
+        connection.walk.is_awaited |= fault.is_starting_up();
         let is_the_end =
             (season.is_initial || self.plan.pgbench.connects_late()) && fault.ends_the_search();
-        let next = client.walk.leave(self.endpoints.len(), self.attrs());
+        let next = connection.walk.leave(self.endpoints.len(), self.attrs());
         if next == Next::AtOnce && !is_the_end {
             return Then::AtOnce;
         }
@@ -88,7 +88,7 @@ impl Connector<'_> {
             }
             return Then::Ends(Outcome::GaveUp(index));
         }
-        if season.is_initial && (is_the_end || !client.walk.is_awaited) {
+        if season.is_initial && (is_the_end || !connection.walk.is_awaited) {
             let Endpoint { address, host, .. } = &self.endpoints[address];
             let mut refusal = fault.refusal(self.plan);
             let before = before.map_or(String::new(), |before| format!(" (before that: {before})"));
@@ -100,15 +100,15 @@ impl Connector<'_> {
             return Then::Ends(Outcome::Fatal(Box::new(refusal)));
         }
         self.names.look_again();
-        let at_ns = shard.now_ns + client.walk.pause_ns(index);
+        let at_ns = shard.now_ns + connection.walk.pause_ns(index);
         shard.timers.set(at_ns, Wake::Connect(index));
         Then::Waits
     }
 
     /// True when sslmode has another way to try, and the fault may lie in this one.
-    fn has_other_attempt(&self, client: &ClientState, fault: &Fault) -> bool {
-        let security = &self.endpoints[client.walk.address].security;
-        let number = client.walk.attempt;
+    fn has_other_attempt(&self, connection: &Connection, fault: &Fault) -> bool {
+        let security = &self.endpoints[connection.walk.address].security;
+        let number = connection.walk.attempt;
         let may_help = match fault {
             Fault::Opening(error) => error.may_be_the_encryption(),
             // Some servers close at a request for TLS.

@@ -162,7 +162,7 @@ impl<'s> Connector<'s> {
     /// Ask for a connection, and begin its search for an address.
     pub(super) fn queue(&mut self, index: u32, shard: &mut Shard) {
         let address = self.first_address(index);
-        shard.clients.states[index as usize].walk.begin(address);
+        shard.clients.connections[index as usize].walk.begin(address);
         self.waiting.push_back(index);
     }
 
@@ -236,7 +236,7 @@ impl<'s> Connector<'s> {
     /// Take the next connection that was not opened in time.
     fn next_slow(&mut self, now_ns: u64, shard: &Shard) -> Option<(u32, Fault)> {
         while let Some(&(limit_ns, index, began_at_ns)) = self.limits.front() {
-            let is_on_its_way = match shard.clients.states[index as usize].link {
+            let is_on_its_way = match shard.clients.connections[index as usize].link {
                 Link::Connecting { began_ns } | Link::Opening { began_ns, .. } => {
                     began_ns == began_at_ns
                 }
@@ -261,13 +261,13 @@ impl<'s> Connector<'s> {
         }
         self.counts.up -= 1;
         self.counts.lost += 1;
-        shard.clients.states[index as usize].walk.is_after_loss = true;
+        shard.clients.connections[index as usize].walk.is_after_loss = true;
     }
 
     /// Make a lost connection again, after a pause.
     pub(super) fn replace(&mut self, index: u32, shard: &mut Shard) {
         self.names.look_again();
-        let walk = &mut shard.clients.states[index as usize].walk;
+        let walk = &mut shard.clients.connections[index as usize].walk;
         walk.begin(self.first_address(index));
         let at_ns = shard.now_ns + walk.pause_ns(index);
         shard.timers.set(at_ns, Wake::Connect(index));
@@ -275,9 +275,9 @@ impl<'s> Connector<'s> {
 
     /// Close the client's connection, if there is one.
     pub(super) fn disconnect(&mut self, index: u32, shard: &mut Shard) {
-        if shard.clients.states[index as usize].is_up() {
+        if shard.clients.connections[index as usize].is_up() {
             shard.hang_up(index);
-            shard.clients.states[index as usize].disconnected();
+            shard.clients.connections[index as usize].disconnected();
             self.counts.up -= 1;
         }
     }
@@ -298,7 +298,7 @@ impl<'s> Connector<'s> {
 
     /// Return the address to which a connection was made.
     pub(super) fn endpoint_of(&self, index: u32, shard: &Shard) -> &Endpoint {
-        &self.endpoints[shard.clients.states[index as usize].walk.address]
+        &self.endpoints[shard.clients.connections[index as usize].walk.address]
     }
 
     fn is_idle(&self, index: u32) -> bool {

@@ -20,10 +20,10 @@ impl Connector<'_> {
         shard: &mut Shard,
         season: Season,
     ) -> Result<Option<Outcome>, BacklogIsFull> {
-        let client = &mut shard.clients.states[index as usize];
-        client.link = Link::Connecting { began_ns };
-        client.walk.password = self.password_number;
-        let endpoint = &self.endpoints[client.walk.address];
+        let connection = &mut shard.clients.connections[index as usize];
+        connection.link = Link::Connecting { began_ns };
+        connection.walk.password = self.password_number;
+        let endpoint = &self.endpoints[connection.walk.address];
         match shard.poller.connect(index, &endpoint.address) {
             Ok(is_connected) => {
                 self.in_flight += 1;
@@ -34,7 +34,7 @@ impl Connector<'_> {
                 Ok(if is_connected { self.connected(index, shard, season) } else { None })
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                client.link = Link::Down;
+                connection.link = Link::Down;
                 Err(BacklogIsFull)
             }
             Err(error) => {
@@ -52,17 +52,17 @@ impl Connector<'_> {
         season: Season,
     ) -> Option<Outcome> {
         let mut out = Vec::new();
-        let client = &mut shard.clients.states[index as usize];
-        let Link::Connecting { began_ns } = client.link else {
+        let connection = &mut shard.clients.connections[index as usize];
+        let Link::Connecting { began_ns } = connection.link else {
             unreachable!("an opening follows connecting")
         };
-        let Endpoint { security, host, .. } = &self.endpoints[client.walk.address];
-        let attempt = security.attempt(client.walk.attempt).expect("there is one more");
+        let Endpoint { security, host, .. } = &self.endpoints[connection.walk.address];
+        let attempt = security.attempt(connection.walk.attempt).expect("there is one more");
         let login = login_at(host, &self.login);
-        let asked = (&*login, client.walk.attrs(self.attrs()));
+        let asked = (&*login, connection.walk.attrs(self.attrs()));
         match Opening::start(security, attempt, asked, &mut out) {
             Ok(opening) => {
-                client.link = Link::Opening { began_ns, opening: Box::new(opening) };
+                connection.link = Link::Opening { began_ns, opening: Box::new(opening) };
                 shard.poller.send(index, &out);
                 None
             }
@@ -79,9 +79,9 @@ impl Connector<'_> {
         season: Season,
     ) -> Option<Outcome> {
         let mut out = Vec::new();
-        let client = &mut shard.clients.states[index as usize];
-        let Link::Opening { opening, .. } = &mut client.link else { return None };
-        let login = login_at(&self.endpoints[client.walk.address].host, &self.login);
+        let connection = &mut shard.clients.connections[index as usize];
+        let Link::Opening { opening, .. } = &mut connection.link else { return None };
+        let login = login_at(&self.endpoints[connection.walk.address].host, &self.login);
         let advance = opening.advance(bytes, &login, &mut self.salted, &mut out);
         if !out.is_empty() {
             shard.poller.send(index, &out);
@@ -98,21 +98,22 @@ impl Connector<'_> {
 
     fn opened(&mut self, index: u32, opened: Opened, shard: &mut Shard, season: Season) {
         self.in_flight -= 1;
-        let client = &mut shard.clients.states[index as usize];
-        if let Link::Opening { began_ns, .. } = client.link {
+        let connection = &mut shard.clients.connections[index as usize];
+        if let Link::Opening { began_ns, .. } = connection.link {
             self.durations.record(now_ns() - began_ns);
         }
-        self.good_address = client.walk.address;
-        let is_reconnect = client.walk.is_after_loss;
-        client.walk.arrive();
-        client.link = Link::Up;
-        client.tls = opened.tls;
-        client.backend = opened.session;
+        self.good_address = connection.walk.address;
+        let is_reconnect = connection.walk.is_after_loss;
+        connection.walk.arrive();
+        connection.link = Link::Up;
+        connection.tls = opened.tls;
+        connection.backend = opened.session;
         // A server before version 14 does not report it, nor do some poolers.
-        let told = client.backend.parameters.get("default_transaction_read_only");
-        client.asks_read_only = self.plan.work.read_only && told.is_none_or(|value| value != "on");
+        let told = connection.backend.parameters.get("default_transaction_read_only");
+        connection.asks_read_only =
+            self.plan.work.read_only && told.is_none_or(|value| value != "on");
         // Kept once: they are the same for all clients, of which there may be thousands.
-        client.backend.parameters.clear();
+        connection.backend.parameters.clear();
         if !opened.rest.is_empty() {
             let at_ns = shard.now_ns;
             shard.clients.on_plain(index, &opened.rest, at_ns);

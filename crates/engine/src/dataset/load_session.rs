@@ -58,13 +58,13 @@ impl Shared<'_> {
     }
 }
 
-pub(super) struct Worker<'a> {
+pub(super) struct LoadSession<'a> {
     pub session: &'a mut Session,
     pub shared: &'a Shared<'a>,
     pub events: Sender<StepEvent>,
 }
 
-impl Worker<'_> {
+impl LoadSession<'_> {
     /// Do chains until the queue is empty, then nudge the WAL writer for the other sessions.
     pub(super) fn work(&mut self) -> Result<(), Trouble> {
         loop {
@@ -78,7 +78,7 @@ impl Worker<'_> {
 
     fn do_piece(&mut self, piece: Piece) -> Result<(), Trouble> {
         let (phase, entry) = (piece.phase, piece.entry());
-        // The receiver lives until every worker has ended.
+        // The receiver lives until every session has ended.
         let _ = self.events.send(StepEvent::now(phase, PhaseEvent::Begin));
         match piece.work {
             Work::Copy(copy) => {

@@ -45,7 +45,7 @@ pub struct Current {
 
 /// One connection of the thread, and the transaction that it runs.
 #[derive(Debug)]
-pub struct ClientState {
+pub struct Connection {
     pub link: Link,
     /// Encrypts and decrypts, while the link is up.
     pub tls: Option<Box<TlsStream>>,
@@ -95,9 +95,9 @@ pub struct ClientState {
     pub open_pipeline: bool,
 }
 
-impl ClientState {
-    pub fn new(terminal: u32) -> ClientState {
-        ClientState {
+impl Connection {
+    pub fn new(terminal: u32) -> Connection {
+        Connection {
             link: Link::Down,
             tls: None,
             walk: Walk::default(),
@@ -171,7 +171,7 @@ impl ClientState {
 /// A connection, and the terminal whose transaction it runs.
 #[derive(Debug)]
 pub struct Seat<'a> {
-    pub connection: &'a mut ClientState,
+    pub connection: &'a mut Connection,
     pub terminal: &'a mut Terminal,
 }
 
