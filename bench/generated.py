@@ -93,7 +93,7 @@ def _write(folder: ExperimentFolder, number: int, tps: float, rng: np.random.Gen
                 writer.add_samples(name, [_sample(name, key, moment_ns, second) for key in keys])
         for tenth in range(10 * _SECONDS):
             event = ("IO:WalSync", "", "LWLock:WALWrite")[tenth % 3]
-            writer.add_waits([_waiting(event, began_ns + tenth * SECOND_NS // 10)])
+            writer.add_samples("waits", [_waiting(event, began_ns + tenth * SECOND_NS // 10)])
         writer.write_json("server.json", {"reset": {}, "totals": None, "plans": {}})
         writer.finish()
 

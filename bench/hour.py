@@ -259,7 +259,7 @@ def _write_waits(writer: RunWriter, seconds: int, rng: np.random.Generator) -> N
     for tenth, share in enumerate(shares):
         moment_ns = BEGAN_NS + tenth * SECOND_NS // 10 + int(rng.integers(0, SECOND_NS // 20))
         counts = rng.multinomial(CLIENTS, share).tolist()
-        writer.add_waits(
+        rows = (
             {
                 "time_ns": moment_ns,
                 "interval_ns": SECOND_NS // 10,
@@ -273,3 +273,4 @@ def _write_waits(writer: RunWriter, seconds: int, rng: np.random.Generator) -> N
             for place, (event, count) in enumerate(zip(_EVENTS, counts, strict=True))
             if count
         )
+        writer.add_samples("waits", rows)

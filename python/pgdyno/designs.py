@@ -24,6 +24,7 @@ from pgdyno.answer.comparison import (
 from pgdyno.answer.curves import sweep_answer
 from pgdyno.answer.tuning import tune_answer
 from pgdyno.errors import PgdynoError
+from pgdyno.loop.journal import shown_visits
 from pgdyno.plan.design import Design
 from pgdyno.plan.designs.bench import Bench
 from pgdyno.plan.designs.compare import Compare
@@ -32,7 +33,7 @@ from pgdyno.plan.designs.sweep import Sweep
 from pgdyno.report.compare_documents import compare_body
 from pgdyno.report.compare_text import compare_text
 from pgdyno.report.documents import Document, document_with, run_body, sweep_body
-from pgdyno.report.text import curve_text, run_text
+from pgdyno.report.run_text import curve_text, run_text
 from pgdyno.report.text_page import WIDTH
 from pgdyno.report.tune_text import tune_body, tune_text
 from pgdyno.spec.experiment import Experiment
@@ -129,9 +130,18 @@ def answer_so_far(
     Args: error, the error that ended the experiment early, else None.
     Raises: PgdynoError if the findings cannot be made although the experiment ended normally.
     """
-    if folder is None:
+    if folder is None or (error is not None and not _has_something(folder)):
         return None
-    return answer.answer_so_far(folder, error, _kind_of(folder).answer)
+    try:
+        return answer_of(folder)
+    except PgdynoError:
+        if error is None:
+            raise
+        return None
+
+
+def _has_something(folder: ExperimentFolder) -> bool:
+    return any(visit.planned.purpose != "pilot" for visit in shown_visits(folder))
 
 
 def words_of(findings: ExperimentFindings, width: int = WIDTH) -> str:

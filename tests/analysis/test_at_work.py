@@ -27,7 +27,7 @@ def found(mean: Estimate | None, count: CountedTime | None, *, bare: float = 0.0
     return answer
 
 
-def test_the_count_stands_where_samples_miss_a_session_on_their_own_core() -> None:
+def test_the_count_is_used_if_samples_miss_a_session_on_their_core() -> None:
     work = found(sampled(2.31), counted(3.02, own=0.05), bare=2.0)
     assert (work.how, work.why_sampled) == ("counted", "")
     assert work.mean.value == pytest.approx(3.02)
@@ -103,7 +103,7 @@ def test_parts_of_a_count_sum_to_it_and_cover_the_truth() -> None:
     assert 180 <= covered <= 200
 
 
-def test_what_was_seen_alone_may_not_be_alone() -> None:
+def test_a_part_seen_in_every_sample_has_a_lower_end() -> None:
     drawn = drawn_from_groups(("a",), np.ones((10, 1)), np.ones(10), seconds=10.0, seed=1)
     (part,) = shared_out(drawn, 2.0, "sessions", seen_count=10)
     # The rule of three: 3/10 of the time may have been something else.

@@ -21,7 +21,7 @@ def test_a_trial_fails_by_its_latency_or_by_what_was_not_done() -> None:
     assert not TARGET.is_met(trial(100, achieved=0.98))
 
 
-def test_the_capacity_lies_between_what_was_held_and_what_was_not() -> None:
+def test_the_capacity_is_between_held_and_failed_loads() -> None:
     held_load = capacity([trial(700), trial(875, ms=50), trial(760), trial(830, ms=30)], TARGET)
     assert held_load.end == "found"
     assert 760 < held_load.load.value < 830
@@ -50,7 +50,7 @@ def test_when_none_is_held_the_least_that_was_offered_is_an_upper_bound() -> Non
     assert held_load.failed_by == "p99 and offered load that was not achieved"
 
 
-def test_no_trial_is_no_capacity() -> None:
+def test_without_trials_there_is_no_capacity() -> None:
     with pytest.raises(AnalysisError):
         capacity([], TARGET)
 

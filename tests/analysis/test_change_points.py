@@ -40,7 +40,7 @@ def test_steady_noise_has_no_change_even_when_it_lasts() -> None:
         assert sum(are_changed) <= 6, phi  # tested at 1 %; 10 % would be 6
 
 
-def test_a_single_stall_is_no_change_of_level() -> None:
+def test_a_single_stall_is_not_a_change_of_level() -> None:
     counts = np.random.default_rng(4).normal(1000, 30, 120)
     counts[50] = 0
     assert change_points(counts, interval_ns=SECOND_NS, seed=1) == ()

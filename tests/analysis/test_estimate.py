@@ -49,7 +49,7 @@ def test_json_has_the_field_names_as_keys() -> None:
 
 
 @pytest.mark.parametrize("numbers", [(math.nan, None, None), (1.0, 2.0, 1.0), (1.0, math.inf, 2.0)])
-def test_numbers_that_are_no_estimate_are_refused(
+def test_numbers_that_contradict_each_other_make_no_estimate(
     numbers: tuple[float, float | None, float | None],
 ) -> None:
     with pytest.raises(AnalysisError):

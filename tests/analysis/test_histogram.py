@@ -53,7 +53,7 @@ def test_ranks_do_not_jump_by_rounding() -> None:
     assert nearest_rank(1e-9, 10) == 1
 
 
-def test_a_percentile_never_lies_outside_the_exact_extremes() -> None:
+def test_a_percentile_is_always_between_minimum_and_maximum() -> None:
     histogram = Histogram.from_values_ns([1_000_003, 1_000_003])
     assert histogram.percentile_ns(50) == 1_000_003
 

@@ -16,7 +16,7 @@ def _seconds(late_ratio: float, count: int, seed: int, per_second: int = 400) ->
     return [Histogram.from_values_ns(np.where(row, 30 * MS, 3 * MS)) for row in slow]
 
 
-def test_what_is_above_the_limit_is_counted() -> None:
+def test_transactions_above_the_limit_are_counted() -> None:
     histogram = Histogram.from_values_ns([1 * MS, 5 * MS, 20 * MS, 21 * MS])
     assert over_limit_count(histogram, 10 * MS) == 2
     assert over_limit_count(histogram, 100 * MS) == 0

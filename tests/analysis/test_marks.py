@@ -29,7 +29,7 @@ def test_of_more_every_one_is_counted_in_one_that_is_shown() -> None:
     assert [mark.time_s for mark in shown] == sorted(mark.time_s for mark in shown)
 
 
-def test_what_happened_alone_stays_alone() -> None:
+def test_a_rare_event_is_not_merged_with_frequent_ones() -> None:
     marks = [*deadlocks(400, from_s=1000.0, every_s=0.01), *checkpoints(12)]
     shown = nearest_merged(marks)
     assert [mark for mark in shown if mark.kind == "checkpoint"] == checkpoints(12)

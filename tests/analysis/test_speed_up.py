@@ -47,7 +47,7 @@ def test_one_round_has_no_interval() -> None:
     assert not ratios.maximum.has_interval
 
 
-def test_without_a_level_up_to_the_knee_there_is_no_speed_up() -> None:
+def test_a_speed_up_needs_a_level_up_to_the_knee() -> None:
     with pytest.raises(AnalysisError, match="knee of 4"):
         speed_up({8: logs(1.1)}, knee_clients=4)
 

@@ -131,7 +131,7 @@ def test_thinking_clients_are_counted_by_the_time_they_think() -> None:
     assert "latency and think time gives" in doubts(lost)[0].message
 
 
-def test_time_between_transactions_that_was_measured_is_no_time_lost() -> None:
+def test_measured_time_between_transactions_is_not_lost_time() -> None:
     # 11 % of 8 clients' 60 s: 52.8 s.
     assert kinds(latency_mean_ns=8.9 * MS) == ["littles_law"]
     known = doubts(facts(latency_mean_ns=8.9 * MS, between_transactions_ns=52_800 * MS))
@@ -150,7 +150,7 @@ def test_clients_that_the_engine_had_for_over_a_fifth_of_their_time_offered_anot
     assert "20 %" in reasons[0].message
 
 
-def test_what_makes_a_run_not_valid_comes_first() -> None:
+def test_reasons_that_make_a_run_not_valid_come_first() -> None:
     reasons = doubts(facts(is_same_host=True, throttled_ns=5 * MS))
     assert [doubt.verdict for doubt in reasons] == ["not_valid", "doubt"]
     assert not is_valid(reasons)

@@ -64,7 +64,7 @@ def test_parts_and_residual_are_exactly_the_latency() -> None:
     assert {part.side for part in where.parts} == {"server", "network", "client", "schedule"}
 
 
-def test_what_clients_waited_at_a_pooler_is_a_part_of_its_own() -> None:
+def test_the_wait_for_a_pooler_is_a_separate_part() -> None:
     without = where_the_time_goes(facts(), seed=1)
     waited_ns = facts().transaction_count * 0.5 * MS
     where = where_the_time_goes(facts(pooler_wait_ns=waited_ns), seed=1)
@@ -92,7 +92,7 @@ def test_cpu_of_the_client_inside_the_round_trip_is_taken_off_the_network() -> N
     assert parts_ms(apart)["network"] == 0.14
 
 
-def test_what_both_ends_are_at_work_for_an_exchange_is_no_network() -> None:
+def test_work_of_both_ends_for_an_exchange_is_not_network_time() -> None:
     trips = {"engine_round_trip_count": 7.0, "exchange_ns": 1_030_000.0, "engine_cpu_ns": 100_000.0}
     where = where_the_time_goes(facts(**trips, exchange_runnable_ns=30_000.0), seed=1)
     assert parts_ms(where)["network"] == 7.0
@@ -138,7 +138,7 @@ def test_waiting_for_a_core_with_a_statement_in_the_socket_is_as_often_as_exchan
     assert where.scheduled.inside_events_ms == pytest.approx(0.3)
 
 
-def test_what_a_backend_does_after_its_answer_is_not_in_the_latency() -> None:
+def test_work_of_a_backend_after_its_answer_is_not_in_the_latency() -> None:
     # 8 ms in state active, all without wait event; 3 ms more of CPU outside of it, and 1.5 of the
     # client's own: 12.5 of 10 ms. What exceeds came after the answer; more than 3 ms did not.
     counted = {"samples": exact({"": 1}), "backends_cpu_ns": 6000 * 11.0 * MS}
@@ -153,7 +153,7 @@ def test_what_a_backend_does_after_its_answer_is_not_in_the_latency() -> None:
     assert beyond.residual_ms == pytest.approx(-2.0)
 
 
-def test_sessions_on_the_core_of_whoever_samples_are_added_to_those_seen() -> None:
+def test_sessions_on_the_sampler_s_core_are_added_to_the_count() -> None:
     # 2 sessions on 4 cores at any time, as the kernel counted; 1 of them without event was seen,
     # half a session more could not be: 4 + 0.5 active sessions, 40 + 5 ms.
     counted = {
@@ -236,7 +236,7 @@ def test_answering_is_outside_active_time_and_cpu() -> None:
     assert where.sampled_server_ms == pytest.approx(40.0)
 
 
-def test_what_the_server_counts_says_nothing_of_sessions_that_answer() -> None:
+def test_counts_of_the_server_do_not_describe_answering_sessions() -> None:
     # It counts a fifth of what was sampled: the active sessions' 40 ms are 8, the other's stay 10.
     where = where_the_time_goes(
         facts(
@@ -305,7 +305,7 @@ def test_a_client_that_is_never_idle_leaves_no_time_outside_its_statements() -> 
     assert sum(parts_ms(where).values()) == pytest.approx(10.0, abs=0.2)
 
 
-def test_what_a_clock_of_the_server_counted_stands_and_samples_divide_the_rest() -> None:
+def test_the_servers_clocks_are_used_and_samples_divide_the_rest() -> None:
     # Sampled 2 ms of reading, counted 5: the other events share the 3 ms that 8 leave.
     reading = CountedEvents(("IO:DataFileRead",), 6000 * 5.0 * MS)
     waits = exact({"IO:DataFileRead": 1, "IO:WALSync": 2, "": 1})
@@ -322,7 +322,7 @@ def test_what_a_clock_of_the_server_counted_stands_and_samples_divide_the_rest()
     }
 
 
-def test_what_no_sample_saw_and_a_clock_counted_is_a_part() -> None:
+def test_time_that_only_a_clock_counted_is_a_part() -> None:
     reading = CountedEvents(("IO:DataFileRead",), 6000 * 0.5 * MS, 6000 * 0.1 * MS)
     where = where_the_time_goes(facts(samples=exact({"": 1}), server_events=(reading,)), seed=1)
     [part] = [some_part for some_part in where.parts if some_part.name == "IO:DataFileRead"]
@@ -330,7 +330,7 @@ def test_what_no_sample_saw_and_a_clock_counted_is_a_part() -> None:
     assert parts_ms(where)["CPU or not instrumented"] == 7.5
 
 
-def test_time_that_the_script_slept_is_a_part_of_its_own() -> None:
+def test_sleeping_in_a_script_is_a_separate_part() -> None:
     where = where_the_time_goes(facts(engine_sleep_ns=1.5 * MS, engine_shell_ns=0.25 * MS), seed=1)
     assert parts_ms(where) == {
         "server": 8.0,
@@ -367,7 +367,7 @@ def test_statements_share_the_servers_time_by_their_identifiers() -> None:
     assert math.fsum(time.ms.value for time in statements) == pytest.approx(10.0)
 
 
-def test_without_identifiers_nothing_is_said_of_statements() -> None:
+def test_without_query_identifiers_statements_have_no_parts() -> None:
     assert named_statements(facts(samples=exact({"": 1})), 8.0, (), seed=1) == ()
 
 

@@ -31,7 +31,7 @@ def test_intervals_come_from_the_samples_and_exact_parts_have_none() -> None:
     assert not by_name["network"].has_interval
 
 
-def test_what_every_sample_shows_may_still_be_less_than_all() -> None:
+def test_a_part_in_every_sample_may_still_be_less_than_the_whole() -> None:
     where = where_the_time_goes(facts(samples=exact({"Timeout:PgSleep": 4})), seed=1)
     [part] = where.parts
     # 100 moments may have missed 3/100 of a session of 4: that much of 8 ms.
@@ -76,7 +76,7 @@ def test_waiting_for_a_core_is_as_uncertain_as_what_the_samples_may_have_missed(
     assert ends == pytest.approx((1.5, 1.44, 1.5))
 
 
-def test_waiting_for_a_core_that_the_kernel_alone_tells_has_no_interval() -> None:
+def test_a_wait_for_a_core_counted_by_the_kernel_has_no_interval() -> None:
     waiting = waiting_for_a_core(exact({"IO:WALSync": 3, "": 1}), 0.7)
     assert (waiting.value, waiting.has_interval) == (pytest.approx(0.7), False)
     varied = waiting_for_a_core(samples({"IO:WALSync": 3.0, "": 1.0}), 0.7)

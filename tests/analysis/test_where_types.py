@@ -109,7 +109,7 @@ def test_the_types_that_are_waited_for_sum_to_the_parts_of_the_run() -> None:
     assert delivery.residual.value == pytest.approx(82 - 64 - 1 - 0.4 - 0.2)
 
 
-def test_without_samples_nothing_is_said_of_types() -> None:
+def test_without_samples_types_have_no_parts() -> None:
     none = WaitSamples(np.array([1]), np.zeros(0, np.int64), [], np.zeros(0, np.int64))
     types = [served("order", 1, 1, 1)]
     facts = TransactionFacts(

@@ -147,13 +147,13 @@ def test_one_second_gives_numbers_without_interval() -> None:
     assert not estimates.percentile[50].has_interval
 
 
-def test_no_completed_transaction_is_said() -> None:
+def test_an_error_says_that_no_transaction_completed() -> None:
     with pytest.raises(AnalysisError, match="no transaction was completed"):
         latency([Histogram.merged(())], (50,), seed=1)
 
 
 @pytest.mark.parametrize("seconds", [2, 5, 12])
-def test_an_interval_of_a_percentile_lies_within_what_was_seen_or_has_no_upper_end(
+def test_the_interval_of_a_percentile_is_within_the_sample_or_open(
     seconds: int,
 ) -> None:
     rng = np.random.default_rng(5)

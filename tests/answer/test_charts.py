@@ -87,7 +87,7 @@ def test_a_chart_that_is_folded_away_has_means_of_an_hour_and_not_every_second(
     assert folded.series[0].values[:2] == (1.5, 3.5)
 
 
-def test_only_what_lies_within_the_run_is_drawn_and_the_points_next_to_it(tmp_path: Path) -> None:
+def test_a_chart_has_the_points_of_the_run_and_their_neighbours(tmp_path: Path) -> None:
     rows = [{"time_ns": s * SECOND_NS, "swapped_in_bytes": s * 5_000_000} for s in range(1, 9)]
     runs = kept(tmp_path, "paging", rows)
     panel = panel_of(SWAP, runs, 3 * SECOND_NS, seconds=2.0)
@@ -117,7 +117,7 @@ def test_a_quotient_is_of_sums_and_a_difference_never_below_nothing(tmp_path: Pa
     assert less.series[0].values == (3.0, 3.0, 0.0)
 
 
-def test_there_is_no_chart_of_what_never_happened(tmp_path: Path) -> None:
+def test_an_event_that_never_happened_has_no_chart(tmp_path: Path) -> None:
     rows = [{"time_ns": s * SECOND_NS} for s in range(1, 4)]
     runs = kept(tmp_path, "paging", rows)
     assert panel_of(SWAP, runs, 0) is None

@@ -86,7 +86,7 @@ def test_a_comparison_has_the_devices_of_each_variant(pgdyno: Command, scripts: 
     assert "what the devices did" in pgdyno("show", "last").out
 
 
-def test_a_killed_comparison_goes_on_and_loses_at_most_the_run_in_flight(
+def test_a_killed_comparison_continues_and_repeats_at_most_one_run(
     pgdyno: Command, scripts: Path
 ) -> None:
     running = pgdyno.start("compare", *options(scripts))

@@ -44,13 +44,13 @@ def test_no_difference_says_how_large_one_could_be() -> None:
     assert sentence("no difference").startswith("4GB and 128MB differ by no more than 2 %: tps")
 
 
-def test_what_is_not_decided_says_how_long_it_would_take() -> None:
+def test_an_undecided_comparison_estimates_the_missing_time() -> None:
     said = sentence("cannot tell", left_ns=840_000_000_000)
     assert said.startswith("cannot tell yet whether 4GB and 128MB differ")
     assert "about 14 min more" in said
 
 
-def test_a_rate_that_was_not_held_is_said() -> None:
+def test_a_note_says_that_the_rate_was_not_held() -> None:
     assert "4GB cannot hold the rate" in sentence("faster", can_hold=False)
 
 
@@ -66,7 +66,7 @@ def test_a_changed_plan_is_the_first_reason() -> None:
     )
 
 
-def test_without_a_sure_part_there_is_no_reason() -> None:
+def test_a_reason_needs_a_part_whose_change_is_certain() -> None:
     unsure = tuple(part for part in DIFFERENCE.parts if part.name == "CPU")
     assert because_words(replace(DIFFERENCE, parts=unsure), ()) == ""
     assert because_words(None, ()) == ""
@@ -81,11 +81,11 @@ def test_without_a_sure_part_there_is_no_reason() -> None:
         (without_interval(1.03, "1"), "+3.0 % (no interval yet)"),
     ],
 )
-def test_a_ratio_is_said_as_a_change(change: object, text: str) -> None:
+def test_a_ratio_is_shown_as_a_change(change: object, text: str) -> None:
     assert change_text(change).lstrip("+") == text.lstrip("+")  # type: ignore[arg-type]
 
 
-def test_the_outlook_is_said_after_whole_rounds_only() -> None:
+def test_the_outlook_is_shown_only_after_whole_rounds() -> None:
     history = carry_out(asked(), noisy(11, truth=(1000, 1050))).history
     assert Compare(asked()).outlook(history[:3]) == ""
     after = Compare(asked()).outlook(history[:12])
@@ -94,13 +94,13 @@ def test_the_outlook_is_said_after_whole_rounds_only() -> None:
     assert Compare(asked()).outlook(history).endswith(", decided")
 
 
-def test_more_time_than_the_budget_leaves_is_said() -> None:
+def test_the_outlook_says_that_the_budget_is_too_small() -> None:
     history = carry_out(asked(), noisy(11, truth=(1000, 1050))).history[:12]
     short = Compare(asked(budget="100s")).outlook(history)
     assert "more than the rest of the budget" in short
 
 
-def test_what_explains_less_than_a_tenth_is_no_reason() -> None:
+def test_a_part_below_a_tenth_is_not_a_reason() -> None:
     small = tuple(part for part in DIFFERENCE.parts if part.name == "IO:WALSync")
     whole = replace(DIFFERENCE, latency_ms=DIFFERENCE.latency_ms.scaled(20, "ms"), parts=small)
     assert because_words(whole, ()) == ""

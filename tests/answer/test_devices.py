@@ -144,7 +144,7 @@ def test_the_disk_is_that_of_the_data_and_not_the_busiest_one_of_the_host(
         assert said in of_runs.missing
 
 
-def test_a_disk_of_the_wal_has_rows_of_its_own(tmp_path: Path) -> None:
+def test_a_separate_disk_of_the_wal_has_separate_rows(tmp_path: Path) -> None:
     server = {"data_storage": place(SLOW, SLOW), "wal_storage": place("nvme0n1p1", FAST)}
     of_runs = measured(tmp_path, server)
     assert dict(of_runs.places) == {"data": SLOW, "wal": FAST}
@@ -203,7 +203,7 @@ def test_the_table_has_a_column_a_variant_in_text_page_markdown_and_json(tmp_pat
     ]
 
 
-def test_what_a_host_cannot_measure_is_named_once_with_its_reason(tmp_path: Path) -> None:
+def test_a_missing_measurement_of_a_host_is_named_once_with_its_reason(tmp_path: Path) -> None:
     findings = compared()
     assert findings.compare is not None
     devices = two_disks(tmp_path, sensors=False)
@@ -234,7 +234,7 @@ def test_two_folders_of_one_disk_are_named_as_such(tmp_path: Path) -> None:
         assert (said in text) is is_said
 
 
-def test_without_telemetry_there_is_no_table(tmp_path: Path) -> None:
+def test_a_run_without_telemetry_has_no_table_of_devices(tmp_path: Path) -> None:
     assert device_findings([DevicesOfRuns("a", {}, [{}], [NO_ENERGY])], QUANTITIES) is None
     findings = compared()
     assert "what the devices did" not in compare_text(findings)

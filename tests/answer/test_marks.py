@@ -11,7 +11,7 @@ from tests.watch.test_page import kept
 from pgdyno.answer.marks import MARKS_MAX
 from pgdyno.answer.timeline import checkpoint_count, marks_of
 from pgdyno.loop.load_numbers import load_numbers
-from pgdyno.store import Store
+from pgdyno.store.experiment import Store
 from pgdyno.watch.panels import watch_findings
 
 

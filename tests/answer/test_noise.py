@@ -16,7 +16,7 @@ from pgdyno.designs import answer_of
 from pgdyno.errors import AnalysisError
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.file import to_toml
-from pgdyno.store import Store
+from pgdyno.store.experiment import Store
 
 
 def asked(dsn: str | None = None, run: str = "5s") -> Experiment:
@@ -42,7 +42,7 @@ def test_a_server_of_ones_own_is_only_read() -> None:
     assert experiment.server.scratch is None
 
 
-def test_a_length_that_is_none_is_refused() -> None:
+def test_a_wrong_length_is_refused() -> None:
     with pytest.raises(ValidationError):
         asked(run="soon")
 
@@ -76,7 +76,7 @@ def test_a_verdict_on_a_against_a_is_called_false(tmp_path: Path) -> None:
     assert len(document["ratios"]) == document["pairs"] == 8
 
 
-def test_too_few_pairs_are_said(tmp_path: Path) -> None:
+def test_a_note_says_that_there_are_too_few_pairs(tmp_path: Path) -> None:
     folder = generate(Store(tmp_path), rounds=2, effect_ratio=0.0, noise_ratio=0.01)
     with pytest.raises(AnalysisError, match="needs 3 pairs of runs, but only 2 were measured"):
         host_noise(answer_of(folder))

@@ -17,7 +17,7 @@ from pgdyno.report.compare_text import compare_text
 from pgdyno.report.markdown_tables import variant_table
 from pgdyno.spec.variant import Variant, merged
 from pgdyno.spec.variant_text import variant_from
-from pgdyno.store import Store
+from pgdyno.store.experiment import Store
 
 
 def test_a_price_becomes_the_cost_of_1000_tps_with_an_interval(tmp_path: Path) -> None:
@@ -41,14 +41,14 @@ def test_a_price_becomes_the_cost_of_1000_tps_with_an_interval(tmp_path: Path) -
     assert {len(row) for row in rows} == {len(head)}
 
 
-def test_without_a_price_there_is_no_column_of_costs(tmp_path: Path) -> None:
+def test_the_column_of_costs_needs_a_price(tmp_path: Path) -> None:
     findings = answer_of(generate(Store(tmp_path), rounds=2, effect_ratio=0.2, noise_ratio=0.01))
     assert findings.compare is not None
     assert [variant.cost for variant in findings.compare.variants] == [None, None]
     assert "per 1,000 tps" not in compare_text(findings)
 
 
-def test_a_price_is_no_change_of_the_server() -> None:
+def test_a_price_does_not_change_the_server() -> None:
     variant = Variant(name="big", price="0.52 USD/h")
     assert variant.cost == (0.52, "USD/h")
     assert variant.changes() == {}
@@ -57,7 +57,7 @@ def test_a_price_is_no_change_of_the_server() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "312", "EUR 312", "-1 EUR", "0 EUR/month", "much"])
-def test_what_is_no_price_is_refused_with_the_form(text: str) -> None:
+def test_a_wrong_price_is_refused_with_the_right_form(text: str) -> None:
     with pytest.raises(ValidationError, match="it needs an amount and a unit"):
         Variant(name="x", price=text)
 
@@ -73,7 +73,7 @@ def test_the_cost_of_a_load_turns_its_interval_round() -> None:
     assert (cost.low, cost.value, cost.high) == pytest.approx((80, 100, 125))
 
 
-def test_where_more_may_be_held_than_was_offered_there_is_no_cost() -> None:
+def test_an_open_capacity_has_no_cost() -> None:
     assert cost_of(Variant(name="x", price="50 EUR/month"), held(500, censored=True)) is None
     assert cost_of(Variant(name="x", price="50 EUR/month"), None) is None
     assert cost_of(Variant(name="x"), held(500)) is None

@@ -17,7 +17,7 @@ from pgdyno.answer.server_time import (
 )
 
 
-def test_what_the_server_reports_after_a_short_window_is_not_lost() -> None:
+def test_counts_reported_after_a_short_window_are_not_lost() -> None:
     assert server_transactions_each(668, 667) == 1
 
 
@@ -99,7 +99,7 @@ def test_a_load_that_sends_pipelines_is_known_by_its_job(
 @pytest.mark.parametrize(
     ("protocol", "is_apart"), [("simple", False), ("extended", True), ("prepared", True)]
 )
-def test_the_protocol_tells_whether_planning_is_in_the_servers_count(
+def test_the_protocol_decides_whether_the_server_counts_planning(
     protocol: str, is_apart: bool
 ) -> None:
     assert executes_apart({"work": {"protocol": protocol}}) is is_apart

@@ -204,7 +204,7 @@ def test_a_server_that_was_not_observed_at_all_is_not_split(tmp_path: Path) -> N
     assert parts.why_not == "the server was not observed, so its part is not known"
 
 
-def test_few_samples_are_no_server_time(tmp_path: Path) -> None:
+def test_few_samples_give_no_server_time(tmp_path: Path) -> None:
     parts = split(tmp_path, numbers(), waits=every(1.2), adds_up=False)
     assert parts.where is None
     assert parts.why_not == "there are only 9 samples of the server's time; 10 are needed"
@@ -226,7 +226,7 @@ def test_parts_that_exceed_the_latency_are_not_shown(tmp_path: Path) -> None:
     assert parts.why_not == "the measured parts exceed the latency by 100 %"
 
 
-def test_a_count_far_from_the_samples_stands_and_is_doubted(tmp_path: Path) -> None:
+def test_a_count_far_from_the_samples_is_used_with_a_doubt(tmp_path: Path) -> None:
     waits = [second / 10 for second in range(10 * LENGTH_S)]
     where = split(tmp_path, numbers(), waits=waits, reported_ratio=0.2).where
     assert where is not None

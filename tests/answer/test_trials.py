@@ -10,7 +10,7 @@ from pgdyno.analysis.verdicts import Doubt, is_valid
 from pgdyno.answer import answer
 
 
-def test_a_busy_engine_spoils_a_trial_and_a_load_that_was_not_held_does_not(
+def test_a_trial_is_spoilt_by_a_busy_engine_but_not_by_a_missed_load(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     busy = Doubt("engine_busy", "not_valid", "A thread of the load engine was 97 % busy.", "more")

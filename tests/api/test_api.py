@@ -14,7 +14,7 @@ from tests.fixtures.clusters import QUICK
 
 import pgdyno
 from pgdyno.errors import SpecError, StoreError
-from pgdyno.store import Store
+from pgdyno.store.experiment import Store
 
 GUIDE = Path(__file__).parents[2] / "docs/api.md"
 SPEC = """
@@ -68,7 +68,7 @@ def test_asked_the_other_way_round_ratios_and_verdicts_are_turned(result: pgdyno
     assert back.ratio.low == pytest.approx(1 / (there.ratio.high or 0))
 
 
-def test_what_was_not_compared_or_measured_is_said_with_what_was(result: pgdyno.Result) -> None:
+def test_the_error_of_an_unknown_name_lists_the_known_ones(result: pgdyno.Result) -> None:
     with pytest.raises(SpecError, match="did not compare 'x'") as caught:
         result.compare("x", "before")
     assert "after against before" in caught.value.hint
@@ -92,7 +92,7 @@ def test_rows_are_one_a_run_and_the_notebook_shows_the_sentence(result: pgdyno.R
     assert [stored.number for stored in pgdyno.results(store=result.folder.parent)] == [1]
 
 
-def test_without_pandas_the_next_step_is_said(
+def test_the_error_without_pandas_names_the_next_step(
     result: pgdyno.Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
@@ -124,7 +124,7 @@ def test_importing_pgdyno_loads_nothing_heavy() -> None:
 
 
 @pytest.mark.pg
-def test_the_guide_runs_as_it_is_written(
+def test_the_commands_of_the_guide_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

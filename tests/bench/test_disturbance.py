@@ -55,7 +55,7 @@ def usual_ns(now_ns: int) -> float:
     return 400_000 * jitter * (1 if now_ns < BEGIN_NS + 10 * SECOND_NS else 2)
 
 
-def test_what_the_statements_after_it_need_more_is_found_beside_a_speed_that_changes() -> None:
+def test_the_cost_after_telemetry_is_found_although_the_speed_changes() -> None:
     dearer = []
 
     def cost_ns(now_ns: int, after_ns: int) -> float:
@@ -74,7 +74,7 @@ def test_what_the_statements_after_it_need_more_is_found_beside_a_speed_that_cha
     )
 
 
-def test_long_statements_that_are_interrupted_more_often_are_no_loss() -> None:
+def test_more_interruptions_of_long_statements_are_not_a_loss() -> None:
     mean_ns, seconds = 500_000, 100
 
     def cost_ns(now_ns: int, after_ns: int) -> float:
@@ -86,12 +86,12 @@ def test_long_statements_that_are_interrupted_more_often_are_no_loss() -> None:
     assert abs(told(slices).lost_ratio) < held_against_each_other / 2
 
 
-def test_a_load_beside_which_nothing_ran_lost_nothing() -> None:
+def test_an_unwatched_load_loses_nothing() -> None:
     cost = told(schedule(5, lambda now_ns, _: usual_ns(now_ns), watched=False))
     assert (cost.own_ratio, cost.lost_ratio, cost.touched_ratio) == (0, 0, 0)
 
 
-def test_what_no_load_or_telemetry_does_is_neither() -> None:
+def test_time_of_other_programs_is_neither_load_nor_telemetry() -> None:
     slices = schedule(2, lambda now_ns, _: usual_ns(now_ns), watched=False)
     middle = slices[len(slices) // 2]
     slices = [
@@ -111,7 +111,7 @@ def test_what_no_load_or_telemetry_does_is_neither() -> None:
     assert cost.own_ratio == 0
 
 
-def test_too_little_to_tell_is_said() -> None:
+def test_a_note_says_that_the_data_are_too_few() -> None:
     with pytest.raises(RuntimeError, match="bins of 5 ms are too few"):
         told(schedule(1, lambda now_ns, _: usual_ns(now_ns))[:50])
     with pytest.raises(RuntimeError, match="are too few"):
@@ -152,7 +152,7 @@ def test_switches_are_read_into_slices_of_each_core() -> None:
     ]
 
 
-def test_without_perf_the_next_step_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_without_perf_names_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(RuntimeError, match="apt-get install linux-perf"):
         record(0.1)

@@ -62,7 +62,7 @@ def interrupted(tmp_path: Path) -> Path:
     return path
 
 
-def test_an_interrupted_bench_goes_on_with_its_finished_rows(tmp_path: Path) -> None:
+def test_an_interrupted_bench_continues_after_its_finished_rows(tmp_path: Path) -> None:
     part = release.part_of(interrupted(tmp_path), STARTED, FACTS)
     assert part.finished == ["first"]
     assert [row["row"] for row in part.rows] == ["first, 8 clients", "first, 64 clients"]

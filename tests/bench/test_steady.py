@@ -8,7 +8,7 @@ from bench.steady import SteadyLoad
 from tests.fixtures.null_server import StartNullServer
 
 
-def test_stretches_of_a_load_that_goes_on_are_counted_each(null_server: StartNullServer) -> None:
+def test_each_stretch_of_a_continued_load_is_counted(null_server: StartNullServer) -> None:
     server = null_server()
     with SteadyLoad(Load(server.target, 4, 1, 1)) as load:
         stretches = [load.stretch(0.5) for _ in range(2)]

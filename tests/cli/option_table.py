@@ -177,7 +177,9 @@ _SEVERAL = "tests/tune/test_several_servers.py::"
 _CHECK = "tests/cli/test_every_option.py::test_a_check_decides_the_exit_code"
 _JSON = "tests/cli/test_errors.py::test_under_json_an_error_is_a_document"
 _CONNINFO = "tests/server/test_conninfo.py::test_options_are_what_psql_means_by_them"
-_SCRATCH = "tests/cli/test_from_options.py::test_a_named_server_in_the_environment_needs_a_word"
+_SCRATCH = (
+    "tests/cli/test_from_options.py::test_a_server_in_the_environment_needs_an_explicit_choice"
+)
 _PASSWORD = (
     "tests/postgres/test_password_command.py"
     "::test_every_part_of_the_lab_uses_the_command_and_keeps_nothing_of_it"
@@ -194,10 +196,10 @@ BY_TEST: dict[str | tuple[str, str], str] = {
     (
         "tune",
         "pg_bin",
-    ): "tests/server/test_find.py::test_each_server_tells_version_source_and_what_it_can",
+    ): "tests/server/test_find.py::test_each_found_server_has_version_source_and_abilities",
     ("tune", "restart_command"): _RESTARTED,
     ("tune", "recover_command"): "tests/measure/test_recover.py"
-    "::test_a_variant_that_keeps_the_server_down_is_left_out_and_the_others_go_on",
+    "::test_a_variant_whose_server_stays_down_is_left_out",
     ("work-mem", "quiet"): "tests/cli/test_every_option.py::test_quiet_prints_no_notes",
     ("init pgbench", "print_sql"): f"{_LOADING}test_print_sql_is_all_that_a_load_sends",
     ("init tpcc", "print_sql"): f"{_LOADING}test_print_sql_is_all_that_a_load_sends",
@@ -213,18 +215,18 @@ BY_TEST: dict[str | tuple[str, str], str] = {
         for kind in ("pgbench", "tpcc", "ledger")
         for name, test in {
             **dict.fromkeys(("host", "port", "user", "database"), _CONNINFO),
-            "load_jobs": f"{_LOADING}test_the_same_command_goes_on_and_says_so",
+            "load_jobs": f"{_LOADING}test_the_same_command_continues_and_says_so",
             "restart": f"{_LOADING}test_other_options_are_refused_with_what_differs_and_restart"
             "_begins_anew",
             "skip_space_check": "tests/postgres/test_bad_input.py"
-            "::test_a_disk_full_while_loading_is_said_and_what_was_loaded_waits_for_room",
-            "confirm": f"{_SAFETY}test_loading_beside_other_sessions_needs_a_confirmation",
+            "::test_a_load_on_a_full_disk_reports_it_and_can_continue_later",
+            "confirm": f"{_SAFETY}test_loading_while_other_sessions_work_needs_a_confirmation",
             "no_check": "tests/postgres/test_tpcc_run.py"
             "::test_a_violated_condition_makes_the_run_not_valid",
             "quiet": "tests/cli/test_every_option.py::test_quiet_prints_no_notes",
         }.items()
     },
-    ("doctor", "show_all"): f"{_EXAMINE}test_the_command_measures_flushes_where_it_is_told_to",
+    ("doctor", "show_all"): f"{_EXAMINE}test_the_command_measures_flushes_in_the_given_folder",
     ("doctor", "grants"): f"{_EXAMINE}test_a_role_without_rights_is_told_what_it_lacks_and_the"
     "_statements_work",
     ("doctor", "aa"): "tests/cli/test_every_option.py::test_noise_is_measured_with_its_options",
@@ -239,7 +241,7 @@ BY_TEST: dict[str | tuple[str, str], str] = {
     ("tune", "also_restart_command"): _RESTARTED,
     ("run", "resume"): "tests/loop/test_interruption.py"
     "::test_resuming_a_bench_that_was_cut_short_measures_it_whole",
-    ("undo", "dismiss"): f"{_UNDO}test_a_change_that_nobody_can_undo_is_shown_and_dismissed",
+    ("undo", "dismiss"): f"{_UNDO}test_a_change_that_cannot_be_undone_is_shown_and_dismissed",
     **{
         ("undo", name): "tests/cli/test_every_option.py::test_undo_uses_the_commands_that_are_given"
         for name in ("admin", "apply_command", "restart_command", "recover_command")

@@ -13,7 +13,7 @@ from pgdyno.cli.diff import command
 from pgdyno.cli.measure import keep
 from pgdyno.designs import answer_of
 from pgdyno.errors import PgdynoError, SpecError, StoreError
-from pgdyno.store import Store
+from pgdyno.store.experiment import Store
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_variants_of_two_results_are_set_side_by_side(store: Store) -> None:
     assert document["warnings"][0]["kind"] == "different_times"
 
 
-def test_the_drift_of_the_first_load_is_said_from_its_other_results(store: Store) -> None:
+def test_the_drift_of_the_first_load_follows_from_its_other_results(store: Store) -> None:
     text = diff(store, "1", "3")
     assert text.startswith("CAVEAT ")
     assert "drift       the same load was measured 3 times (#1, #2, #3): tps 0.0 %" in text.replace(
@@ -65,7 +65,7 @@ def test_without_another_result_of_that_load_the_drift_is_not_known(
         (("1", "77"), StoreError, "no result '77'"),
     ],
 )
-def test_what_is_not_there_is_said(
+def test_the_error_of_a_missing_result_names_it(
     store: Store, handles: tuple[str, str], error: type[PgdynoError], said: str
 ) -> None:
     with pytest.raises(error, match=said):

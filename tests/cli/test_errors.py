@@ -72,7 +72,7 @@ def test_a_missing_word_is_named_in_one_paragraph(
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_closed_streams_are_no_defect(closed: str, tmp_path: Path) -> None:
+def test_closed_streams_are_not_a_defect(closed: str, tmp_path: Path) -> None:
     done = subprocess.run(
         f"{shlex.quote(str(PROGRAM))} list {closed}",
         shell=True, cwd=tmp_path, env={**os.environ, "PGDYNO_STORE": str(tmp_path)},
@@ -217,7 +217,7 @@ TWO = ("--variant", "a: work_mem=1MB", "--variant", "b: work_mem=2MB")
         (("compare", *TWO), []),
     ],
 )
-def test_what_cannot_end_well_is_told_before_it_is_measured(
+def test_a_warning_before_the_run_says_that_it_cannot_be_valid(
     words: tuple[str, ...], warnings: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _run([*words, "--scratch", "--dry-run"]) == 0

@@ -89,13 +89,15 @@ def test_a_beginning_that_only_one_built_in_has_is_enough() -> None:
         ({"warmup": "soon"}, "warmup must be a number|duration must be a number"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_value_seen(given: dict[str, Any], said: str) -> None:
+def test_an_impossible_option_is_refused_with_its_value(given: dict[str, Any], said: str) -> None:
     with pytest.raises(SpecError, match=said) as refused:
         asked(**given)
     assert refused.value.hint
 
 
-def test_a_named_server_in_the_environment_needs_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_in_the_environment_needs_an_explicit_choice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("PGHOST", "db1")
     with pytest.raises(SpecError, match="PGHOST=db1 is set"):
         asked()
@@ -121,12 +123,14 @@ def test_a_script_file_is_read_once_and_keeps_its_name(tmp_path: Path) -> None:
         ({"rate": 1e9}, "rate: '1000000000' exceeds 10,000,000 per second"),
     ],
 )
-def test_what_cannot_be_is_said_before_anything_starts(given: dict[str, Any], said: str) -> None:
+def test_impossible_options_are_refused_before_anything_starts(
+    given: dict[str, Any], said: str
+) -> None:
     with pytest.raises(SpecError, match=said):
         asked(**given)
 
 
-def test_what_is_refused_is_said_with_the_option_the_value_and_the_rule() -> None:
+def test_a_refusal_names_the_option_the_value_and_the_rule() -> None:
     for given, said in (
         ({"duration": "abc"}, "--duration abc: must be a number with one of the units ns, us,"),
         ({"settings": ("shared_bufers=1GB",)}, "--set shared_bufers=1GB: PostgreSQL has no"),
@@ -152,9 +156,7 @@ def test_a_setting_of_a_variant_that_no_postgresql_has_is_refused_before_anythin
         {"host": "db1,db2", "port": "1,2", "user": "u", "database": "d"},
     ],
 )
-def test_a_spec_that_is_printed_leads_to_the_same_server(
-    given: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_printed_spec_names_the_same_server(given: dict[str, Any], tmp_path: Path) -> None:
     question = asked(**given)
     assert question.resolved is not None
     path = tmp_path / "spec.toml"

@@ -13,7 +13,7 @@ from pgdyno.cli.measure import judged
 from pgdyno.spec.condition import condition_from
 
 
-def test_a_comparison_without_an_interval_yet_says_so_and_how_to_have_one(
+def test_a_comparison_without_an_interval_says_how_to_get_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     findings = compared()
@@ -46,7 +46,7 @@ def test_a_gate_of_one_script_is_judged_on_that_script() -> None:
         assert judged([condition_from(text, takes_types=True)], findings)
 
 
-def test_a_gate_is_told_with_the_interval_that_it_was_judged_on(
+def test_the_result_of_a_check_shows_its_interval(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert not judged([condition_from("tps>1000")], examples.bench())

@@ -111,7 +111,7 @@ def test_help_all_has_every_option_of_a_verb_once_and_help_last(verb: str) -> No
 
 
 @pytest.mark.parametrize("verb", ["bench", "sweep", "compare", "run", "doctor", "watch", "init"])
-def test_help_of_a_verb_with_many_options_stands_under_headings(verb: str) -> None:
+def test_long_help_has_headings(verb: str) -> None:
     said = help_of(verb, 100)
     headings = [line for line in said.splitlines() if line.endswith(":") and line[:1] != " "]
     assert len(headings) == len(set(headings)) >= 3
@@ -126,6 +126,6 @@ def test_help_on_a_narrow_terminal_is_no_wider_than_it() -> None:
 
 
 @pytest.mark.parametrize(("verb", "option"), sorted(MEANT))
-def test_an_option_that_is_meant_for_another_is_none_of_the_verb(verb: str, option: str) -> None:
+def test_a_verb_lacks_options_that_only_others_use(verb: str, option: str) -> None:
     params = importlib.import_module(f"pgdyno.cli.{verb}").command.params
     assert option not in {name for param in params for name in param.opts}

@@ -45,7 +45,7 @@ def _closed_pipe() -> int:
     return writer
 
 
-def test_whoever_closes_standard_output_early_does_not_end_the_command() -> None:
+def test_a_closed_standard_output_does_not_end_the_command() -> None:
     writer = _closed_pipe()
     done = _run(stdout=writer, stderr=subprocess.PIPE)
     os.close(writer)
@@ -53,7 +53,7 @@ def test_whoever_closes_standard_output_early_does_not_end_the_command() -> None
     assert done.stderr.decode() == "note 0\nnote 1\nnote 2\n"
 
 
-def test_whoever_closes_standard_error_early_still_gets_the_data() -> None:
+def test_the_data_are_complete_although_standard_error_is_closed() -> None:
     writer = _closed_pipe()
     done = _run(stdout=subprocess.PIPE, stderr=writer, PYTHONIOENCODING="utf-8")
     os.close(writer)
@@ -92,7 +92,7 @@ def test_a_json_file_that_cannot_be_written_is_refused_before_anything_else(
     assert reached == [str(tmp_path / "out.json"), "-"]
 
 
-def test_a_document_is_written_beside_the_text(
+def test_json_goes_to_a_file_and_the_text_to_the_screen(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path / "out.json"
@@ -107,7 +107,7 @@ def test_a_report_that_cannot_be_written_says_why(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("columns", "set_in"), [(60, 72), (80, 80), (200, 100)])
-def test_text_is_as_wide_as_the_terminal_it_is_for(columns: int, set_in: int) -> None:
+def test_text_is_as_wide_as_its_terminal(columns: int, set_in: int) -> None:
     ours, terminal = pty.openpty()
     try:
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))

@@ -12,7 +12,8 @@ from click.testing import CliRunner
 from pgdyno.cli.report import command
 from pgdyno.errors import InterruptedByUser, SpecError, StoreError
 from pgdyno.process import signals
-from pgdyno.store import ExperimentFolder, Store
+from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def report(folder: ExperimentFolder, *options: str) -> Path:
     return Path(done.stdout.strip())
 
 
-def test_each_form_lies_in_the_result_and_is_sealed_with_it(generated: ExperimentFolder) -> None:
+def test_each_form_is_in_the_folder_and_in_the_seal(generated: ExperimentFolder) -> None:
     assert report(generated).name == "report.html"
     pdf, markdown = report(generated, "--pdf"), report(generated, "--md")
     assert (pdf.name, markdown.name) == ("report.pdf", "report.md")
@@ -43,7 +44,7 @@ def test_each_form_lies_in_the_result_and_is_sealed_with_it(generated: Experimen
     assert pdf.stat().st_mode & 0o077 == 0
 
 
-def test_markdown_for_a_wiki_has_its_pictures_beside_it(
+def test_markdown_for_a_wiki_has_its_pictures_in_the_same_folder(
     generated: ExperimentFolder, tmp_path: Path
 ) -> None:
     made = report(generated, "--md", "-o", str(tmp_path / "buffers.md"))
@@ -52,7 +53,7 @@ def test_markdown_for_a_wiki_has_its_pictures_beside_it(
     assert all(path.stem.startswith("buffers") for path in tmp_path.iterdir())
 
 
-def test_a_place_that_cannot_be_written_is_said(generated: ExperimentFolder) -> None:
+def test_an_error_names_a_place_that_cannot_be_written(generated: ExperimentFolder) -> None:
     with pytest.raises(StoreError, match="cannot be written"):
         report(generated, "--pdf", "-o", "/nowhere/at/all.pdf")
 

@@ -20,7 +20,7 @@ from pgdyno.server.target import Target
     ],
     ids=" ".join,
 )
-def test_a_healthy_watch_is_refused_for_what_it_is(
+def test_a_command_for_runs_refuses_a_healthy_watch_and_says_why(
     pgdyno: Command, database15: Target, words: tuple[str, ...]
 ) -> None:
     assert pgdyno("watch", *server_options(database15), "--duration", "1s").code == 0

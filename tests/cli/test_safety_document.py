@@ -24,11 +24,11 @@ HELD = {
     "`compare`, `run`, `tune`": (
         "test_a_text_that_permits_itself_to_write_is_refused",
         "test_settings_are_changed_for_a_variant_and_put_back",
-        "test_what_a_kill_leaves_is_announced_and_undone",
+        "test_changes_left_by_a_kill_are_announced_and_undone",
     ),
     "`work-mem`": (
         "test_a_text_that_permits_itself_to_write_is_refused",
-        "test_what_a_function_hides_is_refused_by_the_server",
+        "test_the_server_refuses_writes_hidden_in_a_function",
         "test_a_value_that_adds_a_statement_is_refused",
     ),
     "`init`": ("test_tables_of_somebody_else_are_never_replaced_even_on_a_scratch_server",),
@@ -39,10 +39,10 @@ HELD = {
         "test_only_what_print_sql_shows_is_sent",
     ),
     "`crash`": (
-        "test_what_cannot_be_done_is_refused_before_anything_starts",
+        "test_an_impossible_crash_is_refused_before_anything_starts",
         "test_a_server_in_use_needs_a_confirmation",
     ),
-    "`undo`": ("test_what_a_kill_leaves_is_announced_and_undone",),
+    "`undo`": ("test_changes_left_by_a_kill_are_announced_and_undone",),
     "`pgbench`": ("test_the_drop_in_is_not_limited",),
     "`spec`, `show`, `report`, `list`, `diff`, `export`, `note`": (
         "test_verbs_of_results_cannot_name_a_server",
@@ -51,13 +51,13 @@ HELD = {
         "test_a_script_with_this_statement_is_refused_by_its_text",
         "test_a_text_that_cannot_be_read_is_refused",
     ),
-    "Each session has": ("test_what_a_function_hides_is_refused_by_the_server",),
+    "Each session has": ("test_the_server_refuses_writes_hidden_in_a_function",),
     "If a session switches": ("test_a_read_only_load_ends_before_it_can_write",),
     "Through a pooler": (
         "test_a_script_through_a_pooler_needs_permission",
-        "test_a_script_beside_a_built_in_that_writes_is_refused",
+        "test_a_script_together_with_a_built_in_that_writes_is_refused",
     ),
-    "The only complete limit": ("test_the_role_of_the_document_cannot_write_and_doctor_tells",),
+    "The only complete limit": ("test_the_documented_role_cannot_write_and_doctor_says_so",),
     "Passwords, keys and tokens": (
         "test_a_secret_in_a_script_is_in_no_output_no_file_and_no_child",
     ),
@@ -102,13 +102,13 @@ def test_every_verb_is_in_the_table() -> None:
     assert sorted(listed) == sorted(VERBS)
 
 
-def test_what_a_read_only_transaction_permits_is_the_table_that_servers_were_asked_for() -> None:
+def test_the_document_lists_exactly_the_tried_ways_to_write() -> None:
     table = DOCUMENT.split("| as a statement |\n|---|---|---|---|\n")[1].split("\n\n")[0]
     assert table.splitlines() == [row_of(row) for row in PERMITTED]
 
 
 @pytest.mark.pg
-def test_the_role_of_the_document_cannot_write_and_doctor_tells(
+def test_the_documented_role_cannot_write_and_doctor_says_so(
     database: Target, pgdyno: Command
 ) -> None:
     [block] = re.findall(r"```sql\n(.*?)```", DOCUMENT, re.S)

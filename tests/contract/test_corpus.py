@@ -112,7 +112,7 @@ def test_a_field_of_a_newer_engine_is_ignored(record: str, engine: Engine) -> No
     assert _echoed(engine, [newer]) == _echoed(engine, [document])
 
 
-def test_a_line_that_is_no_record_is_an_error_that_quotes_it() -> None:
+def test_the_error_of_a_wrong_line_quotes_it() -> None:
     with pytest.raises(EngineError, match="hello, world") as caught:
         parse_record('{"record": "hello", "note": "hello, world"}')
     assert "make build" in caught.value.hint

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 from tests.fixtures.engine_process import Engine
 
-from pgdyno.engine.facts import engine_facts
+from pgdyno.engine.engine_facts import engine_facts
 from pgdyno.engine.job import (
     U16_MAX,
     U32_MAX,
@@ -270,7 +270,7 @@ def test_an_impossible_job_is_refused_before_anything_is_opened(
 
 
 @pytest.mark.parametrize("given", [b"", b"\n", b"{", b"[]\n", b"\xff\xfe\n", b"null\n"])
-def test_what_is_no_job_is_an_error_record_and_no_panic(given: bytes, engine: Engine) -> None:
+def test_a_wrong_job_gives_an_error_record_and_no_panic(given: bytes, engine: Engine) -> None:
     said = engine.say("run", given=given)
     assert said.returncode not in (0, 101)
     assert b"panicked" not in said.stderr

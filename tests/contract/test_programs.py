@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.engine.facts import engine_facts
+from pgdyno.engine.engine_facts import engine_facts
 from pgdyno.programs.program import Program
 from pgdyno.programs.registry import programs
 

@@ -117,7 +117,7 @@ def test_a_failing_disk_loses_nothing_and_is_a_row(pgdyno: Command) -> None:
         (("--check-sql", "nowhere.sql"), "nowhere.sql"),
     ],
 )
-def test_what_cannot_be_done_is_refused_before_anything_starts(
+def test_an_impossible_crash_is_refused_before_anything_starts(
     given: tuple[str, ...], words: str, pgdyno: Command
 ) -> None:
     said = pgdyno("crash", *given)

@@ -88,7 +88,7 @@ def test_the_page_has_a_line_and_a_dot_for_each_crash(tmp_path: Path) -> None:
     assert "crash 3: no recovery" in page
 
 
-def test_a_page_without_crashes_says_so(tmp_path: Path) -> None:
+def test_a_page_without_crashes_says_that_there_were_none(tmp_path: Path) -> None:
     page = crash_page(document_of(stored(tmp_path), is_complete=False))
     assert "no crash was finished" in page
 

@@ -94,5 +94,5 @@ def test_commits_after_a_failover_make_no_hole() -> None:
     assert (seen.lost, seen.is_suffix) == (1, True)
 
 
-def test_a_row_that_nobody_sent_is_counted() -> None:
+def test_a_row_that_no_client_sent_is_counted() -> None:
     assert after((1, 1), (2, 1), (1, 2), (2, 2), (3, 1)).unsent == 1

@@ -53,7 +53,7 @@ def written(path: Path, text: str, *, synced: bool) -> None:
         os.close(folder)
 
 
-def test_what_was_synced_survives_a_cut_and_the_rest_need_not(disk: PowerDisk) -> None:
+def test_synced_data_survive_a_power_cut(disk: PowerDisk) -> None:
     for seed in range(20):
         place = disk.mount / str(seed)
         place.mkdir()

@@ -35,7 +35,7 @@ def test_a_panic_in_the_log_is_found() -> None:
     assert log_check(LOG).verdict == "good"
 
 
-def test_a_zeroed_page_of_a_free_space_map_is_no_damage() -> None:
+def test_a_zeroed_page_of_a_free_space_map_is_not_damage() -> None:
     at = "2026-11-24 14:40:01.750 UTC [13]"
     lines = (
         f"{at} LOG:  page verification failed, calculated checksum 1 but expected 2\n"

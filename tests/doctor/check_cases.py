@@ -20,7 +20,7 @@ from tests.doctor.machines import (
     with_sysctl,
 )
 
-from pgdyno.doctor.facts import Facts, PeakActive
+from pgdyno.doctor.check_facts import CheckFacts, PeakActive
 from pgdyno.doctor.finding import Verdict
 from pgdyno.doctor.host_facts import Limits, Neighbour, Window
 
@@ -31,7 +31,7 @@ UNSEEN = with_answers(role=("dyno", False, False, True, True, True, True, True, 
 
 
 # (check, verdict, facts, part of what is seen)
-CASES: list[tuple[str, Verdict, Facts, str]] = [
+CASES: list[tuple[str, Verdict, CheckFacts, str]] = [
     ("memory_rule", "good", facts(), "200 connections x 16 MB"),
     ("memory_rule", "warn", with_settings(work_mem="131072 kB"), "= 35 GB, memory 28 GB"),
     ("memory_rule", "bad", with_settings(work_mem="524288 kB"), "= 110 GB, memory 28 GB"),

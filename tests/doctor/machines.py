@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pgdyno.doctor.facts import Facts, PeakActive
+from pgdyno.doctor.check_facts import CheckFacts, PeakActive
 from pgdyno.doctor.flush import FlushTimes
 from pgdyno.doctor.host_facts import HostFacts, Window
 from pgdyno.doctor.server_seen import ServerSeen, Setting
@@ -130,9 +130,9 @@ def _setting(text: str) -> Setting:
     return Setting(value.removesuffix("!"), unit, value.endswith("!"))
 
 
-def facts(**changes: Any) -> Facts:
+def facts(**changes: Any) -> CheckFacts:
     """Return everything in order, with some of it changed."""
-    whole = Facts(
+    whole = CheckFacts(
         host=HOST,
         server=server(),
         data=PLACE,
@@ -146,45 +146,45 @@ def facts(**changes: Any) -> Facts:
     return replace(whole, **changes)
 
 
-def with_settings(**settings: str) -> Facts:
+def with_settings(**settings: str) -> CheckFacts:
     """Return everything in order but these settings."""
     return facts(server=server(settings))
 
 
-def with_answers(**answers: tuple[Any, ...] | None) -> Facts:
+def with_answers(**answers: tuple[Any, ...] | None) -> CheckFacts:
     """Return everything in order but these answers."""
     return facts(server=server(None, **answers))
 
 
-def with_host(**changes: Any) -> Facts:
+def with_host(**changes: Any) -> CheckFacts:
     """Return everything in order but this of the host."""
     return facts(host=replace(HOST, **changes))
 
 
-def with_sysctl(**values: int | None) -> Facts:
+def with_sysctl(**values: int | None) -> CheckFacts:
     """Return everything in order but these kernel settings; None takes one away."""
     named = {name.replace("__", "/"): value for name, value in values.items()}
     merged = {name: value for name, value in {**HOST.sysctl, **named}.items() if value is not None}
     return with_host(sysctl=merged)
 
 
-def with_place(**changes: Any) -> Facts:
+def with_place(**changes: Any) -> CheckFacts:
     """Return everything in order but where data and WAL lie."""
     place = replace(PLACE, **changes)
     return facts(data=place, wal=place)
 
 
-def with_disk(**changes: Any) -> Facts:
+def with_disk(**changes: Any) -> CheckFacts:
     """Return everything in order but the disk."""
     return with_place(disks=(replace(DISK, **changes),))
 
 
-def with_health(**changes: int | None) -> Facts:
+def with_health(**changes: int | None) -> CheckFacts:
     """Return everything in order but what the disk says of itself."""
     return facts(health={DISK.name: replace(HEALTH, **changes)})
 
 
-def remote(**changes: Any) -> Facts:
+def remote(**changes: Any) -> CheckFacts:
     """Return what is known without a shell on the host."""
     return facts(host=None, data=None, wal=None, ram_bytes=None, flush=None, **changes)
 

@@ -12,13 +12,13 @@ from tests.fixtures.clusters import scalar
 from tests.fixtures.command import Command, server_options
 from tests.fixtures.ssh import SshServer
 
+from pgdyno.doctor.check_facts import CheckFacts
 from pgdyno.doctor.checks.host import cpu_limit, memory_limit
-from pgdyno.doctor.examine import Asked, examine
-from pgdyno.doctor.facts import Facts
+from pgdyno.doctor.examination_text import text_of
+from pgdyno.doctor.examine import Subject, examine
 from pgdyno.doctor.finding import Unknown
 from pgdyno.doctor.host_afar import HostAfar, told_by_hand
 from pgdyno.doctor.storage_facts import read_place
-from pgdyno.doctor.text import text_of
 from pgdyno.errors import SpecError
 from pgdyno.observe.remote.by_hand import read_by_hand
 from pgdyno.observe.remote.host_session import collector_script, shell_command
@@ -34,7 +34,7 @@ def test_the_host_from_afar_is_the_host(
     with pg15.connect() as connection:
         afar = HostAfar(command, connection.info.backend_pid)
         assert scalar(pg15.target, "SELECT count(*) FROM generate_series(1, 1000)") == 1000
-        facts = afar.told(Facts())
+        facts = afar.told(CheckFacts())
     host = facts.on_host()
     assert host.cores >= 1
     assert host.window is not None
@@ -56,8 +56,8 @@ def test_a_user_who_may_not_enter_the_data_directory_still_sees_its_disk(
     command = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "sh")
     with pg15.connect() as connection:
         pid, folder = connection.info.backend_pid, str(pg15.data_dir)
-        facts = HostAfar(command, pid, folder).told(Facts())
-        blind = HostAfar(command, pid).told(Facts())
+        facts = HostAfar(command, pid, folder).told(CheckFacts())
+        blind = HostAfar(command, pid).told(CheckFacts())
     assert facts.data is not None
     assert facts.data.total_bytes > 0
     assert facts.wal is None
@@ -68,7 +68,7 @@ def test_a_user_who_may_not_enter_the_data_directory_still_sees_its_disk(
 
 
 @pytest.mark.parametrize("known", ["postmaster", "backend"])
-def test_what_the_collector_printed_by_hand_is_as_good(
+def test_a_file_printed_by_hand_gives_the_same_facts(
     known: str, pg15: ScratchCluster, tmp_path: Path
 ) -> None:
     said = tmp_path / "host.txt"
@@ -77,7 +77,7 @@ def test_what_the_collector_printed_by_hand_is_as_good(
         arguments = ("0", "3", str(pid))
         script = ["sh", "-c", collector_script(), "collector.sh", *arguments]
         subprocess.run(script, stdout=out, check=True)
-    facts = told_by_hand(said, Facts())
+    facts = told_by_hand(said, CheckFacts())
     host = facts.on_host()
     assert host.window is not None
     assert host.limits is not None
@@ -91,12 +91,12 @@ def test_without_the_servers_number_its_control_group_is_not_known(tmp_path: Pat
     said = tmp_path / "host.txt"
     script = ["sh", "-c", collector_script(), "collector.sh", "0", "1"]
     said.write_bytes(subprocess.run(script, stdout=subprocess.PIPE, check=True).stdout)
-    facts = told_by_hand(said, Facts())
+    facts = told_by_hand(said, CheckFacts())
     assert facts.on_host().window is None
     assert cpu_limit(facts).verdict == memory_limit(facts).verdict == "unknown"
     said.write_text("time,name,value,unit\n")
     with pytest.raises(SpecError, match="no facts of a host"):
-        told_by_hand(said, Facts())
+        told_by_hand(said, CheckFacts())
 
 
 def test_every_check_of_a_server_elsewhere_is_judged_or_its_reason_is_listed(
@@ -104,7 +104,9 @@ def test_every_check_of_a_server_elsewhere_is_judged_or_its_reason_is_listed(
 ) -> None:
     # As through a tunnel: the backend's process is not among this host's.
     monkeypatch.setattr("pgdyno.doctor.examine.is_backend_here", lambda *_: False)
-    examination = examine(Asked(target=pg15.target, folder=Path("/var/tmp"), host_command=("sh",)))
+    examination = examine(
+        Subject(target=pg15.target, folder=Path("/var/tmp"), host_command=("sh",))
+    )
     unjudged = {
         name for source in examination.as_document()["not_measurable"] for name in source["checks"]
     }
@@ -130,7 +132,7 @@ def test_a_way_to_the_host_of_no_server_is_refused(pgdyno: Command) -> None:
 
 
 @pytest.mark.parametrize("option", ["--ssh", "--host-shell", "--host-file"])
-def test_a_way_to_this_host_is_not_gone_and_that_is_said(
+def test_an_ssh_command_to_this_host_is_not_used_and_a_note_says_so(
     option: str, pg15: ScratchCluster, pgdyno: Command
 ) -> None:
     said = pgdyno("doctor", *server_options(pg15.target), option, "/nowhere")
@@ -139,13 +141,13 @@ def test_a_way_to_this_host_is_not_gone_and_that_is_said(
     assert "cannot be started" not in said.out
 
 
-def test_why_there_is_no_host_is_what_every_check_of_it_says() -> None:
-    facts = HostAfar(("/nowhere/ssh", "sh"), 1).told(Facts())
+def test_every_check_of_an_unreachable_host_gives_the_same_reason() -> None:
+    facts = HostAfar(("/nowhere/ssh", "sh"), 1).told(CheckFacts())
     with pytest.raises(Unknown, match="cannot be started: No such file"):
         facts.on_host()
 
 
 def test_another_host_than_the_servers_is_not_taken_for_it() -> None:
-    facts = HostAfar(("sh",), 1).told(Facts())
+    facts = HostAfar(("sh",), 1).told(CheckFacts())
     with pytest.raises(Unknown, match="process 1 is not a PostgreSQL"):
         facts.on_host()

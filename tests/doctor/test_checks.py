@@ -17,20 +17,22 @@ from tests.doctor.machines import (
     with_settings,
 )
 
+from pgdyno.doctor.check_facts import CheckFacts, PeakActive
 from pgdyno.doctor.examine import checks
-from pgdyno.doctor.facts import Facts, PeakActive
 from pgdyno.doctor.finding import Finding, Verdict
 from pgdyno.doctor.host_facts import Limits
 
 BY_ID = {check.id: check for check in checks()}
 
 
-def judged(name: str, seen: Facts) -> Finding:
+def judged(name: str, seen: CheckFacts) -> Finding:
     return BY_ID[name](seen)
 
 
 @pytest.mark.parametrize(("name", "verdict", "given", "seen"), CASES)
-def test_a_check_judges_what_it_sees(name: str, verdict: Verdict, given: Facts, seen: str) -> None:
+def test_a_check_judges_what_it_sees(
+    name: str, verdict: Verdict, given: CheckFacts, seen: str
+) -> None:
     finding = judged(name, given)
     assert finding.verdict == verdict, finding
     assert seen in finding.seen, finding
@@ -51,7 +53,13 @@ def test_every_check_has_a_case_for_good_for_worse_and_for_unknown() -> None:
 
 def test_no_check_fails_whatever_is_missing() -> None:
     nothing = facts(server=server({}, **dict.fromkeys(ANSWERS)))
-    for given in (Facts(), remote(), HOST_ONLY, nothing, facts(host=HOST, data=None, wal=None)):
+    for given in (
+        CheckFacts(),
+        remote(),
+        HOST_ONLY,
+        nothing,
+        facts(host=HOST, data=None, wal=None),
+    ):
         for check in BY_ID.values():
             assert check(given).seen
 

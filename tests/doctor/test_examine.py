@@ -10,10 +10,10 @@ import pytest
 from tests.fixtures.clusters import Make, connection, make_cluster_if_offered, run_sql
 from tests.fixtures.command import Command
 
-from pgdyno.doctor.examine import Asked, Examination, checks, examine
+from pgdyno.doctor.examination_text import grants_text, text_of
+from pgdyno.doctor.examine import Examination, Subject, checks, examine
 from pgdyno.doctor.finding import NO_SERVER, NO_SHELL
 from pgdyno.doctor.server_sql import statements
-from pgdyno.doctor.text import grants_text, text_of
 from pgdyno.errors import ServerError, SpecError
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
@@ -23,7 +23,7 @@ NOWHERE = Path("/var/tmp")
 
 
 def of(target: Target | None, **given: object) -> Examination:
-    return examine(Asked(target=target, folder=NOWHERE, **given))  # type: ignore[arg-type]
+    return examine(Subject(target=target, folder=NOWHERE, **given))  # type: ignore[arg-type]
 
 
 def verdicts(examination: Examination) -> dict[str, str]:
@@ -72,7 +72,7 @@ def test_the_text_has_the_target_the_rights_and_each_mend(pg15: ScratchCluster) 
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_a_role_without_rights_is_told_what_it_lacks_and_the_statements_work(
+def test_the_suggested_grants_give_a_role_the_missing_rights(
     new_cluster: Make,
 ) -> None:
     cluster = new_cluster("15")
@@ -132,7 +132,7 @@ def test_others_at_work_are_seen(pg15: ScratchCluster) -> None:
         assert "1 session of 1 other application" in examination.target
 
 
-def test_a_server_that_is_not_there_is_one_error() -> None:
+def test_a_missing_server_gives_one_error() -> None:
     nowhere = Target("127.0.0.1", "1", "dyno", "core")
     with pytest.raises(ServerError):
         of(nowhere)
@@ -182,7 +182,7 @@ def test_the_command_prints_json_and_fails_a_check(pgdyno: Command, pg15: Scratc
     assert document["findings"][0]["verdict"] == "bad"
 
 
-def test_the_command_measures_flushes_where_it_is_told_to(pgdyno: Command, tmp_path: Path) -> None:
+def test_the_command_measures_flushes_in_the_given_folder(pgdyno: Command, tmp_path: Path) -> None:
     said = pgdyno("doctor", "--flush", tmp_path, "--all")
     assert said.code == 0, said.err
     assert re.search(r"flush latency: p50 [\d.]+, p99 [\d.]+, max [\d.]+ ms", said.out)

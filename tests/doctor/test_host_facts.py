@@ -128,7 +128,7 @@ def _process(name: str, ticks: int) -> str:
     return f"1 ({name}) S 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 555 0 0\n"
 
 
-def test_what_others_did_between_two_looks_is_told_by_program(tmp_path: Path) -> None:
+def test_cpu_time_of_other_programs_is_listed_by_program(tmp_path: Path) -> None:
     first_tree = tree(
         tmp_path / "first",
         {

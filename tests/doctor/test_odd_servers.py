@@ -10,15 +10,15 @@ from tests.fixtures.clusters import Make, connection, run_sql
 from tests.fixtures.command import Command, server_options
 from tests.fixtures.standby import Standby
 
-from pgdyno.doctor.examine import Asked, Examination, examine
-from pgdyno.doctor.text import grants_text
+from pgdyno.doctor.examination_text import grants_text
+from pgdyno.doctor.examine import Examination, Subject, examine
 from pgdyno.observe.session import ServerSession
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
 
 def of(target: Target) -> Examination:
-    return examine(Asked(target=target, folder=Path("/var/tmp")))
+    return examine(Subject(target=target, folder=Path("/var/tmp")))
 
 
 def failures(examination: Examination) -> dict[str, str]:
@@ -43,9 +43,7 @@ def test_a_read_only_standby_is_examined_as_one(new_cluster: Make) -> None:
 
 
 @pytest.mark.parametrize("version", ["15", "18"])
-def test_a_role_with_a_statement_timeout_of_1_ms_is_told_everything(
-    version: str, new_cluster: Make
-) -> None:
+def test_a_statement_timeout_of_1_ms_hides_no_fact(version: str, new_cluster: Make) -> None:
     cluster = new_cluster(version)
     run_sql(cluster.target, "CREATE ROLE hasty LOGIN; ALTER ROLE hasty SET statement_timeout = 1")
     examination = of(replace(cluster.target, user="hasty"))
@@ -100,7 +98,7 @@ def test_the_grants_that_are_printed_run_and_give_what_they_say(
     assert after.facts.server.rights.monitor
 
 
-def test_a_gate_fails_as_strictly_as_it_was_asked(pgdyno: Command, pg15: ScratchCluster) -> None:
+def test_a_check_fails_at_the_asked_severity(pgdyno: Command, pg15: ScratchCluster) -> None:
     place = server_options(pg15.target)
     assert pgdyno("doctor", *place).code == 0
     said = pgdyno("doctor", *place, "--check", "good", "--ram", "28GB", "--json")

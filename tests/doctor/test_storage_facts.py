@@ -77,12 +77,12 @@ def test_a_network_file_system_has_no_disk_here(tmp_path: Path) -> None:
     assert place(tmp_path, "0:44 / / rw|nfs4 filer:/pg rw,hard").disks == ()
 
 
-def test_what_a_paravirtual_disk_says_of_rotating_is_not_believed(tmp_path: Path) -> None:
+def test_the_rotation_flag_of_a_paravirtual_disk_is_ignored(tmp_path: Path) -> None:
     (disk,) = place(tmp_path, "254:0 / / rw|ext4 /dev/vda rw").disks
     assert (disk.is_rotational, disk.offset_bytes) == (None, None)
 
 
-def test_another_hosts_data_lie_where_its_df_says_and_its_wal_where_its_link_leads() -> None:
+def test_the_disks_of_another_host_follow_from_its_df_and_links() -> None:
     files = ReceivedFiles({**SENT, "/server/wal": "/wal/15\n", "/server/data": "/pg/15\n"})
     data, wal = place_received("data", files), place_received("WAL", files)
     assert data is not None
@@ -97,7 +97,7 @@ def test_another_hosts_data_lie_where_its_df_says_and_its_wal_where_its_link_lea
     )
 
 
-def test_a_data_directory_nobody_may_enter_is_found_by_its_file_system() -> None:
+def test_the_file_system_of_an_unreadable_data_directory_is_found() -> None:
     data = place_received("data", ReceivedFiles(SENT), "/srv/link/15")
     assert data is not None
     assert (data.path, data.mount_point) == ("/srv/link/15", "/pg")

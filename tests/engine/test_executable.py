@@ -64,7 +64,9 @@ def test_a_later_engine_knows_what_this_lab_asks(
     assert engine_for_jobs() == engine
 
 
-def test_a_command_says_so_before_it_starts_anything(pgdyno: Command, tmp_path: Path) -> None:
+def test_a_command_refuses_an_old_engine_before_it_starts_anything(
+    pgdyno: Command, tmp_path: Path
+) -> None:
     engine = older(tmp_path, "pgdyno-engine 0.0.9 (release, abc)")
     said = pgdyno("bench", "-S", "-T", "1", env={"PGDYNO_ENGINE": str(engine)})
     assert said.code == 2

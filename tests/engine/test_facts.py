@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.fixtures.engine_process import Engine
 
-from pgdyno.engine.facts import EngineFacts, engine_facts
+from pgdyno.engine.engine_facts import EngineFacts, engine_facts
 from pgdyno.errors import SpecError
 from pgdyno.server.dataset_kinds import KINDS
 

@@ -30,7 +30,7 @@ done
 """
 
 
-def test_an_engine_that_goes_on_talking_after_a_stop_is_ended_in_time(
+def test_an_engine_that_ignores_a_stop_is_ended_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deaf = tmp_path / "deaf-engine"

@@ -49,7 +49,7 @@ PARTS: dict[str, type[Spec]] = {"design": MatrixDesign, "server": Server}
 SPECS = [text for _, language, text in blocks() if language == "toml"]
 
 
-def test_there_is_something_to_look_at() -> None:
+def test_the_documents_have_commands_and_specs() -> None:
     assert len(LINES) > 20
     assert SPECS
 

@@ -80,7 +80,7 @@ def test_new_orders_of_two_disks_are_compared(answer: Answer) -> None:
     assert all(variant["metrics"]["nopm"]["value"] > 0 for variant in document["variants"])
 
 
-def test_durability_has_its_price_printed_beside_it(answer: Answer) -> None:
+def test_the_price_of_durability_is_printed_next_to_the_gain(answer: Answer) -> None:
     document = answer("commit")
     assert names_of(document) == ["on", "off"]
     assert "synchronous_commit" in document["variants"][1]["weakened_durability"]

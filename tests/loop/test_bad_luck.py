@@ -34,9 +34,7 @@ def one_script(folder: Path, text: str = "SELECT 1;\n") -> Path:
 
 
 @needs.POSTGRESQL_15
-def test_a_variant_that_loses_the_server_is_left_out_and_the_others_go_on(
-    pgdyno: Command, tmp_path: Path
-) -> None:
+def test_a_variant_that_loses_the_server_is_left_out(pgdyno: Command, tmp_path: Path) -> None:
     killer = tmp_path / "killer.sql"
     killer.write_text(KILL)
     said = pgdyno(
@@ -60,9 +58,7 @@ def test_a_variant_that_loses_the_server_is_left_out_and_the_others_go_on(
 
 
 @needs.POSTGRESQL_15
-def test_memory_that_is_not_there_is_found_before_anything_is_loaded(
-    pgdyno: Command, tmp_path: Path
-) -> None:
+def test_a_shortage_of_memory_is_found_before_the_load(pgdyno: Command, tmp_path: Path) -> None:
     said = pgdyno(
         *("compare", "-s", "1", "--pg-version", "15", *SCRATCH, *SHORT, "--json"),
         *("-f", one_script(tmp_path), "--variant", "as it is"),

@@ -27,7 +27,7 @@ def test_a_span_between_samples_takes_its_part_of_the_intervals_at_its_ends() ->
     assert grown(sampled(0, 10, 100.0), "busy", int(2.5 * S), int(7.5 * S)) == pytest.approx(500.0)
 
 
-def test_the_rate_of_the_samples_stands_for_the_end_they_do_not_reach() -> None:
+def test_the_samples_rate_is_used_for_the_uncovered_end() -> None:
     assert grown(sampled(0, 9, 100.0), "busy", 0, 10 * S) == pytest.approx(1000.0)
 
 

@@ -28,7 +28,7 @@ LOG = """\
 """
 
 
-def test_the_last_words_of_a_log_are_the_servers_own_each_once() -> None:
+def test_the_last_lines_of_a_log_are_the_servers_without_repeats() -> None:
     assert last_words(LOG) == (
         "server process (PID 20) was terminated by signal 9: Killed",
         "terminating any other active server processes",
@@ -40,7 +40,7 @@ def test_the_last_words_of_a_log_are_the_servers_own_each_once() -> None:
 
 @needs.POSTGRESQL_15
 @pytest.mark.pg
-def test_a_scratch_server_that_ends_in_a_run_is_told_with_its_last_words(
+def test_the_error_of_a_server_that_ended_has_its_last_log_lines(
     pgdyno: Command, tmp_path: Path
 ) -> None:
     said = pgdyno(

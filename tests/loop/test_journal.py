@@ -73,7 +73,7 @@ def test_the_time_of_failed_runs_counts_for_the_next_complete_run(tmp_path: Path
     assert failed_since(folder) == 0
 
 
-def test_a_run_that_was_cut_short_is_done_again_and_shown_only_while_there_is_no_other(
+def test_a_shortened_run_is_repeated_and_shown_only_until_another_exists(
     tmp_path: Path,
 ) -> None:
     folder = Store(tmp_path).create("bench", "bench")
@@ -88,7 +88,7 @@ def test_a_run_that_was_cut_short_is_done_again_and_shown_only_while_there_is_no
     assert [visit.planned.number for visit in shown_visits(folder)] == [again]
 
 
-def test_a_level_that_was_cut_short_is_no_level_of_a_curve(tmp_path: Path) -> None:
+def test_a_shortened_run_is_not_a_level_of_a_curve(tmp_path: Path) -> None:
     folder = Store(tmp_path).create("sweep", "sweep")
     decided(folder, planned(written(folder).finish().number, clients=1, variant=None))
     assert visits(folder) == shown_visits(folder) == []

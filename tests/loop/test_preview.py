@@ -37,7 +37,7 @@ def disk_gb(*variants: Variant) -> float:
 
 
 @needs.POSTGRESQL_15
-def test_every_cluster_and_every_database_of_its_own_takes_its_room() -> None:
+def test_every_separate_cluster_and_database_counts_for_the_disk() -> None:
     plain = Variant(name="plain")
     setting_gb = disk_gb(plain, Variant(name="a setting", settings={"work_mem": "1MB"}))
     elsewhere = Variant(name="elsewhere", data_dir=Path("/other"))

@@ -6,12 +6,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.plan.following import next_runs
 from tests.tune.test_at_once import result_of
 from tests.tune.test_design import asked
 from tests.tune.test_design_on_several_servers import on_servers
 
 from pgdyno.loop.failures import Failures
-from pgdyno.plan.design import Design, next_runs
+from pgdyno.plan.design import Design
 from pgdyno.plan.designs.compare import Compare
 from pgdyno.plan.history import History
 from pgdyno.spec.planned import PlannedRun, Stop, server_id

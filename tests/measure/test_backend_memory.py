@@ -28,7 +28,7 @@ def asked(target: Target, connections: int, *, is_confirmed: bool = False) -> He
     return heard
 
 
-def test_what_backends_need_is_their_number_times_one() -> None:
+def test_the_memory_of_backends_is_their_number_times_one() -> None:
     memory = BackendMemory(backend_bytes=2 * MIB, available_bytes=100 * MIB)
     assert memory.needed_bytes(40) == 80 * MIB
     assert memory.fitting_count() == 50
@@ -51,9 +51,7 @@ def test_connections_that_cannot_fit_are_refused_unless_confirmed(database15: Ta
     assert asked(database15, 600).words == []
 
 
-def test_where_the_kernel_does_not_tell_nothing_is_refused(
-    database15: Target, tmp_path: Path
-) -> None:
+def test_unknown_memory_refuses_nothing(database15: Target, tmp_path: Path) -> None:
     assert measured(database15, verb="test", proc=tmp_path) is None
 
 

@@ -28,12 +28,12 @@ def test_a_clock_that_is_wrong_all_the_time_was_not_set() -> None:
     assert watch.notice(None, server(7200.0)) is None
 
 
-def test_what_the_way_to_the_server_hides_is_no_step() -> None:
+def test_a_slow_answer_of_the_server_is_not_a_step_of_its_clock() -> None:
     far = server(0.0, uncertainty_ms=400), server(0.5, uncertainty_ms=400)
     assert ClockWatch(read_pair()).notice(*far) is None
 
 
-def test_an_axis_of_another_day_is_no_step_of_this_hosts_clock() -> None:
+def test_another_clock_of_the_server_is_not_a_step_of_this_hosts_clock() -> None:
     now = read_pair()
     yesterday = ClockPair(now.monotonic_ns, now.unix_ns - 86_400 * SECOND_NS)
     assert ClockWatch(yesterday).notice(None, None) is None

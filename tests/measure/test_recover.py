@@ -14,7 +14,7 @@ ENTRIES = "SELECT count(*) FROM pg_file_settings WHERE sourcefile LIKE '%postgre
 pytestmark = pytest.mark.pg
 
 
-def test_a_variant_that_keeps_the_server_down_is_left_out_and_the_others_go_on(
+def test_a_variant_whose_server_stays_down_is_left_out(
     new_own_server: MakeOwn, pgdyno: Command, tmp_path: Path
 ) -> None:
     own = new_own_server()

@@ -52,7 +52,7 @@ def test_rate_and_time_left_count_from_where_an_interrupted_load_goes_on() -> No
     assert last.eta_ns == 2 * SECOND_NS
 
 
-def test_once_keys_are_built_no_rate_of_rows_is_told() -> None:
+def test_no_rate_of_rows_is_shown_while_keys_are_built() -> None:
     heard = Heard()
     watch = LoadWatch("scale 10", heard, row_bytes=8192 / 61)
     watch.see(Phase(time_ns=0, phase="load", event="begin"))
@@ -73,7 +73,7 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
     assert heard.moments[-1].rows_per_second == pytest.approx(1_000, rel=0.01)
 
 
-def test_warnings_of_the_loader_are_said_with_their_next_step() -> None:
+def test_warnings_of_the_loader_show_the_next_step() -> None:
     heard = Heard()
     watch = LoadWatch("scale 10", heard, row_bytes=8192 / 61)
     watch.see(Warning_(time_ns=1, kind="fewer_sessions", message="1 of 2", hint="raise it"))

@@ -111,7 +111,7 @@ def test_when_one_variant_needs_a_restart_every_run_has_one(open_servers: Open) 
     assert again.facts.postmaster_pid != first.facts.postmaster_pid
 
 
-def test_what_only_one_variant_sets_is_taken_away_for_the_others(open_servers: Open) -> None:
+def test_a_setting_of_one_variant_is_removed_for_the_others(open_servers: Open) -> None:
     own = "b: wal_level=minimal; max_wal_senders=0; archive_mode=off; work_mem=1MB"
     servers = open_servers(asked("a", own))
     assert servers.excluded == {}
@@ -154,7 +154,7 @@ def test_other_data_get_a_database_each_and_sql_is_run_before(open_servers: Open
     assert "does not exist" in servers.excluded["3"]
 
 
-def test_versions_checksums_and_wal_segments_get_clusters_of_their_own(open_servers: Open) -> None:
+def test_versions_checksums_and_wal_segments_need_separate_clusters(open_servers: Open) -> None:
     servers = open_servers(asked("15", "18: version=18", "sum: checksums=true; wal-segment=4MB"))
     old, new, sums = (servers.ready(i) for i in (0, 1, 2))
     assert (old.facts.major, new.facts.major, sums.facts.major) == (15, 18, 15)
@@ -162,7 +162,7 @@ def test_versions_checksums_and_wal_segments_get_clusters_of_their_own(open_serv
     assert (show(old, "wal_segment_size"), show(sums, "wal_segment_size")) == ("16MB", "4MB")
 
 
-def test_disks_get_clusters_of_their_own(open_servers: Open, house: Path) -> None:
+def test_every_disk_gets_a_separate_cluster(open_servers: Open, house: Path) -> None:
     first_disk, two = house / "disk1", house / "disk2"
     for folder in (first_disk, two):
         folder.mkdir(mode=0o777)
@@ -184,7 +184,7 @@ def test_the_load_may_connect_by_tcp(open_servers: Open) -> None:
     assert scalar(servers.ready(1).target, "SELECT inet_client_addr()::text") == "127.0.0.1/32"
 
 
-def test_a_pooler_stands_between_the_load_and_the_server(open_servers: Open) -> None:
+def test_the_load_reaches_the_server_through_the_pooler(open_servers: Open) -> None:
     servers = open_servers(asked("direct", "pooled: pooler=transaction:3"))
     direct, pooled = servers.ready(0), servers.ready(1)
     assert pooled.pooler is not None
@@ -246,7 +246,7 @@ def test_on_a_foreign_server_session_settings_are_given_to_the_loads_sessions(
         ("b: sql='SELECT 1'", "changes sql"),
     ],
 )
-def test_what_is_not_safe_on_a_foreign_server_is_refused(
+def test_unsafe_variants_on_a_foreign_server_are_refused(
     open_servers: Open, database15: Target, variant: str, rule: str
 ) -> None:
     server = Server(dsn=database15.place)

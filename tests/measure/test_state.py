@@ -12,7 +12,7 @@ from tests.measure.test_servers import Open, asked, open_servers
 
 from pgdyno.measure.preparing import prepared
 from pgdyno.measure.under_test import UnderTest
-from pgdyno.server import facts as server_facts
+from pgdyno.server import server_facts
 from pgdyno.server.connect import connect
 from pgdyno.server.reset import forget_files
 from pgdyno.spec.experiment import Experiment, PgbenchDataset, Server
@@ -84,7 +84,7 @@ def test_a_prewarmed_server_reads_nothing_from_disk(new_cluster: Make) -> None:
     assert "read=" not in buffers.split("Planning")[0]
 
 
-def test_what_a_run_begins_with_is_measured(new_cluster: Make) -> None:
+def test_the_state_at_the_begin_of_a_run_is_measured(new_cluster: Make) -> None:
     _, state = prepared(changed(reset="none"), server_of(new_cluster), "1.1")
     assert state.database_bytes_before is not None
     assert state.database_bytes_before > 7 * 2**20
@@ -120,7 +120,7 @@ def test_size_stands_for_scale_in_a_spec() -> None:
 @pytest.mark.parametrize(
     ("change", "rule"), [({"cache": "cold"}, "stops the server"), ({"reload": "round"}, "scratch")]
 )
-def test_what_only_a_scratch_server_can_do_is_refused_elsewhere(change: dict, rule: str) -> None:
+def test_options_for_scratch_servers_are_refused_elsewhere(change: dict, rule: str) -> None:
     fields = asked("a", "b", server=Server(dsn="service=x")).model_dump(by_alias=True)
     with pytest.raises(ValueError, match=rule):
         Experiment.model_validate({**fields, **change})

@@ -66,7 +66,7 @@ def test_settings_are_changed_for_a_variant_and_put_back(
     assert "nothing to undo" in pgdyno("undo").out
 
 
-def test_what_a_kill_leaves_is_announced_and_undone(
+def test_changes_left_by_a_kill_are_announced_and_undone(
     theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
 ) -> None:
     before = run_sql(theirs.target, ENTRIES)
@@ -179,7 +179,7 @@ def test_a_journal_that_cannot_be_undone_does_not_keep_the_others_from_it(
     assert "already as before" in again.out
 
 
-def test_a_change_that_nobody_can_undo_is_shown_and_dismissed(pgdyno: Command) -> None:
+def test_a_change_that_cannot_be_undone_is_shown_and_dismissed(pgdyno: Command) -> None:
     nowhere = Target(host="/nowhere", ports="5432", user="dba", database="bank")
     number = journal(pgdyno.store, nowhere, "gone")
     assert pgdyno("undo").code == 2
@@ -191,7 +191,7 @@ def test_a_change_that_nobody_can_undo_is_shown_and_dismissed(pgdyno: Command) -
     assert "settings changed" not in pgdyno("list").out
 
 
-def test_undo_where_there_is_no_store_is_not_taken_for_done(pgdyno: Command) -> None:
+def test_undo_without_a_store_is_an_error(pgdyno: Command) -> None:
     said = pgdyno("undo")
     assert said.code == 1
     assert str(pgdyno.store) in said.error

@@ -153,7 +153,7 @@ def test_a_setting_changed_in_the_middle_of_a_run_is_a_doubt(
 
 
 @pytest.mark.parametrize("verb", ["bench", "watch"])
-def test_a_way_to_the_host_of_a_server_here_is_not_gone_and_that_is_said(
+def test_a_local_server_is_read_without_ssh_and_a_note_says_so(
     verb: str, pgdyno: Command, pg15: ScratchCluster, script: Path
 ) -> None:
     load = ("-f", str(script), "-c", "1", "-t", "3", "--warmup", "0s", "--allow-write")
@@ -212,7 +212,7 @@ def test_the_loads_own_database_is_seen_on_a_scratch_server_with_its_extensions(
     assert [text for text in called if text.startswith("query id")] == []
 
 
-def test_what_explaining_statements_takes_is_none_of_the_loads_transactions(
+def test_explaining_statements_adds_no_transaction_to_the_load(
     pgdyno: Command, database: Target, script: Path, tmp_path: Path
 ) -> None:
     statements = "".join(f"SELECT {number} AS column_{number};\n" for number in range(EXPLAINED))

@@ -15,7 +15,7 @@ class CollectorContract:
     # True if the source exists on every machine, so that the first sample has rows.
     gives_rows = True
 
-    def test_it_is_in_the_catalogue_under_its_own_name(self, collector: Collector) -> None:
+    def test_a_collector_is_in_the_catalogue_under_its_name(self, collector: Collector) -> None:
         assert [c for c in COLLECTORS if c.name == collector.name] == [type(collector)]
         assert collector.meaning
         assert collector.interval_ns > 0

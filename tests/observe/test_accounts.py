@@ -58,7 +58,7 @@ def test_a_number_that_was_given_anew_is_another_process() -> None:
     assert accounts.update([1]) == {"load": GroupTotal(1, (13,)), "walsender": GroupTotal(0, (3,))}
 
 
-def test_one_that_is_gone_before_it_was_read_counts_nothing() -> None:
+def test_a_process_that_ended_before_it_was_read_counts_nothing() -> None:
     accounts = Accounts(Numbers(), width=3)
     accounts.assign(7, "other")
     assert accounts.update([7]) == {"other": GroupTotal(0, (0, 0, 0))}
@@ -90,7 +90,7 @@ def test_of_many_processes_some_are_read_at_a_time_and_each_in_its_turn() -> Non
     assert added() == 30 * AT_A_TIME + 15
 
 
-def test_what_many_old_sessions_did_before_is_nothing_of_the_first_seconds() -> None:
+def test_earlier_work_of_old_sessions_is_not_in_the_first_seconds() -> None:
     host = Numbers()
     host.living = {pid: (10**12, 1, 2, 0, 0) for pid in range(10 * AT_A_TIME)}
     processes = {pid: Process("load", (1, 0, 1)) for pid in host.living}

@@ -34,7 +34,7 @@ def test_a_clock_that_is_behind_the_servers_is_measured(pg15: ScratchCluster) ->
             assert abs(offset.ahead_ns - ahead_ns) < offset.uncertainty_ns + 50_000_000
 
 
-def test_a_setting_changed_in_between_is_found_wherever_it_stands(
+def test_a_setting_changed_in_between_is_found_at_every_level(
     any_server: ScratchCluster, database: Target
 ) -> None:
     with connection(database) as session:

@@ -53,7 +53,7 @@ def test_a_sample_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
     assert laid(tmp_path, text) == []
 
 
-def test_the_wear_of_disks_stands_before_the_facts_it_belongs_to(tmp_path: Path) -> None:
+def test_the_wear_of_disks_is_kept_with_the_facts_that_follow(tmp_path: Path) -> None:
     text = "@ready 1 100 4096 db\n@sample health 1\n/health/nvme0n1:\n/health/nvme0n1:{}\n@end\n"
     text += "@sample facts 2\n/proc/loadavg:1 2 3\n@end\n"
     assert laid(tmp_path, text) == []
@@ -91,6 +91,6 @@ def test_a_file_that_is_neither_is_refused_with_its_line(
         laid(tmp_path, text)
 
 
-def test_a_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+def test_an_error_names_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="cannot be read: No such file"):
         list(read_by_hand(tmp_path / "nothing"))

@@ -98,7 +98,7 @@ class TestEnergy(CollectorContract):
         files.by_path[f"{zone}/energy_uj"] = "150\n"
         assert {row["domain"]: row["energy_uj"] for row in collector.sample(1)}["package-1"] == 150
 
-    def test_a_counter_for_root_alone_is_said_to_be_so(self) -> None:
+    def test_a_note_names_a_counter_that_only_root_may_read(self) -> None:
         names = [path for path in BIG_MACHINE if path.endswith("energy_uj")]
         files = machine(dict.fromkeys(names))
         with pytest.raises(NotMeasurable, match="Only root may read"):
@@ -113,7 +113,7 @@ class TestEnergy(CollectorContract):
         (EnergyCollector(NOTHING), "no RAPL"),
     ],
 )
-def test_what_a_virtual_machine_does_not_show_is_said(collector: Collector, why: str) -> None:
+def test_a_notice_names_facts_that_a_virtual_machine_hides(collector: Collector, why: str) -> None:
     with pytest.raises(NotMeasurable, match=why):
         collector.sample(0)
 
@@ -157,7 +157,7 @@ def test_the_wear_of_a_disk_is_read_in_bytes_and_degrees() -> None:
     assert (wear.slowed_count, wear.slowed_seconds) == (5, 32)
 
 
-def test_smartctl_tells_the_same_but_how_often_heat_slowed_the_disk() -> None:
+def test_smartctl_gives_all_facts_except_throttling_by_heat() -> None:
     log = {"percentage_used": 3, "available_spare": 100, "temperature": 42, "media_errors": 0}
     wear = parse_smartctl({"nvme_smart_health_information_log": log})
     assert (wear.used_percent, wear.temperature_celsius) == (3, 42)
@@ -200,7 +200,7 @@ def test_another_hosts_disk_is_asked_through_the_program_that_is_there(
     assert "not an NVMe disk" in str(wear["sda"])
 
 
-def test_a_host_that_does_not_answer_tells_nothing_of_its_disks() -> None:
+def test_a_host_that_does_not_answer_has_no_facts_about_disks() -> None:
     wear = read_health_afar(("/nowhere/ssh", "sh"), ("nvme0n1",))
     assert "cannot be started" in str(wear["nvme0n1"])
 
@@ -218,7 +218,7 @@ def test_a_disk_is_asked_through_the_program_that_is_there(
         read_health("nvme0n1")
 
 
-def test_why_the_wear_of_a_disk_is_not_known_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reason_for_unknown_wear_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health.shutil, "which", lambda _: None)
     with pytest.raises(HealthUnknown, match="neither nvme nor smartctl"):
         read_health("nvme0n1")
@@ -226,7 +226,7 @@ def test_why_the_wear_of_a_disk_is_not_known_is_said(monkeypatch: pytest.MonkeyP
         read_health("sda")
 
 
-def test_paging_is_read_in_bytes_and_what_is_not_counted_is_none() -> None:
+def test_paging_is_in_bytes_and_missing_counters_stay_unknown() -> None:
     row = memory.parse_paging(
         "pgpgin 10\npgpgout 20\npswpin 3\npgmajfault 4\npgscan_direct 5\nx y\n"
     )

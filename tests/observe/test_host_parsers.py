@@ -54,7 +54,7 @@ def test_the_run_queue_and_counters_since_boot_are_read() -> None:
     }
 
 
-def test_memory_is_read_in_bytes_and_what_is_not_told_is_none() -> None:
+def test_memory_is_in_bytes_and_missing_values_stay_unknown() -> None:
     text = "MemTotal: 16 kB\nDirty:  3 kB\nHugePages_Total: 10\nHugePages_Free: 4\n"
     row = memory.parse_memory(text + "Hugepagesize: 2048 kB\nNonsense\n")
     assert (row["total_bytes"], row["dirty_bytes"]) == (16_384, 3_072)
@@ -91,7 +91,7 @@ def test_a_device_is_read_with_its_flushes() -> None:
     }
 
 
-def test_a_kernel_without_discards_and_flushes_gives_none_for_them() -> None:
+def test_discards_and_flushes_are_unknown_on_an_old_kernel() -> None:
     (row,) = disk.parse(OLD)
     assert (row["writes"], row["queue_time_ns"]) == (3, 6_000_000)
     assert (row["discards"], row["flushes"], row["flush_time_ns"]) == (None, None, None)
@@ -138,7 +138,7 @@ def test_pressure_totals_are_read_with_and_without_full() -> None:
     assert cpu.parse_pressure(some) == {"some_ns": 77_000, "full_ns": None}
 
 
-def test_a_kernel_without_pressure_information_is_said_to_have_none(tmp_path: Path) -> None:
+def test_an_error_says_that_a_kernel_has_no_pressure_information(tmp_path: Path) -> None:
     with pytest.raises(NotMeasurable, match="pressure stall"):
         PressureCollector(LocalFiles(tmp_path)).sample(0)
 
@@ -173,7 +173,7 @@ def test_limits_of_all_levels_of_version_2_are_added(tmp_path: Path) -> None:
     }
 
 
-def test_limits_of_version_1_are_found_beside_an_empty_version_2(tmp_path: Path) -> None:
+def test_throttling_is_read_from_control_groups_of_version_1(tmp_path: Path) -> None:
     root, proc = tmp_path, tmp_path / "proc"
     _limited(root / "cg/cpu/docker/a", "nr_periods 5\nnr_throttled 2\nthrottled_time 10\n")
     (proc / "7").mkdir(parents=True)
@@ -185,7 +185,7 @@ def test_limits_of_version_1_are_found_beside_an_empty_version_2(tmp_path: Path)
     assert rows[0]["throttled_ns"] == 10
 
 
-def test_a_machine_without_control_groups_is_said_to_have_none(tmp_path: Path) -> None:
+def test_an_error_says_that_a_machine_has_no_control_groups(tmp_path: Path) -> None:
     with pytest.raises(NotMeasurable, match="control group"):
         ThrottlingCollector(lambda: {"lab": 1}, LocalFiles(tmp_path)).sample(0)
 

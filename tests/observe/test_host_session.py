@@ -129,7 +129,7 @@ def _fixed(place: str, space: Space) -> tuple[object, ...]:
     return place, space.total_bytes // 1024, bool(space.total_files), bool(space.available_files)
 
 
-def test_space_is_told_where_it_can_be_seen_and_inodes_where_there_is_a_limit() -> None:
+def test_free_space_is_shown_if_visible_and_inodes_if_limited() -> None:
     files = ReceivedFiles({
         "/df/data": "/dev/sda1 1000 400 600 40% /pg\n",
         "/inodes/data": "/dev/sda1 5000 1000 4000 20% /pg\n",
@@ -143,7 +143,7 @@ def test_space_is_told_where_it_can_be_seen_and_inodes_where_there_is_a_limit() 
     }
 
 
-def test_a_host_without_proc_is_said_to_have_none(tmp_path: Path) -> None:
+def test_an_error_says_that_a_host_has_no_proc(tmp_path: Path) -> None:
     command = shell_like(
         tmp_path, "exec sed -u '/-r .proc.stat/s,/proc/stat ],/nowhere ],' | exec /bin/sh"
     )
@@ -151,7 +151,7 @@ def test_a_host_without_proc_is_said_to_have_none(tmp_path: Path) -> None:
         opened(command)
 
 
-def test_a_shell_that_is_not_there_is_said_so() -> None:
+def test_an_error_names_a_missing_shell() -> None:
     with pytest.raises(NotMeasurable, match="cannot be started: No such file"):
         opened("/nowhere/kubectl exec -i pod --")
 
@@ -213,7 +213,7 @@ def test_a_shell_is_added_where_the_command_names_none(asked: str, run: tuple[st
 
 
 @pytest.mark.parametrize("asked", ["", "  ", "ssh 'host"])
-def test_a_command_that_is_none_is_refused(asked: str) -> None:
+def test_an_empty_command_is_refused(asked: str) -> None:
     with pytest.raises(SpecError, match="--host-shell"):
         shell_command(asked)
 

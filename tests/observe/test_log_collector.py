@@ -37,7 +37,7 @@ class TestLog(CollectorContract):
             other.execute("SELECT 1 / 0")
         gathered_until(collector, "error")
 
-    def test_from_afar_it_is_said_that_there_is_no_file(self, session: ServerSession) -> None:
+    def test_a_remote_log_without_a_file_cannot_be_measured(self, session: ServerSession) -> None:
         with pytest.raises(NotMeasurable, match="logging_collector = off"):
             LogCollector(session, is_local=False).sample(0)
 
@@ -81,7 +81,7 @@ def test_collected_logs_are_read_in_every_format_here_and_through_the_server(
     session.close()
 
 
-def test_a_role_that_may_not_read_the_log_is_told_the_grant(new_cluster: Make) -> None:
+def test_an_error_names_the_grant_for_reading_the_log(new_cluster: Make) -> None:
     cluster = new_cluster("15", settings={"logging_collector": "on"})
     run_sql(cluster.target, "CREATE ROLE reader LOGIN")
     session = ServerSession(

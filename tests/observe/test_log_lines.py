@@ -72,7 +72,7 @@ def events(message: str, severity: str = "LOG", prefix: str = DEFAULT) -> list[L
         ),
     ],
 )  # fmt: skip
-def test_what_happened_is_kept_and_what_was_said_is_not(message: str, event: LogEvent) -> None:
+def test_log_events_are_kept_without_their_messages(message: str, event: LogEvent) -> None:
     assert events(message) == [event]
 
 
@@ -155,7 +155,7 @@ def test_a_log_that_grows_too_fast_is_not_read_whole() -> None:
     assert tail.skipped_bytes == 6
 
 
-def test_a_log_that_may_not_be_read_is_said_so_at_once() -> None:
+def test_an_unreadable_log_is_reported_at_once() -> None:
     class Closed(GrowingLog):
         def read(self, path: str, offset: int, length: int) -> bytes:
             raise NotMeasurable("no right")

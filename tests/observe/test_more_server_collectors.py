@@ -61,7 +61,7 @@ class TestIo(CollectorContract):
         run_sql(pg18.target, "SELECT count(*) FROM pg_class, pg_attribute LIMIT 1")
         sample_until(collector, lambda rows: hits(rows) > before)
 
-    def test_before_16_there_is_nothing_to_read(self, pg15: ScratchCluster) -> None:
+    def test_before_16_io_statistics_cannot_be_read(self, pg15: ScratchCluster) -> None:
         opened = open_session(pg15)
         with pytest.raises(NotMeasurable, match="needs PostgreSQL 16 or later"):
             IoCollector(opened).sample(0)
@@ -157,7 +157,7 @@ class TestSlots(CollectorContract):
     def collector(self, session: ServerSession) -> Collector:
         return SlotsCollector(session)
 
-    def test_wal_kept_for_a_slot_grows_while_nobody_reads_it(
+    def test_wal_kept_for_an_unread_slot_grows(
         self, collector: Collector, database: Target
     ) -> None:
         # WAL is kept from this moment on.
@@ -259,7 +259,7 @@ class TestStatements(CollectorContract):
         yield StatementsCollector(opened)
         opened.close()
 
-    def test_the_dearest_statement_comes_first_with_its_calls_and_time(
+    def test_the_most_expensive_statement_is_first_with_calls_and_time(
         self, collector: Collector
     ) -> None:
         run_sql(self.cluster.target, "SELECT pg_sleep(0.2)")

@@ -17,9 +17,9 @@ from tests.observe.sinks import KeepingSink
 
 from pgdyno import clock
 from pgdyno.observe.collector import SECOND_NS
+from pgdyno.observe.collector_thread import LATE_NS
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.session import ServerSession
-from pgdyno.observe.worker import LATE_NS
 from pgdyno.server.connect import connect
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
@@ -59,7 +59,7 @@ def test_every_collector_samples_and_nothing_is_left_behind(any_server: ScratchC
     assert all(interval > 0 for interval in intervals[1:])
 
 
-def test_a_server_that_goes_away_and_returns_leaves_a_gap_that_is_said(
+def test_a_server_that_goes_away_and_returns_leaves_a_reported_gap(
     new_cluster: Callable[..., ScratchCluster],
 ) -> None:
     # On a socket alone its port stays the same when it is started again.
@@ -130,7 +130,7 @@ def test_the_more_sessions_a_load_has_the_longer_an_answer_may_take(
     assert timeout == f"{silence_s - 3}s"
 
 
-def test_a_server_that_cannot_be_reached_is_said_once_and_the_host_is_sampled(
+def test_an_unreachable_server_gives_one_notice_and_the_host_is_sampled(
     pg15: ScratchCluster,
 ) -> None:
     def refuse() -> psycopg.Connection:
@@ -147,7 +147,7 @@ def test_a_server_that_cannot_be_reached_is_said_once_and_the_host_is_sampled(
     assert "/nowhere" in notice["message"]
 
 
-def test_a_role_without_pg_monitor_is_told_the_grant(pg15: ScratchCluster) -> None:
+def test_an_error_names_the_grant_of_pg_monitor(pg15: ScratchCluster) -> None:
     run_sql(pg15.target, "CREATE ROLE plain LOGIN")
     target = pg15.target
     sink = KeepingSink()

@@ -61,7 +61,7 @@ def test_a_server_elsewhere_has_the_same_tables_and_the_load_host_its_own(
     assert observer.host.offset.answers > 0
 
 
-def test_a_host_that_is_not_the_servers_is_said_so_and_the_rest_goes_on(
+def test_a_note_says_that_a_host_is_not_the_servers_and_the_run_continues(
     pg15: ScratchCluster, tmp_path: Path
 ) -> None:
     # No such process there: the script looks for another number.

@@ -100,7 +100,7 @@ def test_an_observer_keeps_pools_traffic_and_cpu_of_the_pooler(pooler: Pooler) -
     assert "pooler" in {row["program"] for row in sink.rows["programs"]}
 
 
-def test_a_server_that_is_no_pooler_is_not_taken_for_one(pg15: ScratchCluster) -> None:
+def test_a_server_is_not_mistaken_for_a_pooler(pg15: ScratchCluster) -> None:
     session = ConsoleSession(lambda: connect(pg15.target, verb="observe"))
     with pytest.raises(NotMeasurable, match="console is not a PgBouncer: it answers as version 15"):
         session.open()

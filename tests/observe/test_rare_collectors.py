@@ -196,7 +196,7 @@ class TestBuffers(CollectorContract):
         run_sql(database15, "CREATE EXTENSION pg_buffercache")
         return BuffersCollector(session15)
 
-    def test_a_table_that_was_just_filled_lies_in_the_buffers_and_is_dirty(
+    def test_a_table_that_was_just_filled_is_in_the_buffers_and_dirty(
         self, collector: Collector, database15: Target
     ) -> None:
         run_sql(database15, "CREATE TABLE filled AS SELECT a FROM generate_series(1, 20000) a")
@@ -264,6 +264,6 @@ class TestFootprint(CollectorContract):
         assert [row["backend_type"] for row in collector.sample(self.minute_ns)] == ["checkpointer"]
 
 
-def test_what_the_kernel_says_of_this_process_can_be_read() -> None:
+def test_the_memory_of_this_process_can_be_read() -> None:
     resident, proportional, private = parse(Path("/proc/self/smaps_rollup").read_text())
     assert resident >= proportional >= private > 0

@@ -108,7 +108,7 @@ def test_no_samples_or_one_give_no_differences() -> None:
     assert growth.time_ns.size == 0
 
 
-def test_what_is_listed_first_in_a_later_sample_began_at_zero_if_the_list_was_whole() -> None:
+def test_counters_first_listed_in_a_whole_list_began_at_zero() -> None:
     arrays = samples([5, 7, 30, 9, 31])
     arrays["device"] = np.array(["a", "a", "b", "a", "b"], dtype=object)
     arrays["time_ns"] = np.array([0, 1, 1, 2, 2]) * SECOND
@@ -121,7 +121,7 @@ def test_what_is_listed_first_in_a_later_sample_began_at_zero_if_the_list_was_wh
     assert late.by_column["reads"].tolist() == [1]
 
 
-def test_what_is_listed_first_after_a_gap_is_not_known_before() -> None:
+def test_counters_first_listed_after_a_gap_have_an_unknown_begin() -> None:
     arrays = samples([5, 30, 31])
     arrays["device"] = np.array(["a", "b", "b"], dtype=object)
     arrays["interval_ns"] = np.array([0, 0, SECOND])

@@ -83,7 +83,7 @@ class TestDatabase(CollectorContract):
     def collector(self, session: ServerSession) -> Collector:
         return DatabaseCollector(session, "postgres")
 
-    def test_what_the_load_commits_is_counted_in_its_database_only(
+    def test_commits_of_the_load_are_counted_only_in_its_database(
         self, session: ServerSession, database: Target
     ) -> None:
         collector = DatabaseCollector(session, database.database)
@@ -154,7 +154,7 @@ class TestWaits(CollectorContract):
         assert (row["ours"], row["count"], row["state"]) == (1, 1, "active")
         assert row["backend_type"] == "client backend"
 
-    def test_sessions_of_others_are_told_apart(
+    def test_sessions_of_other_programs_are_listed_separately(
         self, collector: Collector, database: Target
     ) -> None:
         with connect(database, verb="other") as other, other.transaction():
@@ -167,7 +167,7 @@ class TestWaits(CollectorContract):
         (row,) = [row for row in rows if row["state"] == "idle in transaction"]
         assert row["ours"] == 0
 
-    def test_idle_sessions_are_nobody_and_the_sample_is_recorded_all_the_same(
+    def test_a_sample_without_sessions_at_work_is_still_recorded(
         self, collector: Collector, database: Target
     ) -> None:
         with load_connection(database) as load:
@@ -194,11 +194,11 @@ class TestBackends(CollectorContract):
         rows = sample_until(collector, lambda rows: _group(rows, "load")["processes"] == 0)
         assert int(_group(rows, "load")["run_ns"] or 0) >= busy
 
-    def test_the_server_s_own_processes_are_told_apart(self, collector: Collector) -> None:
+    def test_the_servers_background_processes_are_distinguished(self, collector: Collector) -> None:
         wanted = {"postmaster", "checkpointer", "background writer", "walwriter", "observer"}
         sample_until(collector, lambda rows: wanted <= {str(row["backend_type"]) for row in rows})
 
-    def test_a_server_in_another_container_is_said_to_be_out_of_sight(
+    def test_a_note_says_that_a_server_runs_in_another_container(
         self, session: ServerSession, tmp_path: Path
     ) -> None:
         (tmp_path / "self").mkdir()

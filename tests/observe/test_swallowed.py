@@ -36,7 +36,7 @@ class Opened:
         self._connection.silence_s_max = 1
 
 
-def test_an_observer_says_that_nothing_comes_back_and_goes_on_when_it_does(far_line: Line) -> None:
+def test_an_observer_reports_silence_and_continues_after_it(far_line: Line) -> None:
     sink = KeepingSink()
     observer = Observer(
         clock=read_pair(),

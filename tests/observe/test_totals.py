@@ -42,7 +42,7 @@ def test_totals_count_every_transaction_and_all_active_time_of_a_load(
     assert (grown["database.active_time_ns"] or 0) >= 600_000_000
 
 
-def test_who_reads_is_not_taken_for_a_session_of_the_load(
+def test_the_reading_session_is_not_counted_as_load(
     pg15: ScratchCluster, database15: Target
 ) -> None:
     with connect(pg15.target, verb="bench", run="1") as control:
@@ -62,7 +62,7 @@ def test_sessions_that_do_not_end_make_totals_inexact(
     assert totals["is_exact"] == 0
 
 
-def test_a_counter_that_was_reset_between_gives_none() -> None:
+def test_a_counter_that_was_reset_gives_no_rate() -> None:
     before: Totals = {"is_exact": 1, "wal.bytes": 5, "wal.stats_reset_ns": 1, "database.a": 9}
     after: Totals = {"is_exact": 1, "wal.bytes": 8, "wal.stats_reset_ns": 2, "database.a": 7}
     assert totals_between(before, after) == {"is_exact": 1, "wal.bytes": None, "database.a": None}

@@ -91,7 +91,7 @@ def counted(extension: WaitSamplingCollector) -> Counter[str]:
     return events
 
 
-def test_a_server_without_the_extension_says_so(pg15: ScratchCluster) -> None:
+def test_a_notice_names_a_missing_extension(pg15: ScratchCluster) -> None:
     session = open_session(pg15)
     with pytest.raises(NotMeasurable, match="pg_wait_sampling is not in the database"):
         WaitSamplingCollector(session).sample(0)

@@ -28,7 +28,8 @@ from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.cli import watch_text
 from pgdyno.designs import answer_of, document_of, markdown_of, page_of, words_of
 from pgdyno.report.watch_page import watch_page
-from pgdyno.store import ExperimentFolder, Store
+from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
 from pgdyno.watch.panels import watch_findings
 from pgdyno.watch.segments import document_again
 

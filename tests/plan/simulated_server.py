@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from tests.plan.following import next_run
 
 from pgdyno.designs import design_of
-from pgdyno.plan.design import next_run
 from pgdyno.plan.history import History, Measured
 from pgdyno.spec.designs import CompareDesign
 from pgdyno.spec.experiment import (

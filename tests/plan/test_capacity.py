@@ -6,7 +6,7 @@ import numpy as np
 from tests.plan.slo_server import SloServer, searched
 
 from pgdyno.analysis.capacity import Target, Trial, capacity
-from pgdyno.plan.capacity import RUNS_MAX, next_rate, next_terminals
+from pgdyno.plan.capacity import RUNS_MAX, next_clients, next_rate
 
 TARGET = Target("p99", 20.0)
 
@@ -72,7 +72,7 @@ def search_of_terminals(
     trials, count = [trial(level) for level in levels], 0
     largest = max(levels)
     while (
-        terminals := next_terminals(trials, ORDERS, largest=largest, search_count=count)
+        terminals := next_clients(trials, ORDERS, largest=largest, search_count=count)
     ) is not None:
         assert 1 <= terminals <= largest
         trials.append(trial(terminals))

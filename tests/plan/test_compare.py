@@ -64,7 +64,7 @@ def test_a_budget_never_ends_it_within_a_pair() -> None:
         assert len(done.history) % 2 == 0
 
 
-def test_what_is_decided_is_not_measured_further() -> None:
+def test_a_decided_comparison_is_not_measured_further() -> None:
     asked = comparison("A", "B", "C")
     done = carry_out(asked, noisy(6, truth=(1000, 3000, 1040), deviation=0.03))
     counts = [done.variants.count(variant) for variant in (0, 1, 2)]
@@ -112,7 +112,7 @@ def test_both_runs_of_a_pair_have_the_same_seed() -> None:
     assert len(set(seeds)) == 5
 
 
-def test_an_interrupted_comparison_goes_on_where_it_was() -> None:
+def test_an_interrupted_comparison_continues_at_the_same_point() -> None:
     asked = comparison("A", "B", "C")
     done = carry_out(asked, noisy(10, truth=(1000, 1100, 900)))
     for count in range(len(done.history)):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.plan.following import next_run
 from tests.plan.simulated_server import comparison
 
-from pgdyno.plan.design import next_run
 from pgdyno.plan.designs.compare import Compare
 from pgdyno.plan.history import History, Measured
 from pgdyno.plan.long_scripts import as_measured
@@ -42,7 +42,7 @@ def test_an_ordinary_script_is_measured_by_the_clock() -> None:
 
 
 @pytest.mark.parametrize("metric", ["tps", "p99"])
-def test_what_was_asked_for_decides_however_long_an_execution_takes(metric: str) -> None:
+def test_a_chosen_metric_decides_even_if_an_execution_is_long(metric: str) -> None:
     run, history = after_one_run(3000.0, metric=metric)
     assert run.transactions_per_client is None
     assert as_measured(comparison(metric=metric), history)[0].metric() == metric

@@ -72,7 +72,7 @@ def test_auto_stops_at_the_largest_level_where_throughput_never_falls() -> None:
     assert max(r.cell.clients for r in runs) == 64
 
 
-def test_the_detailed_run_stands_at_the_smallest_level_within_three_percent_of_the_peak() -> None:
+def test_the_detailed_run_is_at_the_smallest_level_within_3_percent_of_the_peak() -> None:
     tps = {1: 500.0, 2: 900.0, 4: 980.0, 8: 1000.0, 16: 700.0}
     runs = carry_out(sweep((1, 2, 4, 8, 16)), tps.__getitem__)
     assert (runs[-1].purpose, runs[-1].cell.clients) == ("detail", 4)
@@ -106,7 +106,7 @@ def with_variants(levels: tuple[int, ...] | str, **design: object) -> Experiment
     )
 
 
-def test_every_variant_visits_every_level_beside_the_others() -> None:
+def test_all_variants_visit_a_level_in_neighbouring_runs() -> None:
     runs = [r for r in carry_out(with_variants((1, 2, 4)), saturating(4)) if r.purpose == "round"]
     assert len(runs) == 3 * 3 * 2
     for first, second in zip(runs[::2], runs[1::2], strict=True):

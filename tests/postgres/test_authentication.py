@@ -60,7 +60,7 @@ def test_the_right_password_opens(
 
 
 @pytest.mark.parametrize("method", ["password", "md5", "scram-sha-256"])
-def test_a_wrong_password_is_said_and_never_shown(
+def test_the_error_of_a_wrong_password_never_shows_it(
     method: str, doors: ScratchCluster, engine: Engine
 ) -> None:
     _set_password(doors, method, "right")
@@ -74,7 +74,7 @@ def test_a_wrong_password_is_said_and_never_shown(
 
 
 @pytest.mark.parametrize("method", ["password", "md5", "scram-sha-256"])
-def test_a_missing_password_is_said_with_where_to_give_it(
+def test_the_error_of_a_missing_password_says_where_to_give_it(
     method: str, doors: ScratchCluster, engine: Engine
 ) -> None:
     _set_password(doors, method, "right")

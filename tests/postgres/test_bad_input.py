@@ -29,7 +29,7 @@ def test_an_unknown_option_is_named(pgdyno: Command) -> None:
     assert "--clients" in said.error
 
 
-def test_an_unknown_verb_is_named_with_those_there_are(pgdyno: Command) -> None:
+def test_the_error_of_an_unknown_verb_lists_the_verbs(pgdyno: Command) -> None:
     said = pgdyno("benhc")
     assert said.code == 1
     assert "benhc" in said.error
@@ -60,7 +60,9 @@ def test_an_unreachable_server_is_named_with_its_port(pgdyno: Command) -> None:
     assert port in said.error
 
 
-def test_a_wrong_password_is_said_and_not_shown(pgdyno: Command, pg15: ScratchCluster) -> None:
+def test_the_error_of_a_wrong_password_does_not_show_it(
+    pgdyno: Command, pg15: ScratchCluster
+) -> None:
     target = pg15.tcp_target
     said = pgdyno("bench", *server_options(target), *QUICK, env={"PGPASSWORD": "wrong-and-secret"})
     assert said.code == 1
@@ -109,7 +111,7 @@ def small_disk(house: Path) -> Iterator[Path]:
         yield place
 
 
-def test_a_disk_full_while_loading_is_said_and_what_was_loaded_waits_for_room(
+def test_a_load_on_a_full_disk_reports_it_and_can_continue_later(
     pgdyno: Command, small_disk: Path, house: Path
 ) -> None:
     from tests.fixtures.clusters import make_cluster
@@ -180,7 +182,7 @@ def _kept(pgdyno: Command) -> bool:
     return bool(row["run_count"] + row["incomplete_count"])
 
 
-def test_a_file_that_writes_needs_a_word_even_beside_tables_of_pgdyno(
+def test_a_script_that_writes_needs_permission_even_on_pgdyno_s_tables(
     pgdyno: Command, bank15: Target, tmp_path: Path
 ) -> None:
     run_sql(bank15, "CREATE TABLE orders AS SELECT 1 AS state")
@@ -251,7 +253,7 @@ def test_a_killed_lab_takes_its_server_and_engine_along(pgdyno: Command, tmp_pat
     assert set(place.iterdir()) == before
 
 
-def test_a_folder_that_is_no_run_is_named(pgdyno: Command, tmp_path: Path) -> None:
+def test_an_error_names_a_folder_that_is_not_a_run(pgdyno: Command, tmp_path: Path) -> None:
     (tmp_path / "holiday").mkdir()
     for verb in ("report", "show"):
         said = pgdyno(verb, tmp_path / "holiday")
@@ -265,7 +267,7 @@ def test_an_empty_store_has_no_last_result(pgdyno: Command) -> None:
     assert "no results yet" in said.error
 
 
-def test_what_the_server_refuses_before_the_load_is_not_taken_for_a_run(
+def test_a_refusal_before_the_load_is_not_a_run(
     pgdyno: Command, database15: Target, tmp_path: Path
 ) -> None:
     script = tmp_path / "wrong.sql"

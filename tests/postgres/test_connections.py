@@ -19,7 +19,7 @@ def given(database15: Target, tmp_path: Path) -> tuple[str, ...]:
     return (*server_options(database15), "-f", str(script), "--warmup", "0")
 
 
-def test_clients_share_connections_beside_idle_ones(
+def test_clients_share_connections_while_others_stay_idle(
     given: tuple[str, ...], pgdyno: Command
 ) -> None:
     said = pgdyno(
@@ -71,7 +71,7 @@ def test_without_a_connection_to_measure_the_network_a_run_says_what_is_missing(
     assert all("because no connection was free for it" in text for text in named)
 
 
-def test_what_excludes_each_other_or_does_not_fit_is_refused_by_name(
+def test_options_that_exclude_each_other_are_refused_by_name(
     given: tuple[str, ...], pgdyno: Command
 ) -> None:
     both = pgdyno("bench", *given, "--active", "2", "-C")

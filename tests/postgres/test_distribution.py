@@ -45,7 +45,9 @@ def test_distribution_is_in_the_statements_that_are_sent(
     assert "freeze on" not in said.out
 
 
-def test_what_distribution_cannot_have_is_refused(pgdyno: Command, database15: Target) -> None:
+def test_options_that_do_not_fit_a_distribution_are_refused(
+    pgdyno: Command, database15: Target
+) -> None:
     said = pgdyno("init", "--distribute", "citus:bid", "--foreign-keys", "--print-sql")
     assert said.code == 1
     assert "foreign keys" in said.error
@@ -120,7 +122,7 @@ def pretended_citus(database15: Target) -> Target:
         ),
     ],
 )
-def test_citus_is_told_where_rows_go_before_there_are_any(
+def test_tables_are_distributed_before_they_have_rows(
     engine: Engine,
     pretended_citus: Target,
     column: str,

@@ -26,7 +26,7 @@ def _has_grown_by(rows: int, target: Target, running: RunningEngine) -> None:
 
 
 @pytest.mark.parametrize("active", [None, 3], ids=["own connections", "shared connections"])
-def test_the_load_goes_on_at_the_standby_and_no_commit_is_lost_or_invented(
+def test_the_load_continues_at_the_standby_with_exactly_its_commits(
     active: int | None, new_cluster: Make, engine: Engine
 ) -> None:
     primary = new_cluster("15", settings={"synchronous_commit": "on"})

@@ -121,7 +121,7 @@ def test_after_a_kill_every_acknowledged_commit_is_there_and_every_doubt_is_reso
     )
 
 
-def test_a_second_load_goes_on_with_the_numbers_of_the_first(
+def test_a_second_load_continues_the_numbers_of_the_first(
     engine: Engine, database: Target, tmp_path: Path
 ) -> None:
     make_tables(engine, database)
@@ -168,7 +168,9 @@ def test_a_load_with_more_clients_than_accounts_is_refused(
     assert failure.hint.endswith("pgdyno init ledger --accounts 4")
 
 
-def test_an_existing_file_is_no_journal(engine: Engine, database: Target, tmp_path: Path) -> None:
+def test_an_existing_file_is_not_overwritten_by_a_journal(
+    engine: Engine, database: Target, tmp_path: Path
+) -> None:
     make_tables(engine, database)
     path = tmp_path / "commits"
     path.write_text("mine")

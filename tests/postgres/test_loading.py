@@ -69,7 +69,7 @@ def _kill_and_resume(
 
 
 @pytest.mark.parametrize("changes", [RANGES, PARTITIONS], ids=["ranges", "partitions"])
-def test_a_load_that_is_killed_and_gone_on_with_equals_one_that_was_not(
+def test_a_killed_and_continued_load_equals_an_undisturbed_one(
     engine: Engine, database15: Target, changes: dict[str, Any]
 ) -> None:
     _kill_and_resume(engine, database15, kills=3, seed=1, changes=changes)
@@ -135,7 +135,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_the_same_command_goes_on_and_says_so(
+def test_the_same_command_continues_and_says_so(
     pgdyno: Command, database15: Target, interrupted: Callable[..., list[str]]
 ) -> None:
     words = interrupted("-s", "10", "--load-jobs", "2")
@@ -217,6 +217,6 @@ def test_print_sql_is_all_that_a_load_sends(
     run_sql(pg18.target, "DROP DATABASE sent WITH (FORCE)")
 
 
-def test_the_summary_tells_the_memory_of_the_loader(engine: Engine, database15: Target) -> None:
+def test_the_summary_has_the_memory_of_the_loader(engine: Engine, database15: Target) -> None:
     summary = engine(init_job(database15, 1)).summary
     assert 1 << 20 < summary.engine.resident_bytes_max < 64 << 20

@@ -95,7 +95,7 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def test_a_load_goes_on_where_the_name_of_its_host_leads(
+def test_a_load_follows_the_name_of_its_host_to_another_address(
     hosts: Path, pg15: ScratchCluster, engine: Engine
 ) -> None:
     own = pg15.tcp_target

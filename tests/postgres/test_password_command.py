@@ -61,7 +61,9 @@ def test_a_control_connection_asks_again_when_the_password_was_changed(vault: Va
             assert session.execute("SELECT current_user").fetchone() == (ROLE,)
 
 
-def test_a_command_that_fails_is_said_without_its_output(vault: Vault, tmp_path: Path) -> None:
+def test_the_error_of_a_failed_command_does_not_show_its_output(
+    vault: Vault, tmp_path: Path
+) -> None:
     for command, why in (("echo shh; exit 3", "exit status 3"), ("printf 'a\\nb'", "2 lines")):
         with pytest.raises(ServerError) as caught:
             connect(replace(vault.target, password_command=command), verb="test")

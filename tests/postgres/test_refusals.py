@@ -72,7 +72,9 @@ def test_a_load_that_can_only_fail_ends_before_it_fills_the_servers_log(
     assert len(pg15.log_path.read_text().splitlines()) - logged < 3 * 2_000
 
 
-def test_a_role_that_may_not_write_is_told_before_the_load(bank15: Target, pgdyno: Command) -> None:
+def test_missing_write_permission_is_reported_before_the_load(
+    bank15: Target, pgdyno: Command
+) -> None:
     run_sql(bank15, "DROP ROLE IF EXISTS reader")
     run_sql(bank15, "CREATE ROLE reader LOGIN")
     run_sql(bank15, "ALTER ROLE reader SET default_transaction_read_only = on")
@@ -85,7 +87,7 @@ def test_a_role_that_may_not_write_is_told_before_the_load(bank15: Target, pgdyn
     assert "accepts no writes in this session: default_transaction_read_only is on" in refused
 
 
-def test_a_database_that_is_not_there_is_named(pg15: ScratchCluster, engine: Engine) -> None:
+def test_an_error_names_a_missing_database(pg15: ScratchCluster, engine: Engine) -> None:
     end = engine(load_job(pg15.target.with_database("nowhere"), "select-only"))
     [failure] = end.failures
     assert failure.sqlstate == "3D000"
@@ -93,7 +95,7 @@ def test_a_database_that_is_not_there_is_named(pg15: ScratchCluster, engine: Eng
     assert end.exit_code == 2
 
 
-def test_nothing_listening_is_said_with_host_and_port(engine: Engine) -> None:
+def test_the_error_without_a_listener_has_host_and_port(engine: Engine) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # Bound and not listening: nobody else can take it meanwhile.
         port = taken.getsockname()[1]
@@ -117,9 +119,7 @@ def test_a_server_that_never_answers_ends_the_connect_phase_in_time(engine: Engi
     assert end.exit_code == 2
 
 
-def test_more_clients_than_connections_are_refused_with_the_servers_words(
-    new_cluster: Make, engine: Engine
-) -> None:
+def test_the_error_of_too_many_clients_quotes_the_server(new_cluster: Make, engine: Engine) -> None:
     cluster = new_cluster(clients=1)  # max_connections 21
     end = engine(load_job(cluster.target, "SELECT 1;", clients=60))
     [failure] = end.failures
@@ -130,7 +130,7 @@ def test_more_clients_than_connections_are_refused_with_the_servers_words(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_statement_in_a_branch_is_warned_of_and_fails_where_it_is_reached(
+def test_a_bad_statement_in_a_branch_warns_first_and_fails_when_reached(
     protocol: str, database15: Target, engine: Engine
 ) -> None:
     script = "\\if :client_id {}\nSELECT * FROM not_there;\n\\else\nSELECT 1;\n\\endif\n"

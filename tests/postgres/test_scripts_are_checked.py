@@ -141,7 +141,7 @@ def test_a_value_that_adds_a_statement_is_refused(
 
 
 @pytest.mark.parametrize("verb", ["bench", "work-mem"])
-def test_what_a_function_hides_is_refused_by_the_server(
+def test_the_server_refuses_writes_hidden_in_a_function(
     verb: str, guarded: Target, pgdyno: Command, tmp_path: Path
 ) -> None:
     [option] = [option for option in SENDS if option[0] == verb]
@@ -161,7 +161,7 @@ def test_with_permission_a_function_may_write(
     assert scalar(guarded, "SELECT count(*) FROM kept") == 0
 
 
-def test_a_script_beside_a_built_in_that_writes_is_refused(
+def test_a_script_together_with_a_built_in_that_writes_is_refused(
     guarded: Target, pgdyno: Command, tmp_path: Path
 ) -> None:
     assert pgdyno("init", *server_options(guarded), "-s", "1").code == 0

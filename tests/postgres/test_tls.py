@@ -104,7 +104,7 @@ TRUST = {
 
 
 @pytest.mark.parametrize(("presented", "trusted", "host"), TRUST)
-def test_who_is_trusted(
+def test_a_server_is_trusted_only_with_the_right_certificate(
     presented: str,
     trusted: str,
     host: str,
@@ -162,7 +162,7 @@ def test_a_client_certificate_opens_and_a_missing_or_foreign_one_does_not(
     )
 
 
-def test_a_key_that_cannot_be_used_is_said_with_the_next_step(
+def test_the_error_of_an_unusable_key_names_the_next_step(
     secure: ScratchCluster, certificates: Certificates, engine: Engine
 ) -> None:
     locking = ("-aes128", "-passout", "pass:x", "-out", "locked.key")

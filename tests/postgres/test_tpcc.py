@@ -103,7 +103,7 @@ def test_the_same_seed_makes_the_same_rows_however_they_are_loaded(
     assert all(other[name] != alone[name] for name in ("stock", "customer", "order_line"))
 
 
-def test_an_interrupted_load_goes_on_to_the_same_rows(pgdyno: Command, database15: Target) -> None:
+def test_an_interrupted_load_ends_with_the_same_rows(pgdyno: Command, database15: Target) -> None:
     words = ["init", "tpcc", *server_options(database15), "--warehouses", "1"]
     with connection(database15) as session, session.transaction():
         session.execute("SET application_name = 'pgdyno/test'")
@@ -308,7 +308,7 @@ def test_each_fault_violates_the_one_condition_it_is_planted_for(two_districts: 
                 for statement in statements:
                     session.execute(statement.encode())
                 verdicts = judged(session)
-            violated = {v.condition.number: v.violations_by_warehouse for v in verdicts}
+            violated = {v.condition.number: v.violations_by_part for v in verdicts}
             violated = {key: value for key, value in violated.items() if value}
             assert violated.keys() == {number}
             assert violated[number].keys() == {1}

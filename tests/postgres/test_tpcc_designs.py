@@ -21,7 +21,7 @@ RAN = (0, 3)  # A run of seconds is too short to be valid, and pgdyno says so.
 SHORT = ("-b", "tpcc-like", "-T", "1s", "--warmup", "0s", "--reset", "none", "--no-check")
 
 
-def test_what_a_run_changed_is_gone_after_a_restore(pgdyno: Command, warehouse: Target) -> None:
+def test_changes_of_a_run_are_gone_after_a_restore(pgdyno: Command, warehouse: Target) -> None:
     with connect(warehouse.with_database("postgres"), verb="test") as control:
         restore_database(control, warehouse.database)
         loaded = contents(warehouse)

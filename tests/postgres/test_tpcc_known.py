@@ -44,7 +44,7 @@ def test_the_most_terminals_are_those_that_keep_the_target_of_new_order(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_what_new_orders_wait_for_is_their_own_time_in_every_mode(
+def test_the_wait_of_new_orders_is_their_own_time_in_every_mode(
     pgdyno: Command, warehouse: Target, mode: str
 ) -> None:
     sleep_ms = 20

@@ -52,7 +52,7 @@ def job_of(target: Target, changes: dict[str, Any], **how: bool) -> Job:
     return job_for(target, work | how)
 
 
-def test_a_load_that_is_killed_twice_and_loses_its_server_equals_one_that_was_not(
+def test_a_load_killed_twice_without_its_server_equals_an_undisturbed_one(
     engine: Engine, new_cluster: Make
 ) -> None:
     cluster = new_cluster("15", listens_tcp=False)
@@ -62,7 +62,7 @@ def test_a_load_that_is_killed_twice_and_loses_its_server_equals_one_that_was_no
 
 @pytest.mark.slow
 @pytest.mark.parametrize("changes", [PLAIN, LEAVES], ids=["tables", "partitions"])
-def test_a_load_that_is_killed_ten_times_equals_one_that_was_not(
+def test_a_load_killed_ten_times_equals_an_undisturbed_one(
     engine: Engine, database: Target, changes: dict[str, Any]
 ) -> None:
     _interrupt(engine, database, 10, seed=10, changes=changes, interrupts=(kill,))
@@ -70,7 +70,7 @@ def test_a_load_that_is_killed_ten_times_equals_one_that_was_not(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["15", "18"])
-def test_a_load_that_loses_its_server_ten_times_equals_one_that_did_not(
+def test_a_load_that_loses_its_server_ten_times_equals_an_undisturbed_one(
     engine: Engine, new_cluster: Make, version: str
 ) -> None:
     cluster = new_cluster(version, listens_tcp=False)

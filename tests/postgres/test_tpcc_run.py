@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from tests.fixtures.command import Command, server_options
 from tests.fixtures.tpcc import ALL_HOLD
 
 from pgdyno.server.target import Target
+from pgdyno.spec.workload import Script, Workload
 
 pytestmark = pytest.mark.pg
 RAN = (0, 3)  # A run of seconds is too short to be valid, and pgdyno says so.
@@ -84,6 +87,22 @@ def test_a_run_has_nopm_types_shares_and_a_check(pgdyno: Command, database: Targ
     page = next(pgdyno.store.glob("*/report.html")).read_text()
     assert 'id="tpcc"' in page
     assert "time-nopm" in page
+
+
+@pytest.mark.parametrize(("terminals", "threads"), [(3, 2), (11, 1)])
+def test_a_load_opens_as_many_connections_as_the_lab_expects(
+    pgdyno: Command, database: Target, terminals: int, threads: int
+) -> None:
+    where = load(pgdyno, database)
+    said = pgdyno(
+        *("bench", *where, "-b", "tpcc-like", "--terminals", str(terminals), "-j", str(threads)),
+        *SHORT,
+    )
+    assert said.code in RAN, said.err
+    rows = csv.DictReader(io.StringIO(pgdyno("export", "1", "--table", "intervals").out))
+    script = Script(builtin="tpcc-like")
+    workload = Workload(scripts=(script,), clients=terminals, threads=threads, duration="3s")
+    assert max(int(row["connections"]) for row in rows) == workload.connections_of(terminals)
 
 
 def test_the_skew_of_a_runs_orders_is_tested_from_the_data(

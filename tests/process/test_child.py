@@ -14,7 +14,7 @@ from tests.fixtures import needs
 from pgdyno.errors import InterruptedByUser, ProcessError
 from pgdyno.process import cleanup, signals
 from pgdyno.process.child import UserIds, run, start
-from pgdyno.process.host import ProcessIdentity
+from pgdyno.process.processes import ProcessIdentity
 
 needs_root = needs.ROOT
 needs_linux = needs.LINUX
@@ -52,7 +52,7 @@ def orphan_of_a_killed_parent(user: str | None) -> ProcessIdentity:
     return identity
 
 
-def test_a_child_is_run_to_its_end_and_its_words_are_kept() -> None:
+def test_a_child_runs_to_its_end_and_its_output_is_kept() -> None:
     completed = run(["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], timeout_s=10)
     assert (completed.returncode, completed.stdout, completed.stderr) == (3, "out\n", "err\n")
 
@@ -62,7 +62,7 @@ def test_only_the_last_mebibyte_of_a_talkative_child_is_kept() -> None:
     assert len(completed.stdout) == 1 << 20
 
 
-def test_a_program_that_is_not_there_is_named() -> None:
+def test_an_error_names_a_missing_program() -> None:
     with pytest.raises(ProcessError, match="/nowhere/at/all cannot be started"):
         start(["/nowhere/at/all"])
 
@@ -75,7 +75,7 @@ def test_a_child_that_takes_too_long_is_ended_before_the_error() -> None:
 
 @needs_linux
 @pytest.mark.parametrize("trap", ["", "trap '' TERM; "], ids=["obedient", "stubborn"])
-def test_what_a_child_started_ends_with_it_if_it_takes_too_long(tmp_path: Path, trap: str) -> None:
+def test_processes_of_a_child_end_with_it_after_a_timeout(tmp_path: Path, trap: str) -> None:
     kept = tmp_path / "pid"
     command = f"{trap}sleep 600 & echo $! > {kept}; wait; wait"
     with pytest.raises(ProcessError, match="did not end within"):
@@ -84,7 +84,7 @@ def test_what_a_child_started_ends_with_it_if_it_takes_too_long(tmp_path: Path, 
     assert identity is None or gone(identity)
 
 
-def test_what_a_child_leaves_behind_goes_on_if_the_child_ends_by_itself(tmp_path: Path) -> None:
+def test_processes_that_a_child_started_outlive_its_normal_end(tmp_path: Path) -> None:
     kept = tmp_path / "pid"
     run(["/bin/sh", "-c", f"sleep 600 & echo $! > {kept}"], timeout_s=20)
     pid = int(kept.read_text())
@@ -132,7 +132,7 @@ def test_a_child_that_must_not_outlive_us_is_started_by_the_main_thread_only() -
     assert "main thread" in str(seen[0])
 
 
-def test_a_child_lives_in_a_session_of_its_own_so_that_ctrl_c_reaches_only_us() -> None:
+def test_a_child_has_a_separate_session_so_ctrl_c_reaches_only_pgdyno() -> None:
     with start(["/bin/sleep", "600"]) as child:
         assert os.getsid(child.pid) == child.pid != os.getsid(0)
 
@@ -219,7 +219,7 @@ def test_a_signal_ends_the_wait_and_the_child_of_a_run() -> None:
     assert not [name for name in cleanup.pending() if "sleep" in name]
 
 
-def test_what_is_registered_is_undone_newest_first_and_one_failure_stops_nothing(
+def test_clean_up_runs_newest_first_and_survives_a_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cleanup, "_pending", {})  # Not what other tests still need.
@@ -238,7 +238,7 @@ def test_what_is_registered_is_undone_newest_first_and_one_failure_stops_nothing
     assert cleanup.pending() == ()
 
 
-def test_what_was_registered_before_a_mark_is_left_to_its_owner(
+def test_clean_up_after_a_mark_leaves_earlier_entries_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cleanup, "_pending", {})
@@ -262,7 +262,7 @@ def test_a_process_is_known_by_its_start_not_by_its_pid_alone() -> None:
     assert not identity.is_running()
 
 
-def test_no_process_has_a_pid_that_nobody_has() -> None:
+def test_an_unused_pid_has_no_identity() -> None:
     pid_max = (
         int(Path("/proc/sys/kernel/pid_max").read_text()) if sys.platform == "linux" else 99999
     )

@@ -132,7 +132,7 @@ def test_an_interruption_that_a_step_took_for_its_own_error_is_not_lost() -> Non
         assert isinstance(signals.interruption(), TerminatedByUser)
 
 
-def test_what_becomes_readable_is_returned() -> None:
+def test_readable_descriptors_are_returned() -> None:
     reader, writer = os.pipe()
     try:
         assert signals.wait_readable([reader], 0.001) == []

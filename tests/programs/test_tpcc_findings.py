@@ -113,7 +113,7 @@ def test_less_than_the_warehouses_must_give_is_doubted_with_full_pauses_alone() 
     assert kinds(findings(warehouses=600, think=0.5)) == []
 
 
-def test_a_share_below_the_minimum_counts_only_if_it_is_no_chance() -> None:
+def test_a_share_below_the_minimum_counts_only_beyond_chance() -> None:
     few = findings(scripts(stock_level=300))
     assert kinds(few) == ["tpcc_mix"]
     near = findings(scripts(stock_level=390))
@@ -167,7 +167,7 @@ def test_deferred_deliveries_are_in_no_share() -> None:
     assert (tpcc.delivered_order_count, tpcc.skipped_district_count) == (3990, 10)
 
 
-def test_without_a_new_order_there_is_no_tpcc_run() -> None:
+def test_a_run_without_new_orders_has_no_tpcc_findings() -> None:
     nothing = tpcc_findings(
         scripts()[1:], within(1, 0.1, "tps"), warehouses=1, think_ratio=0, options={}, check=None
     )
@@ -183,10 +183,10 @@ def test_violated_conditions_make_one_verdict_and_name_their_warehouses() -> Non
         ),
         0.5,
     )
-    [doubt] = check_doubts(check, "tpcc")
+    [doubt] = check_doubts(check, "tpcc", "warehouse")
     assert doubt.verdict == "not_valid"
     assert "1 (w_ytd = sum(d_ytd)): 1 violation, warehouse 7;" in doubt.message
     assert "6 violations, warehouse 1, 2, 3, ..." in doubt.message
-    [unknown] = check_doubts(CheckFindings((), 0, "the server is gone"), "tpcc")
+    [unknown] = check_doubts(CheckFindings((), 0, "the server is gone"), "tpcc", "")
     assert unknown.verdict == "doubt"
-    assert list(check_doubts(None, "")) == []
+    assert list(check_doubts(None, "", "")) == []

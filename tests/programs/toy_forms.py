@@ -73,7 +73,7 @@ def forms() -> dict[str, object]:
     from pgdyno.cli.compare import command as compare
     from pgdyno.cli.sweep import command as sweep
     from pgdyno.designs import answer_of, document_of, markdown_of, page_of, words_of
-    from pgdyno.store import Store
+    from pgdyno.store.experiment import Store
 
     with tempfile.TemporaryDirectory() as store:
         renamed(Path(store))

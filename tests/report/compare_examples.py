@@ -14,7 +14,7 @@ from pgdyno.analysis.compare_findings import (
 )
 from pgdyno.analysis.contrasts import Effect
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.findings import ExperimentFindings, Facts
+from pgdyno.analysis.findings import ExperimentFindings, ServerAndLoad
 from pgdyno.analysis.where import Part
 from pgdyno.analysis.where_difference import Difference
 
@@ -97,7 +97,9 @@ def compared(*, plans: tuple[PlanChange, ...] = ()) -> ExperimentFindings:
         started_utc="2026-01-04 10:00 UTC",
         seconds=1860,
         sentence=contrast.sentence,
-        facts=Facts(target="scratch local:5432/pgdyno", durability="fsync on", is_durable=True),
+        facts=ServerAndLoad(
+            target="scratch local:5432/pgdyno", durability="fsync on", is_durable=True
+        ),
         run=None,
         compare=findings,
         runs_total=24,

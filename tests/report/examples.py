@@ -10,11 +10,11 @@ from pgdyno.analysis.estimate import Estimate, without_interval
 from pgdyno.analysis.findings import (
     CurveFindings,
     ExperimentFindings,
-    Facts,
     Mark,
     Panel,
     RunFindings,
     Series,
+    ServerAndLoad,
 )
 from pgdyno.analysis.script_findings import Latency, ScriptFindings, StatementFindings
 from pgdyno.analysis.verdicts import Doubt
@@ -203,7 +203,7 @@ def run(seconds: int = 180, *, clients: int = 16, seed: int = 7) -> RunFindings:
     )
 
 
-FACTS = Facts(
+FACTS = ServerAndLoad(
     target="10.3.0.5:5432/pgbench  PostgreSQL 15.14, scale 500 by pgdyno: 7.3 GB = 1.8x "
     "shared_buffers = 0.26x RAM, nvme0n1 ext4",
     durability="fsync on, full_page_writes on, synchronous_commit on, data checksums on",
@@ -348,7 +348,7 @@ def invalid() -> ExperimentFindings:
         doubts=(ENGINE_BUSY, SAME_HOST), panels=base.panels,
         marks=(Mark(7.2, "change", "throughput fell from 3,410 to 2,880 tps"),),
     )  # fmt: skip
-    facts = Facts(
+    facts = ServerAndLoad(
         target="scratch  PostgreSQL 18.4 (embedded), scale 10 by pgdyno: 153 MB",
         durability="fsync OFF, full_page_writes on, synchronous_commit off: a crash can lose or "
         "corrupt data",
@@ -376,7 +376,9 @@ def tiny() -> ExperimentFindings:
         ),
         where=None, scripts=(), client_cpu_s=0.1, is_valid=True, doubts=(),
     )  # fmt: skip
-    facts = Facts("scratch  PostgreSQL 18.4 (embedded)", "fsync on, full_page_writes on", True)
+    facts = ServerAndLoad(
+        "scratch  PostgreSQL 18.4 (embedded)", "fsync on, full_page_writes on", True
+    )
     return ExperimentFindings(
         kind="bench", number=1, name="", version="0.1.0", started_utc="2026-11-20 16:30:00 UTC",
         seconds=4.0, sentence="8,214 tps with 1 client; one run, so without interval.",

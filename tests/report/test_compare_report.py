@@ -39,11 +39,11 @@ def test_a_name_with_a_colon_stays_whole_in_the_verdict() -> None:
     assert _split("Nothing differs.", ("4GB",)) == ("Nothing differs.", "")
 
 
-def test_what_could_not_start_is_named_with_the_servers_words() -> None:
+def test_a_variant_that_could_not_start_shows_the_servers_message() -> None:
     assert "left out    bad: FATAL: no memory" in compare_text(compared())
 
 
-def test_weakened_durability_stands_beside_the_gain() -> None:
+def test_weakened_durability_is_shown_next_to_the_gain() -> None:
     text = " ".join(compare_text(compared()).split())
     assert "a crash may lose acknowledged commits: synchronous_commit off. The loss was" in text
     assert "not measured: pgdyno crash --set synchronous_commit=off" in text
@@ -176,7 +176,7 @@ def between(value: float, low: float, high: float) -> Estimate:
         (0.12, 1.0, ["-90 %", "-50 %", "equal", "+100 %", "+900 %"]),
     ],
 )
-def test_an_axis_is_even_and_says_where_it_is_one_of_ratios(
+def test_an_axis_has_even_steps_and_a_logarithmic_one_says_so(
     low: float, high: float, labels: list[str]
 ) -> None:
     scale = scale_of([between(1.0, low, high)], margin_ratio=0.02)
@@ -199,7 +199,7 @@ def without_intervals() -> ExperimentFindings:
     return replace(findings, compare=replace(findings.compare, contrasts=(contrast_so_far,)))
 
 
-def test_that_there_is_no_interval_yet_is_said_once_for_all_rows() -> None:
+def test_one_note_for_all_rows_says_that_no_interval_exists_yet() -> None:
     text = compare_text(without_intervals())
     assert "4GB against 128MB (no interval yet)" in text
     assert text.count("no interval yet") == 1
@@ -223,7 +223,7 @@ def test_a_change_that_is_not_the_ratio_of_the_means_is_explained() -> None:
         assert (words in " ".join(compare_page(shown).split())) is is_explained
 
 
-def test_the_headline_of_a_comparison_without_valid_runs_says_so_everywhere() -> None:
+def test_every_headline_without_valid_runs_says_that_none_is_valid() -> None:
     findings = compared()
     assert findings.compare is not None
     words = validity_words(valid=0, total=24)

@@ -34,7 +34,7 @@ def test_many_values_stand_where_each_of_them_does(is_log: bool) -> None:
     assert np.isnan(scale.places(np.array([np.nan]))).all()
 
 
-def test_values_travel_with_four_digits_each_rounded_as_it_is_written() -> None:
+def test_chart_values_have_four_digits_rounded_as_printed() -> None:
     rng = np.random.default_rng(1)
     ties = rng.integers(1, 10**6, 4000) / 10.0 ** rng.integers(-3, 8, 4000)
     spread = np.exp(rng.uniform(-45, 45, 4000)) * rng.choice([-1.0, 1.0], 4000)
@@ -150,7 +150,7 @@ def test_marks_of_a_chart_that_is_folded_away_are_one_path_a_kind() -> None:
     assert picture.find(".//title") is None
 
 
-def test_marks_so_many_that_their_letters_would_cover_each_other_have_none() -> None:
+def test_marks_have_no_letters_if_the_letters_would_overlap() -> None:
     line = Line("tps", SEQUENCE[0], (0, 100), (1.0, 2.0))
     flags = tuple(Flag(at, "error", "why") for at in range(41))
     assert len(drawn(chart(line, flags=flags[:40])).findall(".//g[@class='flag error']/text")) == 40
@@ -200,7 +200,7 @@ def test_a_panel_without_values_is_not_drawn() -> None:
     assert "empty" not in {p.key for p in figures.drawable(replace(run, panels=(empty,)))}
 
 
-def test_without_tps_and_latency_the_first_panel_leads() -> None:
+def test_without_tps_and_latency_the_first_panel_is_on_top() -> None:
     base = examples.bench(20)
     assert base.run is not None
     only = tuple(panel for panel in base.run.panels if panel.key == "waits")

@@ -56,9 +56,7 @@ def test_a_single_value_is_whole_and_says_that_it_has_no_interval() -> None:
         ([1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 694.0], "100 ms (10 to 980)"),
     ],
 )
-def test_an_interval_of_few_runs_that_spans_orders_of_magnitude_is_no_interval_yet(
-    values: list[float], words: str
-) -> None:
+def test_an_interval_over_orders_of_magnitude_is_not_shown(values: list[float], words: str) -> None:
     assert numbers.estimate_text(mean_between_runs(values, "ms"), with_unit=True) == words
 
 
@@ -67,7 +65,7 @@ def test_a_censored_value_is_a_lower_bound_without_upper_end() -> None:
     assert numbers.estimate_text(bound) == ">= 2,210 (at least 1,980)"
 
 
-def test_the_unit_stands_behind_the_value_when_asked_for() -> None:
+def test_the_unit_follows_the_value_on_request() -> None:
     words = numbers.estimate_text(between(58.8, 56.1, 61.5, "ms"), with_unit=True)
     assert words == "58.8 ms (56.1 to 61.5)"
 

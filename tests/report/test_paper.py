@@ -83,7 +83,7 @@ def test_a_full_sheet_says_how_many_rows_it_left_out() -> None:
 
 
 @pytest.mark.parametrize("count", [2, 4, 5, 8])
-def test_a_legend_stands_beside_the_title_or_below_the_axis_never_on_either(count: int) -> None:
+def test_a_legend_never_covers_the_title_or_the_axis(count: int) -> None:
     lines = tuple(
         Line(f"variant {place}", palette.at(place), (1.0, 2.0), (1.0, 2.0), shape="points")
         for place in range(count)

@@ -51,7 +51,7 @@ def test_one_small_part_is_shown_under_its_own_name() -> None:
     assert "IPC:A" in [part.name for part in fold(parts, at_most=10)]
 
 
-def test_nothing_is_folded_where_there_is_room() -> None:
+def test_tables_that_fit_are_not_folded() -> None:
     parts = parts_of(examples.where())
     assert fold(parts, at_most=len(parts)) == parts
 

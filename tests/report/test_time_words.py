@@ -35,19 +35,19 @@ def where() -> WhereTheTimeGoes:
     )
 
 
-def test_whose_the_servers_time_was_is_said_of_every_run() -> None:
+def test_every_run_shows_the_share_of_other_sessions() -> None:
     assert others_words(where()) == "other sessions used 7.0 % of the server's DB time"
     assert others_words(replace(where(), others_ratio=None)) == ""
 
 
-def test_what_the_kernel_counted_is_said_with_what_lies_inside_wait_events() -> None:
+def test_scheduled_times_are_shown_with_their_share_inside_wait_events() -> None:
     words = scheduled_words(where())
     assert "of CPU" in words
     assert words.endswith("; of these, 0.70 ms of waiting are part of wait events")
     assert scheduled_words(replace(where(), scheduled=None)) == ""
 
 
-def test_cpu_after_the_answer_is_said_where_there_is_some() -> None:
+def test_cpu_time_after_the_answer_is_shown_if_there_is_some() -> None:
     assert "after the answer" not in scheduled_words(where())
     overlapping = replace(where(), scheduled=Scheduled(0.3, 2.0, 0.7, after_answer_ms=0.2))
     assert "ms of CPU, 0.20 ms of it after the answer and" in scheduled_words(overlapping)
@@ -65,13 +65,13 @@ def test_statements_are_listed_with_their_waits_and_fit_the_line() -> None:
     assert "Lock:tuple 80 %, CPU 20 %" in listed[1]
 
 
-def test_planning_is_said_where_it_was_counted_and_not_known_elsewhere() -> None:
+def test_planning_time_is_shown_only_where_it_was_counted() -> None:
     for counted_ms, words in ((0.71, "0.71 ms"), (None, "not known")):
         lines = list(statement_lines(replace(where(), planning_ms=counted_ms), 100))
         assert f"by statement, 5.00 ms in the server; planning within it: {words}" in lines
 
 
-def test_where_it_is_narrow_the_second_event_goes_before_the_statement_does() -> None:
+def test_a_narrow_line_drops_the_second_event_before_the_statement() -> None:
     events = (("LWLock:BufferMapping", 0.6), ("CPU or not instrumented", 0.4))
     split = where()
     long = replace(split, statements=(replace(split.statements[1], events=events),))

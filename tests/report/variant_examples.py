@@ -20,7 +20,7 @@ from pgdyno.analysis.compare_findings import (
 )
 from pgdyno.analysis.contrasts import factorial, passes
 from pgdyno.analysis.estimate import Estimate, mean_between_runs
-from pgdyno.analysis.findings import ExperimentFindings, Facts
+from pgdyno.analysis.findings import ExperimentFindings, ServerAndLoad
 from pgdyno.analysis.where import WhereTheTimeGoes, mean_over_runs
 from pgdyno.analysis.where_difference import difference
 from pgdyno.answer.compare_words import because_words, comparison_sentence, verdict_sentence
@@ -126,7 +126,9 @@ def experiment_of(kind: str, findings: CompareFindings) -> ExperimentFindings:
         started_utc="2026-01-04 10:00 UTC",
         seconds=1860,
         sentence=comparison_sentence(findings),
-        facts=Facts(target="scratch local:5432/pgdyno", durability="fsync on", is_durable=True),
+        facts=ServerAndLoad(
+            target="scratch local:5432/pgdyno", durability="fsync on", is_durable=True
+        ),
         run=None,
         compare=findings,
         runs_total=runs,

@@ -43,7 +43,7 @@ def again_alone(place: Path, *, unsteady: bool, broken: int) -> subprocess.Compl
     )
 
 
-def test_what_passes_alone_is_no_failure_and_is_named(tmp_path: Path) -> None:
+def test_a_test_that_passes_alone_is_not_a_failure_but_named(tmp_path: Path) -> None:
     said = again_alone(tmp_path, unsteady=True, broken=0)
     assert said.returncode == 0, said.stdout
     assert "once more, alone" in said.stdout
@@ -53,7 +53,7 @@ def test_what_passes_alone_is_no_failure_and_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("broken", "is_run_again"), [(1, True), (4, False)])
-def test_what_fails_alone_or_in_number_is_a_failure(
+def test_a_test_that_fails_alone_or_with_many_is_a_failure(
     tmp_path: Path, broken: int, is_run_again: bool
 ) -> None:
     said = again_alone(tmp_path, unsteady=False, broken=broken)

@@ -61,7 +61,7 @@ def test_the_last_lines_name_what_was_skipped_and_the_command_that_installs_it(
     assert not list(tmp_path.glob("pgdyno-steps-*"))
 
 
-def test_where_nothing_is_missing_nothing_is_said_of_it(tmp_path: Path) -> None:
+def test_without_missing_programs_no_line_names_them(tmp_path: Path) -> None:
     said = bash(". scripts/steps.sh\nstep first echo 5 passed in 1.0s\nfinish", tmp_path)
     assert said.stdout.splitlines()[-1] == "5 passed, 0 failed"
 

@@ -52,7 +52,7 @@ def test_a_missing_password_is_the_same_trouble(cluster: ScratchCluster) -> None
     assert caught.value.sqlstate == "28P01"
 
 
-def test_a_missing_database_and_a_missing_role_are_told(cluster: ScratchCluster) -> None:
+def test_errors_name_a_missing_database_and_a_missing_role(cluster: ScratchCluster) -> None:
     with pytest.raises(ServerError, match='database "nowhere" does not exist') as caught:
         connect(cluster.target.with_database("nowhere"), verb="test")
     assert caught.value.sqlstate == "3D000"
@@ -60,7 +60,7 @@ def test_a_missing_database_and_a_missing_role_are_told(cluster: ScratchCluster)
         connect(replace(cluster.target, user="nobody_here"), verb="test")
 
 
-def test_an_unreachable_server_is_told_with_its_address() -> None:
+def test_the_error_of_an_unreachable_server_has_its_address() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))  # Bound and not listening: nobody else can take it.
         port = closed.getsockname()[1]
@@ -80,19 +80,19 @@ def test_an_unreachable_server_is_told_with_its_address() -> None:
         ('root certificate file "/root.crt" does not exist', "sslrootcert"),
     ],
 )
-def test_a_server_that_wants_tls_is_told_with_the_option(said: str, step: str) -> None:
+def test_the_error_of_a_server_that_wants_tls_names_the_option(said: str, step: str) -> None:
     target = Target(host="h", ports="5432", user="u", database="d")
     assert step in failure(target, psycopg.OperationalError(f"FATAL: {said}")).hint
 
 
-def test_a_socket_that_is_not_there_is_told() -> None:
+def test_an_error_names_a_missing_socket() -> None:
     target = Target(host="/nowhere", ports="5432", user="me", database="core")
     with pytest.raises(ServerError, match="No such file or directory") as caught:
         connect(target, verb="test")
     assert "-h and -p" in caught.value.hint
 
 
-def test_a_full_server_is_told(cluster: ScratchCluster) -> None:
+def test_an_error_says_that_the_server_has_no_free_connection(cluster: ScratchCluster) -> None:
     with cluster.connect(verb="test") as connection:
         connection.execute("CREATE ROLE plain LOGIN CONNECTION LIMIT 1")
     plain = replace(cluster.target, user="plain")
@@ -106,7 +106,7 @@ def test_a_full_server_is_told(cluster: ScratchCluster) -> None:
             connection.execute("DROP ROLE plain")
 
 
-def test_a_server_that_is_starting_is_told_to_be_tried_again() -> None:
+def test_the_hint_for_a_starting_server_is_to_try_again() -> None:
     target = Target(host="db1", ports="5432", user="me", database="core")
     said = psycopg.OperationalError("connection failed: FATAL:  the database system is starting up")
     error = failure(target, said)
@@ -132,7 +132,7 @@ def test_a_pinned_target_names_the_one_host_that_answered(cluster: ScratchCluste
     assert (first.host, first.hostaddr, first.port) == ("127.0.0.1", "127.0.0.1", tcp.port)
 
 
-def test_what_a_server_refuses_is_told_with_server_statement_and_next_step(
+def test_the_error_of_a_refused_statement_has_server_statement_and_next_step(
     cluster: ScratchCluster,
 ) -> None:
     with pytest.raises(ServerError) as caught, connect(cluster.target, verb="test") as connection:
@@ -146,7 +146,7 @@ def test_what_a_server_refuses_is_told_with_server_statement_and_next_step(
     assert caught.value.hint
 
 
-def test_a_session_that_the_server_ended_is_told_with_the_same(cluster: ScratchCluster) -> None:
+def test_a_session_that_the_server_ended_gives_the_same_error(cluster: ScratchCluster) -> None:
     end = sql.SQL("SELECT pg_terminate_backend({})").format(sql.SQL("pg_backend_pid()"))
     with pytest.raises(ServerError) as caught, connect(cluster.target, verb="test") as connection:
         connection.execute(end)
@@ -155,7 +155,7 @@ def test_a_session_that_the_server_ended_is_told_with_the_same(cluster: ScratchC
     assert "see the server's log" in caught.value.hint
 
 
-def test_of_two_servers_sessions_the_failed_statement_is_told(cluster: ScratchCluster) -> None:
+def test_the_error_of_two_connections_names_the_failed_statement(cluster: ScratchCluster) -> None:
     with (
         pytest.raises(ServerError, match="for: SELECT 1 / 0"),
         connect(cluster.target, verb="test") as first,
@@ -204,7 +204,7 @@ def test_a_connection_is_closed_when_its_settings_are_interrupted(
     assert interrupted.is_closed
 
 
-def test_taking_too_long_is_told_from_being_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_timeout_and_a_refusal_are_different_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     for error, expected in (
         (psycopg.errors.ConnectionTimeout("connection timeout expired"), True),
         (psycopg.OperationalError("Connection refused"), False),

@@ -78,7 +78,7 @@ def test_two_different_databases_are_refused() -> None:
         resolve(conninfo="host=db1 dbname=other", database="core")
 
 
-def test_a_service_is_looked_up_and_what_is_given_beside_it_wins(home: Path) -> None:
+def test_explicit_options_win_over_those_of_a_service(home: Path) -> None:
     (home / ".pg_service.conf").write_text(
         "[uat]\nhost=uat.example\nport=6432\ndbname=core\nuser=app\nsslmode=disable\n"
     )
@@ -96,7 +96,7 @@ def test_a_service_in_the_environment_counts_too(
     assert resolve().target.host == "uat.example"
 
 
-def test_an_unknown_service_is_told_in_libpq_s_words(home: Path) -> None:
+def test_the_error_of_an_unknown_service_is_that_of_libpq(home: Path) -> None:
     (home / ".pg_service.conf").write_text("[uat]\nhost=uat.example\n")
     with pytest.raises(SpecError, match='definition of service "nowhere" not found'):
         resolve(conninfo="service=nowhere")
@@ -159,7 +159,7 @@ def test_several_hosts_stay_until_one_has_answered() -> None:
         ("ssl_max_protocol_version", "TLSv1.1"),
     ],
 )
-def test_what_the_engine_lacks_is_refused_by_name(name: str, value: str) -> None:
+def test_parameters_that_the_engine_lacks_are_refused_by_name(name: str, value: str) -> None:
     target = Target("db1", "5432", "u", "d", parameters={name: value})
     with pytest.raises(SpecError, match=f"{name}={value}") as caught:
         refuse_what_the_engine_lacks(target)
@@ -208,7 +208,7 @@ def test_the_environment_is_hidden_only_for_a_moment(monkeypatch: pytest.MonkeyP
     assert os.environ["PGHOST"] == "prod"
 
 
-def test_nobody_who_hides_the_environment_waits_for_another(
+def test_hiding_the_environment_twice_does_not_deadlock(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PGHOST", "prod")
@@ -230,7 +230,7 @@ def test_nobody_who_hides_the_environment_waits_for_another(
     assert os.environ["PGHOST"] == "prod"
 
 
-def test_what_reads_the_environment_waits_until_it_is_there(
+def test_readers_of_the_environment_wait_until_it_is_restored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PGHOST", "/asked")

@@ -60,7 +60,9 @@ def test_a_plan_shows_what_is_read_of_each_partition_since_16(database: Target) 
 
 
 @pytest.mark.parametrize("text", ["BEGIN", "VACUUM t", "SELECT * FROM nowhere", "SELECT :a::int +"])
-def test_what_cannot_be_planned_alone_is_left_out(database15: Target, text: str) -> None:
+def test_statements_that_cannot_be_planned_alone_are_left_out(
+    database15: Target, text: str
+) -> None:
     with connect(database15, verb="test") as connection:
         assert plan_of(connection, text) is None
         assert connection.execute("SELECT 1").fetchone() == (1,)
@@ -118,7 +120,7 @@ def test_explaining_leaves_nothing_of_ours_in_pg_stat_statements(new_cluster: Ma
 
 @pytest.mark.parametrize("is_superuser", [True, False])
 @pytest.mark.parametrize("track", ["top", "all"])
-def test_with_generic_plans_explaining_is_no_first_text_of_a_statement(
+def test_explaining_with_generic_plans_adds_no_statement_text(
     first_texts: FirstTexts, track: str, is_superuser: bool
 ) -> None:
     script = [

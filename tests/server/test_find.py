@@ -45,7 +45,7 @@ def closed_folder() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_each_server_tells_version_source_and_what_it_can(binaries: Binaries) -> None:
+def test_each_found_server_has_version_source_and_abilities(binaries: Binaries) -> None:
     assert binaries.version.startswith(f"{binaries.major}.")
     assert (binaries.bin_dir / "postgres").exists()
     if binaries.source == "embedded":
@@ -68,7 +68,7 @@ def test_a_full_version_is_matched_whole(binaries: Binaries) -> None:
         find(version=f"{binaries.major}.99")
 
 
-def test_a_version_that_is_not_there_is_answered_with_what_is() -> None:
+def test_the_error_of_a_missing_version_lists_the_installed_ones() -> None:
     with pytest.raises(SpecError, match=r"PostgreSQL 12 was not found; found: PostgreSQL 1") as e:
         find(version="12")
     assert "--pg-bin" in e.value.hint
@@ -109,7 +109,7 @@ def test_a_named_server_of_another_version_than_asked_is_refused(tmp_path: Path)
 
 
 @needs_root
-def test_root_becomes_the_service_user_or_nobody_and_never_root(binaries: Binaries) -> None:
+def test_root_becomes_the_service_user_or_the_user_nobody(binaries: Binaries) -> None:
     expected = "postgres" if binaries.source == "installed" else "nobody"
     assert server_user(binaries).name == expected
 
@@ -153,7 +153,7 @@ def test_programs_that_can_be_reached_are_used_where_they_are(binaries: Binaries
         assert reachable_binaries(binaries, user) is binaries
 
 
-def test_a_path_lies_on_its_deepest_and_topmost_mount() -> None:
+def test_a_path_belongs_to_its_deepest_and_topmost_mount() -> None:
     def source(path: str) -> str:
         mount = mount_of(Path(path), MOUNTINFO)
         assert mount is not None

@@ -20,7 +20,7 @@ def test_a_text_is_cut_where_the_grammar_cuts_it() -> None:
     ]
 
 
-def test_what_is_not_sql_is_refused_with_the_parsers_words() -> None:
+def test_text_that_is_not_sql_is_refused_with_the_parsers_message() -> None:
     with pytest.raises(SpecError, match=r'a\.sql cannot be read as SQL: syntax error .* "FROM"'):
         statements_of("SELECT 1 FROM FROM x", where="a.sql")
 

@@ -17,7 +17,7 @@ from tests.fixtures.clusters import scalar
 from tests.fixtures.command import eventually
 
 from pgdyno.errors import SpecError
-from pgdyno.process.host import ProcessIdentity
+from pgdyno.process.processes import ProcessIdentity
 from pgdyno.server import scratch
 from pgdyno.server.cluster_record import FOLDER_PREFIX
 from pgdyno.server.connect import connect
@@ -79,7 +79,7 @@ def test_a_kept_cluster_is_started_again_with_its_data_and_settings(
     assert list(open_folder.iterdir()) == []
 
 
-def test_a_folder_that_is_no_kept_cluster_is_not_adopted(open_folder: Path) -> None:
+def test_only_the_folder_of_a_kept_cluster_is_adopted(open_folder: Path) -> None:
     with pytest.raises(SpecError, match="is not a kept cluster"):
         ScratchCluster.adopt(open_folder)
 
@@ -235,7 +235,7 @@ def test_the_exit_of_the_lab_removes_what_was_forgotten(
     assert list(open_folder.iterdir()) == []
 
 
-def test_a_folder_that_somebody_removes_meanwhile_is_none(
+def test_a_folder_that_disappears_during_the_search_is_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = tmp_path / "mine" / f"{FOLDER_PREFIX}1"

@@ -100,7 +100,7 @@ def test_pages_that_are_written_are_those_that_copy_makes(
 
 
 @pytest.mark.parametrize("changes", [{"foreign_keys": True}, {"partitions": 2}, {"unlogged": True}])
-def test_where_pages_cannot_be_written_accounts_are_copied(
+def test_accounts_are_copied_if_pages_cannot_be_written(
     clusters: Callable[[str], ScratchCluster],
     monkeypatch: pytest.MonkeyPatch,
     changes: dict[str, Any],

@@ -208,7 +208,7 @@ def test_a_text_that_cannot_be_read_is_refused() -> None:
 
 
 @pytest.mark.pg
-def test_what_a_text_hides_is_refused_by_the_read_only_transaction(database: Target) -> None:
+def test_a_read_only_transaction_refuses_hidden_writes(database: Target) -> None:
     run_sql(database, "CREATE TABLE kept AS SELECT 1 AS a")
     made = "RETURNS int LANGUAGE sql AS 'DELETE FROM kept RETURNING a'"
     run_sql(database, f"CREATE FUNCTION delete_all() {made}")

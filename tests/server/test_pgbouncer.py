@@ -29,12 +29,12 @@ def test_clients_share_no_more_sessions_than_the_pool_has(pg15: ScratchCluster) 
         connect(pooler.target, verb="test")
 
 
-def test_what_its_configuration_says_wrong_is_told_in_its_words(pg15: ScratchCluster) -> None:
+def test_the_error_of_a_bad_configuration_quotes_pgbouncer(pg15: ScratchCluster) -> None:
     with pytest.raises(ServerError, match=r"PgBouncer .* cannot start: .*pool_mode"):
         PgBouncer(pg15, find_pgbouncer(), mode="sometimes", pool_size=2, clients=2)
 
 
-def test_a_host_without_pgbouncer_is_told_what_to_install(tmp_path: Path) -> None:
+def test_the_error_without_pgbouncer_says_what_to_install(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="no pgbouncer on this host") as error:
         find_pgbouncer(str(tmp_path))
     assert "install the package" in error.value.hint

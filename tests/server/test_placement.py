@@ -47,7 +47,7 @@ def test_more_is_needed_than_the_tables_and_the_wal_apart() -> None:
     assert needed["wal"] == 1 << 30
 
 
-def test_a_cluster_lies_in_the_store_if_nothing_else_is_said(open_folder: Path) -> None:
+def test_a_cluster_is_in_the_store_by_default(open_folder: Path) -> None:
     spot = placement.place(
         user=UserIds.of("nobody") if os.geteuid() == 0 else UserIds.current(),
         data_dir=None,
@@ -91,7 +91,7 @@ def test_a_folder_that_was_named_must_do(open_folder: Path) -> None:
         )
 
 
-def test_a_file_is_no_folder(open_folder: Path) -> None:
+def test_a_file_is_refused_where_a_folder_is_needed(open_folder: Path) -> None:
     (open_folder / "file").touch()
     with pytest.raises(SpecError, match="is not a folder"):
         placement.check_folder(
@@ -113,7 +113,7 @@ def test_wal_and_data_on_one_disk_need_the_sum(
         )
 
 
-def test_a_folder_whose_parent_is_not_there_is_refused_and_not_made(tmp_path: Path) -> None:
+def test_a_folder_without_a_parent_is_refused_and_not_created(tmp_path: Path) -> None:
     typo = tmp_path / "nvme" / "data"
     with pytest.raises(SpecError, match=r"nvme/data cannot be created: .*nvme does not exist"):
         placement.place(

@@ -10,7 +10,7 @@ from pgdyno.server.reset import no_reset, restore_database
 from pgdyno.server.target import Target
 
 
-def test_what_a_run_wrote_is_gone_after_a_restore(database: Target) -> None:
+def test_rows_of_a_run_are_gone_after_a_restore(database: Target) -> None:
     run_sql(database, "CREATE TABLE t AS SELECT 1 AS x")
     elsewhere = database.with_database("postgres")
     with connect(elsewhere, verb="test") as control:
@@ -33,7 +33,7 @@ def test_a_session_left_in_the_database_does_not_stop_a_restore(database15: Targ
         control.execute(f"DROP DATABASE {database15.database}_template")
 
 
-def test_no_reset_changes_nothing_and_says_so(database15: Target) -> None:
+def test_without_a_reset_nothing_changes_and_a_note_says_so(database15: Target) -> None:
     with connect(database15, verb="test") as control:
         done = no_reset(control, inspect(control))
     assert (done.is_whole, [step.name for step in done.steps]) == (False, ["reset"])

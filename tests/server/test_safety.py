@@ -33,7 +33,7 @@ OTHERS = (OtherSessions("psql", 1), OtherSessions("", 2), OtherSessions("erp", 3
         replace(READING, others=OTHERS, confirmed=("core@uat", "core@db1")),
     ],
 )
-def test_a_load_that_hurts_nobody_or_was_allowed_runs(intent: Intent) -> None:
+def test_a_harmless_or_permitted_load_runs(intent: Intent) -> None:
     refuse_unsafe_load(intent)
 
 
@@ -69,7 +69,7 @@ def test_tables_of_somebody_else_are_never_replaced_even_on_a_scratch_server() -
     refuse_unsafe_init(READING, tables=())
 
 
-def test_loading_beside_other_sessions_needs_a_confirmation() -> None:
+def test_loading_while_other_sessions_work_needs_a_confirmation() -> None:
     with pytest.raises(RefusedError) as caught:
         refuse_unsafe_init(replace(READING, others=OTHERS), tables=())
     assert "--confirm core@db1" in caught.value.hint

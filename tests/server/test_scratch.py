@@ -15,13 +15,13 @@ from tests.fixtures.command import eventually
 
 from pgdyno.errors import InterruptedByUser, RefusedError, ServerError, SpecError
 from pgdyno.process import signals
-from pgdyno.process.host import ProcessIdentity
+from pgdyno.process.processes import ProcessIdentity
 from pgdyno.server import cluster_conf, scratch
+from pgdyno.server.configuration import read_back
 from pgdyno.server.connect import connect
 from pgdyno.server.find import Binaries
 from pgdyno.server.leftovers import sweep_leftovers
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
-from pgdyno.server.settings import read_back
 
 
 def test_a_cluster_leaves_no_process_and_no_folder(
@@ -78,7 +78,7 @@ def test_checksums_can_be_asked_for(binaries: Binaries) -> None:
         assert (scalar(cluster.target, "SHOW data_checksums") == "on") is wanted
 
 
-def test_the_wal_lies_where_it_was_asked_for_and_goes_too(
+def test_the_wal_is_in_its_folder_and_is_removed_with_the_cluster(
     binaries: Binaries, open_folder: Path
 ) -> None:
     data_dir, wal_dir = open_folder / "fast", open_folder / "log"
@@ -90,7 +90,7 @@ def test_the_wal_lies_where_it_was_asked_for_and_goes_too(
     assert list(data_dir.iterdir()) == list(wal_dir.iterdir()) == []
 
 
-def test_a_setting_that_prevents_the_start_is_told_in_the_server_s_words(
+def test_the_error_of_a_bad_setting_quotes_the_server(
     binaries: Binaries, open_folder: Path, nothing_left: None
 ) -> None:
     request = ScratchRequest(binaries, data_dir=open_folder, settings={"wal_level": "minimal"})
@@ -111,9 +111,7 @@ def test_the_package_of_a_missing_library_is_named(binaries: Binaries, open_fold
     )
 
 
-def test_of_a_wrong_value_the_line_that_names_it_is_told(
-    binaries: Binaries, open_folder: Path
-) -> None:
+def test_the_error_of_a_wrong_value_names_its_line(binaries: Binaries, open_folder: Path) -> None:
     request = ScratchRequest(binaries, data_dir=open_folder, settings={"work_mem": "plenty"})
     with pytest.raises(ServerError, match='invalid value for parameter "work_mem": "plenty"'):
         ScratchCluster.create(request)
@@ -204,7 +202,7 @@ def test_memory_is_refused_as_a_disk_unless_allowed(binaries: Binaries) -> None:
     assert not cluster.path.exists()
 
 
-def test_a_folder_of_any_length_does_because_the_socket_lies_elsewhere(
+def test_a_folder_may_have_a_long_path_because_the_socket_is_elsewhere(
     binaries: Binaries, open_folder: Path
 ) -> None:
     deep = open_folder / ("very-long-name-" * 8) / ("and-'quoted' name " * 4)

@@ -34,7 +34,7 @@ def test_an_answer_is_passed_on_however_often_it_was_looked_for_before() -> None
     assert done.value.value == "R W"
 
 
-def test_silence_for_too_long_is_no_answer() -> None:
+def test_a_silence_that_is_too_long_is_an_error() -> None:
     waiting = hearing(two_answers(), 2)
     assert next(waiting) is Wait.R
     assert waiting.send(Ready.R) is Wait.RW

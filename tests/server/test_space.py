@@ -10,10 +10,9 @@ from tests.fixtures.clusters import run_sql
 from tests.server.pgbench_tables import load
 
 from pgdyno.errors import ServerError
-from pgdyno.server import facts as server_facts
-from pgdyno.server import space
+from pgdyno.server import server_facts, space
 from pgdyno.server.connect import Connection, connect
-from pgdyno.server.facts import ServerFacts
+from pgdyno.server.server_facts import ServerFacts
 from pgdyno.server.target import Target
 from pgdyno.spec.dataset import PgbenchDataset
 
@@ -67,7 +66,7 @@ def test_tables_that_are_replaced_count_as_free(
         room_for_scale(1, connection, facts)
 
 
-def test_what_cannot_be_seen_is_said(session: Session, database15: Target) -> None:
+def test_the_reason_for_unknown_free_space_is_given(session: Session, database15: Target) -> None:
     connection, facts = session
     elsewhere = replace(facts, is_local=False)
     why_not = room_for_scale(1, connection, elsewhere)

@@ -65,7 +65,7 @@ def test_a_restart_command_runs_in_a_shell_after_the_settings_are_written(tmp_pa
     assert (json.loads(settings), then) == ({"work_mem": "4MB"}, "restart")
 
 
-def test_a_command_that_prints_nothing_is_said_to_print_nothing() -> None:
+def test_an_error_says_that_a_command_printed_nothing() -> None:
     system = SystemSettings(NOWHERE, "test", apply_command="exit 7")
     with pytest.raises(ServerError, match="exit 7 ended with exit code 7: it printed nothing"):
         system.apply({}, needs_restart=False)

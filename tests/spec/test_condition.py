@@ -33,7 +33,7 @@ def test_a_limit_is_held_in_the_metrics_own_unit(text: str, limit: float, unit: 
 @pytest.mark.parametrize(
     "text", ["p98<1ms", "p99=1", "tps_ratio>0.9s", "p99<", "tps<3ms", "p99<20 parsecs"]
 )
-def test_what_is_no_condition_is_refused(text: str) -> None:
+def test_a_wrong_condition_is_refused(text: str) -> None:
     with pytest.raises(SpecError, match="is no"):
         condition_from(text)
 

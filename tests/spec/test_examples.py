@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.designs import design_of
-from pgdyno.engine.facts import engine_facts
+from pgdyno.engine.engine_facts import engine_facts
 from pgdyno.loop.preview import preview
 from pgdyno.spec.file import read_spec
 
@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parents[2] / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.toml"))
 
 
-def test_there_is_an_example_of_every_design() -> None:
+def test_every_design_has_an_example() -> None:
     kinds = {read_spec(path).experiment.design.kind for path in EXAMPLES}
     assert {"compare", "matrix", "passes", "sweep"} <= kinds
 

@@ -96,7 +96,7 @@ def test_durations_are_read_with_their_units(text: str, nanoseconds: int) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "-1s", "1 fortnight", "1s2", "s"])
-def test_a_duration_that_is_none_is_refused_with_the_units_there_are(text: str) -> None:
+def test_a_wrong_duration_is_refused_with_the_list_of_units(text: str) -> None:
     with pytest.raises(SpecError, match=r"ns, us, ms, s, min, h, d"):
         duration_ns(text)
 
@@ -109,7 +109,7 @@ def test_sizes_are_powers_of_1024() -> None:
     ("nanoseconds", "text"),
     [(250_000_000, "250 ms"), (90 * 10**9, "90 s"), (1800 * 10**9, "30 min"), (5 * 10**9, "5 s")],
 )
-def test_durations_are_said_short(nanoseconds: int, text: str) -> None:
+def test_durations_are_short(nanoseconds: int, text: str) -> None:
     assert duration_text(nanoseconds) == text
 
 

@@ -34,7 +34,7 @@ def test_phases_hold_ramp_and_spike() -> None:
     assert rate.length_ns == 150 * SECOND + SECOND // 2
 
 
-def test_the_last_phase_goes_on_to_the_end() -> None:
+def test_the_last_phase_lasts_until_the_end() -> None:
     rate = rate_from("100:2s,100-300:2s")
     assert rate.within(6 * SECOND)[-1] == RatePhase(300, 300, 2 * SECOND)
     assert rate.mean_tps(4 * SECOND) == pytest.approx(150)
@@ -67,7 +67,7 @@ def test_a_warm_up_is_never_without_load() -> None:
         (True, "True"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_piece(text: object, piece: str) -> None:
+def test_the_error_of_a_rate_quotes_the_wrong_piece(text: object, piece: str) -> None:
     with pytest.raises(SpecError) as refused:
         rate_from(text)
     assert piece in refused.value.message

@@ -16,7 +16,7 @@ def test_a_script_has_its_text_and_its_weight(tmp_path: Path) -> None:
     assert (script.text, script.weight) == ("select 'gr\u00fc\u00df';\nselect 2;\n", 3)
 
 
-def test_a_byte_that_is_no_utf_8_is_named_with_its_place_and_the_way_out(tmp_path: Path) -> None:
+def test_an_error_names_the_place_of_a_byte_outside_utf_8_and_a_way_out(tmp_path: Path) -> None:
     file = tmp_path / "latin1.sql"
     file.write_bytes("select 1;\nselect 'gr\u00fc\u00df';\n".encode("latin-1"))
     with pytest.raises(SpecError, match=r"latin1\.sql, line 2, column 11: byte 0xfc is not UTF-8"
@@ -25,7 +25,7 @@ def test_a_byte_that_is_no_utf_8_is_named_with_its_place_and_the_way_out(tmp_pat
     assert f"iconv -f LATIN1 -t UTF-8 {file}" in caught.value.hint
 
 
-def test_only_of_a_script_is_said_that_the_server_converts_its_encoding(tmp_path: Path) -> None:
+def test_the_warning_about_conversion_is_only_for_scripts(tmp_path: Path) -> None:
     hints = {}
     for name in ("latin1.sql", "latin1.toml"):
         (tmp_path / name).write_bytes("gr\u00fcn".encode("latin-1"))

@@ -71,12 +71,12 @@ def test_a_spec_file_becomes_the_experiment_it_describes(tmp_path: Path) -> None
     assert experiment.design.precision_ratio == pytest.approx(0.03)
 
 
-def test_what_was_read_can_be_written_and_read_again(tmp_path: Path) -> None:
+def test_a_spec_survives_writing_and_reading(tmp_path: Path) -> None:
     experiment = read_spec(written(tmp_path, GOOD)).experiment
     assert read_spec(written(tmp_path, to_toml(experiment))).experiment == experiment
 
 
-def test_every_mistake_is_said_at_once_with_its_line(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_together_with_their_lines(tmp_path: Path) -> None:
     wrong = (
         GOOD.replace("scale = 100", "scale = 0")
         .replace("clients = 16", 'clients = "many"')
@@ -140,7 +140,7 @@ def test_a_name_that_is_given_twice_is_noted_at_its_own_line(tmp_path: Path) -> 
     assert "spec.toml:18: variant.1.name" in said
 
 
-def test_a_kind_that_there_is_not_is_noted_with_value_and_nearest_name(tmp_path: Path) -> None:
+def test_an_unknown_kind_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
     said = mistakes(tmp_path, GOOD.replace('kind = "compare"', 'kind = "comapre"'))
     assert "design.kind = 'comapre': must be one of" in said
     assert "did you mean compare?" in said
@@ -170,7 +170,7 @@ def test_a_comparison_needs_two_variants(tmp_path: Path) -> None:
     assert "at least 2 variants, got 0" in said
 
 
-def test_files_are_found_beside_the_spec(tmp_path: Path) -> None:
+def test_files_are_found_next_to_the_spec(tmp_path: Path) -> None:
     (tmp_path / "new.conf").write_text("work_mem = 64MB  # more\nlog_line_prefix = '%m '' '\n")
     (tmp_path / "load.sql").write_text("SELECT 1;\n")
     text = GOOD.replace('{ shared_buffers = "128MB" }', '"@new.conf"')
@@ -373,6 +373,6 @@ def test_a_pooler_is_a_mode_and_a_size(text: str, mode: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["sometimes:3", "transaction:x", "transaction:1:2", ":"])
-def test_a_pooler_that_cannot_be_is_named(text: str) -> None:
+def test_an_impossible_pooler_is_refused(text: str) -> None:
     with pytest.raises(SpecError, match="pooler"):
         variant_from(f"pooled: pooler={text}")

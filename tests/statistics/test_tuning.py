@@ -129,7 +129,7 @@ def test_proved_intervals_cover_the_truth(proved: Proved) -> None:
 
 
 @pytest.mark.slow
-def test_where_nothing_matters_a_gain_is_claimed_in_at_most_5_percent(proved: Proved) -> None:
+def test_on_a_flat_server_at_most_5_percent_of_tunings_claim_a_gain(proved: Proved) -> None:
     tunings = [tuned(seed, is_flat=True) for seed in range(LONG)]
     claimed = share([outcome.claims for outcome in tunings])
     assert claimed <= 0.05

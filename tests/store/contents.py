@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from tests.store import records
 
-from pgdyno.store import ExperimentFolder, RunWriter, StoredRun
+from pgdyno.store.folder import ExperimentFolder
+from pgdyno.store.run_writer import RunWriter
+from pgdyno.store.stored_run import StoredRun
 
 
 def written(experiment: ExperimentFolder, number: int = 7) -> RunWriter:
@@ -13,7 +15,7 @@ def written(experiment: ExperimentFolder, number: int = 7) -> RunWriter:
     for record in records.whole_run():
         writer.add_record(record)
     writer.add_samples("memory", [records.memory_row(1), records.memory_row(2)])
-    writer.add_waits([records.wait_row(2, "Lock:tuple"), records.wait_row(1, "")])
+    writer.add_samples("waits", [records.wait_row(2, "Lock:tuple"), records.wait_row(1, "")])
     writer.add_notice({"time_ns": 3, "kind": "collector_failed", "message": "M.", "hint": "h"})
     writer.add_engine_log("panic: nothing\n")
     writer.write_json("server.json", {"version": 15})

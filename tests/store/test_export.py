@@ -13,7 +13,8 @@ from click.testing import CliRunner
 from pgdyno.answer.table import COLUMNS
 from pgdyno.cli.export import command
 from pgdyno.errors import SpecError
-from pgdyno.store import ExperimentFolder, Store
+from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
 from pgdyno.store.parquet import cursor
 
 
@@ -74,7 +75,7 @@ def test_a_table_has_the_rows_of_all_runs_with_their_numbers(generated: Experime
     assert rows[0]["completed_by_script"] == rows[0]["completed"]
 
 
-def test_a_table_that_is_none_and_parquet_on_the_screen_are_refused_by_name(
+def test_an_unknown_table_and_parquet_on_the_screen_are_refused(
     generated: ExperimentFolder,
 ) -> None:
     with pytest.raises(SpecError, match="--table nonsense"):

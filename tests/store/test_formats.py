@@ -19,7 +19,8 @@ from tests.store.contents import check_contents
 from pgdyno.designs import answer_of, document_of, page_of, words_of
 from pgdyno.loop.history import history_of
 from pgdyno.report.watch_page import watch_page
-from pgdyno.store import ExperimentFolder, Store
+from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
 from pgdyno.watch.panels import watch_findings
 from pgdyno.watch.segments import document_again
 
@@ -27,7 +28,7 @@ FORMATS = Path(__file__).parent / "fixtures"
 
 
 @pytest.mark.parametrize("version", [1])
-def test_a_result_of_this_format_reads_as_it_was_written(version: int, tmp_path: Path) -> None:
+def test_a_result_reads_back_as_written(version: int, tmp_path: Path) -> None:
     (source,) = (FORMATS / f"format-{version}").iterdir()
     shutil.copytree(source, tmp_path / source.name)
     experiment = Store(tmp_path).find("1")

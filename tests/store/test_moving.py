@@ -14,7 +14,7 @@ from tests.store.contents import check_contents, written
 
 from pgdyno.designs import answer_of
 from pgdyno.errors import StoreError
-from pgdyno.store import Store
+from pgdyno.store.experiment import Store
 
 
 def test_a_store_that_was_zipped_and_unpacked_elsewhere_says_the_same(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_a_store_that_was_zipped_and_unpacked_elsewhere_says_the_same(tmp_path: 
     assert [run.number for run in folder.runs()] == [1, 2, 3, 4]
 
 
-def test_a_moved_result_is_still_as_it_was_sealed_and_the_next_number_is_free(
+def test_a_moved_result_keeps_its_seal_and_leaves_the_next_number_free(
     tmp_path: Path,
 ) -> None:
     store = Store(tmp_path / "here")
@@ -81,7 +81,7 @@ def test_a_run_of_another_format_is_refused_by_its_number(tmp_path: Path) -> Non
         folder.runs()
 
 
-def test_what_a_newer_pgdyno_added_to_a_result_is_passed_over(tmp_path: Path) -> None:
+def test_additions_of_a_newer_pgdyno_to_a_result_are_ignored(tmp_path: Path) -> None:
     folder = Store(tmp_path).create("x", "bench")
     with folder.begin_run(1, "", records.JOB) as writer:
         writer.add_record({**records.summary(), "a_new_field": [1]})
@@ -91,14 +91,14 @@ def test_what_a_newer_pgdyno_added_to_a_result_is_passed_over(tmp_path: Path) ->
     assert folder.runs()[0].number == 1
 
 
-def test_a_file_in_the_place_of_a_store_is_said(tmp_path: Path) -> None:
+def test_a_file_where_the_store_should_be_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for ask in (Store(tmp_path / "file").list, lambda: Store(tmp_path / "file").find("last")):
         with pytest.raises(StoreError, match="is a file, not a folder of results"):
             ask()
 
 
-def test_a_working_directory_that_is_gone_is_said(
+def test_an_error_names_a_missing_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = tmp_path / "gone"

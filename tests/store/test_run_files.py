@@ -16,7 +16,11 @@ from tests.store import records
 from tests.store.contents import check_contents, written
 
 from pgdyno.errors import StoreError
-from pgdyno.store import ExperimentFolder, RunWriter, Store, StoredRun, parquet
+from pgdyno.store import parquet
+from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
+from pgdyno.store.run_writer import RunWriter
+from pgdyno.store.stored_run import StoredRun
 
 
 @pytest.fixture
@@ -148,7 +152,7 @@ def test_rows_in_both_forms_after_a_kill_during_finish_are_tidied_by_the_seal(
 WRITE_FOREVER = """
     import sys
     from pathlib import Path
-    from pgdyno.store import ExperimentFolder
+    from pgdyno.store.folder import ExperimentFolder
     from tests.store import records
 
     experiment = ExperimentFolder(Path(sys.argv[1]))
@@ -187,7 +191,8 @@ def test_a_killed_writer_leaves_everything_it_had_flushed(experiment: Experiment
 KILLED_AT = """
     import os, signal, sys
     from pathlib import Path
-    from pgdyno.store import ExperimentFolder, files
+    from pgdyno.store import files
+    from pgdyno.store.folder import ExperimentFolder
     from tests.store.contents import written
 
     writer = written(ExperimentFolder(Path(sys.argv[1])))
@@ -242,7 +247,7 @@ def _fill(writer: RunWriter) -> None:
         writer.flush()
 
 
-def test_a_full_disk_is_said_with_what_is_kept_and_the_rest_stays_readable(
+def test_the_error_of_a_full_disk_says_what_is_kept_and_that_stays_readable(
     small_disk: Path,
 ) -> None:
     experiment = Store(small_disk).create("full", "bench")
@@ -308,7 +313,7 @@ def test_distributions_of_older_results_take_64_bits_and_say_the_same(
     check_contents(run)
 
 
-def test_what_is_no_number_is_refused_and_a_text_that_names_it_is_kept(
+def test_nan_is_refused_as_a_number_and_kept_as_a_text(
     experiment: ExperimentFolder,
 ) -> None:
     with RunWriter(experiment.folder / "runs" / "0009.partial", 9, "run", {}) as writer:

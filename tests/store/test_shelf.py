@@ -9,9 +9,12 @@ import pytest
 from bench.generated import generate
 from tests.store import records
 
-from pgdyno.store import ExperimentFolder, Store, StoredRun, parquet, stored_run
+from pgdyno.store import parquet, stored_run
+from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
 from pgdyno.store.parquet import cursor
 from pgdyno.store.schema import table
+from pgdyno.store.stored_run import StoredRun
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +44,8 @@ def test_texts_of_many_rows_are_made_once_and_are_those_of_few(
     events = ["Lock:tuple", "", "it's", "Lock:tuple"]
     with Store(tmp_path).create("x", "bench").begin_run(1, "", records.JOB) as writer:
         writer.add_record(records.summary())
-        writer.add_waits(records.wait_row(second, event) for second, event in enumerate(events))
+        rows = (records.wait_row(second, event) for second, event in enumerate(events))
+        writer.add_samples("waits", rows)
         source = writer.finish().folder / "waits.parquet"
     without = f"SELECT * REPLACE (nullif(state, 'active') AS state) FROM read_parquet('{source}')"
     cursor().execute(f"COPY ({without}) TO '{source}' (FORMAT parquet)")
@@ -84,7 +88,7 @@ def test_a_run_without_a_column_that_others_have_reads_as_without_it(
     assert all(len(rows["time_ns"]) == 6 for rows in tables if rows is not None)
 
 
-def test_distributions_of_statements_are_kept_beside_the_summary(tmp_path: Path) -> None:
+def test_distributions_of_statements_are_kept_in_a_separate_file(tmp_path: Path) -> None:
     whole, statement = ({"measured": name, "script": None} for name in ("latency", "statement"))
     summary = {**records.summary(), "distributions": [whole, statement]}
     with Store(tmp_path).create("x", "bench").begin_run(1, "", records.JOB) as writer:

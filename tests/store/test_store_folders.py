@@ -11,7 +11,7 @@ from tests.store import records
 
 from pgdyno.errors import StoreError
 from pgdyno.loop.journal import resume
-from pgdyno.store import Store
+from pgdyno.store.experiment import Store
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def store(tmp_path: Path) -> Store:
 CREATE_FIVE = """
 import sys
 from pathlib import Path
-from pgdyno.store import Store
+from pgdyno.store.experiment import Store
 sys.stdin.readline()
 print(*(Store(Path(sys.argv[1])).create("same", "bench").number for _ in range(5)))
 """
@@ -83,12 +83,12 @@ def test_a_handle_that_means_nothing_lists_what_exists(store: Store) -> None:
         store.find("")
 
 
-def test_a_folder_that_is_no_run_is_refused_by_name(store: Store, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_run_is_refused(store: Store, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="is not a result of pgdyno"):
         store.find(str(tmp_path))
 
 
-def test_a_store_that_may_not_be_written_says_so(tmp_path: Path) -> None:
+def test_the_error_of_an_unwritable_store_names_it(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError) as caught:
         Store(tmp_path / "file" / "store").create("a", "bench")
@@ -133,7 +133,7 @@ def test_decisions_journal_and_notes_survive_a_line_torn_by_a_crash(store: Store
     assert experiment.notes() == [{"time_ns": 5, "text": "disk was busy"}]
 
 
-def test_a_sealed_experiment_tells_what_was_changed_added_or_lost(store: Store) -> None:
+def test_a_sealed_experiment_shows_changed_added_and_lost_files(store: Store) -> None:
     experiment = store.create("a", "bench")
     experiment.write_spec("[experiment]\n")
     experiment.write_facts({"version": 15})
@@ -174,7 +174,7 @@ def test_an_amendment_keeps_alterations_of_other_files_visible(store: Store) -> 
     assert experiment.verify() == ["spec.toml was changed."]
 
 
-def test_an_experiment_that_goes_on_is_not_altered(store: Store) -> None:
+def test_resuming_an_experiment_does_not_alter_it(store: Store) -> None:
     experiment = store.create("a", "bench")
     experiment.seal()
     resume(experiment)

@@ -148,7 +148,7 @@ def _watch_peak(process: subprocess.Popen[bytes], peaks_kib: list[int]) -> None:
         time.sleep(0.01)
 
 
-def test_the_drop_in_says_so_and_ends(bad_server: BadServer, tmp_path: Path) -> None:
+def test_the_drop_in_reports_a_bad_message_and_ends(bad_server: BadServer, tmp_path: Path) -> None:
     script = tmp_path / "one.sql"
     script.write_text("select 1;\n", encoding="ascii")
     env = {
@@ -164,7 +164,7 @@ def test_the_drop_in_says_so_and_ends(bad_server: BadServer, tmp_path: Path) -> 
     assert "pgbench: error: " in said
 
 
-def test_the_engine_says_so_and_ends(bad_server: BadServer) -> None:
+def test_the_engine_reports_a_bad_message_and_ends(bad_server: BadServer) -> None:
     job = load_job(bad_server.target, "SELECT 1;", clients=2, measure_s=3)
     text = job.model_dump_json(exclude_none=True).encode() + b"\n"
     code, said = _ended([engine_path(), "run"], text, {})

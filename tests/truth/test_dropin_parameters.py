@@ -116,13 +116,13 @@ def test_every_parameter_of_libpq_is_served_or_refused() -> None:
 
 
 @pytest.mark.parametrize("by", ["conninfo", "variable"])
-def test_what_is_served_lets_the_connection_be_tried(by: str) -> None:
+def test_supported_parameters_lead_to_an_attempt_to_connect(by: str) -> None:
     for name, value, said in _tried(SERVED, by):
         assert f'socket "{NOBODY}/.s.PGSQL' in said, f"{name}={value}: {said}"
 
 
 @pytest.mark.parametrize("by", ["conninfo", "variable"])
-def test_what_is_not_served_is_refused_by_its_name(by: str) -> None:
+def test_unsupported_parameters_are_refused_by_name(by: str) -> None:
     for name, _, said in _tried(REFUSED, by):
         assert name in said.splitlines()[0], said
         assert "is not supported" in said, said
@@ -131,7 +131,7 @@ def test_what_is_not_served_is_refused_by_its_name(by: str) -> None:
         assert "pgbench: hint: " in said, said
 
 
-def test_what_cannot_be_is_said_as_pgbench_says_it(pgbench: Path) -> None:
+def test_an_impossible_parameter_gives_the_error_of_pgbench(pgbench: Path) -> None:
     differences = []
     for name, values in INVALID.items():
         for value in values:
@@ -143,7 +143,7 @@ def test_what_cannot_be_is_said_as_pgbench_says_it(pgbench: Path) -> None:
     assert not differences, "\n".join(differences)
 
 
-def test_what_is_no_number_is_said_in_libpqs_words() -> None:
+def test_the_error_of_a_wrong_number_is_that_of_libpq() -> None:
     for name, values in NO_NUMBERS.items():
         for value in values:
             said = _ours(f"host={NOBODY} {name}='{value}'")
@@ -194,7 +194,7 @@ def test_the_lab_refuses_what_its_engine_lacks() -> None:
         refuse_what_the_engine_lacks(resolve(conninfo=f"host=a {name}='{SERVED[name]}'").target)
 
 
-def test_settings_with_variables_of_their_own_reach_the_load(
+def test_settings_with_custom_variables_reach_the_load(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in {"PGTZ": "UTC", "PGDATESTYLE": "ISO, DMY", "PGGEQO": "default"}.items():

@@ -10,7 +10,7 @@ MIB = 2**20
 
 
 @pytest.mark.slow
-def test_8000_idle_connections_live_beside_ten_that_work_in_little_memory(
+def test_8000_idle_and_ten_working_connections_need_little_memory(
     null_server: StartNullServer, engine: Engine
 ) -> None:
     server = null_server()

@@ -40,7 +40,7 @@ def known(small_server: ScratchCluster) -> Iterator[Target]:
 
 @pytest.mark.pg
 @pytest.mark.parametrize("load", LOADS, ids=[load.name for load in LOADS])
-def test_a_known_load_is_split_as_it_is(
+def test_the_parts_of_a_known_load_are_right(
     load: KnownLoad, pgdyno: Command, known: Target, tmp_path: Path
 ) -> None:
     prepare(load, known)

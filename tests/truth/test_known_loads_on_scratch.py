@@ -44,7 +44,7 @@ PROVED_RUNS = 4
 
 @pytest.mark.pg
 @pytest.mark.parametrize(("name", "version"), SHORT)
-def test_a_known_load_on_a_scratch_server_is_split_as_it_is(
+def test_the_parts_of_a_known_load_on_a_scratch_server_are_right(
     name: str, version: str, pgdyno: Command, house: Path, tmp_path: Path
 ) -> None:
     load = ON_SCRATCH[name]

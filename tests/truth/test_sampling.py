@@ -23,7 +23,7 @@ from tests.truth.known_loads import DONE, split_of
 from pgdyno.analysis.estimate import mean_between_runs
 from pgdyno.engine.executable import engine_path
 from pgdyno.observe.sql.waits import WaitSampler
-from pgdyno.process.host import give_priority, stay_on
+from pgdyno.process.processes import give_priority, stay_on
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 

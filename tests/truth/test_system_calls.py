@@ -26,7 +26,7 @@ _SENT = re.compile(r'^\d+ +([\d.]+) sendto\(\d+, "Q')
 _RECEIVED = re.compile(r'^\d+ +([\d.]+) recvfrom\(\d+, "T')
 
 
-def test_what_a_statement_waits_for_is_the_time_from_its_sending_to_its_answer(
+def test_the_wait_of_a_statement_is_from_sending_to_answer(
     pgdyno: Command, database: Target, tmp_path: Path
 ) -> None:
     run_sql(database, function("PERFORM count(*) FROM generate_series(1, 60000);"))

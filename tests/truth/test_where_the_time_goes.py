@@ -169,7 +169,7 @@ def test_a_slow_flush_is_in_the_commits_as_the_shim_counted_it(
         assert 0.5 * statement < waited < 1.2 * statement
 
 
-def test_time_of_the_server_that_was_not_ours_is_said_and_doubted(
+def test_server_time_of_other_sessions_is_shown_with_a_doubt(
     pgdyno: Command, pg15: ScratchCluster, database15: Target, script: Path
 ) -> None:
     script.write_text("SELECT pg_sleep(0.01);\n")

@@ -9,13 +9,13 @@ import pytest
 from tests.fixtures.clusters import run_sql
 from tests.fixtures.command import Command
 
-from pgdyno.doctor.facts import Facts
+from pgdyno.doctor.check_facts import CheckFacts
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.spec.setting_rules import MAJORS, object_to, snapshot
 from pgdyno.tune.accepted import accepted_values
 from pgdyno.tune.machine import Machine
 from pgdyno.tune.review import Review, review
-from pgdyno.tune.seen import read_file
+from pgdyno.tune.server_settings import read_file
 
 GB = 1 << 30
 HERE = Path(__file__).parent
@@ -30,7 +30,7 @@ def reviewed(folder: Path, text: str, *, major: int, ram_gb: int = 0, cores: int
     path = folder / "postgresql.conf"
     path.write_text(text)
     ram_bytes = ram_gb * GB or None
-    given = read_file(path, major, Facts(ram_bytes=ram_bytes))
+    given = read_file(path, major, CheckFacts(ram_bytes=ram_bytes))
     connections = int(given.facts.on_server().number("max_connections"))
     machine = Machine(major, connections, ram_bytes=ram_bytes, cores=cores)
     return review(given, machine, is_file=True)

@@ -13,11 +13,11 @@ import pytest
 from tests.fixtures import needs
 from tests.fixtures.clusters import make_cluster, run_sql, scalar
 from tests.fixtures.command import Command, eventually
+from tests.plan.following import next_run, next_runs
 from tests.tune.test_design import RUN_NS, asked, tps_of
 from tests.tune.test_design_on_several_servers import SPEED, on_servers, servers_by_round
 from tests.tune.test_several_servers import ENTRIES, INTERRUPTED, runs_done, spec_of
 
-from pgdyno.plan.design import next_run, next_runs
 from pgdyno.plan.history import History, Measured, elapsed_ns
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.spec.experiment import Experiment
@@ -99,7 +99,7 @@ def plan_of(runs: tuple[PlannedRun, ...]) -> list[tuple[object, ...]]:
     return [(run.cell, run.round, run.seed, run.server_number) for run in runs]
 
 
-def test_a_tuning_that_was_killed_goes_on_with_the_same_plan() -> None:
+def test_a_killed_tuning_continues_with_the_same_plan() -> None:
     question = on_servers(asked(), 3, at_once=True)
     whole, _, _, waves = carried_out(question)
     ends = list(itertools.accumulate(len(wave) for wave in waves))

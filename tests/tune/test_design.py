@@ -9,10 +9,10 @@ import pytest
 from pydantic import ValidationError
 from tests.fixtures import needs
 from tests.fixtures.command import Command
+from tests.plan.following import next_run
 from tests.plan.simulated_server import experiment
 
 from pgdyno.errors import AnalysisError
-from pgdyno.plan.design import next_run, outlook
 from pgdyno.plan.history import History, Measured
 from pgdyno.report import tune_page
 from pgdyno.spec.designs import TuneDesign
@@ -96,7 +96,7 @@ def test_the_metric_is_named_in_words_and_once() -> None:
 
 
 @pytest.mark.parametrize("stage", ["search", "proof"])
-def test_a_tuning_that_was_killed_goes_on_where_it_was(stage: str) -> None:
+def test_a_killed_tuning_continues_at_the_same_point(stage: str) -> None:
     question = asked()
     whole, _, _ = carried_out(question)
     in_proof = [place for place, measured in enumerate(whole) if measured.run.round > 100_000]
@@ -289,7 +289,7 @@ def test_a_condition_on_memory_needs_the_memory_of_the_server() -> None:
 def test_the_outlook_says_where_the_search_is() -> None:
     question = asked()
     history, _, _ = carried_out(question, runs_max=30)
-    assert "left with the proof" in outlook(Tune, question, history)
+    assert "left with the proof" in Tune(question).outlook(history)
 
 
 @pytest.mark.pg
@@ -365,7 +365,7 @@ settings = ["work_mem=64kB,64MB", "jit=on,off"]
         (("--setting", "jit", "--set", "jit"), "NAME=VALUE"),
     ],
 )
-def test_what_cannot_be_tuned_is_refused_before_anything_starts(
+def test_an_impossible_tuning_is_refused_before_anything_starts(
     pgdyno: Command, arguments: tuple[str, ...], words: str
 ) -> None:
     done = pgdyno("tune", "--scratch", *arguments)

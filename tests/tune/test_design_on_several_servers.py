@@ -6,9 +6,9 @@ import math
 
 import pytest
 from pydantic import ValidationError
+from tests.plan.following import next_run
 from tests.tune.test_design import RUN_NS, asked, tps_of
 
-from pgdyno.plan.design import next_run
 from pgdyno.plan.history import History, Measured
 from pgdyno.spec.designs import BenchDesign
 from pgdyno.spec.experiment import Experiment, Server
@@ -99,7 +99,7 @@ def test_a_round_that_its_server_lost_is_repeated_on_another(after: int) -> None
     assert all(len(servers) == 1 for servers in by_round.values())
 
 
-def test_a_tuning_that_was_killed_goes_on_after_the_loss_of_a_server() -> None:
+def test_a_killed_tuning_continues_after_the_loss_of_a_server() -> None:
     question = on_servers(asked(), 2)
     whole, _, excluded = carried_out(question, lost_after={2: 31})
     for cut in (31, 32, 50, len(whole) - 3):
@@ -123,7 +123,7 @@ def test_four_servers_all_see_both_orders() -> None:
     spread = Spread((1, 2, 3, 4))
     turned: dict[int, list[bool]] = {1: [], 2: [], 3: [], 4: []}
     for place in range(8):
-        server = spread.server_of_next("proof")
+        server = spread.in_turn("proof")[0]
         turned[server].append(spread.is_turned(place))
         spread.take("proof", server)
     assert all(len(orders) == 2 for orders in turned.values())

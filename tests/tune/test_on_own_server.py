@@ -353,7 +353,7 @@ def test_old_values_of_settings_that_only_the_rules_change_are_the_servers(
     assert {"random_page_cost", "effective_cache_size"} <= {*rules.settings}
 
 
-def test_a_server_that_is_lost_ends_the_search_which_goes_on_when_it_is_back(
+def test_a_search_ends_with_its_server_and_continues_when_it_is_back(
     theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
 ) -> None:
     running = pgdyno.start("run", spec_of(theirs.target, tmp_path, budget="5min", duration="1s"))

@@ -9,15 +9,15 @@ import pytest
 from tests.fixtures.clusters import run_sql
 from tests.fixtures.command import Command
 
+from pgdyno.doctor.check_facts import CheckFacts
 from pgdyno.doctor.examine import checks
-from pgdyno.doctor.facts import Facts
 from pgdyno.errors import SpecError
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.tune.machine import Machine
 from pgdyno.tune.memory import memory_sum
 from pgdyno.tune.review import SETTING_OF_CHECK, Review, review
-from pgdyno.tune.seen import read_file
-from pgdyno.tune.text import rules_text, text_of
+from pgdyno.tune.review_text import rules_text, text_of
+from pgdyno.tune.server_settings import read_file
 
 GB, MB = 1 << 30, 1 << 20
 # The settings that the two-machine test of 2017 published.
@@ -33,7 +33,7 @@ synchronous_commit = off
 def reviewed(folder: Path, text: str, *, major: int = 15, ram_gb: int = 28) -> Review:
     path = folder / "postgresql.conf"
     path.write_text(text)
-    given = read_file(path, major, Facts(ram_bytes=ram_gb * GB))
+    given = read_file(path, major, CheckFacts(ram_bytes=ram_gb * GB))
     server = given.facts.on_server()
     connections = int(server.number("max_connections"))
     machine = Machine(major, connections, ram_bytes=ram_gb * GB, cores=16)
@@ -91,7 +91,7 @@ def test_a_contradiction_is_found(tmp_path: Path, text: str, setting: str, words
     assert any(words in reason.seen for reason in reasons), reasons
 
 
-def test_a_line_that_is_none_is_refused_with_its_number(tmp_path: Path) -> None:
+def test_a_wrong_line_is_refused_with_its_number(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"postgresql.conf:2: 'work_mem' is not name = value"):
         reviewed(tmp_path, "jit = off\nwork_mem")
 
@@ -99,7 +99,7 @@ def test_a_line_that_is_none_is_refused_with_its_number(tmp_path: Path) -> None:
 def test_the_sum_of_memory_is_a_range(tmp_path: Path) -> None:
     path = tmp_path / "p.conf"
     path.write_text("shared_buffers = 1GB\nwork_mem = 4MB\nmax_connections = 100\n")
-    memory = memory_sum(read_file(path, 15, Facts(ram_bytes=2 * GB)).facts)
+    memory = memory_sum(read_file(path, 15, CheckFacts(ram_bytes=2 * GB)).facts)
     work = next(part for part in memory.parts if part.name == "work_mem")
     # 100 connections and 8 parallel workers, hash_mem_multiplier 2.
     assert work.high_bytes == 108 * 2 * 4 * MB
@@ -175,7 +175,7 @@ def test_a_file_and_a_server_are_refused_together(pgdyno: Command, tmp_path: Pat
     assert (done.code, "a server was named as well" in done.error) == (1, True)
 
 
-def test_without_server_and_file_the_next_step_is_said(pgdyno: Command) -> None:
+def test_the_error_without_server_and_file_names_the_next_step(pgdyno: Command) -> None:
     done = pgdyno("settings")
     assert done.code == 1
     assert "--file postgresql.conf" in done.error

@@ -10,7 +10,7 @@ import pytest
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.tune.budget import time_spent
 from pgdyno.tune.catalogue import Risk
-from pgdyno.tune.evidence import Seen, choose
+from pgdyno.tune.evidence import Evidence, choose
 from pgdyno.tune.machine import Machine
 from pgdyno.tune.space import Dimension, Sampler, dimensions
 from pgdyno.tune.statements import alter_system, conf_fragment
@@ -156,7 +156,7 @@ def test_a_candidate_whose_metric_is_always_missing_is_a_failure() -> None:
     assert [why for _, why in course.failures] == ["the metric could not be measured"]
 
 
-def test_where_nothing_helps_the_settings_stay() -> None:
+def test_without_a_gain_the_settings_stay() -> None:
     course = tuning()
     number = 0
     while (step := course.next()) is not None:
@@ -246,7 +246,7 @@ def test_a_setting_that_cannot_be_searched_is_refused(
         dimensions([text], MACHINE, NOW)
 
 
-def test_a_range_that_needs_memory_says_so() -> None:
+def test_the_hint_for_a_range_of_memory_is_to_give_the_ram() -> None:
     unknown = replace(MACHINE, ram_bytes=None)
     with pytest.raises(SpecError) as caught:
         dimensions(["shared_buffers"], unknown, NOW)
@@ -268,7 +268,7 @@ def test_choices_may_be_named() -> None:
     ],
 )
 def test_evidence_names_the_setting_to_search(evidence: str, first: str) -> None:
-    chosen = choose([Seen(evidence, 0.8, "much")], MACHINE)
+    chosen = choose([Evidence(evidence, 0.8, "much")], MACHINE)
     assert chosen[0].setting == first
     assert chosen[0].why.endswith(": much")
     assert len(chosen) <= 6
@@ -277,16 +277,16 @@ def test_evidence_names_the_setting_to_search(evidence: str, first: str) -> None
 
 def test_without_evidence_no_setting_is_searched() -> None:
     assert choose([], MACHINE) == ()
-    assert choose([Seen("full_page_images", 0.05, "little")], MACHINE) == ()
+    assert choose([Evidence("full_page_images", 0.05, "little")], MACHINE) == ()
 
 
 def test_a_class_that_is_not_allowed_is_never_chosen() -> None:
     only: tuple[Risk, ...] = ("safe",)
-    chosen = choose([Seen("temporary_bytes", 1.0, "much")], MACHINE, only)
+    chosen = choose([Evidence("temporary_bytes", 1.0, "much")], MACHINE, only)
     assert "work_mem" not in {setting.setting for setting in chosen}
 
 
-def test_the_time_of_the_runs_is_split_by_what_it_was_spent_on() -> None:
+def test_the_time_of_the_runs_is_split_by_purpose() -> None:
     quick = {"load": 6 * S_NS, "reset": S_NS, "reload": S_NS // 10, "start": 2 * S_NS}
     restarted = {"load": 6 * S_NS, "reset": S_NS, "restart": 2 * S_NS, "start": 5 * S_NS}
     budget = time_spent([8 * S_NS, 12 * S_NS], [quick, restarted])

@@ -247,7 +247,7 @@ def test_proved_settings_are_applied_to_each_server_and_undone_on_each(
         eventually(lambda at=server: scalar(at.target, "SHOW checkpoint_timeout") == "17min")
 
 
-def test_a_lost_server_ends_its_pairs_and_the_other_one_goes_on(
+def test_a_lost_server_ends_its_pairs_and_the_other_server_continues(
     pair: list[ScratchCluster], pgdyno: Command, tmp_path: Path, at_once: bool
 ) -> None:
     # The last test of each pair: it stops a server. The next test needs it again.

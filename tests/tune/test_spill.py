@@ -52,7 +52,7 @@ def test_a_statement_that_fits_is_executed_twice() -> None:
     assert (need.now.spills, need.enough, need.tried_count) == (False, need.now, 2)
 
 
-def test_a_statement_that_never_fits_is_said_to() -> None:
+def test_a_statement_that_never_fits_has_a_reason_and_no_value() -> None:
     need = found(2 * GB, max_bytes=64 * MB)
     assert (need.enough, need.gain_ratio) == (None, 1.0)
     advice = advise((need,), now_bytes=4 * MB, active_count=1, budget_bytes=GB)

@@ -43,7 +43,7 @@ def test_the_present_value_comes_first_and_others_make_tables_and_clusters() -> 
         ("wal-dir", "at least two values are needed"),
     ],
 )
-def test_what_cannot_be_is_refused(text: str, words: str) -> None:
+def test_impossible_storage_is_refused(text: str, words: str) -> None:
     with pytest.raises(SpecError, match=words):
         dimensions([text], MACHINE, {"fillfactor": "100", "wal-segment": "16MB", "wal-dir": ""})
 

@@ -57,7 +57,7 @@ def test_very_short_and_very_long_statements_keep_the_line_short() -> None:
         assert said in text_of({**DOCUMENT, "statements": timed})
 
 
-def test_a_watch_that_saw_nothing_is_said_in_words() -> None:
+def test_a_watch_without_samples_says_that_it_saw_nothing() -> None:
     empty = {
         **DOCUMENT,
         "tps": None,
@@ -171,7 +171,7 @@ def test_a_line_breaks_at_a_gap_within_a_segment(tmp_path: Path) -> None:
     assert tps.series[0].values == (98.0, 98.0, None, 98.0)
 
 
-def test_what_was_there_before_and_after_is_told_over_all_segments(tmp_path: Path) -> None:
+def test_growth_is_computed_over_all_segments(tmp_path: Path) -> None:
     def sample(collector: str, second: int, **row: Any) -> tuple[str, list[dict[str, Any]]]:
         stamp = {"time_ns": second * SECOND_NS, "interval_ns": SECOND_NS}
         return collector, [stamp | row]

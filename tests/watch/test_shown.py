@@ -35,7 +35,7 @@ def test_a_line_stays_until_the_next_sample_came(live: list[str]) -> None:
     assert live == ["tps 10", "tps 10"]
 
 
-def test_a_server_that_is_away_is_said_with_the_time_since_it_was_seen(live: list[str]) -> None:
+def test_the_line_of_a_lost_server_shows_how_long_it_is_lost(live: list[str]) -> None:
     show(1, sampled={1, 2, 3}, until=9)
     assert live == ["tps 10", "tps 10", "server not reached for 3 s", "server not reached for 6 s"]
 

@@ -24,7 +24,7 @@ from pgdyno.watch.statements import Calls, grown
         ("PREPARE p AS DELETE FROM a WHERE b = 'x'", "DELETE FROM a WHERE b = '?'"),
     ],
 )
-def test_a_text_shows_nobodys_data(text: str, kept: str) -> None:
+def test_a_shown_statement_contains_no_data(text: str, kept: str) -> None:
     assert without_constants(text) == kept
 
 

@@ -102,7 +102,7 @@ def test_a_session_that_answered_while_it_was_looked_at_was_at_work() -> None:
     assert seen.total.by_event == Counter({"": 3})
 
 
-def test_who_is_at_work_is_not_known_where_sessions_are_not_to_be_seen() -> None:
+def test_the_number_of_active_sessions_is_unknown_without_the_right() -> None:
     unseen = wait("", 0, 9, backend_type="unknown", state="")
     seen = tally()
     seen.take("database", database(1, 0))
@@ -280,7 +280,7 @@ def test_a_clock_that_was_reset_adds_nothing_for_that_interval() -> None:
     assert clocks.counted({}) == [(("IO:WalWrite",), pytest.approx(0.4), 0.0)]
 
 
-def test_what_was_seen_a_few_times_has_an_upper_end_only() -> None:
+def test_an_event_seen_a_few_times_has_only_an_upper_end() -> None:
     seen = at_work_for(30, 10, active_ns=3_000_000_000)
     counted = {"lasted_ns": 30 * SECOND_NS, "asked_ns": 30 * SECOND_NS, "began_utc": ""}
     watched = Watched(seen, **counted, is_complete=True, is_local=True, version="", cost_ns=None)
@@ -330,7 +330,7 @@ def test_the_disk_that_does_most_is_shown_since_one_can_lie_on_another() -> None
     assert line_parts(seen.look(), 12) == []
 
 
-def test_where_a_terminal_is_narrow_the_live_line_is_several_and_nothing_is_cut() -> None:
+def test_on_a_narrow_terminal_the_live_line_wraps_without_loss() -> None:
     parts = ["tps 309", "active 1.2/8", "WAL 0.2 MB/s", "lag 1.5 s"]
     assert packed("03:36:23", parts, 79) == [
         "03:36:23 tps 309  active 1.2/8  WAL 0.2 MB/s  lag 1.5 s"

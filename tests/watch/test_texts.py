@@ -103,7 +103,7 @@ def test_ten_are_asked_for_at_a_time_those_that_were_not_before_first(session: S
     assert second == [*range(110, 115), *range(100, 105)]
 
 
-def test_a_watch_of_days_keeps_so_many_and_the_newest(session: Session) -> None:
+def test_a_watch_of_days_keeps_only_the_newest_events(session: Session) -> None:
     session.texts |= {number: f"SELECT {number}" for number in range(100, 100 + 2 * KEPT_MAX)}
     texts = KnownTexts({1: "COMMIT"})
     learning = collector(session, texts)

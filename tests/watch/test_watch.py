@@ -230,7 +230,9 @@ def test_reset_statistics_are_left_out_and_said(any_server: ScratchCluster, stor
     assert "resets" in text_of(document)
 
 
-def test_a_setting_changed_meanwhile_is_said(new_cluster: Make, store: Store) -> None:
+def test_a_note_names_a_setting_that_changed_during_the_run(
+    new_cluster: Make, store: Store
+) -> None:
     cluster = new_cluster("15")
 
     def change() -> None:
@@ -250,13 +252,13 @@ def test_a_server_that_goes_for_good_ends_nothing(new_cluster: Make, store: Stor
     assert document["seconds_seen"] > 0
 
 
-def test_a_server_that_is_not_there_makes_no_result(store: Store) -> None:
+def test_a_missing_server_leaves_no_result(store: Store) -> None:
     with pytest.raises(ServerError):
         watch(request(Target("127.0.0.1", "1", "dyno", "core")), store, WatchShow())
     assert store.list() == []
 
 
-def test_statements_are_told_with_text_and_time(
+def test_statements_are_shown_with_text_and_time(
     new_cluster: Make, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A machine that stands still answers late: the rest after that would outlast any test.

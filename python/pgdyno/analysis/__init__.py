@@ -3,23 +3,3 @@
 Each module answers one question. One run: `within_run`, `change_points`, `verdicts`. A sweep:
 `curve`. B against A: `compare`. More than two cells: `contrasts`. Parts of latency: `where`.
 """
-
-from pgdyno.analysis import (
-    change_points,
-    compare,
-    contrasts,
-    curve,
-    verdicts,
-    where,
-    within_run,
-)
-
-__all__ = [
-    "change_points",
-    "compare",
-    "contrasts",
-    "curve",
-    "verdicts",
-    "where",
-    "within_run",
-]

@@ -39,22 +39,27 @@ class Trial:
 class Target:
     """What a trial must meet: a limit of the latency, and the share of the offered load.
 
-    `unit` of the load: "tps" in an open loop, "terminals" in a closed loop, where the whole offered
-    load is always done.
+    `unit` of the load: "tps" in an open loop. In a closed loop it is the word for clients,
+    such as "clients", and the whole offered load is always done.
     """
 
     name: str
     limit_ms: float
-    unit: Literal["tps", "terminals"] = "tps"
+    unit: str = "tps"
 
     def is_met(self, trial: Trial) -> bool:
         """Return whether a trial met the limit and did the offered load."""
         return trial.achieved_ratio >= HELD_RATIO and trial.latency_ms <= self.limit_ms
 
     @property
+    def is_closed(self) -> bool:
+        """Return whether the load is a number of clients, in a closed loop."""
+        return self.unit != "tps"
+
+    @property
     def rule(self) -> str:
         """Return the target in words, for a reader."""
-        if self.unit == "terminals":
+        if self.is_closed:
             return f"{self.name} <= {self.limit_ms:g} ms (closed loop)"
         return (
             f"{self.name} <= {self.limit_ms:g} ms, and at least {HELD_RATIO * 100:g} % of the "
@@ -104,7 +109,7 @@ def capacity(trials: Sequence[Trial], target: Target) -> Capacity:
         end: Literal["above", "below"] = "above" if all(met) else "below"
         return Capacity(value, end, target.rule, reasons, confirmed, tuple(trials))
     low, middle, high = quantiles(rates, met, (0.025, 0.5, 0.975))
-    if target.unit == "terminals":  # A terminal cannot be divided.
+    if target.is_closed:  # A client cannot be divided.
         low, middle, high = math.floor(low), math.floor(middle), math.ceil(high)
     estimate = Estimate(middle, low, high, len(trials), target.unit, "between_runs")
     return Capacity(estimate, "found", target.rule, reasons, confirmed, tuple(trials))

@@ -11,7 +11,7 @@ from pgdyno.quantities import counted
 
 @dataclass(frozen=True, slots=True)
 class ConditionFindings:
-    """One consistency condition after the run, with its violations by warehouse."""
+    """One consistency condition after the run, with its violations by part of the data."""
 
     number: int
     rule: str
@@ -32,10 +32,10 @@ class CheckFindings:
         return tuple(condition for condition in self.conditions if condition.violations)
 
 
-def check_doubts(check: CheckFindings | None, dataset_kind: str) -> Iterator[Doubt]:
+def check_doubts(check: CheckFindings | None, dataset_kind: str, part_word: str) -> Iterator[Doubt]:
     """Yield a doubt if the check of the data after a run failed or was not possible.
 
-    Args: dataset_kind, the word after `pgdyno check`.
+    Args: dataset_kind, the word after `pgdyno check`; part_word, what a part of these data is.
     """
     if check is None:
         return
@@ -51,10 +51,10 @@ def check_doubts(check: CheckFindings | None, dataset_kind: str) -> Iterator[Dou
         return
     words = []
     for condition in check.violated:
-        places = sorted(condition.violations)
-        shown = ", ".join(str(place) for place in places[:3]) + ", ..." * (len(places) > 3)
+        parts = sorted(condition.violations)
+        shown = ", ".join(str(part) for part in parts[:3]) + ", ..." * (len(parts) > 3)
         violations = counted(sum(condition.violations.values()), "violation")
-        words.append(f"{condition.number} ({condition.rule}): {violations}, warehouse {shown}")
+        words.append(f"{condition.number} ({condition.rule}): {violations}, {part_word} {shown}")
     yield Doubt(
         "inconsistent",
         "not_valid",

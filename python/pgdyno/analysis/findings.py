@@ -181,7 +181,7 @@ class RunFindings:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ServerAndLoad:
     """Server and load of a measurement: line 1 of each output, durability, label -> value rows."""
 
     target: str
@@ -236,7 +236,7 @@ class ExperimentFindings:
     started_utc: str
     seconds: float
     sentence: str
-    facts: Facts
+    facts: ServerAndLoad
     run: RunFindings | None
     curves: tuple[CurveFindings, ...] = ()
     compare: CompareFindings | None = None

@@ -37,7 +37,7 @@ class ScriptFindings:
     """One script of a run, or one transaction type of a program.
 
     Transactions rolled back on purpose are included. `counted`: counters that only this type has,
-    such as order lines. `is_background`: no terminal waits for it, so it is in no total.
+    such as order lines. `is_background`: no client waits for it, so it is in no total.
     """
 
     name: str

@@ -35,7 +35,7 @@ class Served:
     """Transactions of one type that ended in the measured phase.
 
     `held_ns`: the sum of their times from start to end, without the wait for a connection. No
-    terminal waits for a type in the background.
+    client waits for a type in the background.
     """
 
     name: str
@@ -124,7 +124,7 @@ def time_by_type(
 ) -> tuple[TypeTime, ...]:
     """Return the time of each type of which at least one transaction ended.
 
-    The times of types that terminals wait for sum to the parts of the whole run. Samples divide
+    The times of types that clients wait for sum to the parts of the whole run. Samples divide
     wait events and time on a core. Round trips divide exchanges and time on a core outside
     statements.
     Args: facts, of the run; samples, all of our sessions; parts, (side, name, ms) of the run;

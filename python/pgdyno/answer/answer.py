@@ -17,8 +17,8 @@ from pgdyno.analysis.compare_findings import CompareFindings
 from pgdyno.analysis.findings import (
     CurveFindings,
     ExperimentFindings,
-    Facts,
     RunFindings,
+    ServerAndLoad,
 )
 from pgdyno.analysis.split_verdicts import split_doubts
 from pgdyno.analysis.verdicts import Doubt, is_valid
@@ -30,7 +30,7 @@ from pgdyno.answer.served import connections_of
 from pgdyno.answer.telemetry import telemetry_findings
 from pgdyno.answer.time_split import split_or_why_not
 from pgdyno.answer.timeline import checkpoint_count, marks_of, panels_of
-from pgdyno.errors import AnalysisError, PgdynoError, StoreError
+from pgdyno.errors import AnalysisError, StoreError
 from pgdyno.loop.history import measured
 from pgdyno.loop.journal import Visit, shown_visits, stopped_by
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, script_findings
@@ -206,29 +206,6 @@ def with_validity(findings: CompareFindings | None, validity: str) -> CompareFin
     return replace(findings, contrasts=tuple(contrasts))
 
 
-def answer_so_far(
-    folder: ExperimentFolder | None, error: PgdynoError | None, make: MakeAnswer
-) -> ExperimentFindings | None:
-    """Return the findings of an experiment that has just ended, or None if they cannot be made.
-
-    An interrupted experiment has the findings of its stored runs.
-    Args: error, the error that ended the experiment early, else None.
-    Raises: PgdynoError if the findings cannot be made although the experiment ended normally.
-    """
-    if folder is None or (error is not None and not _has_something(folder)):
-        return None
-    try:
-        return answer_of(folder, make)
-    except PgdynoError:
-        if error is None:
-            raise
-        return None
-
-
-def _has_something(folder: ExperimentFolder) -> bool:
-    return any(visit.planned.purpose != "pilot" for visit in shown_visits(folder))
-
-
 def _counted(experiment: Experiment, seen: list[Visit]) -> tuple[Experiment, list[Visit]]:
     """Return the experiment as it was carried out, and the runs that count for its answer."""
     done = [visit for visit in seen if visit.planned.purpose != "pilot"]
@@ -333,8 +310,8 @@ def _server_of(facts: Mapping[str, Any], visit: Visit) -> Mapping[str, Any]:
     return server
 
 
-def _facts(facts: Mapping[str, Any]) -> Facts:
-    return Facts(
+def _facts(facts: Mapping[str, Any]) -> ServerAndLoad:
+    return ServerAndLoad(
         target=facts.get("target_line", "not known"),
         durability=facts.get("durability_line", "not known"),
         is_durable=bool(facts.get("is_durable", True)),

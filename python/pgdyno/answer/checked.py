@@ -16,7 +16,7 @@ def check_of(stored: StoredRun) -> CheckFindings | None:
             ConditionFindings(
                 number=int(verdict["number"]),
                 rule=str(verdict["rule"]),
-                violations={int(w): int(count) for w, count in verdict["violations"].items()},
+                violations={int(part): int(count) for part, count in verdict["violations"].items()},
             )
             for verdict in document.get("conditions", ())
         ),

@@ -96,7 +96,7 @@ def _rates(metric: Metric, of_line: Sequence[Visit], numbers: Numbers) -> dict[i
 
 
 def _trials(done: Sequence[Visit], numbers: Numbers, target: Target | None) -> History:
-    purposes = ("capacity", "round") if target and target.unit == "terminals" else ("capacity",)
+    purposes = ("capacity", "round") if target and target.is_closed else ("capacity",)
     return tuple(
         measured(visit, numbers.get(visit.planned.number))
         for visit in sorted(done, key=lambda visit: visit.planned.number)

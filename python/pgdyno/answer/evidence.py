@@ -10,7 +10,7 @@ from pgdyno.loop.counter_growth import counters_of, grown
 from pgdyno.observe.rates import Deltas
 from pgdyno.quantities import format_bytes, percent
 from pgdyno.store.stored_run import StoredRun
-from pgdyno.tune.evidence import Seen
+from pgdyno.tune.evidence import Evidence
 
 _PAGE_BYTES = 8192
 _WAITS = {
@@ -28,7 +28,7 @@ _USED_RATIO_MAX = 0.1
 _CHANGES = ("rows_inserted", "rows_updated", "rows_deleted")
 
 
-def evidence_of(run: StoredRun) -> tuple[Seen, ...]:
+def evidence_of(run: StoredRun) -> tuple[Evidence, ...]:
     """Return everything that the telemetry of a run shows, the strongest first.
 
     Scans, pages and changes are counted for each table, and temporary files for each statement if
@@ -46,29 +46,31 @@ def evidence_of(run: StoredRun) -> tuple[Seen, ...]:
     return tuple(sorted(evidence, key=lambda piece: -piece.strength_ratio))
 
 
-def _of_wal(run: StoredRun, span_ns: tuple[int, int]) -> Iterator[Seen]:
+def _of_wal(run: StoredRun, span_ns: tuple[int, int]) -> Iterator[Evidence]:
     wal, checkpoints = _one(run, "wal"), _one(run, "checkpointer")
     written = grown(wal, "bytes", *span_ns)
     images = grown(wal, "full_page_images", *span_ns)
     if written and images is not None:
         # Images are compressed or have holes, so this is an upper limit.
         ratio = min(1.0, images * _PAGE_BYTES / written)
-        yield Seen("full_page_images", ratio, f"up to {percent(ratio)} of the WAL")
+        yield Evidence("full_page_images", ratio, f"up to {percent(ratio)} of the WAL")
     full = grown(wal, "buffers_full", *span_ns)
     writes = grown(wal, "writes", *span_ns)
     if full and writes:
         ratio = min(1.0, full / writes)
-        yield Seen("wal_buffers_full", ratio, f"{percent(ratio)} of the writes of WAL")
+        yield Evidence("wal_buffers_full", ratio, f"{percent(ratio)} of the writes of WAL")
     forced = _total(checkpoints, "checkpoints_requested")
     if forced:
-        yield Seen("forced_checkpoints", min(1.0, 0.5 + 0.25 * forced), f"{forced:.0f} in the run")
+        yield Evidence(
+            "forced_checkpoints", min(1.0, 0.5 + 0.25 * forced), f"{forced:.0f} in the run"
+        )
     by_backends = _total(checkpoints, "buffers_backend")
     by_all = by_backends + sum(
         _total(checkpoints, name) for name in ("buffers_checkpoint", "buffers_clean")
     )
     if by_backends and by_all:
         ratio = by_backends / by_all
-        yield Seen("backend_writes", ratio / 2, f"{percent(ratio)} of the pages written")
+        yield Evidence("backend_writes", ratio / 2, f"{percent(ratio)} of the pages written")
 
 
 def _has_changes(run: StoredRun, tables: Sequence[Deltas]) -> bool:
@@ -78,7 +80,7 @@ def _has_changes(run: StoredRun, tables: Sequence[Deltas]) -> bool:
     return not all(script["reads_only"] for script in run.hello.get("scripts", ()))
 
 
-def _of_temporary_files(run: StoredRun, span_ns: tuple[int, int]) -> Iterator[Seen]:
+def _of_temporary_files(run: StoredRun, span_ns: tuple[int, int]) -> Iterator[Evidence]:
     database = _ours(run)
     temporary = grown(database, "temp_bytes", *span_ns)
     statements = _statements_of_load(run)
@@ -89,10 +91,12 @@ def _of_temporary_files(run: StoredRun, span_ns: tuple[int, int]) -> Iterator[Se
     if temporary:
         seconds = (span_ns[1] - span_ns[0]) / 1e9
         words = f"{format_bytes(round(temporary / seconds))}/s"
-        yield Seen("temporary_bytes", 1.0, words)
+        yield Evidence("temporary_bytes", 1.0, words)
 
 
-def _of_pages(run: StoredRun, tables: Sequence[Deltas], span_ns: tuple[int, int]) -> Iterator[Seen]:
+def _of_pages(
+    run: StoredRun, tables: Sequence[Deltas], span_ns: tuple[int, int]
+) -> Iterator[Evidence]:
     """Yield the share of pages that were not in shared_buffers, with the table that misses most."""
     misses = [
         (sum(_total(table, name) for name in ("heap_blks_read", "index_blks_read")), place)
@@ -111,10 +115,10 @@ def _of_pages(run: StoredRun, tables: Sequence[Deltas], span_ns: tuple[int, int]
     if read and hit is not None:
         ratio = read / (read + hit)
         words = f"{percent(ratio)} of the pages read{whose}"
-        yield Seen("buffer_misses", min(1.0, 4 * ratio), words)
+        yield Evidence("buffer_misses", min(1.0, 4 * ratio), words)
 
 
-def _of_scans(run: StoredRun, tables: Sequence[Deltas]) -> Iterator[Seen]:
+def _of_scans(run: StoredRun, tables: Sequence[Deltas]) -> Iterator[Evidence]:
     """Yield the table that is read from end to end, if its rows are read for few results."""
     scans = [(_total(table, "seq_scans"), _total(table, "seq_rows"), table) for table in tables]
     large = [(rows / count, rows, table) for count, rows, table in scans if count]
@@ -125,7 +129,7 @@ def _of_scans(run: StoredRun, tables: Sequence[Deltas]) -> Iterator[Seen]:
     if rows_per_scan < _ROWS_PER_SCAN_MIN or used > _USED_RATIO_MAX * rows:
         return
     words = f"{rows_per_scan:,.0f} rows of {table.key['table']} in each scan"
-    yield Seen("sequential_scans", min(1.0, rows_per_scan / _ROWS_PER_SCAN_STRONG), words)
+    yield Evidence("sequential_scans", min(1.0, rows_per_scan / _ROWS_PER_SCAN_STRONG), words)
 
 
 def _statements_of_load(run: StoredRun) -> list[Deltas]:
@@ -142,7 +146,7 @@ def _ours(run: StoredRun) -> Deltas | None:
     return rows[0] if rows else None
 
 
-def _of_waits(run: StoredRun) -> Iterator[Seen]:
+def _of_waits(run: StoredRun) -> Iterator[Evidence]:
     waits = run.waits()
     if not len(waits["time_ns"]):
         return
@@ -153,7 +157,7 @@ def _of_waits(run: StoredRun) -> Iterator[Seen]:
     for evidence, names in _WAITS.items():
         share = sum(float(counts[np.char.startswith(events, name)].sum()) for name in names)
         if total and share / total > 0:
-            yield Seen(evidence, share / total, f"{percent(share / total)} of the samples")
+            yield Evidence(evidence, share / total, f"{percent(share / total)} of the samples")
 
 
 def _one(run: StoredRun, collector: str) -> Deltas | None:

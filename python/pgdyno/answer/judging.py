@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -21,6 +21,7 @@ from pgdyno.loop.counter_growth import deltas_of, grown
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.observe.host.cpu import CpuCollector, ThrottlingCollector
 from pgdyno.quantities import counted
+from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.spec.planned import Cell, PlannedRun
 from pgdyno.spec.units import duration_ns
 from pgdyno.store.stored_run import StoredRun
@@ -89,7 +90,7 @@ def doubts_of(
         others_ratio=others_ratio_of(stored, numbers),
     )
     return (
-        *check_doubts(check_of(stored), (server.get("dataset") or {}).get("kind", "")),
+        *_doubts_of_data(stored, (server.get("dataset") or {}).get("kind", "")),
         *own_answer(program_of_run(numbers)).doubts_of_every_run(stored),
         *_ended_early(stored, summary.ending),
         *_restarted(stored, numbers),
@@ -124,6 +125,11 @@ def cpu_busy_ratio(stored: StoredRun, numbers: LoadNumbers) -> float | None:
     if not total:
         return None
     return 1 - sum(by_mode[mode] for mode in _IDLE_MODES) / total
+
+
+def _doubts_of_data(stored: StoredRun, kind: str) -> Iterator[Doubt]:
+    part_word = KINDS[kind].part_word if kind in KINDS else ""
+    yield from check_doubts(check_of(stored), kind, part_word)
 
 
 def _ended_early(stored: StoredRun, ending: str) -> tuple[Doubt, ...]:

@@ -96,8 +96,8 @@ def capacity_words(held_load: Capacity) -> str:
     """Return how much load can be held under the latency target, and the rule."""
     load = held_load.load
     number, interval = f"{value_words(load)} {load.unit}", range_words(load)
-    if load.unit == "terminals":
-        number = counted(round(load.value), "terminal")
+    if load.unit != "tps":
+        number = counted(round(load.value), load.unit.removesuffix("s"))
         interval = f" ({load.low or 0:,.0f} to {load.high or 0:,.0f})"
     held = {
         "found": f"holds {number}{interval}",

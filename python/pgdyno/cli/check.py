@@ -13,7 +13,7 @@ from pgdyno.cli import options, output
 from pgdyno.cli.from_options import server_named
 from pgdyno.cli.headings import Verb
 from pgdyno.clock import monotonic_ns
-from pgdyno.engine.facts import engine_facts
+from pgdyno.engine.engine_facts import engine_facts
 from pgdyno.errors import SpecError
 from pgdyno.programs.program import Program
 from pgdyno.programs.registry import programs
@@ -27,20 +27,22 @@ EXIT_CHECK_FAILED = 4
 _CHECKED = [kind.name for kind in KINDS.values() if kind.conditions]
 
 
-@click.command("check", cls=Verb, short_help="Check whether a dataset is consistent.")
+_HELP = f"""Check whether the rows of a dataset fit together.
+
+Only reads. The answer names the first ten rows that violate a condition. If a condition is
+violated, the exit code is 4. While a load runs, the answer describes one moment.
+
+{"".join(kind.check_help for kind in KINDS.values())}
+"""
+
+
+@click.command("check", cls=Verb, help=_HELP, short_help="Check whether a dataset is consistent.")
 @click.argument("kind", type=click.Choice(_CHECKED))
 @options.connection
 @options.json_option
 @options.quiet
 def command(**given: Any) -> int:
-    """Check the twelve consistency conditions of TPC-C in all warehouses, and the items.
-
-    Only reads. For each violated condition, the first ten rows that violate it are named, and the
-    exit code is 4. While a load runs, the answer describes one moment. The skew of customers and
-    items in orders that were made after the load is tested against NURand with any constant C. It
-    does not change the exit code, because the orders of several runs together can differ from
-    NURand.
-    """
+    """Check each condition, print the verdicts, and return the exit code."""
     if given["quiet"]:
         output.be_quiet()
     resolved = server_named(given)
@@ -56,7 +58,7 @@ def command(**given: Any) -> int:
         connection.execute("SET statement_timeout = 0")
         for verdict in check(connection, (*kind.conditions, *kind.conditions_of_load)):
             verdicts.append(verdict)
-            output.note(f"condition {verdict.condition.number} {_words(verdict)}")
+            output.note(f"condition {verdict.condition.number} {_words(verdict, kind.part_word)}")
         verdicts.sort(key=lambda verdict: verdict.condition.number)
         began_ns = monotonic_ns()
         examined = [own_answer(program).examined(connection) for program in _programs_on(kind)]
@@ -65,8 +67,8 @@ def command(**given: Any) -> int:
         "format": "pgdyno.check/1",
         "kind": given["kind"],
         "violations": {str(v.condition.number): v.violation_count for v in verdicts},
-        "warehouses": {
-            str(v.condition.number): sorted(v.violations_by_warehouse)
+        f"{kind.part_word}s": {
+            str(v.condition.number): sorted(v.violations_by_part)
             for v in verdicts
             if v.violation_count
         },
@@ -75,27 +77,29 @@ def command(**given: Any) -> int:
         "seconds": (sum(verdict.duration_ns for verdict in verdicts) + examined_ns) / 1e9,
     }
     lines = [line for own in examined for line in own.lines]
-    options.write(_text(verdicts, lines), json.dumps(document, indent=2), given["json_to"])
+    options.write(
+        _text(verdicts, lines, kind.part_word), json.dumps(document, indent=2), given["json_to"]
+    )
     is_violated = any(verdict.violation_count for verdict in verdicts)
     return EXIT_CHECK_FAILED if is_violated else 0
 
 
-def _words(verdict: Verdict) -> str:
+def _words(verdict: Verdict, part_word: str) -> str:
     if not verdict.violation_count:
         return f"holds ({duration_text(verdict.duration_ns)})"
-    places = sorted(warehouse for warehouse in verdict.violations_by_warehouse if warehouse)
-    if not places:
+    parts = sorted(part for part in verdict.violations_by_part if part)
+    if not parts:
         return f"is violated {verdict.violation_count} times"
-    shown = ", ".join(str(warehouse) for warehouse in places[:5])
-    more = f" and {len(places) - 5} more" if len(places) > 5 else ""
-    return f"is violated {verdict.violation_count} times, in warehouse {shown}{more}"
+    shown = ", ".join(str(part) for part in parts[:5])
+    more = f" and {len(parts) - 5} more" if len(parts) > 5 else ""
+    return f"is violated {verdict.violation_count} times, in {part_word} {shown}{more}"
 
 
-def _text(verdicts: list[Verdict], examined: list[str]) -> str:
+def _text(verdicts: list[Verdict], examined: list[str], part_word: str) -> str:
     lines: list[str] = []
     for verdict in verdicts:
         condition = verdict.condition
-        lines.append(f"{condition.number:>2}  {_words(verdict):<40}  {condition.rule}")
+        lines.append(f"{condition.number:>2}  {_words(verdict, part_word):<40}  {condition.rule}")
         lines += [f"      {row}" for row in verdict.first_rows]
         if (rest := verdict.violation_count - len(verdict.first_rows)) and verdict.first_rows:
             lines.append(f"      and {rest} more")

@@ -20,10 +20,10 @@ from pgdyno.cli.headings import ANSWER, NOISE, WATCHED, Verb, under
 from pgdyno.cli.measure import exit_code, keep
 from pgdyno.cli.output import Live
 from pgdyno.designs import answer_so_far, design_of
-from pgdyno.doctor.examine import Asked, Examination, examine
+from pgdyno.doctor.examination_text import grants_text, text_of
+from pgdyno.doctor.examine import Examination, Subject, examine
 from pgdyno.doctor.server_sql import statements
 from pgdyno.doctor.session import OLDEST_MAJOR
-from pgdyno.doctor.text import grants_text, text_of
 from pgdyno.errors import SpecError
 from pgdyno.loop.drive import carry_out
 from pgdyno.quantities import counted, percent, seconds
@@ -108,7 +108,7 @@ def command(**given: Any) -> int:
     for warning in resolved.notes if resolved else ():
         output.warning(warning.message, warning.hint)
     examination = examine(
-        Asked(
+        Subject(
             target=resolved.target if resolved else None,
             folder=Path(os.environ.get("PGDYNO_DATA") or LAST_PLACE),
             ram_bytes=size_bytes(given["ram"], what="--ram") if given["ram"] else None,

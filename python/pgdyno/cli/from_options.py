@@ -16,7 +16,7 @@ from pgdyno.cli import output
 from pgdyno.cli.dataset_options import given_of, option_names, read_options
 from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.script_options import pairs_of, protocol_of, scripts_of
-from pgdyno.engine.facts import BuiltinFacts, engine_facts
+from pgdyno.engine.engine_facts import BuiltinFacts, engine_facts
 from pgdyno.errors import SpecError
 from pgdyno.measure.host_access import command_to_host, way_unused
 from pgdyno.programs.registry import program_of
@@ -45,7 +45,7 @@ _SCRATCH_ONLY = ("pg_version", "pg_bin", "data_dir", "wal_dir", "allow_tmpfs", "
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedExperiment:
     """An experiment, with its resolved server and permissions, which its file does not contain."""
 
     experiment: Experiment
@@ -55,7 +55,7 @@ class Asked:
 
 def experiment_of(
     verb: str, options: dict[str, Any], design: Design, variants: tuple[Variant, ...] = ()
-) -> Asked:
+) -> AskedExperiment:
     """Return the experiment that a verb's options describe.
 
     Raises: SpecError with the option, the value and the rule. Nothing has started then.
@@ -113,7 +113,7 @@ def experiment_of(
     for variant in variants:
         version = variant.version or usual
         _refuse_settings(f"--variant {variant.name!r}:", variant.settings, version)
-    return Asked(
+    return AskedExperiment(
         experiment,
         resolved,
         permissions_of(options),
@@ -161,7 +161,7 @@ def _refuse_think_times(options: dict[str, Any], scripts: Sequence[Script]) -> N
             options,
             ["think_ratio"],
             "no script of this load has keying or think times",
-            "leave it out, or choose a program whose terminals think: -b list",
+            "leave it out, or choose a program whose clients think: -b list",
         )
 
 

@@ -20,8 +20,7 @@ from pgdyno.measure.consistency import require_consistent
 from pgdyno.measure.loading import Loading, load_dataset, refuse_other_options, statements
 from pgdyno.quantities import duration_text, format_bytes
 from pgdyno.server import dataset as datasets
-from pgdyno.server import facts as server_facts
-from pgdyno.server import safety, space
+from pgdyno.server import safety, server_facts, space
 from pgdyno.server.connect import connect, pinned
 from pgdyno.server.conninfo import Resolved
 from pgdyno.server.dataset_kinds import KINDS, PGBENCH, DatasetKind, kind_of

@@ -15,7 +15,7 @@ from pgdyno.analysis.gates import judge
 from pgdyno.cli import options as options_of_output
 from pgdyno.cli import output
 from pgdyno.cli.effect import refuse_without_effect
-from pgdyno.cli.from_options import Asked
+from pgdyno.cli.from_options import AskedExperiment
 from pgdyno.cli.output import Live
 from pgdyno.designs import answer_so_far, design_of, document_of, page_of, words_of
 from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError, SpecError
@@ -35,7 +35,10 @@ EXIT_CHECK_FAILED = 4
 
 
 def measure(
-    verb: str, asked: Asked, options: dict[str, Any], resumed: ExperimentFolder | None = None
+    verb: str,
+    asked: AskedExperiment,
+    options: dict[str, Any],
+    resumed: ExperimentFolder | None = None,
 ) -> int:
     """Carry the experiment out, print the answer, and return the exit code.
 
@@ -55,7 +58,10 @@ class Measured:
 
 
 def measured(
-    verb: str, asked: Asked, options: dict[str, Any], resumed: ExperimentFolder | None = None
+    verb: str,
+    asked: AskedExperiment,
+    options: dict[str, Any],
+    resumed: ExperimentFolder | None = None,
 ) -> Measured:
     """Do the same as `measure`, and also return the answer."""
     _refuse_contradictions(options)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from pgdyno.cli import options, output
 from pgdyno.cli.effect import refuse_without_effect
-from pgdyno.cli.from_options import OWN_SERVER_ONLY, Asked, permissions_of, refuse
+from pgdyno.cli.from_options import OWN_SERVER_ONLY, AskedExperiment, permissions_of, refuse
 from pgdyno.cli.headings import Verb
 from pgdyno.cli.measure import measure
 from pgdyno.cli.show import read_kept, require_runs
@@ -71,7 +71,9 @@ def command(**given: Any) -> int:
     dsn = given["dsn"] or experiment.server.dsn
     resolved = resolve(conninfo=dsn) if experiment.server.scratch is None else None
     verb = folder.verb if folder is not None else experiment.design.kind
-    return measure(verb, Asked(experiment, resolved, permissions_of(given)), given, folder)
+    return measure(
+        verb, AskedExperiment(experiment, resolved, permissions_of(given)), given, folder
+    )
 
 
 def _stored(folder: ExperimentFolder) -> Experiment:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pgdyno.engine.facts import engine_facts
+from pgdyno.engine.engine_facts import engine_facts
 from pgdyno.errors import SpecError
 from pgdyno.spec.experiment import (
     Protocol,

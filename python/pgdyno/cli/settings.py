@@ -14,8 +14,8 @@ from pgdyno.cli.doctor import sql_text
 from pgdyno.cli.effect import refuse_beside_print_sql, refuse_without_effect
 from pgdyno.cli.from_options import host_command_of, server_named
 from pgdyno.cli.headings import ANSWER, Verb, under
-from pgdyno.doctor.examine import Asked
-from pgdyno.doctor.facts import Facts
+from pgdyno.doctor.check_facts import CheckFacts
+from pgdyno.doctor.examine import Subject
 from pgdyno.doctor.finding import Verdict
 from pgdyno.errors import SpecError
 from pgdyno.server.placement import LAST_PLACE
@@ -24,8 +24,8 @@ from pgdyno.spec.units import size_bytes
 from pgdyno.store.experiment import Store
 from pgdyno.tune.machine import DISKS, LOADS, Machine, machine_of
 from pgdyno.tune.review import Review, review
-from pgdyno.tune.seen import SETTINGS_SQL, Reviewed, read_file, read_live
-from pgdyno.tune.text import document_of, entry_text, rules_text, text_of
+from pgdyno.tune.review_text import document_of, entry_text, rules_text, text_of
+from pgdyno.tune.server_settings import SETTINGS_SQL, Reviewed, read_file, read_live
 from pgdyno.watch.segments import peak_seen
 
 EXIT_CHECK_FAILED = 4
@@ -127,7 +127,9 @@ def _reviewed(given: dict[str, Any]) -> Reviewed:
                 "--file is for a postgresql.conf, but a server was named as well.",
                 hint="remove one of the two",
             )
-        return read_file(given["conf_file"], int(given["file_version"]), Facts(ram_bytes=ram_bytes))
+        return read_file(
+            given["conf_file"], int(given["file_version"]), CheckFacts(ram_bytes=ram_bytes)
+        )
     resolved = server_named(given)
     if resolved is None:
         raise SpecError(
@@ -137,7 +139,7 @@ def _reviewed(given: dict[str, Any]) -> Reviewed:
     for warning in resolved.notes:
         output.warning(warning.message, warning.hint)
     return read_live(
-        Asked(
+        Subject(
             target=resolved.target,
             folder=Path(os.environ.get("PGDYNO_DATA") or LAST_PLACE),
             ram_bytes=ram_bytes,

@@ -11,7 +11,7 @@ import click
 
 from pgdyno.cli import options, output
 from pgdyno.cli.headings import Verb
-from pgdyno.engine.facts import engine_facts
+from pgdyno.engine.engine_facts import engine_facts
 from pgdyno.programs.registry import part_of, programs
 from pgdyno.redaction import redacted
 from pgdyno.spec.file import to_toml

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from pgdyno.answer.evidence import evidence_of
 from pgdyno.cli import load_options, options, output
-from pgdyno.cli.from_options import Asked, experiment_of, refuse
+from pgdyno.cli.from_options import AskedExperiment, experiment_of, refuse
 from pgdyno.cli.headings import FOREIGN, LOAD, under
 from pgdyno.cli.load_options import LoadVerb
 from pgdyno.cli.measure import Measured, measured
@@ -207,7 +207,7 @@ def _refuse_bad_limits(given: dict[str, Any]) -> None:
 command.params = [option for option in command.params if option.name != "keep"]
 
 
-def _known(asked: Asked, given: dict[str, Any]) -> planning.Known:
+def _known(asked: AskedExperiment, given: dict[str, Any]) -> planning.Known:
     if asked.resolved is not None:
         return planning.known_of_own(asked.experiment, asked.resolved.target)
     binaries = find(bin_dir=given["pg_bin"], version=given["pg_version"])
@@ -215,7 +215,7 @@ def _known(asked: Asked, given: dict[str, Any]) -> planning.Known:
 
 
 def _chosen(
-    asked: Asked, known: planning.Known, store: str | None, risks: tuple[Risk, ...]
+    asked: AskedExperiment, known: planning.Known, store: str | None, risks: tuple[Risk, ...]
 ) -> tuple[str, ...]:
     """Return the settings to search, from the evidence of one measured run; print each reason."""
     output.note("evidence: one run of the load as it is")
@@ -260,7 +260,7 @@ def _chosen(
     return tuple(name for name in names if name not in left_out)
 
 
-def _equal_servers(asked: Asked, given: dict[str, Any]) -> tuple[EqualServer, ...]:
+def _equal_servers(asked: AskedExperiment, given: dict[str, Any]) -> tuple[EqualServer, ...]:
     """Return the servers of --also. Raises: SpecError if a server lacks an option of the first."""
     dsns, server = given["also"], asked.experiment.server
     if dsns and asked.resolved is None:
@@ -296,7 +296,7 @@ def _equal_servers(asked: Asked, given: dict[str, Any]) -> tuple[EqualServer, ..
     )
 
 
-def _apply_proved(asked: Asked, done: Measured) -> None:
+def _apply_proved(asked: AskedExperiment, done: Measured) -> None:
     """Apply the proved settings permanently, with a journal, and print which need a restart."""
     tuned = done.findings.own if done.findings is not None else None
     if not isinstance(tuned, TuneFindings) or done.folder is None:

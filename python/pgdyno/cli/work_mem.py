@@ -15,14 +15,13 @@ import click
 from pgdyno.cli import options, output
 from pgdyno.cli.dataset_options import option_names
 from pgdyno.cli.effect import is_given, refuse_beside_print_sql, refuse_without_effect, shown
-from pgdyno.cli.from_options import Asked as AskedExperiment
-from pgdyno.cli.from_options import dataset_of, server_named
+from pgdyno.cli.from_options import AskedExperiment, dataset_of, server_named
 from pgdyno.cli.headings import ANSWER, FOREIGN, SCRATCH, Verb, under
 from pgdyno.cli.measure import measure
 from pgdyno.cli.output import Live
 from pgdyno.clock import read_pair
-from pgdyno.doctor.examine import Asked
-from pgdyno.doctor.facts import Facts, system_bytes
+from pgdyno.doctor.check_facts import CheckFacts, system_bytes
+from pgdyno.doctor.examine import Subject
 from pgdyno.doctor.finding import Unknown
 from pgdyno.doctor.session import read_only
 from pgdyno.errors import RefusedError, SpecError
@@ -39,7 +38,7 @@ from pgdyno.spec.experiment import Experiment, Permissions, Scratch, Script, Ser
 from pgdyno.spec.units import duration_ns, size_bytes
 from pgdyno.spec.variant import Variant
 from pgdyno.store.experiment import Store
-from pgdyno.tune.seen import read_live
+from pgdyno.tune.server_settings import read_live
 from pgdyno.tune.spill import Advice, Need, advise
 from pgdyno.tune.spill_text import Again, exact_setting_text, setting_text, text_of
 from pgdyno.tune.spilling import (
@@ -66,7 +65,7 @@ class _Where:
 
     target: str
     connection: Connection | None
-    facts: Facts
+    facts: CheckFacts
     spilled: Spilled | None
     now_bytes: int
     is_scratch: bool
@@ -250,7 +249,9 @@ def _opened(given: dict[str, Any], resolved: Resolved | None) -> Iterator[_Where
     """Yield the server with a session; a scratch server is removed afterwards."""
     ram_bytes = size_bytes(given["ram"], what="--ram") if given["ram"] else None
     if resolved is None and not given["scratch"]:
-        yield _Where("a log alone", None, Facts(ram_bytes=ram_bytes), None, _DEFAULT_BYTES, False)
+        yield _Where(
+            "a log alone", None, CheckFacts(ram_bytes=ram_bytes), None, _DEFAULT_BYTES, False
+        )
         return
     if resolved is not None:
         yield from _own(given, resolved, ram_bytes)
@@ -266,7 +267,7 @@ def _opened(given: dict[str, Any], resolved: Resolved | None) -> Iterator[_Where
                 connection.execute("ANALYZE")
             row = connection.execute(_SETTINGS_SQL).fetchone()
             assert row is not None, "a SELECT without FROM returns one row"
-            memory = Facts(ram_bytes=ram_bytes or _memory_here())
+            memory = CheckFacts(ram_bytes=ram_bytes or _memory_here())
             version = f"scratch PostgreSQL {cluster.binaries.version}"
             yield _Where(version, connection, memory, None, int(row[0]), True)
 
@@ -278,7 +279,7 @@ def _own(given: dict[str, Any], resolved: Resolved, ram_bytes: int | None) -> It
     for warning in resolved.notes:
         output.warning(warning.message, warning.hint)
     reviewed = read_live(
-        Asked(
+        Subject(
             target=resolved.target,
             folder=Path(os.environ.get("PGDYNO_DATA") or LAST_PLACE),
             ram_bytes=ram_bytes,
@@ -310,7 +311,7 @@ def _advice(needs: tuple[Need, ...], where: _Where, given: dict[str, Any]) -> Ad
     )
 
 
-def _budget_bytes(facts: Facts) -> int | None:
+def _budget_bytes(facts: CheckFacts) -> int | None:
     """Return the memory that sorts and hashes may use together; None if RAM is not known."""
     try:
         ram_bytes = facts.memory_bytes()

@@ -23,8 +23,7 @@ from pgdyno.errors import RefusedError
 from pgdyno.measure.loading import Loading, load_dataset
 from pgdyno.measure.run_progress import Progress
 from pgdyno.server import dataset as datasets
-from pgdyno.server import facts as server_facts
-from pgdyno.server import safety
+from pgdyno.server import safety, server_facts
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.dataset_kinds import kind_of
 from pgdyno.server.find import Binaries

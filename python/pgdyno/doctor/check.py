@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pgdyno.doctor.facts import Facts
+from pgdyno.doctor.check_facts import CheckFacts
 from pgdyno.doctor.finding import Finding, Group, Judgement, Unknown
 
 
@@ -16,9 +16,9 @@ class Check:
     id: str
     group: Group
     why: str
-    judge: Callable[[Facts], Judgement]
+    judge: Callable[[CheckFacts], Judgement]
 
-    def __call__(self, facts: Facts) -> Finding:
+    def __call__(self, facts: CheckFacts) -> Finding:
         """Return the verdict on these facts; "unknown" if a fact is missing."""
         try:
             judged = self.judge(facts)
@@ -29,10 +29,10 @@ class Check:
         return Finding(self.id, self.group, judged.verdict, seen, self.why, judged.mend)
 
 
-def check(group: Group, why: str) -> Callable[[Callable[[Facts], Judgement]], Check]:
+def check(group: Group, why: str) -> Callable[[Callable[[CheckFacts], Judgement]], Check]:
     """Return a decorator that makes a check of a function; its name is the check's id."""
 
-    def make(judge: Callable[[Facts], Judgement]) -> Check:
+    def make(judge: Callable[[CheckFacts], Judgement]) -> Check:
         return Check(judge.__name__, group, why, judge)
 
     return make

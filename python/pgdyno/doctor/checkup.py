@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.clock import monotonic_ns
+from pgdyno.doctor.check_facts import CheckFacts, PeakActive
 from pgdyno.doctor.examine import judged, target_line
-from pgdyno.doctor.facts import Facts, PeakActive
 from pgdyno.doctor.host_afar import HostAfar, told_by_hand
 from pgdyno.doctor.host_facts import Window, glance, own_pid, read_host, window_between
 from pgdyno.doctor.server_seen import ServerSeen, ask, read_server
@@ -34,8 +34,8 @@ class Checkup:
     def __init__(self) -> None:
         self._first = glance(monotonic_ns())
         self._seen: Window | None = None
-        self._hosts: dict[tuple[str, str, int | None], Facts] = {}
-        self._last: tuple[str, Facts] | None = None
+        self._hosts: dict[tuple[str, str, int | None], CheckFacts] = {}
+        self._last: tuple[str, CheckFacts] | None = None
 
     def document(
         self,
@@ -55,7 +55,7 @@ class Checkup:
             with read_only(target, "doctor") as (session, reached):
                 seen = read_server(session)
                 others = int(ask(session, "active")[0])
-                facts = Facts(
+                facts = CheckFacts(
                     server=seen,
                     others_active=others,
                     peak=PeakActive(max(clients, others), "this load"),
@@ -98,18 +98,18 @@ class Checkup:
 
     def disks(self, target: Target) -> tuple[str, ...]:
         """Return the disks with the data and the WAL of a server on another host."""
-        facts = self._hosts.get((target.host, target.ports, None), Facts())
+        facts = self._hosts.get((target.host, target.ports, None), CheckFacts())
         return tuple(disk.name for disk in facts.disks())
 
     def _afar(
         self, target: Target, command: tuple[str, ...], backend_pid: int, seen: ServerSeen
-    ) -> Facts:
+    ) -> CheckFacts:
         """Return the facts about another host, which is examined once a command."""
         key = (target.host, target.ports, None)
         if key not in self._hosts:
             afar = HostAfar(command, backend_pid, seen.data_folder)
             signals.sleep(_WINDOW_NS / 1e9)
-            self._hosts[key] = afar.told(Facts())
+            self._hosts[key] = afar.told(CheckFacts())
         return self._hosts[key]
 
     def _window(self) -> Window | None:
@@ -121,15 +121,15 @@ class Checkup:
         return self._seen
 
 
-def _document(line: str, facts: Facts) -> dict[str, Any]:
+def _document(line: str, facts: CheckFacts) -> dict[str, Any]:
     examined = judged(line, facts)
     kept = tuple(finding for finding in examined.findings if finding.id not in _LEFT_OUT)
     return replace(examined, findings=kept).as_document()
 
 
-def _host(postmaster_pid: int, folder: Path | None) -> Facts:
+def _host(postmaster_pid: int, folder: Path | None) -> CheckFacts:
     host = read_host(pid=postmaster_pid)
-    return Facts(
+    return CheckFacts(
         host=host,
         data=read_place("data", folder) if folder else None,
         wal=read_place("WAL", folder / "pg_wal") if folder else None,

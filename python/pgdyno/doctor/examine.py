@@ -9,8 +9,8 @@ from typing import Any
 from pgdyno.clock import monotonic_ns
 from pgdyno.doctor import flush, rights
 from pgdyno.doctor.check import Check
+from pgdyno.doctor.check_facts import CheckFacts, PeakActive
 from pgdyno.doctor.checks import durability, host, memory, settings, state, storage
-from pgdyno.doctor.facts import Facts, PeakActive
 from pgdyno.doctor.finding import VERDICTS, Finding, Verdict
 from pgdyno.doctor.host_afar import HostAfar, told_by_hand
 from pgdyno.doctor.host_facts import Glance, glance, own_pid, parent_pid, read_host, window_between
@@ -21,7 +21,7 @@ from pgdyno.errors import SpecError
 from pgdyno.observe.device.health import Health, HealthUnknown, read_health
 from pgdyno.process import signals
 from pgdyno.quantities import format_bytes
-from pgdyno.server.facts import is_backend_here
+from pgdyno.server.server_facts import is_backend_here
 from pgdyno.server.target import Target
 
 _WINDOW_S = 1.0
@@ -39,7 +39,7 @@ def checks() -> tuple[Check, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Subject:
     """What to examine. `target` None: only this host, with `folder` as the place of the data.
 
     `peak`: from an earlier watch; a larger present number replaces it. `host_command`: runs a shell
@@ -62,7 +62,7 @@ class Examination:
 
     target: str
     findings: tuple[Finding, ...]
-    facts: Facts
+    facts: CheckFacts
 
     def of(self, verdict: Verdict) -> list[Finding]:
         """Return the findings with this verdict."""
@@ -115,7 +115,7 @@ class Examination:
         }
 
 
-def examine(asked: Asked) -> Examination:
+def examine(asked: Subject) -> Examination:
     """Examine the server and the host for about a second, and return the findings.
 
     There is one read-only connection with timeouts. Only the measurement of flushes writes.
@@ -124,7 +124,7 @@ def examine(asked: Asked) -> Examination:
     first = glance(monotonic_ns())
     if asked.target is None:
         signals.sleep(_WINDOW_S)
-        on_host = _on_host(asked, Facts(), first, pid=own_pid(), folder=asked.folder)
+        on_host = _on_host(asked, CheckFacts(), first, pid=own_pid(), folder=asked.folder)
         return judged("this host, no server", on_host)
     with read_only(asked.target, asked.verb) as (session, target):
         is_here = target.is_loopback and is_backend_here(session.backend_pid, target)
@@ -134,7 +134,7 @@ def examine(asked: Asked) -> Examination:
             afar = HostAfar(asked.host_command, session.backend_pid, seen.data_folder)
         now = PeakActive(peak_active(session, signals.sleep), "now")
         known = [peak for peak in (asked.peak, now) if peak is not None]
-        facts = Facts(
+        facts = CheckFacts(
             server=seen,
             ram_bytes=asked.ram_bytes,
             peak=max(known, key=lambda peak: peak.sessions),
@@ -176,7 +176,9 @@ def target_line(target: Target, seen: ServerSeen) -> str:
     return f"{host}:{target.ports}/{database}  {', '.join(parts)}"
 
 
-def _on_host(asked: Asked, facts: Facts, first: Glance, *, pid: int, folder: Path | None) -> Facts:
+def _on_host(
+    asked: Subject, facts: CheckFacts, first: Glance, *, pid: int, folder: Path | None
+) -> CheckFacts:
     """Return the facts, completed with the facts about this host."""
     last = glance(monotonic_ns())
     window = window_between(first, last, own_pid=own_pid())
@@ -218,6 +220,6 @@ def _data_folder(seen: ServerSeen, backend_pid: int) -> Path | None:
         return None
 
 
-def judged(target: str, facts: Facts) -> Examination:
+def judged(target: str, facts: CheckFacts) -> Examination:
     """Return every check's verdict on these facts."""
     return Examination(target, tuple(check(facts) for check in checks()), facts)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pgdyno.clock import monotonic_ns, read_pair
-from pgdyno.doctor.facts import Facts
+from pgdyno.doctor.check_facts import CheckFacts
 from pgdyno.doctor.host_facts import Glance, Window, glance, read_host, window_between
 from pgdyno.doctor.storage_facts import place_received
 from pgdyno.errors import SpecError
@@ -38,7 +38,7 @@ class HostAfar:
             self._why_not = f"the server's host: {error}"
             self._session.close()
 
-    def told(self, facts: Facts) -> Facts:
+    def told(self, facts: CheckFacts) -> CheckFacts:
         """Return the facts, completed with those of the host, or with the reason why not."""
         if self._first is None:
             return replace(facts, no_host=self._why_not)
@@ -64,7 +64,7 @@ class HostAfar:
         return glance(monotonic_ns(), self._session.files)
 
 
-def told_by_hand(path: Path, facts: Facts, data_folder: str = "") -> Facts:
+def told_by_hand(path: Path, facts: CheckFacts, data_folder: str = "") -> CheckFacts:
     """Return the facts, completed from a file that the user made with the host collector.
 
     Raises: SpecError if the file has no such facts.
@@ -80,7 +80,9 @@ def told_by_hand(path: Path, facts: Facts, data_folder: str = "") -> Facts:
     return told_by(samples[-1][1], facts, window, data_folder)
 
 
-def told_by(files: ReceivedFiles, facts: Facts, window: Window | None, data_folder: str) -> Facts:
+def told_by(
+    files: ReceivedFiles, facts: CheckFacts, window: Window | None, data_folder: str
+) -> CheckFacts:
     """Return the facts, completed with host, places and memory from these files."""
     host = read_host(files, pid=_server_pid(files), window=window)
     seen = replace(

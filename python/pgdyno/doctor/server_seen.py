@@ -13,7 +13,7 @@ from pgdyno.doctor.server_sql import SQL
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.sql_collector import pick
 from pgdyno.quantities import format_bytes
-from pgdyno.server.settings import source_text
+from pgdyno.server.configuration import source_text
 
 _UNIT_BYTES = {"B": 1, "kB": 1 << 10, "8kB": 8 << 10, "16kB": 16 << 10, "32kB": 32 << 10}
 _UNIT_BYTES |= {"MB": 1 << 20, "GB": 1 << 30}

@@ -32,7 +32,7 @@ from pgdyno.measure.jobs import engine_target, load_job
 from pgdyno.measure.opening import opened_servers
 from pgdyno.measure.run_progress import Progress, abreast
 from pgdyno.measure.under_test import Conditions
-from pgdyno.plan.design import Design, next_runs, outlook, runs_expected, settled
+from pgdyno.plan.design import Design, next_runs, plan_of, settled
 from pgdyno.plan.history import History, Measured
 from pgdyno.process import signals
 from pgdyno.process.side_by_side import side_by_side
@@ -142,7 +142,8 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
     while True:
         if (asked := signals.interruption()) is not None:
             return asked
-        decision = next_runs(design, experiment, history, frozenset(left_out))
+        plan, counted = plan_of(design, experiment, history)
+        decision = next_runs(plan, counted, frozenset(left_out))
         if isinstance(decision, Stop):
             decided(folder, decision)
             return _nothing_to_measure(history, left_out, decision, hints)
@@ -151,7 +152,7 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
         runs = [replace(run, number=number + place) for place, run in enumerate(decision)]
         for run in runs:
             decided(folder, run)
-        expected = runs_expected(design, experiment, history, frozenset(left_out))
+        expected = plan.runs_expected(counted, frozenset(left_out))
         positions = _positions(runs, len(history) + 1, expected)
         with abreast(stage.progress, [run.server_number for run in runs]) as shown:
             ended = side_by_side(
@@ -189,7 +190,8 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
                     stage.progress.said(f"{words} is left out: {end.error.message}")
         if all(end.error is not None for end in ended):
             continue
-        words = outlook(design, experiment, history, frozenset(left_out))
+        plan, counted = plan_of(design, experiment, history)
+        words = plan.outlook(counted, frozenset(left_out))
         if words not in ("", last_words):
             stage.progress.said(words)
             last_words = words

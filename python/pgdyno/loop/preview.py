@@ -7,14 +7,14 @@ from textwrap import fill
 from typing import Any
 
 from pgdyno.analysis.verdicts import NEEDED_S, NEEDED_S_IN_SWEEP
-from pgdyno.plan.design import Design, next_run, runs_expected, settled
+from pgdyno.plan.design import Design, plan_of, settled
 from pgdyno.plan.history import History, Measured
 from pgdyno.plan.long_scripts import executions_may_decide, long_ns
 from pgdyno.quantities import counted, duration_text
 from pgdyno.server.dataset_kinds import needed_bytes
 from pgdyno.server.find import find
 from pgdyno.spec.experiment import UNCHANGED, Experiment, Variant
-from pgdyno.spec.planned import PlannedRun, PlannedVariant
+from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
 from pgdyno.spec.setting_rules import MAJORS, snapshot
 
 # Time of a run in addition to its load: reset, counters, connecting, storing.
@@ -81,10 +81,17 @@ def _costs_ns(experiment: Experiment, design: type[Design[Any]]) -> tuple[int, i
     history: History = ()
     costs = {"pilot": 0, "round": 0}
     around_ns = _AROUND_NS + _needs_restart(experiment) * _RESTART_NS
-    while isinstance(run := next_run(design, experiment, history), PlannedRun) and run.round <= 1:
+    while isinstance(run := _next_run(design, experiment, history), PlannedRun) and run.round <= 1:
         costs[run.purpose] += run.warm_ns + run.measure_ns + around_ns
         history = (*history, _imagined(experiment, run, len(history)))
     return costs["pilot"], costs["round"]
+
+
+def _next_run(
+    design: type[Design[Any]], experiment: Experiment, history: History
+) -> PlannedRun | Stop:
+    plan, counted = plan_of(design, experiment, history)
+    return plan.next_run(counted)
 
 
 def _needs_restart(experiment: Experiment) -> bool:
@@ -119,7 +126,7 @@ def _lines(experiment: Experiment, design: type[Design[Any]]) -> Iterator[str]:
     shown = []
     run_ns = 0
     while len(history) < _SHOWN_RUNS:
-        decision = next_run(design, experiment, history)
+        decision = _next_run(design, experiment, history)
         if not isinstance(decision, PlannedRun):
             break
         run_ns = decision.warm_ns + decision.measure_ns + around_ns
@@ -133,8 +140,8 @@ def _lines(experiment: Experiment, design: type[Design[Any]]) -> Iterator[str]:
 
 
 def _effort(experiment: Experiment, design: type[Design[Any]], run_ns: int) -> Iterator[str]:
-    count = runs_expected(design, experiment, ())
-    budget_ns = design(experiment).budget_ns
+    plan, _ = plan_of(design, experiment, ())
+    count, budget_ns = plan.runs_expected(()), plan.budget_ns
     pilots_ns, round_ns = _costs_ns(experiment, design) if design.rounds_needed else (0, 0)
     needed_ns = pilots_ns + design.rounds_needed * round_ns or count * run_ns
     needed = duration_text(needed_ns)

@@ -10,7 +10,7 @@ from pgdyno.clock import reading_ns
 from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.servers import Servers
 from pgdyno.quantities import format_bytes
-from pgdyno.server.facts import ServerFacts, target_line
+from pgdyno.server.server_facts import ServerFacts, target_line
 from pgdyno.spec.planned import PlannedVariant
 from pgdyno.store.folder import ExperimentFolder
 

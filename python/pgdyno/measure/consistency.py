@@ -109,13 +109,13 @@ def require_consistent(dataset: Dataset, target: Target, *, verb: str, progress:
 
 
 def _violations(connection: Connection, conditions: tuple[Condition, ...]) -> list[dict[str, Any]]:
-    """Return each condition with its violations by warehouse, as documents."""
+    """Return each condition with its violations by part of the data, as documents."""
     connection.execute("SET statement_timeout = 0")
     return [
         {
             "number": verdict.condition.number,
             "rule": verdict.condition.rule,
-            "violations": {str(w): n for w, n in verdict.violations_by_warehouse.items()},
+            "violations": {str(part): n for part, n in verdict.violations_by_part.items()},
         }
         for verdict in sorted(
             check(connection, conditions), key=lambda verdict: verdict.condition.number

@@ -9,7 +9,7 @@ from pgdyno.errors import RefusedError
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.quantities import format_bytes
 from pgdyno.server.connect import Connection, connect
-from pgdyno.server.facts import ServerFacts
+from pgdyno.server.server_facts import ServerFacts
 from pgdyno.server.target import Target
 
 # Differs between any two servers.

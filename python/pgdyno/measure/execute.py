@@ -35,8 +35,8 @@ from pgdyno.observe.sql.waits import OWN_PREFIX
 from pgdyno.observe.totals import Totals, restarted_ns, totals_between
 from pgdyno.server.connect import connect
 from pgdyno.server.explain import plans_of, query_ids_of
-from pgdyno.server.facts import ServerFacts
 from pgdyno.server.reset import Reset
+from pgdyno.server.server_facts import ServerFacts
 from pgdyno.spec.condition import Condition
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import PlannedRun

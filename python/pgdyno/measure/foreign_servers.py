@@ -16,8 +16,7 @@ from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.servers import Servers
 from pgdyno.measure.under_test import Conditions, UnderTest
 from pgdyno.quantities import format_bytes
-from pgdyno.server import facts as server_facts
-from pgdyno.server import settings as server_settings
+from pgdyno.server import configuration, server_facts
 from pgdyno.server.connect import connect
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.dataset_kinds import KINDS
@@ -174,7 +173,7 @@ class ForeignServers(Servers):
             with self.spent.on("restart" if place.changes.restarts else "reload"):
                 place.changes.apply(system, target, self.journal)
         with connect(target, verb=place.under_test.verb, patient=True) as connection:
-            server_settings.require(connection, settings)
+            configuration.require(connection, settings)
             kind = KINDS[place.under_test.facts.dataset.kind]
             facts = server_facts.collect(connection, target, kind)
         return replace(place.under_test, target=target, facts=facts)
@@ -225,7 +224,7 @@ class ForeignServers(Servers):
         is_superuser = bool(under_test.facts.rights.get("superuser"))
         own = {"user", "superuser"} if is_superuser else {"user"}
         with under_test.control() as connection:
-            contexts = server_settings.contexts(connection, self._wanted)
+            contexts = configuration.contexts(connection, self._wanted)
         for name in sorted(self._wanted):
             if contexts.get(name, "internal") == "internal":
                 raise SpecError(

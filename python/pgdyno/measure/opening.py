@@ -18,7 +18,7 @@ from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.scratch_servers import ScratchServers, scratch_places
 from pgdyno.measure.servers import OneServer, Servers
 from pgdyno.measure.under_test import LOAD_DATABASE, Conditions, UnderTest, refuse_what_does_not_fit
-from pgdyno.server import facts as server_facts
+from pgdyno.server import server_facts
 from pgdyno.server.cluster_record import is_in_use, read_record
 from pgdyno.server.connect import connect
 from pgdyno.server.dataset_kinds import KINDS, needed_bytes

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import psycopg
 
-from pgdyno.engine.facts import engine_facts
+from pgdyno.engine.engine_facts import engine_facts
 from pgdyno.engine.records import ScriptShape
 from pgdyno.errors import PgdynoError
 from pgdyno.measure.host_access import command_to_host, console_of, way_unused
@@ -17,12 +17,11 @@ from pgdyno.measure.pooler_found import is_pooler, pooler_at
 from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.under_test import Conditions, UnderTest, refuse_what_does_not_fit
 from pgdyno.server import dataset as datasets
-from pgdyno.server import facts as server_facts
-from pgdyno.server import permission, safety
+from pgdyno.server import permission, safety, server_facts
 from pgdyno.server.connect import Connection, connect, pinned
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.dataset_kinds import KINDS
-from pgdyno.server.facts import ServerFacts
+from pgdyno.server.server_facts import ServerFacts
 from pgdyno.server.target import Target, refuse_what_the_engine_lacks
 from pgdyno.spec.experiment import Experiment
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from psycopg import sql
 
 from pgdyno.measure.under_test import UnderTest
-from pgdyno.server import facts as server_facts
+from pgdyno.server import server_facts
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.reset import Reset, Step, make_cold, no_reset, prewarm, reset, restore_database

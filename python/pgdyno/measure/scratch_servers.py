@@ -18,7 +18,7 @@ from pgdyno.measure.loading import load_into
 from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.servers import Servers
 from pgdyno.measure.under_test import LOAD_DATABASE, Conditions, UnderTest, refuse_what_does_not_fit
-from pgdyno.server import facts as server_facts
+from pgdyno.server import server_facts
 from pgdyno.server.connect import connect
 from pgdyno.server.dataset_kinds import needed_bytes
 from pgdyno.server.find import Binaries, find

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pgdyno.clock import monotonic_ns
 from pgdyno.measure.changes import Journal
 from pgdyno.measure.under_test import UnderTest
-from pgdyno.server.facts import ServerFacts
+from pgdyno.server.server_facts import ServerFacts
 from pgdyno.spec.planned import PlannedVariant
 
 # What the time of a run is spent on: the load, the reset before it, loading data, and changing

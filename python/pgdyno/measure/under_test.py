@@ -13,8 +13,8 @@ from pgdyno.engine.records import ScriptShape
 from pgdyno.measure.backend_memory import refuse_too_little_memory
 from pgdyno.measure.run_progress import Progress
 from pgdyno.server.connect import Connection, connect
-from pgdyno.server.facts import ServerFacts
 from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.server_facts import ServerFacts
 from pgdyno.server.target import Target
 from pgdyno.spec.experiment import Experiment, Permissions
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pgdyno.clock import ClockPair, monotonic_ns
 from pgdyno.observe.collector import SECOND_NS, Collector, Notice, Sink
+from pgdyno.observe.collector_thread import CollectorThread
 from pgdyno.observe.host.collectors import of_load_host, of_server_host
 from pgdyno.observe.host.disk import SpaceCollector, spaces_here, spaces_received
 from pgdyno.observe.host.files import HERE
@@ -29,7 +30,6 @@ from pgdyno.observe.session import Connect, ServerSession, Session
 from pgdyno.observe.sql.collectors import of_scope
 from pgdyno.observe.sql.sql_collector import ServerSource
 from pgdyno.observe.sql.waits import OWN_PREFIX, WaitSampler
-from pgdyno.observe.worker import Worker
 
 BEGIN_TIMEOUT_S = 5.0
 STOP_TIMEOUT_S = 3.0
@@ -105,28 +105,28 @@ class Observer:
         self._clock, self._sink = clock, sink
         self._began_ns = monotonic_ns()
         self._interval_ns = interval_ns
-        self._sampling: Worker | None = None
-        self._workers = [self._here(server, folders or {}, loads=loads)]
+        self._sampling: CollectorThread | None = None
+        self._threads = [self._here(server, folders or {}, loads=loads)]
         session = None if host is None else HostSession(host, clock)
         if server is not None:
-            self._workers += self._server_workers(server, f"{OWN_PREFIX}{run}", seed, session)
+            self._threads += self._server_threads(server, f"{OWN_PREFIX}{run}", seed, session)
         elif session is not None:
-            self._workers.append(self._host_worker(session, []))
+            self._threads.append(self._host_thread(session, []))
         self.host = session
         if pooler is not None:
-            self._workers.append(self._pooler_worker(pooler))
+            self._threads.append(self._pooler_thread(pooler))
 
     def start(self) -> None:
         """Start all threads, and return when every collector was tried once, or after 5 s."""
         deadline_ns = monotonic_ns() + int(BEGIN_TIMEOUT_S * SECOND_NS)
         # The thread that counts transactions starts last: it subtracts those of our own sessions,
         # so these must exist.
-        last = [worker for worker in self._workers if worker.name == "observe-server"]
-        for group in ([worker for worker in self._workers if worker not in last], last):
-            for worker in group:
-                worker.start()
-            for worker in group:
-                worker.has_begun.wait(max(0, deadline_ns - monotonic_ns()) / SECOND_NS)
+        last = [thread for thread in self._threads if thread.name == "observe-server"]
+        for group in ([thread for thread in self._threads if thread not in last], last):
+            for thread in group:
+                thread.start()
+            for thread in group:
+                thread.has_begun.wait(max(0, deadline_ns - monotonic_ns()) / SECOND_NS)
 
     def watch_engine(self, pid: int) -> None:
         """Sample the process of the load engine, too, from now on."""
@@ -134,17 +134,17 @@ class Observer:
 
     def stop(self) -> bool:
         """Stop all threads within a few seconds; return False if a thread hangs."""
-        for worker in self._workers:
-            worker.stop()
+        for thread in self._threads:
+            thread.stop()
         deadline_ns = monotonic_ns() + int(STOP_TIMEOUT_S * SECOND_NS)
-        running = [worker for worker in self._workers if worker.is_alive()]
-        for worker in running:
-            worker.join(max(0, deadline_ns - monotonic_ns()) / SECOND_NS)
-        hanging = [worker for worker in running if worker.is_alive()]
-        for worker in hanging:
-            worker.cancel()
-            worker.join(1.0)
-        return not any(worker.is_alive() for worker in hanging)
+        running = [thread for thread in self._threads if thread.is_alive()]
+        for thread in running:
+            thread.join(max(0, deadline_ns - monotonic_ns()) / SECOND_NS)
+        hanging = [thread for thread in running if thread.is_alive()]
+        for thread in hanging:
+            thread.cancel()
+            thread.join(1.0)
+        return not any(thread.is_alive() for thread in hanging)
 
     @property
     def samples_with_priority(self) -> bool:
@@ -158,7 +158,7 @@ class Observer:
 
     def _here(
         self, server: ObservedServer | None, folders: Mapping[str, Path], *, loads: bool
-    ) -> Worker:
+    ) -> CollectorThread:
         """Return the thread that observes this host and our own processes."""
         is_servers = server is None or server.is_local
         collectors: list[Collector] = [self._programs, self.cost]
@@ -171,9 +171,9 @@ class Observer:
             collectors += of_server_host(HERE, lambda: pids)
         if folders:
             collectors.append(SpaceCollector(lambda: spaces_here(folders)))
-        return self._worker("here", collectors)
+        return self._thread("here", collectors)
 
-    def _host_worker(self, session: HostSession, more: Sequence[Collector]) -> Worker:
+    def _host_thread(self, session: HostSession, more: Sequence[Collector]) -> CollectorThread:
         """Return the thread that observes the server's host, if that is another one."""
         files = session.files
         collectors: list[Collector] = [
@@ -181,15 +181,15 @@ class Observer:
             SpaceCollector(lambda: spaces_received(files)),
             *more,
         ]
-        return self._worker("host", collectors, session=session)
+        return self._thread("host", collectors, session=session)
 
-    def _server_workers(
+    def _server_threads(
         self,
         server: ObservedServer,
         application_name: str,
         seed: int,
         host: HostSession | None,
-    ) -> list[Worker]:
+    ) -> list[CollectorThread]:
         def session(connect: Connect) -> ServerSession:
             return ServerSession(
                 connect,
@@ -207,8 +207,8 @@ class Observer:
         collectors_within += (
             [server.ask_too(within or regular)] if server.ask_too is not None else []
         )
-        workers = (
-            [] if within is None else [self._worker("database", collectors_within, session=within)]
+        threads = (
+            [] if within is None else [self._thread("database", collectors_within, session=within)]
         )
         collectors += collectors_within if within is None else []
         load = server.load_application_name
@@ -221,25 +221,25 @@ class Observer:
             there = ReceivedProcesses(host)
             backends = BackendsCollector(regular, load, there)
             usage = UsageCollector(backends.processes, there.usage)
-            workers.append(self._host_worker(host, [backends, usage]))
+            threads.append(self._host_thread(host, [backends, usage]))
         sampler = WaitSampler(waits, server.load_application_name, server.database)
-        self._sampling = self._worker(
+        self._sampling = self._thread(
             *("waits", [sampler]),
             session=waits,
             gaps=random.Random(seed),
             is_urgent=server.is_scratch and server.is_local,
         )
-        return [self._worker("server", collectors, session=regular), self._sampling, *workers]
+        return [self._thread("server", collectors, session=regular), self._sampling, *threads]
 
-    def _pooler_worker(self, pooler: ObservedPooler) -> Worker:
+    def _pooler_thread(self, pooler: ObservedPooler) -> CollectorThread:
         if pooler.is_local:
             for place, pid in enumerate(pooler_pids(pooler.port)):
                 self._programs.watch(POOLER if not place else f"{POOLER} {place + 1}", pid)
         session = ConsoleSession(pooler.connect)
         collectors: list[Collector] = [PoolerCollector(session), PoolerTrafficCollector(session)]
-        return self._worker("pooler", collectors, session=session)
+        return self._thread("pooler", collectors, session=session)
 
-    def _worker(
+    def _thread(
         self,
         name: str,
         collectors: Sequence[Collector],
@@ -247,7 +247,7 @@ class Observer:
         session: Session | None = None,
         gaps: random.Random | None = None,
         is_urgent: bool = False,
-    ) -> Worker:
+    ) -> CollectorThread:
         # All threads sample at the same multiples of the interval, so rows of a second match.
         scheduled = [
             Scheduled(
@@ -258,7 +258,7 @@ class Observer:
             )
             for collector in collectors
         ]
-        return Worker(
+        return CollectorThread(
             name,
             scheduled,
             clock=self._clock,

@@ -48,10 +48,10 @@ def next_rate(trials: Sequence[Trial], target: Target, peak_tps: float) -> float
     return low if held < _CONFIRMATIONS and not failed_below else None
 
 
-def next_terminals(
+def next_clients(
     trials: Sequence[Trial], target: Target, *, largest: int, search_count: int
 ) -> int | None:
-    """Return how many terminals to try next; None if the capacity is known well enough.
+    """Return how many clients to try next; None if the capacity is known well enough.
 
     The search is that of `next_rate` on whole numbers. It also ends when two neighbouring numbers,
     one that meets the target and one that does not, were tried twice.

@@ -12,15 +12,16 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from pgdyno.plan.history import History
 from pgdyno.plan.long_scripts import as_measured
-from pgdyno.spec.designs import DesignSpec
+from pgdyno.spec.designs import DesignSpec, EqualServersDesign
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import PlannedRun, PlannedVariant, Purpose, Stop
 
 NONE: frozenset[str] = frozenset()
-Asked = TypeVar("Asked", bound=DesignSpec)
+Table = TypeVar("Table", bound=DesignSpec)
+WaveTable = TypeVar("WaveTable", bound=EqualServersDesign)
 
 
-class Design(ABC, Generic[Asked]):
+class Design(ABC, Generic[Table]):
     """The plan of one experiment. `asked` is its `[design]` table.
 
     A design may create variants while the experiment runs: it returns a run whose cell has a
@@ -38,12 +39,12 @@ class Design(ABC, Generic[Asked]):
         """Args: experiment, whose design is a `model`."""
         assert isinstance(experiment.design, self.model), f"{experiment.design.kind} is another"
         self.experiment = experiment
-        self.asked: Asked = experiment.design  # type: ignore[assignment]
+        self.asked: Table = experiment.design  # type: ignore[assignment]
         self.seed = experiment.workload.seed
 
     @property
-    def waves(self) -> WaveDesign[Asked] | None:
-        """Return the plan of waves over several equal servers; None: one run after another."""
+    def waves(self) -> WaveDesign[Any] | None:
+        """Return this plan if it may use several equal servers; None: one run after another."""
         return None
 
     @abstractmethod
@@ -82,16 +83,16 @@ class Design(ABC, Generic[Asked]):
         return None
 
 
-class WaveDesign(Design[Asked]):
+class WaveDesign(Design[WaveTable]):
     """A design that may use several equal servers: it plans waves, one run a server.
 
     The other runs of a wave depend on each of them. Therefore a run that fails is repeated, if its
-    variant could be measured before. The spec model of the design has `takes_equal_servers`.
+    variant could be measured before.
     """
 
     @property
-    def waves(self) -> WaveDesign[Asked]:
-        """Return this design."""
+    def waves(self) -> WaveDesign[Any]:
+        """Return this plan."""
         return self
 
     @property
@@ -124,49 +125,22 @@ def settled(design: type[Design[Any]], experiment: Experiment) -> Experiment:
     return experiment if waves is None else waves.settled()
 
 
-def next_run(
-    design: type[Design[Any]],
-    experiment: Experiment,
-    history: History,
-    excluded: frozenset[str] = NONE,
-) -> PlannedRun | Stop:
-    """Return the next run, or Stop with the reason. Long scripts are decided by their duration."""
+def plan_of(
+    design: type[Design[Any]], experiment: Experiment, history: History
+) -> tuple[Design[Any], History]:
+    """Return the plan of an experiment, and the runs that count for it.
+
+    If the scripts take long, the duration of an execution decides (`long_scripts`).
+    """
     experiment, history = as_measured(experiment, history)
-    return design(experiment).next_run(history, excluded)
+    return design(experiment), history
 
 
 def next_runs(
-    design: type[Design[Any]],
-    experiment: Experiment,
-    history: History,
-    excluded: frozenset[str] = NONE,
+    plan: Design[Any], history: History, excluded: frozenset[str] = NONE
 ) -> tuple[PlannedRun, ...] | Stop:
     """Return the runs that take place at the same time, or Stop with the reason."""
-    experiment, history = as_measured(experiment, history)
-    planner = design(experiment)
-    if planner.waves is not None:
-        return planner.waves.next_wave(history, excluded)
-    following = planner.next_run(history, excluded)
+    if plan.waves is not None:
+        return plan.waves.next_wave(history, excluded)
+    following = plan.next_run(history, excluded)
     return following if isinstance(following, Stop) else (following,)
-
-
-def runs_expected(
-    design: type[Design[Any]],
-    experiment: Experiment,
-    history: History,
-    excluded: frozenset[str] = NONE,
-) -> int:
-    """Return an estimate of the number of runs of the whole experiment."""
-    experiment, history = as_measured(experiment, history)
-    return design(experiment).runs_expected(history, excluded)
-
-
-def outlook(
-    design: type[Design[Any]],
-    experiment: Experiment,
-    history: History,
-    excluded: frozenset[str] = NONE,
-) -> str:
-    """Return in words how far the experiment is from a decision; "" without news."""
-    experiment, history = as_measured(experiment, history)
-    return design(experiment).outlook(history, excluded)

@@ -18,7 +18,7 @@ from pgdyno.report.compare_charts import REST, is_too_early
 from pgdyno.report.device_table import TITLE, device_table
 from pgdyno.report.forest import Scale, metric_name, note_on_means, scale_of
 from pgdyno.report.parts import words_of
-from pgdyno.report.text import tail_lines
+from pgdyno.report.run_text import tail_lines
 from pgdyno.report.text_page import WIDTH, TextPage, joined
 from pgdyno.report.words import loss_words
 

@@ -15,7 +15,7 @@ from pgdyno.clock import monotonic_ns, reading_ns
 from pgdyno.errors import ServerError
 from pgdyno.process import signals
 from pgdyno.process.child import Child
-from pgdyno.server import settings as server_settings
+from pgdyno.server import configuration
 from pgdyno.server.cluster_record import ClusterFolder
 from pgdyno.server.connect import Connection
 
@@ -48,8 +48,8 @@ class ClusterConf:
     def write(self, settings: Mapping[str, str]) -> None:
         """Write the configuration: initdb's file, our settings, then `settings`."""
         include = f"include '{_quoted(self.folder.data_dir / 'postgresql.conf')}'\n"
-        own = server_settings.as_configuration(self._own())
-        _write(self.path, include + own + server_settings.as_configuration(settings))
+        own = configuration.as_configuration(self._own())
+        _write(self.path, include + own + configuration.as_configuration(settings))
 
     def write_access(self) -> None:
         """Write who may connect: trust inside a folder that only the server's user may enter."""
@@ -61,7 +61,7 @@ class ClusterConf:
     ) -> None:
         """Write `chosen`; raise ServerError, `present` back in place, if the server refuses it."""
         self.write(chosen)
-        refused = server_settings.first_refused(connection)
+        refused = configuration.first_refused(connection)
         if refused is None:
             return
         self.write(present)

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pgdyno.errors import ServerError
-from pgdyno.process.host import ProcessIdentity
+from pgdyno.process.processes import ProcessIdentity
 from pgdyno.server.storage import unmount
 
 FOLDER_PREFIX = "pgdyno-scratch-"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, LiteralString, cast
 
 from pgdyno.errors import SpecError
-from pgdyno.programs.tpcc.conditions import CONDITIONS, ITEMS
+from pgdyno.programs.tpcc.conditions import CHECK_HELP, CONDITIONS, ITEMS
 from pgdyno.server.conditions import Condition
 from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import (
@@ -56,9 +56,13 @@ class DatasetKind(ABC):
     """Options on a scratch server that differ from the defaults of `init`."""
 
     conditions: ClassVar[tuple[Condition, ...]] = ()
+    """Queries for rows that contradict each other, used after every load and every run."""
     conditions_of_load: ClassVar[tuple[Condition, ...]] = ()
     """Conditions on rows that no run changes."""
-    """Queries for rows that contradict each other, used after every load and every run."""
+    check_help: ClassVar[str] = ""
+    """What `pgdyno check` examines, for its help."""
+    part_word: ClassVar[str] = ""
+    """What a part of the data is, for which conditions count violations."""
 
     def label(self, dataset: Dataset) -> str:
         """Return the size in words, such as "scale 10"."""
@@ -246,6 +250,8 @@ class Tpcc(DatasetKind):
     size_option = "warehouses"
     conditions = CONDITIONS
     conditions_of_load = (ITEMS,)
+    check_help = CHECK_HELP
+    part_word = "warehouse"
 
     # Tables and indexes of 1 and of 4 warehouses, at the loader's fill factors (PostgreSQL 15).
     _item_bytes = 13_000_000

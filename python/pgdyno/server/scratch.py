@@ -23,8 +23,8 @@ from pydantic import SecretStr
 from pgdyno.errors import ServerError, SpecError
 from pgdyno.process import cleanup, signals
 from pgdyno.process.child import Child, UserIds
-from pgdyno.process.host import ProcessIdentity
-from pgdyno.server import settings as server_settings
+from pgdyno.process.processes import ProcessIdentity
+from pgdyno.server import configuration
 from pgdyno.server.cluster_conf import ClusterConf
 from pgdyno.server.cluster_record import ClusterFolder, ClusterRecord, is_in_use
 from pgdyno.server.connect import Connection, connect
@@ -135,7 +135,7 @@ class ScratchCluster:
                 hint="name the folder that --keep printed; no other command may use it",
             )
         record = folder.record
-        chosen = server_settings.checked(record.settings if settings is None else settings)
+        chosen = configuration.checked(record.settings if settings is None else settings)
         same_version = find(bin_dir=Path(record.bin_dir), version=record.version.split(".")[0])
         binaries = replace(same_version, source=record.source)
         user = UserIds.of(record.user) if os.geteuid() == 0 else UserIds.current()
@@ -274,7 +274,7 @@ class ScratchCluster:
         Raises: ServerError if it does not start with them; the cluster is stopped then, and
         another `restart` may bring it back.
         """
-        chosen = self.settings if settings is None else server_settings.checked(settings)
+        chosen = self.settings if settings is None else configuration.checked(settings)
         self.stop()
         self._folder.update(settings=chosen)
         self.start()
@@ -286,12 +286,12 @@ class ScratchCluster:
         Raises: ServerError if the server refuses a setting, or a new session does not see it. After
         a refusal the previous settings remain.
         """
-        chosen, previous = server_settings.checked(settings), self.settings
+        chosen, previous = configuration.checked(settings), self.settings
         changed = {name for name in {*chosen, *previous} if chosen.get(name) != previous.get(name)}
         if not changed:
             return False
         with self.connect() as connection:
-            context = server_settings.contexts(connection, changed)
+            context = configuration.contexts(connection, changed)
             self._conf.require_acceptable(connection, chosen, previous)
         needs_restart = any(context.get(name, "postmaster") == "postmaster" for name in changed)
         if needs_restart:
@@ -305,7 +305,7 @@ class ScratchCluster:
             self._folder.update(settings=dict(chosen))
             self._conf.reload(self._child, self.connect)
         with self.connect() as connection:
-            server_settings.require(connection, chosen)
+            configuration.require(connection, chosen)
         return needs_restart
 
     def needs_restart(self, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
@@ -315,7 +315,7 @@ class ScratchCluster:
         if not changed:
             return False
         with self.connect() as connection:
-            context = server_settings.contexts(connection, changed)
+            context = configuration.contexts(connection, changed)
         return any(context.get(name, "postmaster") == "postmaster" for name in changed)
 
     @contextmanager

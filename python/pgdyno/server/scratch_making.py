@@ -9,8 +9,7 @@ from pathlib import Path
 
 from pgdyno.errors import ServerError
 from pgdyno.process.child import UserIds, run
-from pgdyno.server import placement
-from pgdyno.server import settings as server_settings
+from pgdyno.server import configuration, placement
 from pgdyno.server.cluster_record import ClusterFolder, ClusterRecord
 from pgdyno.server.find import Binaries
 from pgdyno.server.identity import reachable_binaries, server_user
@@ -115,7 +114,7 @@ def make_folder(request: ScratchRequest) -> Made:
 
     Raises: SpecError or RefusedError about its settings or its place; nothing is made then.
     """
-    chosen = server_settings.checked(request.settings)
+    chosen = configuration.checked(request.settings)
     user = server_user(request.binaries)
     binaries = reachable_binaries(request.binaries, user)
     spot = placement.place(

@@ -20,7 +20,7 @@ from pgdyno.clock import monotonic_ns
 from pgdyno.errors import PgdynoError, ProcessError, ServerError
 from pgdyno.process import signals
 from pgdyno.process.child import run
-from pgdyno.server import settings as server_settings
+from pgdyno.server import configuration
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.conninfo import whole_environment
 from pgdyno.server.target import Target
@@ -178,7 +178,7 @@ class SystemSettings:
 
         Raises: ServerError naming those it does not see after half a minute.
         """
-        self._wait_until(target, lambda present: server_settings.require(present, wanted))
+        self._wait_until(target, lambda present: configuration.require(present, wanted))
 
     def require_entries(self, entries: Entries) -> None:
         """Raise ServerError unless postgresql.auto.conf has just these entries."""
@@ -384,4 +384,4 @@ def _name_in(line: str) -> str:
 
 
 def _line(name: str, value: str | None) -> str:
-    return server_settings.as_configuration({name: value or ""}).rstrip("\n")
+    return configuration.as_configuration({name: value or ""}).rstrip("\n")

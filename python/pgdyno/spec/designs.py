@@ -64,15 +64,18 @@ class DesignSpec(Spec):
     `deciding`: the metric that the user chose to decide, or None. `decides`: whether one metric
     decides; if so, a script that takes long may be measured by its duration. `varies_clients`:
     whether the design itself sets the number of clients. `creates_variants`: whether it creates
-    variants while the experiment runs, so that the spec needs none. `takes_equal_servers`: whether
-    its rounds may take turns on several equal servers.
+    variants while the experiment runs, so that the spec needs none.
     """
 
     kind: str
     decides: ClassVar[bool] = False
     varies_clients: ClassVar[bool] = False
     creates_variants: ClassVar[bool] = False
-    takes_equal_servers: ClassVar[bool] = False
+
+    @property
+    def equal_servers(self) -> EqualServersDesign | None:
+        """Return this design if it may use several equal servers, else None."""
+        return None
 
     @property
     def deciding(self) -> Metric | None:
@@ -123,6 +126,21 @@ class DecidingDesign(DesignSpec):
         return objection_to_metric(self.metric, program)
 
 
+class EqualServersDesign(DesignSpec):
+    """A design whose rounds may be distributed over several equal servers (`Server.equal`).
+
+    `at_once`: whether the servers run at the same time. If the spec leaves it out, they do if every
+    server has its own host.
+    """
+
+    at_once: bool | None = None
+
+    @property
+    def equal_servers(self) -> EqualServersDesign:
+        """Return this design."""
+        return self
+
+
 class BenchDesign(DesignSpec):
     """One measured run."""
 
@@ -138,7 +156,7 @@ class SweepDesign(DesignSpec):
 
     With `slo`, such as "p99=20ms", a search in an open loop finds the highest load that meets this
     target. If the target is of one transaction type, such as "new-order.p90=5s", the search finds
-    the highest number of terminals; the largest level is its upper limit.
+    the highest number of clients; the largest level is its upper limit.
     """
 
     kind: Literal["sweep"] = "sweep"
@@ -275,7 +293,7 @@ class PassesDesign(DecidingDesign):
         return tuple(merged(last.name, given[: place + 1]) for place, last in enumerate(given))
 
 
-class TuneDesign(DecidingDesign):
+class TuneDesign(DecidingDesign, EqualServersDesign):
     """A search for better settings, then a proof; the first variant is the unchanged server.
 
     `settings`: what to search, such as "work_mem=1MB..64MB" or "jit=on,off". `now`: their present
@@ -284,14 +302,11 @@ class TuneDesign(DecidingDesign):
     candidate; "memory<70%" limits the share of the RAM (`ram_bytes`) that its settings allow, and
     is checked before the candidate runs. `slo`, such as "p99=20ms": under a rate, and without
     `metric`, the goal is to lower this latency; otherwise the unchanged server and each run of a
-    candidate must meet it. `major`: the server's version, if the spec does not name it. `at_once`:
-    whether several equal servers run at the same time; if the spec leaves it out, they do if each
-    is on another host. Further variants are tried first, and the first of them is the baseline at
-    the end.
+    candidate must meet it. `major`: the server's version, if the spec does not name it. Further
+    variants are tried first, and the first of them is the baseline at the end.
     """
 
     kind: Literal["tune"] = "tune"
-    takes_equal_servers: ClassVar[bool] = True
     settings: Annotated[tuple[str, ...], Field(min_length=1, max_length=6)]
     now: dict[str, str] = Field(default_factory=dict)
     classes: tuple[str, ...] = ()
@@ -299,7 +314,6 @@ class TuneDesign(DecidingDesign):
     slo: Annotated[str, AfterValidator(slo_to_improve)] | None = None
     ram_bytes: Annotated[int, Field(gt=0)] | None = None
     major: int | None = None
-    at_once: bool | None = None
     budget_ns: Annotated[DurationNs, Field(gt=0)] = Field(default=30 * MINUTE_NS, alias="budget")
 
     @model_validator(mode="after")

@@ -14,15 +14,13 @@ from pydantic import Field, model_validator
 from pgdyno.programs.program import Program
 from pgdyno.programs.registry import program_of
 from pgdyno.quantities import counted
-from pgdyno.spec.base import SECOND_NS, Command, Conninfo, DurationNs, Name, Spec
+from pgdyno.spec.base import Command, Conninfo, Name, Spec
 from pgdyno.spec.dataset import Dataset, ExistingDataset, PgbenchDataset, changed
 from pgdyno.spec.designs import (
     BenchDesign,
     CompareDesign,
     Design,
-    FactorialDesign,
     Metric,
-    PassesDesign,
     SweepDesign,
 )
 from pgdyno.spec.planned import PlannedVariant
@@ -30,17 +28,13 @@ from pgdyno.spec.variant import COMMANDS, Settings, Variant
 from pgdyno.spec.workload import Protocol, Script, Workload
 
 __all__ = [
-    "SECOND_NS",
     "BenchDesign",
     "CacheState",
     "CompareDesign",
     "Dataset",
     "Design",
-    "DurationNs",
     "ExistingDataset",
     "Experiment",
-    "FactorialDesign",
-    "PassesDesign",
     "Permissions",
     "PgbenchDataset",
     "Protocol",
@@ -48,7 +42,6 @@ __all__ = [
     "Scratch",
     "Script",
     "Server",
-    "Spec",
     "SweepDesign",
     "Variant",
     "Workload",
@@ -210,7 +203,7 @@ class Experiment(Spec):
             raise ValueError('cache = "cold" stops the server, so it needs a scratch server')
         if self.reload == "round" and (self.server.scratch is None or not self.has_variants()):
             raise ValueError('reload = "round" needs variants on a scratch server')
-        if self.server.equal and not self.design.takes_equal_servers:
+        if self.server.equal and self.design.equal_servers is None:
             raise ValueError(f"several servers are named, but a {self.design.kind} uses one")
         if self.server.scratch is None:
             self._refuse_what_needs_scratch()

@@ -14,7 +14,7 @@ from pgdyno.spec.base import SECOND_NS, DurationNs, Spec
 from pgdyno.spec.rate import Rate, rate_from
 from pgdyno.user_file import read_text
 
-# The engine knows the built-ins (`engine.facts`).
+# The engine knows the built-ins (`pgdyno-engine facts`).
 DEFAULT_SCRIPT_SCRATCH = "tpcb-like"
 DEFAULT_SCRIPT_FOREIGN = "select-only"
 # The largest number of threads that the engine chooses by itself.
@@ -214,6 +214,7 @@ class Workload(Spec):
         There is one for each five clients, and at least one for each thread of the engine (at most
         8, unless the user asks for more). If the number of connections is given, the background
         uses those of the clients, so the result is 0.
+        Source: `Plan::background_count` of the engine, which opens them; a test compares the two.
         """
         if self.active_connections is not None or not self.background_words:
             return 0

@@ -73,10 +73,6 @@ class RunWriter:
         """Keep rows of one collector, with the columns of its table as keys."""
         self._lines.append(f"{table(collector).path}.jsonl", rows)
 
-    def add_waits(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Keep rows of the wait sampler."""
-        self.add_samples("waits", rows)
-
     def add_notice(self, notice: Mapping[str, Any]) -> None:
         """Keep a warning of the lab, in addition to the engine's: time_ns, kind, message, hint."""
         self._lines.append(_EVENTS, [{"record": "warning", **notice}])

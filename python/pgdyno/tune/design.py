@@ -20,7 +20,7 @@ from pgdyno.spec.setting_rules import MAJORS
 from pgdyno.tune import storage, trial
 from pgdyno.tune.machine import Machine
 from pgdyno.tune.memory import allowed_bytes
-from pgdyno.tune.seen import defaults_of
+from pgdyno.tune.server_settings import defaults_of
 from pgdyno.tune.space import Dimension, check_risks, dimensions
 from pgdyno.tune.spread import are_apart
 from pgdyno.tune.stages import Search

@@ -26,17 +26,20 @@ _STRONG = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """One piece of evidence from a run. `strength_ratio`: 0..1. `words`: such as "31 % of WAL"."""
+class Evidence:
+    """One piece of evidence from a run.
 
-    evidence: str
+    `kind`: a key of `catalogue.EVIDENCE`. `strength_ratio`: 0..1. `words`: such as "31 % of WAL".
+    """
+
+    kind: str
     strength_ratio: float
     words: str
 
     @property
     def text(self) -> str:
         """Return the whole sentence."""
-        return f"{EVIDENCE[self.evidence]}: {self.words}"
+        return f"{EVIDENCE[self.kind]}: {self.words}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class Chosen:
 
 
 def choose(
-    seen: Iterable[Seen], machine: Machine, risks: Iterable[Risk] = DEFAULT_RISKS
+    evidence: Iterable[Evidence], machine: Machine, risks: Iterable[Risk] = DEFAULT_RISKS
 ) -> tuple[Chosen, ...]:
     """Return at most six settings to search, those with the strongest evidence first.
 
@@ -59,8 +62,8 @@ def choose(
     allowed = frozenset(risks)
     scores: dict[str, float] = {}
     reasons: dict[str, str] = {}
-    for piece in sorted(seen, key=lambda piece: -piece.strength_ratio):
-        for place, setting in enumerate(_SETTINGS.get(piece.evidence, ())):
+    for piece in sorted(evidence, key=lambda piece: -piece.strength_ratio):
+        for place, setting in enumerate(_SETTINGS.get(piece.kind, ())):
             if piece.strength_ratio < _STRONG or not _is_possible(setting, machine, allowed):
                 continue
             scores[setting] = scores.get(setting, 0.0) + piece.strength_ratio / (1 + place)

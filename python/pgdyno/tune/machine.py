@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from pgdyno.doctor.facts import Facts
+from pgdyno.doctor.check_facts import CheckFacts
 from pgdyno.doctor.finding import Unknown
 from pgdyno.tune.formula import Value
 
@@ -46,7 +46,7 @@ class Machine:
         }
 
 
-def machine_of(facts: Facts, given: Mapping[str, object]) -> Machine:
+def machine_of(facts: CheckFacts, given: Mapping[str, object]) -> Machine:
     """Return the machine as the doctor saw it. Args: given, facts of the user, which come first."""
     server = facts.on_server()
     try:
@@ -69,7 +69,7 @@ def machine_of(facts: Facts, given: Mapping[str, object]) -> Machine:
     )
 
 
-def _disk(facts: Facts) -> Disk | None:
+def _disk(facts: CheckFacts) -> Disk | None:
     """Return the kind of the data's disk; None where it is not seen."""
     disks = facts.data.disks if facts.data is not None else ()
     if not disks or any(disk.is_rotational is None for disk in disks):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pgdyno.doctor.facts import Facts
+from pgdyno.doctor.check_facts import CheckFacts
 from pgdyno.doctor.finding import Unknown
 from pgdyno.doctor.server_seen import ServerSeen
 from pgdyno.tune.catalogue import rule_of
@@ -49,7 +49,7 @@ class MemorySum:
         return sum(part.high_bytes for part in self.parts)
 
 
-def memory_sum(facts: Facts) -> MemorySum:
+def memory_sum(facts: CheckFacts) -> MemorySum:
     """Return the sum of what the settings allow.
 
     Limits: a backend's memory for catalogues and plans (about 5 to 20 MB) is not included.

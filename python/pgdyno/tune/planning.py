@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import fill
 
 from pgdyno.analysis import verdicts
-from pgdyno.doctor.examine import Asked
+from pgdyno.doctor.examine import Subject
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.quantities import duration_text
 from pgdyno.server.connect import connect
@@ -30,7 +30,7 @@ from pgdyno.tune.evidence import choosable
 from pgdyno.tune.machine import Machine, machine_of
 from pgdyno.tune.memory import ALLOWING_SETTINGS
 from pgdyno.tune.rules import recommend, rule_set
-from pgdyno.tune.seen import defaults_of, read_live
+from pgdyno.tune.server_settings import defaults_of, read_live
 from pgdyno.tune.space import SETTINGS_MAX, Dimension, dimensions
 from pgdyno.tune.storage import choices_now
 
@@ -73,14 +73,14 @@ def known_of_scratch(experiment: Experiment, binaries: Binaries) -> Known:
 def known_of_own(experiment: Experiment, target: Target) -> Known:
     """Read the user's own server. Raises: RefusedError if nothing can change its settings."""
     folder = Path(os.environ.get("PGDYNO_DATA") or LAST_PLACE)
-    reviewed = read_live(Asked(target=target, folder=folder, verb="tune"))
+    reviewed = read_live(Subject(target=target, folder=folder, verb="tune"))
     if experiment.server.admin is None and experiment.server.apply_command is None:
         raise RefusedError(
             "tune changes settings of your own server, and no way to change them was named.",
             hint="add --admin CONNINFO (and --restart-command for settings that need a restart)",
         )
-    now = {name: setting.value for name, setting in reviewed.seen.items()}
-    values = {name: setting.rule.values for name, setting in reviewed.seen.items()}
+    now = {name: setting.value for name, setting in reviewed.settings.items()}
+    values = {name: setting.rule.values for name, setting in reviewed.settings.items()}
     return Known(machine_of(reviewed.facts, {}), now, values)
 
 

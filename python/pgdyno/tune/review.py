@@ -12,7 +12,7 @@ from pgdyno.tune.contradictions import contradictions
 from pgdyno.tune.machine import Machine
 from pgdyno.tune.memory import MemorySum, memory_sum
 from pgdyno.tune.rules import RULES, Recommended, recommend, rule_set
-from pgdyno.tune.seen import Reviewed, Seen
+from pgdyno.tune.server_settings import Reviewed, ServerSetting
 from pgdyno.tune.values import amount
 
 # Check of the doctor -> the setting it is about.
@@ -65,7 +65,7 @@ class Explained:
     """One setting with all facts about it. `entry`: None if the catalogue does not have it."""
 
     name: str
-    seen: Seen
+    present: ServerSetting
     entry: Entry | None
     needs: Needs
     rules: Mapping[str, Recommended]
@@ -75,9 +75,9 @@ class Explained:
         """Return the effect of the setting in one sentence."""
         if self.entry is not None:
             return self.entry.meaning
-        if self.seen.description:
-            return f"{self.seen.description}."
-        if self.seen.objection:
+        if self.present.description:
+            return f"{self.present.description}."
+        if self.present.objection:
             return "Not a setting of this version, or a value that it refuses."
         accepted = accepted_values().get(self.name)
         return accepted.about if accepted is not None else "A setting of an extension."
@@ -87,7 +87,7 @@ class Explained:
         """Return what the change from the default to this value costs."""
         if self.entry is None:
             return ""
-        return self.entry.price_of(self.seen.built_in, self.seen.value, self.seen.rule)
+        return self.entry.price_of(self.present.built_in, self.present.value, self.present.rule)
 
     def differs_from(self, rules: str) -> bool:
         """Return whether a rule recommends another value; for numbers, by more than twice."""
@@ -96,10 +96,10 @@ class Explained:
         if recommended is None or recommended.text is None or self.name == "max_connections":
             return False
         ours, theirs = (
-            amount(self.seen.rule, text) for text in (self.seen.value, recommended.text)
+            amount(self.present.rule, text) for text in (self.present.value, recommended.text)
         )
         if ours is None or theirs is None or min(ours, theirs) <= 0:
-            return self.seen.value != recommended.text
+            return self.present.value != recommended.text
         return max(ours, theirs) / min(ours, theirs) > _FAR_RATIO
 
 
@@ -141,12 +141,12 @@ def review(given: Reviewed, machine: Machine, *, is_file: bool = False) -> Revie
     explained = {
         name: Explained(
             name,
-            seen,
+            setting,
             entries.get(name),
-            needs_of(seen.rule),
+            needs_of(setting.rule),
             {rule: values[name] for rule, values in rules.items() if name in values},
         )
-        for name, seen in given.seen.items()
+        for name, setting in given.settings.items()
     }
     wanted = {name for rule in rules.values() for name in rule}
     reasons = list(_attention(given))
@@ -157,7 +157,7 @@ def review(given: Reviewed, machine: Machine, *, is_file: bool = False) -> Revie
         machine=machine,
         attention=tuple(attention),
         changed=tuple(
-            setting for _, setting in sorted(explained.items()) if setting.seen.is_changed
+            setting for _, setting in sorted(explained.items()) if setting.present.is_changed
         ),
         known={
             name: setting
@@ -166,39 +166,46 @@ def review(given: Reviewed, machine: Machine, *, is_file: bool = False) -> Revie
         },
         every=explained,
         memory=memory_sum(given.facts),
-        pending=tuple(sorted(name for name, setting in given.seen.items() if setting.is_pending)),
-        total_count=len(given.seen),
+        pending=tuple(
+            sorted(name for name, setting in given.settings.items() if setting.is_pending)
+        ),
+        total_count=len(given.settings),
         is_file=is_file,
     )
 
 
 def _attention(given: Reviewed) -> Iterator[Attention]:
     """Yield refused values, contradictions, and findings of the doctor."""
-    for name, seen in given.seen.items():
-        if seen.objection:
-            said = f"the server does not start: {seen.objection}"
-            yield Attention(name, "bad", said, "remove it")
+    for name, setting in given.settings.items():
+        if setting.objection:
+            seen = f"the server does not start: {setting.objection}"
+            yield Attention(name, "bad", seen, "remove it")
     for contradiction in contradictions(given.facts.on_server()):
         yield Attention(
             contradiction.setting, contradiction.verdict, contradiction.seen, contradiction.mend
         )
     for finding in given.findings:
-        setting = SETTING_OF_CHECK.get(finding.id)
-        if setting == "shared_preload_libraries" and setting not in finding.mend:
+        judged_name = SETTING_OF_CHECK.get(finding.id)
+        if judged_name == "shared_preload_libraries" and judged_name not in finding.mend:
             continue  # The library is loaded; what is missing in the database is not a setting.
-        if setting is not None and finding.verdict in ("bad", "warn"):
-            yield Attention(setting, finding.verdict, finding.seen, finding.mend)
+        if judged_name is not None and finding.verdict in ("bad", "warn"):
+            yield Attention(judged_name, finding.verdict, finding.seen, finding.mend)
 
 
 def _harmful(given: Reviewed, *, known: Set[str]) -> Iterator[Attention]:
     """Yield values that are harmful on every server, for settings without another reason."""
-    for name, seen in given.seen.items():
+    for name, setting in given.settings.items():
         accepted = accepted_values().get(name)
-        if accepted is None or name in known or not seen.is_set or seen.value == seen.built_in:
+        if (
+            accepted is None
+            or name in known
+            or not setting.is_set
+            or setting.value == setting.built_in
+        ):
             continue
-        if not accepted.has(seen.rule, seen.value):
-            said = f"{name} = {seen.value}: {accepted.harm}"
-            mend = f"{name} = {seen.built_in}"
-            if accepted.shown != seen.built_in:
+        if not accepted.has(setting.rule, setting.value):
+            seen = f"{name} = {setting.value}: {accepted.harm}"
+            mend = f"{name} = {setting.built_in}"
+            if accepted.shown != setting.built_in:
                 mend += f" (the default), or {accepted.shown}"
-            yield Attention(name, accepted.verdict, said, mend)
+            yield Attention(name, accepted.verdict, seen, mend)

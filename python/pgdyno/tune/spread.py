@@ -42,10 +42,6 @@ class Spread:
         """Return the servers that are not lost."""
         return tuple(server for server in self.servers if server not in self.lost)
 
-    def server_of_next(self, stage: StageName) -> int:
-        """Return the server of the next round; there must be one left."""
-        return self.in_turn(stage)[0]
-
     def in_turn(self, stage: StageName) -> list[int]:
         """Return the servers that are left; those with the fewest rounds of the stage first."""
         return sorted(self.left, key=lambda server: (self._round_counts[stage, server], server))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pgdyno.clock import ClockPair
-from pgdyno.doctor.facts import PeakActive
+from pgdyno.doctor.check_facts import PeakActive
 from pgdyno.server.target import Target
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder

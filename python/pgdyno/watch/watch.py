@@ -15,7 +15,7 @@ from typing import Any
 import tomli_w
 
 from pgdyno.clock import ClockPair, read_pair
-from pgdyno.doctor.examine import Asked, Examination, examine
+from pgdyno.doctor.examine import Examination, Subject, examine
 from pgdyno.doctor.server_seen import read_settings
 from pgdyno.doctor.session import read_only
 from pgdyno.errors import InterruptedByUser, PgdynoError
@@ -90,7 +90,7 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
     """
     clock = read_pair()
     examination = examine(
-        Asked(
+        Subject(
             target=request.target,
             folder=Path("/"),
             verb="watch",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pgdyno.doctor.check import check
-from pgdyno.doctor.facts import Facts
+from pgdyno.doctor.check_facts import CheckFacts
 from pgdyno.doctor.finding import Judgement, bad, good, warn
 
 _ATOMIC_FILE_SYSTEMS = {"zfs"}
 
 
 @check("durability", "a server without flushes does not show the speed of a durable server")
-def fsync(facts: Facts) -> Judgement:
+def fsync(facts: CheckFacts) -> Judgement:
     """Whether the server flushes its files."""
     if facts.on_server().is_on("fsync"):
         return good("fsync = on")
@@ -24,7 +24,7 @@ def fsync(facts: Facts) -> Judgement:
     "durability",
     "most WAL after a checkpoint is full page images; without them a crash can leave torn pages",
 )
-def full_page_writes(facts: Facts) -> Judgement:
+def full_page_writes(facts: CheckFacts) -> Judgement:
     """Protection from pages that are only half written after a crash."""
     if facts.on_server().is_on("full_page_writes"):
         return good("full_page_writes = on")
@@ -42,7 +42,7 @@ def full_page_writes(facts: Facts) -> Judgement:
     "durability",
     "it decides whether a commit waits for the disk, which is most of a commit's latency",
 )
-def synchronous_commit(facts: Facts) -> Judgement:
+def synchronous_commit(facts: CheckFacts) -> Judgement:
     """Whether a crash may lose acknowledged commits."""
     server = facts.on_server()
     value = server.text("synchronous_commit")
@@ -57,7 +57,7 @@ def synchronous_commit(facts: Facts) -> Judgement:
 
 
 @check("durability", "commits wait forever for standbys that are named but not connected")
-def synchronous_standbys(facts: Facts) -> Judgement:
+def synchronous_standbys(facts: CheckFacts) -> Judgement:
     """Standbys that commits wait for."""
     server = facts.on_server()
     names, value = server.text("synchronous_standby_names"), server.text("synchronous_commit")
@@ -77,7 +77,7 @@ def synchronous_standbys(facts: Facts) -> Judgement:
 
 
 @check("durability", "without checksums, the server does not detect pages that the disk damaged")
-def data_checksums(facts: Facts) -> Judgement:
+def data_checksums(facts: CheckFacts) -> Judgement:
     """Whether the server notices damaged pages, and whether it has found any."""
     server = facts.on_server()
     if not server.is_on("data_checksums"):
@@ -91,7 +91,7 @@ def data_checksums(facts: Facts) -> Judgement:
 
 
 @check("durability", "with these settings, the server reads damaged data without an error")
-def damage_ignored(facts: Facts) -> Judgement:
+def damage_ignored(facts: CheckFacts) -> Judgement:
     """Whether settings for rescuing damaged data are still on."""
     server = facts.on_server()
     names = [n for n in ("zero_damaged_pages", "ignore_checksum_failure") if server.is_on(n)]
@@ -103,7 +103,7 @@ def damage_ignored(facts: Facts) -> Judgement:
 @check(
     "durability", "after a failed flush Linux marks pages as clean, so a retry appears to succeed"
 )
-def data_sync_retry(facts: Facts) -> Judgement:
+def data_sync_retry(facts: CheckFacts) -> Judgement:
     """Whether the server continues after a failed flush."""
     if facts.on_server().is_on("data_sync_retry"):
         return bad("data_sync_retry = on", "ALTER SYSTEM RESET data_sync_retry (restart)")
@@ -111,7 +111,7 @@ def data_sync_retry(facts: Facts) -> Judgement:
 
 
 @check("durability", "minimal skips WAL that every server with backups or standbys must write")
-def wal_level(facts: Facts) -> Judgement:
+def wal_level(facts: CheckFacts) -> Judgement:
     """Whether archiving and replication are possible."""
     value = facts.on_server().text("wal_level")
     if value == "minimal":
@@ -123,7 +123,7 @@ def wal_level(facts: Facts) -> Judgement:
 
 
 @check("durability", "WAL that cannot be archived stays until the disk is full")
-def archiving(facts: Facts) -> Judgement:
+def archiving(facts: CheckFacts) -> Judgement:
     """Whether the archiver works."""
     server = facts.on_server()
     mode = server.text("archive_mode")
@@ -139,7 +139,7 @@ def archiving(facts: Facts) -> Judgement:
 
 
 @check("durability", "a forgotten prepared transaction keeps locks and dead rows forever")
-def prepared_transactions(facts: Facts) -> Judgement:
+def prepared_transactions(facts: CheckFacts) -> Judgement:
     """Limit of prepared transactions, and prepared transactions that were forgotten."""
     server = facts.on_server()
     room, connections = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.doctor.check import check
-from pgdyno.doctor.facts import Facts
+from pgdyno.doctor.check_facts import CheckFacts
 from pgdyno.doctor.finding import Judgement, Unknown, bad, good, warn
 from pgdyno.doctor.host_facts import Limits
 from pgdyno.quantities import counted, format_bytes, percent
@@ -14,7 +14,7 @@ _SMALL_RAM_BYTES = 8 << 30
 
 
 @check("host", "a virtual machine cannot see how much CPU the hypervisor gives to other guests")
-def machine(facts: Facts) -> Judgement:
+def machine(facts: CheckFacts) -> Judgement:
     """Whether the host is hardware, a virtual machine, or a container."""
     host = facts.on_host()
     if not host.machine:
@@ -29,7 +29,7 @@ def machine(facts: Facts) -> Judgement:
 
 
 @check("host", "a core that must first raise its clock rate answers the first statements late")
-def cpu_governor(facts: Facts) -> Judgement:
+def cpu_governor(facts: CheckFacts) -> Judgement:
     """The frequency governor of all cores."""
     host = facts.on_host()
     if not host.governors:
@@ -45,7 +45,7 @@ def cpu_governor(facts: Facts) -> Judgement:
 
 
 @check("host", "frequencies above the nominal one depend on temperature, and so do the results")
-def cpu_boost(facts: Facts) -> Judgement:
+def cpu_boost(facts: CheckFacts) -> Judgement:
     """Frequencies that a core can keep only for a short time."""
     host = facts.on_host()
     if host.has_boost is None:
@@ -60,7 +60,7 @@ def cpu_boost(facts: Facts) -> Judgement:
 
 
 @check("host", "the kernel stops programs while it builds huge pages")
-def transparent_huge_pages(facts: Facts) -> Judgement:
+def transparent_huge_pages(facts: CheckFacts) -> Judgement:
     """Transparent huge pages."""
     mode = facts.on_host().huge_pages_mode
     if not mode:
@@ -77,7 +77,7 @@ def transparent_huge_pages(facts: Facts) -> Judgement:
     "host",
     "if the kernel swapped out the server's memory, the server must read it back during a run",
 )
-def swappiness(facts: Facts) -> Judgement:
+def swappiness(facts: CheckFacts) -> Judgement:
     """How easily the kernel swaps programs out, and whether it has."""
     host = facts.on_host()
     value = host.sysctl.get("vm/swappiness")
@@ -98,7 +98,7 @@ def swappiness(facts: Facts) -> Judgement:
 
 
 @check("host", "the kernel writes gigabytes of dirty pages at once, and every flush waits for that")
-def dirty_limits(facts: Facts) -> Judgement:
+def dirty_limits(facts: CheckFacts) -> Judgement:
     """Limits of unwritten data: where the kernel starts to write, and where it stops writers."""
     host = facts.on_host()
     names = ("vm/dirty_background_bytes", "vm/dirty_background_ratio")
@@ -118,7 +118,7 @@ def dirty_limits(facts: Facts) -> Judgement:
 
 
 @check("host", "a kernel that promises more memory than it has may kill the server")
-def overcommit(facts: Facts) -> Judgement:
+def overcommit(facts: CheckFacts) -> Judgement:
     """Whether the kernel promises more memory than it has."""
     host = facts.on_host()
     value = host.sysctl.get("vm/overcommit_memory")
@@ -140,7 +140,7 @@ def overcommit(facts: Facts) -> Judgement:
 
 
 @check("host", "memory of another socket is slower, and moving pages costs time")
-def numa(facts: Facts) -> Judgement:
+def numa(facts: CheckFacts) -> Judgement:
     """Memory in several NUMA nodes, and whether the kernel moves pages between them."""
     host = facts.on_host()
     reclaim = host.sysctl.get("vm/zone_reclaim_mode")
@@ -159,7 +159,7 @@ def numa(facts: Facts) -> Judgement:
 
 
 @check("host", "autogroups give a session on a terminal as much CPU as the whole server")
-def autogroup(facts: Facts) -> Judgement:
+def autogroup(facts: CheckFacts) -> Judgement:
     """Scheduling by terminal session."""
     value = facts.on_host().sysctl.get("kernel/sched_autogroup_enabled")
     if value is None:
@@ -170,7 +170,7 @@ def autogroup(facts: Facts) -> Judgement:
 
 
 @check("host", "a core that serves all interrupts is saturated before the others are busy")
-def irqbalance(facts: Facts) -> Judgement:
+def irqbalance(facts: CheckFacts) -> Judgement:
     """Whether interrupts are spread over cores."""
     host = facts.on_host()
     if host.runs_irqbalance:
@@ -183,7 +183,7 @@ def irqbalance(facts: Facts) -> Judgement:
 
 
 @check("host", "a slow clock makes timed reads expensive: track_io_timing, EXPLAIN ANALYZE")
-def clock_source(facts: Facts) -> Judgement:
+def clock_source(facts: CheckFacts) -> Judgement:
     """The kernel's source of time."""
     host = facts.on_host()
     if not host.clock_source:
@@ -205,7 +205,7 @@ def clock_source(facts: Facts) -> Judgement:
         "transaction"
     ),
 )
-def cpu_limit(facts: Facts) -> Judgement:
+def cpu_limit(facts: CheckFacts) -> Judgement:
     """The control group's limit of CPU time."""
     host, limits = facts.on_host(), _limits(facts)
     if limits.cpu_cores is None:
@@ -220,7 +220,7 @@ def cpu_limit(facts: Facts) -> Judgement:
 
 
 @check("host", "above the limit the kernel kills the server, even if the host has free memory")
-def memory_limit(facts: Facts) -> Judgement:
+def memory_limit(facts: CheckFacts) -> Judgement:
     """The control group's limit of memory."""
     host = facts.on_host()
     limit_bytes = _limits(facts).memory_bytes
@@ -238,7 +238,7 @@ def memory_limit(facts: Facts) -> Judgement:
 
 
 @check("host", "above the limit every read, write and flush waits, even on a fast disk")
-def io_limit(facts: Facts) -> Judgement:
+def io_limit(facts: CheckFacts) -> Judgement:
     """The control group's limits of disk throughput."""
     limits = _limits(facts)
     if not limits.io:
@@ -249,7 +249,7 @@ def io_limit(facts: Facts) -> Judgement:
     )
 
 
-def _limits(facts: Facts) -> Limits:
+def _limits(facts: CheckFacts) -> Limits:
     limits = facts.on_host().limits
     if limits is None:
         raise Unknown("the server's process is not known: add its number as PID")
@@ -257,7 +257,7 @@ def _limits(facts: Facts) -> Limits:
 
 
 @check("host", "other programs can use the server's cores, disk and cache at any time")
-def neighbours(facts: Facts) -> Judgement:
+def neighbours(facts: CheckFacts) -> Judgement:
     """Other busy programs on the host."""
     host = facts.on_host()
     if host.window is None:
@@ -278,7 +278,7 @@ def neighbours(facts: Facts) -> Judgement:
 
 
 @check("host", "every latency includes time that the hypervisor gave to other guests")
-def steal(facts: Facts) -> Judgement:
+def steal(facts: CheckFacts) -> Judgement:
     """CPU time that the hypervisor gave to other virtual machines."""
     host = facts.on_host()
     if host.window is None:
@@ -291,7 +291,7 @@ def steal(facts: Facts) -> Judgement:
 
 
 @check("host", "if tasks wait for CPU, memory or disk now, they would also wait during a run")
-def pressure(facts: Facts) -> Judgement:
+def pressure(facts: CheckFacts) -> Judgement:
     """Pressure stall information of the last minute."""
     host = facts.on_host()
     if not host.pressure_percent:

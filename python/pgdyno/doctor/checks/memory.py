@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.doctor.check import check
-from pgdyno.doctor.facts import Facts, system_bytes
+from pgdyno.doctor.check_facts import CheckFacts, system_bytes
 from pgdyno.doctor.finding import Judgement, Unknown, bad, good, warn
 from pgdyno.quantities import format_bytes, percent
 
@@ -15,7 +15,7 @@ _TEMP_BUFFERS_DEFAULT_BYTES = 8 * _MB
 
 
 @check("memory", "a server without free memory swaps, or the kernel kills it during a run")
-def memory_rule(facts: Facts) -> Judgement:
+def memory_rule(facts: CheckFacts) -> Judgement:
     """The published rule: all permitted connections use their work_mem at the same time."""
     server = facts.on_server()
     connections = int(server.number("max_connections"))
@@ -36,7 +36,7 @@ def memory_rule(facts: Facts) -> Judgement:
         "observed number"
     ),
 )
-def memory_at_the_peak(facts: Facts) -> Judgement:
+def memory_at_the_peak(facts: CheckFacts) -> Judgement:
     """The same rule for the largest observed number of sessions at work at one time."""
     facts.on_watched_server()
     if facts.peak is None:
@@ -51,7 +51,7 @@ def memory_at_the_peak(facts: Facts) -> Judgement:
 
 
 @check("memory", "temp_buffers is per session: every session with temporary tables uses that much")
-def temp_buffers(facts: Facts) -> Judgement:
+def temp_buffers(facts: CheckFacts) -> Judgement:
     """The memory for temporary tables if every session has such tables."""
     server = facts.on_server()
     each_bytes, ram_bytes = server.size_bytes("temp_buffers"), facts.memory_bytes()
@@ -76,7 +76,7 @@ def temp_buffers(facts: Facts) -> Judgement:
         "uses"
     ),
 )
-def shared_buffers(facts: Facts) -> Judgement:
+def shared_buffers(facts: CheckFacts) -> Judgement:
     """The buffer pool compared with RAM."""
     size_bytes, ram_bytes = facts.on_server().size_bytes("shared_buffers"), facts.memory_bytes()
     ratio = size_bytes / ram_bytes
@@ -92,7 +92,7 @@ def shared_buffers(facts: Facts) -> Judgement:
 
 
 @check("memory", "the planner selects index scans by the cache size that it assumes")
-def effective_cache_size(facts: Facts) -> Judgement:
+def effective_cache_size(facts: CheckFacts) -> Judgement:
     """The cache size that the planner assumes, compared with RAM and shared_buffers."""
     server = facts.on_server()
     believed_bytes, ram_bytes = server.size_bytes("effective_cache_size"), facts.memory_bytes()
@@ -107,7 +107,7 @@ def effective_cache_size(facts: Facts) -> Judgement:
 
 
 @check("memory", "without huge pages each backend maps shared_buffers in pages of 4 kB")
-def huge_pages(facts: Facts) -> Judgement:
+def huge_pages(facts: CheckFacts) -> Judgement:
     """Explicit huge pages for a large buffer pool; reserved pages that are not used."""
     server = facts.on_server()
     size_bytes, asked = server.size_bytes("shared_buffers"), server.text("huge_pages")
@@ -136,7 +136,7 @@ def huge_pages(facts: Facts) -> Judgement:
     return warn(seen, f"sysctl -w vm.nr_hugepages={pages}, huge_pages = try, restart of the server")
 
 
-def _sum(facts: Facts, sessions: int, word: str) -> tuple[str, int]:
+def _sum(facts: CheckFacts, sessions: int, word: str) -> tuple[str, int]:
     """Return the sum of the rule in words and bytes; the rule counts temp_buffers once."""
     server = facts.on_server()
     work_bytes = server.size_bytes("work_mem")
@@ -151,7 +151,7 @@ def _sum(facts: Facts, sessions: int, word: str) -> tuple[str, int]:
     return text, sessions * work_bytes + sum(fixed_bytes.values())
 
 
-def _mend(facts: Facts, sessions: int, *, nodes: int) -> str:
+def _mend(facts: CheckFacts, sessions: int, *, nodes: int) -> str:
     """Return the largest work_mem, a power of two MB, with which the rule holds."""
     server, ram_bytes = facts.on_server(), facts.memory_bytes()
     work_bytes = server.size_bytes("work_mem")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.doctor.check import check
-from pgdyno.doctor.facts import Facts
+from pgdyno.doctor.check_facts import CheckFacts
 from pgdyno.doctor.finding import Judgement, Unknown, bad, good, warn
 from pgdyno.quantities import format_bytes
 
@@ -12,7 +12,7 @@ from pgdyno.quantities import format_bytes
     "settings",
     "without it, results have no read and write times; its cost is that of reading a clock",
 )
-def track_io_timing(facts: Facts) -> Judgement:
+def track_io_timing(facts: CheckFacts) -> Judgement:
     """Whether reads and writes of blocks are timed."""
     if facts.on_server().is_on("track_io_timing"):
         return good("track_io_timing = on")
@@ -23,7 +23,7 @@ def track_io_timing(facts: Facts) -> Judgement:
 
 
 @check("settings", "without it, results have no WAL flush times")
-def track_wal_io_timing(facts: Facts) -> Judgement:
+def track_wal_io_timing(facts: CheckFacts) -> Judgement:
     """Whether WAL writes and flushes are timed."""
     if facts.on_server().is_on("track_wal_io_timing"):
         return good("track_wal_io_timing = on")
@@ -34,7 +34,7 @@ def track_wal_io_timing(facts: Facts) -> Judgement:
 
 
 @check("settings", "wait events and autovacuum depend on tracking")
-def tracking(facts: Facts) -> Judgement:
+def tracking(facts: CheckFacts) -> Judgement:
     """The statistics that all other measurements need."""
     server = facts.on_server()
     off = [name for name in ("track_activities", "track_counts") if not server.is_on(name)]
@@ -44,7 +44,7 @@ def tracking(facts: Facts) -> Judgement:
 
 
 @check("settings", "without pg_stat_statements, results do not separate statements")
-def statements(facts: Facts) -> Judgement:
+def statements(facts: CheckFacts) -> Judgement:
     """pg_stat_statements in the examined database."""
     server = facts.on_server()
     is_there, query_id = bool(server.answer("identity")[4]), server.text("compute_query_id")
@@ -68,7 +68,7 @@ def statements(facts: Facts) -> Judgement:
         "one day"
     ),
 )
-def autovacuum(facts: Facts) -> Judgement:
+def autovacuum(facts: CheckFacts) -> Judgement:
     """Whether dead rows are ever removed."""
     if facts.on_server().is_on("autovacuum"):
         return good("autovacuum = on")
@@ -76,7 +76,7 @@ def autovacuum(facts: Facts) -> Judgement:
 
 
 @check("settings", "a build with assertions is several times slower, so its numbers are useless")
-def debug_assertions(facts: Facts) -> Judgement:
+def debug_assertions(facts: CheckFacts) -> Judgement:
     """Whether the server was built with assertions."""
     if facts.on_server().is_on("debug_assertions"):
         return bad("debug_assertions = on", "measure a build without --enable-cassert")
@@ -84,7 +84,7 @@ def debug_assertions(facts: Facts) -> Judgement:
 
 
 @check("settings", "the measurement uses the value in effect, not the value in the file")
-def pending_restart(facts: Facts) -> Judgement:
+def pending_restart(facts: CheckFacts) -> Judgement:
     """Values that wait for a restart."""
     server = facts.on_server()
     names = sorted(name for name, setting in server.settings.items() if setting.is_pending)
@@ -94,7 +94,7 @@ def pending_restart(facts: Facts) -> Judgement:
 
 
 @check("settings", "a log line for each statement is extra load on the same disk")
-def statement_logging(facts: Facts) -> Judgement:
+def statement_logging(facts: CheckFacts) -> Judgement:
     """Logging of every statement."""
     server = facts.on_server()
     logged, shortest = server.text("log_statement"), server.number("log_min_duration_statement")
@@ -105,7 +105,7 @@ def statement_logging(facts: Facts) -> Judgement:
 
 
 @check("settings", "without it, the log does not show when checkpoints began and why")
-def log_checkpoints(facts: Facts) -> Judgement:
+def log_checkpoints(facts: CheckFacts) -> Judgement:
     """Checkpoints in the log."""
     if facts.on_server().is_on("log_checkpoints"):
         return good("log_checkpoints = on")
@@ -113,7 +113,7 @@ def log_checkpoints(facts: Facts) -> Judgement:
 
 
 @check("settings", "checkpoints that WAL forces come in bursts and write every page again")
-def max_wal_size(facts: Facts) -> Judgement:
+def max_wal_size(facts: CheckFacts) -> Judgement:
     """Whether checkpoints started early because the WAL was full."""
     server = facts.on_server()
     timed, requested = server.answer("checkpoints")
@@ -127,7 +127,7 @@ def max_wal_size(facts: Facts) -> Judgement:
 
 
 @check("settings", "a checkpoint that writes too fast causes a pause in every latency curve")
-def checkpoint_pace(facts: Facts) -> Judgement:
+def checkpoint_pace(facts: CheckFacts) -> Judgement:
     """The share of the checkpoint interval over which writes are spread."""
     server = facts.on_server()
     target = server.number("checkpoint_completion_target")
@@ -140,7 +140,7 @@ def checkpoint_pace(facts: Facts) -> Judgement:
 
 
 @check("settings", "the smallest of these three limits decides; the others have no effect")
-def parallel_workers(facts: Facts) -> Judgement:
+def parallel_workers(facts: CheckFacts) -> Judgement:
     """Limits of parallel workers that contradict each other."""
     server = facts.on_server()
     names = ("max_parallel_workers_per_gather", "max_parallel_workers", "max_worker_processes")
@@ -155,7 +155,7 @@ def parallel_workers(facts: Facts) -> Judgement:
     "settings",
     ("4 is the cost of a seek on a rotating disk; on other disks random reads cost little more"),
 )
-def random_page_cost(facts: Facts) -> Judgement:
+def random_page_cost(facts: CheckFacts) -> Judgement:
     """The planner's cost of random reads, compared with the kind of disk."""
     cost = facts.on_server().number("random_page_cost")
     facts.on_host()

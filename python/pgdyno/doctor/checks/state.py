@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.doctor.check import check
-from pgdyno.doctor.facts import Facts
+from pgdyno.doctor.check_facts import CheckFacts
 from pgdyno.doctor.finding import Judgement, Unknown, bad, good, warn
 from pgdyno.quantities import format_bytes
 
@@ -13,7 +13,7 @@ _WRAP_XIDS = 1 << 31
 
 
 @check("state", "every number includes the load of other users")
-def other_load(facts: Facts) -> Judgement:
+def other_load(facts: CheckFacts) -> Judgement:
     """Other sessions at work during the examination."""
     facts.on_watched_server()
     if facts.others_active is None:
@@ -27,7 +27,7 @@ def other_load(facts: Facts) -> Judgement:
 
 
 @check("state", "vacuum, index builds and backups are extra load")
-def maintenance(facts: Facts) -> Judgement:
+def maintenance(facts: CheckFacts) -> Judgement:
     """Vacuum and other maintenance that runs now."""
     words = ("vacuum", "index build", "base backup")
     counts = facts.on_server().answer("progress")
@@ -38,7 +38,7 @@ def maintenance(facts: Facts) -> Judgement:
 
 
 @check("state", "a load without free connections measures nothing")
-def connections(facts: Facts) -> Judgement:
+def connections(facts: CheckFacts) -> Judgement:
     """Connections in use."""
     server = facts.on_watched_server()
     used = int(server.answer("activity")[0]) + 1
@@ -53,7 +53,7 @@ def connections(facts: Facts) -> Judgement:
 
 
 @check("state", "vacuum cannot remove dead rows that an old transaction might still need")
-def old_transactions(facts: Facts) -> Judgement:
+def old_transactions(facts: CheckFacts) -> Judgement:
     """Transactions that were left open."""
     *_, idle, oldest_s = facts.on_watched_server().answer("activity")
     seen = (
@@ -68,7 +68,7 @@ def old_transactions(facts: Facts) -> Judgement:
 
 
 @check("state", "a slot without a reader keeps WAL until the disk is full, and also dead rows")
-def replication_slots(facts: Facts) -> Judgement:
+def replication_slots(facts: CheckFacts) -> Judgement:
     """Slots without a reader."""
     inactive, retained_bytes, lost = facts.on_server().answer("slots")
     if lost:
@@ -84,7 +84,7 @@ def replication_slots(facts: Facts) -> Judgement:
 
 
 @check("state", "near the end of the transaction IDs, an emergency vacuum reads every table")
-def wraparound(facts: Facts) -> Judgement:
+def wraparound(facts: CheckFacts) -> Judgement:
     """How near the oldest database is to transaction id wraparound."""
     server = facts.on_server()
     age = int(server.answer("databases")[0])

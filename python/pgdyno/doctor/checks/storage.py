@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pgdyno.doctor.check import check
-from pgdyno.doctor.facts import Facts
+from pgdyno.doctor.check_facts import CheckFacts
 from pgdyno.doctor.finding import Judgement, Unknown, Verdict, bad, good, warn
 from pgdyno.doctor.storage_facts import Disk, Place
 from pgdyno.observe.device.health import Health
@@ -30,13 +30,13 @@ _HALF_TURN_NS = 2_000_000
 
 
 @check("storage", "the file system decides the effect of PostgreSQL's flushes")
-def file_system(facts: Facts) -> Judgement:
+def file_system(facts: CheckFacts) -> Judgement:
     """The kind of file system of data and WAL."""
     return _worst(facts.places(), _judge_file_system)
 
 
 @check("storage", "a mount option may turn off the flushes that durability needs")
-def mount_options(facts: Facts) -> Judgement:
+def mount_options(facts: CheckFacts) -> Judgement:
     """Options of the mounts of data and WAL."""
     return _worst(facts.places(), _judge_options)
 
@@ -44,13 +44,13 @@ def mount_options(facts: Facts) -> Judgement:
 @check(
     "storage", "a scheduler that sorts and delays requests adds latency on disks that do not rotate"
 )
-def io_scheduler(facts: Facts) -> Judgement:
+def io_scheduler(facts: CheckFacts) -> Judgement:
     """The I/O scheduler of each disk."""
     return _worst_disk(facts, _judge_scheduler)
 
 
 @check("storage", "a power failure destroys the content of a cache without a battery")
-def write_cache(facts: Facts) -> Judgement:
+def write_cache(facts: CheckFacts) -> Judgement:
     """The volatile cache of each disk."""
     times = facts.flush
     reached = times is not None and (times.device_flushes or 0) >= times.flush_count // 2
@@ -71,7 +71,7 @@ def write_cache(facts: Facts) -> Judgement:
 
 
 @check("storage", "a worn or hot disk slows down irregularly, and later loses data")
-def disk_health(facts: Facts) -> Judgement:
+def disk_health(facts: CheckFacts) -> Judgement:
     """Wear, heat and errors that NVMe disks report."""
 
     def judge(disk: Disk) -> Judgement:
@@ -84,13 +84,13 @@ def disk_health(facts: Facts) -> Judgement:
 
 
 @check("storage", "a page that spans two blocks of the disk costs a read before each write")
-def alignment(facts: Facts) -> Judgement:
+def alignment(facts: CheckFacts) -> Judgement:
     """Alignment of partitions."""
     return _worst_disk(facts, _judge_alignment)
 
 
 @check("storage", "a full disk stops the server; a nearly full flash disk is slow and irregular")
-def free_space(facts: Facts) -> Judgement:
+def free_space(facts: CheckFacts) -> Judgement:
     """Room for the data and for the WAL of a run."""
     wal_bytes = facts.server.size_bytes("max_wal_size") if facts.server is not None else 1 << 30
 
@@ -116,7 +116,7 @@ def free_space(facts: Facts) -> Judgement:
     "storage",
     "a commit is never faster than one flush; a flush that is too fast does not reach the disk",
 )
-def flush_latency(facts: Facts) -> Judgement:
+def flush_latency(facts: CheckFacts) -> Judgement:
     """The measured latency of flushes, and whether it is plausible."""
     times = facts.flush
     is_elsewhere = facts.is_afar or (facts.host is None and facts.server is not None)
@@ -235,7 +235,7 @@ def _worst(places: tuple[Place, ...], judge: Callable[[Place], Judgement]) -> Ju
     return _most_severe([(place.name, judge(place)) for place in places])
 
 
-def _worst_disk(facts: Facts, judge: Callable[[Disk], Judgement]) -> Judgement:
+def _worst_disk(facts: CheckFacts, judge: Callable[[Disk], Judgement]) -> Judgement:
     facts.places()
     disks = facts.disks()
     if not disks:

@@ -30,7 +30,6 @@ from pgdyno.observe.sql.waits import OWN_PREFIX
 LOAD = "load"
 OBSERVER = "observer"
 POSTMASTER = "postmaster"
-STARTING = "starting"
 
 # The query runs only when a new process is seen: application_name comes with the start-up packet,
 # and the kind of a backend does not change.

@@ -15,10 +15,10 @@ from pgdyno.quantities import counted
 from pgdyno.spec.designs import FactorialDesign, MatrixDesign, PassesDesign
 from pgdyno.spec.planned import PlannedRun, Stop
 
-Asked = TypeVar("Asked", bound=FactorialDesign | PassesDesign)
+Table = TypeVar("Table", bound=FactorialDesign | PassesDesign)
 
 
-class FixedRounds(Design[Asked]):
+class FixedRounds(Design[Table]):
     """What the three designs share."""
 
     def next_run(self, history: History, excluded: frozenset[str] = NONE) -> PlannedRun | Stop:

@@ -9,7 +9,7 @@ A line is one script of one variant; each line has one curve. The stages are:
    doubles the level until throughput has fallen past the peak, and then adds levels next to the
    best one. The first variant finds these levels, the others use the same.
 3. With a latency target: for each line, the search for the highest load that meets the target. The
-   load is a rate, or a number of terminals if the target is that of a transaction type.
+   load is a rate, or a number of clients if the target is that of a transaction type.
 4. One longer run of the first line at its knee, which is reported in detail.
 """
 
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from pgdyno.analysis.capacity import Target, Trial
 from pgdyno.analysis.compare import is_reversed
-from pgdyno.plan.capacity import RUNS_MAX, next_rate, next_terminals
+from pgdyno.plan.capacity import RUNS_MAX, next_clients, next_rate
 from pgdyno.plan.design import NONE, Design
 from pgdyno.plan.history import History, pilots, rounds, trials, warm_ns
 from pgdyno.plan.visits import WARMUP_LEAST_NS, pilot
@@ -111,7 +111,8 @@ class Sweep(Design[SweepDesign]):
         asked = self.asked.target
         if asked is None:
             return None
-        return Target(asked.figure, asked.limit, "terminals" if asked.of else "tps")
+        in_clients = f"{self.experiment.program.client_word}s"
+        return Target(asked.figure, asked.limit, in_clients if asked.of else "tps")
 
     def _pilot_missing(self, history: History, lines: tuple[Line, ...]) -> PlannedRun | None:
         if self.experiment.workload.warmup_ns is not None:
@@ -145,9 +146,9 @@ class Sweep(Design[SweepDesign]):
         if target is None:
             return None
         for line in lines:
-            if target.unit == "terminals":
-                if cell := self._next_terminals(history, line, target):
-                    reason = f"{cell.clients} terminals against {target.rule}"
+            if target.is_closed:
+                if cell := self._next_clients(history, line, target):
+                    reason = f"{cell.clients} {target.unit} against {target.rule}"
                     return self._run(history, "capacity", cell, reason=reason)
                 continue
             by_level = mean_tps(history, line)
@@ -162,14 +163,14 @@ class Sweep(Design[SweepDesign]):
                 return self._run(history, "capacity", cell, reason=reason)
         return None
 
-    def _next_terminals(self, history: History, line: Line, target: Target) -> Cell | None:
-        terminals = next_terminals(
+    def _next_clients(self, history: History, line: Line, target: Target) -> Cell | None:
+        clients = next_clients(
             trials_of(history, line, target),
             target,
             largest=self.experiment.clients_max(),
             search_count=sum(line.is_of(trial.run.cell) for trial in trials(history)),
         )
-        return None if terminals is None else line.cell(terminals)
+        return None if clients is None else line.cell(clients)
 
     def _run(
         self, history: History, purpose: Purpose, cell: Cell, *, reason: str, number: int = 0
@@ -205,9 +206,9 @@ def mean_tps(history: History, line: Line) -> dict[int, float]:
 def trials_of(history: History, line: Line, target: Target) -> list[Trial]:
     """Return the trials of a line against the latency target.
 
-    If the load is a number of terminals, the runs of the levels are trials, too.
+    If the load is a number of clients, the runs of the levels are trials, too.
     """
-    if target.unit == "terminals":
+    if target.is_closed:
         return [
             Trial(measured.run.cell.clients, 1.0, measured.latency_ms.get(target.name, math.inf))
             for measured in (*rounds(history), *trials(history))

@@ -20,14 +20,14 @@ _LINES: LiteralString = (
 )
 _OF_ORDER: LiteralString = "ol_w_id = o_w_id AND ol_d_id = o_d_id AND ol_o_id = o_id"
 _IN_DISTRICTS: LiteralString = (
-    "SELECT w, count(*) FILTER (WHERE said IS DISTINCT FROM present) AS uneven,"
+    "SELECT part, count(*) FILTER (WHERE said IS DISTINCT FROM present) AS uneven,"
     " sum(miscounted) AS miscounted, sum(misdated) AS misdated FROM ("
-    "SELECT coalesce(o_w_id, ol_w_id) AS w, coalesce(o_d_id, ol_d_id) AS d, sum(o_ol_cnt)"
+    "SELECT coalesce(o_w_id, ol_w_id) AS part, coalesce(o_d_id, ol_d_id) AS d, sum(o_ol_cnt)"
     " AS said, sum(present) AS present,"
     " count(*) FILTER (WHERE o_id IS NOT NULL AND o_ol_cnt IS DISTINCT FROM coalesce(present, 0))"
     " AS miscounted, sum(CASE WHEN o_id IS NULL THEN 0 WHEN o_carrier_id IS NULL THEN dated"
     " ELSE present - dated END) AS misdated"
-    f" FROM orders FULL JOIN {_LINES} AS l ON {_OF_ORDER} GROUP BY 1, 2) AS district GROUP BY w"
+    f" FROM orders FULL JOIN {_LINES} AS l ON {_OF_ORDER} GROUP BY 1, 2) AS district GROUP BY part"
 )
 _ORDERS: LiteralString = (
     "SELECT o_w_id AS warehouse, o_d_id AS district, o_id AS order_"
@@ -44,7 +44,7 @@ _CUSTOMERS: LiteralString = (
     f"SELECT c_w_id AS warehouse, c_d_id AS district, c_id AS customer{_MONEY_OF_CUSTOMERS}"
 )
 _OF_CUSTOMERS: LiteralString = (
-    "SELECT c_w_id AS w, count(*) FILTER (WHERE"
+    "SELECT c_w_id AS part, count(*) FILTER (WHERE"
     " c_balance IS DISTINCT FROM coalesce(owed, 0) - coalesce(paid, 0)) AS wrong_balance,"
     " count(*) FILTER (WHERE c_balance + c_ytd_payment IS DISTINCT FROM coalesce(owed, 0))"
     f" AS wrong_sum{_MONEY_OF_CUSTOMERS} GROUP BY c_w_id"
@@ -54,12 +54,20 @@ _OF_CUSTOMERS: LiteralString = (
 def _rows(number: int, rule: str, violations: LiteralString) -> Condition:
     """Return a condition from the query of its violations, whose first column is the warehouse."""
     query: LiteralString = (
-        "SELECT warehouse AS w, count(*) AS violations FROM ("
+        "SELECT warehouse AS part, count(*) AS violations FROM ("
         + violations
         + ") AS violation GROUP BY 1"
     )
     return Condition(number, rule, query, violations)
 
+
+# The help of `pgdyno check`. `data.py` examines the skew.
+CHECK_HELP = (
+    "tpcc: the twelve consistency conditions of TPC-C in all warehouses, and the items. The skew of"
+    " customers and items in orders that were made after the load is tested against NURand with any"
+    " constant C. It does not change the exit code, because the orders of several runs together can"
+    " differ from NURand."
+)
 
 CONDITIONS: tuple[Condition, ...] = (
     _rows(
@@ -166,7 +174,7 @@ CONDITIONS: tuple[Condition, ...] = (
 ITEMS = Condition(
     13,
     "item has the items 1 to 100,000",
-    "SELECT 0 AS w, count(*) AS violations FROM generate_series(1, 100000) AS i"
+    "SELECT 0 AS part, count(*) AS violations FROM generate_series(1, 100000) AS i"
     " WHERE NOT EXISTS (SELECT FROM item WHERE i_id = i)",
     "SELECT i AS item FROM generate_series(1, 100000) AS i"
     " WHERE NOT EXISTS (SELECT FROM item WHERE i_id = i)",

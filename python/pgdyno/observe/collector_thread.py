@@ -19,7 +19,7 @@ from pgdyno.observe.collector import SECOND_NS, AskedOften, NoticeKind, NotMeasu
 from pgdyno.observe.notices import Notices
 from pgdyno.observe.schedule import OwnCost, Scheduled
 from pgdyno.observe.session import PoolerInThePath, ServerSession, Session
-from pgdyno.process.host import cores_of, give_priority, stay_on
+from pgdyno.process.processes import cores_of, give_priority, stay_on
 
 RECONNECT_FIRST_S = 0.25
 RECONNECT_SLOWEST_S = 5.0
@@ -39,7 +39,7 @@ class Sample(NamedTuple):
     rows: list[Row]
 
 
-class Worker(threading.Thread):
+class CollectorThread(threading.Thread):
     """Samples its collectors until it is stopped. It never raises an exception."""
 
     def __init__(

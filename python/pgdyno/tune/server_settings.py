@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pgdyno.doctor.examine import Asked, examine, judged
-from pgdyno.doctor.facts import Facts
+from pgdyno.doctor.check_facts import CheckFacts
+from pgdyno.doctor.examine import Subject, examine, judged
 from pgdyno.doctor.finding import Finding
 from pgdyno.doctor.server_seen import ServerSeen, Setting
 from pgdyno.doctor.session import read_only
@@ -34,7 +34,7 @@ _SECRET = re.compile(r"conninfo|password|passphrase|command")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ServerSetting:
     """One setting of a server. `value` and `built_in` have the form of postgresql.conf.
 
     `objection`: why the server refuses the value, "" if it accepts it. `description`: the server's
@@ -67,12 +67,12 @@ class Reviewed:
     """The settings of a server or a file, ready for a review. `findings`: of the doctor."""
 
     target: str
-    facts: Facts
-    seen: Mapping[str, Seen]
+    facts: CheckFacts
+    settings: Mapping[str, ServerSetting]
     findings: tuple[Finding, ...]
 
 
-def read_live(asked: Asked) -> Reviewed:
+def read_live(asked: Subject) -> Reviewed:
     """Read the settings of a server in about a second, with one connection at a time.
 
     Raises: ServerError if the server cannot be reached.
@@ -81,36 +81,36 @@ def read_live(asked: Asked) -> Reviewed:
     examined = examine(asked)
     with read_only(asked.target, asked.verb) as (session, _):
         rows = session.fetch(SETTINGS_SQL)
-        seen = {}
+        settings = {}
         for name, raw, unit, source, built_in, is_pending, context, kind, *rest in rows:
             low, high, values, description = rest
             rule = SettingRule(
                 str(name), kind, context, unit, low, high, tuple(values), str(built_in)
             )
-            seen[str(name).lower()] = _seen(
+            settings[str(name).lower()] = _setting(
                 rule, str(raw or ""), str(source), bool(is_pending), str(description)
             )
-    return _reviewed(examined.target, examined.facts, seen)
+    return _reviewed(examined.target, examined.facts, settings)
 
 
-def read_file(path: Path, major: int, facts: Facts) -> Reviewed:
+def read_file(path: Path, major: int, facts: CheckFacts) -> Reviewed:
     """Return a postgresql.conf as a server of this version would take it.
 
     Raises: SpecError with file and line for what the server could not read.
     """
     given = read_conf(path)
     rules = {name: _as_initdb_leaves(rule) for name, rule in snapshot(major).items()}
-    seen = {name: _seen(rule, rule.built_in, "default") for name, rule in rules.items()}
+    settings = {name: _setting(rule, rule.built_in, "default") for name, rule in rules.items()}
     for name, text in given.items():
         objection = object_to(name, text, major)
         rule = rules.get(name) or SettingRule(name, "string", "user", "", "", "", (), "")
         raw = rule.built_in if objection is not None else _raw(rule, text)
-        setting = _seen(rule, raw, "configuration file")
+        setting = _setting(rule, raw, "configuration file")
         if objection is not None:
             setting = replace(setting, value=text, objection=objection.rule)
-        seen[name] = setting
+        settings[name] = setting
     host = f"{path.name}, as PostgreSQL {major} would take it"
-    return _reviewed(host, facts, seen, major=major)
+    return _reviewed(host, facts, settings, major=major)
 
 
 def defaults_of(major: int) -> dict[str, str]:
@@ -125,34 +125,38 @@ def _as_initdb_leaves(rule: SettingRule) -> SettingRule:
 
 
 def _reviewed(
-    target: str, facts: Facts, seen: Mapping[str, Seen], *, major: int | None = None
+    target: str,
+    facts: CheckFacts,
+    settings: Mapping[str, ServerSetting],
+    *,
+    major: int | None = None,
 ) -> Reviewed:
     """Return the doctor's findings on all these settings."""
-    settings = {
+    for_doctor = {
         name: Setting(setting.raw, setting.rule.unit, setting.is_pending)
-        for name, setting in seen.items()
+        for name, setting in settings.items()
     }
     server = facts.server
     if server is None:
         assert major is not None, "a file has a version"
         # A file does not have the settings that describe build and host of a server.
-        of_file = {n: s for n, s in settings.items() if seen[n].rule.context != "internal"}
+        of_file = {n: s for n, s in for_doctor.items() if settings[n].rule.context != "internal"}
         server = ServerSeen(major, of_file)
     else:
-        server = replace(server, settings={**server.settings, **settings})
+        server = replace(server, settings={**server.settings, **for_doctor})
     known = replace(facts, server=server)
-    return Reviewed(target, known, seen, judged(target, known).findings)
+    return Reviewed(target, known, settings, judged(target, known).findings)
 
 
-def _seen(
+def _setting(
     rule: SettingRule, raw: str, source: str, is_pending: bool = False, description: str = ""
-) -> Seen:
+) -> ServerSetting:
     # A word out of a list, such as the value of password_encryption, is not a secret.
     is_text = rule.vartype == "string"
     is_hidden = "." in rule.name or (is_text and _SECRET.search(rule.name) is not None)
     value = "(not shown)" if is_hidden and raw else shown(rule, raw)
     built_in = shown(rule, rule.built_in)
-    return Seen(rule, raw, value, built_in, source, is_pending, "", description)
+    return ServerSetting(rule, raw, value, built_in, source, is_pending, "", description)
 
 
 def _raw(rule: SettingRule, text: str) -> str:

@@ -13,9 +13,9 @@ from tests.observe.sinks import KeepingSink
 from pgdyno import clock
 from pgdyno.errors import StoreError
 from pgdyno.observe.collector import SECOND_NS, Column, NotMeasurable, Row, Scope, gauge
+from pgdyno.observe.collector_thread import CollectorThread, StopSignal
 from pgdyno.observe.notices import Notices
 from pgdyno.observe.schedule import OwnCost, Scheduled
-from pgdyno.observe.worker import StopSignal, Worker
 
 
 class Steady:
@@ -78,10 +78,10 @@ class RefusingSink(KeepingSink):
     add_notice = add_samples  # type: ignore[assignment]
 
 
-def working(sink: KeepingSink, *collectors: Steady, cost: OwnCost | None = None) -> Worker:
+def working(sink: KeepingSink, *collectors: Steady, cost: OwnCost | None = None) -> CollectorThread:
     pair = clock.read_pair()
     now_ns = clock.monotonic_ns()
-    return Worker(
+    return CollectorThread(
         "test",
         [Scheduled(collector, collector.interval_ns, now_ns) for collector in collectors],
         clock=pair,
@@ -91,40 +91,40 @@ def working(sink: KeepingSink, *collectors: Steady, cost: OwnCost | None = None)
     )
 
 
-def test_a_failing_collector_is_said_once_and_the_others_go_on() -> None:
+def test_a_failing_collector_gives_one_notice_and_the_others_continue() -> None:
     sink = KeepingSink()
     failing, other = Steady(*[OSError("gone")] * 1000), Other()
-    worker = working(sink, failing, other)
-    worker.start()
+    thread = working(sink, failing, other)
+    thread.start()
     sink.wait_for(lambda: len(sink.rows.get("other", [])) > 50)
-    worker.stop()
-    worker.join()
+    thread.stop()
+    thread.join()
     (notice,) = sink.notices
     assert notice["kind"] == "collector_failed"
     assert notice["message"] == "Collector steady failed: gone."
     assert failing.sample_count < 5
 
 
-def test_a_source_that_is_not_there_is_said_once_and_never_asked_again() -> None:
+def test_a_missing_source_gives_one_notice_and_is_not_asked_again() -> None:
     sink = KeepingSink()
     absent, other = Steady(NotMeasurable("There is none.")), Other()
-    worker = working(sink, absent, other)
-    worker.start()
+    thread = working(sink, absent, other)
+    thread.start()
     sink.wait_for(lambda: len(sink.rows.get("other", [])) > 50)
-    worker.stop()
-    worker.join()
+    thread.stop()
+    thread.join()
     assert sink.kinds() == ["not_measurable"]
     assert absent.sample_count == 1
 
 
 def test_answers_are_held_each_with_its_own_instant_and_none_is_lost_at_the_end() -> None:
     sink, often, cost = KeepingSink(), Often(), OwnCost()
-    worker = working(sink, often, cost=cost)
-    worker.start()
+    thread = working(sink, often, cost=cost)
+    thread.start()
     eventually(lambda: often.sample_count > 12)
     eventually(lambda: often.sample_count > often.read_count)
-    worker.stop()
-    worker.join()
+    thread.stop()
+    thread.join()
     rows = sink.rows["often"]
     assert [row["a"] for row in rows] == list(range(1, often.sample_count + 1))
     times = [row["time_ns"] for row in rows]
@@ -136,23 +136,23 @@ def test_answers_are_held_each_with_its_own_instant_and_none_is_lost_at_the_end(
     assert spent["samples"] == often.sample_count
 
 
-def test_what_was_answered_before_a_failure_is_kept() -> None:
+def test_answers_before_a_failure_are_kept() -> None:
     sink, often = KeepingSink(), Often(fails_at=4)
-    worker = working(sink, often)
-    worker.start()
+    thread = working(sink, often)
+    thread.start()
     sink.wait_for(lambda: "collector_failed" in sink.kinds())
-    worker.stop()
-    worker.join()
+    thread.stop()
+    thread.join()
     assert [row["a"] for row in sink.rows["often"]] == [1, 2, 3]
 
 
-def test_holding_answers_holds_up_nobody_else_of_the_thread() -> None:
+def test_held_answers_do_not_delay_other_collectors_of_the_thread() -> None:
     sink, often, other = KeepingSink(), Often(), Other()
-    worker = working(sink, often, other)
-    worker.start()
+    thread = working(sink, often, other)
+    thread.start()
     sink.wait_for(lambda: len(sink.rows.get("other", [])) > 100)
-    worker.stop()
-    worker.join()
+    thread.stop()
+    thread.join()
     assert often.read_count >= 2
     assert other.sample_count > 5 * often.sample_count
 
@@ -171,13 +171,13 @@ def test_a_stop_signal_ends_present_and_future_waits_and_may_be_set_twice() -> N
 
 
 def test_a_store_that_refuses_ends_the_thread_quietly() -> None:
-    worker = working(RefusingSink(), Steady())
-    worker.start()
-    worker.join(20)
-    assert not worker.is_alive()
+    thread = working(RefusingSink(), Steady())
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
 
 
-def test_a_dear_collector_slows_itself_until_it_costs_half_a_percent_of_a_core() -> None:
+def test_a_slow_collector_lowers_its_rate_to_half_a_percent_of_a_core() -> None:
     item = Scheduled(Steady(), SECOND_NS, 0)
     slowed = [item.slowed_by(30_000_000, second * SECOND_NS) for second in range(1, 12)]
     # 3 % of a core is six times too much; a tenth more than that.
@@ -185,7 +185,7 @@ def test_a_dear_collector_slows_itself_until_it_costs_half_a_percent_of_a_core()
     assert item.interval_ns == 6_600_000_000
 
 
-def test_a_cheap_collector_and_its_dear_first_sample_are_left_alone() -> None:
+def test_a_cheap_collector_keeps_its_rate_after_a_slow_first_sample() -> None:
     item = Scheduled(Steady(), SECOND_NS, 0)
     spent = [900_000_000] + [4_000_000] * 30
     slowed = [item.slowed_by(ns, second * SECOND_NS) for second, ns in enumerate(spent, 1)]

@@ -22,7 +22,7 @@ NumberRange = tuple[int, int]
 
 
 class TypeFacts(Open):
-    """One type of transaction; times are 0 if terminals do not wait."""
+    """One type of transaction; times are 0 if clients do not wait."""
 
     name: str
     weight: int

@@ -25,7 +25,7 @@ class PeakActive:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class CheckFacts:
     """One server and the host it runs on.
 
     `host`, `data` and `wal` are None if the host could not be examined; `no_host` and `no_places`
@@ -86,7 +86,7 @@ class Facts:
             return (places[0],)
         return tuple(places)
 
-    def with_server_of(self, other: Facts) -> Facts:
+    def with_server_of(self, other: CheckFacts) -> CheckFacts:
         """Return these facts with the server and its sessions from another examination."""
         return replace(
             self, server=other.server, others_active=other.others_active, peak=other.peak

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, LiteralString
 
 from pgdyno.quantities import counted, format_bytes
+from pgdyno.server.configuration import source_text
 from pgdyno.server.connect import Connection
 from pgdyno.server.dataset import Dataset, inspect
 from pgdyno.server.dataset_kinds import DatasetKind
 from pgdyno.server.safety import ConnectionRoom, OtherSessions
-from pgdyno.server.settings import source_text
 from pgdyno.server.storage import device_name, disks_below, mount_of
 from pgdyno.server.target import Target
 

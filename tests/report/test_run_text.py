@@ -45,7 +45,7 @@ def test_every_text_is_ascii_and_fits_the_width(name: str, width: int) -> None:
     assert all(line == line.rstrip() for line in text.splitlines())
 
 
-def test_a_bench_is_said_in_one_screen() -> None:
+def test_the_text_of_a_bench_fits_one_screen() -> None:
     assert words_of(examples.bench()) == BENCH
 
 
@@ -67,11 +67,11 @@ def test_a_sweep_says_peak_knee_and_what_limits_it() -> None:
     assert "109 runs, 102 min, 2 not valid" in text
 
 
-def test_a_peak_at_the_largest_load_is_said_to_be_open() -> None:
+def test_a_peak_at_the_largest_load_is_called_open() -> None:
     assert "the highest load tried; the true peak" in " ".join(words_of(examples.sweep()).split())
 
 
-def test_a_run_that_is_not_valid_says_so_with_reason_and_next_step() -> None:
+def test_an_invalid_run_shows_reason_and_next_step() -> None:
     text = words_of(examples.invalid())
     assert "valid       NO; 2 doubts" in text
     assert "  NOT VALID A thread of the load engine was 97% busy" in text
@@ -79,7 +79,7 @@ def test_a_run_that_is_not_valid_says_so_with_reason_and_next_step() -> None:
     assert "15 failed (40001: 12, 40P01: 3), 15 retried" in " ".join(text.split())
 
 
-def test_weakened_durability_and_an_early_end_are_said() -> None:
+def test_the_text_names_weakened_durability_and_an_early_end() -> None:
     text = words_of(examples.invalid())
     assert "durability  WEAKENED: fsync OFF" in text
     assert "#46, incomplete" in text

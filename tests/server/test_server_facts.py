@@ -12,11 +12,11 @@ from tests.server.pgbench_tables import load
 from pgdyno.errors import RefusedError, ServerError
 from pgdyno.quantities import format_bytes
 from pgdyno.server import dataset, facts
+from pgdyno.server.configuration import read_back
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.reset import reset
 from pgdyno.server.safety import OtherSessions
 from pgdyno.server.scratch import ScratchCluster
-from pgdyno.server.settings import read_back
 
 ALL = "pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers"
 
@@ -37,7 +37,7 @@ def test_an_empty_database_has_no_dataset(connection: Connection) -> None:
     assert "pgdyno init" in caught.value.hint
 
 
-def test_a_marked_dataset_tells_scale_size_and_options(connection: Connection) -> None:
+def test_the_mark_of_a_dataset_has_scale_size_and_options(connection: Connection) -> None:
     load(connection, scale=1, fillfactor=90)
     present = dataset.inspect(connection)
     assert (present.state, present.is_marked, present.scale) == ("complete", True, 1)
@@ -144,7 +144,7 @@ def test_the_reset_leaves_somebody_else_s_tables_alone(connection: Connection) -
     assert connection.execute("SELECT count(*) FROM pgbench_history").fetchone() == (1,)
 
 
-def test_what_rights_forbid_is_left_out_of_the_reset_and_said(
+def test_steps_without_rights_are_left_out_of_the_reset_with_a_note(
     cluster: ScratchCluster, connection: Connection
 ) -> None:
     load(connection)

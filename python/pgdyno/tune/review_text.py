@@ -43,8 +43,8 @@ def rules_text(review: Review, width: int = WIDTH) -> str:
         named = [setting for setting in review.known.values() if rule_id in setting.rules]
         for setting in named:
             said = setting.rules[rule_id]
-            head = f"  {setting.name:32} {setting.seen.value:>9}  "
-            kept = "already set: " if said.text == setting.seen.value else ""
+            head = f"  {setting.name:32} {setting.present.value:>9}  "
+            kept = "already set: " if said.text == setting.present.value else ""
             lines += _wrapped(head, f"{kept}{_by_rule(said)}", width, indent=_RULES_WIDTH)
     lines.append("")
     lines += _row(
@@ -58,14 +58,15 @@ def rules_text(review: Review, width: int = WIDTH) -> str:
 
 def entry_text(setting: Explained, machine: Machine, width: int = WIDTH) -> str:
     """Return the text about one setting: meaning, value, range, risk and rules."""
-    rule, entry = setting.seen.rule, setting.entry
+    rule, entry = setting.present.rule, setting.entry
     unit = f" in units of {rule.unit}" if rule.unit else ""
     limits = f"{rule.low} to {rule.high}{unit}" if rule.low else ", ".join(rule.values)
     rows = [
         (setting.name, setting.meaning),
         (
             "value",
-            f"{setting.seen.value} (default {setting.seen.built_in}, from: {setting.seen.source})",
+            f"{setting.present.value} (default {setting.present.built_in},"
+            f" from: {setting.present.source})",
         ),
         ("change", f"needs a {setting.needs}" if setting.needs != "session" else "in any session"),
         ("limits", limits or rule.vartype),
@@ -123,10 +124,10 @@ def document_of(review: Review) -> dict[str, Any]:
 def _setting_document(setting: Explained) -> dict[str, Any]:
     return {
         "name": setting.name,
-        "value": setting.seen.value,
-        "default": setting.seen.built_in,
-        "is_changed": setting.seen.is_changed,
-        "source": setting.seen.source,
+        "value": setting.present.value,
+        "default": setting.present.built_in,
+        "is_changed": setting.present.is_changed,
+        "source": setting.present.source,
         "needs": setting.needs,
         "class": setting.entry.risk if setting.entry else None,
         "meaning": setting.meaning,
@@ -171,9 +172,9 @@ def _rows(review: Review) -> Iterator[tuple[str, str]]:
 
 def _attention(attention: Attention, review: Review) -> Iterator[tuple[str, str]]:
     explained = review.known.get(attention.setting)
-    seen = next((c.seen for c in review.changed if c.name == attention.setting), None)
-    seen = explained.seen if explained is not None else seen
-    value = f" = {seen.value}" if seen is not None and seen.value != "''" else ""
+    present = next((c.present for c in review.changed if c.name == attention.setting), None)
+    present = explained.present if explained is not None else present
+    value = f" = {present.value}" if present is not None and present.value != "''" else ""
     label = f"{_LABELS[attention.verdict]:{_LABEL_WIDTH}}{attention.setting}{value}"
     yield label, re.sub(rf"^{re.escape(attention.setting)} = (?:'[^']*'|\S+): ", "", attention.seen)
     steps = [f"mend: {attention.mend}"] if attention.mend else []
@@ -201,9 +202,9 @@ def _explained(review: Review) -> Iterator[tuple[str, str]]:
     for setting in review.changed:
         label = _LABELS[verdicts.get(setting.name, "good")]
         risk = f"{setting.entry.risk}, " if setting.entry is not None else ""
-        said = f"{setting.meaning} (default {setting.seen.built_in}; {risk}{setting.needs})"
+        said = f"{setting.meaning} (default {setting.present.built_in}; {risk}{setting.needs})"
         price = f" {setting.price}" if setting.price else ""
-        yield f"{label:{_LABEL_WIDTH}}{setting.name} = {setting.seen.value}", said + price
+        yield f"{label:{_LABEL_WIDTH}}{setting.name} = {setting.present.value}", said + price
 
 
 def _memory(memory: MemorySum) -> str:
@@ -225,7 +226,7 @@ def _range(low_bytes: int, high_bytes: int) -> str:
 
 def _differences(differing: list[Explained]) -> str:
     named = [
-        f"{setting.name} {setting.seen.value} (PGTune {setting.rules[_RULE].text})"
+        f"{setting.name} {setting.present.value} (PGTune {setting.rules[_RULE].text})"
         for setting in differing
     ]
     more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
