@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
+import subprocess
+import sys
 
 import click
 import pytest
@@ -129,3 +131,11 @@ def test_help_on_a_narrow_terminal_is_no_wider_than_it() -> None:
 def test_a_verb_lacks_options_that_only_others_use(verb: str, option: str) -> None:
     params = importlib.import_module(f"pgdyno.cli.{verb}").command.params
     assert option not in {name for param in params for name in param.opts}
+
+
+def test_help_of_all_verbs_loads_no_library_but_click() -> None:
+    code = "import sys, pgdyno.cli.main; print(*sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(ended.stdout.split())
+    assert "click" in loaded
+    assert not loaded & {"duckdb", "matplotlib", "numpy", "psycopg", "pydantic", "scipy"}

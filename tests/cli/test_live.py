@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from pgdyno.cli import output
-from pgdyno.cli.output import Live, fitting, line
+from pgdyno.cli import live as live_lines
+from pgdyno.cli.live import Live, fitting, line
 from pgdyno.measure.run_progress import Moment, Progress, abreast
 
 MEASURING = Moment(
@@ -71,7 +71,7 @@ def test_rates_of_a_moment_have_few_digits_and_small_ones_are_whole() -> None:
 def test_without_a_terminal_a_short_run_is_one_line_at_its_end(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output, "monotonic_ns", lambda: 5)
+    monkeypatch.setattr(live_lines, "monotonic_ns", lambda: 5)
     live = Live()
     for _ in range(3):
         live.moved(MEASURING)
@@ -84,7 +84,7 @@ def test_without_a_terminal_a_long_run_says_a_line_every_ten_seconds(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = iter(second * 10**9 for second in range(0, 31))
-    monkeypatch.setattr(output, "monotonic_ns", lambda: next(now))
+    monkeypatch.setattr(live_lines, "monotonic_ns", lambda: next(now))
     live = Live()
     for _ in range(31):
         live.moved(MEASURING)

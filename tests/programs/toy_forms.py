@@ -34,7 +34,7 @@ def renamed(store: Path) -> None:
 
 def live_line() -> str:
     """Return the line about a run of two sales in a second."""
-    from pgdyno.cli.output import line
+    from pgdyno.cli.live import line
     from pgdyno.engine.records import Counts, Interval, ScriptShape
     from pgdyno.measure.run_progress import Moment, Progress, RunWatch
     from pgdyno.spec.planned import Cell, PlannedRun

@@ -13,7 +13,7 @@ from pgdyno.cli.crash_text import crash_line, text_of
 from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.from_options import server_named, settings_of
 from pgdyno.cli.headings import ANSWER, CRASHES, FOREIGN, Verb, under
-from pgdyno.cli.output import Live
+from pgdyno.cli.live import Live
 from pgdyno.crash.command import OwnServer
 from pgdyno.crash.controls import ControlSeen
 from pgdyno.crash.crash import CrashShow, crash

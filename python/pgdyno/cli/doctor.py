@@ -17,8 +17,8 @@ from pgdyno.cli import options, output
 from pgdyno.cli.effect import refuse_beside_print_sql, refuse_without_effect
 from pgdyno.cli.from_options import host_command_of, refuse, say_unused_ways, server_named
 from pgdyno.cli.headings import ANSWER, NOISE, WATCHED, Verb, under
+from pgdyno.cli.live import Live
 from pgdyno.cli.measure import exit_code, keep
-from pgdyno.cli.output import Live
 from pgdyno.designs import answer_so_far, design_of
 from pgdyno.doctor.examination_text import grants_text, text_of
 from pgdyno.doctor.examine import Examination, Subject, examine

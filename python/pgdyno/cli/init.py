@@ -13,7 +13,7 @@ from pgdyno.cli.dataset_options import options_of, read_options
 from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.from_options import server_named
 from pgdyno.cli.headings import ANSWER, LOADING, TABLES, Verb, under
-from pgdyno.cli.output import Live
+from pgdyno.cli.live import Live
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.errors import SpecError
 from pgdyno.measure.consistency import require_consistent

@@ -16,7 +16,7 @@ from pgdyno.cli import options as options_of_output
 from pgdyno.cli import output
 from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.from_options import AskedExperiment
-from pgdyno.cli.output import Live
+from pgdyno.cli.live import Live
 from pgdyno.designs import answer_so_far, design_of, document_of, page_of, words_of
 from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError, SpecError
 from pgdyno.loop.drive import Outcome, carry_out, checked_scripts

@@ -12,10 +12,10 @@ from pgdyno.answer.evidence import evidence_of
 from pgdyno.cli import load_options, options, output
 from pgdyno.cli.from_options import AskedExperiment, experiment_of, refuse
 from pgdyno.cli.headings import FOREIGN, LOAD, under
+from pgdyno.cli.live import Live
 from pgdyno.cli.load_options import LoadVerb
 from pgdyno.cli.measure import Measured, measured
 from pgdyno.cli.options import Command, apply
-from pgdyno.cli.output import Live
 from pgdyno.cli.program_help import own_defaults, type_targets
 from pgdyno.designs import design_of
 from pgdyno.errors import RefusedError, ServerError, SpecError

@@ -17,8 +17,8 @@ from pgdyno.cli.dataset_options import option_names
 from pgdyno.cli.effect import is_given, refuse_beside_print_sql, refuse_without_effect, shown
 from pgdyno.cli.from_options import AskedExperiment, dataset_of, server_named
 from pgdyno.cli.headings import ANSWER, FOREIGN, SCRATCH, Verb, under
+from pgdyno.cli.live import Live
 from pgdyno.cli.measure import measure
-from pgdyno.cli.output import Live
 from pgdyno.clock import read_pair
 from pgdyno.doctor.check_facts import CheckFacts, system_bytes
 from pgdyno.doctor.examine import Subject
