@@ -15,6 +15,7 @@ from pgdyno.observe.sql.sql_collector import pick
 from pgdyno.quantities import format_bytes
 from pgdyno.server.configuration import source_text
 
+LOOK_PAUSE_S = 0.2
 _UNIT_BYTES = {"B": 1, "kB": 1 << 10, "8kB": 8 << 10, "16kB": 16 << 10, "32kB": 32 << 10}
 _UNIT_BYTES |= {"MB": 1 << 20, "GB": 1 << 30}
 _UNIT_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "min": 60_000.0, "h": 3_600_000.0, "d": 86.4e6}
@@ -154,6 +155,6 @@ def peak_active(session: ServerSession, pause: Callable[[float], None], looks: i
     peak = 0
     for look in range(looks):
         if look:
-            pause(0.2)
+            pause(LOOK_PAUSE_S)
         peak = max(peak, int(ask(session, "active")[0]))
     return peak

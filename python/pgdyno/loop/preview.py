@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from textwrap import fill
 from typing import Any
 
-from pgdyno.analysis.verdicts import NEEDED_S, NEEDED_S_IN_SWEEP
+from pgdyno.analysis import verdicts
 from pgdyno.plan.design import Design, plan_of, settled
 from pgdyno.plan.history import History, Measured
 from pgdyno.plan.long_scripts import executions_may_decide, long_ns
@@ -52,7 +52,8 @@ def preview(experiment: Experiment, design: type[Design[Any]]) -> str:
 def warnings_before(experiment: Experiment, design: type[Design[Any]]) -> Iterator[str]:
     """Yield a warning for runs too short to be valid, and for a budget too small for a verdict."""
     for purpose, (name, length_ns) in design(experiment).clocked_ns().items():
-        needed_s = NEEDED_S if purpose == "detail" else NEEDED_S_IN_SWEEP
+        is_detail = purpose == "detail"
+        needed_s = verdicts.NEEDED_S if is_detail else verdicts.NEEDED_S_IN_SWEEP
         if length_ns < needed_s * 1e9:
             length = f"{name} of {length_ns / 1e9:g} s"
             unless = ""
