@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Generator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ pytest_plugins = (
     "tests.fixtures.engine_process",
     "tests.fixtures.first_texts",
     "tests.fixtures.command",
+    "tests.fixtures.cpu_times",
     "tests.fixtures.line",
     "tests.fixtures.null_server",
     "tests.fixtures.own_files",
@@ -36,13 +38,25 @@ SERVER_FIXTURES = {"pg15", "pg18", "any_server", "new_cluster", "database", "dat
 SERVER_FIXTURES |= {"new_own_server", "first_texts"}
 SERVER_FIXTURES |= {"bank", "bank15", "null_server", "pooler", "ssh_server"}
 SERVER_FIXTURES |= {"secure", "line", "far_line", "slow_flush", "set_clock", "warehouse"}
+SERVER_FIXTURES |= {"either_server", "fresh_warehouse15"}
+
+# Files that take a minute or more, longest first (the closing lines of `make test` name them).
+LONG_FILES = ("test_crash_verb", "test_planted_defects", "test_tpcc", "test_spill")
+LONG_FILES += ("test_small_forms", "test_compare", "test_bad_luck", "test_sweep_lines")
+LONG_FILES += ("test_on_own_server", "test_tpcc_lab", "test_planning", "test_design")
+LONG_FILES += ("test_citus", "test_tpcc_known", "test_formats", "test_interruption")
+LONG_FILES += ("test_kill_points", "test_outputs", "test_at_once")
+
+
+# As in the product: with the default threshold, the garbage collector takes a tenth of the time.
+gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests by what they need.
 
-    `pg`: a server, or in tests/postgres. `browser`: Chromium. `optional`: their files name a
-    program that may be missing; `.ci/run` repeats these tests without the programs.
+    `pg`: a server, or in tests/postgres. `browser`: Chromium. `optional`: they or their
+    fixtures name a program that may be missing; `.ci/run` repeats them without the programs.
     """
     for item in items:
         needed = SERVER_FIXTURES & set(getattr(item, "fixturenames", ()))
@@ -50,8 +64,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.pg)
         if "browser" in item.path.parts:
             item.add_marker(pytest.mark.browser)
-        if any(needs.names_a_program(path) for path in {item.path, *_fixture_files(item)}):
+        name = getattr(item, "originalname", item.name)
+        is_named = needs.names_a_program(item.path, name)
+        if is_named or any(map(needs.names_a_program, _fixture_files(item))):
             item.add_marker(pytest.mark.optional)
+    # Processes take one file after another. The last files are short, or the others would wait.
+    with_servers = {item.path for item in items if item.get_closest_marker("pg")}
+    items.sort(key=lambda item: _place(item.path, with_servers))
+
+
+def _place(path: Path, with_servers: set[Path]) -> int:
+    """Return the place of a file: first the long ones, then others with servers, then the rest."""
+    if path.stem in LONG_FILES:
+        return LONG_FILES.index(path.stem)
+    return len(LONG_FILES) + int(path not in with_servers)
 
 
 def _fixture_files(item: pytest.Item) -> set[Path]:
