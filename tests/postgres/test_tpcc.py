@@ -38,13 +38,13 @@ FOREIGN_KEYS = [
 
 
 def test_a_loaded_warehouse_is_as_the_specification_has_it(
-    pgdyno: Command, database: Target
+    pgdyno: Command, either_database: Target
 ) -> None:
-    where = server_options(database)
+    where = server_options(either_database)
     said = pgdyno("init", "tpcc", *where, "--warehouses", "1", "--foreign-keys", "--json")
     assert said.code == 0, said.err
     assert (said.document["state"], said.document["scale"]) == ("complete", 1)
-    counts = {table: scalar(database, f"SELECT count(*) FROM {table}") for table in TABLES}
+    counts = {table: scalar(either_database, f"SELECT count(*) FROM {table}") for table in TABLES}
     lines = counts.pop("order_line")
     assert counts == {
         **{"warehouse": 1, "district": 10, "customer": 30_000, "history": 30_000},
@@ -53,58 +53,58 @@ def test_a_loaded_warehouse_is_as_the_specification_has_it(
     assert isinstance(lines, int)
     assert abs(lines - 300_000) < 3_000
     share = "SELECT avg((c_credit = 'BC')::int)::float8 FROM customer"
-    assert scalar(database, share) == pytest.approx(0.1, abs=0.01)
+    assert scalar(either_database, share) == pytest.approx(0.1, abs=0.01)
     share = "SELECT avg((s_data LIKE '%ORIGINAL%')::int)::float8 FROM stock"
-    assert scalar(database, share) == pytest.approx(0.1, abs=0.01)
+    assert scalar(either_database, share) == pytest.approx(0.1, abs=0.01)
     zips = "SELECT count(*) FROM customer WHERE c_zip !~ '^[0-9]{4}11111$'"
-    assert scalar(database, zips) == 0
+    assert scalar(either_database, zips) == 0
     names = "SELECT count(DISTINCT c_last) FROM customer WHERE c_id <= 1000"
-    assert scalar(database, names) == 1000
+    assert scalar(either_database, names) == 1000
     keys = (
         "SELECT conrelid::regclass::text, confrelid::regclass::text FROM pg_constraint"
         " WHERE contype = 'f' ORDER BY 1, 2"
     )
-    assert run_sql(database, keys) == FOREIGN_KEYS
-    mark = scalar(database, "SELECT obj_description('warehouse'::regclass)")
+    assert run_sql(either_database, keys) == FOREIGN_KEYS
+    mark = scalar(either_database, "SELECT obj_description('warehouse'::regclass)")
     assert "c_last=157" in str(mark)
     frozen = "SELECT count(*) FROM pg_class WHERE relname = ANY(%s) AND relallvisible < relpages"
-    assert scalar(database, frozen, list(TABLES)) == 0
+    assert scalar(either_database, frozen, list(TABLES)) == 0
     size = (
         "SELECT sum(pg_total_relation_size(name::regclass))::int8 FROM unnest(%s::text[]) AS name"
     )
-    real = scalar(database, size, list(TABLES))
+    real = scalar(either_database, size, list(TABLES))
     assert KINDS["tpcc"].tables_bytes(TpccDataset()) == pytest.approx(real, rel=0.1)
     assert needed_bytes(TpccDataset())["data"] > real  # type: ignore[operator]
 
     said = pgdyno("check", "tpcc", *where, "--json")
     assert said.code == 0, said.err
     assert said.document["violations"] == CHECKED
-    run_sql(database, "UPDATE district SET d_next_o_id = 9 WHERE d_id = 3")
+    run_sql(either_database, "UPDATE district SET d_next_o_id = 9 WHERE d_id = 3")
     said = pgdyno("check", "tpcc", *where)
     assert said.code == 4
     assert "violated: 2" in said.out
     assert pgdyno("drop", *where).code == 0
-    assert scalar(database, "SELECT to_regclass('stock')") is None
+    assert scalar(either_database, "SELECT to_regclass('stock')") is None
 
 
 def test_the_same_seed_makes_the_same_rows_however_they_are_loaded(
     pgdyno: Command, database15: Target
 ) -> None:
-    where = server_options(database15)
-    assert pgdyno("init", "tpcc", *where, "--warehouses", "2", "-j", "1").code == 0
+    where, unchecked = server_options(database15), ("--no-check",)
+    assert pgdyno("init", "tpcc", *where, "--warehouses", "2", "-j", "1", *unchecked).code == 0
     alone = contents(database15)
-    many = ("--warehouses", "2", "-j", "4", "--partitions", "3")
+    many = ("--warehouses", "2", "-j", "4", "--partitions", "3", *unchecked)
     assert pgdyno("init", "tpcc", *where, *many).code == 0
     assert contents(database15) == alone
     parts = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'stock'::regclass"
     assert scalar(database15, parts) == 3
-    assert pgdyno("init", "tpcc", *where, "--warehouses", "2", "--seed", "2").code == 0
+    assert pgdyno("init", "tpcc", *where, "--warehouses", "2", "--seed", "2", *unchecked).code == 0
     other = contents(database15)
     assert all(other[name] != alone[name] for name in ("stock", "customer", "order_line"))
 
 
 def test_an_interrupted_load_ends_with_the_same_rows(pgdyno: Command, database15: Target) -> None:
-    words = ["init", "tpcc", *server_options(database15), "--warehouses", "1"]
+    words = ["init", "tpcc", *server_options(database15), "--warehouses", "1", "--no-check"]
     with connection(database15) as session, session.transaction():
         session.execute("SET application_name = 'pgdyno/test'")
         running = pgdyno.start(*words)
@@ -125,8 +125,10 @@ def test_an_interrupted_load_ends_with_the_same_rows(pgdyno: Command, database15
 MODES = ("statements", "pipeline", "procedures")
 
 
-def test_all_conditions_hold_after_runs_in_every_mode(pgdyno: Command, database: Target) -> None:
-    where = server_options(database)
+def test_all_conditions_hold_after_runs_in_every_mode(
+    pgdyno: Command, either_database: Target
+) -> None:
+    where = server_options(either_database)
     # What a load or a run violates is still violated at the end: one check sees it.
     assert pgdyno("init", "tpcc", *where, "--warehouses", "2", "--no-check").code == 0
     for mode in MODES:
@@ -168,21 +170,21 @@ def test_ten_warehouses_keep_all_conditions_in_every_mode(
 
 
 def test_a_procedure_of_another_pgdyno_is_replaced_and_a_foreign_one_refused(
-    pgdyno: Command, database15: Target
+    pgdyno: Command, fresh_warehouse15: Target
 ) -> None:
-    where = server_options(database15)
-    assert pgdyno("init", "tpcc", *where, "--warehouses", "1").code == 0
+    where = server_options(fresh_warehouse15)
     procedure = "pgdyno_tpcc_payment(int, int, int, int, int, text, numeric)"
     create = f"CREATE PROCEDURE {procedure} LANGUAGE sql AS ''"
     run_sql(
-        database15, create.replace("int, text", "INOUT p int, text").replace("''", "'SELECT 1'")
+        fresh_warehouse15,
+        create.replace("int, text", "INOUT p int, text").replace("''", "'SELECT 1'"),
     )
     words = ("bench", *where, "-b", "tpcc-like", "--builtin-option", "mode=procedures", "-T", "1")
     refused = pgdyno(*words)
     assert refused.code != 0
     assert "pgdyno did not make it" in " ".join(refused.error.split())
     old = "pgdyno tpcc procedure 0000000000000000"
-    run_sql(database15, f"COMMENT ON PROCEDURE {procedure} IS '{old}'")
+    run_sql(fresh_warehouse15, f"COMMENT ON PROCEDURE {procedure} IS '{old}'")
     said = pgdyno(*words, "--json")
     assert not any(script["failures"] for script in said.document["scripts"])
     told = {warning["kind"]: warning["message"] for warning in said.document["warnings"]}
@@ -191,15 +193,17 @@ def test_a_procedure_of_another_pgdyno_is_replaced_and_a_foreign_one_refused(
     stored = sorted(pgdyno.store.glob("bench*/runs/0001/server.json"))[-1]
     identifiers = json.loads(stored.read_text())["query_ids"]
     assert all(identifiers[name] for name in ("new-order", "payment", "deferred-delivery"))
-    comment = scalar(database15, f"SELECT obj_description('{procedure}'::regprocedure, 'pg_proc')")
+    comment = scalar(
+        fresh_warehouse15, f"SELECT obj_description('{procedure}'::regprocedure, 'pg_proc')"
+    )
     assert str(comment).startswith("pgdyno tpcc procedure ")
     assert comment != old
     told = {warning["kind"] for warning in pgdyno(*words, "--json").document["warnings"]}
     assert "procedures_replaced" not in told
     # A procedure without our fingerprint stays.
-    run_sql(database15, "CREATE PROCEDURE pgdyno_tpcc_own() LANGUAGE sql AS 'SELECT 1'")
+    run_sql(fresh_warehouse15, "CREATE PROCEDURE pgdyno_tpcc_own() LANGUAGE sql AS 'SELECT 1'")
     assert pgdyno("drop", *where).code == 0
-    left = run_sql(database15, "SELECT proname FROM pg_proc WHERE proname LIKE 'pgdyno%%'")
+    left = run_sql(fresh_warehouse15, "SELECT proname FROM pg_proc WHERE proname LIKE 'pgdyno%%'")
     assert [name for (name,) in left] == ["pgdyno_tpcc_own"]
 
 
@@ -280,18 +284,16 @@ FAULTS = {
 
 
 @pytest.fixture
-def two_districts(pgdyno: Command, database15: Target) -> Target:
+def two_districts(pgdyno: Command, fresh_warehouse15: Target) -> Target:
     """A warehouse with two of its districts: small enough to be checked often."""
-    where = server_options(database15)
-    assert pgdyno("init", "tpcc", *where, "--warehouses", "1").code == 0
     for table, column in (
         *(("district", "d_id"), ("customer", "c_d_id"), ("history", "h_d_id")),
         *(("orders", "o_d_id"), ("new_order", "no_d_id"), ("order_line", "ol_d_id")),
     ):
-        run_sql(database15, f"DELETE FROM {table} WHERE {column} > 2")
-    run_sql(database15, "UPDATE warehouse SET w_ytd = 60000")
-    run_sql(database15, "VACUUM ANALYZE")
-    return database15
+        run_sql(fresh_warehouse15, f"DELETE FROM {table} WHERE {column} > 2")
+    run_sql(fresh_warehouse15, "UPDATE warehouse SET w_ytd = 60000")
+    run_sql(fresh_warehouse15, "VACUUM ANALYZE")
+    return fresh_warehouse15
 
 
 def judged(session: Connection) -> list[Verdict]:

@@ -10,7 +10,7 @@ import pytest
 from tests.fixtures import needs
 from tests.fixtures.clusters import QUICK, Make, run_sql
 from tests.fixtures.command import Command, server_options
-from tests.fixtures.tpcc import CHECKED, DATABASE, contents, new_orders_take
+from tests.fixtures.tpcc import CHECKED, contents, new_orders_take
 
 from pgdyno.server.connect import connect
 from pgdyno.server.reset import restore_database
@@ -91,6 +91,8 @@ rounds = 1
 def test_a_matrix_of_two_factors_is_decided_by_nopm(
     pgdyno: Command, warehouse: Target, tmp_path: Path
 ) -> None:
+    dsn = f"host={warehouse.host} port={warehouse.ports} user={warehouse.user}"
+    dsn += f" dbname={warehouse.database}"
     spec = tmp_path / "matrix.toml"
     spec.write_text(
         f"""
@@ -99,7 +101,7 @@ name = "matrix"
 reset = "none"
 check = false
 [server]
-dsn = "host={warehouse.host} port={warehouse.ports} user={warehouse.user} dbname={DATABASE}"
+dsn = "{dsn}"
 [dataset]
 kind = "existing"
 [workload]

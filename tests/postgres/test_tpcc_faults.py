@@ -28,21 +28,19 @@ CHANGES = (
 
 
 def test_tables_that_were_changed_are_refused_with_what_is_wrong(
-    pgdyno: Command, database15: Target
+    pgdyno: Command, fresh_warehouse15: Target
 ) -> None:
-    where = server_options(database15)
-    assert pgdyno("init", "tpcc", *where, "--warehouses", "1", "--no-check").code == 0
+    where = server_options(fresh_warehouse15)
     for change, reason in CHANGES:
-        run_sql(database15, change)
+        run_sql(fresh_warehouse15, change)
         said = pgdyno("bench", *where, "-b", "tpcc-like", "-T", "1s", *SHORT)
         assert said.code == 1, (change, said.err)
         assert reason in " ".join(said.error.split()), (change, said.error)
         assert ("not those of pgdyno init tpcc" in said.error) == ("DROP COLUMN" in change)
 
 
-def test_retried_work_keeps_all_conditions(pgdyno: Command, database15: Target) -> None:
-    where = server_options(database15)
-    assert pgdyno("init", "tpcc", *where, "--warehouses", "1", "--no-check").code == 0
+def test_retried_work_keeps_all_conditions(pgdyno: Command, fresh_warehouse15: Target) -> None:
+    where = server_options(fresh_warehouse15)
     load = ("--terminals", "8", "--isolation", "serializable", "-T", "2s")
     said = pgdyno("bench", *where, "-b", "tpcc-like", *load, *SHORT)
     types = said.document["types"]
@@ -88,12 +86,11 @@ PLANTED = (
 
 
 def test_check_names_the_rows_that_violate_a_condition_and_sees_missing_items(
-    pgdyno: Command, database: Target
+    pgdyno: Command, fresh_warehouse: Target
 ) -> None:
-    where = server_options(database)
-    assert pgdyno("init", "tpcc", *where, "--warehouses", "1", "--no-check").code == 0
+    where = server_options(fresh_warehouse)
     for change, _, _ in PLANTED:
-        run_sql(database, change)
+        run_sql(fresh_warehouse, change)
     document = pgdyno("check", "tpcc", *where, "--json").document
     for change, number, row in PLANTED:
         assert row in document["rows"][number], change

@@ -22,17 +22,9 @@ RAN = (0, 3)  # A run of seconds is too short to be valid, and pgdyno says so.
 SHORT = ("-T", "3s", "--warmup", "0s", "--reset", "none")
 
 
-def load(pgdyno: Command, database: Target) -> tuple[str, ...]:
-    where = server_options(database)
-    said = pgdyno("init", "tpcc", *where, "--warehouses", "1")
-    assert said.code == 0, said.err
-    assert "12 of 12 conditions hold" in said.err
-    return where
-
-
-def test_a_run_has_nopm_types_shares_and_a_check(pgdyno: Command, database: Target) -> None:
-    where = load(pgdyno, database)
-    before = scalar(database, "SELECT sum(d_next_o_id) FROM district")
+def test_a_run_has_nopm_types_shares_and_a_check(pgdyno: Command, fresh_warehouse: Target) -> None:
+    where = server_options(fresh_warehouse)
+    before = scalar(fresh_warehouse, "SELECT sum(d_next_o_id) FROM district")
     said = pgdyno(
         *("bench", *where, "-b", "tpcc-like", "--mode", "pipeline", "--terminals", "3", *SHORT),
         *("--check", "nopm>1", "--check", "nopm>9000000", "--json"),
@@ -75,7 +67,8 @@ def test_a_run_has_nopm_types_shares_and_a_check(pgdyno: Command, database: Targ
             assert split == pytest.approx(type_time["held_ms"])
         assert times["deferred-delivery"]["held_ms"] > times["delivery"]["held_ms"]
     # What was rolled back left no order.
-    orders = int(str(scalar(database, "SELECT sum(d_next_o_id) FROM district"))) - int(str(before))
+    after = scalar(fresh_warehouse, "SELECT sum(d_next_o_id) FROM district")
+    orders = int(str(after)) - int(str(before))
     assert orders >= order["count"] - order["rolled_back"]
 
     shown = pgdyno("show", "last")
@@ -106,9 +99,9 @@ def test_a_load_opens_as_many_connections_as_the_lab_expects(
 
 
 def test_the_skew_of_a_runs_orders_is_tested_from_the_data(
-    pgdyno: Command, database: Target
+    pgdyno: Command, fresh_warehouse: Target
 ) -> None:
-    where = load(pgdyno, database)
+    where = server_options(fresh_warehouse)
     # One client, a seed and a number of transactions: the draws do not depend on speed.
     words = ("bench", *where, "-b", "tpcc-like", "-c", "1", "-t", "300", "--mix", "weights")
     words = (*words, "--warmup", "0s", "--reset", "none", "--seed", "11", "--json")
@@ -135,7 +128,7 @@ def test_the_skew_of_a_runs_orders_is_tested_from_the_data(
         assert said.document["options"]["mode"] == mode
         assert said.document["check"]["drawn"] == [customers, items]
     run_sql(
-        database,
+        fresh_warehouse,
         "UPDATE order_line SET ol_i_id = (ol_o_id::bigint * 7919 + ol_number * 6007"
         " + ol_d_id * 3001) % 100000 + 1 WHERE ol_o_id > 3000",
     )
@@ -145,12 +138,12 @@ def test_the_skew_of_a_runs_orders_is_tested_from_the_data(
 
 
 def test_a_run_whose_items_are_drawn_evenly_has_a_doubt(
-    pgdyno: Command, database15: Target
+    pgdyno: Command, fresh_warehouse15: Target
 ) -> None:
-    where = load(pgdyno, database15)
+    where = server_options(fresh_warehouse15)
     # A trigger stands for a load generator that draws evenly.
     run_sql(
-        database15,
+        fresh_warehouse15,
         "CREATE FUNCTION evenly() RETURNS trigger LANGUAGE plpgsql AS"
         " 'BEGIN new.ol_i_id := (new.ol_o_id::bigint * 7919 + new.ol_number * 6007"
         " + new.ol_d_id * 3001) % 100000 + 1; RETURN new; END';"
@@ -167,9 +160,9 @@ def test_a_run_whose_items_are_drawn_evenly_has_a_doubt(
 
 
 def test_a_violated_condition_makes_the_run_not_valid(
-    pgdyno: Command, database15: Target, tmp_path: Path
+    pgdyno: Command, fresh_warehouse15: Target, tmp_path: Path
 ) -> None:
-    where = load(pgdyno, database15)
+    where = server_options(fresh_warehouse15)
     script = tmp_path / "wrong.sql"
     script.write_text("UPDATE warehouse SET w_ytd = w_ytd + 1 WHERE w_id = 1;\n")
     words = ("bench", *where, "-f", script, "--allow-write", *SHORT, "-c", "1", "--json")

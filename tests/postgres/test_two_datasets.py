@@ -15,11 +15,10 @@ TABLES = "SELECT count(*) FROM pg_class WHERE relname IN ('pgbench_accounts', 'w
 
 
 def test_bench_check_and_drop_take_the_dataset_that_they_are_asked_about(
-    pgdyno: Command, database: Target
+    pgdyno: Command, fresh_warehouse: Target
 ) -> None:
-    where = server_options(database)
+    where = server_options(fresh_warehouse)
     assert pgdyno("init", *where, "-s", "1").code == 0
-    assert pgdyno("init", "tpcc", *where, "--warehouses", "1", "--no-check").code == 0
     for builtin in ("tpcc-like", "tpcb-like"):
         said = pgdyno("bench", *where, "-b", builtin, *SHORT)
         assert said.code in RAN, said.err
@@ -30,8 +29,8 @@ def test_bench_check_and_drop_take_the_dataset_that_they_are_asked_about(
     assert asked.code != 0
     assert "2 datasets: pgbench (scale 1 by pgdyno) and tpcc (1 warehouse by pgdyno)" in asked.error
     assert "pgdyno drop pgbench or pgdyno drop tpcc" in asked.error
-    assert run_sql(database, TABLES) == [(2,)]
+    assert run_sql(fresh_warehouse, TABLES) == [(2,)]
     assert pgdyno("drop", "tpcc", *where).code == 0
-    assert run_sql(database, TABLES) == [(1,)]
+    assert run_sql(fresh_warehouse, TABLES) == [(1,)]
     assert pgdyno("drop", *where).code == 0
-    assert run_sql(database, TABLES) == [(0,)]
+    assert run_sql(fresh_warehouse, TABLES) == [(0,)]

@@ -180,11 +180,11 @@ VALUES_THAT_ADD_STATEMENTS = (
 
 @pytest.mark.parametrize("backslashes", ["on", "off"])
 def test_a_value_of_a_variable_never_becomes_a_statement(
-    database: Target, pgdyno: Command, tmp_path: Path, backslashes: str
+    either_database: Target, pgdyno: Command, tmp_path: Path, backslashes: str
 ) -> None:
-    run_sql(database, "CREATE TABLE kept AS SELECT i AS a FROM generate_series(1, 10) i")
-    set_it = f"ALTER DATABASE {database.database} SET standard_conforming_strings"
-    run_sql(database, f"{set_it} = {backslashes}")
+    run_sql(either_database, "CREATE TABLE kept AS SELECT i AS a FROM generate_series(1, 10) i")
+    set_it = f"ALTER DATABASE {either_database.database} SET standard_conforming_strings"
+    run_sql(either_database, f"{set_it} = {backslashes}")
     for number, text in enumerate(
         ("SELECT a FROM kept WHERE a = :x", "SELECT a /* :x */ FROM kept WHERE a > 0 -:x")
     ):
@@ -192,11 +192,11 @@ def test_a_value_of_a_variable_never_becomes_a_statement(
         path.write_text(text)
         for value in VALUES_THAT_ADD_STATEMENTS:
             said = pgdyno(
-                *("work-mem", *way(database), "-f", str(path), "--allow-explain-analyze"),
+                *("work-mem", *way(either_database), "-f", str(path), "--allow-explain-analyze"),
                 *("-D", f"x={value}"),
             )
             assert (said.code, "invalid input syntax" in said.error) == (1, True), said.err
-    assert run_sql(database, "SELECT count(*) FROM kept") == [(10,)]
+    assert run_sql(either_database, "SELECT count(*) FROM kept") == [(10,)]
 
 
 def test_two_statements_in_one_message_are_refused_by_the_server(database: Target) -> None:
