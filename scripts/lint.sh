@@ -1,9 +1,10 @@
-# Sourced by check and test, after steps.sh: format, lints, types and house rules.
+# Sourced by check and test, after steps.sh: format, lints, types and house rules. The slow ones run
+# side by side, also with the steps that follow, until `together`.
 lint() {
   step "rust format" cargo fmt --all --check
-  step "rust lints" cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
   step "python format" "$BIN/ruff" format --check python tests bench
   step "python lints" "$BIN/ruff" check python tests bench
-  step "python types" "$BIN/mypy" -p pgdyno
-  step "tidy" "$BIN/pytest" -q tests/test_tidy.py
+  aside "rust lints" cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
+  aside "python types" "$BIN/mypy" -p pgdyno
+  aside "tidy" "$BIN/pytest" -q -p no:cacheprovider tests/test_tidy.py
 }

@@ -15,7 +15,8 @@ ended() {
 trap ended EXIT
 PASSED=0
 BEGUN=$(date +%s%N)
-export CARGO_TERM_COLOR=never PYTHONDONTWRITEBYTECODE=1
+# Further threads of numpy would only wait for each other in a busy loop.
+export CARGO_TERM_COLOR=never OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
 # seconds SINCE_NS: with one decimal.
 seconds() {
@@ -98,10 +99,11 @@ aside() {
 together() {
   local place status spent command
   for place in "${!BESIDE_PIDS[@]}"; do
+    printf '%-34s ' "${BESIDE_NAMES[$place]}"
     wait "${BESIDE_PIDS[$place]}"
     IFS=$'\t' read -r status spent command <"$(log_of "${BESIDE_NAMES[$place]}").end"
     reported "${BESIDE_NAMES[$place]}" "$status" "$spent" "$command" \
-      "$(log_of "${BESIDE_NAMES[$place]}")"
+      "$(log_of "${BESIDE_NAMES[$place]}")" 1
   done
   BESIDE_PIDS=() BESIDE_NAMES=()
 }
