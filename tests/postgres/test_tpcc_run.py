@@ -84,9 +84,9 @@ def test_a_run_has_nopm_types_shares_and_a_check(pgdyno: Command, fresh_warehous
 
 @pytest.mark.parametrize(("terminals", "threads"), [(3, 2), (11, 1)])
 def test_a_load_opens_as_many_connections_as_the_lab_expects(
-    pgdyno: Command, database: Target, terminals: int, threads: int
+    pgdyno: Command, fresh_warehouse: Target, terminals: int, threads: int
 ) -> None:
-    where = load(pgdyno, database)
+    where = server_options(fresh_warehouse)
     said = pgdyno(
         *("bench", *where, "-b", "tpcc-like", "--terminals", str(terminals), "-j", str(threads)),
         *SHORT,
