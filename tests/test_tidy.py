@@ -25,6 +25,7 @@ PYTHON = (
     python_rules.no_io_in_pure_stages,
     python_rules.processes_in_one_place,
     python_rules.printing_in_one_place,
+    python_rules.writing_in_few_places,
     python_rules.skipping_in_one_place,
     python_rules.one_clock,
     python_rules.seeded_randomness,

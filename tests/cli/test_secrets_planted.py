@@ -8,11 +8,13 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from tests.fixtures.clusters import run_sql
-from tests.fixtures.command import Command, RunningCommand, Said, eventually
+from tests.fixtures import needs
+from tests.fixtures.clusters import Make, run_sql
+from tests.fixtures.command import Command, RunningCommand, Said, eventually, server_options
 from tests.test_redaction import FORMS
 
 from pgdyno.cli.output import keep_trace
+from pgdyno.server.find import find
 from pgdyno.server.target import Target
 
 # Each form holds another secret, so that the one that gets out names its form.
@@ -31,8 +33,20 @@ BENCHMARKSQL = (
 HAMMERDB = "dbset db pg\ndiset connection pg_host db1\ndiset tpcc pg_superuserpass hAmmer1Xq\n"
 
 
+STATISTICS = ("sTat1Xq", "sTat2Xq", "hBa1Xq")
+
+
 def secrets() -> set[str]:
-    return {*TEXTS, *GIVEN, "sErver1Xq", "bEnch1Xq", "bEnch2Xq", "bEnch3Xq", "hAmmer1Xq"}
+    return {
+        *TEXTS,
+        *GIVEN,
+        *STATISTICS,
+        "sErver1Xq",
+        "bEnch1Xq",
+        "bEnch2Xq",
+        "bEnch3Xq",
+        "hAmmer1Xq",
+    }
 
 
 def seen_in(content: str | bytes) -> set[str]:
@@ -108,6 +122,39 @@ def test_a_secret_in_a_script_is_in_no_output_no_file_and_no_child(
         assert_silent(pgdyno(*asked))
     for path in (script, failing):
         path.unlink()
+    leaks = {name: seen_in(content) for name, content in stored(tmp_path) if seen_in(content)}
+    assert leaks == {}
+
+
+def test_a_secret_that_a_server_shows_is_in_no_output_and_no_file(
+    new_cluster: Make, pgdyno: Command, tmp_path: Path
+) -> None:
+    needs.offered(find(version="15").has_contrib, "PostgreSQL 15 without contrib")
+    preloaded = {"shared_preload_libraries": "pg_stat_statements", "work_mem": "1MB"}
+    cluster = new_cluster("15", settings=preloaded)
+    target = cluster.target
+    run_sql(target, "CREATE EXTENSION pg_stat_statements")
+    run_sql(target, "CREATE ROLE somebody")
+    # The extension keeps the constants of such statements.
+    run_sql(target, f"CREATE TABLE kept AS SELECT 'password={STATISTICS[1]}', i"
+            " FROM generate_series(1, 100000) i ORDER BY 2 DESC")  # fmt: skip
+    spilled = pgdyno("work-mem", *server_options(target))
+    assert "CREATE TABLE kept AS SELECT" in " ".join(spilled.out.split())
+    assert_silent(spilled)
+    script = tmp_path / "role.sql"
+    script.write_text(f"ALTER ROLE somebody PASSWORD '{STATISTICS[0]}';\n")
+    load = ("-f", str(script), "-c", "1", "-T", "1s", "--warmup", "0s", "--allow-write")
+    assert_silent(pgdyno("bench", *server_options(target), *load, "--json"))
+    script.unlink()
+    hba = cluster.path / "pg_hba.conf"
+    rejecting = f"local all {target.user} trust\nlocal all all reject\n"
+    hba.write_text(rejecting)
+    run_sql(target, "SELECT pg_reload_conf()")
+    name = f"token={STATISTICS[2]}"
+    for verb in (("doctor",), ("watch", "--duration", "2s"), ("settings",)):
+        rejected = pgdyno(*verb, *server_options(target, name))
+        assert "rejects connection" in " ".join(rejected.error.split())
+        assert_silent(rejected)
     leaks = {name: seen_in(content) for name, content in stored(tmp_path) if seen_in(content)}
     assert leaks == {}
 

@@ -128,6 +128,49 @@ def printing_in_one_place(source: Source) -> Iterator[str]:
         yield from _uses(source, PRINTING_NAMES, "belongs to cli/", except_for=("flush", "isatty"))
 
 
+_WRITING = re.compile(
+    r".*\.(write_text|write_bytes|tofile)$|os\.(write|fdopen)$|open$|io\.open$|.*\.open$"
+    r"|tempfile\.NamedTemporaryFile$"
+)
+# The files that may write past `redaction`, and why nothing of the user's data gets out.
+MAY_WRITE = {
+    "cli/headings.py": "help",
+    "cli/options.py": "write_file redacts every text",
+    "cli/output.py": "every text is redacted before",
+    "cli/export.py": "a temporary file, which output.data or write_file reads",
+    "store/files.py": "every writer redacts; the others take pages and tables",
+    "store/experiment.py": "an empty file, to see whether the store can be written",
+    "store/export.py": "lines for DuckDB, from the store",
+    "measure/execute.py": "standard error of the engine, which the end of the run redacts",
+    "process/side_by_side.py": "one byte that wakes a thread",
+    "report/page_templates.py": "templates as bytecode",
+    "server/cluster_conf.py": "settings of a scratch server",
+    "server/cluster_record.py": "pid and place of a scratch server",
+    "server/pgbouncer.py": "settings and users of a pooler, in a folder that only its user reads",
+    "server/postmaster.py": "log of a scratch server, in its folder",
+    "server/system_settings.py": "postgresql.auto.conf of the user's server, as it was",
+}
+
+
+def writing_in_few_places(source: Source) -> Iterator[str]:
+    """A file is written by `store.files` or `cli.options.write_file`, which redact the text."""
+    if source.package is None or source.path.removeprefix("python/pgdyno/") in MAY_WRITE:
+        return
+    for call, name in source.calls():
+        method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        full = name or f".{method}"
+        if not _WRITING.match(full) or "files." in full or full == "os.open":
+            continue
+        if not full.endswith("open") or _opens_to_write(call):
+            yield source.problem(call.lineno, f"{full} writes past redaction: use store.files")
+
+
+def _opens_to_write(call: ast.Call) -> bool:
+    modes = [*call.args, *(keyword.value for keyword in call.keywords)]
+    texts = [str(mode.value) for mode in modes if isinstance(mode, ast.Constant)]
+    return any(re.fullmatch(r"[rwxabt+]{1,3}", text) and set(text) & set("wxa+") for text in texts)
+
+
 def skipping_in_one_place(source: Source) -> Iterator[str]:
     """Only `tests/fixtures/needs.py` skips tests, so that in CI none is skipped by mistake."""
     if source.path.startswith("tests/") and source.path != "tests/fixtures/needs.py":

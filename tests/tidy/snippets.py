@@ -127,6 +127,18 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
         "blueprint('x')",
     ),
     (
+        python_rules.writing_in_few_places,
+        "python/pgdyno/crash/a.py",
+        "from pathlib import Path\nPath('a').write_text('b')",
+        "from pgdyno.store import files\nfiles.write_text(a, 'b')\na.open('rb')",
+    ),
+    (
+        python_rules.writing_in_few_places,
+        "python/pgdyno/crash/a.py",
+        "a.open('ab')",
+        "a.open(encoding='utf-8')",
+    ),
+    (
         python_rules.skipping_in_one_place,
         "tests/store/test_a.py",
         "import pytest\npytest.skip('no bird here')",

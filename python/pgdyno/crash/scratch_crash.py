@@ -31,6 +31,7 @@ from pgdyno.server.connect import Connection
 from pgdyno.server.find import Binaries
 from pgdyno.server.postmaster import read_log
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+from pgdyno.store import files
 
 _COPY_TIMEOUT_S = 600.0
 _REDO_TIMEOUT_NS = 30_000_000_000
@@ -334,4 +335,4 @@ def _keep(bench: ScratchBench, course: _Course, record: CrashRecord) -> None:
         place.mkdir(mode=0o700)
         course.cluster.stop(is_immediate=True)
         copied(course.cluster.data_dir, place)
-        (place / "server.log").write_text(read_log(course.cluster.log_path))
+        files.write_text(place / "server.log", read_log(course.cluster.log_path))
