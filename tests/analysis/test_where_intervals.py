@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.analysis.where_samples import MS, exact, facts, samples
 
+from pgdyno.analysis import where as where_module
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.where import where_the_time_goes
 from pgdyno.analysis.where_facts import WaitSamples
@@ -29,6 +30,17 @@ def test_intervals_come_from_the_samples_and_exact_parts_have_none() -> None:
     # Share 3/4 of 600 x 4 sessions; about binomial: 8 ms * sqrt(.75 * .25 / 2400) * 2.26 * 2.
     assert sync.high - sync.low == pytest.approx(8 * math.sqrt(0.1875 / 2400) * 4.52, rel=0.5)
     assert not by_name["network"].has_interval
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "clipped"),
+    [(-0.1, -0.3, -0.05, (0.0, 0.0, 0.0)), (-0.1, -0.3, 0.2, (0.0, 0.0, 0.2))],
+)
+def test_value_and_interval_of_a_part_agree_if_it_is_negative_within_its_error(
+    value: float, low: float, high: float, clipped: tuple[float, float, float]
+) -> None:
+    part = where_module._above_zero(Estimate(value, low, high, 9, "ms", "within_run"))
+    assert (part.value, part.low, part.high) == clipped
 
 
 def test_a_part_in_every_sample_may_still_be_less_than_the_whole() -> None:

@@ -356,12 +356,14 @@ def _estimate(
 
 
 def _above_zero(estimate: Estimate) -> Estimate:
-    """Return the estimate with its lower end at 0 or above, because it is a duration."""
-    if estimate.low is None or estimate.low >= 0:
+    """Return the estimate at 0 or above, because it is a duration.
+
+    A part may be negative within its error. Its value is 0, too, and the residual has the rest.
+    """
+    if estimate.low is None or estimate.high is None or estimate.low >= 0:
         return estimate
-    # All of it may lie below zero, if a part is negative within its error.
-    high = max(estimate.high, 0.0) if estimate.high is not None else None
-    return Estimate(estimate.value, 0.0, high, estimate.n, estimate.unit, estimate.scope)
+    value, high = max(estimate.value, 0.0), max(estimate.high, 0.0)
+    return replace(estimate, value=value, low=0.0, high=high)
 
 
 def _whole(
