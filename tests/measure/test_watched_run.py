@@ -69,6 +69,20 @@ def test_a_load_through_a_pooler_is_watched_past_it(
     assert "observer_behind_pooler" not in kinds
 
 
+def test_a_load_is_not_observed_in_another_database_or_on_another_server(
+    pgdyno: Command, database15: Target, pg15: ScratchCluster, pg18: ScratchCluster, script: Path
+) -> None:
+    load = ("bench", *server_options(database15), "-f", str(script), "-T", "1", "--allow-write")
+    for target, words in (
+        (pg15.target, f"but the load goes to {database15.database}"),
+        (pg18.target, "which is another server than that of the load"),
+    ):
+        place = f"host={target.host} port={target.ports} user={target.user} dbname=postgres"
+        said = pgdyno(*load, "--observe", place)
+        assert said.code == 1
+        assert words in " ".join(said.error.split())
+
+
 def test_clients_that_share_a_poolers_sessions_wait_there_for_one(
     pgdyno: Command, pooler: Pooler, pg15: ScratchCluster, script: Path, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ import psycopg
 
 from pgdyno.engine.engine_facts import engine_facts
 from pgdyno.engine.records import ScriptShape
-from pgdyno.errors import PgdynoError
+from pgdyno.errors import PgdynoError, RefusedError
 from pgdyno.measure.host_access import command_to_host, console_of, way_unused
 from pgdyno.measure.pooler_found import is_pooler, pooler_at
 from pgdyno.measure.run_progress import Progress
@@ -47,7 +47,7 @@ def reached(
     server = experiment.server
     with connect(target, verb=conditions.verb, patient=True) as connection:
         target = pinned(target, connection)
-        is_pooled = is_pooler(connection)
+        is_pooled, loaded = is_pooler(connection), _place_of(connection)
         _refuse_where_writes_fail(connection, target, experiment, conditions, dsn)
     host_command = command_to_host(ssh=server.ssh, host_shell=server.host_shell)
     console = console_of(server.pooler)
@@ -58,6 +58,8 @@ def reached(
     observe = target if server.observe is None else resolve(conninfo=server.observe).target
     with connect(observe, verb=conditions.verb, patient=True) as connection:
         observe = pinned(observe, connection)
+        if server.observe is not None:
+            _refuse_another_place(loaded, _place_of(connection), observe)
         dataset_of = _datasets_used(experiment)
         used = {dataset_of.get(shape.program, "") for shape in conditions.scripts} - {""}
         kinds = [KINDS[name] for name in sorted(used)]
@@ -65,7 +67,6 @@ def reached(
         facts = server_facts.collect(connection, observe, kinds[0] if kinds else None)
         for kind in kinds:
             datasets.require_complete(datasets.inspect(connection, kind))
-    direct = None if server.observe is None else observe
     if facts.is_local and host_command is not None:
         progress.said(way_unused("--ssh" if server.ssh is not None else "--host-shell"))
         host_command = None
@@ -91,13 +92,41 @@ def reached(
         cluster=None,
         facts=facts,
         verb=conditions.verb,
-        direct=direct,
+        direct=None if server.observe is None else observe,
         is_pooled=is_pooled,
         has_room_to_probe=has_room_to_probe,
         pooler=console,
         host_command=host_command,
         host_files=server.host_files,
     )
+
+
+# The start time in microseconds identifies a server, and every role may read it. A pooler may call
+# the database by another name.
+_PLACE = "SELECT current_database(), extract(epoch FROM pg_postmaster_start_time())::text"
+
+
+def _place_of(connection: Connection) -> tuple[str, str]:
+    """Return the database of a session, and when its server was started."""
+    row = connection.execute(_PLACE).fetchone()
+    assert row is not None, "a session has a database"
+    return str(row[0]), str(row[1])
+
+
+def _refuse_another_place(loaded: tuple[str, str], seen: tuple[str, str], observe: Target) -> None:
+    """Raise RefusedError if --observe leads to another database or server than the load."""
+    if loaded[1] != seen[1]:
+        raise RefusedError(
+            f"--observe leads to {observe.place}, which is another server than that of the load: "
+            "their start times differ.",
+            hint="name the server of the load in --observe",
+        )
+    if loaded[0] != seen[0]:
+        raise RefusedError(
+            f"--observe names the database {seen[0]}, but the load goes to {loaded[0]}. The "
+            "figures of the server would be of another database.",
+            hint=f"name the same database in --observe: dbname={loaded[0]}",
+        )
 
 
 def _refuse_where_writes_fail(
