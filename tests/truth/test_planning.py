@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.fixtures.clusters import run_sql
 from tests.fixtures.command import Command, server_options
+from tests.fixtures.prove import Proved
 
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
@@ -57,7 +58,11 @@ def test_the_time_of_planning_is_time_in_the_server(
 @pytest.mark.pg
 @pytest.mark.parametrize("protocol", ["simple", "extended"])
 def test_planning_is_known_where_the_server_counts_it(
-    pgdyno: Command, new_cluster: Callable[..., ScratchCluster], tmp_path: Path, protocol: str
+    pgdyno: Command,
+    new_cluster: Callable[..., ScratchCluster],
+    tmp_path: Path,
+    protocol: str,
+    proved: Proved,
 ) -> None:
     settings = {
         "shared_preload_libraries": "pg_stat_statements",
@@ -66,4 +71,15 @@ def test_planning_is_known_where_the_server_counts_it(
     cluster = new_cluster("15", settings=settings)
     run_sql(cluster.target, "CREATE EXTENSION pg_stat_statements")
     where = where_it_goes(pgdyno, cluster.target, tmp_path, protocol, length="25s")
+    [(truth_ms,)] = run_sql(
+        cluster.target,
+        "SELECT total_plan_time / calls FROM pg_stat_statements WHERE query LIKE '%%c0.oid = $1%%'"
+        " ORDER BY calls DESC LIMIT 1",
+    )
     assert where["server_ms"] / 3 < where["planning_ms"] < where["latency_ms"], where
+    assert where["planning_ms"] == pytest.approx(truth_ms, rel=0.1)
+    proved(
+        f"time of planning, {protocol} protocol",
+        required=f"{truth_ms:.3f} ms (the server's count)",
+        seen=f"{where['planning_ms']:.3f} ms",
+    )

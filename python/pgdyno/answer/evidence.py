@@ -125,7 +125,9 @@ def _of_scans(run: StoredRun, tables: Sequence[Deltas]) -> Iterator[Evidence]:
     if not large:
         return
     rows_per_scan, rows, table = max(large, key=lambda scan: scan[1])
-    used = sum(_total(statement, "rows") for statement in _statements_of_load(run))
+    # Rows that an index found are those of other statements.
+    by_index = sum(_total(table, "index_rows") for table in tables)
+    used = sum(_total(statement, "rows") for statement in _statements_of_load(run)) - by_index
     if rows_per_scan < _ROWS_PER_SCAN_MIN or used > _USED_RATIO_MAX * rows:
         return
     words = f"{rows_per_scan:,.0f} rows of {table.key['table']} in each scan"

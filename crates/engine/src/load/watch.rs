@@ -79,7 +79,7 @@ impl Watch {
             FailureCode::Sql(state) => Some(state.as_str().to_owned()),
             _ => None,
         };
-        let hint = of_server.unwrap_or_else(|| next_step(code).to_owned());
+        let hint = of_server.unwrap_or_else(|| next_step(code, plan.work.read_only).to_owned());
         let place = script.as_ref().map_or_else(String::new, |name| format!(" in script {name}"));
         Refusal {
             sqlstate,
@@ -163,12 +163,14 @@ fn most_frequent(totals: &[Tally]) -> (FailureCode, u64) {
     most.unwrap_or((FailureCode::ConnectionLost, 0))
 }
 
-/// What the user can do about failures of a kind.
-fn next_step(code: FailureCode) -> &'static str {
+/// What the user can do about failures of a kind. Args: `read_only`, whether we made the sessions
+/// of the load read-only.
+fn next_step(code: FailureCode, read_only: bool) -> &'static str {
     let FailureCode::Sql(state) = code else {
         return "correct the script";
     };
     match (state.as_str(), state.class()) {
+        ("25006", _) if read_only => "add --allow-write, or run a script that only reads",
         ("25006", _) => "connect to a server that accepts writes, or run a script that only reads",
         ("42501", _) => "grant the missing privilege to the user of the load",
         ("53100", _) => "make room on the server's disk",
@@ -212,6 +214,21 @@ mod tests {
     fn seconds_until_end(plan: &Plan, of: impl Fn(u64) -> Interval) -> Option<(u64, ErrorKind)> {
         let mut watch = Watch::new();
         (1..=20).find_map(|second| Some((second, watch.judge(&of(second), &[], plan)?.kind)))
+    }
+
+    #[test]
+    fn the_next_step_fits_the_failure_that_was_most_frequent() {
+        let step = |state: &[u8], read_only| {
+            next_step(FailureCode::Sql(pgdyno_wire::SqlState::new(state)), read_only)
+        };
+        assert!(step(b"25006", true).starts_with("add --allow-write"));
+        assert!(step(b"25006", false).starts_with("connect to a server that accepts writes"));
+        assert!(step(b"42501", false).starts_with("grant the missing privilege"));
+        assert!(step(b"53100", false).contains("disk"));
+        assert!(step(b"57014", false).contains("timeout"));
+        assert!(step(b"40001", false).starts_with("use fewer clients"));
+        assert!(step(b"22012", false).starts_with("correct the script"));
+        assert_eq!(next_step(FailureCode::OpenBlock, false), "correct the script");
     }
 
     #[test]
