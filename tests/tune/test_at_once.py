@@ -248,6 +248,7 @@ def measured_ns(store: Path) -> list[tuple[int, int]]:
 
 @pytest.mark.pg
 @needs.POSTGRESQL_15
+@pytest.mark.usefixtures("short_runs_are_tried")
 def test_ctrl_c_ends_the_runs_on_both_servers_and_restores_both(
     two_servers: list[ScratchCluster], pgdyno: Command, tmp_path: Path
 ) -> None:

@@ -354,7 +354,7 @@ settings = ["work_mem=64kB,64MB", "jit=on,off"]
     [
         (("--setting", "fsync"), "class durability, which is not allowed"),
         (("--setting", "work_memm"), "no setting of that name"),
-        (("--setting", "jit", "-T", "1s"), "With -T 1 s no run is valid: at least 5 s"),
+        (("--setting", "jit", "-T", "1s"), "With a duration of 1 s no run is valid: at least 5 s"),
         (("--setting", "jit", "--budget", "2min"), "is too short for a search and a proof"),
         (("--budget", "2min"), "is too short for a search and a proof"),
         (("--print-spec",), "A measured run chooses the settings"),

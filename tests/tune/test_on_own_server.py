@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.fixtures.clusters import make_cluster, run_sql, scalar
+from tests.fixtures.clusters import Make, make_cluster, run_sql, scalar
 from tests.fixtures.command import Command, RunningCommand, eventually
+from tests.fixtures.prove import Proved
 
 from pgdyno.measure.changes import apply_for_good
 from pgdyno.server.scratch import ScratchCluster
@@ -159,6 +160,7 @@ def test_a_killed_tuning_is_undone_and_goes_on(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("short_runs_are_tried")
 def test_an_interrupt_in_the_proof_keeps_what_is_known_and_marks_it_unproved(
     theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
 ) -> None:
@@ -224,6 +226,7 @@ def test_under_a_rate_the_runs_that_met_the_latency_target_are_counted(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("short_runs_are_tried")
 def test_a_winner_that_the_server_refuses_in_the_proof_is_not_proved(
     theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
 ) -> None:
@@ -281,7 +284,17 @@ def test_settings_that_were_proved_are_applied_and_undone(
     assert run_sql(theirs.target, ENTRIES) == before
 
 
+def test_a_spec_whose_runs_cannot_be_valid_is_refused_as_the_verb_refuses(
+    theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
+) -> None:
+    said = pgdyno("run", one_setting(theirs.target, tmp_path))
+    assert said.code == 1
+    assert "With a duration of 200 ms no run is valid: at least 5 s" in " ".join(said.error.split())
+    assert not list(pgdyno.store.glob("*")), "nothing was measured"
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("short_runs_are_tried")
 def test_a_proof_whose_runs_are_not_valid_proves_nothing(
     theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
 ) -> None:
@@ -353,6 +366,7 @@ def test_old_values_of_settings_that_only_the_rules_change_are_the_servers(
     assert {"random_page_cost", "effective_cache_size"} <= {*rules.settings}
 
 
+@pytest.mark.usefixtures("short_runs_are_tried")
 def test_a_search_ends_with_its_server_and_continues_when_it_is_back(
     theirs: ScratchCluster, pgdyno: Command, tmp_path: Path
 ) -> None:
@@ -376,3 +390,45 @@ def test_a_search_ends_with_its_server_and_continues_when_it_is_back(
     await_runs(again, pgdyno.store, measured + 2)
     again.process.send_signal(signal.SIGINT)
     assert again.wait().code == INTERRUPTED
+
+
+# The planner reads the whole table where random_page_cost is 80.
+LOOKS = "SELECT sum(length(filler)) FROM looked_at WHERE key BETWEEN :key AND :key + 300;"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("short_runs")
+def test_the_gain_of_a_planted_cost_is_credited_to_it_with_its_old_value(
+    new_cluster: Make, pgdyno: Command, tmp_path: Path, proved: Proved
+) -> None:
+    target = new_cluster("15").target
+    run_sql(
+        target,
+        "CREATE TABLE looked_at AS SELECT (i * 7919) % 100000 AS key, repeat('x', 100) AS filler"
+        " FROM generate_series(1, 100000) i",
+    )
+    run_sql(target, "CREATE INDEX ON looked_at (key)")
+    run_sql(target, "VACUUM ANALYZE looked_at")
+    planted = {"random_page_cost": "80", "effective_cache_size": "1MB"}
+    for name, value in planted.items():
+        run_sql(target, f"ALTER SYSTEM SET {name} = '{value}'")
+    run_sql(target, "SELECT pg_reload_conf()")
+    script = tmp_path / "looks.sql"
+    script.write_text(f"\\set key random(1, 90000)\n{LOOKS}\n")
+    searched = ("random_page_cost=1.1,4,80", "effective_cache_size=1MB,4GB", "work_mem=4MB,64MB")
+    said = pgdyno(
+        *("tune", conninfo(target), "--admin", conninfo(target), "--json", "-f", script),
+        *(word for setting in searched for word in ("--setting", setting)),
+        *("-c", "1", "-T", "500ms", "--warmup", "0s", "--budget", "15min", "--reset", "none"),
+        timeout_s=1200,
+    )
+    document = said.document
+    assert document["verdict"] == "better", said.err
+    changed = {row["name"]: (row["old"], row["new"]) for row in document["settings"]}
+    assert "work_mem" not in changed
+    cost = changed["random_page_cost"]
+    assert cost[0] == "80"
+    assert float(cost[1]) < 80
+    assert all(row["old"] == planted[row["name"]] for row in document["settings"])
+    required = "credited, with its old value"
+    proved("planted random_page_cost = 80", required=required, seen=f"80 -> {cost[1]}")

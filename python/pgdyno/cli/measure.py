@@ -27,6 +27,7 @@ from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.file import to_toml
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
+from pgdyno.tune.planning import refuse_short_runs
 
 EXIT_NOTHING_RAN = 1
 EXIT_FAILURES = 2
@@ -75,6 +76,8 @@ def measured(
         return Measured(0)
     _refuse_unknown_types(gates, asked.experiment)
     if resumed is None:
+        if asked.experiment.design.needs_valid_runs:
+            refuse_short_runs(asked.experiment.workload)
         for note in warnings_before(asked.experiment, design_of(asked.experiment)):
             output.note(f"warning: {note}")
     if options.get("dry_run"):

@@ -64,13 +64,15 @@ class DesignSpec(Spec):
     `deciding`: the metric that the user chose to decide, or None. `decides`: whether one metric
     decides; if so, a script that takes long may be measured by its duration. `varies_clients`:
     whether the design itself sets the number of clients. `creates_variants`: whether it creates
-    variants while the experiment runs, so that the spec needs none.
+    variants while the experiment runs, so that the spec needs none. `needs_valid_runs`: whether runs that
+    are too short to be valid are refused before the first of them.
     """
 
     kind: str
     decides: ClassVar[bool] = False
     varies_clients: ClassVar[bool] = False
     creates_variants: ClassVar[bool] = False
+    needs_valid_runs: ClassVar[bool] = False
 
     @property
     def equal_servers(self) -> EqualServersDesign | None:
@@ -307,6 +309,7 @@ class TuneDesign(DecidingDesign, EqualServersDesign):
     """
 
     kind: Literal["tune"] = "tune"
+    needs_valid_runs: ClassVar[bool] = True
     settings: Annotated[tuple[str, ...], Field(min_length=1, max_length=6)]
     now: dict[str, str] = Field(default_factory=dict)
     classes: tuple[str, ...] = ()

@@ -198,10 +198,10 @@ def _refuse_without_right(
 
 def refuse_short_runs(workload: Workload) -> None:
     """Raise SpecError for runs that are too short to be valid: they prove nothing."""
-    needed_s = verdicts.NEEDED_S_IN_SWEEP
+    needed_s = verdicts.NEEDED_S_TO_PROVE
     if workload.duration_ns < needed_s * 1e9 and workload.transactions_per_client is None:
         raise SpecError(
-            f"With -T {duration_text(workload.duration_ns)} no run is valid: at least"
+            f"With a duration of {duration_text(workload.duration_ns)} no run is valid: at least"
             f" {needed_s:g} s are needed, and tune proves nothing by runs that are not valid.",
             hint=f"-T {needed_s:g}s, and a --budget for such runs",
         )
