@@ -142,6 +142,7 @@ class Shown(WatchShow):
             f"read-only, 2 connections, statement_timeout {STATEMENT_TIMEOUT_MS // 1000}s; "
             "creates, resets and writes nothing on the server"
         )
+        output.note("all figures are of the whole server: of all its databases")
         if examination.facts.postmaster_pid is not None:
             say_unused_ways(self._given)
         bad = len(examination.of("bad"))
