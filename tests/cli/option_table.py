@@ -92,6 +92,7 @@ TRIED = {
     "apply_command": Words("--apply-command true"),
     "restart_command": Words("--restart-command true", "--admin user=dba"),
     "recover_command": Words("--recover-command true", "--admin user=dba"),
+    "command_timeout": Words("--command-timeout 9min", "--restart-command true --admin user=dba"),
     "observe": Words("--observe host=db1"),
     "pooler": Words("--pooler host=db1"),
     "ssh": Words("--ssh me@db1"),
@@ -135,6 +136,7 @@ TRIED = {
     # An embedded version, which is not the one that is used without the option.
     ("crash", "pg_version"): Words("--pg-version 16"),
     ("crash", "recover_command"): Words("--recover-command true"),
+    ("crash", "command_timeout"): Words("--command-timeout 9min"),
     ("crash", "crash_command"): Words("--crash-command true"),
     ("crash", "check_sql"): Words("--check-sql SQL"),
     ("crash", "recovery_timeout"): Words("--recovery-timeout 9s"),
@@ -198,6 +200,8 @@ BY_TEST: dict[str | tuple[str, str], str] = {
         "pg_bin",
     ): "tests/server/test_find.py::test_each_found_server_has_version_source_and_abilities",
     ("tune", "restart_command"): _RESTARTED,
+    ("tune", "command_timeout"): "tests/measure/test_hanging_commands.py"
+    "::test_a_command_has_the_limit_of_its_option",
     ("tune", "recover_command"): "tests/measure/test_recover.py"
     "::test_a_variant_whose_server_stays_down_is_left_out",
     ("work-mem", "quiet"): "tests/cli/test_every_option.py::test_quiet_prints_no_notes",
@@ -244,6 +248,12 @@ BY_TEST: dict[str | tuple[str, str], str] = {
     ("undo", "dismiss"): f"{_UNDO}test_a_change_that_cannot_be_undone_is_shown_and_dismissed",
     **{
         ("undo", name): "tests/cli/test_every_option.py::test_undo_uses_the_commands_that_are_given"
-        for name in ("admin", "apply_command", "restart_command", "recover_command")
+        for name in (
+            "admin",
+            "apply_command",
+            "restart_command",
+            "recover_command",
+            "command_timeout_s",
+        )
     },
 }

@@ -256,5 +256,7 @@ def test_undo_uses_the_commands_that_are_given(
         main_group.main(line, standalone_mode=False)
         assert getattr(given[-1][1], f"{name}_command") == "mine"
     line = ["undo", "1", "--store", str(tmp_path / "pgdyno-runs")]
+    main_group.main([*line, "--command-timeout", "9s"], standalone_mode=False)
+    assert given[-1][1].command_timeout_s == 9.0
     main_group.main([*line, "--admin", "host=db1 user=dba"], standalone_mode=False)
     assert given[-1][0] == "dba"

@@ -66,6 +66,12 @@ HELD = {
         "test_a_child_does_not_get_the_password_of_the_server",
     ),
     "SIGINT and SIGTERM": ("test_a_signal_ends_every_verb_and_nothing_is_left",),
+    "They end a command of yours": (
+        "test_a_signal_ends_a_restart_that_hangs_and_nothing_restarts_later",
+        "test_a_signal_ends_an_apply_command_that_hangs",
+        "test_a_signal_ends_a_crash_command_that_hangs",
+    ),
+    "A process that a command": ("test_a_process_of_another_session_is_left_alone",),
     "A secret that nothing announces": ("test_a_secret_that_nothing_announces_stays",),
     "A connection that a function opens": (
         "test_a_connection_that_a_function_opens_is_not_read_only",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +13,11 @@ import pytest
 from tests.fixtures.clusters import Make, run_sql, scalar
 from tests.fixtures.command import Command, Said, eventually, server_options
 
+from pgdyno.process.host import ProcessIdentity
 from pgdyno.server.scratch import ScratchCluster
 
 pytestmark = pytest.mark.pg
+SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'pgdyno%'"
 COUNT = "SELECT count(*) FROM pgdyno_ledger"
 
 
@@ -76,6 +79,27 @@ def test_a_command_that_crashes_nothing_is_an_error(
     said = crash_own(pgdyno, cluster, elsewhere, *given, crashes=False)
     assert said.code == 2
     assert "the server did not crash: it has not restarted" in " ".join(said.error.split())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_crash_command_that_hangs(
+    pgdyno: Command, new_cluster: Make, elsewhere: Path, number: signal.Signals
+) -> None:
+    cluster, pid = new_cluster("15"), elsewhere / "pid"
+    hangs = f"sleep 600 & echo $! > {pid}.part; mv {pid}.part {pid}; wait"
+    place = ("--kind", "command", "--store", str(elsewhere / "store"), "--no-controls")
+    running = pgdyno.start(
+        *("crash", *server_options(cluster.target), *place), *("--crash-command", hangs)
+    )
+    eventually(pid.exists, unless=lambda: running.process.poll() is not None)
+    left = ProcessIdentity.of(int(pid.read_text()))
+    assert left is not None
+    running.signal(number)
+    said = running.wait(30)
+    assert said.code == 128 + number, said.err
+    assert "waiting for the end of --crash-command" in " ".join(said.err.split())
+    assert not left.is_running()
+    eventually(lambda: scalar(cluster.target, SESSIONS) == 0)
 
 
 def test_a_journal_on_the_disk_that_crashes_is_refused(

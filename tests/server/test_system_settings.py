@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from tests.fixtures import needs
 
 from pgdyno.errors import InterruptedByUser, ServerError
 from pgdyno.process import signals
-from pgdyno.server import system_settings
+from pgdyno.process.host import ProcessIdentity
 from pgdyno.server.system_settings import SystemSettings
 from pgdyno.server.target import Target
 
@@ -74,17 +76,49 @@ def test_an_error_says_that_a_command_printed_nothing() -> None:
 def test_a_command_that_is_waited_for_is_named_when_a_signal_arrives() -> None:
     said: list[str] = []
     command = f"kill -INT {os.getpid()}; sleep 0.2"
-    with signals.handled(on_wait=said.append):
+    with signals.handled(on_wait=said.append), pytest.raises(InterruptedByUser):
         SystemSettings(NOWHERE, "test", apply_command=command).apply({}, needs_restart=False)
-        with pytest.raises(InterruptedByUser):
-            signals.check()
-    assert said == [f"{command} (at most 300 s)"]
+    assert said == [f"--apply-command {command} (at most 3 s)"]
 
 
-def test_a_command_that_does_not_end_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system_settings, "_RESTART_S", 1.0)
-    system = SystemSettings(NOWHERE, "test", apply_command="sleep 600 & wait")
+def test_a_command_that_does_not_end_is_named_with_its_limit() -> None:
+    command = "sleep 600 & wait"
+    system = SystemSettings(NOWHERE, "test", apply_command=command, command_timeout_s=1.0)
     with pytest.raises(ServerError) as caught:
         system.apply({}, needs_restart=False)
-    assert caught.value.message.startswith("sleep 600 & wait: ")
+    assert caught.value.message == f"--apply-command {command} did not end within 1 s."
     assert "what it had started" in caught.value.hint
+    assert "--command-timeout" in caught.value.hint
+
+
+@needs.LINUX
+def test_a_signal_ends_the_jobs_of_a_command_too(tmp_path: Path) -> None:
+    kept = tmp_path / "pid"
+    job = f"bash -m -c 'sleep 600 & echo $! > {kept}; kill -INT {os.getpid()}; wait'"
+    system = SystemSettings(NOWHERE, "test", apply_command=f"{job}; wait")
+    with signals.handled(), pytest.raises(InterruptedByUser):
+        system.apply({}, needs_restart=False)
+    assert ProcessIdentity.of(int(kept.read_text())) is None
+
+
+@needs.LINUX
+def test_a_process_of_another_session_is_left_alone(tmp_path: Path) -> None:
+    kept = tmp_path / "pid"
+    command = f"setsid sleep 600 & echo $! > {kept}; kill -INT {os.getpid()}; wait"
+    system = SystemSettings(NOWHERE, "test", apply_command=command)
+    with signals.handled(), pytest.raises(InterruptedByUser):
+        system.apply({}, needs_restart=False)
+    left = ProcessIdentity.of(int(kept.read_text()))
+    assert left is not None
+    os.kill(left.pid, signal.SIGKILL)
+
+
+def test_only_a_second_signal_ends_a_command_that_restores_settings() -> None:
+    said: list[str] = []
+    command = f"kill -INT {os.getpid()}; sleep 0.5; kill -INT {os.getpid()}; sleep 600"
+    system = SystemSettings(NOWHERE, "test", apply_command=command, command_timeout_s=60)
+    handled = signals.handled(on_wait=said.append)
+    with handled, signals.shielded(), pytest.raises(InterruptedByUser):
+        system.apply({}, needs_restart=False)
+    named = f"--apply-command {command}"
+    assert said[0] == f"{named} (at most 60 s; another signal ends it)"

@@ -26,6 +26,7 @@ from pgdyno.report.crash_page import crash_page
 from pgdyno.server.find import find
 from pgdyno.server.sql_script import statements_of
 from pgdyno.server.target import refuse_what_the_engine_lacks
+from pgdyno.server.user_command import COMMAND_TIMEOUT_S
 from pgdyno.spec.units import duration_ns
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
@@ -115,6 +116,7 @@ _crashes, _answer = under(CRASHES), under(ANSWER)
     metavar="CMD",
     help="Command that starts your own server again, if it does not start by itself.",
 )
+@options.command_timeout
 @options.confirm
 @options.scratch_that_crashes
 @_answer("--note", default="", metavar="TEXT", help="Remark to keep with the result.")
@@ -155,8 +157,8 @@ def _request(given: dict[str, Any]) -> CrashRequest:
         names = ("standby", "promote_command")
         refuse_without_effect(given, names, "only a failover has a standby", "add --kind failover")
     if given["kind"] != "command":
-        names = ("crash_command", "recover_command")
-        refuse_without_effect(given, names, "pgdyno crashes its own server", "add --kind command")
+        of_own = ("crash_command", "recover_command", "command_timeout")
+        refuse_without_effect(given, of_own, "pgdyno crashes its own server", "add --kind command")
     if given["kind"] == "power" and (why := why_not_here()):
         raise SpecError(
             f"--kind power is not possible here: {why}.", hint="use --kind kill and --kind failover"
@@ -221,7 +223,8 @@ def _own_server(given: dict[str, Any]) -> OwnServer | None:
     for warning in resolved.notes:
         output.warning(warning.message, warning.hint)
     refuse_what_the_engine_lacks(resolved.target)
-    return OwnServer(resolved.target, given["crash_command"], given["recover_command"])
+    commands = given["crash_command"], given["recover_command"]
+    return OwnServer(resolved.target, *commands, given["command_timeout"] or COMMAND_TIMEOUT_S)
 
 
 class Shown(CrashShow):

@@ -79,6 +79,7 @@ def experiment_of(
                 apply_command=options.get("apply_command"),
                 restart_command=options.get("restart_command"),
                 recover_command=options.get("recover_command"),
+                command_timeout=options.get("command_timeout") or "5min",
                 **_watched(options, is_scratch=resolved is None),
                 settings=settings_of(options.get("settings", ()), options.get("pg_version")),
             ),
@@ -190,7 +191,7 @@ _RESERVED = {
 }
 OWN_SERVER_ONLY = (
     *("allow_write", "confirm", "admin", "apply_command", "restart_command", "recover_command"),
-    *("allow_risk", "host_files"),
+    *("command_timeout", "allow_risk", "host_files"),
 )
 
 

@@ -22,10 +22,11 @@ from pgdyno.cli.headings import (
     Operand,
     under,
 )
-from pgdyno.errors import StoreError
+from pgdyno.errors import SpecError, StoreError
 from pgdyno.observe.remote.host_session import collector_script
 from pgdyno.redaction import redacted_output
 from pgdyno.server.dataset_kinds import KINDS
+from pgdyno.spec.units import duration_ns
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Command], Command]
@@ -200,6 +201,7 @@ def changing(command: Command) -> Command:
             metavar="CMD",
             help="Command that repairs a server that does not start.",
         ),
+        command_timeout,
         option(
             "--allow-risk",
             multiple=True,
@@ -207,6 +209,30 @@ def changing(command: Command) -> Command:
             help="Allow variants that weaken durability.",
         ),
     )
+
+
+def command_timeout(command: Command) -> Command:
+    """Add --command-timeout, in seconds; None if it is not given."""
+    return apply(
+        command,
+        under(FOREIGN)(
+            "--command-timeout",
+            metavar="TIME",
+            callback=seconds_of_command,
+            help="Longest time of such a command (default 5min).",
+        ),
+    )
+
+
+def seconds_of_command(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
+    """Return the time in seconds. Raises: SpecError for a time below a second."""
+    seconds = None if text is None else duration_ns(text, what="--command-timeout") / 1e9
+    if seconds is not None and seconds < 1:
+        raise SpecError(
+            f"--command-timeout {text}: the longest time of a command must be at least 1s.",
+            hint="give the longest time that your command may take, such as 10min",
+        )
+    return seconds
 
 
 def watching(command: Command) -> Command:

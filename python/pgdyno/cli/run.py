@@ -17,7 +17,7 @@ from pgdyno.cli.measure import measure
 from pgdyno.cli.show import read_kept, require_runs
 from pgdyno.errors import SpecError
 from pgdyno.server.conninfo import resolve
-from pgdyno.spec.experiment import Experiment
+from pgdyno.spec.experiment import SECOND_NS, Experiment
 from pgdyno.spec.file import read_spec
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
@@ -93,6 +93,8 @@ def _changed(experiment: Experiment, given: dict[str, Any]) -> Experiment:
     """Return the experiment with the changes of the command line."""
     named = ("admin", "apply_command", "restart_command", "recover_command")
     commands = {name: given[name] for name in named if given[name] is not None}
+    if given["command_timeout"] is not None:
+        commands["command_timeout_ns"] = int(given["command_timeout"] * SECOND_NS)
     if commands:
         server = experiment.server.model_copy(update=commands)
         experiment = experiment.model_copy(update={"server": server})

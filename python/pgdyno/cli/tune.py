@@ -28,7 +28,7 @@ from pgdyno.server.find import find
 from pgdyno.server.system_settings import SystemSettings
 from pgdyno.spec.condition import condition_from, memory_limit_from
 from pgdyno.spec.designs import METRICS, BenchDesign, TuneDesign
-from pgdyno.spec.experiment import OF_ONE_SERVER, EqualServer
+from pgdyno.spec.experiment import OF_ONE_SERVER, SECOND_NS, EqualServer
 from pgdyno.store.experiment import Store
 from pgdyno.tune import planning
 from pgdyno.tune.catalogue import RISKS, Risk
@@ -319,7 +319,8 @@ def _apply_proved(asked: AskedExperiment, done: Measured) -> None:
         admin = resolve(conninfo=server.admin).target if server.admin else asked.resolved.target
         commands = (server.apply_command, server.restart_command, server.recover_command)
         restarts = bool(tuned.needs_restart) and server.restart_command is not None
-        system = SystemSettings(admin, "tune", *commands)
+        timeout_s = asked.experiment.server.command_timeout_ns / SECOND_NS
+        system = SystemSettings(admin, "tune", *commands, command_timeout_s=timeout_s)
         apply_for_good(done.folder, system, wanted, restarts=restarts)
         on = f" on server {number}" if tuned.servers else ""
         output.note(

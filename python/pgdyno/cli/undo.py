@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -38,13 +39,20 @@ _COMMAND = "Use this command, not the one in the journal."
 @click.option("--restart-command", metavar="CMD", help=_COMMAND)
 @click.option("--recover-command", metavar="CMD", help=_COMMAND)
 @click.option(
+    "--command-timeout",
+    "command_timeout_s",
+    metavar="TIME",
+    callback=options.seconds_of_command,
+    help="Longest time of such a command (default: that of the experiment).",
+)
+@click.option(
     "--dismiss",
     is_flag=True,
     help="Print the previous values of RESULT and close its journal; change nothing.",
 )
 @options.store_option
 def command(
-    result: str | None, admin: str | None, dismiss: bool, store: Path | None, **commands: str | None
+    result: str | None, admin: str | None, dismiss: bool, store: Path | None, **commands: Any
 ) -> int:
     """Restore changed settings from the journal. RESULT is a number (default: all that need it).
 

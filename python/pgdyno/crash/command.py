@@ -22,13 +22,12 @@ from pgdyno.crash.record import CrashRecord
 from pgdyno.crash.scratch_crash import Bench, checked
 from pgdyno.errors import RefusedError, ServerError
 from pgdyno.process import signals
-from pgdyno.process.child import run
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.storage import mount_of
 from pgdyno.server.target import Target
+from pgdyno.server.user_command import COMMAND_TIMEOUT_S, run_command
 
 _POLL_S = 0.1
-_COMMAND_TIMEOUT_S = 600.0
 _NETWORK_FILE_SYSTEMS = ("nfs", "cifs", "smb", "9p", "ceph", "glusterfs", "fuse.sshfs")
 
 
@@ -39,6 +38,16 @@ class OwnServer:
     target: Target
     crash_command: str
     recover_command: str = ""
+    command_timeout_s: float = COMMAND_TIMEOUT_S
+
+    def run(self, option: str) -> None:
+        """Run the command of an option, which finds the server in its environment."""
+        run_command(
+            getattr(self, option),
+            option=f"--{option.replace('_', '-')}",
+            timeout_s=self.command_timeout_s,
+            env=self.target.environment(),
+        )
 
 
 def command_once(
@@ -68,7 +77,7 @@ def command_once(
         hit = activity.until_running(planned.pause_ns) or planned.phase == "load"
         load_ns = monotonic_ns() - began_ns
         command_ns = bench.clock.now_ns()
-        _run(server.crash_command, target, "--crash-command")
+        server.run("crash_command")
         load.stop()
         stopped_ns = bench.clock.now_ns()
     activity.close()
@@ -84,7 +93,7 @@ def command_once(
         restart_ns=max(0, bench.clock.now_ns() - crashed_ns),
     )
     if server.recover_command:
-        _run(server.recover_command, target, "--recover-command")
+        server.run("recover_command")
     return _recovered(bench, target, record, commits, crashed_ns, started_at)
 
 
@@ -163,23 +172,6 @@ def _started_at(target: Target) -> object:
 def _started(connection: Connection) -> object:
     row = connection.execute("SELECT pg_postmaster_start_time()").fetchone()
     return row[0] if row is not None else None
-
-
-def _run(command: str, target: Target, option: str) -> None:
-    environment = {
-        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "PGHOST": target.host,
-        "PGPORT": target.ports,
-        "PGUSER": target.user,
-        "PGDATABASE": target.database,
-    }
-    done = run(["sh", "-c", command], env=environment, timeout_s=_COMMAND_TIMEOUT_S)
-    if done.returncode != 0:
-        words = done.stderr.strip()[-300:] or "it printed nothing"
-        raise ServerError(
-            f"{option} failed with exit code {done.returncode}: {words}.",
-            hint="try the command alone; it must end with exit code 0",
-        )
 
 
 def _silent_from_ns(commits: list[SentCommit], command_ns: int, stopped_ns: int) -> int:

@@ -26,6 +26,7 @@ from pgdyno.process.child import UserIds, run
 from pgdyno.server.postmaster import server_environment
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 from pgdyno.server.target import Target
+from pgdyno.server.user_command import run_command
 
 Replication = Literal["synchronous", "asynchronous", "cut off"]
 _BACKUP_TIMEOUT_S = 300.0
@@ -195,7 +196,12 @@ def _promoted(
     standby, command, timeout_s = pair.standby, pair.promote_command, bench.recovery_timeout_s
     try:
         if command:
-            _run_command(command, standby, timeout_s)
+            run_command(
+                command,
+                option="--promote-command",
+                timeout_s=timeout_s,
+                env={**standby.target.environment(), "PGDATA": str(standby.data_dir)},
+            )
         with standby.connect(verb="crash") as connection:
             if not command:
                 connection.execute("SELECT pg_promote(true, %s)", [int(timeout_s)])
@@ -209,22 +215,6 @@ def _promoted(
             return replace(record, answered_ns=answered_ns), checks.next_xid(connection)
     except (PgdynoError, psycopg.Error) as error:
         return replace(record, recovery_error=" ".join(str(error).split())), 0
-
-
-def _run_command(command: str, standby: ScratchCluster, timeout_s: float) -> None:
-    """Run the user's own command, which finds the standby in its environment."""
-    place = standby.target
-    environment = {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "PGHOST": place.host,
-        "PGPORT": place.ports,
-        "PGUSER": place.user,
-        "PGDATABASE": place.database,
-        "PGDATA": str(standby.data_dir),
-    }
-    done = run(["sh", "-c", command], env=environment, timeout_s=timeout_s)
-    if done.returncode != 0:
-        raise ServerError(f"--promote-command failed: {done.stderr.strip()[-300:]}.")
 
 
 def _is_standby(connection: psycopg.Connection[tuple[object, ...]]) -> bool:

@@ -16,6 +16,7 @@ from pgdyno.process import cleanup, signals
 from pgdyno.redaction import redacted
 from pgdyno.server.system_settings import SystemSettings
 from pgdyno.server.target import Target
+from pgdyno.server.user_command import COMMAND_TIMEOUT_S
 from pgdyno.store.audit import AUDIT, lines_given_up
 from pgdyno.store.folder import ExperimentFolder
 
@@ -81,6 +82,15 @@ class SystemChanges:
         with signals.shielded():
             try:
                 self.system.put_back(self._previous, self._values, restarts=self._restarts)
+            except InterruptedByUser:
+                # The journal keeps them for `pgdyno undo`.
+                names, self._previous = ", ".join(sorted(self._previous)), None
+                cleanup.forget(self._token)
+                raise ServerError(
+                    "A second signal ended the command that restores settings of "
+                    f"{self.system.admin.place}: {names}.",
+                    hint="pgdyno undo restores them",
+                ) from None
             except ServerError as error:
                 if self._left_down is not None:
                     raise self._left_down from error
@@ -133,11 +143,12 @@ class Undone:
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """Commands that replace those of a journal."""
+    """Commands that replace those of a journal, and their longest time in seconds."""
 
     apply_command: str | None = None
     restart_command: str | None = None
     recover_command: str | None = None
+    command_timeout_s: float | None = None
 
 
 def undo_outstanding(
@@ -222,6 +233,8 @@ def _system_of(entry: Mapping[str, Any], admin: Target, given: Commands) -> Syst
         restart_command=given.restart_command or entry.get("restart_command"),
         recover_command=given.recover_command or entry.get("recover_command"),
         data_dir=Path(data_dir) if data_dir else None,
+        command_timeout_s=given.command_timeout_s
+        or float(entry.get("command_timeout_s") or COMMAND_TIMEOUT_S),
     )
 
 
@@ -238,6 +251,7 @@ def _entry(
         "apply_command": system.apply_command,
         "restart_command": system.restart_command,
         "recover_command": system.recover_command,
+        "command_timeout_s": system.command_timeout_s,
         "data_dir": str(system.data_dir) if system.data_dir else None,
         "restarts": restarts,
         "previous": dict(previous),

@@ -22,7 +22,7 @@ from pgdyno.server.conninfo import resolve
 from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.system_settings import SystemSettings, answers, is_writable
 from pgdyno.server.target import Target
-from pgdyno.spec.experiment import UNCHANGED, Experiment, Server
+from pgdyno.spec.experiment import SECOND_NS, UNCHANGED, Experiment, Server
 from pgdyno.spec.planned import PlannedVariant
 from pgdyno.spec.units import size_bytes
 from pgdyno.spec.variant import COMMANDS, Variant
@@ -275,7 +275,13 @@ class ForeignServers(Servers):
         if means.admin is not None:
             target = resolve(conninfo=means.admin).target
             _require_same_server(under_test, target, started)
-        system = SystemSettings(target, under_test.verb, *means.commands, data_dir=data_dir)
+        system = SystemSettings(
+            target,
+            under_test.verb,
+            *means.commands,
+            data_dir=data_dir,
+            command_timeout_s=self._experiment.server.command_timeout_ns / SECOND_NS,
+        )
         if restarts:
             self._refuse_what_may_not_start(system, under_test, names)
         self._changed[started] = SystemChanges(system, names, restarts), means

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from pgdyno.clock import monotonic_ns
-from pgdyno.errors import ProcessError
+from pgdyno.errors import InterruptedByUser, ProcessError
 from pgdyno.process import cleanup, signals
 from pgdyno.process.side_by_side import in_main_thread
 from pgdyno.redaction import redacted
@@ -31,6 +31,8 @@ from pgdyno.redaction import redacted
 _ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 _PR_SET_PDEATHSIG = 1
 _OUTPUT_BYTES_MAX = 1 << 20
+# A child that a signal ends has this time after SIGTERM; the user is waiting.
+_AFTER_SIGNAL_S = 1.0
 # PyDLL keeps the interpreter lock: another thread may hold a lock forever between fork and exec.
 _libc = ctypes.PyDLL(None, use_errno=True) if sys.platform == "linux" else None
 
@@ -142,17 +144,20 @@ class Child:
             self._forget()
         return self._popen.returncode
 
-    def terminate_group(self, grace_s: float = 5.0) -> None:
-        """End the child and every process that it started in its session, as `terminate` does."""
+    def terminate_session(self, grace_s: float = 5.0) -> None:
+        """End the child and every process that it started in its session, as `terminate` does.
+
+        Where processes have no /proc, only those of its group.
+        """
         with signals.shielded():
             deadline_ns = monotonic_ns() + int(grace_s * 1e9)
-            is_left = self._send_to_group(signal.SIGTERM)
+            is_left = self._send_to_session(signal.SIGTERM)
             while is_left and monotonic_ns() < deadline_ns:
                 self.poll()  # A child that nobody waited for would stay in its group.
                 signals.sleep(0.02)
-                is_left = self._send_to_group(0)
+                is_left = self._send_to_session(0)
             if is_left:
-                self._send_to_group(signal.SIGKILL)
+                self._send_to_session(signal.SIGKILL)
             self.terminate()
 
     def kill_family(self, before: Callable[[], None] | None = None) -> None:
@@ -177,13 +182,11 @@ class Child:
                 signals.sleep(0.005)
             self._forget()
 
-    def _send_to_group(self, number: int) -> bool:
-        """Return whether there is a process of the group that we may signal."""
-        try:
-            os.killpg(self.pid, number)
-        except (ProcessLookupError, PermissionError):
-            return False
-        return True
+    def _send_to_session(self, number: int) -> bool:
+        """Return whether there is a process of the session that we may signal."""
+        # A shell with job control gives each of its jobs a group.
+        groups = {self.pid, *_groups_of_session(self.pid)}
+        return any([_send_to_group(group, number) for group in groups])
 
     def close_pipes(self) -> None:
         """Close our ends of the child's pipes: a reader on the other side sees the end of input."""
@@ -271,9 +274,12 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | str | None = None,
     stdin: bytes = b"",
+    name: str = "",
+    grace_s: float = 0.0,
 ) -> Completed:
     """Run a child to its end, with `stdin` as its input, and return its output.
 
+    Args: grace_s, how long the child may still run after a signal asked for the end.
     Raises: ProcessError if it cannot be started or runs longer than `timeout_s`; InterruptedByUser
     if a signal asks for the end. In both cases the child is ended first, with its own children.
     """
@@ -285,11 +291,18 @@ def run(
     ):
         given.write(stdin)
         given.seek(0)
-        child = start(argv, user=user, env=env, cwd=cwd, stdin=given, stdout=out, stderr=err)
+        child = start(
+            argv, name=name, user=user, env=env, cwd=cwd, stdin=given, stdout=out, stderr=err
+        )
         try:
             returncode = child.wait(timeout_s)
+        except InterruptedByUser:
+            with signals.shielded(f"{child.name} (at most {grace_s:g} s)" if grace_s else ""):
+                if not child.ends_within(grace_s):
+                    child.terminate_session(_AFTER_SIGNAL_S)
+            raise
         except BaseException:
-            child.terminate_group()
+            child.terminate_session()
             raise
         return Completed(
             argv=tuple(str(argument) for argument in argv),
@@ -367,6 +380,26 @@ def _descendants(pid: int) -> list[int]:
         below += children
         waiting += children
     return below
+
+
+def _groups_of_session(session: int) -> set[int]:
+    """Return the process groups of a session; none without /proc."""
+    groups: set[int] = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            fields = stat.read_text(errors="replace").rpartition(")")[2].split()
+            if int(fields[3]) == session and fields[0] not in "ZX":
+                groups.add(int(fields[2]))
+    return groups
+
+
+def _send_to_group(group: int, number: int) -> bool:
+    """Return whether there is a process of the group that we may signal."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
 
 
 def _is_alive(pid: int) -> bool:

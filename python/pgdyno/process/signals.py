@@ -23,6 +23,7 @@ from pgdyno.clock import monotonic_ns
 from pgdyno.errors import InterruptedByUser, TerminatedByUser
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LOOK_MS = 100.0
 
 
 @dataclass(slots=True)
@@ -36,12 +37,16 @@ class _State:
 
 
 class _OfThread(threading.local):
-    """What belongs to one thread. `raised_of`: the state whose signal was raised here."""
+    """What belongs to one thread. `raised_of`: the state whose signal was raised here.
+
+    `gives_up_at`: the number of signals that ends a wait, even in a shielded block.
+    """
 
     def __init__(self) -> None:
         self.takes_part = threading.current_thread() is threading.main_thread()
         self.shield_depth = 0
         self.raised_of: _State | None = None
+        self.gives_up_at: int | None = None
 
 
 _state = _State()
@@ -93,9 +98,11 @@ def check() -> None:
 
     Threads that do not take part never raise: the thread that started them ends them.
     """
-    if _state.first is None or _here.raised_of is _state or _here.shield_depth:
+    if _state.first is None or not _here.takes_part:
         return
-    if not _here.takes_part:
+    if _here.gives_up_at is not None and _count() >= _here.gives_up_at:
+        _here.gives_up_at = None
+    elif _here.raised_of is _state or _here.shield_depth:
         return
     asked = interruption()
     assert asked is not None, "a signal arrived"
@@ -131,6 +138,25 @@ def shielded(waits_for: str = "") -> Iterator[None]:
     finally:
         state.waits_for = tuple(text for text in state.waits_for if text not in added)
         _here.shield_depth -= 1
+
+
+@contextlib.contextmanager
+def ended_by_another_signal(waits_for: str) -> Iterator[None]:
+    """In a shielded block, let one signal name what the block waits for, and the next be raised.
+
+    A signal that arrived before the block is the first. Elsewhere `check` raises the first signal.
+    """
+    is_shielded = bool(_here.shield_depth)
+    before, _here.gives_up_at = _here.gives_up_at, max(_count(), 1) + 1 if is_shielded else None
+    try:
+        with shielded(waits_for) if is_shielded else contextlib.nullcontext():
+            yield
+    finally:
+        _here.gives_up_at = before
+
+
+def _count() -> int:
+    return 0 if _state.first is None else 1 + _state.later_count
 
 
 def _say(state: _State, texts: tuple[str, ...]) -> None:
@@ -185,6 +211,9 @@ def _poll(descriptors: list[int], timeout_ms: float | None) -> list[int]:
     wakes = _state.wake is not None and _state.first is None
     if wakes and _state.wake is not None:
         poller.register(_state.wake[0], select.POLLIN)
+    if _here.gives_up_at is not None:
+        # Only the first signal wakes a wait, so this one looks for more.
+        timeout_ms = _LOOK_MS if timeout_ms is None else min(timeout_ms, _LOOK_MS)
     # Subtle: a signal between `check` and `poll` is not lost, because its byte waits in the socket.
     events = poller.poll(None if timeout_ms is None else max(0.0, timeout_ms))
     return [descriptor for descriptor, _ in events if descriptor in descriptors]
@@ -199,5 +228,5 @@ def _note(number: int, _frame: FrameType | None) -> None:
         _say(_state, _state.waits_for)
         return
     _state.later_count += 1
-    if _state.on_later is not None:
+    if _state.on_later is not None and not _state.waits_for:
         _state.on_later()

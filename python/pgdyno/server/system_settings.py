@@ -17,13 +17,12 @@ import psycopg
 from psycopg import sql
 
 from pgdyno.clock import monotonic_ns
-from pgdyno.errors import PgdynoError, ProcessError, ServerError
+from pgdyno.errors import PgdynoError, ServerError
 from pgdyno.process import signals
-from pgdyno.process.child import run
 from pgdyno.server import configuration
 from pgdyno.server.connect import Connection, connect
-from pgdyno.server.conninfo import whole_environment
 from pgdyno.server.target import Target
+from pgdyno.server.user_command import COMMAND_TIMEOUT_S, run_command
 
 Entries = Mapping[str, str | None]
 """Name -> the value in postgresql.auto.conf, None without an entry."""
@@ -31,8 +30,7 @@ Entries = Mapping[str, str | None]
 AUTO_CONF = "postgresql.auto.conf"
 _TAKES_EFFECT_S = 30.0
 _RESTART_S = 300.0
-# Only this last part of a user's command's output is shown.
-_SAID_LINES = 3
+_RELOAD_S = 2.0
 # SQLSTATEs of a server that is being stopped or started: it answers, but does not admit sessions.
 _ON_THE_WAY = "57P03"
 _ENTRIES = (
@@ -55,6 +53,7 @@ class SystemSettings:
     restart_command: str | None = None
     recover_command: str | None = None
     data_dir: Path | None = None
+    command_timeout_s: float = COMMAND_TIMEOUT_S
 
     @property
     def can_start_again(self) -> bool:
@@ -100,14 +99,14 @@ class SystemSettings:
         Raises: ServerError if the server or a command refuses.
         """
         if self.apply_command is not None:
-            self._run(self.apply_command, json.dumps(dict(entries)).encode())
+            self._run("apply_command", entries)
         else:
             with connect(self.admin, verb=self.verb) as connection:
                 for name, value in entries.items():
                     self._alter(connection, name, value)
                 connection.execute("SELECT pg_reload_conf()")
         if needs_restart and self.restart_command is not None:
-            self._run(self.restart_command, b"")
+            self._run("restart_command")
 
     def put_back(self, entries: Entries, values: Mapping[str, str], *, restarts: bool) -> bool:
         """Restore the server: its entries, and the values it uses.
@@ -122,7 +121,9 @@ class SystemSettings:
         if self._is_as_before(entries, values):
             return was_down
         try:
-            self.apply(entries, needs_restart=restarts)
+            self.apply(entries, needs_restart=False)
+            if restarts and self.restart_command is not None and self._lacks(entries, values):
+                self._run("restart_command")
         except ServerError as error:
             error.message += self._not_in_effect(entries)
             raise
@@ -142,17 +143,16 @@ class SystemSettings:
 
         Raises: ServerError if there is no command for this, or the command fails.
         """
-        given = json.dumps(dict(entries)).encode()
         if self.recover_command is not None:
-            self._run(self.recover_command, given)
+            self._run("recover_command", entries)
         elif self.apply_command is not None:
-            self._run(self.apply_command, given)
+            self._run("apply_command", entries)
             if self.restart_command is not None and self.is_down():
-                self._run(self.restart_command, b"")
+                self._run("restart_command")
         elif is_writable(self.data_dir) and self.restart_command is not None:
             assert self.data_dir is not None
             rewrite_auto_conf(self.data_dir, entries)
-            self._run(self.restart_command, b"")
+            self._run("restart_command")
         else:
             raise ServerError(
                 f"{self.admin.place} does not answer, and there is no command that restores its "
@@ -203,6 +203,25 @@ class SystemSettings:
             return False  # What the command writes, and where, is its own.
         return not self._awaiting_restart(entries)
 
+    def _lacks(self, entries: Entries, values: Mapping[str, str]) -> bool:
+        """Return whether only a restart gives the server its previous values again.
+
+        A restart that a signal ended may not have happened: then the server has them.
+        """
+        deadline_ns = monotonic_ns() + int(_RELOAD_S * 1e9)
+        while values and not self._is_as_before(entries, values):
+            with connect(self.admin, verb=self.verb) as connection:
+                rows = connection.execute(
+                    "SELECT lower(name), current_setting(name) FROM pg_settings"
+                    " WHERE context = 'postmaster' AND lower(name) = ANY(%s)",
+                    [sorted(values)],
+                ).fetchall()
+            is_other = any(values[str(name)] != value for name, value in rows)
+            if is_other or monotonic_ns() > deadline_ns:
+                return True
+            signals.sleep(0.05)
+        return not values
+
     def _awaiting_restart(self, names: Iterable[str]) -> list[str]:
         with connect(self.admin, verb=self.verb) as connection:
             rows = connection.execute(
@@ -241,29 +260,14 @@ class SystemSettings:
                 sqlstate=error.sqlstate,
             ) from None
 
-    def _run(self, command: str, given: bytes) -> None:
-        # The command is in the environment: every user of the host can read arguments.
-        try:
-            # A command that is stopped half-way would go on next to the one that restores.
-            with signals.shielded(f"{command} (at most {_RESTART_S:g} s)"):
-                done = run(
-                    ["/bin/sh", "-c", 'eval "$PGDYNO_COMMAND"'],
-                    env={**whole_environment(), "PGDYNO_COMMAND": command},
-                    timeout_s=_RESTART_S,
-                    stdin=given,
-                )
-        except ProcessError as error:
-            raise ServerError(
-                f"{command}: {error.message}",
-                hint="pgdyno ended it and what it had started; see what it waits for",
-            ) from None
-        if done.returncode != 0:
-            said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-_SAID_LINES:]
-            words = " / ".join(line.strip() for line in said) or "it printed nothing"
-            raise ServerError(
-                f"{command} ended with exit code {done.returncode}: {words.rstrip('.')}.",
-                hint="the command runs as sh -c; it gets the settings as JSON on standard input",
-            )
+    def _run(self, option: str, entries: Entries | None = None) -> None:
+        """Run the command of an option; it gets the entries as JSON on standard input."""
+        run_command(
+            getattr(self, option),
+            option=f"--{option.replace('_', '-')}",
+            timeout_s=self.command_timeout_s,
+            stdin=b"" if entries is None else json.dumps(dict(entries)).encode(),
+        )
 
     def _wait_until(self, target: Target, holds: Callable[[Connection], None]) -> None:
         deadline_ns = monotonic_ns() + int(_TAKES_EFFECT_S * 1e9)

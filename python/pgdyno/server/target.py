@@ -73,6 +73,11 @@ class Target:
     hosts_given: tuple[str, str, str] | None = None
     """Of a pinned target: host, hostaddr and ports as given, before it was pinned."""
 
+    def environment(self) -> dict[str, str]:
+        """Return the variables with which a program finds this server, without a password."""
+        place = {"PGHOST": self.host, "PGPORT": self.ports}
+        return {**place, "PGUSER": self.user, "PGDATABASE": self.database}
+
     @property
     def port(self) -> int:
         """Return the only port; a target with several hosts must be pinned first."""

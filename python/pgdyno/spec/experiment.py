@@ -7,7 +7,7 @@ are immutable and closed. A spec file and the options of a verb give the same ob
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -75,9 +75,10 @@ class Server(Spec):
     On the user's own server, `admin` is the only role that changes settings. `apply_command` runs
     instead of ALTER SYSTEM, with the settings as JSON on its standard input. `restart_command` runs
     when a restart is necessary. `recover_command` repairs a server that no longer starts; it gets
-    the old settings on its standard input. The other fields only serve observation: `observe` is a
-    way to the server that avoids a pooler, `pooler` is the pooler's console, `ssh` or `host_shell`
-    opens a shell on the server's host, and the user made `host_files` there by hand.
+    the old settings on its standard input. `command_timeout` is the longest time of such a command.
+    The other fields only serve observation: `observe` is a way to the server that avoids a pooler,
+    `pooler` is the pooler's console, `ssh` or `host_shell` opens a shell on the server's host, and
+    the user made `host_files` there by hand.
 
     `equal` are further servers, equal to this one, which some designs use, too. Where `dsn` is a
     list, `admin` and the commands are lists of the same length, and the others become `equal`.
@@ -90,6 +91,9 @@ class Server(Spec):
     apply_command: Command | None = None
     restart_command: Command | None = None
     recover_command: Command | None = None
+    command_timeout_ns: Annotated[DurationNs, Field(gt=0)] = Field(
+        default=300 * SECOND_NS, alias="command_timeout"
+    )
     pooler: Conninfo | None = None
     ssh: str | None = None
     host_shell: str | None = None
