@@ -20,7 +20,7 @@ PROVOKED = {
     "SpecError": "tests/cli/test_every_error.py::test_the_next_step_fits",
     "RefusedError": "tests/cli/test_every_error.py::test_the_next_step_fits",
     "ServerError": "tests/cli/test_every_error.py::test_the_next_step_fits",
-    "ProcessError": "tests/process/test_child.py::test_a_program_that_is_not_there_is_named",
+    "ProcessError": "tests/process/test_child.py::test_an_error_names_a_missing_program",
     "EngineError": "tests/cli/test_every_error.py::test_the_next_step_fits",
     "StoreError": "tests/cli/test_every_error.py::test_the_next_step_fits",
     "AnalysisError": "",
@@ -32,11 +32,11 @@ PROVOKED = {
     "script": "crates/engine/src/plan/mod.rs::a_fault_in_a_script_has_its_place",
     "evaluation": f"{POSTGRES}/test_read_only.py"
     "::test_a_value_of_a_query_that_is_not_a_number_is_not_pasted",
-    "connect": f"{POSTGRES}/test_refusals.py::test_nothing_listening_is_said_with_host_and_port",
+    "connect": f"{POSTGRES}/test_refusals.py::test_the_error_without_a_listener_has_host_and_port",
     "authentication": f"{POSTGRES}/test_authentication.py"
-    "::test_a_wrong_password_is_said_and_never_shown",
+    "::test_the_error_of_a_wrong_password_never_shows_it",
     "too_many_connections": f"{POSTGRES}/test_refusals.py"
-    "::test_more_clients_than_connections_are_refused_with_the_servers_words",
+    "::test_the_error_of_too_many_clients_quotes_the_server",
     "prepare": f"{POSTGRES}/test_refusals.py::test_missing_tables_stop_the_run_before_any_load",
     "too_many_failures": f"{POSTGRES}/test_refusals.py"
     "::test_a_load_that_can_only_fail_ends_before_it_fills_the_servers_log",

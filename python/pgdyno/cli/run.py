@@ -17,7 +17,8 @@ from pgdyno.cli.measure import measure
 from pgdyno.cli.show import read_kept, require_runs
 from pgdyno.errors import SpecError
 from pgdyno.server.conninfo import resolve
-from pgdyno.spec.experiment import SECOND_NS, Experiment
+from pgdyno.spec.base import SECOND_NS
+from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.file import read_spec
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder

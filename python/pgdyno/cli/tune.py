@@ -26,9 +26,10 @@ from pgdyno.quantities import counted
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.find import find
 from pgdyno.server.system_settings import SystemSettings
+from pgdyno.spec.base import SECOND_NS
 from pgdyno.spec.condition import condition_from, memory_limit_from
 from pgdyno.spec.designs import METRICS, BenchDesign, TuneDesign
-from pgdyno.spec.experiment import OF_ONE_SERVER, SECOND_NS, EqualServer
+from pgdyno.spec.experiment import OF_ONE_SERVER, EqualServer
 from pgdyno.store.experiment import Store
 from pgdyno.tune import planning
 from pgdyno.tune.catalogue import RISKS, Risk

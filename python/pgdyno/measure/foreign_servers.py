@@ -22,7 +22,8 @@ from pgdyno.server.conninfo import resolve
 from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.system_settings import SystemSettings, answers, is_writable
 from pgdyno.server.target import Target
-from pgdyno.spec.experiment import SECOND_NS, UNCHANGED, Experiment, Server
+from pgdyno.spec.base import SECOND_NS
+from pgdyno.spec.experiment import UNCHANGED, Experiment, Server
 from pgdyno.spec.planned import PlannedVariant
 from pgdyno.spec.units import size_bytes
 from pgdyno.spec.variant import COMMANDS, Variant

@@ -64,8 +64,8 @@ class DesignSpec(Spec):
     `deciding`: the metric that the user chose to decide, or None. `decides`: whether one metric
     decides; if so, a script that takes long may be measured by its duration. `varies_clients`:
     whether the design itself sets the number of clients. `creates_variants`: whether it creates
-    variants while the experiment runs, so that the spec needs none. `needs_valid_runs`: whether runs that
-    are too short to be valid are refused before the first of them.
+    variants while the experiment runs, so that the spec needs none. `needs_valid_runs`: whether
+    runs that are too short to be valid are refused before the first of them.
     """
 
     kind: str

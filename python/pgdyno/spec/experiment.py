@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from pgdyno.programs.program import Program
 from pgdyno.programs.registry import program_of
 from pgdyno.quantities import counted
-from pgdyno.spec.base import Command, Conninfo, Name, Spec
+from pgdyno.spec.base import SECOND_NS, Command, Conninfo, DurationNs, Name, Spec
 from pgdyno.spec.dataset import Dataset, ExistingDataset, PgbenchDataset, changed
 from pgdyno.spec.designs import (
     BenchDesign,
