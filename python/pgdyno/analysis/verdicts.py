@@ -129,6 +129,8 @@ def _achieved(facts: RunFacts) -> Doubt | None:
 
 NEEDED_S, NEEDED_S_IN_SWEEP = 10.0, 5.0
 """A run that is measured for less time is not valid; "in a sweep": one of several runs."""
+NEEDED_S_TO_PROVE = NEEDED_S_IN_SWEEP
+"""Where only valid runs prove something, shorter runs are refused before the first of them."""
 
 
 def _too_short(facts: RunFacts) -> Doubt | None:
