@@ -1,0 +1,216 @@
+"""The statements that read a server's catalogs and statistics. Every statement only reads."""
+
+from __future__ import annotations
+
+# Objects of the user: not of the system, not of an extension.
+_OWN = (
+    "n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' AND NOT EXISTS (SELECT FROM"
+    " pg_catalog.pg_depend e WHERE e.classid = '{class_}'::regclass AND e.objid = {oid}"
+    " AND e.deptype = 'e')"
+)
+
+
+def _own(class_: str, oid: str) -> str:
+    return _OWN.format(class_=f"pg_catalog.{class_}", oid=oid)
+
+
+# A name as SQL needs it, with its schema.
+_NAME = "format('%I.%I', n.nspname, {})"
+_RELATION = _NAME.format("c.relname")
+
+SESSION_SQL = (
+    "SELECT pg_backend_pid(), current_setting('server_version_num')::int,"
+    " current_setting('server_encoding'), current_database(), current_user,"
+    " pg_has_role('pg_read_all_stats', 'USAGE'),"
+    " (SELECT datcollate FROM pg_catalog.pg_database WHERE datname = current_database()),"
+    " set_config('datestyle', 'ISO, YMD', false), set_config('timezone', 'UTC', false),"
+    " set_config('intervalstyle', 'iso_8601', false), set_config('bytea_output', 'hex', false),"
+    " set_config('extra_float_digits', '1', false), set_config('jit', 'off', false),"
+    " set_config('max_parallel_workers_per_gather', '0', false)"
+)
+# Settings on which plans depend.
+SETTINGS_SQL = (
+    "SELECT name, current_setting(name) FROM pg_catalog.pg_settings WHERE category LIKE"
+    " 'Query Tuning%' OR name IN ('work_mem', 'hash_mem_multiplier', 'jit', 'shared_buffers',"
+    " 'effective_cache_size', 'default_statistics_target', 'max_parallel_workers',"
+    " 'max_parallel_workers_per_gather', 'default_transaction_isolation', 'synchronous_commit',"
+    " 'standard_conforming_strings') ORDER BY name"
+)
+SCHEMAS_SQL = (
+    "SELECT quote_ident(n.nspname) FROM pg_catalog.pg_namespace n WHERE "
+    + _own("pg_namespace", "n.oid")
+    + " ORDER BY 1"
+)
+EXTENSIONS_SQL = (
+    "SELECT quote_ident(e.extname), quote_ident(n.nspname), e.extversion"
+    " FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace"
+    " WHERE e.extname <> 'plpgsql' ORDER BY e.oid"
+)
+ENUMS_SQL = (
+    f"SELECT {_NAME.format('t.typname')}, array_agg(e.enumlabel::text ORDER BY e.enumsortorder)"
+    " FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace"
+    " JOIN pg_catalog.pg_enum e ON e.enumtypid = t.oid"
+    f" WHERE {_own('pg_type', 't.oid')} GROUP BY t.oid, n.nspname, t.typname ORDER BY t.oid"
+)
+# Composite types that are not the row of a table.
+COMPOSITES_SQL = (
+    f"SELECT {_RELATION}, string_agg(format('%I %s', a.attname,"
+    " pg_catalog.format_type(a.atttypid, a.atttypmod)), ', ' ORDER BY a.attnum)"
+    " FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+    " JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0"
+    f" AND NOT a.attisdropped WHERE c.relkind = 'c' AND {_own('pg_type', 'c.reltype')}"
+    " GROUP BY c.oid, n.nspname, c.relname ORDER BY c.oid"
+)
+DOMAINS_SQL = (
+    f"SELECT {_NAME.format('t.typname')}, pg_catalog.format_type(t.typbasetype, t.typtypmod),"
+    " t.typnotnull, t.typdefault, (SELECT array_agg(pg_catalog.pg_get_constraintdef(k.oid)"
+    " ORDER BY k.oid) FROM pg_catalog.pg_constraint k WHERE k.contypid = t.oid"
+    " AND k.contype = 'c') FROM pg_catalog.pg_type t"
+    " JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace"
+    f" WHERE t.typtype = 'd' AND {_own('pg_type', 't.oid')} ORDER BY t.oid"
+)
+SEQUENCES_SQL = (
+    f"SELECT {_RELATION}, pg_catalog.format_type(s.seqtypid, NULL), s.seqincrement, s.seqcache,"
+    " s.seqcycle FROM pg_catalog.pg_sequence s JOIN pg_catalog.pg_class c ON c.oid = s.seqrelid"
+    " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+    f" WHERE {_own('pg_class', 'c.oid')} AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend i"
+    " WHERE i.classid = 'pg_catalog.pg_class'::regclass AND i.objid = c.oid"
+    " AND i.deptype = 'i') ORDER BY c.oid"
+)
+# A text of a function is read only if its owner's role may be seen: everybody may.
+FUNCTIONS_SQL = (
+    f"SELECT {_NAME.format('p.proname')}, pg_catalog.pg_get_functiondef(p.oid),"
+    " l.lanname IN ('c', 'internal'), p.prorettype = 'pg_catalog.trigger'::regtype"
+    " FROM pg_catalog.pg_proc p"
+    " JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace"
+    " JOIN pg_catalog.pg_language l ON l.oid = p.prolang"
+    f" WHERE p.prokind IN ('f', 'p') AND {_own('pg_proc', 'p.oid')} ORDER BY p.oid"
+)
+# Tables and partitions; a parent comes before its children.
+TABLES_SQL = (
+    f"SELECT c.oid::int8, {_RELATION}, c.relkind = 'p', c.relispartition, c.relpersistence::text,"
+    " (SELECT format('%I.%I', pn.nspname, pc.relname) FROM pg_catalog.pg_inherits i"
+    " JOIN pg_catalog.pg_class pc ON pc.oid = i.inhparent"
+    " JOIN pg_catalog.pg_namespace pn ON pn.oid = pc.relnamespace"
+    " WHERE i.inhrelid = c.oid ORDER BY i.inhseqno LIMIT 1),"
+    " pg_catalog.pg_get_expr(c.relpartbound, c.oid),"
+    " CASE WHEN c.relkind = 'p' THEN pg_catalog.pg_get_partkeydef(c.oid) END,"
+    " array_to_string(c.reloptions, ', '), c.relrowsecurity,"
+    " greatest(c.reltuples, 0)::float8, pg_catalog.pg_relation_size(c.oid)::int8,"
+    " pg_catalog.pg_indexes_size(c.oid)::int8,"
+    " CASE WHEN c.reltoastrelid = 0 THEN 0"
+    " ELSE pg_catalog.pg_total_relation_size(c.reltoastrelid) END::int8,"
+    " coalesce(pg_catalog.pg_stat_get_dead_tuples(c.oid), 0)::int8, c.relhasrules"
+    " FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+    f" WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't' AND {_own('pg_class', 'c.oid')}"
+    " ORDER BY c.oid"
+)
+COLUMNS_SQL = (
+    f"SELECT {_RELATION}, quote_ident(a.attname), a.attname::text,"
+    " pg_catalog.format_type(a.atttypid, a.atttypmod), b.typname::text, b.typtype::text,"
+    " b.typcategory::text, a.attnotnull, a.attidentity::text, a.attgenerated::text,"
+    " pg_catalog.pg_get_expr(d.adbin, d.adrelid),"
+    " CASE WHEN a.attcollation <> t.typcollation AND a.attcollation <> 0"
+    " THEN (SELECT format('%I.%I', cn.nspname, co.collname) FROM pg_catalog.pg_collation co"
+    " JOIN pg_catalog.pg_namespace cn ON cn.oid = co.collnamespace"
+    " WHERE co.oid = a.attcollation) END,"
+    " format('%I.%I', bn.nspname, b.typname),"
+    " eb.typname::text, n.nspname::text, c.relname::text, a.attnum::int,"
+    " NOT c.relispartition OR c.relkind = 'p'"
+    " FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid"
+    " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+    " JOIN pg_catalog.pg_type t ON t.oid = a.atttypid"
+    # A domain counts as its base type.
+    " JOIN pg_catalog.pg_type b ON b.oid = CASE t.typtype WHEN 'd' THEN t.typbasetype"
+    " ELSE t.oid END JOIN pg_catalog.pg_namespace bn ON bn.oid = b.typnamespace"
+    " LEFT JOIN pg_catalog.pg_range r ON r.rngtypid = b.oid"
+    " LEFT JOIN pg_catalog.pg_type eb ON eb.oid = CASE b.typcategory WHEN 'R' THEN r.rngsubtype"
+    " ELSE nullif(b.typelem, 0) END"
+    " LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum"
+    " WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p')"
+    f" AND c.relpersistence <> 't' AND {_own('pg_class', 'c.oid')} ORDER BY c.oid, a.attnum"
+)
+# Keys of partitions follow from those of their parents.
+CONSTRAINTS_SQL = (
+    f"SELECT {_RELATION}, k.contype::text, quote_ident(k.conname),"
+    " pg_catalog.pg_get_constraintdef(k.oid), ARRAY(SELECT a.attname::text FROM"
+    " unnest(k.conkey) WITH ORDINALITY u(num, place) JOIN pg_catalog.pg_attribute a"
+    " ON a.attrelid = k.conrelid AND a.attnum = u.num ORDER BY u.place),"
+    " (SELECT format('%I.%I', fn.nspname, f.relname) FROM pg_catalog.pg_class f"
+    " JOIN pg_catalog.pg_namespace fn ON fn.oid = f.relnamespace WHERE f.oid = k.confrelid),"
+    " ARRAY(SELECT a.attname::text FROM unnest(k.confkey) WITH ORDINALITY u(num, place)"
+    " JOIN pg_catalog.pg_attribute a ON a.attrelid = k.confrelid AND a.attnum = u.num"
+    " ORDER BY u.place), (SELECT format('%I.%I', n.nspname, i.relname)"
+    " FROM pg_catalog.pg_class i WHERE i.oid = k.conindid)"
+    " FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class c ON c.oid = k.conrelid"
+    " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+    " WHERE k.contype IN ('p', 'u', 'c', 'x', 'f') AND k.conparentid = 0"
+    " AND (k.conislocal OR k.contype <> 'c') AND c.relpersistence <> 't'"
+    f" AND {_own('pg_class', 'c.oid')}"
+    " ORDER BY array_position(ARRAY['c', 'p', 'u', 'x', 'f'], k.contype::text), k.oid"
+)
+INDEXES_SQL = (
+    f"SELECT {_NAME.format('x.relname')}, {_RELATION}, pg_catalog.pg_get_indexdef(x.oid),"
+    " pg_catalog.pg_relation_size(x.oid)::int8, EXISTS (SELECT FROM pg_catalog.pg_constraint k"
+    " WHERE k.conindid = x.oid AND k.contype IN ('p', 'u', 'x')),"
+    " EXISTS (SELECT FROM pg_catalog.pg_inherits h WHERE h.inhrelid = x.oid),"
+    " i.indisunique AND i.indnkeyatts = 1 AND i.indpred IS NULL AND i.indexprs IS NULL,"
+    " (SELECT a.attname::text FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid"
+    " AND a.attnum = i.indkey[0])"
+    " FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid"
+    " JOIN pg_catalog.pg_class c ON c.oid = i.indrelid"
+    " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+    f" WHERE i.indisvalid AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'"
+    f" AND {_own('pg_class', 'c.oid')} ORDER BY x.oid"
+)
+TRIGGERS_SQL = (
+    f"SELECT quote_ident(t.tgname), {_RELATION}, pg_catalog.pg_get_triggerdef(t.oid)"
+    " FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid"
+    " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+    " WHERE NOT t.tgisinternal AND c.relkind IN ('r', 'p')"
+    " AND (current_setting('server_version_num')::int < 130000 OR"
+    " coalesce((to_jsonb(t) ->> 'tgparentid')::int8, 0) = 0)"
+    f" AND {_own('pg_class', 'c.oid')} ORDER BY t.oid"
+)
+VIEWS_SQL = (
+    f"SELECT {_RELATION}, pg_catalog.pg_get_viewdef(c.oid), c.relkind = 'm'"
+    " FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+    f" WHERE c.relkind IN ('v', 'm') AND {_own('pg_class', 'c.oid')} ORDER BY c.oid"
+)
+EXTENDED_SQL = (
+    f"SELECT {_NAME.format('s.stxname')}, {_RELATION},"
+    " pg_catalog.pg_get_statisticsobjdef(s.oid)"
+    " FROM pg_catalog.pg_statistic_ext s JOIN pg_catalog.pg_class c ON c.oid = s.stxrelid"
+    " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+    f" WHERE {_own('pg_class', 'c.oid')} ORDER BY s.oid"
+)
+# How many different combinations columns have: numbers of columns and of combinations, no values.
+GROUPS_SQL = (
+    "SELECT format('%I.%I', schemaname, tablename), attnames::text[], n_distinct::text"
+    " FROM pg_catalog.pg_stats_ext WHERE n_distinct IS NOT NULL AND NOT coalesce(inherited, false)"
+)
+STATISTICS_SQL = (
+    "SELECT s.schemaname::text, s.tablename::text, s.attname::text, s.null_frac::float8,"
+    " s.avg_width, s.n_distinct::float8, s.most_common_vals::text::text[],"
+    " s.most_common_freqs::float8[], s.histogram_bounds::text::text[], s.correlation::float8,"
+    " s.most_common_elems::text::text[], s.most_common_elem_freqs::float8[],"
+    " s.elem_count_histogram::float8[]"
+    " FROM pg_catalog.pg_stats s WHERE s.schemaname !~ '^pg_'"
+    " AND s.schemaname <> 'information_schema' AND NOT s.inherited"
+)
+# Tables whose columns this role may not select: their rows of pg_stats are hidden.
+HIDDEN_SQL = (
+    f"SELECT {_RELATION} FROM pg_catalog.pg_class c"
+    " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+    " WHERE c.relkind = 'r' AND c.relpersistence <> 't'"
+    " AND NOT has_any_column_privilege(c.oid, 'SELECT')"
+    f" AND {_own('pg_class', 'c.oid')} ORDER BY 1"
+)
+ROLE_SETTINGS_SQL = (
+    "SELECT r.rolname::text, unnest(s.setconfig) FROM pg_catalog.pg_db_role_setting s"
+    " LEFT JOIN pg_catalog.pg_roles r ON r.oid = s.setrole"
+    " WHERE s.setdatabase IN (0, (SELECT oid FROM pg_catalog.pg_database"
+    " WHERE datname = current_database())) ORDER BY s.setdatabase, s.setrole"
+)
+# Sorted as the database sorts texts.
+SORTED_SQL = "SELECT v FROM unnest(%s::text[]) u(v) ORDER BY v"

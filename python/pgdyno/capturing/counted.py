@@ -1,0 +1,244 @@
+"""What the server counts: pg_stat_statements, pg_stat_database, and polls of pg_stat_activity."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import psycopg
+
+from pgdyno.capture.model import Counters
+from pgdyno.capturing.schema import Fetch
+
+# In the order of `Counters` after the keys. {block_time} and {plan} differ between versions.
+_SUMS = (
+    "calls, rows, {exec}, {plan}, shared_blks_hit, shared_blks_read, shared_blks_dirtied,"
+    " shared_blks_written, temp_blks_read, temp_blks_written, {wal}"
+)
+_SINCE_13 = {
+    "exec": "total_exec_time",
+    "plan": "total_plan_time",
+    "wal": "wal_records, wal_fpi, wal_bytes::float8::int8",
+}
+_BEFORE_13 = {
+    "exec": "total_time",
+    "plan": "0::float8",
+    "wal": "0::int8, 0::int8, 0::int8",
+}
+_NAMES = tuple(Counters.model_fields)
+DATABASE_SQL = (
+    "SELECT xact_commit, xact_rollback FROM pg_catalog.pg_stat_database"
+    " WHERE datname = current_database()"
+)
+TABLES_SQL = (
+    "SELECT coalesce(sum(n_tup_upd), 0)::int8, coalesce(sum(n_tup_hot_upd), 0)::int8"
+    " FROM pg_catalog.pg_stat_user_tables"
+)
+# {query_id}: of pg_stat_activity since 14.
+_ACTIVITY = (
+    "SELECT pid, coalesce(usename::text, ''), coalesce(state, ''),"
+    " extract(epoch FROM xact_start)::float8, {query_id},"
+    " coalesce(wait_event_type || ':' || wait_event, ''),"
+    " extract(epoch FROM clock_timestamp() - state_change)::float8,"
+    " extract(epoch FROM state_change)::float8,"
+    " extract(epoch FROM query_start - xact_start)::float8"
+    " FROM pg_catalog.pg_stat_activity WHERE datname = current_database()"
+    " AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+    " AND coalesce(application_name, '') NOT LIKE 'pgdyno/%'"
+)
+
+
+def activity_sql(version: int) -> str:
+    """Return the statement that looks at the sessions; before 14 they have no query id."""
+    return _ACTIVITY.format(query_id="query_id" if version >= 14 else "NULL::int8")
+
+
+def counters_sql(version: int, schema: str) -> str:
+    """Return the statement that reads all counters of this database, without texts."""
+    sums = _SUMS.format(**(_SINCE_13 if version >= 13 else _BEFORE_13))
+    nested = " AND toplevel" if version >= 14 else ""
+    return (
+        f"SELECT queryid, userid::int8, {sums} FROM {schema}.pg_stat_statements(false)"
+        " WHERE dbid = (SELECT oid FROM pg_catalog.pg_database"
+        f" WHERE datname = current_database()) AND queryid IS NOT NULL{nested}"
+    )
+
+
+def texts_sql(version: int, schema: str) -> str:
+    """Return the statement that reads the texts of the statements, once."""
+    nested = " AND toplevel" if version >= 14 else ""
+    return (
+        "SELECT s.queryid, s.userid::int8, s.query, r.rolname::text"
+        f" FROM {schema}.pg_stat_statements s"
+        " LEFT JOIN pg_catalog.pg_roles r ON r.oid = s.userid"
+        " WHERE s.dbid = (SELECT oid FROM pg_catalog.pg_database"
+        f" WHERE datname = current_database()) AND s.queryid IS NOT NULL{nested}"
+    )
+
+
+def info_sql(version: int, schema: str) -> str | None:
+    """Return the statement that tells evictions and the last reset; none before 14."""
+    if version < 14:
+        return None
+    return f"SELECT dealloc, stats_reset::text FROM {schema}.pg_stat_statements_info"
+
+
+Key = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All counters at one moment, by query id and role; and what tells whether they go on."""
+
+    second: float
+    counters: Mapping[Key, Counters]
+    dealloc_count: int
+    reset_at: str
+
+
+def read_snapshot(fetch: Fetch, version: int, schema: str, second: float) -> Snapshot:
+    """Return the counters of pg_stat_statements now."""
+    counters: dict[Key, Counters] = {}
+    for query_id, role, *numbers in fetch(counters_sql(version, schema)):
+        counters[query_id, role] = Counters(**dict(zip(_NAMES, numbers, strict=True)))
+    info = info_sql(version, schema)
+    dealloc, reset_at = fetch(info)[0] if info else (0, "")
+    return Snapshot(second, counters, dealloc, reset_at or "")
+
+
+def increase(before: Counters | None, after: Counters) -> Counters:
+    """Return what was counted between two readings; after a reset, all that is counted since."""
+    if before is None or after.calls < before.calls:
+        return after
+    return Counters(**{name: getattr(after, name) - getattr(before, name) for name in _NAMES})
+
+
+def total_of(counters: list[Counters]) -> Counters:
+    """Return the sum of counters."""
+    return Counters(**{name: sum(getattr(c, name) for c in counters) for name in _NAMES})
+
+
+@dataclass(slots=True)
+class Sessions:
+    """What polls of pg_stat_activity show.
+
+    `together`: how often two query ids were seen in one transaction. `inside`: how often a
+    statement began later than its transaction, so it was inside BEGIN and COMMIT; `after_s`: the
+    sum of these times. `seen`: how often a statement was seen inside or outside.
+    """
+
+    polls: int = 0
+    together: Counter[frozenset[int]] = field(default_factory=Counter)
+    inside: Counter[int] = field(default_factory=Counter)
+    after_s: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
+    seen: Counter[int] = field(default_factory=Counter)
+    waits: Counter[str] = field(default_factory=Counter)
+    by_role: Counter[str] = field(default_factory=Counter)
+    active: list[int] = field(default_factory=list)
+    idle_s: list[float] = field(default_factory=list)
+    _open: dict[int, tuple[float, list[int]]] = field(default_factory=dict)
+    _idle: dict[int, tuple[float, float]] = field(default_factory=dict)
+
+    def add(self, rows: list[tuple]) -> None:  # type: ignore[type-arg]
+        """Take one poll into account."""
+        self.polls += 1
+        active = 0
+        for pid, role, state, began, query_id, wait, in_state_s, changed, after_s in rows:
+            self.by_role[role] += 1
+            if state == "active":
+                active += 1
+                self.waits[wait or "CPU"] += 1
+            self._note_idle(pid, state, in_state_s, changed)
+            if query_id is None or began is None:
+                continue
+            self.seen[query_id] += 1
+            if after_s is not None and after_s > 0:
+                self.inside[query_id] += 1
+                self.after_s[query_id] += after_s
+            self._note_statement(pid, began, query_id)
+        self.active.append(active)
+
+    def mean_after_s(self, query_id: int) -> float | None:
+        """Return the mean time from the start of its transaction to a statement, if it was seen."""
+        count = self.inside[query_id]
+        return self.after_s[query_id] / count if count else None
+
+    def _note_statement(self, pid: int, began: float, query_id: int) -> None:
+        opened, ids = self._open.get(pid, (0.0, []))
+        if opened != began:
+            ids = []
+            self._open[pid] = (began, ids)
+        if ids and ids[-1] == query_id:
+            return
+        for earlier in set(ids) - {query_id}:
+            self.together[frozenset((earlier, query_id))] += 1
+        ids.append(query_id)
+
+    def _note_idle(self, pid: int, state: str, in_state_s: float | None, changed: float) -> None:
+        """Keep the longest time that was seen of each pause between transactions."""
+        before = self._idle.pop(pid, None)
+        if before is not None and (state != "idle" or before[0] != changed):
+            self.idle_s.append(before[1])
+        if state == "idle" and in_state_s is not None:
+            self._idle[pid] = (changed, in_state_s)
+
+
+@dataclass(slots=True)
+class Counted:
+    """Everything that was counted from the start of a capture on."""
+
+    first: Snapshot | None = None
+    snapshots: list[Snapshot] = field(default_factory=list)
+    sessions: Sessions = field(default_factory=Sessions)
+    transactions: list[float] = field(default_factory=list)
+    active: list[float] = field(default_factory=list)
+    database: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))
+    updates: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))
+    seconds: float = 0
+    losses: list[str] = field(default_factory=list)
+    resets: int = 0
+
+    def increases(self) -> dict[Key, Counters]:
+        """Return what each statement was counted for, resets in between included."""
+        totals: dict[Key, list[Counters]] = defaultdict(list)
+        before = self.first
+        for after in self.snapshots:
+            for key, counters in after.counters.items():
+                earlier = before.counters.get(key) if before is not None else None
+                grown = increase(earlier, counters)
+                if grown.calls > 0:
+                    totals[key].append(grown)
+            before = after
+        return {key: total_of(parts) for key, parts in totals.items()}
+
+    def series(self) -> dict[Key, list[int]]:
+        """Return the calls of each statement in every interval between two snapshots."""
+        keys = self.increases().keys()
+        series: dict[Key, list[int]] = {key: [] for key in keys}
+        before = self.first
+        for after in self.snapshots:
+            for key in keys:
+                counters = after.counters.get(key)
+                earlier = before.counters.get(key) if before is not None else None
+                series[key].append(increase(earlier, counters).calls if counters else 0)
+            before = after
+        return series
+
+    @property
+    def dealloc_count(self) -> int:
+        """Return how many entries were evicted during the capture."""
+        if self.first is None or not self.snapshots:
+            return 0
+        return max(0, self.snapshots[-1].dealloc_count - self.first.dealloc_count)
+
+
+def has_statements(fetch: Fetch, schema: str) -> str:
+    """Return why pg_stat_statements cannot be read, "" if it can."""
+    try:
+        fetch(f"SELECT 1 FROM {schema}.pg_stat_statements(false) LIMIT 1")
+    except psycopg.errors.ObjectNotInPrerequisiteState:
+        return "its library is not in shared_preload_libraries"
+    except psycopg.errors.InsufficientPrivilege:
+        return "this role may not read it"
+    return ""

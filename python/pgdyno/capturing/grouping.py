@@ -1,0 +1,181 @@
+"""Which statements form a transaction: from numbers of calls, and from sessions that were seen.
+
+The server counts its transactions. If each statement were a transaction, their number would be
+that of all calls. So the difference says how many calls are inside transactions of others: the
+excess. Statements join, with the best evidence first, until no excess is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pgdyno.capture.model import StatementKind
+from pgdyno.capturing.counted import Sessions
+
+# Two numbers of calls are equal if they differ by less than this: transactions in flight.
+_TOLERANCE_CALLS = 3.0
+_TOLERANCE_RATIO = 0.02
+# So many looks at a statement, all outside a transaction, show that it is alone.
+_LOOKS = 8
+_LOOKS_FOR_ORDER = 3
+_KINDS: tuple[StatementKind, ...] = ("select", "update", "merge", "insert", "delete")
+
+Related = Callable[[str, str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """One statement and how often it was called: in total, and in each interval."""
+
+    id: str
+    query_id: int
+    role: str
+    kind: StatementKind
+    calls: float
+    series: Sequence[int] = ()
+
+
+@dataclass(slots=True)
+class Group:
+    """The statements of one kind of transaction in their order, with the turns of each.
+
+    `is_block`: they are between BEGIN and COMMIT.
+    """
+
+    role: str
+    calls: float
+    turns: dict[str, float] = field(default_factory=dict)
+    is_block: bool = False
+
+
+def grouped(
+    statements: Sequence[Counting],
+    sessions: Sessions,
+    related: Related,
+    *,
+    transactions: float,
+) -> list[Group]:
+    """Return the kinds of transactions that explain all calls.
+
+    Args: statements, without BEGIN and COMMIT; related, whether two statements use the same keys;
+    transactions, how many the server counted.
+    """
+    grouping = _Grouping(statements, sessions, related, transactions)
+    groups = grouping.with_loops(list(grouping.groups()))
+    return sorted(groups, key=lambda group: -group.calls)
+
+
+class _Grouping:
+    def __init__(
+        self,
+        statements: Sequence[Counting],
+        sessions: Sessions,
+        related: Related,
+        transactions: float,
+    ) -> None:
+        self._statements = {item.id: item for item in statements}
+        self._sessions = sessions
+        self._related = related
+        self._left = {item.id: float(item.calls) for item in statements}
+        self._excess = sum(self._left.values()) - transactions
+
+    def groups(self) -> Iterator[Group]:
+        """Yield the groups: the rarest statement that is left begins the next one."""
+        while open_ := [item for item in self._statements.values() if self._left[item.id] > 0]:
+            first = min(open_, key=lambda item: (self._left[item.id], item.id))
+            calls = self._left[first.id]
+            turns = {first.id: 1.0}
+            if not self._is_alone(first):
+                for other in self._candidates(first, open_):
+                    if self._excess >= calls - _slack(calls):
+                        turns[other.id] = 1.0
+                        self._excess -= calls
+            for name in turns:
+                rest = self._left[name] - calls
+                whole = self._statements[name].calls
+                self._left[name] = rest if rest > _slack(whole) else 0.0
+            inside = any(self._looks_inside(self._statements[name]) for name in turns)
+            yield Group(first.role, calls, self._ordered(turns), len(turns) > 1 or inside)
+
+    def _looks_inside(self, item: Counting) -> int:
+        return self._sessions.inside[item.query_id]
+
+    def _is_alone(self, item: Counting) -> bool:
+        """Return whether sessions showed a statement often, and always outside a transaction."""
+        looks = self._sessions.seen[item.query_id]
+        return looks >= _LOOKS and not self._looks_inside(item)
+
+    def with_loops(self, groups: list[Group]) -> list[Group]:
+        """Return the groups; calls that are left, and no transactions, are turns of a loop.
+
+        A statement that is left alone belongs to the most frequent group that has it.
+        """
+        kept = []
+        for group in groups:
+            [name, *others] = group.turns
+            homes = [
+                home
+                for home in groups
+                if home is not group and name in home.turns and len(home.turns) > 1
+            ]
+            if others or not homes or self._excess < group.calls - _slack(group.calls):
+                kept.append(group)
+                continue
+            home = max(homes, key=lambda home: home.calls)
+            home.turns[name] += group.calls / home.calls
+            self._excess -= group.calls
+        return kept
+
+    def _candidates(self, first: Counting, open_: Sequence[Counting]) -> list[Counting]:
+        """Return the statements that may be in the transactions of `first`, the likeliest first."""
+        calls = self._left[first.id]
+        scored: list[tuple[float, float, str, Counting]] = []
+        for other in open_:
+            is_short = self._left[other.id] < calls - _slack(calls)
+            if other.id == first.id or other.role != first.role or is_short:
+                continue
+            score = 0.0 if self._is_alone(other) else self._score(first, other)
+            if score > 0:
+                scored.append((-score, abs(self._left[other.id] - calls), other.id, other))
+        return [other for *_, other in sorted(scored, key=lambda item: item[:3])]
+
+    def _score(self, first: Counting, other: Counting) -> float:
+        """Return the evidence: seen together, equal in every interval, the same keys."""
+        pair = frozenset((first.query_id, other.query_id))
+        score = 8.0 if self._sessions.together[pair] else 0.0
+        score += 4.0 if _moves_together(first, other) else 0.0
+        score += 1.0 if self._related(first.id, other.id) else 0.0
+        is_inside = self._looks_inside(first) and self._looks_inside(other)
+        return score + (1.0 if is_inside else 0.0)
+
+    def _ordered(self, turns: Mapping[str, float]) -> dict[str, float]:
+        """Return the statements in the order of their time since the start of the transaction.
+
+        With too few looks: reads, then updates, then inserts, then deletes.
+        """
+
+        looks = [self._looks_inside(self._statements[name]) for name in turns]
+
+        def place(name: str) -> tuple[float, int, str]:
+            item = self._statements[name]
+            after_s = self._sessions.mean_after_s(item.query_id)
+            is_seen = after_s is not None and min(looks) >= _LOOKS_FOR_ORDER
+            kind = _KINDS.index(item.kind) if item.kind in _KINDS else len(_KINDS)
+            return (after_s if is_seen and after_s is not None else 0.0, kind, name)
+
+        return {name: turns[name] for name in sorted(turns, key=place)}
+
+
+def _moves_together(first: Counting, other: Counting) -> bool:
+    """Return whether two statements were called as often in every interval."""
+    if not first.series or len(first.series) != len(other.series):
+        return False
+    return all(
+        abs(theirs - ours) <= _slack(ours) + _TOLERANCE_CALLS
+        for ours, theirs in zip(first.series, other.series, strict=True)
+    )
+
+
+def _slack(calls: float) -> float:
+    return max(_TOLERANCE_CALLS, calls * _TOLERANCE_RATIO)

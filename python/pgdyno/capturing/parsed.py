@@ -1,0 +1,347 @@
+"""One statement as PostgreSQL's grammar reads it: its kind, its tables, what each `$n` is for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pgparse
+
+from pgdyno.capture.model import StatementKind
+
+Use = Literal["equal", "range", "list", "insert", "set", "change", "limit", "offset", "other"]
+Tree = Mapping[str, Any]
+_KINDS: dict[str, StatementKind] = {
+    "SelectStmt": "select",
+    "InsertStmt": "insert",
+    "UpdateStmt": "update",
+    "DeleteStmt": "delete",
+    "MergeStmt": "merge",
+}
+_TRANSACTION: dict[str, StatementKind] = {
+    "TRANS_STMT_BEGIN": "begin",
+    "TRANS_STMT_START": "begin",
+    "TRANS_STMT_COMMIT": "commit",
+    "TRANS_STMT_ROLLBACK": "rollback",
+}
+_REASONS = {
+    "CopyStmt": "copy",
+    "DeclareCursorStmt": "cursor",
+    "FetchStmt": "cursor",
+    "ClosePortalStmt": "cursor",
+    "ListenStmt": "listen",
+    "UnlistenStmt": "listen",
+    "NotifyStmt": "listen",
+    "VacuumStmt": "maintenance",
+    "CheckPointStmt": "maintenance",
+    "ReindexStmt": "maintenance",
+    "ClusterStmt": "maintenance",
+    "RefreshMatViewStmt": "maintenance",
+    "VariableSetStmt": "session",
+    "VariableShowStmt": "session",
+    "DiscardStmt": "session",
+    "LockStmt": "other",
+    "PrepareStmt": "prepared_by_sql",
+    "ExecuteStmt": "prepared_by_sql",
+    "DeallocateStmt": "prepared_by_sql",
+    "CallStmt": "procedure",
+    "DoStmt": "procedure",
+    "ExplainStmt": "other",
+    "CreateTableAsStmt": "ddl",
+    "TruncateStmt": "ddl",
+    "CreateRoleStmt": "secret",
+    "AlterRoleStmt": "secret",
+    "AlterRoleSetStmt": "secret",
+    "CreateUserMappingStmt": "secret",
+    "AlterUserMappingStmt": "secret",
+    "CreateForeignServerStmt": "secret",
+    "CreateSubscriptionStmt": "secret",
+    "AlterSubscriptionStmt": "secret",
+    "AlterSystemStmt": "secret",
+}
+# A list that PostgreSQL 18 has shortened: IN ($1 /*, ... */).
+_SHORTENED = re.compile(r"(\bNOT\s+)?\bIN\s*\(\s*\$(\d+)\s*/\*, \.\.\. \*/\s*\)", re.I)
+_QUOTED_OR_COMMENT = re.compile(r"(\"[^\"]*\"|'(?:[^']|'')*')|/\*.*?\*/|--[^\n]*", re.S)
+_LARGE_NUMBER = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What a `$n` is for, and the column that it is compared with, inserted into or added to."""
+
+    use: Use
+    table: str = ""
+    column: str = ""
+    operator: str = ""
+
+
+@dataclass(slots=True)
+class Parsed:
+    """A statement. `reason`: why it cannot be reproduced, "" if it can.
+
+    `parameters`: by number from 1. `outputs`: table and column of each column of the result, ""
+    for expressions. `written`: the table that it changes.
+    """
+
+    text: str
+    kind: StatementKind = "other"
+    reads_only: bool = False
+    reason: str = ""
+    tables: tuple[str, ...] = ()
+    written: str = ""
+    parameters: dict[int, Parameter] = field(default_factory=dict)
+    outputs: tuple[tuple[str, str], ...] = ()
+    locks_rows: bool = False
+
+
+class Names:
+    """The tables of a database with their columns, found by the names that statements use."""
+
+    def __init__(self, columns: Mapping[str, list[str]], path: list[str]) -> None:
+        """Args: columns by qualified table; path, the schemas in the order of search_path."""
+        self._columns = columns
+        self._path = path
+
+    def table(self, schema: str | None, name: str) -> str:
+        """Return the qualified name of a table, "" if there is none."""
+        quoted = _quoted(name)
+        homes = [schema] if schema else self._path
+        tried = [f"{_quoted(home)}.{quoted}" for home in homes]
+        if not schema:
+            tried += [t for t in self._columns if t.rpartition(".")[2] == quoted]
+        return next((name for name in tried if name in self._columns), "")
+
+    def columns(self, table: str) -> list[str]:
+        """Return the columns of a table in their order."""
+        return list(self._columns.get(table, ()))
+
+
+def parse(text: str | None, names: Names) -> Parsed:
+    """Return what a text of pg_stat_statements says. Comments and constants do not stay in it."""
+    if text is None:
+        return Parsed("", reason="text_missing")
+    clean = _without_comments(_SHORTENED.sub(_as_array, text))
+    try:
+        statements = pgparse.parse(clean)
+    except pgparse.PGQueryError:
+        return Parsed(_first_words(clean), reason="unreadable")
+    if len(statements) != 1:
+        return Parsed(_first_words(clean), reason="unreadable")
+    [(node, tree)] = statements[0]["stmt"].items()
+    if node == "TransactionStmt":
+        kind = _TRANSACTION.get(tree["kind"])
+        if kind is None:
+            is_savepoint = "SAVEPOINT" in tree["kind"] or "ROLLBACK_TO" in tree["kind"]
+            return Parsed(_first_words(clean), reason="other" if is_savepoint else "two_phase")
+        return Parsed(clean, kind=kind, reads_only=True)
+    if node not in _KINDS:
+        reason = _REASONS.get(node, "ddl")
+        kind = "set" if reason == "session" else "other"
+        return Parsed(_first_words(clean), kind=kind, reason=reason)
+    return _of_data(clean, node, tree, names)
+
+
+def _of_data(text: str, node: str, tree: Tree, names: Names) -> Parsed:
+    parsed = Parsed(text, kind=_KINDS[node])
+    if _has_constants(tree):
+        parsed.text, parsed.reason = pgparse.normalize(text), "constants"
+        return parsed
+    reader = _Reader(node, tree, names)
+    parsed.tables = tuple(sorted({name for name in reader.aliases.values() if name}))
+    writes = [name for name, _ in _nodes(tree) if name in _KINDS and name != "SelectStmt"]
+    parsed.locks_rows = any(name == "LockingClause" for name, _ in _nodes(tree))
+    parsed.reads_only = node == "SelectStmt" and not writes and not parsed.locks_rows
+    parsed.reads_only = parsed.reads_only and not tree.get("intoClause")
+    relation = tree.get("relation")
+    parsed.written = reader.qualified(relation) if isinstance(relation, Mapping) else ""
+    reader.read()
+    parsed.parameters = reader.parameters
+    parsed.outputs = tuple(reader.outputs())
+    if reader.of_catalog:
+        parsed.reason = "catalog"
+    elif reader.missing:
+        parsed.reason = "object_missing"
+    return parsed
+
+
+class _Reader:
+    """Reads the parameters of one statement; aliases of all its parts count together."""
+
+    def __init__(self, node: str, tree: Tree, names: Names) -> None:
+        self._node, self._tree, self._names = node, tree, names
+        self.parameters: dict[int, Parameter] = {}
+        self.missing = False
+        self.of_catalog = False
+        inner = {item.get("ctename") for name, item in _nodes(tree) if name == "CommonTableExpr"}
+        self.aliases: dict[str, str] = {}
+        ranges = [item for name, item in _nodes(tree) if name == "RangeVar"]
+        relation = tree.get("relation")
+        if isinstance(relation, Mapping):
+            ranges.insert(0, relation)
+        for item in ranges:
+            if item["relname"] in inner and not item.get("schemaname"):
+                continue
+            table = self.qualified(item)
+            if not table:
+                schema = item.get("schemaname", "")
+                is_catalog = schema in ("pg_catalog", "information_schema")
+                self.of_catalog |= is_catalog or item["relname"].startswith("pg_")
+                self.missing = True
+            alias = item.get("alias", {}).get("aliasname", item["relname"])
+            self.aliases.setdefault(alias, table)
+
+    def qualified(self, item: Tree) -> str:
+        """Return the qualified name of a table that a statement names."""
+        return self._names.table(item.get("schemaname"), item["relname"])
+
+    def read(self) -> None:
+        """Note what each parameter is for."""
+        if self._node == "InsertStmt":
+            self._read_insert()
+        for name, item in _nodes(self._tree):
+            if name == "A_Expr":
+                self._read_expression(item)
+            elif name == "UpdateStmt":
+                self._read_update(item)
+        if self._node == "UpdateStmt":
+            self._read_update(self._tree)
+        selects = [self._tree, *(item for name, item in _nodes(self._tree) if name == "SelectStmt")]
+        for select in selects:
+            for key, use in (("limitCount", "limit"), ("limitOffset", "offset")):
+                for number in _parameters_in(select.get(key)):
+                    self.parameters[number] = Parameter(use)  # type: ignore[arg-type]
+        for number in _parameters_in(self._tree):
+            self.parameters.setdefault(number, Parameter("other"))
+
+    def _read_insert(self) -> None:
+        table = self.qualified(self._tree["relation"])
+        named = [item["ResTarget"]["name"] for item in self._tree.get("cols", ())]
+        columns = named or self._names.columns(table)
+        select = self._tree.get("selectStmt", {}).get("SelectStmt", {})
+        for row in select.get("valuesLists", ()):
+            for column, item in zip(columns, row["List"]["items"], strict=False):
+                for number in _alone(item):
+                    self.parameters[number] = Parameter("insert", table, column)
+        for column, item in zip(columns, select.get("targetList", ()), strict=False):
+            for number in _alone(item["ResTarget"].get("val")):
+                self.parameters[number] = Parameter("insert", table, column)
+
+    def _read_update(self, tree: Tree) -> None:
+        table = self.qualified(tree["relation"])
+        for item in tree.get("targetList", ()):
+            target = item["ResTarget"]
+            use: Use = "set" if _alone(target.get("val")) else "change"
+            for number in _parameters_in(target.get("val")):
+                self.parameters[number] = Parameter(use, table, target["name"])
+
+    def _read_expression(self, item: Tree) -> None:
+        operator = _operator(item)
+        left, right = item.get("lexpr"), item.get("rexpr")
+        for one, other in ((left, right), (right, left)):
+            place = self._column(one)
+            if place is None:
+                continue
+            kind = item["kind"]
+            if kind in ("AEXPR_IN", "AEXPR_OP_ANY", "AEXPR_OP_ALL"):
+                use: Use = "list" if kind != "AEXPR_IN" else "equal"
+            elif kind == "AEXPR_OP" and operator == "=":
+                use = "equal"
+            elif operator in ("+", "-", "*", "/"):
+                use = "change"
+            else:
+                use = "range"
+            for number in _parameters_in(other):
+                self.parameters.setdefault(number, Parameter(use, *place, operator))
+
+    def _column(self, tree: Any) -> tuple[str, str] | None:
+        """Return table and column of a reference to a column, None for everything else."""
+        reference = tree.get("ColumnRef") if isinstance(tree, Mapping) else None
+        if reference is None:
+            cast = tree.get("TypeCast") if isinstance(tree, Mapping) else None
+            return self._column(cast.get("arg")) if cast else None
+        parts = [part["String"]["sval"] for part in reference["fields"] if "String" in part]
+        if not parts:
+            return None
+        tables = list(self.aliases.values())
+        if len(parts) > 1:
+            tables = [self.aliases.get(parts[-2], "")]
+        owners = (name for name in tables if parts[-1] in self._names.columns(name))
+        owner = next(owners, "")
+        return (owner, parts[-1]) if owner else None
+
+    def outputs(self) -> Iterator[tuple[str, str]]:
+        """Yield table and column of each column of the result."""
+        targets = self._tree.get("returningList", ())
+        if self._node == "SelectStmt":
+            targets = self._tree.get("targetList", ())
+        for item in targets:
+            value = item["ResTarget"].get("val", {})
+            fields = value.get("ColumnRef", {}).get("fields", ())
+            if fields and "A_Star" in fields[-1]:
+                alias = fields[0]["String"]["sval"] if len(fields) > 1 else None
+                for name, table in self.aliases.items():
+                    if alias in (None, name):
+                        yield from ((table, column) for column in self._names.columns(table))
+            else:
+                yield self._column(value) or ("", "")
+
+
+def _operator(item: Tree) -> str:
+    names = [part["String"]["sval"] for part in item.get("name", ()) if "String" in part]
+    return names[-1] if names else ""
+
+
+def _alone(tree: Any) -> list[int]:
+    """Return the number of a parameter that stands alone or under a cast."""
+    if isinstance(tree, Mapping):
+        if "ParamRef" in tree:
+            return [tree["ParamRef"].get("number", 0)]
+        if "TypeCast" in tree:
+            return _alone(tree["TypeCast"].get("arg"))
+    return []
+
+
+def _parameters_in(tree: Any) -> list[int]:
+    return [item.get("number", 0) for name, item in _nodes(tree) if name == "ParamRef"]
+
+
+def _nodes(tree: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(tree, Mapping):
+        for name, content in tree.items():
+            if isinstance(content, Mapping):
+                yield name, content
+            yield from _nodes(content)
+    elif isinstance(tree, list):
+        for item in tree:
+            yield from _nodes(item)
+
+
+def _has_constants(tree: Tree) -> bool:
+    """Return whether a text or a large number is in the statement: it may be a value of a row."""
+    for name, item in _nodes(tree):
+        if name == "A_Const":
+            number = item.get("ival", {}).get("ival", 0) if "ival" in item else 0
+            if item.get("sval", {}).get("sval") or "fval" in item or number >= _LARGE_NUMBER:
+                return True
+    return False
+
+
+def _as_array(match: re.Match[str]) -> str:
+    return f"<> ALL (${match[2]})" if match[1] else f"= ANY (${match[2]})"
+
+
+def _without_comments(text: str) -> str:
+    return _QUOTED_OR_COMMENT.sub(lambda match: match[1] or " ", text).strip().rstrip(";").strip()
+
+
+def _first_words(text: str) -> str:
+    """Return the first words of a statement that may contain values: "ALTER ROLE"."""
+    words = re.match(r"\s*([A-Za-z]+(?:\s+[A-Z]+)?)", text)
+    return " ".join(words[1].split()).upper() if words else "?"
+
+
+def _quoted(name: str) -> str:
+    """Return an identifier as quote_ident writes it. Limits: reserved words are not quoted."""
+    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'

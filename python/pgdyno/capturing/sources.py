@@ -1,0 +1,109 @@
+"""The sources of a capture: the right that each needs, its cost, what it adds; what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pgdyno.capturing import catalog, counted
+from pgdyno.capturing.schema import Fetch
+from pgdyno.observe.sql.statements import SCHEMA_SQL
+
+# Time between two polls of the sessions, and between two snapshots without texts.
+POLL_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSeen:
+    """One source. `missing`: why it cannot be used, "" if it can; `loss`: what that costs."""
+
+    name: str
+    right: str
+    cost: str
+    gain: str
+    missing: str = ""
+    loss: str = ""
+    repair: str = ""
+
+
+def sources_of(
+    fetch: Fetch, *, version: int, user: str, sees_everybody: bool
+) -> Iterator[SourceSeen]:
+    """Yield the sources that a server offers to this role."""
+    yield SourceSeen(
+        name="catalogs",
+        right="CONNECT",
+        cost="one read at the start",
+        gain="the schema, sizes, settings on which plans depend",
+    )
+    yield _of_statistics(fetch, user)
+    yield _of_statements(fetch, user, sees_everybody=sees_everybody)
+    yield _of_activity(fetch, version, user, sees_everybody=sees_everybody)
+
+
+def _of_statistics(fetch: Fetch, user: str) -> SourceSeen:
+    hidden = [name for (name,) in fetch(catalog.HIDDEN_SQL)]
+    more = f" and {len(hidden) - 3} more" if len(hidden) > 3 else ""
+    return SourceSeen(
+        name="pg_stats",
+        right="SELECT on the tables",
+        cost="one read at the start",
+        gain="how the values of each column are distributed",
+        missing=f"no right on {', '.join(hidden[:3])}{more}" if hidden else "",
+        loss="the columns of these tables are filled without their distribution",
+        repair=f"GRANT pg_read_all_data TO {user}" if hidden else "",
+    )
+
+
+def _of_statements(fetch: Fetch, user: str, *, sees_everybody: bool) -> SourceSeen:
+    missing = repair = ""
+    rows = fetch(SCHEMA_SQL)
+    if not rows:
+        missing = "the extension is not in this database"
+        repair = (
+            "shared_preload_libraries = 'pg_stat_statements', a restart,"
+            " CREATE EXTENSION pg_stat_statements"
+        )
+    elif missing := counted.has_statements(fetch, rows[0][0]):
+        repair = "shared_preload_libraries = 'pg_stat_statements', and a restart"
+    elif not sees_everybody:
+        missing, repair = "the texts of other roles are hidden", _grant(user)
+    return SourceSeen(
+        name="pg_stat_statements",
+        right="pg_read_all_stats",
+        cost="its texts once, its counters every few seconds",
+        gain="which statements, how often, their time, rows, blocks and WAL",
+        missing=missing,
+        loss="the capture has no load that can be run, only the schema and its statistics"
+        if not rows or "library" in missing
+        else "statements of other roles cannot be reproduced",
+        repair=repair,
+    )
+
+
+def _of_activity(fetch: Fetch, version: int, user: str, *, sees_everybody: bool) -> SourceSeen:
+    missing = repair = ""
+    setting = "SELECT current_setting('compute_query_id', true)"
+    loads = "SELECT current_setting('shared_preload_libraries') LIKE '%pg_stat_statements%'"
+    if not sees_everybody:
+        missing, repair = "the sessions of other roles are hidden", _grant(user)
+    elif version < 14:
+        missing = "before PostgreSQL 14 sessions do not show the id of their statement"
+    else:
+        value = fetch(setting)[0][0]
+        if value == "off" or (value == "auto" and not fetch(loads)[0][0]):
+            missing = f"compute_query_id is {value}: sessions show no id of their statement"
+            repair = "ALTER SYSTEM SET compute_query_id = on"
+    return SourceSeen(
+        name="pg_stat_activity",
+        right="pg_read_all_stats",
+        cost=f"{1 / POLL_S:.0f} reads a second",
+        gain="which statements share a transaction, sessions, waits, think times",
+        missing=missing,
+        loss="transactions are guessed from the numbers of calls alone",
+        repair=repair,
+    )
+
+
+def _grant(user: str) -> str:
+    return f"GRANT pg_monitor TO {user}"

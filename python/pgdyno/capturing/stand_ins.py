@@ -1,0 +1,180 @@
+"""Stand-ins for values: what a capture has in place of the values of rows.
+
+A text keeps its length and its place in the order; equal texts have equal stand-ins, in every
+column. Numbers and times move between their neighbours. All choices follow from a random key, which
+is never written and ends with the process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+_LETTERS = string.ascii_lowercase
+_BASE = len(_LETTERS)
+# Letters that show the place among up to 10 million texts; the others are random.
+_PLACE_LETTERS = 5
+_TRIES = 64
+# A text of fewer characters may be equal to another value by chance.
+SEARCHABLE = 6
+
+
+class StandIns:
+    """The stand-ins of one capture. `shown`: values that the schema's SQL shows; they stay.
+
+    `known`: all values that the capture has seen: no stand-in is equal to one of them.
+    """
+
+    def __init__(
+        self,
+        texts: Sequence[str],
+        known: Iterable[str],
+        *,
+        shown: Iterable[str] = (),
+        key: bytes | None = None,
+    ) -> None:
+        """Args: texts, without duplicates, in the order of the database."""
+        self._key = os.urandom(32) if key is None else key
+        self._known = {value for value in (*known, *texts) if len(value) >= SEARCHABLE}
+        self._used: set[str] = set()
+        self._shown = set(shown)
+        self._texts = self._ordered(texts)
+
+    def text(self, value: str) -> str:
+        """Return the stand-in of a text: as many characters."""
+        if value not in self._texts:
+            self._texts[value] = self._text_between(value, "")
+        return self._texts[value]
+
+    def numbers(self, values: Sequence[Decimal], step: Decimal) -> list[Decimal]:
+        """Return ascending numbers in place of ascending numbers: each between its neighbours.
+
+        Args: step, the distance of possible values. Limits: a value without a free place between
+        its neighbours gets the nearest place that is not its own, if there is one.
+        """
+        own = set(values)
+        moved: list[Decimal] = []
+        for place, value in enumerate(values):
+            before = values[place - 1] if place else None
+            after = values[place + 1] if place + 1 < len(values) else None
+            gap = max(abs((after or value) - value), abs(value - (before or value)), step * 2) / 4
+            low = value - gap if before is None else (before + 3 * value) / 4
+            high = value + gap if after is None else (3 * value + after) / 4
+            # Zero tells nothing, and often has a meaning; other numbers keep their sign.
+            low, high = (low, high) if value < 0 else (max(low, Decimal(0)), high)
+            moved.append(value if not value else self._number_between(value, low, high, step, own))
+        return sorted(moved)
+
+    def document(self, value: str, kept_keys: frozenset[str]) -> str:
+        """Return a JSON document with stand-ins for its texts, numbers and other keys."""
+        try:
+            return json.dumps(self._json(json.loads(value), kept_keys), ensure_ascii=False)
+        except ValueError:
+            return self.text(value)
+
+    def hexadecimal(self, value: str) -> str:
+        """Return as many random hexadecimal digits, with the same signs between them."""
+        digits = iter(self._stream(value, len(value)))
+        return re.sub("[0-9a-fA-F]", lambda _: f"{next(digits) % 16:x}", value)
+
+    def fraction(self, *words: object) -> float:
+        """Return a random number in 0..1 that follows from the key and the words."""
+        return int.from_bytes(self._digest(*words)[:7]) / (1 << 56)
+
+    def _number_between(
+        self, value: Decimal, low: Decimal, high: Decimal, step: Decimal, own: set[Decimal]
+    ) -> Decimal:
+        span = high - low
+        for attempt in range(_TRIES):
+            share = Decimal(self.fraction("number", value, low, attempt))
+            moved = ((low + span * share) / step).to_integral_value() * step
+            if moved not in own and low <= moved <= high and not self._is_known(moved):
+                return moved
+        for distance in range(1, _TRIES):
+            for moved in (value + step * distance, value - step * distance):
+                if moved not in own and not self._is_known(moved):
+                    return moved
+        return value
+
+    def _is_known(self, value: Decimal) -> bool:
+        return f"{value:f}" in self._known
+
+    def _json(self, value: Any, kept_keys: frozenset[str]) -> Any:
+        if isinstance(value, Mapping):
+            return {
+                (key if key in kept_keys else self.text(key)): self._json(item, kept_keys)
+                for key, item in value.items()
+            }
+        if isinstance(value, list):
+            return [self._json(item, kept_keys) for item in value]
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            step = Decimal(1) if isinstance(value, int) else Decimal("0.01")
+            [moved] = self.numbers([Decimal(str(value))], max(step, abs(int(value)) // 10 * step))
+            return int(moved) if isinstance(value, int) else float(moved)
+        return value
+
+    def _ordered(self, texts: Sequence[str]) -> dict[str, str]:
+        """Return a stand-in for each text, ascending as the texts are."""
+        made: dict[str, str] = {}
+        before = ""
+        for place, value in enumerate(texts):
+            if value in self._shown or not value.strip():
+                made[value] = value
+                continue
+            share = (place + self.fraction("place", value)) / len(texts)
+            first = _letters(share, min(_PLACE_LETTERS, len(value)))
+            made[value] = self._text_between(value, before, first)
+            before = max(before, made[value])
+        return made
+
+    def _text_between(self, value: str, before: str, first: str = "") -> str:
+        """Return a text of the length of `value`: above `before` if that is possible."""
+        length, made = len(value), ""
+        for attempt in range(_TRIES):
+            noise = self._stream(f"{value}{attempt}", length)
+            filled = (first + "".join(_LETTERS[byte % _BASE] for byte in noise))[:length]
+            if filled <= before:
+                filled = _above(before, filled)
+            made = filled
+            if made not in self._known and made not in self._used and (made > before or attempt):
+                break
+        self._used.add(made)
+        return made
+
+    def _stream(self, word: str, length: int) -> bytes:
+        parts = (self._digest("stream", word, number) for number in range(length // 64 + 1))
+        return b"".join(parts)[:length]
+
+    def _digest(self, *words: object) -> bytes:
+        text = "\0".join(map(str, words))
+        return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=self._key).digest()
+
+
+def _letters(share: float, count: int) -> str:
+    """Return the first letters of the text at this share of all texts."""
+    letters = ""
+    for _ in range(count):
+        share *= _BASE
+        letters += _LETTERS[min(int(share), _BASE - 1)]
+        share -= int(share)
+    return letters
+
+
+def _above(before: str, filled: str) -> str:
+    """Return `filled` with a beginning that makes it greater than `before`, if it can be."""
+    if len(filled) > len(before):
+        return before + filled[len(before) :]
+    start = before[: len(filled)]
+    for place in reversed(range(len(start))):
+        if start[place] < _LETTERS[-1]:
+            follower = chr(ord(start[place]) + 1) if start[place] >= _LETTERS[0] else _LETTERS[0]
+            return start[:place] + follower + filled[place + 1 :]
+    return filled

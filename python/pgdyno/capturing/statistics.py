@@ -1,0 +1,560 @@
+"""Makes a capture from a server's statistics. It only reads, with one connection."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version as version_of
+from typing import Any
+
+import psycopg
+
+from pgdyno.capture.model import (
+    Arrivals,
+    Capture,
+    Counters,
+    Header,
+    Profile,
+    SessionKind,
+    Statement,
+    StatementKind,
+)
+from pgdyno.capturing import catalog, counted
+from pgdyno.capturing.columns import (
+    ColumnShapes,
+    column_groups,
+    literals_of,
+    read_statistics,
+    texts_to_replace,
+)
+from pgdyno.capturing.counted import Counted, Key
+from pgdyno.capturing.grouping import Counting, Group, grouped
+from pgdyno.capturing.parsed import Names, Parsed, parse
+from pgdyno.capturing.schema import Rows, read_schema
+from pgdyno.capturing.sources import POLL_S, SourceSeen, sources_of
+from pgdyno.capturing.stand_ins import StandIns
+from pgdyno.capturing.templates import Described, Sources, left_out_of, templates_of
+from pgdyno.clock import monotonic_ns, read_pair
+from pgdyno.errors import InterruptedByUser, ServerError
+from pgdyno.observe.sql.statements import SCHEMA_SQL
+from pgdyno.process import signals
+from pgdyno.server.connect import Connection, connect
+from pgdyno.server.target import Target
+
+_VERSION = version_of("pgdyno")
+# Statements of a capture begin with it, so that captures do not contain captures.
+_MARK = "/* pgdyno */ "
+_SNAPSHOTS = 60
+_SNAPSHOT_S_MIN, _SNAPSHOT_S_MAX = 2.0, 60.0
+_STATEMENT_TIMEOUT_MS, _LOCK_TIMEOUT_MS = 30_000, 100
+_RETRY_S = 1.0
+_PREPARED_AT_ONCE = 200
+_NO_TEXT = Parsed("", reason="text_missing")
+_FRAMES: dict[StatementKind, str] = {"begin": "BEGIN", "commit": "COMMIT"}
+_SECRET_SETTING = ("password", "secret", "token", "key")
+
+
+@dataclass(slots=True)
+class Progress:
+    """What is known while a capture goes on."""
+
+    seconds: float
+    transactions_tps: float
+    active: float
+    statements: int
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to capture. `moved` is called each second; `checkpoint` with a whole capture so far."""
+
+    target: Target
+    seconds: float
+    keeps_values: bool
+    moved: Callable[[Progress], None]
+    checkpoint: Callable[[Capture], None]
+    lost: Callable[[str], None]
+
+
+class Reading:
+    """One capture in progress: the connection, what was read once, and what is counted."""
+
+    def __init__(self, request: Request) -> None:
+        """Connect. Raises: ServerError, also for a pooler and a server before PostgreSQL 12."""
+        self._request = request
+        self._clock = read_pair()
+        self._began_ns = 0
+        self._own_transactions = 0
+        self.counted = Counted()
+        self._connection = self._opened()
+        self.sources = tuple(
+            sources_of(
+                self.fetch, version=self.version, user=self.user, sees_everybody=self.sees_everybody
+            )
+        )
+        found = self.fetch(SCHEMA_SQL)
+        statements = next(s for s in self.sources if s.name == "pg_stat_statements")
+        is_readable = found and "library" not in statements.missing
+        self._home = str(found[0][0]) if is_readable else ""
+        self._texts: dict[Key, tuple[str | None, str]] = {}
+        self._own: set[Key] = set()
+        self._path: list[str] = []
+
+    def _opened(self) -> Connection:
+        connection = connect(
+            self._request.target,
+            verb="capture",
+            read_only=True,
+            statement_timeout_ms=_STATEMENT_TIMEOUT_MS,
+            lock_timeout_ms=_LOCK_TIMEOUT_MS,
+            interruptible=True,
+        )
+        row = connection.execute(catalog.SESSION_SQL).fetchone()
+        assert row is not None, "a SELECT without FROM returns one row"
+        if row[0] != connection.info.backend_pid:
+            connection.close()
+            raise ServerError(
+                f"{self._request.target.place} is a pooler, not a server.",
+                hint="name the server itself with -h and -p",
+            )
+        self.version = int(row[1]) // 10_000
+        if self.version < 12:
+            connection.close()
+            raise ServerError(
+                f"{self._request.target.place} is PostgreSQL {self.version}, older than 12.",
+                hint="capture needs PostgreSQL 12 or later",
+            )
+        self._version_num, self._encoding = int(row[1]), str(row[2])
+        self._database, self.user = str(row[3]), str(row[4])
+        self.sees_everybody, self._collation = bool(row[5]), str(row[6])
+        return connection
+
+    def fetch(self, sql: str) -> Rows:
+        """Return the rows of a statement without parameters."""
+        self._own_transactions += 1
+        cursor = self._connection.execute(_MARK + sql)
+        rows: Rows = cursor.fetchall()
+        return rows
+
+    def __enter__(self) -> Reading:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def read_once(self) -> None:
+        """Read the schema, the statistics of its columns, and the texts of the statements."""
+        self._taken_at = datetime.fromtimestamp(self._clock.now_ns() / 1e9, tz=UTC)
+        self._read_texts()
+        texts = [text for text, _ in self._texts.values() if text]
+        self._path = [name for (name,) in self.fetch("SELECT unnest(current_schemas(false))")]
+        self.schema = read_schema(self.fetch, texts)
+        self.statistics = read_statistics(self.fetch(catalog.STATISTICS_SQL))
+        self.groups = column_groups(self.fetch(catalog.GROUPS_SQL))
+        self.settings = {name: value for name, value in self.fetch(catalog.SETTINGS_SQL)}
+        self._shape_columns()
+
+    def _shape_columns(self) -> None:
+        schema, statistics = self.schema, self.statistics
+        texts = sorted(texts_to_replace(schema, statistics))
+        row = self._connection.execute(catalog.SORTED_SQL, [texts])
+        ordered = [text for (text,) in row.fetchall()]
+        known = {value for seen in statistics.values() for value in seen.values}
+        shown = literals_of([item.sql for item in schema.objects if item.kind != "function"])
+        stand_ins = StandIns(ordered, known, shown=shown)
+        shapes = ColumnShapes(
+            schema, statistics, stand_ins, keeps_values=self._request.keeps_values
+        )
+        self.columns = shapes.all()
+        self.kept = shapes.kept
+        # The values are not needed any more, and the key ends with this object.
+        self.statistics = {}
+
+    def _read_texts(self) -> None:
+        if not self._home:
+            return
+        for query_id, role_oid, text, role in self.fetch(
+            counted.texts_sql(self.version, self._home)
+        ):
+            if text is not None and text.startswith(_MARK):
+                self._own.add((query_id, role_oid))
+            self._texts[query_id, role_oid] = (text, role or "")
+
+    def count(self) -> InterruptedByUser | None:
+        """Count until the time is over, or until a signal arrives, which is returned."""
+        self._began_ns = monotonic_ns()
+        # An interrupt must not close the connection: the last counters are read after it.
+        self._connection.is_interruptible = False
+        try:
+            self._begin()
+            self._count()
+        except InterruptedByUser as interruption:
+            self._finish()
+            return interruption
+        self._finish()
+        return None
+
+    @property
+    def _second(self) -> float:
+        return (monotonic_ns() - self._began_ns) / 1e9
+
+    def _begin(self) -> None:
+        so_far = self.counted
+        if self._home:
+            so_far.first = counted.read_snapshot(self.fetch, self.version, self._home, 0)
+        self._first_database = self._database_totals()
+        self._first_updates = self._update_totals()
+
+    def _database_totals(self) -> tuple[int, int]:
+        [(commits, rollbacks)] = self.fetch(counted.DATABASE_SQL) or [(0, 0)]
+        return int(commits) - self._own_transactions, int(rollbacks)
+
+    def _update_totals(self) -> tuple[int, int]:
+        rows = self.fetch(counted.TABLES_SQL)
+        return int(rows[0][0]), int(rows[0][1])
+
+    def _count(self) -> None:
+        request, activity = self._request, counted.activity_sql(self.version)
+        every_s = min(max(request.seconds / _SNAPSHOTS, _SNAPSHOT_S_MIN), _SNAPSHOT_S_MAX)
+        next_snapshot, next_second, next_checkpoint = every_s, 1.0, 10 * every_s
+        before = sum(self._first_database)
+        active: list[int] = []
+        while self._second < request.seconds:
+            try:
+                self.counted.sessions.add(self.fetch(activity))
+                active.append(self.counted.sessions.active[-1])
+                if self._second >= next_second:
+                    now = sum(self._database_totals())
+                    self._end_second(max(0, now - before), active)
+                    before, active, next_second = now, [], next_second + 1
+                if self._second >= next_snapshot:
+                    self._take_snapshot()
+                    next_snapshot += every_s
+                    if self._second >= next_checkpoint:
+                        next_checkpoint *= 2
+                        request.checkpoint(self.capture())
+            except psycopg.Error as error:
+                self._reconnect(error)
+                before = sum(self._database_totals())
+            signals.sleep(max(0.0, min(POLL_S, request.seconds - self._second)))
+
+    def _end_second(self, transactions: int, active: list[int]) -> None:
+        so_far = self.counted
+        so_far.transactions.append(float(transactions))
+        so_far.active.append(sum(active) / max(len(active), 1))
+        statements = len(so_far.snapshots[-1].counters) if so_far.snapshots else 0
+        self._request.moved(
+            Progress(self._second, float(transactions), so_far.active[-1], statements)
+        )
+
+    def _take_snapshot(self) -> None:
+        if not self._home:
+            return
+        so_far = self.counted
+        snapshot = counted.read_snapshot(self.fetch, self.version, self._home, self._second)
+        last = so_far.snapshots[-1] if so_far.snapshots else so_far.first
+        so_far.resets += last is not None and last.reset_at != snapshot.reset_at
+        so_far.snapshots.append(snapshot)
+
+    def _reconnect(self, error: psycopg.Error) -> None:
+        """Connect again until the time is over. Raises: the error if the session is usable."""
+        if not self._connection.closed and not self._connection.broken:
+            raise error
+        self._connection.close()
+        lost_at = self._second
+        self._request.lost("the connection was lost; pgdyno connects again")
+        while True:
+            try:
+                self._connection = self._opened()
+                break
+            except (ServerError, psycopg.Error):
+                if self._second >= self._request.seconds:
+                    raise
+                signals.sleep(_RETRY_S)
+        gap_s = self._second - lost_at
+        self.counted.losses.append(f"the server was away for {gap_s:.0f} s: nothing was counted")
+
+    def _finish(self) -> None:
+        """Read the last counters, and the texts of statements that are new."""
+        so_far = self.counted
+        with signals.shielded("the last counters"):
+            so_far.seconds = self._second
+            try:
+                self._take_snapshot()
+                self._read_texts()
+                so_far.database = (self._first_database, self._database_totals())
+                so_far.updates = (self._first_updates, self._update_totals())
+                self._types = self._read_types()
+                self._role_settings = self._read_role_settings()
+            except (psycopg.Error, AttributeError):
+                so_far.losses.append("the last counters could not be read")
+
+    _types: Mapping[str, tuple[str, ...]] = {}
+    _role_settings: Mapping[str, dict[str, str]] = {}
+
+    def _read_types(self) -> dict[str, tuple[str, ...]]:
+        """Return the types of the parameters, as the server itself finds them."""
+        texts = sorted({p.text for p in self._parsed().values() if p.parameters})
+        homes = [name for name in self._path]
+        homes += [n for (n,) in self.fetch(catalog.SCHEMAS_SQL) if n not in homes]
+        self._connection.execute("SELECT set_config('search_path', %s, false)", [", ".join(homes)])
+        types: dict[str, tuple[str, ...]] = {}
+        for begin in range(0, len(texts), _PREPARED_AT_ONCE):
+            names: dict[str, str] = {}
+            for number, text in enumerate(texts[begin : begin + _PREPARED_AT_ONCE]):
+                try:
+                    self._connection.execute(f"PREPARE pgdyno_{number} AS {text}")
+                except psycopg.errors.OperationalError:
+                    raise
+                except psycopg.Error:
+                    continue
+                names[f"pgdyno_{number}"] = text
+            rows = self.fetch(
+                "SELECT name, parameter_types::text[] FROM pg_catalog.pg_prepared_statements"
+                " WHERE name LIKE 'pgdyno%'"
+            )
+            types |= {names[name]: tuple(found) for name, found in rows if name in names}
+            self._connection.execute("DEALLOCATE ALL")
+        return types
+
+    def _read_role_settings(self) -> dict[str, dict[str, str]]:
+        settings: dict[str, dict[str, str]] = defaultdict(dict)
+        for role, text in self.fetch(catalog.ROLE_SETTINGS_SQL):
+            name, _, value = text.partition("=")
+            is_secret = "." in name or any(word in name for word in _SECRET_SETTING)
+            if not is_secret:
+                settings[role or ""][name] = value
+        return dict(settings)
+
+    def _parsed(self) -> dict[Key, Parsed]:
+        columns: dict[str, list[str]] = defaultdict(list)
+        for column in self.schema.columns:
+            columns[column.table].append(column.bare_name)
+        for name in self.schema.names:
+            columns.setdefault(name, [])
+        names = Names(columns, self._path)
+        return {key: parse(text, names) for key, (text, _) in self._texts.items()}
+
+    def capture(self) -> Capture:
+        """Return the capture of what was counted so far."""
+        so_far, parsed = self.counted, self._parsed()
+        increases = {k: c for k, c in so_far.increases().items() if k not in self._own}
+        described = {
+            key: self._described(key, parsed.get(key) or _NO_TEXT, counters)
+            for key, counters in increases.items()
+        }
+        usable = {d.statement.id: d for d in described.values() if not d.parsed.reason}
+        sources = Sources(self.columns, {shape.name: shape.rows for shape in self.schema.tables})
+        groups = self._groups(described, sources)
+        usable |= _with_frames(groups, usable)
+        seconds = so_far.seconds or self._second
+        templates = templates_of(
+            groups, usable, sources, seconds=seconds, think_ms=self._think_ms()
+        )
+        return Capture(
+            header=self._header(seconds),
+            settings=self.settings,
+            objects=tuple(self.schema.objects),
+            tables=tuple(self.schema.tables),
+            indexes=tuple(self.schema.indexes),
+            columns=tuple(self.columns),
+            groups=tuple(self.groups),
+            statements=tuple(_statements(described, usable)),
+            templates=tuple(templates),
+            arrivals=Arrivals(
+                transactions=tuple(so_far.transactions), active_sessions=tuple(so_far.active)
+            ),
+            sessions=tuple(self._session_kinds()),
+            profile=self._profile(seconds, list(increases.values())),
+            left_out=tuple(left_out_of(list(described.values()))),
+            notes=tuple(self._notes(sources)),
+            kept=tuple(self.kept),
+        )
+
+    def _groups(self, described: Mapping[Key, Described], sources: Sources) -> list[Group]:
+        """Return the kinds of transactions of the statements that can be reproduced."""
+        series = self.counted.series()
+        work = {
+            key: d
+            for key, d in described.items()
+            if not d.parsed.reason and d.parsed.kind not in _FRAMES
+        }
+        countings = [
+            Counting(
+                id=d.statement.id,
+                query_id=key[0],
+                role=d.statement.role,
+                kind=d.parsed.kind,
+                calls=d.statement.counters.calls,
+                series=series[key],
+            )
+            for key, d in work.items()
+        ]
+        keys = {d.statement.id: sources.keys_of(d.parsed) for d in work.values()}
+        return grouped(
+            countings,
+            self.counted.sessions,
+            lambda one, other: bool(keys[one] & keys[other]),
+            transactions=self._transactions(described),
+        )
+
+    def _transactions(self, described: Mapping[Key, Described]) -> float:
+        """Return how many transactions the server counted, without those that are left out."""
+        (commits, rollbacks), (last_commits, last_rollbacks) = self.counted.database
+        left_out = sum(d.statement.counters.calls for d in described.values() if d.parsed.reason)
+        return max(0.0, last_commits + last_rollbacks - commits - rollbacks - left_out)
+
+    def _role(self, key: Key) -> str:
+        return self._texts.get(key, (None, ""))[1]
+
+    def _described(self, key: Key, parsed: Parsed, counters: Counters) -> Described:
+        types = self._types.get(parsed.text, ())
+        statement = Statement(
+            id=_statement_id(key, parsed, self._role(key)),
+            text=parsed.text,
+            kind=parsed.kind,
+            reads_only=parsed.reads_only,
+            tables=parsed.tables,
+            parameter_types=types,
+            role=self._role(key),
+            counters=counters,
+        )
+        return Described(statement, parsed)
+
+    def _header(self, seconds: float) -> Header:
+        return Header(
+            made_by=f"pgdyno {_VERSION}",
+            keeps_values=self._request.keeps_values,
+            database=self._database,
+            server_version_num=self._version_num,
+            encoding=self._encoding,
+            collation=self._collation,
+            taken_at=f"{self._taken_at:%Y-%m-%dT%H:%M:%SZ}",
+            seconds=round(seconds, 3),
+            sources=("statistics",),
+        )
+
+    def _think_ms(self) -> float | None:
+        pauses = self.counted.sessions.idle_s
+        return 1000 * sum(pauses) / len(pauses) if pauses else None
+
+    def _session_kinds(self) -> Iterator[SessionKind]:
+        sessions = self.counted.sessions
+        everybody = self._role_settings.get("", {})
+        for role, count in sorted(sessions.by_role.items()):
+            settings = {**everybody, **self._role_settings.get(role, {})}
+            mean = round(count / max(sessions.polls, 1), 2)
+            yield SessionKind(role=role, count=mean, settings=settings)
+
+    def _profile(self, seconds: float, increases: list[Counters]) -> Profile:
+        so_far, sessions = self.counted, self.counted.sessions
+        looks = max(sum(sessions.waits.values()), 1)
+        (commits, rollbacks), (last_commits, last_rollbacks) = so_far.database
+        (updates, hot), (last_updates, last_hot) = so_far.updates
+        return Profile(
+            seconds=seconds,
+            total=counted.total_of(increases),
+            commits=max(0, last_commits - commits),
+            rollbacks=max(0, last_rollbacks - rollbacks),
+            active_sessions=sum(sessions.active) / max(sessions.polls, 1),
+            waits={name: count / looks for name, count in sessions.waits.most_common()},
+            updates=max(0, last_updates - updates),
+            hot_updates=max(0, last_hot - hot),
+            dealloc_count=so_far.dealloc_count,
+        )
+
+    def _notes(self, sources: Sources) -> Iterator[str]:
+        """Yield what a reader must know: losses, gaps, what is assumed."""
+        so_far = self.counted
+        for source in self.sources:
+            if source.missing:
+                yield f"{source.name}: {source.missing}; {source.loss}"
+        if so_far.dealloc_count:
+            yield (
+                f"pg_stat_statements evicted entries {so_far.dealloc_count} times: their calls are"
+                " lost; raise pg_stat_statements.max"
+            )
+        if so_far.resets:
+            yield f"pg_stat_statements was reset {so_far.resets} times during the capture"
+        yield from so_far.losses
+        yield from self.schema.notes
+        for name, what in sources.assumed.items():
+            yield f"values are assumed in statement {name}: {what}"
+
+
+def _with_frames(
+    groups: Sequence[Group], statements: Mapping[str, Described]
+) -> dict[str, Described]:
+    """Put BEGIN and COMMIT around the groups that need them; return these statements by id.
+
+    pg_stat_statements does not count them if they are prepared or track_utility is off.
+    """
+    framing: dict[str, Described] = {}
+    for group in groups:
+        if not group.is_block:
+            continue
+        ends: list[str] = []
+        for kind, text in _FRAMES.items():
+            known = [
+                d
+                for d in statements.values()
+                if d.parsed.kind == kind and d.statement.role == group.role
+            ]
+            best = max(known, key=lambda d: d.statement.counters.calls, default=None)
+            if best is None:
+                parsed = Parsed(text, kind=kind, reads_only=True)
+                name = _statement_id((0, 0), parsed, group.role)
+                statement = Statement(
+                    id=name, text=text, kind=kind, reads_only=True, role=group.role
+                )
+                best = Described(statement, parsed)
+            framing[best.statement.id] = best
+            ends.append(best.statement.id)
+        group.turns = {ends[0]: 1.0, **group.turns, ends[1]: 1.0}
+    return framing
+
+
+def _statements(
+    described: Mapping[Key, Described], usable: Mapping[str, Described]
+) -> Iterator[Statement]:
+    """Yield every statement once."""
+    known = {d.statement.id: d.statement for d in (*described.values(), *usable.values())}
+    yield from known.values()
+
+
+def _statement_id(key: Key, parsed: Parsed | None, role: str) -> str:
+    """Return an id that is the same in every capture of the same text and role."""
+    text = parsed.text if parsed and parsed.text and not parsed.reason else str(key[0])
+    return hashlib.sha256(f"{role}\0{text}".encode()).hexdigest()[:12]
+
+
+def sources_text(sources: tuple[SourceSeen, ...]) -> Iterator[tuple[str, str]]:
+    """Yield the name of each source, and what to know about it."""
+    for source in sources:
+        yield source.name, f"{source.right}; {source.cost}; {source.gain}"
+        if source.missing:
+            repair = f" ({source.repair})" if source.repair else ""
+            yield "", f"missing: {source.missing}; {source.loss}{repair}"
+
+
+def statements_sent() -> dict[str, str]:
+    """Return every statement that a capture may send, by what it reads."""
+    named: dict[str, Any] = {
+        name.removesuffix("_SQL").lower(): value
+        for name, value in vars(catalog).items()
+        if name.endswith("_SQL")
+    }
+    for version in (12, 13, 14):
+        for name, sql in (
+            ("counters", counted.counters_sql(version, "SCHEMA")),
+            ("texts", counted.texts_sql(version, "SCHEMA")),
+            ("activity", counted.activity_sql(version)),
+        ):
+            named[f"{name}, PostgreSQL {version} or later"] = sql
+    named["database"], named["updates"] = counted.DATABASE_SQL, counted.TABLES_SQL
+    named["evictions"] = str(counted.info_sql(14, "SCHEMA"))
+    named["types"] = "PREPARE pgdyno_1 AS ...; DEALLOCATE ALL"
+    return named
