@@ -21,6 +21,7 @@ pytest_plugins = (
     "tests.fixtures.cpu_times",
     "tests.fixtures.line",
     "tests.fixtures.null_server",
+    "tests.fixtures.observed",
     "tests.fixtures.own_files",
     "tests.fixtures.own_servers",
     "tests.fixtures.poolers",
@@ -35,7 +36,7 @@ pytest_plugins = (
 
 # Tests with these fixtures run in `make test` and not in `make check`: they start a server.
 SERVER_FIXTURES = {"pg15", "pg18", "any_server", "new_cluster", "database", "database15"}
-SERVER_FIXTURES |= {"new_own_server", "first_texts"}
+SERVER_FIXTURES |= {"new_own_server", "first_texts", "observed"}
 SERVER_FIXTURES |= {"bank", "bank15", "null_server", "pooler", "ssh_server"}
 SERVER_FIXTURES |= {"secure", "line", "far_line", "slow_flush", "set_clock", "warehouse"}
 SERVER_FIXTURES |= {"either_server", "fresh_warehouse15"}

@@ -52,6 +52,7 @@ BASES = {
     "undo": "undo 1",
     "doctor": "doctor --user me",
     "watch": "watch --user me",
+    "capture": "capture --user me",
     "check": "check tpcc --user me",
     "drop": "drop --user me",
 }
@@ -169,6 +170,7 @@ TRIED = {
     ("run", "dsn"): Words("--dsn host=db2"),
 }
 
+_CAPTURE = "tests/capturing/test_capture.py::"
 _WATCH = "tests/watch/test_watch.py::"
 _UNDO = "tests/measure/test_undo.py::"
 _SPILL = "tests/tune/test_spill.py::"
@@ -212,7 +214,7 @@ BY_TEST: dict[str | tuple[str, str], str] = {
     **{(verb, "check"): _CHECK for verb in (*LOADS, "run", "doctor")},
     **{
         (verb, "json_to"): _JSON
-        for verb in ("check", "drop", "watch", "doctor", "crash", *LOADS, "run")
+        for verb in ("check", "drop", "watch", "capture", "doctor", "crash", *LOADS, "run")
     },
     **{
         (f"init {kind}", name): test
@@ -230,6 +232,8 @@ BY_TEST: dict[str | tuple[str, str], str] = {
             "quiet": "tests/cli/test_every_option.py::test_quiet_prints_no_notes",
         }.items()
     },
+    ("capture", "to"): f"{_CAPTURE}test_an_interrupted_capture_keeps_what_was_counted_and_leaves"
+    "_nothing_else",
     ("doctor", "show_all"): f"{_EXAMINE}test_the_command_measures_flushes_in_the_given_folder",
     ("doctor", "grants"): f"{_EXAMINE}test_a_role_without_rights_is_told_what_it_lacks_and_the"
     "_statements_work",

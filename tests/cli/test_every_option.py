@@ -17,7 +17,7 @@ from bench.generated import generate
 from tests.cli.option_table import BASES, BY_TEST, LOADS, TRIED, Words
 from tests.fixtures.command import Command
 
-from pgdyno.cli import check, crash, doctor, drop, measure, output, undo, watch
+from pgdyno.cli import capture, check, crash, doctor, drop, measure, output, undo, watch
 from pgdyno.cli.from_options import OWN_SERVER_ONLY
 from pgdyno.cli.main import pgdyno as main_group
 from pgdyno.cli.reference import _contexts, _parameters
@@ -87,6 +87,7 @@ def result_of(
         (doctor, "carry_out"),
         (doctor, "examine"),
         (watch, "watch"),
+        (capture, "Reading"),
         (crash, "crash"),
         (check, "connect"),
         (drop, "connect"),

@@ -38,6 +38,10 @@ HELD = {
         "test_an_observing_session_cannot_write_and_is_bounded_in_time",
         "test_only_what_print_sql_shows_is_sent",
     ),
+    "`capture`": (
+        "test_a_capture_sends_only_what_print_sql_shows_and_cannot_write",
+        "test_no_planted_value_is_in_the_file",
+    ),
     "`crash`": (
         "test_an_impossible_crash_is_refused_before_anything_starts",
         "test_a_server_in_use_needs_a_confirmation",

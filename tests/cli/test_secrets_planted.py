@@ -166,6 +166,7 @@ def test_a_secret_that_a_server_shows_is_in_no_output_and_no_file(
         ("bench", f"host=127.0.0.1 port=1 password='{GIVEN[1]}'", "-S"),
         ("bench", f"host=127.0.0.1 port=none password={GIVEN[1]}", "-S"),
         ("watch", f"postgresql://127.0.0.1:1/none?p%61ssword={GIVEN[1]}"),
+        ("capture", f"postgresql://app:{GIVEN[1]}@127.0.0.1:1/none"),
         ("doctor", f"postgresql://app:{GIVEN[1]}@127.0.0.1:1/none"),
         ("compare", "-h", "127.0.0.1", "-p", "1", "--variant", f"a: dsn=password={GIVEN[1]}"),
         ("tune", "-h", "127.0.0.1", "-p", "1", "--admin", f"user=a password={GIVEN[1]}"),

@@ -56,6 +56,7 @@ ASKED: dict[str, Callable[[Server, Path], tuple[str, ...]]] = {
     ),
     "doctor": lambda server, _script: ("doctor", *server),
     "watch": lambda server, _script: ("watch", *server),
+    "capture": lambda server, _script: ("capture", *server),
     "crash": lambda _server, _script: ("crash", "--crashes", "9"),
     "init": lambda server, _script: ("init", *server, "-s", "20"),
     "check": lambda server, _script: ("check", *server),

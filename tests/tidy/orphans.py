@@ -12,7 +12,7 @@ from tests.tidy.rust_rules import bare
 from tests.tidy.source import Source
 
 # Where the outside world comes in.
-ENTRY_MODULES = {"pgdyno.cli.main", "pgdyno", "pgdyno.capture.file"}
+ENTRY_MODULES = {"pgdyno.cli.main", "pgdyno"}
 RUST_ROOTS = re.compile(
     r"(.*/)?(src/(lib|main)|build|src/bin/\w+"
     r"|(tests|benches|examples|fuzz_targets)/(\w+/main|\w+))\.rs$"

@@ -27,6 +27,8 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
+# In the name of every file that has values of rows: core.with-values.capture.
+KEPT_SUFFIX = ".with-values"
 FILE_MAX_BYTES = 256 << 20
 TEXT_MAX_BYTES = 2 << 30
 _SKIPPABLE = 0x184D2A50

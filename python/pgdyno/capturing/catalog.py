@@ -212,5 +212,11 @@ ROLE_SETTINGS_SQL = (
     " WHERE s.setdatabase IN (0, (SELECT oid FROM pg_catalog.pg_database"
     " WHERE datname = current_database())) ORDER BY s.setdatabase, s.setrole"
 )
+PATH_SQL = "SELECT unnest(current_schemas(false))"
+SET_PATH_SQL = "SELECT set_config('search_path', %s, false)"
+TYPES_SQL = (
+    "SELECT name, parameter_types::text[] FROM pg_catalog.pg_prepared_statements"
+    " WHERE name LIKE 'pgdyno%'"
+)
 # Sorted as the database sorts texts.
 SORTED_SQL = "SELECT v FROM unnest(%s::text[]) u(v) ORDER BY v"

@@ -58,11 +58,11 @@ class Statistics:
 
 def read_statistics(rows: Iterable[Sequence[Any]]) -> dict[tuple[str, ...], Statistics]:
     """Return the rows of pg_stats by schema, table and column."""
-    found: dict[tuple[str, ...], Statistics] = {}
+    by_place: dict[tuple[str, ...], Statistics] = {}
     for row in rows:
         nulls, width, distinct, hot, fractions, bounds, correlation, *elements = row[3:]
         lists = [tuple(items or ()) for items in (hot, fractions, bounds, *elements)]
-        found[tuple(row[:3])] = Statistics(
+        by_place[tuple(row[:3])] = Statistics(
             null_fraction=min(max(nulls, 0.0), 1.0),
             width=width,
             distinct=distinct,
@@ -74,7 +74,7 @@ def read_statistics(rows: Iterable[Sequence[Any]]) -> dict[tuple[str, ...], Stat
             element_fractions=lists[4],
             element_counts=lists[5],
         )
-    return found
+    return by_place
 
 
 def kind_of(column: Column) -> ValueKind:
@@ -175,7 +175,7 @@ class ColumnShapes:
             count = rows if is_unique else min(rows, 1)
             made = Distribution(kind=kind, distinct=count, labels=self._labels(column))
             return self._dense(made) if is_unique and kind == "integer" and rows else made
-        distinct = seen.distinct if seen.distinct >= 0 else -seen.distinct * rows
+        distinct = round(seen.distinct if seen.distinct >= 0 else -seen.distinct * rows)
         made = Distribution(
             kind=kind,
             null_fraction=seen.null_fraction,
@@ -316,7 +316,16 @@ class ColumnShapes:
         elements = Distribution(kind=element_kind, distinct=max(len(seen.elements), 1))
         shares = seen.element_fractions[: len(seen.elements)]
         inner = Statistics(
-            *(0.0, seen.width, elements.distinct, seen.elements, shares, (), None, (), (), ())
+            null_fraction=0.0,
+            width=seen.width,
+            distinct=elements.distinct,
+            hot=seen.elements,
+            hot_fractions=shares,
+            bounds=(),
+            correlation=None,
+            elements=(),
+            element_fractions=(),
+            element_counts=(),
         )
         if self._keeps_values:
             elements = elements.model_copy(update=_values(inner, inner.hot, ()))

@@ -27,9 +27,10 @@ _BEFORE_13 = {
     "wal": "0::int8, 0::int8, 0::int8",
 }
 _NAMES = tuple(Counters.model_fields)
+# A new session is a transaction, too; since 14 their number is known.
 DATABASE_SQL = (
-    "SELECT xact_commit, xact_rollback FROM pg_catalog.pg_stat_database"
-    " WHERE datname = current_database()"
+    "SELECT xact_commit, xact_rollback, coalesce((to_jsonb(d) ->> 'sessions')::int8, 0)"
+    " FROM pg_catalog.pg_stat_database d WHERE datname = current_database()"
 )
 TABLES_SQL = (
     "SELECT coalesce(sum(n_tup_upd), 0)::int8, coalesce(sum(n_tup_hot_upd), 0)::int8"
@@ -47,6 +48,8 @@ _ACTIVITY = (
     " AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
     " AND coalesce(application_name, '') NOT LIKE 'pgdyno/%'"
 )
+# BEGIN takes a round trip. Between the messages of one statement there is less time.
+_INSIDE_S = 60e-6
 
 
 def activity_sql(version: int) -> str:
@@ -91,20 +94,19 @@ Key = tuple[int, int]
 class Snapshot:
     """All counters at one moment, by query id and role; and what tells whether they go on."""
 
-    second: float
     counters: Mapping[Key, Counters]
     dealloc_count: int
     reset_at: str
 
 
-def read_snapshot(fetch: Fetch, version: int, schema: str, second: float) -> Snapshot:
+def read_snapshot(fetch: Fetch, version: int, schema: str) -> Snapshot:
     """Return the counters of pg_stat_statements now."""
     counters: dict[Key, Counters] = {}
     for query_id, role, *numbers in fetch(counters_sql(version, schema)):
         counters[query_id, role] = Counters(**dict(zip(_NAMES, numbers, strict=True)))
     info = info_sql(version, schema)
     dealloc, reset_at = fetch(info)[0] if info else (0, "")
-    return Snapshot(second, counters, dealloc, reset_at or "")
+    return Snapshot(counters, dealloc, reset_at or "")
 
 
 def increase(before: Counters | None, after: Counters) -> Counters:
@@ -124,18 +126,19 @@ class Sessions:
     """What polls of pg_stat_activity show.
 
     `together`: how often two query ids were seen in one transaction. `inside`: how often a
-    statement began later than its transaction, so it was inside BEGIN and COMMIT; `after_s`: the
-    sum of these times. `seen`: how often a statement was seen inside or outside.
+    statement began after the first round trip of its transaction, so it was inside BEGIN and
+    COMMIT; `after_s`: the sum of these times. `alone`: how often a statement was a transaction
+    by itself.
     """
 
     polls: int = 0
     together: Counter[frozenset[int]] = field(default_factory=Counter)
     inside: Counter[int] = field(default_factory=Counter)
     after_s: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
-    seen: Counter[int] = field(default_factory=Counter)
+    alone: Counter[int] = field(default_factory=Counter)
     waits: Counter[str] = field(default_factory=Counter)
     by_role: Counter[str] = field(default_factory=Counter)
-    active: list[int] = field(default_factory=list)
+    active_counts: list[int] = field(default_factory=list)
     idle_s: list[float] = field(default_factory=list)
     _open: dict[int, tuple[float, list[int]]] = field(default_factory=dict)
     _idle: dict[int, tuple[float, float]] = field(default_factory=dict)
@@ -149,15 +152,22 @@ class Sessions:
             if state == "active":
                 active += 1
                 self.waits[wait or "CPU"] += 1
-            self._note_idle(pid, state, in_state_s, changed)
-            if query_id is None or began is None:
+            is_new = self._note_idle(pid, state, in_state_s, changed)
+            if query_id is None:
                 continue
-            self.seen[query_id] += 1
-            if after_s is not None and after_s > 0:
+            if state == "idle":
+                # The last statement of an idle session ended its transaction: it was alone, or it
+                # was COMMIT.
+                self.alone[query_id] += is_new
+            if began is None:
+                continue
+            if after_s is not None and after_s >= _INSIDE_S:
                 self.inside[query_id] += 1
                 self.after_s[query_id] += after_s
+            elif after_s is not None and after_s < _INSIDE_S / 2 and state == "active":
+                self.alone[query_id] += 1
             self._note_statement(pid, began, query_id)
-        self.active.append(active)
+        self.active_counts.append(active)
 
     def mean_after_s(self, query_id: int) -> float | None:
         """Return the mean time from the start of its transaction to a statement, if it was seen."""
@@ -175,13 +185,14 @@ class Sessions:
             self.together[frozenset((earlier, query_id))] += 1
         ids.append(query_id)
 
-    def _note_idle(self, pid: int, state: str, in_state_s: float | None, changed: float) -> None:
-        """Keep the longest time that was seen of each pause between transactions."""
+    def _note_idle(self, pid: int, state: str, in_state_s: float | None, changed: float) -> bool:
+        """Keep the longest time that was seen of each pause; return whether a pause is new."""
         before = self._idle.pop(pid, None)
         if before is not None and (state != "idle" or before[0] != changed):
             self.idle_s.append(before[1])
         if state == "idle" and in_state_s is not None:
             self._idle[pid] = (changed, in_state_s)
+        return state == "idle" and (before is None or before[0] != changed)
 
 
 @dataclass(slots=True)
@@ -192,8 +203,8 @@ class Counted:
     snapshots: list[Snapshot] = field(default_factory=list)
     sessions: Sessions = field(default_factory=Sessions)
     transactions: list[float] = field(default_factory=list)
-    active: list[float] = field(default_factory=list)
-    database: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))
+    active_sessions: list[float] = field(default_factory=list)
+    transactions_seen: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))
     updates: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))
     seconds: float = 0
     losses: list[str] = field(default_factory=list)

@@ -16,8 +16,7 @@ from pgdyno.capturing.counted import Sessions
 # Two numbers of calls are equal if they differ by less than this: transactions in flight.
 _TOLERANCE_CALLS = 3.0
 _TOLERANCE_RATIO = 0.02
-# So many looks at a statement, all outside a transaction, show that it is alone.
-_LOOKS = 8
+# Looks at each statement that are enough to order statements by their time.
 _LOOKS_FOR_ORDER = 3
 _KINDS: tuple[StatementKind, ...] = ("select", "update", "merge", "insert", "delete")
 
@@ -26,7 +25,11 @@ Related = Callable[[str, str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """One statement and how often it was called: in total, and in each interval."""
+    """One statement and how often it was called: in total, and in each interval.
+
+    `level`: how many foreign keys lead from the table that it writes to one without: the rows of
+    parents are written before those of their children.
+    """
 
     id: str
     query_id: int
@@ -34,6 +37,7 @@ class Counting:
     kind: StatementKind
     calls: float
     series: Sequence[int] = ()
+    level: int = 0
 
 
 @dataclass(slots=True)
@@ -102,9 +106,8 @@ class _Grouping:
         return self._sessions.inside[item.query_id]
 
     def _is_alone(self, item: Counting) -> bool:
-        """Return whether sessions showed a statement often, and always outside a transaction."""
-        looks = self._sessions.seen[item.query_id]
-        return looks >= _LOOKS and not self._looks_inside(item)
+        """Return whether sessions showed a statement outside a transaction, and hardly inside."""
+        return self._sessions.alone[item.query_id] > 4 * self._looks_inside(item)
 
     def with_loops(self, groups: list[Group]) -> list[Group]:
         """Return the groups; calls that are left, and no transactions, are turns of a loop.
@@ -157,12 +160,12 @@ class _Grouping:
 
         looks = [self._looks_inside(self._statements[name]) for name in turns]
 
-        def place(name: str) -> tuple[float, int, str]:
+        def place(name: str) -> tuple[float, int, int, str]:
             item = self._statements[name]
             after_s = self._sessions.mean_after_s(item.query_id)
             is_seen = after_s is not None and min(looks) >= _LOOKS_FOR_ORDER
             kind = _KINDS.index(item.kind) if item.kind in _KINDS else len(_KINDS)
-            return (after_s if is_seen and after_s is not None else 0.0, kind, name)
+            return (after_s if is_seen and after_s else 0.0, kind, item.level, name)
 
         return {name: turns[name] for name in sorted(turns, key=place)}
 

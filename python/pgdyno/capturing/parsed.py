@@ -239,8 +239,8 @@ class _Reader:
     def _read_expression(self, item: Tree) -> None:
         operator = _operator(item)
         left, right = item.get("lexpr"), item.get("rexpr")
-        for one, other in ((left, right), (right, left)):
-            place = self._column(one)
+        for side, other in ((left, right), (right, left)):
+            place = self._column(side)
             if place is None:
                 continue
             kind = item["kind"]

@@ -9,8 +9,8 @@ from pgdyno.capturing import catalog, counted
 from pgdyno.capturing.schema import Fetch
 from pgdyno.observe.sql.statements import SCHEMA_SQL
 
-# Time between two polls of the sessions, and between two snapshots without texts.
-POLL_S = 0.2
+# Shortest and longest time between two looks at the sessions.
+POLL_S_MIN, POLL_S_MAX = 0.05, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def _of_activity(fetch: Fetch, version: int, user: str, *, sees_everybody: bool)
     return SourceSeen(
         name="pg_stat_activity",
         right="pg_read_all_stats",
-        cost=f"{1 / POLL_S:.0f} reads a second",
+        cost=f"at most {1 / POLL_S_MIN:.0f} reads a second, and 1 % of the time of one backend",
         gain="which statements share a transaction, sessions, waits, think times",
         missing=missing,
         loss="transactions are guessed from the numbers of calls alone",

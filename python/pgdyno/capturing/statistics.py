@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version as version_of
 from typing import Any
@@ -34,11 +34,12 @@ from pgdyno.capturing.counted import Counted, Key
 from pgdyno.capturing.grouping import Counting, Group, grouped
 from pgdyno.capturing.parsed import Names, Parsed, parse
 from pgdyno.capturing.schema import Rows, read_schema
-from pgdyno.capturing.sources import POLL_S, SourceSeen, sources_of
+from pgdyno.capturing.sources import POLL_S_MAX, POLL_S_MIN, SourceSeen, sources_of
 from pgdyno.capturing.stand_ins import StandIns
 from pgdyno.capturing.templates import Described, Sources, left_out_of, templates_of
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.errors import InterruptedByUser, ServerError
+from pgdyno.observe.session import REPORT_SQL
 from pgdyno.observe.sql.statements import SCHEMA_SQL
 from pgdyno.process import signals
 from pgdyno.server.connect import Connection, connect
@@ -52,6 +53,7 @@ _SNAPSHOT_S_MIN, _SNAPSHOT_S_MAX = 2.0, 60.0
 _STATEMENT_TIMEOUT_MS, _LOCK_TIMEOUT_MS = 30_000, 100
 _RETRY_S = 1.0
 _PREPARED_AT_ONCE = 200
+_FORCES_REPORTS = 15
 _NO_TEXT = Parsed("", reason="text_missing")
 _FRAMES: dict[StatementKind, str] = {"begin": "BEGIN", "commit": "COMMIT"}
 _SECRET_SETTING = ("password", "secret", "token", "key")
@@ -63,7 +65,7 @@ class Progress:
 
     seconds: float
     transactions_tps: float
-    active: float
+    active_sessions: float
     statements: int
 
 
@@ -74,9 +76,9 @@ class Request:
     target: Target
     seconds: float
     keeps_values: bool
-    moved: Callable[[Progress], None]
-    checkpoint: Callable[[Capture], None]
-    lost: Callable[[str], None]
+    moved: Callable[[Progress], None] = field(repr=False)
+    checkpoint: Callable[[Capture], None] = field(repr=False)
+    lost: Callable[[str], None] = field(repr=False)
 
 
 class Reading:
@@ -95,10 +97,10 @@ class Reading:
                 self.fetch, version=self.version, user=self.user, sees_everybody=self.sees_everybody
             )
         )
-        found = self.fetch(SCHEMA_SQL)
+        home = self.fetch(SCHEMA_SQL)
         statements = next(s for s in self.sources if s.name == "pg_stat_statements")
-        is_readable = found and "library" not in statements.missing
-        self._home = str(found[0][0]) if is_readable else ""
+        is_readable = home and "library" not in statements.missing
+        self._home = str(home[0][0]) if is_readable else ""
         self._texts: dict[Key, tuple[str | None, str]] = {}
         self._own: set[Key] = set()
         self._path: list[str] = []
@@ -150,7 +152,7 @@ class Reading:
         self._taken_at = datetime.fromtimestamp(self._clock.now_ns() / 1e9, tz=UTC)
         self._read_texts()
         texts = [text for text, _ in self._texts.values() if text]
-        self._path = [name for (name,) in self.fetch("SELECT unnest(current_schemas(false))")]
+        self._path = [name for (name,) in self.fetch(catalog.PATH_SQL)]
         self.schema = read_schema(self.fetch, texts)
         self.statistics = read_statistics(self.fetch(catalog.STATISTICS_SQL))
         self.groups = column_groups(self.fetch(catalog.GROUPS_SQL))
@@ -204,13 +206,16 @@ class Reading:
     def _begin(self) -> None:
         so_far = self.counted
         if self._home:
-            so_far.first = counted.read_snapshot(self.fetch, self.version, self._home, 0)
+            so_far.first = counted.read_snapshot(self.fetch, self.version, self._home)
         self._first_database = self._database_totals()
         self._first_updates = self._update_totals()
 
     def _database_totals(self) -> tuple[int, int]:
-        [(commits, rollbacks)] = self.fetch(counted.DATABASE_SQL) or [(0, 0)]
-        return int(commits) - self._own_transactions, int(rollbacks)
+        if self.version >= _FORCES_REPORTS:
+            # Otherwise the server counts our last transactions up to a second later.
+            self.fetch(REPORT_SQL)
+        [(commits, rollbacks, sessions)] = self.fetch(counted.DATABASE_SQL) or [(0, 0, 0)]
+        return int(commits) - int(sessions) - self._own_transactions, int(rollbacks)
 
     def _update_totals(self) -> tuple[int, int]:
         rows = self.fetch(counted.TABLES_SQL)
@@ -222,10 +227,13 @@ class Reading:
         next_snapshot, next_second, next_checkpoint = every_s, 1.0, 10 * every_s
         before = sum(self._first_database)
         active: list[int] = []
+        look_s = 0.0
         while self._second < request.seconds:
             try:
+                began_s = self._second
                 self.counted.sessions.add(self.fetch(activity))
-                active.append(self.counted.sessions.active[-1])
+                look_s = self._second - began_s
+                active.append(self.counted.sessions.active_counts[-1])
                 if self._second >= next_second:
                     now = sum(self._database_totals())
                     self._end_second(max(0, now - before), active)
@@ -239,22 +247,24 @@ class Reading:
             except psycopg.Error as error:
                 self._reconnect(error)
                 before = sum(self._database_totals())
-            signals.sleep(max(0.0, min(POLL_S, request.seconds - self._second)))
+            # A look may take 1 % of the time.
+            pause_s = min(max(99 * look_s, POLL_S_MIN), POLL_S_MAX)
+            signals.sleep(max(0.0, min(pause_s, request.seconds - self._second)))
 
     def _end_second(self, transactions: int, active: list[int]) -> None:
         so_far = self.counted
         so_far.transactions.append(float(transactions))
-        so_far.active.append(sum(active) / max(len(active), 1))
+        so_far.active_sessions.append(sum(active) / max(len(active), 1))
         statements = len(so_far.snapshots[-1].counters) if so_far.snapshots else 0
         self._request.moved(
-            Progress(self._second, float(transactions), so_far.active[-1], statements)
+            Progress(self._second, float(transactions), so_far.active_sessions[-1], statements)
         )
 
     def _take_snapshot(self) -> None:
         if not self._home:
             return
         so_far = self.counted
-        snapshot = counted.read_snapshot(self.fetch, self.version, self._home, self._second)
+        snapshot = counted.read_snapshot(self.fetch, self.version, self._home)
         last = so_far.snapshots[-1] if so_far.snapshots else so_far.first
         so_far.resets += last is not None and last.reset_at != snapshot.reset_at
         so_far.snapshots.append(snapshot)
@@ -285,7 +295,7 @@ class Reading:
             try:
                 self._take_snapshot()
                 self._read_texts()
-                so_far.database = (self._first_database, self._database_totals())
+                so_far.transactions_seen = (self._first_database, self._database_totals())
                 so_far.updates = (self._first_updates, self._update_totals())
                 self._types = self._read_types()
                 self._role_settings = self._read_role_settings()
@@ -297,10 +307,11 @@ class Reading:
 
     def _read_types(self) -> dict[str, tuple[str, ...]]:
         """Return the types of the parameters, as the server itself finds them."""
-        texts = sorted({p.text for p in self._parsed().values() if p.parameters})
-        homes = [name for name in self._path]
+        parsed = self._parsed().values()
+        texts = sorted({p.text for p in parsed if p.parameters and not p.reason})
+        homes = list(self._path)
         homes += [n for (n,) in self.fetch(catalog.SCHEMAS_SQL) if n not in homes]
-        self._connection.execute("SELECT set_config('search_path', %s, false)", [", ".join(homes)])
+        self._connection.execute(catalog.SET_PATH_SQL, [", ".join(homes)])
         types: dict[str, tuple[str, ...]] = {}
         for begin in range(0, len(texts), _PREPARED_AT_ONCE):
             names: dict[str, str] = {}
@@ -312,11 +323,8 @@ class Reading:
                 except psycopg.Error:
                     continue
                 names[f"pgdyno_{number}"] = text
-            rows = self.fetch(
-                "SELECT name, parameter_types::text[] FROM pg_catalog.pg_prepared_statements"
-                " WHERE name LIKE 'pgdyno%'"
-            )
-            types |= {names[name]: tuple(found) for name, found in rows if name in names}
+            rows = self.fetch(catalog.TYPES_SQL)
+            types |= {names[name]: tuple(listed) for name, listed in rows if name in names}
             self._connection.execute("DEALLOCATE ALL")
         return types
 
@@ -362,10 +370,11 @@ class Reading:
             indexes=tuple(self.schema.indexes),
             columns=tuple(self.columns),
             groups=tuple(self.groups),
-            statements=tuple(_statements(described, usable)),
+            statements=tuple(d.statement for d in usable.values()),
             templates=tuple(templates),
             arrivals=Arrivals(
-                transactions=tuple(so_far.transactions), active_sessions=tuple(so_far.active)
+                transactions=tuple(so_far.transactions),
+                active_sessions=tuple(so_far.active_sessions),
             ),
             sessions=tuple(self._session_kinds()),
             profile=self._profile(seconds, list(increases.values())),
@@ -390,6 +399,7 @@ class Reading:
                 kind=d.parsed.kind,
                 calls=d.statement.counters.calls,
                 series=series[key],
+                level=sources.level(d.parsed.written),
             )
             for key, d in work.items()
         ]
@@ -397,13 +407,13 @@ class Reading:
         return grouped(
             countings,
             self.counted.sessions,
-            lambda one, other: bool(keys[one] & keys[other]),
+            lambda name, other: bool(keys[name] & keys[other]),
             transactions=self._transactions(described),
         )
 
     def _transactions(self, described: Mapping[Key, Described]) -> float:
         """Return how many transactions the server counted, without those that are left out."""
-        (commits, rollbacks), (last_commits, last_rollbacks) = self.counted.database
+        (commits, rollbacks), (last_commits, last_rollbacks) = self.counted.transactions_seen
         left_out = sum(d.statement.counters.calls for d in described.values() if d.parsed.reason)
         return max(0.0, last_commits + last_rollbacks - commits - rollbacks - left_out)
 
@@ -452,14 +462,14 @@ class Reading:
     def _profile(self, seconds: float, increases: list[Counters]) -> Profile:
         so_far, sessions = self.counted, self.counted.sessions
         looks = max(sum(sessions.waits.values()), 1)
-        (commits, rollbacks), (last_commits, last_rollbacks) = so_far.database
+        (commits, rollbacks), (last_commits, last_rollbacks) = so_far.transactions_seen
         (updates, hot), (last_updates, last_hot) = so_far.updates
         return Profile(
             seconds=seconds,
             total=counted.total_of(increases),
             commits=max(0, last_commits - commits),
             rollbacks=max(0, last_rollbacks - rollbacks),
-            active_sessions=sum(sessions.active) / max(sessions.polls, 1),
+            active_sessions=sum(sessions.active_counts) / max(sessions.polls, 1),
             waits={name: count / looks for name, count in sessions.waits.most_common()},
             updates=max(0, last_updates - updates),
             hot_updates=max(0, last_hot - hot),
@@ -517,14 +527,6 @@ def _with_frames(
     return framing
 
 
-def _statements(
-    described: Mapping[Key, Described], usable: Mapping[str, Described]
-) -> Iterator[Statement]:
-    """Yield every statement once."""
-    known = {d.statement.id: d.statement for d in (*described.values(), *usable.values())}
-    yield from known.values()
-
-
 def _statement_id(key: Key, parsed: Parsed | None, role: str) -> str:
     """Return an id that is the same in every capture of the same text and role."""
     text = parsed.text if parsed and parsed.text and not parsed.reason else str(key[0])
@@ -543,7 +545,7 @@ def sources_text(sources: tuple[SourceSeen, ...]) -> Iterator[tuple[str, str]]:
 def statements_sent() -> dict[str, str]:
     """Return every statement that a capture may send, by what it reads."""
     named: dict[str, Any] = {
-        name.removesuffix("_SQL").lower(): value
+        name.removesuffix("_SQL").lower(): value.replace("%s", "$1")
         for name, value in vars(catalog).items()
         if name.endswith("_SQL")
     }
@@ -556,5 +558,6 @@ def statements_sent() -> dict[str, str]:
             named[f"{name}, PostgreSQL {version} or later"] = sql
     named["database"], named["updates"] = counted.DATABASE_SQL, counted.TABLES_SQL
     named["evictions"] = str(counted.info_sql(14, "SCHEMA"))
-    named["types"] = "PREPARE pgdyno_1 AS ...; DEALLOCATE ALL"
+    named["own transactions"] = REPORT_SQL
+    named["prepared"] = "PREPARE pgdyno_1 AS ...; DEALLOCATE ALL"
     return named

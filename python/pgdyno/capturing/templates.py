@@ -85,6 +85,17 @@ class Sources:
         keyed = [place for place in places if place in self._columns and self._is_key(place)]
         return {min(self._family(place)) for place in keyed}
 
+    def level(self, table: str, seen: frozenset[str] = frozenset()) -> int:
+        """Return how many foreign keys lead from a table to one without; circles end."""
+        if not table or table in seen:
+            return 0
+        parents = {
+            column.references.table
+            for column in self._columns.values()
+            if column.table == table and column.references is not None
+        }
+        return max((1 + self.level(parent, seen | {table}) for parent in parents), default=0)
+
     def steps(self, group: Group, statements: Mapping[str, Described]) -> Iterator[Step]:
         """Yield the steps of a kind of transaction."""
         earlier: list[tuple[Described, dict[int, Parameter]]] = []
@@ -121,12 +132,15 @@ class Sources:
         if use.use == "change":
             shared = self._shared_change(earlier)
             return shared or self._by_change(described, column, number)
-        if use.use in ("equal", "insert", "set") and (found := self._dependency(earlier, place)):
-            return found
+        if use.use in ("equal", "insert", "set") and (source := self._dependency(earlier, place)):
+            return source
         if use.use in ("equal", "insert", "set") and (key := self._key_of(column)):
             return OfColumn(table=key.table, column=key.column)
         if self._is_unknown(column):
-            return self._by_type(described, number, type_)
+            # A row that tells the amount of a change, as a ledger has it.
+            amount = self._shared_change(earlier) if use.use == "insert" else None
+            is_number = column.distribution.kind in ("integer", "numeric", "real")
+            return amount if amount and is_number else self._by_type(described, number, type_)
         if use.use == "insert":
             return self._inserted(column)
         if use.use == "range":

@@ -39,6 +39,7 @@ VERBS: dict[str, str] = {
     "work-mem": "Find how much memory sorts and hashes need.",
     "doctor": "Check host, settings and privileges before you measure.",
     "watch": "Observe a server without adding load.",
+    "capture": "Capture your own load in a file, without your data.",
     "init": "Load a dataset.",
     "check": "Check whether a dataset is consistent.",
     "drop": "Remove a dataset that pgdyno made.",

@@ -83,6 +83,13 @@ EXAMPLES: dict[str, tuple[Example, Example]] = {
         ("Is this host ready for measuring?", "pgdyno doctor"),
         ("Check a server, and what its role may do", "pgdyno doctor -h db1 -d bank --all"),
     ),
+    "capture": (
+        (
+            "Half an hour of your own load; only reads, and keeps no values of rows",
+            "pgdyno capture -h db1 -d bank --duration 30min -o bank.capture",
+        ),
+        ("Show everything in the file, for the security team", "pgdyno capture show bank.capture"),
+    ),
     "watch": (
         ("Observe a server for one hour", "pgdyno watch -h db1 -d bank --duration 1h"),
         (
@@ -185,6 +192,8 @@ _PAIRS_END = "The comparison ends by itself: set --precision, or the longest tim
 # Options that people type from habit: the verb and the option, and what to use instead.
 MEANT: dict[tuple[str, str], str] = {
     ("watch", "-T"): "Use --duration TIME.",
+    ("capture", "-T"): "Use --duration TIME.",
+    ("capture", "--time"): "Use --duration TIME.",
     ("watch", "--time"): "Use --duration TIME.",
     ("watch", "-P"): "Use --interval TIME.",
     ("compare", "--rounds"): _PAIRS_END,
