@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
-from pgdyno.analysis.verdicts import RULES, RunFacts, doubts, is_valid
+from pgdyno.analysis.verdicts import (
+    RULES,
+    CourseFacts,
+    DatabaseFacts,
+    LoadFacts,
+    MachineFacts,
+    RunFacts,
+    doubts,
+    is_valid,
+)
 
 MS = 1_000_000
 # 8 clients for 60 s at 10 ms: 48,000 transactions, 800 tps.
@@ -14,11 +25,11 @@ GOOD = {
     "completed_count": 48_000,
     "latency_mean_ns": 10.0 * MS,
     "latency_p50_ns": 9.0 * MS,
-    "engine_thread_busy_ratio": 0.2,
+    "thread_busy_ratio": 0.2,
     "timer_lag_p99_ns": 0.1 * MS,
     "steal_ratio": 0.0,
     "throttled_ns": 0,
-    "writes": True,
+    "is_written": True,
     "checkpoint_count": 2,
     "checkpoint_timeout_seconds": 300.0,
     "scale": 8,
@@ -28,7 +39,18 @@ GOOD = {
 
 
 def facts(**changed: object) -> RunFacts:
-    return RunFacts(**{**GOOD, **changed})  # type: ignore[arg-type]
+    return grouped({**GOOD, **changed})
+
+
+def grouped(values: dict[str, object]) -> RunFacts:
+    """Facts from the names of the fields of all groups."""
+    left = dict(values)
+    groups = [
+        group(**{field.name: left.pop(field.name) for field in fields(group) if field.name in left})
+        for group in (LoadFacts, MachineFacts, DatabaseFacts, CourseFacts)
+    ]
+    assert not left
+    return RunFacts(*groups)  # type: ignore[arg-type]
 
 
 def kinds(**changed: object) -> list[str]:
@@ -44,8 +66,8 @@ def test_a_good_run_has_no_doubt() -> None:
     [
         (
             "engine_busy",
-            {"engine_thread_busy_ratio": 0.89},
-            {"engine_thread_busy_ratio": 0.9},
+            {"thread_busy_ratio": 0.89},
+            {"thread_busy_ratio": 0.9},
         ),
         ("timer_lag", {"timer_lag_p99_ns": 1.0 * MS}, {"timer_lag_p99_ns": 1.01 * MS}),
         (
@@ -65,8 +87,8 @@ def test_a_good_run_has_no_doubt() -> None:
         ),
         (
             "too_short",
-            {"measured_seconds": 5.0, "completed_count": 4000, "is_in_sweep": True},
-            {"measured_seconds": 4.0, "completed_count": 3200, "is_in_sweep": True},
+            {"measured_seconds": 5.0, "completed_count": 4000, "is_one_of_many": True},
+            {"measured_seconds": 4.0, "completed_count": 3200, "is_one_of_many": True},
         ),
         ("steal", {"steal_ratio": 0.01}, {"steal_ratio": 0.011}),
         ("throttled", {"throttled_ns": 0}, {"throttled_ns": 1}),
@@ -93,7 +115,7 @@ def test_a_good_run_has_no_doubt() -> None:
         ),
         ("not_steady", {"is_steady": None}, {"is_steady": False}),
         ("checkpoints", {"checkpoint_count": 2}, {"checkpoint_count": 1}),
-        ("checkpoints", {"checkpoint_count": 0, "writes": False}, {"checkpoint_count": 0}),
+        ("checkpoints", {"checkpoint_count": 0, "is_written": False}, {"checkpoint_count": 0}),
         (
             "percentile_resolution",
             {"completed_count": 1000, "latency_mean_ns": None},
@@ -110,7 +132,7 @@ def test_a_rule_speaks_just_past_its_limit(
 
 
 def test_every_rule_is_silent_about_what_was_not_measured() -> None:
-    bare = RunFacts(measured_seconds=60.0, client_count=8, completed_count=48_000)
+    bare = RunFacts(LoadFacts(measured_seconds=60.0, client_count=8, completed_count=48_000))
     assert [rule(bare) for rule in RULES] == [None] * len(RULES)
 
 
@@ -158,7 +180,7 @@ def test_reasons_that_make_a_run_not_valid_come_first() -> None:
 
 
 def test_every_doubt_says_the_value_the_limit_and_a_next_step() -> None:
-    reasons = doubts(facts(engine_thread_busy_ratio=0.97, checkpoint_count=0))
+    reasons = doubts(facts(thread_busy_ratio=0.97, checkpoint_count=0))
     assert "97 %" in reasons[0].message
     assert "90 %" in reasons[0].message
     assert "600 s" in reasons[1].hint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pgdyno.quantities import counted, percent, plain, seconds
@@ -38,8 +38,13 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunFacts:
-    """The facts for the rules. If a fact is None, it was not measured, and its rule is not used."""
+class LoadFacts:
+    """The load of the measured time, as the engine counted it.
+
+    `offered_tps`: None in a closed loop. Two times are sums over all clients:
+    `between_transactions_ns`, from the end of a transaction to the start of the next, and
+    `think_time_ns`, keying and think time, None without these.
+    """
 
     measured_seconds: float
     client_count: int
@@ -48,27 +53,9 @@ class RunFacts:
     latency_mean_ns: float | None = None
     latency_p50_ns: float | None = None
     is_closed_loop: bool = True
-    is_in_sweep: bool = False
     offered_tps: float | None = None
-    engine_thread_busy_ratio: float | None = None
-    timer_lag_p99_ns: float | None = None
-    steal_ratio: float | None = None
-    throttled_ns: int | None = None
-    is_same_host: bool = False
-    writes: bool = False
-    checkpoint_count: int | None = None
-    checkpoint_timeout_seconds: float | None = None
-    scale: int | None = None
-    # Whether a script updates one row of pgbench_branches in each transaction.
-    updates_branches: bool = False
-    is_steady: bool | None = None
-    change_point_seconds: tuple[float, ...] = ()
-    # Of all clients together: from the end of a transaction to the start of the next.
     between_transactions_ns: int | None = None
-    # Of all clients together: keying and think time; None without these.
     think_time_ns: int | None = None
-    # Share of the server's active sessions that were not the load's.
-    others_ratio: float | None = None
 
     @property
     def busy_client_count(self) -> float:
@@ -81,8 +68,54 @@ class RunFacts:
         return min(self.client_count, ended * self.latency_mean_ns / 1e9 / self.measured_seconds)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineFacts:
+    """The engine's threads, and what took CPU time from engine and server."""
+
+    thread_busy_ratio: float | None = None
+    timer_lag_p99_ns: float | None = None
+    steal_ratio: float | None = None
+    throttled_ns: int | None = None
+    is_same_host: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseFacts:
+    """The database during the run.
+
+    `scale`: of pgbench's tables. `updates_branches`: each transaction of a script updates a row of
+    pgbench_branches. `others_ratio`: share of the active sessions that were not the load's.
+    """
+
+    is_written: bool = False
+    checkpoint_count: int | None = None
+    checkpoint_timeout_seconds: float | None = None
+    scale: int | None = None
+    updates_branches: bool = False
+    others_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CourseFacts:
+    """How throughput changed over time; `is_one_of_many`: the run is one of several of a sweep."""
+
+    is_one_of_many: bool = False
+    is_steady: bool | None = None
+    change_point_seconds: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """The facts for the rules. If a fact is None, it was not measured, and its rule is not used."""
+
+    load: LoadFacts
+    machine: MachineFacts = field(default_factory=MachineFacts)
+    database: DatabaseFacts = field(default_factory=DatabaseFacts)
+    course: CourseFacts = field(default_factory=CourseFacts)
+
+
 def _engine_busy(facts: RunFacts) -> Doubt | None:
-    busy = facts.engine_thread_busy_ratio
+    busy = facts.machine.thread_busy_ratio
     if busy is None or busy < _BUSY_RATIO_MAX:
         return None
     return Doubt(
@@ -95,10 +128,10 @@ def _engine_busy(facts: RunFacts) -> Doubt | None:
 
 
 def _timer_lag(facts: RunFacts) -> Doubt | None:
-    lag = facts.timer_lag_p99_ns
-    if lag is None or facts.latency_p50_ns is None:
+    lag = facts.machine.timer_lag_p99_ns
+    if lag is None or facts.load.latency_p50_ns is None:
         return None
-    limit = max(_TIMER_LAG_NS_MIN, _TIMER_LAG_RATIO * facts.latency_p50_ns)
+    limit = max(_TIMER_LAG_NS_MIN, _TIMER_LAG_RATIO * facts.load.latency_p50_ns)
     if lag <= limit:
         return None
     return Doubt(
@@ -111,10 +144,10 @@ def _timer_lag(facts: RunFacts) -> Doubt | None:
 
 
 def _achieved(facts: RunFacts) -> Doubt | None:
-    offered = facts.offered_tps
+    offered = facts.load.offered_tps
     if not offered:
         return None
-    achieved = facts.completed_count / facts.measured_seconds
+    achieved = facts.load.completed_count / facts.load.measured_seconds
     if achieved >= _ACHIEVED_RATIO_MIN * offered:
         return None
     return Doubt(
@@ -134,38 +167,39 @@ NEEDED_S_TO_PROVE = NEEDED_S_IN_SWEEP
 
 
 def _too_short(facts: RunFacts) -> Doubt | None:
-    needed = NEEDED_S_IN_SWEEP if facts.is_in_sweep else NEEDED_S
+    needed = NEEDED_S_IN_SWEEP if facts.course.is_one_of_many else NEEDED_S
     # A phase of 5 s may be slightly shorter by the clock.
-    if facts.measured_seconds >= 0.99 * needed:
+    if facts.load.measured_seconds >= 0.99 * needed:
         return None
     return Doubt(
         "too_short",
         "not_valid",
-        f"The measured time was {seconds(facts.measured_seconds)}; a run needs at least "
+        f"The measured time was {seconds(facts.load.measured_seconds)}; a run needs at least "
         f"{needed:.0f} s.",
         "set a longer --duration",
     )
 
 
 def _steal(facts: RunFacts) -> Doubt | None:
-    if facts.steal_ratio is None or facts.steal_ratio <= _STEAL_RATIO_MAX:
+    if facts.machine.steal_ratio is None or facts.machine.steal_ratio <= _STEAL_RATIO_MAX:
         return None
     return Doubt(
         "steal",
         "not_valid",
-        f"The hypervisor took {percent(facts.steal_ratio)} of the CPU away (steal, limit "
+        f"The hypervisor took {percent(facts.machine.steal_ratio)} of the CPU away (steal, limit "
         f"{percent(_STEAL_RATIO_MAX)}).",
         "use a machine with dedicated cores, or repeat at a quieter time",
     )
 
 
 def _throttled(facts: RunFacts) -> Doubt | None:
-    if not facts.throttled_ns:
+    throttled_ns = facts.machine.throttled_ns
+    if not throttled_ns:
         return None
     return Doubt(
         "throttled",
         "not_valid",
-        f"The control group throttled the processes for {facts.throttled_ns / _MS:.0f} ms: the "
+        f"The control group throttled the processes for {throttled_ns / _MS:.0f} ms: the "
         "run measured the CPU limit.",
         "raise cpu.max of the group, or use fewer --threads and --clients",
     )
@@ -177,27 +211,27 @@ def _little(facts: RunFacts) -> Doubt | None:
     The law holds in a closed loop (Little 1961). If the engine measured the time between
     transactions, this time is added. The rest is lost time.
     """
-    total = facts.completed_count + facts.failed_count
-    think_seconds = (facts.think_time_ns or 0) / 1e9
+    total = facts.load.completed_count + facts.load.failed_count
+    think_seconds = (facts.load.think_time_ns or 0) / 1e9
     if (
-        not facts.is_closed_loop
-        or facts.latency_mean_ns is None
-        or total < _LITTLE_PER_CLIENT_MIN * max(facts.busy_client_count, 1.0)
-        or facts.failed_count > 0.01 * total  # The mean does not include their latency.
+        not facts.load.is_closed_loop
+        or facts.load.latency_mean_ns is None
+        or total < _LITTLE_PER_CLIENT_MIN * max(facts.load.busy_client_count, 1.0)
+        or facts.load.failed_count > 0.01 * total  # The mean does not include their latency.
     ):
         return None
-    between_ns = facts.between_transactions_ns
-    spent_ns = total * facts.latency_mean_ns + (between_ns or 0)
-    known = (spent_ns / 1e9 + think_seconds) / facts.measured_seconds
-    error = abs(facts.client_count - known) / facts.client_count
+    between_ns = facts.load.between_transactions_ns
+    spent_ns = total * facts.load.latency_mean_ns + (between_ns or 0)
+    known = (spent_ns / 1e9 + think_seconds) / facts.load.measured_seconds
+    error = abs(facts.load.client_count - known) / facts.load.client_count
     if error <= _LITTLE_RATIO_MAX:
         return None
-    times = "latency" + (" and think time" if facts.think_time_ns else "")
+    times = "latency" + (" and think time" if facts.load.think_time_ns else "")
     times += "" if between_ns is None else " and the time between transactions"
     return Doubt(
         "littles_law",
         "not_valid",
-        f"Throughput times {times} gives {known:.2f} busy clients, but {facts.client_count} "
+        f"Throughput times {times} gives {known:.2f} busy clients, but {facts.load.client_count} "
         f"clients ran ({percent(error)} difference, limit {percent(_LITTLE_RATIO_MAX)}): "
         "clients spent time outside transactions.",
         ("use more --threads, or " if between_ns is None else "") + "look for lost connections",
@@ -206,10 +240,10 @@ def _little(facts: RunFacts) -> Doubt | None:
 
 def _between_transactions(facts: RunFacts) -> Doubt | None:
     """Return a doubt if clients wait for the engine, because they then offer less load."""
-    if facts.between_transactions_ns is None:
+    if facts.load.between_transactions_ns is None:
         return None
-    client_ns = facts.client_count * facts.measured_seconds * 1e9
-    ratio = facts.between_transactions_ns / client_ns
+    client_ns = facts.load.client_count * facts.load.measured_seconds * 1e9
+    ratio = facts.load.between_transactions_ns / client_ns
     if ratio <= _BETWEEN_RATIO_MAX:
         return None
     is_too_much = ratio > _BETWEEN_RATIO_NOT_VALID
@@ -225,7 +259,7 @@ def _between_transactions(facts: RunFacts) -> Doubt | None:
 
 
 def _same_host(facts: RunFacts) -> Doubt | None:
-    if not facts.is_same_host:
+    if not facts.machine.is_same_host:
         return None
     return Doubt(
         "same_host",
@@ -236,24 +270,25 @@ def _same_host(facts: RunFacts) -> Doubt | None:
 
 
 def _others(facts: RunFacts) -> Doubt | None:
-    if facts.others_ratio is None or facts.others_ratio <= _OTHERS_RATIO_MAX:
+    ratio = facts.database.others_ratio
+    if ratio is None or ratio <= _OTHERS_RATIO_MAX:
         return None
     return Doubt(
         "others",
         "doubt",
-        f"Other sessions used {percent(facts.others_ratio)} of the server's DB time (limit "
+        f"Other sessions used {percent(ratio)} of the server's DB time (limit "
         f"{percent(_OTHERS_RATIO_MAX)}).",
         "end the other sessions, or measure when they are idle",
     )
 
 
 def _checkpoints(facts: RunFacts) -> Doubt | None:
-    if not facts.writes or facts.checkpoint_count is None:
+    if not facts.database.is_written or facts.database.checkpoint_count is None:
         return None
-    if facts.checkpoint_count >= _CHECKPOINTS_MIN:
+    if facts.database.checkpoint_count >= _CHECKPOINTS_MIN:
         return None
-    covered = {0: "no checkpoint", 1: "one checkpoint"}[facts.checkpoint_count]
-    every = facts.checkpoint_timeout_seconds
+    covered = {0: "no checkpoint", 1: "one checkpoint"}[facts.database.checkpoint_count]
+    every = facts.database.checkpoint_timeout_seconds
     return Doubt(
         "checkpoints",
         "doubt",
@@ -265,17 +300,18 @@ def _checkpoints(facts: RunFacts) -> Doubt | None:
 
 
 def _clients_above_scale(facts: RunFacts) -> Doubt | None:
-    if not facts.updates_branches or facts.scale is None:
+    scale = facts.database.scale
+    if not facts.database.updates_branches or scale is None:
         return None
     # Clients hold no row lock during think time.
-    at_once = math.ceil(round(facts.busy_client_count, 2))
-    if at_once <= facts.scale:
+    at_once = math.ceil(round(facts.load.busy_client_count, 2))
+    if at_once <= scale:
         return None
-    thinking = "" if at_once == facts.client_count else f" ({at_once} at a time)"
+    thinking = "" if at_once == facts.load.client_count else f" ({at_once} at a time)"
     return Doubt(
         "clients_above_scale",
         "doubt",
-        f"{facts.client_count} clients{thinking} update {counted(facts.scale, 'row')} of "
+        f"{facts.load.client_count} clients{thinking} update {counted(scale, 'row')} of "
         "pgbench_branches: the run measured mostly the queue for row locks.",
         f"use a scale of at least {at_once}",
     )
@@ -283,21 +319,21 @@ def _clients_above_scale(facts: RunFacts) -> Doubt | None:
 
 def _percentile_resolution(facts: RunFacts) -> Doubt | None:
     # A percentile needs one transaction beyond it: p99.9 needs 1000.
-    rough = [p for p in _PERCENTILES if facts.completed_count * (100 - p) < 100 - 1e-6]
-    if not rough or facts.completed_count == 0:
+    rough = [p for p in _PERCENTILES if facts.load.completed_count * (100 - p) < 100 - 1e-6]
+    if not rough or facts.load.completed_count == 0:
         return None
     names = ", ".join(f"p{p:g}" for p in rough)
     return Doubt(
         "percentile_resolution",
         "doubt",
-        f"{counted(facts.completed_count, 'transaction')} are too few for {names}: a single "
+        f"{counted(facts.load.completed_count, 'transaction')} are too few for {names}: a single "
         "transaction decides the value.",
         "measure longer",
     )
 
 
 def _not_steady(facts: RunFacts) -> Doubt | None:
-    if facts.is_steady is not False:
+    if facts.course.is_steady is not False:
         return None
     return Doubt(
         "not_steady",
@@ -308,9 +344,9 @@ def _not_steady(facts: RunFacts) -> Doubt | None:
 
 
 def _changed(facts: RunFacts) -> Doubt | None:
-    if not facts.change_point_seconds:
+    if not facts.course.change_point_seconds:
         return None
-    when = ", ".join(f"{second:.0f} s" for second in facts.change_point_seconds)
+    when = ", ".join(f"{second:.0f} s" for second in facts.course.change_point_seconds)
     return Doubt(
         "change_point",
         "doubt",

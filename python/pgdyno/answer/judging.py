@@ -10,7 +10,15 @@ from typing import Any
 
 from pgdyno.analysis.change_points import change_points
 from pgdyno.analysis.consistency import check_doubts
-from pgdyno.analysis.verdicts import Doubt, RunFacts, doubts
+from pgdyno.analysis.verdicts import (
+    CourseFacts,
+    DatabaseFacts,
+    Doubt,
+    LoadFacts,
+    MachineFacts,
+    RunFacts,
+    doubts,
+)
 from pgdyno.analysis.within_run import warmup_cut
 from pgdyno.answer.checked import check_of
 from pgdyno.answer.own import own_answer, program_of_run
@@ -63,31 +71,41 @@ def doubts_of(
     summary = numbers.summary
     p50 = numbers.latency.percentiles["p50"].value * 1e6
     facts = RunFacts(
-        measured_seconds=numbers.seconds,
-        client_count=planned.cell.clients,
-        completed_count=numbers.counts.completed,
-        failed_count=numbers.counts.failed,
-        latency_mean_ns=numbers.latency.mean.value * 1e6,
-        latency_p50_ns=p50,
-        is_closed_loop=planned.cell.rate_tps is None,
-        between_transactions_ns=summary.clients.between_transactions_ns,
-        think_time_ns=summary.clients.think_time_ns,
-        is_in_sweep=planned.purpose == "round",
-        offered_tps=offered_tps(numbers) if planned.cell.rate_tps is not None else None,
-        engine_thread_busy_ratio=max((t.busy_ratio for t in summary.engine.threads), default=None),
-        timer_lag_p99_ns=max((t.timer_lag_ns_p99 for t in summary.engine.threads), default=None),
-        steal_ratio=_steal_ratio(stored, numbers),
-        throttled_ns=_throttled_ns(stored, numbers),
-        is_same_host=bool(server.get("is_local")),
-        writes=any(not script.reads_only for script in numbers.scripts),
-        # In a sweep every run begins at the same checkpoint phase on purpose, so there is no doubt.
-        checkpoint_count=checkpoint_count if planned.purpose == "detail" else None,
-        checkpoint_timeout_seconds=_checkpoint_timeout_seconds(server),
-        scale=(server.get("dataset") or {}).get("scale"),
-        updates_branches=_updates_branches(numbers),
-        is_steady=_is_steady(numbers),
-        change_point_seconds=change_seconds,
-        others_ratio=others_ratio_of(stored, numbers),
+        LoadFacts(
+            measured_seconds=numbers.seconds,
+            client_count=planned.cell.clients,
+            completed_count=numbers.counts.completed,
+            failed_count=numbers.counts.failed,
+            latency_mean_ns=numbers.latency.mean.value * 1e6,
+            latency_p50_ns=p50,
+            is_closed_loop=planned.cell.rate_tps is None,
+            offered_tps=offered_tps(numbers) if planned.cell.rate_tps is not None else None,
+            between_transactions_ns=summary.clients.between_transactions_ns,
+            think_time_ns=summary.clients.think_time_ns,
+        ),
+        MachineFacts(
+            thread_busy_ratio=max((t.busy_ratio for t in summary.engine.threads), default=None),
+            timer_lag_p99_ns=max(
+                (t.timer_lag_ns_p99 for t in summary.engine.threads), default=None
+            ),
+            steal_ratio=_steal_ratio(stored, numbers),
+            throttled_ns=_throttled_ns(stored, numbers),
+            is_same_host=bool(server.get("is_local")),
+        ),
+        DatabaseFacts(
+            is_written=any(not script.reads_only for script in numbers.scripts),
+            # In a sweep every run begins at the same checkpoint phase on purpose: no doubt.
+            checkpoint_count=checkpoint_count if planned.purpose == "detail" else None,
+            checkpoint_timeout_seconds=_checkpoint_timeout_seconds(server),
+            scale=(server.get("dataset") or {}).get("scale"),
+            updates_branches=_updates_branches(numbers),
+            others_ratio=others_ratio_of(stored, numbers),
+        ),
+        CourseFacts(
+            is_one_of_many=planned.purpose == "round",
+            is_steady=_is_steady(numbers),
+            change_point_seconds=change_seconds,
+        ),
     )
     return (
         *_doubts_of_data(stored, (server.get("dataset") or {}).get("kind", "")),

@@ -82,31 +82,56 @@ def _price(text: str) -> str:
     return text.strip()
 
 
-class Variant(Spec):
-    """One variant of a comparison: it names only what it changes.
+class _Named(Spec):
+    name: Annotated[str, Field(min_length=1, max_length=60)]
 
-    `sql` runs once on the loaded data, before the first run (indexes, schema). `dsn` is another
-    server or another way to it, and `admin` is the role that changes settings there. The three
-    commands replace those of `[server]` on that other server. `path` is how the load connects to a
-    scratch server, `pooler` is a pooler between them. `checksums` and `wal_segment` are options of
-    initdb.
+
+class ChangedContent(Spec):
+    """Changes to the settings of a server and to its data.
+
+    `sql` runs once on the loaded data, before the first run (indexes, schema).
     """
 
-    name: Annotated[str, Field(min_length=1, max_length=60)]
     settings: Settings = Field(default_factory=dict)
     dataset: DatasetChange = DatasetChange()
     sql: str | None = None
+
+
+class OtherCluster(Spec):
+    """Changes that need a cluster of another version, on another disk, or of another initdb.
+
+    `checksums` and `wal_segment` are options of initdb.
+    """
+
     version: str | None = None
     bin_dir: Path | None = Field(default=None, alias="bin")
     data_dir: Path | None = None
     wal_dir: Path | None = None
     checksums: bool | None = None
     wal_segment: WalSegment | None = None
+
+
+class OtherServer(Spec):
+    """Another server or another way to it, and the means to change it.
+
+    `admin` is the role that changes settings there. The three commands replace those of `[server]`.
+    """
+
     dsn: Conninfo | None = None
     admin: Conninfo | None = None
     apply_command: Command | None = None
     restart_command: Command | None = None
     recover_command: Command | None = None
+
+
+class OtherLoad(Spec):
+    """Changes to the load, and to its way to a scratch server.
+
+    `pooler` is between the load and the server. `idle_connections` are open in addition to those of
+    the clients. `active_connections` is the number of connections that the clients share, one
+    transaction at a time; None: no sharing.
+    """
+
     path: Literal["unix", "tcp"] | None = None
     pooler: Pooler | None = None
     scripts: tuple[Script, ...] = ()
@@ -114,14 +139,20 @@ class Variant(Spec):
     idle_connections: Annotated[int, Field(ge=0, le=100_000)] | None = Field(
         default=None, alias="idle"
     )
-    """Idle connections, in addition to those of the clients."""
     active_connections: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
         default=None, alias="active"
     )
-    """Number of connections that the clients share, one transaction at a time; None: no sharing."""
     protocol: Protocol | None = None
+
+
+class Variant(OtherLoad, OtherServer, OtherCluster, ChangedContent, _Named):
+    """One variant of a comparison: it names only what it changes.
+
+    A spec file has the fields of all groups in one table, in the reverse order of these classes.
+    `price`, such as "312 EUR/month": reports show the price of 1,000 tps.
+    """
+
     price: Annotated[str, AfterValidator(_price)] | None = None
-    """Price of this variant, such as "312 EUR/month"; reports show the price of 1,000 tps."""
 
     @model_validator(mode="after")
     def _path_leads_to_the_pooler(self) -> Variant:
@@ -150,28 +181,15 @@ class Variant(Spec):
         return changes
 
 
-_PLAIN = (
-    "sql",
-    "version",
-    "bin_dir",
-    "data_dir",
-    "wal_dir",
-    "checksums",
-    "wal_segment",
-    "dsn",
-    "admin",
-    *COMMANDS,
-    "path",
-    "pooler",
-    "clients",
-    "idle_connections",
-    "active_connections",
-    "protocol",
-    "price",
+# The fields that are one value or None, in their order.
+_PLAIN = tuple(
+    name for name in Variant.model_fields if name not in ("name", "settings", "dataset", "scripts")
 )
 # The means to change a server, and its price: they make no variant faster or slower.
 _MEANS = ("admin", *COMMANDS, "price")
-_ALIASES = {"bin_dir": "bin", "idle_connections": "idle", "active_connections": "active"}
+_ALIASES = {
+    name: field.alias for name, field in Variant.model_fields.items() if field.alias is not None
+}
 
 
 def merged(name: str, parts: Iterable[Variant]) -> Variant:
