@@ -154,7 +154,8 @@ def confirm(command: Command) -> Command:
             "--confirm",
             multiple=True,
             metavar="DB@HOST",
-            help="Confirm a load on a server that other sessions use; once for each server.",
+            help="Confirm a load on a server that other sessions use. Repeat the option for each"
+            " server.",
         ),
     )
 
@@ -265,7 +266,7 @@ def host(command: Command) -> Command:
         option(
             "--ssh",
             metavar="USER@HOST",
-            help="Read the server's host by ssh. It never asks a question.",
+            help="Read the server's host by ssh. ssh must not need a password or an answer.",
         ),
         option(
             "--host-shell",

@@ -13,12 +13,12 @@ def own_defaults() -> str:
 
 
 def type_targets() -> str:
-    """Return a target of a transaction type of each program: "with PROGRAM also TYPE.p90=5s"."""
+    """Return a target of a transaction type of each program: "TYPE.p90=5s with PROGRAM"."""
     targets = []
     for program in programs():
         limited = [kind for kind in program.types if kind.p90_limit_s is not None]
         for kind in limited[:1]:
-            targets.append(f"with {program.name} also {kind.name}.p90={kind.p90_limit_s:g}s")
+            targets.append(f"{kind.name}.p90={kind.p90_limit_s:g}s with {program.name}")
     return ", ".join(targets)
 
 

@@ -61,8 +61,8 @@ _option = under(LOAD)
 @_option(
     "--slo",
     metavar="NAME=TIME",
-    help="Find the highest load that keeps this target, such as p99=20ms; "
-    f"{type_targets()}, which finds the highest number of clients.",
+    help="Find the highest load that keeps this target, such as p99=20ms. A target of one"
+    f" transaction type, such as {type_targets()}, finds the highest number of clients.",
 )
 @_option(
     "--variant",

@@ -51,19 +51,19 @@ def _also(command: Command) -> Command:
             "--also",
             multiple=True,
             metavar="CONNINFO",
-            help="A further server, equal to the first; the rounds are spread over all of them.",
+            help="Another server, equal to the first. The rounds are spread over all servers.",
         ),
         option(
             "--also-admin",
             multiple=True,
             metavar="CONNINFO",
-            help="--admin of that server, once for each --also.",
+            help="Role that may change settings there. Give one for each --also.",
         ),
         option(
             "--also-restart-command",
             multiple=True,
             metavar="CMD",
-            help="--restart-command of that server, once for each --also.",
+            help="Command that restarts that server. Give one for each --also.",
         ),
         option(
             "--at-once/--in-turn",
@@ -86,8 +86,9 @@ def _also(command: Command) -> Command:
     "searched",
     multiple=True,
     metavar="NAME[=LOW..HIGH]",
-    help="Setting to search, with a range or choices (A,B,C); at most 6. Also fillfactor,"
-    " partitions, wal-segment, checksums, wal-dir, data-dir. Default: chosen by evidence.",
+    help="Setting to search, with a range (LOW..HIGH) or values (A,B,C); at most 6 settings. Also"
+    " fillfactor, partitions, wal-segment, checksums, wal-dir, data-dir. Default: the settings for"
+    " which a first run shows evidence.",
 )
 @_search(
     "--class",
@@ -107,8 +108,8 @@ def _also(command: Command) -> Command:
     "--slo",
     metavar="NAME=TIME",
     help="Latency target, such as p99=20ms. With -R: the value to minimise. Without -R: a limit"
-    " that every candidate must keep. A target of one transaction type is always a limit: "
-    f"{type_targets()}.",
+    " that every candidate must keep. A target of one transaction type, such as"
+    f" {type_targets()}, is always a limit.",
 )
 @_search("--budget", default="30min", metavar="TIME", help="Time for everything (default 30min).")
 @_search(

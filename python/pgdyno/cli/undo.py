@@ -25,7 +25,7 @@ from pgdyno.server.target import Target
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
-_COMMAND = "Use this command, not the one in the journal."
+_INSTEAD = "instead of the one in the journal."
 
 
 @click.command(
@@ -35,9 +35,15 @@ _COMMAND = "Use this command, not the one in the journal."
 @click.option(
     "--admin", metavar="CONNINFO", help="Role and server to use (default: those of the experiment)."
 )
-@click.option("--apply-command", metavar="CMD", help=_COMMAND)
-@click.option("--restart-command", metavar="CMD", help=_COMMAND)
-@click.option("--recover-command", metavar="CMD", help=_COMMAND)
+@click.option("--apply-command", metavar="CMD", help=f"Command that changes settings, {_INSTEAD}")
+@click.option(
+    "--restart-command", metavar="CMD", help=f"Command that restarts the server, {_INSTEAD}"
+)
+@click.option(
+    "--recover-command",
+    metavar="CMD",
+    help=f"Command that repairs a server that does not start, {_INSTEAD}",
+)
 @click.option(
     "--command-timeout",
     "command_timeout_s",

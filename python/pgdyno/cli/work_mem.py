@@ -85,7 +85,9 @@ class _Where:
 @_statements(
     "-D", "--define", multiple=True, metavar="NAME=VALUE", help="Value of :NAME in the SQL."
 )
-@_statements("--max", "largest", default="1GB", metavar="SIZE", help="Largest value (default 1GB).")
+@_statements(
+    "--max", "largest", default="1GB", metavar="SIZE", help="Largest work_mem to try (default 1GB)."
+)
 @_statements(
     "--timeout",
     default="60s",
@@ -104,9 +106,15 @@ class _Where:
     help="Server log with the sizes of temporary files (log_temp_files = 0).",
 )
 @_statements(
-    "--prove", metavar="TIME", help="Also compare both values under load, at most this long."
+    "--prove",
+    metavar="TIME",
+    help="Also compare the present and the proposed value under load, for at most this duration.",
 )
-@_foreign("--allow-explain-analyze", is_flag=True, help="Execute the statements there, read-only.")
+@_foreign(
+    "--allow-explain-analyze",
+    is_flag=True,
+    help="Allow pgdyno to execute the statements on your own server, in read-only transactions.",
+)
 @options.dataset
 @under(SCRATCH)("--scratch", is_flag=True, help="Try the statements on a scratch server.")
 @under(SCRATCH)(
