@@ -12,6 +12,7 @@ import click
 import pytest
 
 from pgdyno.cli.main import VERBS, _run
+from pgdyno.cli.reference import _contexts, reference
 from pgdyno.cli.verb_help import EXAMPLES, MAIN, MEANT
 from pgdyno.server.dataset_kinds import KINDS
 
@@ -139,3 +140,21 @@ def test_help_of_all_verbs_loads_no_library_but_click() -> None:
     loaded = set(ended.stdout.split())
     assert "click" in loaded
     assert not loaded & {"duckdb", "matplotlib", "numpy", "psycopg", "pydantic", "scipy"}
+
+
+# The same meaning in another form: one number or several, a list of what a verb supports.
+OTHER_FORM = {"--clients", "--terminals", "--define", "--pg-version", "--output", "--distribute"}
+
+
+def test_the_reference_names_the_options_with_two_meanings() -> None:
+    forms: dict[str, set[str]] = {}
+    for _, context in _contexts():
+        for option in context.command.get_params(context):
+            if isinstance(option, click.Option):
+                name = next((name for name in option.opts if len(name) > 2), option.opts[0])
+                form = "" if option.is_flag else option.make_metavar(context)
+                forms.setdefault(name, set()).add(form)
+    differing = {name for name, found_forms in forms.items() if len(found_forms) > 1}
+    named = set(re.findall(r"^- `(-[\w-]+)`", reference(), re.MULTILINE))
+    # The same form, but other numbers: of connections, of statements, of threads.
+    assert differing - OTHER_FORM == named - {"--active", "-j"}

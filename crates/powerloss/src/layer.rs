@@ -113,7 +113,7 @@ impl Layer {
         }
         node.content.write(offset, bytes);
         node.attributes.modified_ns = now_ns();
-        // O_SYNC contains O_DSYNC. The kernel's cached path sends an fsync of its own as well.
+        // O_SYNC contains O_DSYNC. The kernel's cached path sends a separate fsync, too.
         if flags.0 & libc::O_DSYNC != 0 {
             state.disk.sync_file(inode);
         }

@@ -38,10 +38,14 @@ If several apply, the highest is used.
 """
 _SHARED = """## Options that several verbs share
 
-An option has the same meaning for every verb that lists it, with three exceptions: `--check` is a
-condition on the result for verbs with a load, and the worst accepted verdict for `doctor` and
-`settings`. `--keep` keeps a cluster, and in a search of settings it is a condition on candidates.
-`--active` is a number of connections, and for `work-mem` a number of statements at work.
+An option has the same meaning for every verb that lists it, with five exceptions:
+
+- `--check` is a condition on the result. For `doctor` and `settings` it is the worst accepted
+  verdict.
+- `--keep` keeps a cluster. For `tune` it is a condition on candidates.
+- `--active` is a number of connections. For `work-mem` it is a number of statements at work.
+- `--file` (`-f`) is a script. For `settings` it is a postgresql.conf.
+- `-j` is a number of threads. For `init` it is a number of connections.
 
 Of a number or a time that is given twice, the last counts. Other options with one value are refused
 if they are given twice.

@@ -14,7 +14,7 @@ impl Choice {
         Self { state: seed }
     }
 
-    /// Return a choice of its own for item `key`, so that other items do not move it.
+    /// Return a separate choice for item `key`, so that other items do not move it.
     #[must_use]
     pub fn of(&self, key: u64) -> Self {
         let mut choice = Self { state: self.state ^ key.wrapping_mul(0x9E37_79B9_7F4A_7C15) };
