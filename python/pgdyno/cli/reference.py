@@ -42,7 +42,7 @@ An option has the same meaning for every verb that lists it, with five exception
 
 - `--check` is a condition on the result. For `doctor` and `settings` it is the worst accepted
   verdict.
-- `--keep` keeps a cluster. For `tune` it is a condition on candidates.
+- `--keep` keeps a cluster. In a search of settings it is a condition on candidates.
 - `--active` is a number of connections. For `work-mem` it is a number of statements at work.
 - `--file` (`-f`) is a script. For `settings` it is a postgresql.conf.
 - `-j` is a number of threads. For `init` it is a number of connections.

@@ -11,7 +11,10 @@ from pgdyno.doctor.finding import Finding, Group, Judgement, Unknown
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check: it takes facts and returns a finding, also if facts are missing."""
+    """One check: it takes facts and returns a finding, also if facts are missing.
+
+    `why`: the reason to look at this, which is shown with every finding.
+    """
 
     id: str
     group: Group

@@ -140,8 +140,8 @@ def read_back(connection: Connection, wanted: Mapping[str, str]) -> list[Mismatc
     """Return the settings that this session does not see as wanted.
 
     The connection must be new, and the load's own: a role or database may override the server.
-    Limits: a value the server chooses itself (-1, default) and a hidden spelling of an enum count
-    as seen.
+    Limits: if a value lets the server choose (-1, default), or is a spelling of an enum that
+    pg_settings does not list, every value counts as wanted.
     """
     rows = connection.execute(
         "SELECT name, setting, unit, vartype, enumvals, source FROM pg_settings"
@@ -221,6 +221,10 @@ def _base_units(unit: str | None) -> tuple[int, Mapping[str, int]] | None:
 
 
 def _rounds_to(number: Decimal, shown: Decimal, vartype: str) -> bool:
+    """Return whether the server shows `number` as `shown`, both in the setting's unit.
+
+    The server rounds an integer to its unit, and prints a real number with few digits.
+    """
     if vartype == "integer":
         return abs(number - shown) <= Decimal("0.5")
     return abs(number - shown) <= abs(shown) * Decimal("1e-5")

@@ -14,21 +14,24 @@ from pgdyno.server.connect import Connection
 
 
 class OwnData:
-    """The base of all programs: nothing but the conditions is examined."""
+    """The base of all programs, which examines nothing but the conditions."""
 
     def before_run(
         self,
         connection: Connection,  # noqa: ARG002
         options: Mapping[str, str],  # noqa: ARG002
     ) -> Any:
-        """Return what tells the rows of the run that begins now; None: nothing is examined.
+        """Return a note by which `after_run` finds the rows of the run; None: nothing is examined.
 
         Args: options, of the dataset, as its mark has them.
         """
         return None
 
     def after_run(self, connection: Connection, before: Any) -> dict[str, Any]:  # noqa: ARG002
-        """Return keys for the stored result of the check. The session has no statement_timeout."""
+        """Return keys for the stored result of the check. The session has no statement_timeout.
+
+        Args: before, the note of `before_run`.
+        """
         return {}
 
 

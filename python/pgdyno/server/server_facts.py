@@ -64,7 +64,8 @@ class ServerFacts:
 
     `settings` maps names to values with units, as SHOW prints them; `setting_sources` says where
     each came from: a file with its line, a command, or "default". `is_local` is true only if the
-    session's own backend was seen among this host's processes.
+    session's own backend was seen among this host's processes. `others`: other client sessions in
+    this database, by application; `elsewhere_count`: those in other databases.
     """
 
     host: str
@@ -165,7 +166,7 @@ def target_line(facts: ServerFacts) -> str:
     ratios = [f"{_ratio(size_bytes, facts.shared_buffers_bytes)} shared_buffers"]
     if facts.ram_bytes:
         ratios.append(f"{_ratio(size_bytes, facts.ram_bytes)} RAM")
-    # In brackets after the data: "shared_buffers = 0.01x RAM" was read where the line was broken.
+    # In brackets, because otherwise a wrapped line reads like "shared_buffers, 0.01x RAM".
     parts.append(f"{text}{format_bytes(size_bytes)} ({', '.join(ratios)})")
     if dataset.state == "partial":
         parts.append(str(dataset))
@@ -201,7 +202,8 @@ def rights(connection: Connection) -> dict[str, bool]:
         "superuser": is_superuser,
         "create": may_create,
         "create_in_public": may_create_in_public,
-        # Before 15 there is no such role: only a superuser may write a checkpoint.
+        # A role that this version lacks counts as not granted. Before 15 there is no pg_checkpoint,
+        # and only a superuser may write a checkpoint.
         **{name: is_superuser or known.get(name, False) for name in _ROLES},
     }
 

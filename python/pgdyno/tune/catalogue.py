@@ -23,6 +23,7 @@ RISKS: tuple[Risk, ...] = ("safe", "memory", "planner", "durability", "availabil
 Scale = Literal["linear", "log", "choice"]
 Needs = Literal["session", "reload", "restart", "new cluster"]
 _FILES = ("memory", "wal", "durability", "planner", "io", "sessions")
+# pg_settings.context -> what a change needs before the load sees it.
 _NEEDS: Mapping[str, Needs] = {
     "user": "session",
     "superuser": "session",
@@ -76,7 +77,7 @@ class Entry:
     price_of_less: str | None = None
 
     def price_of(self, old: str, new: str, rule: SettingRule | None) -> str:
-        """Return what the change from `old` to `new` costs, "" if nothing is known to."""
+        """Return what the change from `old` to `new` costs, "" if no cost is known."""
         if self.price_of_less is None or rule is None:
             return self.price
         before, after = amount(rule, old), amount(rule, new)

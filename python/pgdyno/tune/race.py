@@ -175,7 +175,11 @@ class Races:
         self._open[lane].failure = why
 
     def take(self, known: Mapping[str, float], lane: int = 0) -> None:
-        """Take in a pair: the goals that could be measured, by the name of the candidate."""
+        """Take in the two runs of a pair.
+
+        Args: known, name of the candidate -> logarithm of its goal (more is better); a candidate
+        whose goal could not be measured is missing.
+        """
         race = self._open[lane]
         if race.challenger.name in known and race.against.name in known:
             race.log_ratios.append(known[race.challenger.name] - known[race.against.name])

@@ -1,4 +1,5 @@
-//! A socket to a server, whose waits end after a slice of time.
+//! A socket to a server, whose waits end after a slice of time. Between two slices the session
+//! looks for a stop and for its own deadline.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -11,7 +12,7 @@ use crate::poller::{Address, abstract_name, keep_alive};
 /// Longest single wait for reading or writing.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// Connect to `address` within `timeout`.
+/// Connect to `address` within `timeout`; only TCP needs it, a local server accepts at once.
 pub(super) fn open(address: &Address, timeout: Duration) -> io::Result<Socket> {
     let socket = match address {
         Address::Unix(path) => {
@@ -35,6 +36,7 @@ pub(super) fn open(address: &Address, timeout: Duration) -> io::Result<Socket> {
     Ok(socket)
 }
 
+/// A connected socket. Reading and writing end with an error after `SLICE`, see `is_slice_over`.
 #[derive(Debug)]
 pub(super) enum Socket {
     Unix(UnixStream),
@@ -63,15 +65,15 @@ impl Socket {
         }
     }
 
-    pub(super) fn set_nonblocking(&self, on: bool) -> io::Result<()> {
+    pub(super) fn set_nonblocking(&self, is_nonblocking: bool) -> io::Result<()> {
         match self {
-            Socket::Unix(stream) => stream.set_nonblocking(on),
-            Socket::Tcp(stream) => stream.set_nonblocking(on),
+            Socket::Unix(stream) => stream.set_nonblocking(is_nonblocking),
+            Socket::Tcp(stream) => stream.set_nonblocking(is_nonblocking),
         }
     }
 }
 
-/// True if the slice of time ended without bytes: no error.
+/// True if the slice of time ended without bytes, which the caller tries again.
 pub(super) fn is_slice_over(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }

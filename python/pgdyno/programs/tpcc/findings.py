@@ -19,6 +19,7 @@ from pgdyno.programs.tpcc.load import DEFERRED, NEW_ORDER, PROGRAM
 from pgdyno.programs.tpcc.nurand import DrawnFindings
 from pgdyno.quantities import counted, percent, plain
 
+# New-Orders a minute and warehouse, with full keying and think times (4.1.3).
 NOPM_PER_WAREHOUSE_MIN, NOPM_PER_WAREHOUSE_MAX = 9, 12.86
 _TYPES = {kind.name: kind for kind in PROGRAM.types}
 # A share is wrong, and not only by chance, if it differs by more standard errors from its rule.
@@ -32,8 +33,9 @@ Verdict = Literal["ok", "missed", "open"]
 class TypeFindings:
     """One transaction type and its share of all transactions of terminals.
 
-    The share is None for a type in the background. The `latency` of a deferred delivery counts from
-    the moment at which it was queued.
+    `mix`: whether the share reaches its minimum. `limit`: whether the 90th percentile of the
+    latency is within its limit. The share is None for a type in the background. The `latency` of a
+    deferred delivery counts from the moment at which it was queued.
     """
 
     name: str
@@ -210,6 +212,7 @@ def _of(script: ScriptFindings | None, name: str) -> tuple[int, int] | None:
 
 
 def _lines(orders: ScriptFindings | None) -> tuple[int, int] | None:
+    """Return how many order lines came from another warehouse, and how many lines there were."""
     if orders is None or "lines" not in orders.counted:
         return None
     return orders.counted.get("remote_lines", 0), orders.counted["lines"]
