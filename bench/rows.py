@@ -12,7 +12,7 @@ from pathlib import Path
 
 from psycopg import sql
 
-from bench import ledger, loads, tpcc
+from bench import ledger, loads, synthesis, tpcc
 from bench import watching as telemetry
 from bench.contest import Contest, Question
 from bench.hour import generate_hour
@@ -213,6 +213,25 @@ def init_of_scratch_server(bench: Bench) -> Iterator[Contest]:
     )
 
 
+def synthesis_of_rows(bench: Bench) -> Iterator[Contest]:
+    """Rows from distributions: at least half the bytes per second of COPY of the same rows."""
+    folder = Path(bench.stack.enter_context(tempfile.TemporaryDirectory()))
+    rows = folder / "orders.copy"
+
+    def theirs() -> Measured:
+        return synthesis.copied(_fresh_database(bench.server), rows)
+
+    def ours() -> Measured:
+        return synthesis.made(_fresh_database(bench.server))
+
+    yield Contest(
+        f"{synthesis.ROWS:,} rows from distributions vs COPY of them",
+        theirs,
+        ours,
+        (Question("duration", duration, 2.0, "at most"),),
+    )
+
+
 def watching(bench: Bench) -> Iterator[Contest]:
     """Telemetry at its usual intervals: the cost of collectors and backends against its limit."""
     load = Load(bench.server.target, 250, 2 * bench.seconds, bench.threads)
@@ -402,6 +421,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Contest]]] = {
     "many-connections": many_connections,
     "init": init,
     "init-scratch": init_of_scratch_server,
+    "synthesis": synthesis_of_rows,
     "watching": watching,
     "busy-cores": busy_cores,
     "taken": taken,

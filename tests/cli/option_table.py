@@ -37,6 +37,7 @@ BASES = {
     "run": "run SPEC",
     "crash": "crash",
     "init ledger": "init ledger --print-sql",
+    "init capture": "init capture CAPTURE --print-sql",
     "settings": "settings --file CONF",
     "work-mem": "work-mem --log LOG",
     "init": "init --print-sql",
@@ -83,6 +84,7 @@ TRIED = {
     "accounts": Words("--accounts 2000", "-b ledger"),
     ("init ledger", "accounts"): Words("--accounts 2000"),
     ("work-mem", "accounts"): Words("--accounts 2000"),
+    ("init capture", "fraction"): Words("--fraction 0.5"),
     "c_last": Words("--c-last 7", TPCC),
     "pg_version": Words("--pg-version 15"),
     "pg_bin": Words("--pg-bin FOLDER"),
@@ -174,6 +176,7 @@ _CAPTURE = "tests/capturing/test_capture.py::"
 _WATCH = "tests/watch/test_watch.py::"
 _UNDO = "tests/measure/test_undo.py::"
 _SPILL = "tests/tune/test_spill.py::"
+_COPY = "tests/postgres/test_copy.py::"
 _LOADING = "tests/postgres/test_loading.py::"
 _EXAMINE = "tests/doctor/test_examine.py::"
 _SAFETY = "tests/server/test_safety.py::"
@@ -210,6 +213,16 @@ BY_TEST: dict[str | tuple[str, str], str] = {
     ("init pgbench", "print_sql"): f"{_LOADING}test_print_sql_is_all_that_a_load_sends",
     ("init tpcc", "print_sql"): f"{_LOADING}test_print_sql_is_all_that_a_load_sends",
     ("init ledger", "print_sql"): f"{_LOADING}test_print_sql_is_all_that_a_load_sends",
+    (
+        "init capture",
+        "print_sql",
+    ): f"{_COPY}test_statements_are_printed_and_missing_extensions_named_before_anything_is_made",
+    ("init capture", "import_statistics"): f"{_COPY}test_a_copy_can_have_the_statistics_of_the"
+    "_original",
+    **{
+        ("init capture", name): f"{_COPY}test_a_copy_on_a_scratch_server_is_compared_and_kept"
+        for name in ("scratch", "pg_version", "keep")
+    },
     ("crash", "scratch"): _SCRATCH,
     **{(verb, "check"): _CHECK for verb in (*LOADS, "run", "doctor")},
     **{
@@ -218,7 +231,7 @@ BY_TEST: dict[str | tuple[str, str], str] = {
     },
     **{
         (f"init {kind}", name): test
-        for kind in ("pgbench", "tpcc", "ledger")
+        for kind in ("pgbench", "tpcc", "ledger", "capture")
         for name, test in {
             **dict.fromkeys(("host", "port", "user", "database"), _CONNINFO),
             "load_jobs": f"{_LOADING}test_the_same_command_continues_and_says_so",

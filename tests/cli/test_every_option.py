@@ -15,8 +15,10 @@ import click
 import pytest
 from bench.generated import generate
 from tests.cli.option_table import BASES, BY_TEST, LOADS, TRIED, Words
+from tests.fixtures.captures import tpcb_capture
 from tests.fixtures.command import Command
 
+from pgdyno.capture.file import encoded
 from pgdyno.cli import capture, check, crash, doctor, drop, measure, output, undo, watch
 from pgdyno.cli.from_options import OWN_SERVER_ONLY
 from pgdyno.cli.main import pgdyno as main_group
@@ -74,6 +76,7 @@ def result_of(
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text)
+    (tmp_path / "CAPTURE").write_bytes(encoded(tpcb_capture()))
     (tmp_path / "FOLDER").mkdir()
     monkeypatch.chdir(tmp_path)
 

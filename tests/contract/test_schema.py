@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from tests.fixtures.engine_process import Engine
 from tests.tidy.source import ROOT
 
+from pgdyno.capture import distribution as distribution_models
 from pgdyno.engine import engine_facts as facts_models
 from pgdyno.engine import job as job_models
 from pgdyno.engine import records as record_models
@@ -24,6 +25,11 @@ MODELS: dict[str, type[BaseModel]] = {
     if isinstance(model, type)
     and issubclass(model, BaseModel)
     and model.__module__ == module.__name__
+}
+MODELS |= {
+    "ValueDistribution": distribution_models.Distribution,
+    "Hot": distribution_models.Hot,
+    "Spread": distribution_models.Spread,
 }
 # Where a Python model stands for a Rust type of another name.
 NAMES = {
@@ -40,11 +46,12 @@ NAMES = {
     "PgbenchOptions": "DatasetOptions.pgbench",
     "TpccOptions": "DatasetOptions.tpcc",
     "LedgerOptions": "DatasetOptions.ledger",
+    "CapturedOptions": "DatasetOptions.capture",
 }
 # Bases that are in no schema, and enums with content, which Python writes as one model a variant.
 NO_STRUCT = {"Strict", "Open"}
 # The schema without its words, by revision.
-FINGERPRINT = {14: "ea9f51dcec020afe"}
+FINGERPRINT = {15: "2a56e990743b138b"}
 VARIANTS = {
     "BuiltinScript": "ScriptText",
     "TextScript": "ScriptText",

@@ -88,7 +88,7 @@ fn say(lines: &[String]) -> ExitCode {
 
 fn facts() -> String {
     let facts_of = |(name, dataset): (&str, Box<dyn Dataset>)| {
-        let tables = dataset.tables().iter().map(|&table| table.to_owned()).collect();
+        let tables = dataset.tables().into_iter().map(String::from).collect();
         (name.to_owned(), DatasetFacts { tables })
     };
     let facts = program::facts(dataset::kinds().into_iter().map(facts_of).collect());

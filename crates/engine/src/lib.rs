@@ -38,4 +38,5 @@ pub mod timeline;
 pub mod timers;
 pub mod tls;
 pub mod tpcc;
+pub mod values;
 pub mod walk;

@@ -231,11 +231,11 @@ struct FirstAccounts {
 }
 
 impl Dataset for FirstAccounts {
-    fn tables(&self) -> &'static [&'static str] {
+    fn tables(&self) -> Vec<&str> {
         self.whole.tables()
     }
 
-    fn row_totals(&self) -> Vec<(&'static str, u64)> {
+    fn row_totals(&self) -> Vec<(&str, u64)> {
         self.whole.row_totals()
     }
 

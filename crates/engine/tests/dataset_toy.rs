@@ -25,11 +25,11 @@ struct Stars {
 }
 
 impl Dataset for Stars {
-    fn tables(&self) -> &'static [&'static str] {
-        &["planets", "stars"]
+    fn tables(&self) -> Vec<&str> {
+        vec!["planets", "stars"]
     }
 
-    fn row_totals(&self) -> Vec<(&'static str, u64)> {
+    fn row_totals(&self) -> Vec<(&str, u64)> {
         vec![("stars", self.star_count), ("planets", self.star_count * 8)]
     }
 
@@ -39,7 +39,7 @@ impl Dataset for Stars {
             sql.push(format!("create table {table}(id int8)"));
             sql.push(mark_table(table, &how.mark));
         }
-        let copy = |(counter, (table, last)): (usize, (&'static str, u64))| {
+        let copy = |(counter, (table, last)): (usize, (&str, u64))| {
             let rows = Box::new(Numbers { next: 1, last });
             let key = format!("alter table {table} add primary key (id)");
             vec![

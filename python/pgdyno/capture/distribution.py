@@ -28,6 +28,7 @@ ValueKind = Literal[
     "array",
     "range",
     "other",
+    "rank",
 ]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 

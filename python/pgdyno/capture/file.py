@@ -32,6 +32,8 @@ KEPT_SUFFIX = ".with-values"
 FILE_MAX_BYTES = 256 << 20
 TEXT_MAX_BYTES = 2 << 30
 _SKIPPABLE = 0x184D2A50
+# Every capture begins with these bytes.
+FIRST_BYTES = struct.pack("<I", _SKIPPABLE)
 _FIRST_LINES = {
     False: "pgdyno capture: no values of rows. `pgdyno capture show FILE` lists the contents.",
     True: "pgdyno capture WITH VALUES OF ROWS. `pgdyno capture show FILE` lists the contents.",

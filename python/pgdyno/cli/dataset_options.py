@@ -53,13 +53,13 @@ def option_names(model: type[Spec], without: Collection[str] = ()) -> list[str]:
     return [name for name, _ in _fields(model) if name not in without]
 
 
-def read_options(model: type[Spec], given: dict[str, Any]) -> Spec:
-    """Return `model` with the values of the command line.
+def read_options(model: type[Spec], given: dict[str, Any], **more: Any) -> Spec:
+    """Return `model` with the values of the command line, and `more` fields without an option.
 
     Raises: click.BadParameter with the name of the option; SpecError if options contradict.
     """
     try:
-        return model.model_validate(given_of(model, given))
+        return model.model_validate({**given_of(model, given), **more})
     except ValidationError as error:
         first = error.errors()[0]
         if not first["loc"]:  # The options contradict each other.
@@ -95,6 +95,8 @@ def _settings(field: FieldInfo) -> dict[str, Any]:
         least: Any = next((m.ge for m in field.metadata if isinstance(m, Ge)), None)
         most: Any = next((m.le for m in field.metadata if isinstance(m, Le)), None)
         return {**settings, "type": click.IntRange(least, most)}
+    if annotation is float:
+        return {**settings, "type": float, "metavar": "RATIO"}
     extra = field.json_schema_extra
     metavar = str(extra.get("metavar") or "TEXT") if isinstance(extra, dict) else "TEXT"
     return {**settings, "type": str, "metavar": metavar}

@@ -13,19 +13,35 @@ from pgdyno.cli.dataset_options import options_of, read_options
 from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.from_options import server_named
 from pgdyno.cli.headings import ANSWER, LOADING, TABLES, Verb, under
+from pgdyno.cli.init_capture import (
+    CAPTURE,
+    DOC,
+    finished,
+    is_capture,
+    likeness_text,
+    own_options,
+    refuse_unfit,
+    scratch_database,
+)
 from pgdyno.cli.live import Live
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.errors import SpecError
 from pgdyno.measure.consistency import require_consistent
+from pgdyno.measure.copy_likeness import CopyLikeness
 from pgdyno.measure.loading import Loading, load_dataset, refuse_other_options, statements
 from pgdyno.quantities import duration_text, format_bytes
 from pgdyno.server import dataset as datasets
 from pgdyno.server import safety, server_facts, space
 from pgdyno.server.connect import connect, pinned
 from pgdyno.server.conninfo import Resolved
-from pgdyno.server.dataset_kinds import KINDS, PGBENCH, DatasetKind, kind_of
+from pgdyno.server.dataset_kinds import (
+    KINDS,
+    PGBENCH,
+    DatasetKind,
+    kind_of,
+)
 from pgdyno.server.target import Target, refuse_what_the_engine_lacks
-from pgdyno.spec.dataset import Dataset
+from pgdyno.spec.dataset import CaptureDataset, Dataset
 
 _loading = under(LOADING)
 
@@ -36,12 +52,16 @@ def command_for(kind: DatasetKind) -> Verb:
     def load(**given: Any) -> int:
         return _run(kind, given)
 
-    load.__doc__ = f"""Load the {kind.name} tables into your own server; they get pgdyno's mark.
+    load.__doc__ = (
+        DOC.get(kind.name)
+        or f"""Load the {kind.name} tables into your own server; they get pgdyno's mark.
 
     Tables with the mark are replaced, other tables are never touched. After an interruption, the
     same command continues where the load stopped.
     {_others(kind)}"""
+    )
     decorators = (
+        *(own_options() if kind.name == CAPTURE else ()),
         options.connection,
         options_of(kind.options, TABLES),
         _loading(
@@ -83,6 +103,9 @@ class Kinds(click.Group):
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         """Add the name of the kind if the command line has none."""
         has_kind = bool(args) and args[0] in KINDS
+        if not has_kind and (path := next((arg for arg in args if is_capture(arg)), None)):
+            rest = [arg for arg in args if arg != path]
+            return super().parse_args(context, [CAPTURE, path, *rest])
         return super().parse_args(context, args if has_kind else [PGBENCH.name, *args])
 
     def list_commands(self, _context: click.Context) -> list[str]:
@@ -104,7 +127,9 @@ command = Kinds("init", short_help="Load a dataset.", add_help_option=False)
 def _run(kind: DatasetKind, given: dict[str, Any]) -> int:
     if given["quiet"]:
         output.be_quiet()
-    dataset = cast(Dataset, read_options(kind.options, given))
+    named = {"file": given["file"]} if kind.name == CAPTURE else {}
+    dataset = cast(Dataset, read_options(kind.options, given, **named))
+    kind = kind_of(dataset)
     loading = read_options(kind.loading, given)
     how = Loading(jobs=given["load_jobs"] or 0, loading=loading, keep_unfinished=True)
     if given["print_sql"]:
@@ -114,6 +139,9 @@ def _run(kind: DatasetKind, given: dict[str, Any]) -> int:
         output.data(statements(dataset, _nowhere(), clock=read_pair(), how=how))
         return 0
     resolved = server_named(given)
+    if resolved is None and given.get("scratch"):
+        with scratch_database(dataset, given) as target:
+            return _filled(dataset, target, how, given)
     if resolved is None:
         raise SpecError(
             "init needs a server, but the command names none.",
@@ -124,6 +152,14 @@ def _run(kind: DatasetKind, given: dict[str, Any]) -> int:
         )
     target, present = _examined(resolved, given, dataset, how)
     how = _continued(how, present, dataset, is_restart=given["restart"])
+    return _filled(dataset, target, how, given)
+
+
+def _filled(dataset: Dataset, target: Target, how: Loading, given: dict[str, Any]) -> int:
+    """Load the dataset, and print what was loaded."""
+    kind = kind_of(dataset)
+    if isinstance(dataset, CaptureDataset):
+        refuse_unfit(target, dataset, how)
     began_ns = monotonic_ns()
     load_dataset(dataset, target, clock=read_pair(), verb="init", progress=Live(), how=how)
     spent_ns = monotonic_ns() - began_ns
@@ -131,7 +167,8 @@ def _run(kind: DatasetKind, given: dict[str, Any]) -> int:
         require_consistent(dataset, target, verb="init", progress=Live())
     with connect(target, verb="init") as connection:
         loaded = datasets.inspect(connection, kind)
-    _say(loaded, spent_ns, given["json_to"], is_resumed=how.resume)
+        alike = finished(connection, dataset, how) if isinstance(dataset, CaptureDataset) else None
+    _say(loaded, spent_ns, given["json_to"], is_resumed=how.resume, alike=alike)
     return 0
 
 
@@ -196,11 +233,18 @@ def _nowhere() -> Target:
     return Target(host="localhost", ports="5432", user="nobody", database="nothing")
 
 
-def _say(loaded: datasets.Dataset, spent_ns: int, json_to: str | None, *, is_resumed: bool) -> None:
+def _say(
+    loaded: datasets.Dataset,
+    spent_ns: int,
+    json_to: str | None,
+    *,
+    is_resumed: bool,
+    alike: CopyLikeness | None,
+) -> None:
     size = format_bytes(loaded.size_bytes)
     how = ", continued with" if is_resumed else ""
     text = f"loaded {loaded}: {size} in {duration_text(spent_ns)}{how}"
-    document = {
+    document: dict[str, Any] = {
         "format": "pgdyno.init/1",
         "scale": loaded.scale,
         "state": loaded.state,
@@ -208,4 +252,7 @@ def _say(loaded: datasets.Dataset, spent_ns: int, json_to: str | None, *, is_res
         "seconds": spent_ns / 1e9,
         "is_resumed": is_resumed,
     }
+    if alike is not None:
+        text += "\n" + likeness_text(alike)
+        document["likeness"] = alike.as_document()
     options.write(text, json.dumps(document, indent=2), json_to)

@@ -129,9 +129,10 @@ def _scratch_settings(command: Command) -> Command:
 def dataset(command: Command) -> Command:
     """Add the options for the tables of a scratch server: those of all kinds of datasets.
 
-    The seed of the data keeps its default, because --seed belongs to the load.
+    The seed of the data keeps its default, because --seed belongs to the load. The fraction of a
+    capture is an option of `init` alone.
     """
-    seen = {"seed"}
+    seen = {"seed", "fraction"}
     decorators = []
     for kind in KINDS.values():
         decorators.append(options_of(kind.options, TABLES, without=frozenset(seen)))

@@ -10,9 +10,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from pgdyno.capture.distribution import Distribution
+
 CONTRACT_FORMAT = "pgdyno.contract/1"
 # The engine must have this revision or a later one; `pgdyno-engine --version` shows it.
-CONTRACT_REVISION = 14
+CONTRACT_REVISION = 15
 U16_MAX = 2**16 - 1
 U32_MAX = 2**32 - 1
 U64_MAX = 2**64 - 1
@@ -246,11 +248,56 @@ class LedgerOptions(Strict):
     accounts: U32
 
 
+class CapturedColumn(Strict):
+    """A column of a captured table."""
+
+    name: str
+    distribution: Distribution
+    correlation: float = Field(default=0.0, ge=-1.0, le=1.0)
+
+
+class CapturedLink(Strict):
+    """A foreign key of several columns."""
+
+    columns: tuple[str, ...]
+    table: str
+    referenced: tuple[str, ...]
+    extra: tuple[str, ...] = ()
+    distribution: Distribution
+    correlation: float = Field(default=0.0, ge=-1.0, le=1.0)
+
+
+class CapturedTable(Strict):
+    """A captured table, its rows, keys and indexes."""
+
+    name: str
+    is_partitioned: bool = False
+    rows: U64
+    columns: tuple[CapturedColumn, ...]
+    keys: tuple[tuple[str, ...], ...] = ()
+    links: tuple[CapturedLink, ...] = ()
+    indexes: tuple[str, ...] = ()
+
+
+class CapturedOptions(Strict):
+    """The tables of a capture: the schema as SQL, and how the rows are distributed."""
+
+    kind: Literal["capture"] = "capture"
+    creation: tuple[str, ...]
+    marked: tuple[str, ...]
+    removal: tuple[str, ...]
+    tables: tuple[CapturedTable, ...]
+    completion: tuple[str, ...] = ()
+    seed: U64 = 0
+
+
 class InitWork(Strict):
     """Create and fill a dataset."""
 
     kind: Literal["init"] = "init"
-    dataset: Annotated[PgbenchOptions | TpccOptions | LedgerOptions, Field(discriminator="kind")]
+    dataset: Annotated[
+        PgbenchOptions | TpccOptions | LedgerOptions | CapturedOptions, Field(discriminator="kind")
+    ]
     jobs: U16 = 2
     mark: str
     drop_existing: bool = False

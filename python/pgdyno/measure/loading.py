@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -106,8 +106,13 @@ def load_dataset(
     unfinished tables are removed, or kept if `how` says so.
     """
     how = how or Loading()
-    job = _job(dataset, target, clock=clock, verb=verb, how=how)
     kind = kind_of(dataset)
+    if how.drop_existing and kind.is_found_by_mark:
+        # Only what has the mark is dropped: other objects may have the same names.
+        with connect(target, verb=verb) as connection:
+            datasets.drop(connection, kind)
+        how = replace(how, drop_existing=False)
+    job = _job(dataset, target, clock=clock, verb=verb, how=how)
     if how.drop_existing:
         with connect(target, verb=verb) as connection:
             datasets.drop_many_partitions(connection, kind)

@@ -49,6 +49,14 @@ class Dataset:
     why_partial: str = ""
     interrupted: Mapping[str, str] | None = None
     kind: str = PGBENCH.name
+    schemas: tuple[str, ...] = ()
+    """The schema of each table, if they are in several schemas."""
+
+    @property
+    def identifiers(self) -> list[sql.Identifier]:
+        """Return the qualified names of the tables."""
+        schemas = self.schemas or (self.schema,) * len(self.tables)
+        return [sql.Identifier(*name) for name in zip(schemas, self.tables, strict=True)]
 
     def as_document(self) -> dict[str, Any]:
         """Return the dataset as values for a stored result."""
@@ -89,8 +97,9 @@ def _marked_kinds(connection: Connection) -> list[DatasetKind]:
         "SELECT array_agg(DISTINCT split_part(d.description, ' ', 3))"
         " FROM pg_description d JOIN pg_class c ON c.oid = d.objoid"
         " WHERE d.classoid = 'pg_class'::regclass AND d.objsubid = 0"
-        " AND d.description LIKE %s AND pg_table_is_visible(c.oid)",
-        [MARK + " %"],
+        " AND d.description LIKE %s AND (pg_table_is_visible(c.oid)"
+        " OR split_part(d.description, ' ', 3) = ANY (%s))",
+        [MARK + " %", [kind.name for kind in KINDS.values() if not kind.tables]],
     ).fetchone()
     names = (row[0] if row is not None else None) or []
     return [kind for name, kind in KINDS.items() if name in names]
@@ -103,11 +112,12 @@ def _inspect(connection: Connection, kind: DatasetKind) -> Dataset:
         "    FROM pg_partition_tree(c.oid) t)::int8 + CASE WHEN c.relkind = 'r'"
         "    AND NOT c.relispartition THEN pg_total_relation_size(c.oid) ELSE 0 END,"
         " EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary"
-        "    AND i.indisvalid)"
-        " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-        " WHERE c.oid IN (SELECT to_regclass(name)::oid FROM unnest(%s::text[]) AS name)"
-        " ORDER BY c.relname",
-        [list(kind.tables)],
+        "    AND i.indisvalid), asked.name"
+        " FROM unnest(%s::text[]) AS asked (name)"
+        " JOIN pg_class c ON c.oid = to_regclass(asked.name)"
+        " JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " ORDER BY c.relname, n.nspname",
+        [list(kind.tables) or _names_with_mark(connection, kind)],
     ).fetchall()
     interrupted = _interrupted(connection, kind)
     if not rows and interrupted is not None:
@@ -117,11 +127,13 @@ def _inspect(connection: Connection, kind: DatasetKind) -> Dataset:
     if not rows:
         return Dataset("none", kind=kind.name)
     names = tuple(str(row[0]) for row in rows)
+    schemas = tuple(str(row[1]) for row in rows)
     marks = [str(row[2] or "") for row in rows]
     dataset = Dataset(
         state="partial",
         is_marked=all(_is_of(mark, kind) for mark in marks),
-        schema=str(rows[0][1]),
+        schema=schemas[0],
+        schemas=schemas if len(set(schemas)) > 1 else (),
         tables=names,
         size_bytes=sum(int(row[4]) for row in rows),
         options=_options(marks[0]),
@@ -131,10 +143,22 @@ def _inspect(connection: Connection, kind: DatasetKind) -> Dataset:
     if dataset.options.get("distribute", "").startswith("citus"):
         shards_bytes = _shards_bytes(connection, names)
         dataset = replace(dataset, size_bytes=dataset.size_bytes + shards_bytes)
-    missing = [name for name in kind.tables if name not in names]
+    present = {str(row[6]) for row in rows}
+    missing = [name for name in kind.tables if name not in present]
     has_key = {str(row[0]): bool(row[5]) for row in rows}
-    keyless = [name for name in names if name not in kind.keyless and not has_key[name]]
+    keyed = [] if kind.is_found_by_mark else [n for n in names if n not in kind.keyless]
+    keyless = [name for name in keyed if not has_key[name]]
     return _judged(connection, dataset, missing, keyless)
+
+
+def _names_with_mark(connection: Connection, kind: DatasetKind) -> list[str]:
+    rows = connection.execute(
+        "SELECT c.oid::regclass::text FROM pg_description d JOIN pg_class c ON c.oid = d.objoid"
+        " WHERE d.classoid = 'pg_class'::regclass AND d.objsubid = 0 AND c.relkind IN ('r', 'p')"
+        " AND NOT c.relispartition AND d.description LIKE %s",
+        [f"{MARK} {kind.name} %"],
+    ).fetchall()
+    return [str(name) for (name,) in rows if name != JOURNAL]
 
 
 def _shards_bytes(connection: Connection, names: tuple[str, ...]) -> int:
@@ -165,10 +189,10 @@ def drop_statement(dataset: Dataset) -> sql.Composed:
     Raises: RefusedError if the tables have no mark.
     """
     require_mark(dataset)
-    names = sorted(dataset.tables)
+    names = dataset.identifiers
     if dataset.interrupted is not None:
-        names.append(JOURNAL)
-    tables = sql.SQL(", ").join(sql.Identifier(dataset.schema, name) for name in names)
+        names.append(sql.Identifier(JOURNAL))
+    tables = sql.SQL(", ").join(names)
     return sql.SQL("DROP TABLE IF EXISTS {}").format(tables)
 
 
@@ -195,10 +219,13 @@ def drop(
     dataset = inspect(connection, kind)
     if dataset.state == "none":
         return dataset
+    others = _drop_of_others(connection, dataset)
     drops = [
         *_drop_of_partitions(connection, dataset),
         *_drop_of_routines(connection, dataset),
+        *others.get("view", ()),
         drop_statement(dataset),
+        *(drop for kind_of, drops in others.items() if kind_of != "view" for drop in drops),
     ]
     _execute_drops(connection, drops, lock_timeout_ms)
     return dataset
@@ -302,6 +329,36 @@ def _drop_of_routines(connection: Connection, dataset: Dataset) -> list[sql.Comp
     return [sql.SQL("DROP ROUTINE {}").format(sql.SQL(str(signature))) for (signature,) in rows]
 
 
+def _drop_of_others(connection: Connection, dataset: Dataset) -> dict[str, list[sql.Composed]]:
+    """Return statements that drop what a kind without fixed tables made apart from them."""
+    if not KINDS[dataset.kind].is_found_by_mark:
+        return {}
+    rows = connection.execute(
+        "SELECT o.type, o.identity FROM pg_description d,"
+        " pg_identify_object(d.classoid, d.objoid, 0) o"
+        " WHERE d.objsubid = 0 AND d.description LIKE %s ORDER BY d.objoid DESC",
+        [f"{MARK} {dataset.kind} %"],
+    ).fetchall()
+    drops: dict[str, list[sql.Composed]] = {"view": [], "routine": [], "type": [], "sequence": []}
+    words: dict[str, LiteralString] = {
+        "view": "VIEW",
+        "function": "FUNCTION",
+        "procedure": "PROCEDURE",
+        "type": "TYPE",
+        "domain": "DOMAIN",
+        "sequence": "SEQUENCE",
+    }
+    for kind, identity in rows:
+        if kind in words:
+            group = {"function": "routine", "procedure": "routine", "domain": "type"}.get(
+                kind, kind
+            )
+            drop = sql.SQL("DROP {} IF EXISTS {}")
+            # The server writes the identity with the necessary quotes.
+            drops[group].append(drop.format(sql.SQL(words[kind]), sql.SQL(str(identity))))
+    return drops
+
+
 def _drop_tables(names: Sequence[tuple[str, str]]) -> sql.Composed:
     tables = sql.SQL(", ").join(sql.Identifier(*name) for name in names)
     return sql.SQL("DROP TABLE IF EXISTS {}").format(tables)
@@ -353,6 +410,8 @@ def _judged(
 
     try:
         size = kind.read_size(number)
+        if size is None and kind.is_found_by_mark:
+            size = int(dataset.options.get("rows", 0))
         if dataset.interrupted is not None:
             why = _INTERRUPTED
         elif missing:

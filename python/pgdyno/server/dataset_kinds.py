@@ -8,13 +8,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, ClassVar, LiteralString, cast
 
+from pgdyno.capture.file import encoded, read
+from pgdyno.capture.rebuild import Rebuilt
 from pgdyno.errors import SpecError
 from pgdyno.programs.tpcc.conditions import CHECK_HELP, CONDITIONS, ITEMS
 from pgdyno.server.conditions import Condition
 from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import (
+    CaptureDataset,
+    CaptureLoading,
     Dataset,
     LedgerDataset,
     LedgerLoading,
@@ -40,7 +47,9 @@ class DatasetKind(ABC):
     """The dataset in a spec file, and its options in every verb that loads."""
     loading: ClassVar[type[Spec]]
     """The options of `init` for this kind."""
-    tables: ClassVar[tuple[str, ...]]
+    tables: tuple[str, ...] = ()
+    is_found_by_mark: ClassVar[bool] = False
+    """Its tables have no fixed names: the mark alone says which they are."""
     emptied: ClassVar[tuple[str, ...]] = ()
     """Tables without rows of the load: the reset before each run empties them."""
     keyless: ClassVar[tuple[str, ...]] = ()
@@ -63,6 +72,11 @@ class DatasetKind(ABC):
     """What `pgdyno check` examines, for its help."""
     part_word: ClassVar[str] = ""
     """What a part of the data is, for which conditions count violations."""
+
+    def bound(self, dataset: Dataset) -> DatasetKind:
+        """Return the kind for one dataset, which may decide the tables."""
+        del dataset
+        return self
 
     def label(self, dataset: Dataset) -> str:
         """Return the size in words, such as "scale 10"."""
@@ -353,6 +367,87 @@ class Ledger(DatasetKind):
         return dataset.model_dump()
 
 
+class Captured(DatasetKind):
+    """The tables of a capture. The mark says which capture, and how many rows its tables have."""
+
+    name = "capture"
+    options = CaptureDataset
+    loading = CaptureLoading
+    size_option = "fraction"
+    is_found_by_mark = True
+    jobs_help = "(default 2). Each loads one table after another."
+
+    def __init__(self, tables: tuple[str, ...] = ()) -> None:
+        """Without tables: whichever capture the database has."""
+        self.tables = tables
+
+    def bound(self, dataset: Dataset) -> DatasetKind:
+        """Return the kind with the tables of the file."""
+        return Captured(tuple(shape.name for shape in rebuilt_of(dataset).capture.tables))
+
+    def size_words(self, size: int | None) -> str:
+        """Return "120,000 rows of a capture"."""
+        return f"{size or 0:,} rows of a capture"
+
+    def size_of(self, dataset: Dataset) -> int:
+        """Return the number of rows."""
+        return rebuilt_of(dataset).rows
+
+    def read_size(self, number: Number) -> int | None:
+        """Return None: the mark has the number of rows."""
+        del number
+        return None
+
+    def why_partial(self, number: Number, size: int | None) -> str:
+        """Return nothing: while a load is not finished, its journal exists."""
+        del number, size
+        return ""
+
+    def tables_bytes(self, dataset: Dataset) -> int:
+        """Return the size of tables and indexes, in proportion to the original."""
+        return rebuilt_of(dataset).bytes
+
+    def sort_bytes(self, dataset: Dataset) -> int:
+        """Return the size of the largest index of the original."""
+        rebuilt = rebuilt_of(dataset)
+        sizes = [index.bytes for index in rebuilt.capture.indexes]
+        return round(max(sizes, default=0) * min(1.0, rebuilt.fraction))
+
+    def row_bytes(self, dataset: Dataset) -> float:
+        """Return the mean over the rows of all tables."""
+        rebuilt = rebuilt_of(dataset)
+        return rebuilt.bytes / max(1, rebuilt.rows)
+
+    def engine_options(self, dataset: Dataset, loading: Spec | None, jobs: int) -> dict[str, Any]:
+        """Return the schema and the distributions."""
+        del loading, jobs
+        return rebuilt_of(dataset).as_engine(seed=1)
+
+    def mark_options(self, dataset: Dataset, loading: Spec | None) -> dict[str, str]:
+        """Return what identifies the capture, and the number of rows."""
+        del loading
+        rebuilt = rebuilt_of(dataset)
+        digest = sha256(encoded(rebuilt.capture)).hexdigest()[:12]
+        return {"digest": digest, "fraction": f"{rebuilt.fraction:g}", "rows": str(rebuilt.rows)}
+
+
+def rebuilt_of(dataset: Dataset) -> Rebuilt:
+    """Return the copy that a dataset of the kind `capture` describes.
+
+    Raises: SpecError if the file cannot be read.
+    """
+    assert isinstance(dataset, CaptureDataset), f"{dataset.kind} tables are not those of a capture"
+    path = Path(dataset.file)
+    changed_ns = path.stat().st_mtime_ns if path.is_file() else 0
+    return _rebuilt(path, changed_ns, dataset.fraction)
+
+
+@lru_cache(maxsize=8)
+def _rebuilt(path: Path, changed_ns: int, fraction: float) -> Rebuilt:
+    del changed_ns  # A file that changed is another capture.
+    return Rebuilt(read(path), fraction)
+
+
 def _ledger(dataset: Dataset) -> LedgerDataset:
     assert isinstance(dataset, LedgerDataset), f"{dataset.kind} tables are not ledger tables"
     return dataset
@@ -369,7 +464,9 @@ def _pgbench(dataset: Dataset) -> PgbenchDataset:
 
 
 PGBENCH = Pgbench()
-KINDS: dict[str, DatasetKind] = {kind.name: kind for kind in (PGBENCH, Tpcc(), Ledger())}
+KINDS: dict[str, DatasetKind] = {
+    kind.name: kind for kind in (PGBENCH, Tpcc(), Ledger(), Captured())
+}
 
 
 def kind_of(dataset: Dataset) -> DatasetKind:
@@ -382,7 +479,7 @@ def kind_of(dataset: Dataset) -> DatasetKind:
             f"A dataset of the kind {dataset.kind} cannot be loaded.",
             hint=f"use one of {', '.join(KINDS)}",
         )
-    return KINDS[dataset.kind]
+    return KINDS[dataset.kind].bound(dataset)
 
 
 def needed_bytes(dataset: Dataset, *, wal_bytes: int = WAL_RESERVE_BYTES) -> dict[str, int]:

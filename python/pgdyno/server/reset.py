@@ -121,9 +121,7 @@ def reset(connection: Connection, dataset: Dataset, *, is_scratch: bool) -> Rese
     elif KINDS[dataset.kind].emptied:
         steps.append(Step("empty history", skipped=why_not or "the dataset has no mark"))
     if owns_tables:
-        tables = sql.SQL(", ").join(
-            sql.Identifier(dataset.schema, table) for table in dataset.tables
-        )
+        tables = sql.SQL(", ").join(dataset.identifiers)
         steps.append(_step(connection, "vacuum", sql.SQL("VACUUM (ANALYZE) {}").format(tables)))
     else:
         steps.append(Step("vacuum", skipped=why_not))
@@ -163,11 +161,11 @@ def _database_bytes(connection: Connection) -> int | None:
 
 def _dead_rows(connection: Connection, dataset: Dataset) -> int | None:
     row = connection.execute(
-        "SELECT sum(n_dead_tup) FROM pg_stat_user_tables WHERE schemaname = %(schema)s"
-        " AND (relname = ANY(%(tables)s)"
-        "  OR relid IN (SELECT t.relid FROM unnest(%(tables)s) name,"
-        "   pg_partition_tree(to_regclass(format('%%I.%%I', %(schema)s, name))) t))",
-        {"schema": dataset.schema, "tables": list(dataset.tables)},
+        "SELECT sum(n_dead_tup) FROM pg_stat_user_tables WHERE relid IN"
+        " (SELECT to_regclass(name) FROM unnest(%(tables)s::text[]) name UNION"
+        "  SELECT t.relid FROM unnest(%(tables)s::text[]) name,"
+        "   pg_partition_tree(to_regclass(name)) t)",
+        {"tables": [name.as_string(connection) for name in dataset.identifiers]},
     ).fetchone()
     return None if row is None or row[0] is None else int(row[0])
 

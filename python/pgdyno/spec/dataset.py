@@ -192,6 +192,30 @@ class LedgerLoading(Spec):
     """How `init` loads the tables of the ledger: there is only one way."""
 
 
+class CaptureDataset(Spec):
+    """The tables of a capture, filled from their statistics."""
+
+    kind: Literal["capture"] = "capture"
+    file: str
+    fraction: float = option(
+        "--fraction",
+        help="Make this share of the rows of the captured tables (default 1).",
+        default=1.0,
+        gt=0,
+        le=100,
+    )
+
+
+class CaptureLoading(Spec):
+    """How `init` loads the tables of a capture."""
+
+    import_statistics: bool = option(
+        "--import-statistics",
+        help="Give the tables the statistics of the original, for plans (PostgreSQL 18).",
+        default=False,
+    )
+
+
 class ExistingDataset(Spec):
     """Data that already exist: pgdyno never loads, drops, truncates, vacuums or resets them."""
 
@@ -214,6 +238,7 @@ class DatasetChange(Spec):
     scale: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
     warehouses: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     accounts: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    fraction: Annotated[float, Field(gt=0, le=100)] | None = None
     fillfactor: Annotated[int, Field(ge=10, le=100)] | None = None
     unlogged: bool | None = None
     foreign_keys: bool | None = None
@@ -245,6 +270,7 @@ Dataset: TypeAlias = Annotated[
     Annotated[PgbenchDataset, Tag("pgbench")]
     | Annotated[TpccDataset, Tag("tpcc")]
     | Annotated[LedgerDataset, Tag("ledger")]
+    | Annotated[CaptureDataset, Tag("capture")]
     | Annotated[ExistingDataset, Tag("existing")],
     Discriminator(_kind_of),
 ]

@@ -31,6 +31,7 @@ pub fn jobs() -> Vec<Job> {
         .chain(inits)
         .chain(tpcc)
         .chain([Work::Init(init_ledger())])
+        .chain([false, true].map(|is_full| Work::Init(init_capture(is_full))))
         .zip(modes.into_iter().cycle())
         .map(|(work, sslmode)| Job {
             format: FORMAT.into(),
@@ -217,4 +218,80 @@ fn init_tpcc(is_full: bool) -> InitWork {
 fn init_ledger() -> InitWork {
     let dataset = DatasetOptions::Ledger(LedgerOptions { accounts: 1_000_000 });
     InitWork { dataset, ..init(PartitionMethod::Range, true) }
+}
+
+fn init_capture(is_full: bool) -> InitWork {
+    let options = CapturedOptions {
+        creation: vec!["create table größe (a int)".into()],
+        marked: vec!["table größe".into()],
+        removal: vec!["drop table größe".into()],
+        tables: vec![CapturedTable {
+            name: "größe".into(),
+            is_partitioned: is_full,
+            rows: if is_full { u64::MAX } else { 0 },
+            columns: ALL_KINDS.map(|kind| column(kind, is_full)).into(),
+            keys: if is_full { vec![vec!["a".into(), "b".into()]] } else { Vec::new() },
+            links: if is_full { vec![link()] } else { Vec::new() },
+            indexes: if is_full { vec!["create index on größe (a)".into()] } else { Vec::new() },
+        }],
+        completion: vec!["analyze größe".into()],
+        seed: if is_full { u64::MAX } else { 0 },
+    };
+    let dataset = DatasetOptions::Capture(options);
+    InitWork { dataset, ..init(PartitionMethod::Range, is_full) }
+}
+
+const ALL_KINDS: [ValueKind; 19] = [
+    ValueKind::Integer,
+    ValueKind::Real,
+    ValueKind::Numeric,
+    ValueKind::Boolean,
+    ValueKind::Text,
+    ValueKind::Bytes,
+    ValueKind::Uuid,
+    ValueKind::Date,
+    ValueKind::Timestamp,
+    ValueKind::Timestamptz,
+    ValueKind::Time,
+    ValueKind::Interval,
+    ValueKind::Json,
+    ValueKind::Inet,
+    ValueKind::Enum,
+    ValueKind::Array,
+    ValueKind::Range,
+    ValueKind::Other,
+    ValueKind::Rank,
+];
+
+fn column(kind: ValueKind, is_full: bool) -> CapturedColumn {
+    let element = Distribution { kind: ValueKind::Integer, ..Distribution::default() };
+    let distribution = Distribution {
+        kind,
+        null_fraction: if is_full { 0.5 } else { 0.0 },
+        distinct: if is_full { 1e15 } else { 0.0 },
+        width: if is_full { 12.5 } else { 0.0 },
+        hot: if is_full { vec![Hot { value: "\\x\t".into(), fraction: 0.25 }] } else { Vec::new() },
+        bounds: if is_full { vec!["a".into(), "ö".into()] } else { Vec::new() },
+        element: is_full.then(|| Box::new(element)),
+        length: is_full.then_some(Spread { least: 0.5, mean: 1.5, most: 2.5 }),
+        step: is_full.then_some(0.5),
+        is_dense: is_full,
+        labels: if is_full { vec!["low".into(), "high".into()] } else { Vec::new() },
+    };
+    CapturedColumn {
+        name: "\"größe\"".into(),
+        distribution,
+        correlation: if is_full { -0.5 } else { 0.0 },
+    }
+}
+
+fn link() -> CapturedLink {
+    CapturedLink {
+        columns: vec!["a".into()],
+        table: "b".into(),
+        referenced: vec!["c".into()],
+        extra: vec!["d".into()],
+        distribution: column(ValueKind::Rank, false).distribution,
+        correlation: 0.5,
+    }
 }

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::captured::CapturedOptions;
+
 /// Create and fill a dataset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -30,6 +32,7 @@ pub enum DatasetOptions {
     Pgbench(PgbenchOptions),
     Tpcc(TpccOptions),
     Ledger(LedgerOptions),
+    Capture(CapturedOptions),
 }
 
 /// The tables of the ledger, which shows what became of each commit.

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use super::captured::*;
+pub use super::distribution::*;
 pub use super::init::*;
 pub use super::tls::{CertificateMode, ChannelBinding, SslMode, TlsSettings, TlsVersion};
 

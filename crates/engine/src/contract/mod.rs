@@ -4,8 +4,10 @@
 //! `crates/engine/contract.schema.json`. Unknown fields are refused in jobs and ignored in records.
 
 pub mod bucket;
+pub mod captured;
 pub mod corpus;
 mod corpus_jobs;
+pub mod distribution;
 pub mod facts;
 pub mod init;
 pub mod job;
@@ -19,4 +21,4 @@ pub const FORMAT: &str = "pgdyno.contract/1";
 /// Number of additions to the contract. A lab refuses an engine with a smaller number, because this
 /// engine would not know all of the job. A test requires a higher number for every change of the
 /// schema.
-pub const REVISION: u32 = 14;
+pub const REVISION: u32 = 15;

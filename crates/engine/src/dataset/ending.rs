@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::journal;
 use super::loading::Loading;
 use super::trouble::Trouble;
-use super::{journal, sql};
 use crate::contract::job::Job;
 use crate::contract::record::{Ending, Record, WarningKind};
 use crate::session::{Session, SessionError};
@@ -50,7 +50,7 @@ impl Loading<'_> {
     }
 
     fn remove(&mut self) {
-        let sql = format!("{}; {}", sql::drop_tables(self.dataset.tables()), journal::DROP);
+        let sql = format!("{}; {}", self.dataset.removal(), journal::DROP);
         match on_own_session(self.job, &sql) {
             Ok(()) => self.warn(
                 WarningKind::DatasetRemoved,

@@ -76,7 +76,7 @@ pub(super) struct Loading<'a> {
     pub job: &'a Job,
     pub how: &'a InitWork,
     pub dataset: &'a dyn Dataset,
-    totals: Vec<(&'static str, u64)>,
+    totals: Vec<(&'a str, u64)>,
     pub stop: &'a StopFlag,
     pub out: &'a mut dyn FnMut(Record),
     pub steps: Steps,

@@ -8,6 +8,7 @@
 //! How to add one: a module here that implements [`Dataset`], a variant of
 //! [`DatasetOptions`](crate::contract::job::DatasetOptions), a line in [`of`] and one in [`kinds`].
 
+pub mod captured;
 mod ending;
 mod journal;
 pub mod ledger;
@@ -28,7 +29,8 @@ pub use self::loading::{Outcome, load};
 
 use self::piece::{Piece, Stage, pieces};
 use crate::contract::job::{
-    DatasetOptions, DistributedServer, InitWork, Job, LedgerOptions, PgbenchOptions, TpccOptions,
+    CapturedOptions, DatasetOptions, DistributedServer, InitWork, Job, LedgerOptions,
+    PgbenchOptions, TpccOptions,
 };
 use crate::contract::record::Record;
 use crate::session::StopFlag;
@@ -36,11 +38,16 @@ use crate::session::StopFlag;
 /// One kind of tables, with the options asked for.
 pub trait Dataset: fmt::Debug + Sync {
     /// All tables, in the order of the statement that drops them.
-    fn tables(&self) -> &'static [&'static str];
+    fn tables(&self) -> Vec<&str>;
 
     /// The tables that get rows, each with the number of rows that it will have. Progress is
     /// counted for these. Messages name the first one.
-    fn row_totals(&self) -> Vec<(&'static str, u64)>;
+    fn row_totals(&self) -> Vec<(&str, u64)>;
+
+    /// The statements, as one text, that remove what the load creates.
+    fn removal(&self) -> String {
+        sql::drop_tables(&self.tables())
+    }
 
     /// The whole load, stage by stage. The first piece creates the journal ([`piece::creation`]).
     fn stages(&self, how: &InitWork, server_major: u32) -> Vec<Stage>;
@@ -80,6 +87,7 @@ pub fn of(options: &DatasetOptions) -> Box<dyn Dataset> {
         DatasetOptions::Pgbench(options) => Box::new(pgbench::Pgbench(options.clone())),
         DatasetOptions::Tpcc(options) => Box::new(tpcc::Tpcc(options.clone())),
         DatasetOptions::Ledger(options) => Box::new(ledger::Ledger(options.clone())),
+        DatasetOptions::Capture(options) => Box::new(captured::Captured(options.clone())),
     }
 }
 
@@ -90,6 +98,7 @@ pub fn kinds() -> Vec<(&'static str, Box<dyn Dataset>)> {
         ("pgbench", of(&DatasetOptions::Pgbench(PgbenchOptions::default()))),
         ("tpcc", of(&DatasetOptions::Tpcc(TpccOptions::default()))),
         ("ledger", of(&DatasetOptions::Ledger(LedgerOptions::default()))),
+        ("capture", of(&DatasetOptions::Capture(CapturedOptions::default()))),
     ]
 }
 

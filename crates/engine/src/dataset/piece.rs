@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use super::Dataset;
 use super::journal::{self, Done};
-use super::{Dataset, sql};
 use crate::contract::job::InitWork;
 use crate::contract::record::PhaseName;
 
@@ -112,7 +112,7 @@ impl Copy {
 pub fn creation(dataset: &dyn Dataset, how: &InitWork, tables: Vec<String>) -> Piece {
     // Subtle: a load that resumes has this piece only if a crash of the server emptied the journal.
     let is_replacing = how.drop_existing || how.resume;
-    let drop = is_replacing.then(|| sql::drop_tables(dataset.tables()));
+    let drop = is_replacing.then(|| dataset.removal());
     let all = drop.into_iter().chain(journal::create(dataset, how)).chain(tables);
     Piece::transaction("create", PhaseName::Create, all.collect())
 }

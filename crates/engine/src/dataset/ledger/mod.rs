@@ -33,16 +33,16 @@ const TABLES: [&str; 3] = [
 pub struct Ledger(pub LedgerOptions);
 
 impl Dataset for Ledger {
-    fn tables(&self) -> &'static [&'static str] {
-        &[ENTRIES, BALANCES]
+    fn tables(&self) -> Vec<&str> {
+        vec![ENTRIES, BALANCES]
     }
 
-    fn row_totals(&self) -> Vec<(&'static str, u64)> {
+    fn row_totals(&self) -> Vec<(&str, u64)> {
         vec![(BALANCES, u64::from(self.0.accounts))]
     }
 
     fn stages(&self, how: &InitWork, _server_major: u32) -> Vec<Stage> {
-        let marks = self.tables().iter().map(|table| mark_table(table, &how.mark));
+        let marks = [ENTRIES, BALANCES].map(|table| mark_table(table, &how.mark));
         let tables = TABLES.iter().map(|&sql| sql.to_owned()).chain(marks).collect();
         let rows = Box::new(Balances { next: 0, accounts: self.0.accounts });
         let key = format!("alter table {BALANCES} add primary key (client)");

@@ -24,11 +24,11 @@ use crate::contract::job::{DistributedServer, DistributionColumn, InitWork, Pgbe
 pub struct Pgbench(pub PgbenchOptions);
 
 impl Dataset for Pgbench {
-    fn tables(&self) -> &'static [&'static str] {
-        &ddl::ALL
+    fn tables(&self) -> Vec<&str> {
+        ddl::ALL.to_vec()
     }
 
-    fn row_totals(&self) -> Vec<(&'static str, u64)> {
+    fn row_totals(&self) -> Vec<(&str, u64)> {
         ddl::FILLED.into_iter().zip(row_totals(&self.0)).collect()
     }
 

@@ -1,0 +1,159 @@
+//! Columns that are a key together: no two rows have the same values in all of them.
+
+use std::sync::Arc;
+
+use crate::values::{Places, Values};
+
+/// One column leads: its values are as frequent as its distribution says. Rows with the same value
+/// in it have different values in the others.
+#[derive(Debug)]
+pub(super) struct Key {
+    columns: Vec<Arc<Values>>,
+    leading: usize,
+    places: Places,
+    rows: u64,
+    /// Number of different values of each column.
+    counts: Vec<u64>,
+    /// Combinations of the other columns.
+    combinations: u64,
+    spread: Spread,
+}
+
+/// How the other columns get their values.
+#[derive(Debug)]
+enum Spread {
+    /// Rows with the same leading value have the first combinations, as lines of an order have.
+    First,
+    /// They have combinations at equal distances.
+    Wide,
+    /// A leading value is more frequent than there are combinations, so all are equally frequent.
+    Even,
+}
+
+impl Key {
+    /// Args: `rows`, of the table.
+    pub(super) fn new(columns: Vec<Arc<Values>>, rows: u64) -> Key {
+        let counts: Vec<u64> = columns.iter().map(|values| values.count().max(1)).collect();
+        let leading = (0..counts.len()).max_by_key(|&index| (counts[index], usize::MAX - index));
+        let leading = leading.unwrap_or(0);
+        let others = counts.iter().enumerate().filter(|(index, _)| *index != leading);
+        let combinations = others.fold(1_u64, |product, (_, count)| product.saturating_mul(*count));
+        let places = columns[leading].places(rows);
+        let longest = places.longest_run();
+        let spread = match longest {
+            _ if longest > combinations => Spread::Even,
+            _ if combinations <= longest.saturating_mul(2) => Spread::First,
+            _ => Spread::Wide,
+        };
+        Key { columns, leading, places, rows, counts, combinations, spread }
+    }
+
+    /// Number of columns.
+    pub(super) fn len(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// The index of the leading column.
+    pub(super) fn leading(&self) -> usize {
+        self.leading
+    }
+
+    /// Put the number of the value of each column in the row with this place into `numbers`.
+    pub(super) fn numbers(&self, place: u64, numbers: &mut [u64]) {
+        let place = place.min(self.rows.saturating_sub(1));
+        if let Spread::Even = self.spread {
+            let all = u128::from(self.combinations) * u128::from(self.counts[self.leading]);
+            let rows = u128::from(self.rows.max(1));
+            let index = if all >= rows { u128::from(place) * all / rows } else { place.into() };
+            numbers[self.leading] = (index / u128::from(self.combinations)) as u64;
+            self.split((index % u128::from(self.combinations)) as u64, numbers);
+            return;
+        }
+        let (number, index, run) = self.places.run_at(place);
+        numbers[self.leading] = number;
+        let combination = match self.spread {
+            Spread::Wide => {
+                let distance = self.combinations / run.max(1);
+                let start = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % self.combinations;
+                ((u128::from(index) * u128::from(distance) + u128::from(start))
+                    % u128::from(self.combinations)) as u64
+            }
+            _ => index,
+        };
+        self.split(combination, numbers);
+    }
+
+    /// Split the number of a combination into the numbers of the other columns.
+    fn split(&self, mut combination: u64, numbers: &mut [u64]) {
+        for index in (0..self.counts.len()).rev().filter(|&index| index != self.leading) {
+            numbers[index] = combination % self.counts[index];
+            combination /= self.counts[index];
+        }
+    }
+
+    /// Append the text of the value with this number in this column.
+    #[inline]
+    pub(super) fn write(&self, index: usize, number: u64, out: &mut Vec<u8>) {
+        self.columns[index].write(number, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::values::{Distribution, Hot, ValueKind};
+
+    fn column(distinct: u64, hot: f64) -> Arc<Values> {
+        let hot = Hot { value: "1".into(), fraction: hot };
+        let distribution = Distribution {
+            kind: ValueKind::Integer,
+            distinct: distinct as f64,
+            hot: if hot.fraction > 0.0 { vec![hot] } else { Vec::new() },
+            bounds: vec!["1".into(), distinct.to_string()],
+            ..Distribution::default()
+        };
+        Arc::new(Values::new(&distribution).expect("a distribution"))
+    }
+
+    fn rows(columns: &[(u64, f64)], rows: u64) -> Vec<Vec<u64>> {
+        let columns = columns.iter().map(|&(distinct, hot)| column(distinct, hot)).collect();
+        let key = Key::new(columns, rows);
+        let row = |place| {
+            let mut numbers = vec![0; key.len()];
+            key.numbers(place, &mut numbers);
+            numbers
+        };
+        (0..rows).map(row).collect()
+    }
+
+    #[test]
+    fn no_two_rows_of_a_key_are_equal() {
+        for (columns, count) in [
+            (vec![(1000, 0.0), (10, 0.0)], 4711),
+            (vec![(10, 0.0), (1000, 0.0)], 10_000),
+            (vec![(300, 0.3), (500, 0.0)], 1000),
+            (vec![(300, 0.9), (5, 0.0)], 1000),
+            (vec![(2, 0.0), (10, 0.0), (300, 0.0)], 6000),
+            (vec![(50, 0.0)], 50),
+        ] {
+            let rows = rows(&columns, count);
+            assert_eq!(rows.iter().collect::<BTreeSet<_>>().len(), rows.len(), "{columns:?}");
+            // The column with the most values has them all; rows that share one use few others.
+            let most = columns.iter().map(|&(distinct, _)| distinct).max().unwrap_or(0);
+            let seen = |index: usize| rows.iter().map(|row| row[index]).collect::<BTreeSet<_>>();
+            let seen = (0..columns.len()).map(|index| seen(index).len() as u64).max();
+            assert!(seen.unwrap_or(0) * 10 >= most.min(count) * 9, "{columns:?}: {seen:?}");
+        }
+    }
+
+    #[test]
+    fn lines_of_an_order_are_numbered_from_the_first() {
+        let rows = rows(&[(100, 0.0), (8, 0.0)], 500);
+        assert_eq!(
+            &rows[..6].iter().map(|row| (row[0], row[1])).collect::<Vec<_>>(),
+            &[(0, 0), (0, 1), (0, 2), (0, 3), (0, 4), (1, 0)]
+        );
+    }
+}

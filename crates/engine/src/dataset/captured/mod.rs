@@ -1,0 +1,98 @@
+//! The tables of a capture: the same schema, filled from statistics.
+//!
+//! The lab decides what is made: statements for the schema, and a distribution for each column. One
+//! transaction creates and marks everything. Then each table is one COPY, followed by its keys and
+//! indexes. Foreign keys, triggers and the like come last.
+
+mod key;
+mod order;
+mod rows;
+
+use self::rows::{Rows, prepared};
+use super::Dataset;
+use super::piece::{self, Chain, Copy, Piece, Stage, Work};
+use super::sql::quote_literal;
+use crate::contract::job::{CapturedOptions, CapturedTable, InitWork};
+use crate::contract::record::PhaseName;
+
+/// The tables with these options.
+#[derive(Clone, Debug)]
+pub struct Captured(pub CapturedOptions);
+
+impl Dataset for Captured {
+    fn tables(&self) -> Vec<&str> {
+        self.0.tables.iter().map(|table| table.name.as_str()).collect()
+    }
+
+    fn row_totals(&self) -> Vec<(&str, u64)> {
+        self.0.tables.iter().map(|table| (table.name.as_str(), table.rows)).collect()
+    }
+
+    fn stages(&self, how: &InitWork, _server_major: u32) -> Vec<Stage> {
+        // `broken_rules` has refused the job if a table cannot be prepared.
+        let tables = prepared(&self.0).unwrap_or_default();
+        let filled = self.0.tables.iter().zip(tables).enumerate();
+        let mut chains: Vec<(u64, Chain)> = filled
+            .map(|(counter, (table, rows))| (table.rows, filling(table, Rows::new(rows), counter)))
+            .collect();
+        // The longest work begins first.
+        chains.sort_by_key(|(rows, _)| std::cmp::Reverse(*rows));
+        let completion = self.0.completion.iter().enumerate().map(|(number, sql)| {
+            let name = format!("completion {}", number + 1);
+            Piece::transaction(&name, PhaseName::ForeignKeys, vec![sql.clone()])
+        });
+        let vacuum = self.0.tables.iter().map(|table| {
+            let sql = format!("vacuum (analyze) {}", table.name);
+            vec![Piece::alone(&format!("vacuum {}", table.name), PhaseName::Vacuum, sql)]
+        });
+        let mark = quote_literal(&how.mark);
+        let marks = self.0.marked.iter().map(|thing| format!("comment on {thing} is {mark}"));
+        let creation = self.0.creation.iter().cloned().chain(marks).collect();
+        vec![
+            vec![vec![piece::creation(self, how, creation)]],
+            chains.into_iter().map(|(_, chain)| chain).collect(),
+            vec![completion.collect()],
+            vacuum.collect(),
+        ]
+    }
+
+    fn broken_rules(&self) -> Vec<(String, &'static str)> {
+        let wrong = prepared(&self.0).err().unwrap_or_default();
+        wrong.into_iter().map(|message| (message, "correct the job")).collect()
+    }
+
+    fn index_rows_max(&self) -> u64 {
+        self.0.tables.iter().map(|table| table.rows).max().unwrap_or(0)
+    }
+
+    fn removal(&self) -> String {
+        match self.0.removal.is_empty() {
+            true => "select".into(),
+            false => self.0.removal.join("; "),
+        }
+    }
+}
+
+fn filling(table: &CapturedTable, rows: Rows, counter: usize) -> Chain {
+    let name = &table.name;
+    let columns: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
+    // A partitioned table takes no frozen rows.
+    let is_frozen = !table.is_partitioned;
+    let freeze = if is_frozen { " with (freeze on)" } else { "" };
+    let copy = Copy {
+        before: if is_frozen { vec![format!("truncate {name}")] } else { Vec::new() },
+        copy: format!("copy {name} ({}) from stdin{freeze}", columns.join(", ")),
+        after: Vec::new(),
+        table: name.clone(),
+        rows: Box::new(rows),
+        counter,
+    };
+    let copy =
+        Piece { name: format!("copy {name}"), phase: PhaseName::Load, work: Work::Copy(copy) };
+    let indexes = table.indexes.iter().enumerate().map(|(number, sql)| {
+        let title = format!("index {} of {name}", number + 1);
+        Piece::transaction(&title, PhaseName::Index, vec![sql.clone()])
+    });
+    let is_filled = table.rows > 0 && !columns.is_empty();
+    is_filled.then_some(copy).into_iter().chain(indexes).collect()
+}

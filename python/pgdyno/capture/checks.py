@@ -1,0 +1,75 @@
+"""Whether the values of a distribution satisfy a CHECK constraint. Pure."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Mapping
+
+from pgdyno.capture.distribution import Distribution
+
+_CHECK = re.compile(r"CHECK \((.*)\)\s*$", re.S)
+_CAST = re.compile(
+    r"::[a-z_0-9]+(?: varying| precision| with(?:out)? time zone)?(?:\(\d+(?:,\d+)?\))?(?:\[\])?"
+)
+_COMPARED = re.compile(r"""^"?(\w+)"? (>=|<=|<>|>|<|=) (-?[\d.]+|'[^']*')$""")
+_LISTED = re.compile(r"""^"?(\w+)"? = ANY ARRAY\[(.*)\]$""")
+_OPERATORS = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "<>": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+    "=": operator.eq,
+}
+_NUMBERS = ("integer", "real", "numeric")
+_ISO = ("date", "timestamp", "timestamptz", "time")
+
+
+def holds(sql: str, distributions: Mapping[str, Distribution]) -> bool:
+    """Return whether all values surely satisfy the constraint of an ALTER TABLE statement.
+
+    Limits: comparisons with constants and lists of constants, joined by AND; else False.
+    """
+    check = _CHECK.search(sql)
+    if check is None:
+        return False
+    terms = _CAST.sub("", check[1]).split(" AND ")
+    return all(_holds(re.sub(r"[()]", "", term).strip(), distributions) for term in terms)
+
+
+def _holds(term: str, distributions: Mapping[str, Distribution]) -> bool:
+    if (compared := _COMPARED.match(term)) is not None:
+        name, sign, constant = compared.groups()
+        distribution = distributions.get(name)
+        return distribution is not None and _compares(distribution, sign, constant.strip("'"))
+    if (listed := _LISTED.match(term)) is not None:
+        distribution = distributions.get(listed[1])
+        allowed = {text.strip().strip("'") for text in listed[2].split(",")}
+        return distribution is not None and set(_values(distribution)) <= allowed
+    return False
+
+
+def _values(distribution: Distribution) -> list[str]:
+    """Return the common values and the bounds."""
+    return [*(hot.value for hot in distribution.hot), *distribution.bounds]
+
+
+def _compares(distribution: Distribution, sign: str, constant: str) -> bool:
+    """Return whether every value stands in this relation to a constant.
+
+    All other values lie between the bounds.
+    """
+    compare = _OPERATORS[sign]
+    values = _values(distribution)
+    is_known = len(distribution.bounds) > 1 or len(distribution.hot) >= distribution.distinct
+    if not is_known or (sign in ("=", "<>") and distribution.bounds):
+        return False
+    try:
+        if distribution.kind in _NUMBERS:
+            return all(compare(float(value), float(constant)) for value in values)
+    except ValueError:
+        return False
+    if distribution.kind in _ISO or sign in ("=", "<>"):
+        return all(compare(value, constant) for value in values)
+    return False

@@ -1,0 +1,269 @@
+"""Keys and foreign keys of a copy: which columns depend on others. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, prod
+from typing import Any
+
+from pgdyno.capture.distribution import Distribution
+from pgdyno.capture.model import Capture
+from pgdyno.capture.ranks import ranks_in, unique
+from pgdyno.capture.schema import ColumnShape, SchemaObject, TableShape
+
+# Fewer combinations than this for each row may be too few, because statistics are estimates.
+_ROOM_RATIO = 1.02
+_UNIQUE = re.compile(r"\bUNIQUE\b[^(]*\(([^()]*)\)")
+_PLAIN_INDEX = re.compile(r"^CREATE UNIQUE INDEX \S+ ON \S+ USING btree \(([^()]*)\)[^()]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the copy."""
+
+    shape: ColumnShape
+    distribution: Distribution
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of the copy that has rows.
+
+    `keys`: columns of which no two rows have the same values. `links`: foreign keys of several
+    columns, as the engine's job has them.
+    """
+
+    shape: TableShape
+    rows: int
+    columns: dict[str, Column]
+    keys: tuple[tuple[str, ...], ...] = ()
+    links: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refers:
+    """A foreign key. `pairs`: column of the table, and column of the referenced table."""
+
+    name: str
+    table: str
+    pairs: tuple[tuple[str, str], ...]
+
+
+def foreign_keys(capture: Capture) -> dict[str, list[Refers]]:
+    """Return the foreign keys of each table."""
+    pairs_of: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
+    for column in capture.columns:
+        if (to := column.references) is not None:
+            name = to.constraint or column.column
+            pairs_of.setdefault((column.table, name, to.table), []).append(
+                (column.column, to.column)
+            )
+    tables: dict[str, list[Refers]] = {}
+    for (table, name, to_table), pairs in pairs_of.items():
+        tables.setdefault(table, []).append(Refers(name, to_table, tuple(pairs)))
+    return tables
+
+
+def with_keys(
+    capture: Capture, tables: dict[str, Table]
+) -> tuple[dict[str, Table], dict[str, str]]:
+    """Return the tables with their keys and references, and the constraints that cannot hold.
+
+    The constraints are by name, each with the reason.
+    """
+    keys = _Keys(capture, tables)
+    keys.refer()
+    for name in tables:
+        keys.join(name)
+    return keys.tables, keys.left_out
+
+
+class _Keys:
+    def __init__(self, capture: Capture, tables: dict[str, Table]) -> None:
+        self.capture = capture
+        self.tables = dict(tables)
+        self.left_out: dict[str, str] = {}
+        self.foreign = foreign_keys(capture)
+        self._referring: set[tuple[str, str]] = set()
+
+    def refer(self) -> None:
+        """Make ranks of the columns with a foreign key of one column."""
+        done: set[tuple[str, str]] = set()
+        for table in self.tables:
+            for key in self.foreign.get(table, ()):
+                if len(key.pairs) == 1:
+                    self._refer(table, key, done)
+
+    def _refer(self, table: str, key: Refers, done: set[tuple[str, str]]) -> None:
+        ((name, to_name),) = key.pairs
+        if (table, name) in done:
+            return
+        done.add((table, name))
+        parent, child = self.tables.get(key.table), self.tables[table]
+        if parent is None or to_name not in parent.columns or name not in child.columns:
+            self.left_out[key.name] = f"{key.table} is not in the copy"
+            return
+        # The referenced column may refer to another one.
+        for other in self.foreign.get(key.table, ()):
+            if len(other.pairs) == 1 and other.pairs[0][0] == to_name:
+                self._refer(key.table, other, done)
+        referenced = self.tables[key.table].columns[to_name].distribution
+        column = self.tables[table].columns[name]
+        own = column.distribution
+        if referenced.distinct < 1 or parent.rows == 0:
+            self._put(table, name, own.model_copy(update={"null_fraction": 1.0}))
+            return
+        original = parent.columns[to_name].shape.distribution
+        ranks = ranks_in(own, referenced, original if original.bounds else referenced)
+        if column.shape.is_unique:
+            ranks = unique(ranks, child.rows)
+        self._put(table, name, ranks)
+
+    def _put(self, table: str, name: str, distribution: Distribution) -> None:
+        made = self.tables[table]
+        column = replace(made.columns[name], distribution=distribution)
+        self.tables[table] = replace(made, columns={**made.columns, name: column})
+
+    def join(self, name: str) -> None:
+        """Find the keys and foreign keys of several columns of one table."""
+        taken: set[str] = set()
+        links: list[dict[str, Any]] = []
+        wanted = list(self._keys_of(name))
+        for key in self.foreign.get(name, ()):
+            if len(key.pairs) > 1:
+                link = self._link(name, key, wanted, taken)
+                if link is None:
+                    self.left_out[key.name] = "its columns have other conditions"
+                    continue
+                links.append(link)
+                taken |= {*link["columns"], *link.get("extra", ())}
+        keys: list[tuple[str, ...]] = []
+        linked = [{*link["columns"], *link.get("extra", ())} for link in links]
+        table = self.tables[name]
+        for constraint, columns in wanted:
+            whole = set(columns)
+            if any(table.columns[c].shape.is_unique for c in columns if c in table.columns):
+                continue
+            if any(whole >= set(key) for key in keys):
+                continue
+            if any(whole == columns_of for columns_of in linked):
+                continue
+            if whole & taken or not whole <= table.columns.keys():
+                self.left_out[constraint] = "its columns have other conditions"
+                continue
+            self._make_room(name, columns)
+            keys.append(columns)
+            taken |= whole
+        self.tables[name] = replace(self.tables[name], keys=tuple(keys), links=tuple(links))
+
+    def _keys_of(self, name: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield name and columns of every key of several columns, the primary key first."""
+        shapes = [column.shape for column in self.tables[name].columns.values()]
+        positions = sorted((s.key_position, s.column) for s in shapes if s.key_position)
+        objects = [item for item in self.capture.objects if item.table == name]
+        if len(positions) > 1:
+            primary = next((item.name for item in objects if item.kind == "primary_key"), "")
+            yield primary, tuple(column for _, column in positions)
+        for item in objects:
+            if item.kind == "exclusion":
+                self.left_out[item.name] = "values that exclude each other are not made"
+            elif item.kind == "unique" or item.sql.startswith("CREATE UNIQUE INDEX"):
+                columns = _unique_columns(item)
+                if not columns:
+                    self.left_out[item.name] = "it is unique by an expression or a condition"
+                elif len(columns) > 1:
+                    yield item.name, columns
+
+    def _link(
+        self,
+        name: str,
+        key: Refers,
+        wanted: list[tuple[str, tuple[str, ...]]],
+        taken: set[str],
+    ) -> dict[str, Any] | None:
+        """Return a foreign key of several columns for the engine; None if it cannot be kept."""
+        parent, child = self.tables.get(key.table), self.tables[name]
+        by_referenced = {referenced: column for column, referenced in key.pairs}
+        columns = set(by_referenced.values())
+        if parent is None or columns & taken or not columns <= child.columns.keys():
+            return None
+        if key.table != name and not parent.keys and not parent.links:
+            self.join(key.table)
+            parent = self.tables[key.table]
+        whole = next((k for k in parent.keys if set(k) == set(by_referenced)), None)
+        if whole is None or key.table == name:
+            return None
+        ordered = [by_referenced[referenced] for referenced in whole]
+        counts = [child.columns[column].distribution.distinct for column in ordered]
+        nulls = max(child.columns[column].distribution.null_fraction for column in ordered)
+        distinct = min(float(parent.rows), float(child.rows), prod(counts))
+        extra: list[str] = []
+        for _, key_columns in wanted:
+            if columns == set(key_columns):
+                distinct = float(child.rows)
+            elif columns < set(key_columns):
+                extra = [column for column in key_columns if column not in columns]
+                self._make_room_for(name, extra, ceil(child.rows / max(1.0, distinct)))
+        if distinct > parent.rows:
+            return None
+        leading = max(ordered, key=lambda column: child.columns[column].distribution.distinct)
+        ranks = Distribution(
+            kind="integer",
+            null_fraction=nulls,
+            distinct=distinct,
+            bounds=("0", str(max(0, parent.rows - 1))),
+        )
+        return {
+            "columns": ordered,
+            "table": key.table,
+            "referenced": list(whole),
+            "extra": extra,
+            "distribution": ranks.model_dump(mode="json", exclude_defaults=True),
+            "correlation": child.columns[leading].shape.correlation or 0.0,
+        }
+
+    def _make_room(self, name: str, columns: tuple[str, ...]) -> None:
+        """Let the columns have as many combinations as the table has rows."""
+        rows = self.tables[name].rows
+        if self._combinations(name, columns) >= rows * _ROOM_RATIO:
+            return
+        for column in columns:
+            # Statistics are estimates: a key that seems to miss few of its references has all.
+            ranks = self.tables[name].columns[column].distribution
+            count = ranks.element.distinct if ranks.kind == "rank" and ranks.element else 0
+            if ranks.kind == "rank" and ranks.distinct * _ROOM_RATIO**2 >= count:
+                self._put(name, column, ranks.model_copy(update={"distinct": count}))
+        if (combinations := self._combinations(name, columns)) < rows:
+            made = self.tables[name].columns
+            free = [c for c in columns if made[c].distribution.kind != "rank"] or [*columns]
+            widest = max(free, key=lambda column: made[column].distribution.distinct)
+            count = max(1, round(made[widest].distribution.distinct))
+            self._make_room_for(name, [widest], ceil(rows * count / combinations))
+
+    def _combinations(self, name: str, columns: Sequence[str]) -> int:
+        made = self.tables[name].columns
+        return prod(max(1, round(made[column].distribution.distinct)) for column in columns)
+
+    def _make_room_for(self, name: str, columns: list[str], needed: int) -> None:
+        """Let these columns have at least `needed` combinations: the first gets more values."""
+        made = self.tables[name].columns
+        counts = [max(1, round(made[column].distribution.distinct)) for column in columns]
+        if columns and prod(counts) < needed:
+            distribution = made[columns[0]].distribution
+            more = ceil(needed * counts[0] / prod(counts))
+            changes: dict[str, object] = {"distinct": more}
+            if distribution.kind == "integer" and distribution.bounds:
+                least = int(distribution.bounds[0])
+                most = max(int(distribution.bounds[-1]), least + more - 1)
+                changes["bounds"] = (*distribution.bounds[:-1], str(most))
+            self._put(name, columns[0], distribution.model_copy(update=changes))
+
+
+def _unique_columns(item: SchemaObject) -> tuple[str, ...]:
+    """Return the columns of a unique constraint or index; none if it has expressions or WHERE."""
+    unique_columns = (_PLAIN_INDEX if item.sql.startswith("CREATE") else _UNIQUE).search(item.sql)
+    if unique_columns is None or " WHERE " in item.sql:
+        return ()
+    return tuple(name.strip().split(" ")[0] for name in unique_columns[1].split(","))

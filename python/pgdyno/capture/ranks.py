@@ -1,0 +1,159 @@
+"""Arithmetic with distributions: smaller tables, ranks, parts of a table together. Pure.
+
+A foreign key refers to rows that exist. Therefore its values become ranks: numbers of values of the
+referenced column, in ascending order from 0.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+
+from pgdyno.capture.distribution import Distribution, Hot
+
+# Of a column with more different values than this share of its rows, a table with fewer rows has
+# fewer. The server's own estimate draws the line in the same place.
+GROWING_RATIO = 0.1
+_NUMBERS = ("integer", "real", "numeric", "rank")
+_BOUNDS_MAX = 101
+_HOT_MAX = 100
+
+
+def scaled(distribution: Distribution, *, rows: float, made_rows: int) -> Distribution:
+    """Return the distribution in a table of `made_rows` rows that is like one with `rows`."""
+    not_null = made_rows * (1 - distribution.null_fraction)
+    distinct = distribution.distinct
+    if rows > 0 and distinct > GROWING_RATIO * rows * (1 - distribution.null_fraction):
+        distinct = distinct * made_rows / rows
+    return distribution.model_copy(update={"distinct": min(max(distinct, 1.0), max(not_null, 1.0))})
+
+
+def unique(distribution: Distribution, made_rows: int) -> Distribution:
+    """Return the distribution of a column of which no two rows have the same value."""
+    distinct = round(made_rows * (1 - distribution.null_fraction))
+    bounds = distribution.bounds or tuple(hot.value for hot in distribution.hot)
+    changes: dict[str, object] = {"distinct": distinct, "hot": (), "bounds": bounds}
+    if distribution.kind == "integer" and len(bounds) > 1:
+        least, most = int(bounds[0]), int(bounds[-1])
+        step = max(1, int(distribution.step or 1))
+        if distribution.is_dense or (most - least) // step + 1 < distinct:
+            # The same density: the range is as much shorter as the table is.
+            last = least + max(0, distinct - 1) * step
+            changes |= {"is_dense": True, "bounds": (str(least), str(last))}
+    return distribution.model_copy(update=changes)
+
+
+def ranks_in(child: Distribution, parent: Distribution, original: Distribution) -> Distribution:
+    """Return the values of `child` as numbers of the values of `parent`.
+
+    Args: original, the distribution of the referenced column in the source; `parent` may have
+    fewer. Skew and share of the referenced values stay; each common value has another number.
+    """
+    count = max(1, round(parent.distinct))
+    place = _place_in(original)
+    taken: set[int] = set()
+    hot = []
+    for common in child.hot:
+        number = _free_near(min(count - 1, round(place(common.value) * (count - 1))), taken, count)
+        if number is not None:
+            taken.add(number)
+            hot.append(Hot(value=str(number), fraction=common.fraction))
+    numbers = sorted(min(count - 1, round(place(bound) * (count - 1))) for bound in child.bounds)
+    if len(numbers) < 2:
+        numbers = [0, count - 1]
+    return Distribution(
+        kind="rank",
+        null_fraction=child.null_fraction,
+        distinct=min(child.distinct, count),
+        hot=tuple(hot),
+        bounds=tuple(map(str, numbers)),
+        element=parent,
+    )
+
+
+def _free_near(number: int, taken: set[int], count: int) -> int | None:
+    for distance in range(len(taken) + 1):
+        for near in (number + distance, number - distance):
+            if 0 <= near < count and near not in taken:
+                return near
+    return None
+
+
+def _place_in(parent: Distribution) -> Callable[[str], float]:
+    """Return a function from a value to its place among the values of `parent`, 0 to 1."""
+    if len(parent.bounds) < 2:
+        values = sorted(hot.value for hot in parent.hot)
+        return lambda value: bisect_right(values, value) / max(1, len(values))
+    if parent.kind in _NUMBERS:
+        known = sorted(map(float, parent.bounds))
+        return lambda value: _interpolated(float(value), known)
+    texts = sorted(parent.bounds)
+
+    def place(value: str) -> float:
+        at = bisect_right(texts, value)
+        return 0.0 if at == 0 else min(1.0, (at - 0.5) / (len(texts) - 1))
+
+    return place
+
+
+def _interpolated(value: float, known: Sequence[float]) -> float:
+    at = bisect_right(known, value)
+    if at == 0:
+        return 0.0
+    if at == len(known):
+        return 1.0
+    low, high = known[at - 1], known[at]
+    return (at - 1 + (value - low) / (high - low)) / (len(known) - 1)
+
+
+def together(parts: Sequence[tuple[float, Distribution]]) -> Distribution:
+    """Return the distribution of all rows of several parts, such as partitions.
+
+    Args: parts, the number of rows and the distribution of each. The values of a column that grows
+    with its table differ from part to part; other columns have the same values in all parts.
+    """
+    parts = [(rows, part) for rows, part in parts if rows > 0] or list(parts[:1])
+    total = sum(rows for rows, _ in parts) or 1.0
+    if len(parts) == 1:
+        return parts[0][1]
+    is_growing = any(part.distinct > GROWING_RATIO * rows for rows, part in parts)
+    shares: dict[str, float] = {}
+    for rows, part in parts:
+        for hot in part.hot:
+            shares[hot.value] = shares.get(hot.value, 0.0) + hot.fraction * rows / total
+    common = sorted(shares.items(), key=lambda item: -item[1])[:_HOT_MAX]
+    distinct = [part.distinct for _, part in parts]
+    return parts[0][1].model_copy(
+        update={
+            "null_fraction": sum(rows * part.null_fraction for rows, part in parts) / total,
+            "distinct": sum(distinct) if is_growing else max(*distinct, len(shares)),
+            "width": sum(rows * part.width for rows, part in parts) / total,
+            "hot": tuple(Hot(value=value, fraction=share) for value, share in common),
+            "bounds": _bounds_together(parts),
+            "is_dense": False,
+        }
+    )
+
+
+def _bounds_together(parts: Sequence[tuple[float, Distribution]]) -> tuple[str, ...]:
+    """Return bounds with as many rows between neighbours, from the bounds of the parts."""
+    weighted: list[tuple[str, float]] = []
+    for rows, part in parts:
+        rest = rows * max(0.0, 1 - part.null_fraction - sum(hot.fraction for hot in part.hot))
+        weight = rest / max(1, len(part.bounds) - 1)
+        weighted += [(bound, weight if at else 0.0) for at, bound in enumerate(part.bounds)]
+    if parts[0][1].kind in _NUMBERS:
+        weighted.sort(key=lambda item: (float(item[0]), item[1]))
+    else:
+        weighted.sort()
+    total = sum(weight for _, weight in weighted)
+    if len(weighted) < 2 or total <= 0:
+        return tuple(bound for bound, _ in weighted)
+    count = min(_BOUNDS_MAX, len(weighted))
+    chosen, passed, wanted = [weighted[0][0]], 0.0, 1
+    for bound, weight in weighted:
+        passed += weight
+        while wanted < count - 1 and passed >= total * wanted / (count - 1):
+            chosen.append(bound)
+            wanted += 1
+    return (*chosen, weighted[-1][0])

@@ -1,0 +1,288 @@
+"""From a capture to tables with the same shape: what the engine is to make. Pure.
+
+Each column keeps its distribution. On top of it: unique columns have as many values as rows,
+columns of a foreign key refer to rows that exist, columns of a key differ together, and texts fit
+into their types. What cannot be kept is in `notes`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pgdyno.capture.checks import holds
+from pgdyno.capture.distribution import Distribution, Spread
+from pgdyno.capture.keys import Column, Table, foreign_keys, with_keys
+from pgdyno.capture.model import Capture
+from pgdyno.capture.ranks import scaled, together, unique
+from pgdyno.capture.schema import ColumnShape, SchemaObject, TableShape
+
+# Tables up to this size are lists of something: a smaller copy has them whole.
+KEPT_WHOLE_ROWS = 1000
+_LIMITED = re.compile(r"^(?:character varying|character|varchar|char|bpchar)\((\d+)\)$")
+# Values of types whose statistics have none.
+_TYPICAL = {
+    "tsvector": ("text", ()),
+    "name": ("text", ()),
+    "xml": ("text", ()),
+    "oid": ("integer", ()),
+    "money": ("numeric", ("0.00", "1000.00")),
+    "macaddr": ("other", ("08:00:2b:01:02:03", "08:00:2b:ff:ff:ff")),
+    "point": ("other", ("(0,0)", "(1,1)")),
+    "pg_lsn": ("other", ("0/1", "0/FF")),
+    "bit": ("other", ("0", "1")),
+    "bit varying": ("other", ("0", "1")),
+}
+_OF_TABLE = ("index", "primary_key", "unique", "exclusion", "check")
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """The copy of a capture. `fraction`: of the rows of the original, 0 to 1."""
+
+    capture: Capture
+    fraction: float
+
+    @cached_property
+    def _made(self) -> tuple[dict[str, Table], dict[str, str], tuple[str, ...]]:
+        notes: list[str] = []
+        made = {}
+        rows = self._rows_by_table()
+        for name, parts in self.parts_by_table().items():
+            shape = next(shape for shape in self.capture.tables if shape.name == name)
+            columns = self._columns(shape, parts, rows[name], notes)
+            made[name] = Table(shape, rows[name], {c.shape.column: c for c in columns})
+        tables, left_out = with_keys(self.capture, made)
+        notes += [f"{name} is left out: {why}" for name, why in sorted(left_out.items())]
+        return tables, left_out, tuple(notes)
+
+    @property
+    def tables(self) -> Mapping[str, Table]:
+        """Return the tables with rows, by name. A partitioned table has the rows of its parts."""
+        return self._made[0]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what the copy does not keep, in words."""
+        return self._made[2]
+
+    def parts_by_table(self) -> dict[str, list[TableShape]]:
+        """Return the shapes with the rows of each table: its own, or those of its partitions."""
+        shapes = {shape.name: shape for shape in self.capture.tables}
+        roots = [shape for shape in shapes.values() if not shape.partition_of]
+        return {root.name: list(self._parts(root, shapes)) for root in roots}
+
+    def _rows_by_table(self) -> dict[str, int]:
+        """Return how many rows each table gets.
+
+        A table whose unique column refers to another table has at most as many rows as that one.
+        """
+        rows = {
+            name: self._made_rows(sum(part.rows for part in parts))
+            for name, parts in self.parts_by_table().items()
+        }
+        foreign = foreign_keys(self.capture)
+        for _ in rows:
+            before = dict(rows)
+            for name, keys in foreign.items():
+                for key in keys:
+                    columns = [self._columns_by_table[name][column] for column, _ in key.pairs]
+                    positions = sum(
+                        1 for c in self._columns_by_table[name].values() if c.key_position
+                    )
+                    is_key = all(c.key_position for c in columns) and positions == len(columns)
+                    if (is_key or any(c.is_unique for c in columns)) and key.table in rows:
+                        nulls = max(c.distribution.null_fraction for c in columns)
+                        most = rows[key.table] / max(1e-9, 1 - nulls)
+                        rows[name] = min(rows.get(name, 0), int(most))
+            if rows == before:
+                break
+        return rows
+
+    def _parts(self, shape: TableShape, shapes: Mapping[str, TableShape]) -> Iterator[TableShape]:
+        if not shape.is_partitioned:
+            yield shape
+        for part in shapes.values():
+            if part.partition_of == shape.name:
+                yield from self._parts(part, shapes)
+
+    def _made_rows(self, rows: float) -> int:
+        return round(max(min(rows, KEPT_WHOLE_ROWS), rows * self.fraction))
+
+    def _columns(
+        self, shape: TableShape, parts: list[TableShape], made_rows: int, notes: list[str]
+    ) -> Iterator[Column]:
+        by_name = self._columns_by_table
+        rows = sum(part.rows for part in parts)
+        for column in by_name.get(shape.name, {}).values():
+            if column.generated:
+                continue
+            own = [
+                (part.rows, by_name[part.name][column.column].distribution)
+                for part in parts
+                if column.column in by_name.get(part.name, {})
+            ]
+            distribution = together(own) if own else column.distribution
+            distribution = _typed(column, scaled(distribution, rows=rows, made_rows=made_rows))
+            if distribution.kind == "other" and not (distribution.bounds or distribution.hot):
+                if column.is_not_null and not column.has_default:
+                    notes.append(f"{shape.name}.{column.column}: no values of type {column.type}")
+                continue
+            if column.is_unique:
+                distribution = unique(distribution, made_rows)
+            yield Column(column, distribution)
+
+    @cached_property
+    def _columns_by_table(self) -> Mapping[str, Mapping[str, ColumnShape]]:
+        tables: dict[str, dict[str, ColumnShape]] = {}
+        for column in self.capture.columns:
+            tables.setdefault(column.table, {})[column.column] = column
+        return tables
+
+    @property
+    def rows(self) -> int:
+        """Return the number of rows of all tables."""
+        return sum(table.rows for table in self.tables.values())
+
+    @property
+    def bytes(self) -> int:
+        """Return the size that tables and indexes will have, in proportion to the original."""
+        total = 0.0
+        for name, parts in self.parts_by_table().items():
+            size = sum(part.bytes + part.index_bytes + part.toast_bytes for part in parts)
+            total += size * self.tables[name].rows / max(1.0, sum(part.rows for part in parts))
+        return round(total)
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """Return the names of the extensions that the schema needs."""
+        return tuple(item.name for item in self.capture.objects if item.kind == "extension")
+
+    def distribution(self, table: str, column: str) -> Distribution | None:
+        """Return the distribution that a column of the copy has."""
+        made = self.tables.get(table)
+        column_made = made.columns.get(column) if made is not None else None
+        return column_made.distribution if column_made is not None else None
+
+    def as_engine(self, seed: int) -> dict[str, Any]:
+        """Return the copy for the engine's job."""
+        left_out = self._made[1]
+        before = [item for item in self.capture.objects if item.stage == "before_rows"]
+        indexes: dict[str, list[str]] = {}
+        completion = []
+        for item in self.capture.objects:
+            if item.stage != "after_rows" or item.name in left_out:
+                continue
+            if item.kind in _OF_TABLE and item.table in self.tables:
+                indexes.setdefault(item.table, []).append(self._sql_of(item))
+            else:
+                completion.append(item.sql.rstrip("; \n"))
+        return {
+            "kind": "capture",
+            "creation": [_created(item) for item in before],
+            "marked": [thing for item in before if (thing := _named(item))],
+            "removal": _removal(before),
+            "tables": [
+                _table_for_engine(table, indexes.get(name, []))
+                for name, table in self.tables.items()
+            ],
+            "completion": [*completion, *self._sequences()],
+            "seed": seed,
+        }
+
+    def _sql_of(self, item: SchemaObject) -> str:
+        sql = item.sql.rstrip("; \n")
+        if item.kind != "check" or sql.endswith("NOT VALID"):
+            return sql
+        columns = self.tables[item.table].columns
+        distributions = {name.strip('"'): column.distribution for name, column in columns.items()}
+        # The rows that are there may break another condition; new rows may not.
+        return sql if holds(sql, distributions) else f"{sql} NOT VALID"
+
+    def _sequences(self) -> Iterator[str]:
+        for name, table in self.tables.items():
+            for column in table.columns.values():
+                shape = column.shape
+                if not (shape.sequence or shape.identity):
+                    continue
+                target = f"'{shape.sequence}'"
+                if not shape.sequence:
+                    target = f"pg_get_serial_sequence('{name}', '{shape.column}')"
+                last = f"(select max({_quoted(shape.column)}) from {name})"
+                yield f"select setval({target}, greatest(1, {last}))"
+
+
+def _table_for_engine(table: Table, indexes: list[str]) -> dict[str, Any]:
+    return {
+        "name": table.shape.name,
+        "is_partitioned": table.shape.is_partitioned,
+        "rows": table.rows,
+        "columns": [
+            {
+                "name": _quoted(column.shape.column),
+                "distribution": column.distribution.model_dump(mode="json", exclude_defaults=True),
+                "correlation": min(1.0, max(-1.0, column.shape.correlation or 0.0)),
+            }
+            for column in table.columns.values()
+        ],
+        "keys": [[_quoted(column) for column in key] for key in table.keys],
+        "links": [
+            {
+                **link,
+                **{
+                    part: [_quoted(column) for column in link[part]]
+                    for part in ("columns", "referenced", "extra")
+                },
+            }
+            for link in table.links
+        ],
+        "indexes": indexes,
+    }
+
+
+def _quoted(name: str) -> str:
+    """Return the name of a column as SQL; always quoted, unless it is already."""
+    return name if name.startswith('"') else f'"{name}"'
+
+
+def _removal(made: list[SchemaObject]) -> list[str]:
+    """Return statements that drop the objects; schemas and extensions stay."""
+    statements = []
+    for kind in ("view", "table", "function", "type", "domain", "sequence"):
+        names = [item.name for item in made if item.kind == kind]
+        if names:
+            word = "routine" if kind == "function" else kind
+            statements.append(f"drop {word} if exists {', '.join(reversed(names))}")
+    return statements
+
+
+def _created(item: SchemaObject) -> str:
+    """Return the statement that creates an object; schemas and extensions may exist already."""
+    sql = item.sql.rstrip("; \n")
+    for kind in ("SCHEMA", "EXTENSION"):
+        if sql.startswith(f"CREATE {kind} ") and "IF NOT EXISTS" not in sql:
+            return sql.replace(f"CREATE {kind} ", f"CREATE {kind} IF NOT EXISTS ", 1)
+    return sql
+
+
+def _named(item: SchemaObject) -> str | None:
+    """Return how COMMENT names an object; None for a kind without a mark."""
+    word = {"partition": "table", "function": "routine"}.get(item.kind, item.kind)
+    marked = ("table", "view", "routine", "type", "domain", "sequence")
+    return f"{word} {item.name}" if word in marked else None
+
+
+def _typed(column: ColumnShape, distribution: Distribution) -> Distribution:
+    """Return the distribution with what the column's type demands."""
+    if distribution.kind == "other" and not (distribution.bounds or distribution.hot):
+        kind, bounds = _TYPICAL.get(column.type.partition("(")[0], ("other", ()))
+        return distribution.model_copy(update={"kind": kind, "bounds": bounds})
+    limit = _LIMITED.match(column.type)
+    if limit is not None and distribution.kind == "text":
+        most = float(limit[1])
+        length = Spread(least=0, mean=min(most, distribution.width or most), most=most)
+        return distribution.model_copy(update={"length": length})
+    return distribution

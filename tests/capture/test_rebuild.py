@@ -1,0 +1,253 @@
+"""From a capture to tables of the same shape: keys, references, sizes, conditions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.fixtures.captures import column, evenly, header, key, shop_capture, table, tpcb_capture
+
+from pgdyno.capture.checks import holds
+from pgdyno.capture.distribution import Distribution, Hot
+from pgdyno.capture.likeness import compared, ks_distance
+from pgdyno.capture.model import Capture
+from pgdyno.capture.ranks import ranks_in, together, unique
+from pgdyno.capture.rebuild import Rebuilt
+from pgdyno.capture.schema import ColumnShape, Reference, SchemaObject
+
+INTEGER = "integer"
+
+
+def capture_of(*parts: Any, columns: list[ColumnShape], objects: Any = ()) -> Capture:
+    return Capture(
+        header=header(),
+        objects=(*(made for made, _ in parts), *objects),
+        tables=tuple(shape for _, shape in parts),
+        columns=tuple(columns),
+    )
+
+
+def lines_of_orders(**changes: Any) -> Capture:
+    """Orders with a key of two columns, and lines that refer to both and add a number."""
+    orders = table("public.orders", "shop integer, number integer", 500, 8192)
+    lines = table("public.lines", "shop integer, number integer, line integer", 1500, 8192)
+    few, many = evenly(INTEGER, "1", "5", distinct=5), evenly(INTEGER, "1", "100", distinct=100)
+
+    def part(of: str, name: str, position: int, d: Distribution, **more: Any) -> ColumnShape:
+        return column(f"public.{of}.{name}", INTEGER, d, key_position=position, **more)
+
+    def to(name: str) -> Reference:
+        return Reference(table="public.orders", column=name, constraint="lines_fkey")
+
+    columns = [
+        part("orders", "shop", 1, few),
+        part("orders", "number", 2, many),
+        part("lines", "shop", 1, few, references=to("shop")),
+        part("lines", "number", 2, many, references=to("number")),
+        part("lines", "line", 3, evenly(INTEGER, "1", "2", distinct=2)),
+    ]
+    return capture_of(orders, lines, columns=columns).model_copy(update=changes)
+
+
+def test_a_foreign_key_refers_to_numbers_of_the_referenced_values() -> None:
+    rebuilt = Rebuilt(shop_capture(), 1.0)
+    made = rebuilt.distribution("shop.orders", "customer")
+    assert made is not None
+    assert (made.kind, made.distinct, made.hot[0]) == ("rank", 1500, Hot(value="16", fraction=0.02))
+    assert made.bounds == ("0", "479", "1009", "1529", "1999")
+    assert made.element == rebuilt.distribution("shop.customer", "id")
+
+
+def test_a_smaller_copy_has_fewer_rows_and_keys_and_the_same_skew() -> None:
+    rebuilt = Rebuilt(shop_capture(), 0.5)
+    assert {name: made.rows for name, made in rebuilt.tables.items()} == {
+        "shop.customer": 1000,
+        "shop.orders": 5000,
+    }
+    made = rebuilt.distribution("shop.orders", "customer")
+    assert made is not None
+    assert [hot.fraction for hot in made.hot] == [0.02, 0.01]
+    assert made.bounds == ("0", "239", "504", "764", "999")
+    assert rebuilt.distribution("shop.customer", "id") == Distribution(
+        kind="integer", distinct=1000, bounds=("1", "1000"), step=1, is_dense=True
+    )
+
+
+def test_a_small_table_is_whole_in_a_small_copy() -> None:
+    rebuilt = Rebuilt(tpcb_capture(scale=10), 0.01)
+    rows = {name.removeprefix("public.pgbench_"): t.rows for name, t in rebuilt.tables.items()}
+    assert rows == {"branches": 10, "tellers": 100, "accounts": 10_000, "history": 1000}
+
+
+def test_lines_refer_to_orders_by_all_columns_of_their_key() -> None:
+    rebuilt = Rebuilt(lines_of_orders(), 1.0)
+    (link,) = rebuilt.tables["public.lines"].links
+    assert (link["columns"], link["referenced"]) == (["shop", "number"], ["shop", "number"])
+    assert link["extra"] == ["line"]
+    line = rebuilt.distribution("public.lines", "line")
+    assert line is not None
+    assert line.distinct >= 3, "three lines of an order differ, although statistics know two"
+    assert rebuilt.tables["public.orders"].keys == (("shop", "number"),)
+    assert rebuilt.notes == ()
+
+
+def test_a_key_has_as_many_combinations_as_rows() -> None:
+    made = table("public.t", "a integer, b integer", 1000, 8192)
+    few = evenly(INTEGER, "1", "10", distinct=10)
+    columns = [
+        column(f"public.t.{name}", INTEGER, few, key_position=at) for at, name in enumerate("ab", 1)
+    ]
+    rebuilt = Rebuilt(capture_of(made, columns=columns), 1.0)
+    counts = [c.distribution.distinct for c in rebuilt.tables["public.t"].columns.values()]
+    assert counts[0] * counts[1] >= 1000
+
+
+def test_a_table_whose_key_refers_to_another_has_no_more_rows_than_that_one() -> None:
+    parent = table("public.p", "id integer", 100, 8192)
+    child = table("public.c", "id integer", 120, 8192)
+    refers = Reference(table="public.p", column="id", constraint="c_fkey")
+    own = key("public.c.id", 120).model_copy(update={"references": refers})
+    rebuilt = Rebuilt(capture_of(parent, child, columns=[key("public.p.id", 100), own]), 1.0)
+    assert rebuilt.tables["public.c"].rows == 100
+
+
+def test_two_tables_may_refer_to_each_other() -> None:
+    both = [table(f"public.{name}", "id integer, other integer", 50, 8192) for name in "ab"]
+    columns = []
+    for mine, other in ("ab", "ba"):
+        refers = Reference(table=f"public.{other}", column="id", constraint=f"{mine}_fkey")
+        columns += [
+            key(f"public.{mine}.id", 50),
+            column(
+                f"public.{mine}.other",
+                INTEGER,
+                evenly(INTEGER, "1", "50", distinct=50),
+                references=refers,
+            ),
+        ]
+    rebuilt = Rebuilt(capture_of(*both, columns=columns), 1.0)
+    for name in ("public.a", "public.b"):
+        made = rebuilt.distribution(name, "other")
+        assert made is not None
+        assert made.kind == "rank"
+
+
+def test_what_cannot_hold_is_left_out_and_named() -> None:
+    made = table("public.t", "a integer, b integer", 100, 8192)
+    objects = (
+        SchemaObject(
+            kind="index",
+            name="t_lower",
+            table="public.t",
+            sql="CREATE UNIQUE INDEX t_lower ON public.t USING btree (abs(a))",
+            stage="after_rows",
+        ),
+        SchemaObject(
+            kind="exclusion",
+            name="t_excl",
+            table="public.t",
+            sql="ALTER TABLE public.t ADD CONSTRAINT t_excl EXCLUDE USING gist (a WITH =)",
+            stage="after_rows",
+        ),
+    )
+    columns = [column("public.t.a", INTEGER, evenly(INTEGER, "1", "9", distinct=9))]
+    rebuilt = Rebuilt(capture_of(made, columns=columns, objects=objects), 1.0)
+    assert rebuilt.as_engine(1)["tables"][0]["indexes"] == []
+    assert [note.partition(" is")[0] for note in rebuilt.notes] == ["t_excl", "t_lower"]
+
+
+def test_partitions_are_one_table_whose_rows_the_server_distributes() -> None:
+    def part(name: str, rows: int, **more: Any) -> Any:
+        return table(f"public.{name}", "id integer", rows, 8192, **more)
+
+    parts = [part("m1", 300, partition_of="public.m"), part("m2", 100, partition_of="public.m")]
+    parent = part("m", 0, is_partitioned=True)
+    columns = [
+        column("public.m.id", INTEGER, evenly(INTEGER, distinct=0)),
+        column("public.m1.id", INTEGER, evenly(INTEGER, "1", "150", "300", distinct=300)),
+        column("public.m2.id", INTEGER, evenly(INTEGER, "301", "350", "400", distinct=100)),
+    ]
+    rebuilt = Rebuilt(capture_of(parent, *parts, columns=columns), 1.0)
+    (made,) = rebuilt.tables.values()
+    assert (made.rows, made.shape.is_partitioned) == (400, True)
+    whole = made.columns["id"].distribution
+    assert (whole.distinct, whole.bounds[0], whole.bounds[-1]) == (400, "1", "400")
+    assert ks_distance(whole, evenly(INTEGER, "1", "400", distinct=400)) == pytest.approx(
+        0, abs=0.2
+    )
+
+
+def test_generated_columns_are_left_to_the_server_and_texts_fit_into_their_types() -> None:
+    made = table("public.t", "a integer, b integer, c varchar(3)", 100, 8192)
+    columns = [
+        column("public.t.a", INTEGER, evenly(INTEGER, "1", "9", distinct=9), generated="b * 2"),
+        column("public.t.c", "character varying(3)", evenly("text", "a", "z", distinct=9)),
+    ]
+    ((_, rebuilt),) = Rebuilt(capture_of(made, columns=columns), 1.0).tables.items()
+    assert list(rebuilt.columns) == ["c"]
+    length = rebuilt.columns["c"].distribution.length
+    assert length is not None
+    assert length.most == 3
+
+
+@pytest.mark.parametrize(
+    ("check", "expected"),
+    [
+        ("((a > 0))", True),
+        ("((a > 1))", False),
+        ("((a >= 1) AND (a <= 9))", True),
+        ("((a <= 8))", False),
+        ("((b)::text = ANY (ARRAY['x'::text, 'y'::text]))", True),
+        ("((b)::text = ANY (ARRAY['x'::text]))", False),
+        ("((born > '1900-01-01'::date))", True),
+        ("((a + 1) > 0)", False),
+        ("(unheard > 0)", False),
+    ],
+)
+def test_a_check_is_valid_only_if_all_values_surely_satisfy_it(check: str, expected: bool) -> None:
+    listed = (Hot(value="x", fraction=0.5), Hot(value="y", fraction=0.5))
+    distributions = {
+        "a": evenly(INTEGER, "1", "5", "9", distinct=9),
+        "b": Distribution(kind="text", distinct=2, hot=listed),
+        "born": evenly("date", "1950-01-01", "2000-01-01", distinct=9),
+    }
+    sql = f"ALTER TABLE t ADD CONSTRAINT c CHECK {check}"
+    assert holds(sql, distributions) is expected
+
+
+def test_common_keys_keep_numbers_of_their_own() -> None:
+    parent = evenly(INTEGER, "1", "1000000", distinct=5)
+    common = tuple(Hot(value=str(value), fraction=0.2) for value in (1, 2, 3))
+    child = Distribution(kind="integer", distinct=3, hot=common)
+    ranks = ranks_in(child, parent, parent)
+    assert len({hot.value for hot in ranks.hot}) == 3
+
+
+def test_a_unique_column_has_room_for_all_rows() -> None:
+    made = unique(evenly(INTEGER, "1", "10", distinct=10), 50)
+    assert (made.is_dense, made.bounds, made.distinct) == (True, ("1", "50"), 50)
+
+
+def test_the_distance_of_distributions_is_known() -> None:
+    low = evenly(INTEGER, "0", "50", "100", distinct=100)
+    high = evenly(INTEGER, "50", "75", "100", distinct=100)
+    assert ks_distance(low, low) == 0
+    assert ks_distance(low, high) == pytest.approx(0.5)
+    spike = low.model_copy(update={"hot": (Hot(value="100", fraction=0.4),)})
+    assert ks_distance(low, spike) == pytest.approx(0.4, abs=0.01)
+    assert ks_distance(evenly("other", "a", "b", distinct=2), low) is None
+    verdicts = [
+        quantity.verdict
+        for quantity in compared(low, high, source_correlation=0.5, copy_correlation=0.55)
+    ]
+    assert verdicts == ["pass", "pass", "pass", "short", "pass"]
+
+
+def test_parts_with_the_same_values_are_not_added_up() -> None:
+    flags = Distribution(
+        kind="boolean", distinct=2, hot=(Hot(value="t", fraction=0.9), Hot(value="f", fraction=0.1))
+    )
+    other = flags.model_copy(update={"hot": (Hot(value="f", fraction=1.0),), "distinct": 1})
+    whole = together([(300, flags), (100, other)])
+    assert whole.distinct == 2
+    assert {hot.value: hot.fraction for hot in whole.hot} == pytest.approx({"t": 0.675, "f": 0.325})

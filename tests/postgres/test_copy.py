@@ -1,0 +1,198 @@
+"""The tables of a capture, made again from their statistics, against the original."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg import sql
+from tests.fixtures import shapes
+from tests.fixtures.captures import shop_capture
+from tests.fixtures.clusters import connection, run_sql, scalar
+from tests.fixtures.command import Command, server_options
+from tests.fixtures.prove import Proved
+
+from pgdyno.capture.file import encoded
+from pgdyno.capture.schema import SchemaObject
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.target import Target
+
+SMALL_ROWS = 4000
+ALL_ROWS = 60_000
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    path = tmp_path / "shop.capture"
+    path.write_bytes(encoded(shop_capture()))
+    return path
+
+
+def test_a_copy_of_a_shop_has_its_rows_keys_and_skew(
+    pgdyno: Command, database: Target, shop: Path
+) -> None:
+    said = pgdyno("init", str(shop), *server_options(database), "--json")
+    assert said.code == 0, said.err
+    assert (said.document["state"], said.document["scale"]) == ("complete", 12_000)
+    assert scalar(database, "SELECT count(*) FROM shop.customer") == 2000
+    assert scalar(database, "SELECT count(DISTINCT mail) FROM shop.customer") == 2000
+    orphans = (
+        "SELECT count(*) FROM shop.orders WHERE customer NOT IN (SELECT id FROM shop.customer)"
+    )
+    assert scalar(database, orphans) == 0
+    assert scalar(database, "SELECT count(*) FROM shop.orders WHERE customer = 17") == 200
+    assert scalar(database, "SELECT count(DISTINCT customer) FROM shop.orders") == 1500
+    assert scalar(database, "SELECT count(*) FROM shop.orders WHERE note IS NULL") == 8000
+    assert (
+        scalar(
+            database,
+            "SELECT count(*) FROM pg_constraint WHERE contype IN ('p','f','u') "
+            "AND connamespace = 'shop'::regnamespace",
+        )
+        == 4
+    )
+    gone = pgdyno("drop", *server_options(database))
+    assert gone.code == 0, gone.err
+    left = "SELECT count(*) FROM pg_class WHERE relnamespace = 'shop'::regnamespace"
+    assert scalar(database, left) == 0
+    assert scalar(database, "SELECT to_regtype('shop.level')") is None
+
+
+def test_a_smaller_copy_has_the_same_shape(pgdyno: Command, database15: Target, shop: Path) -> None:
+    where = server_options(database15)
+    said = pgdyno("init", str(shop), *where, "--fraction", "0.5", "--json")
+    assert said.code == 0, said.err
+    assert said.document["scale"] == 6000
+    per_order = "SELECT count(*) FROM shop.orders GROUP BY customer ORDER BY 1 DESC LIMIT 1"
+    assert scalar(database15, per_order) == 100  # 2 % of all orders, as in the original
+    assert scalar(database15, "SELECT count(DISTINCT customer) FROM shop.orders") == 750
+    again = pgdyno("init", str(shop), *where, "--json")
+    assert again.code == 0, again.err
+    assert again.document["scale"] == 12_000
+
+
+def test_tables_of_the_user_with_these_names_stay(
+    pgdyno: Command, database15: Target, shop: Path
+) -> None:
+    run_sql(database15, "CREATE SCHEMA shop")
+    run_sql(database15, "CREATE TABLE shop.customer AS SELECT 1 AS mine")
+    said = pgdyno("init", str(shop), *server_options(database15))
+    assert said.code == 1
+    assert scalar(database15, "SELECT mine FROM shop.customer") == 1
+
+
+def test_statements_are_printed_and_missing_extensions_named_before_anything_is_made(
+    pgdyno: Command, database15: Target, shop: Path, tmp_path: Path
+) -> None:
+    printed = pgdyno("init", str(shop), "--print-sql")
+    assert "CREATE TYPE shop.level" in printed.out
+    assert 'copy shop.orders ("id", "customer",' in printed.out
+    extension = SchemaObject(kind="extension", name="unheard", sql="CREATE EXTENSION unheard")
+    capture = shop_capture()
+    path = tmp_path / "more.capture"
+    path.write_bytes(encoded(capture.model_copy(update={"objects": (extension, *capture.objects)})))
+    said = pgdyno("init", str(path), *server_options(database15))
+    assert said.code == 1
+    assert "unheard" in said.err
+    assert scalar(database15, "SELECT to_regnamespace('shop')") is None
+
+
+def _copied(
+    pgdyno: Command, cluster: ScratchCluster, folder: Path, rows: int
+) -> tuple[Any, float, list[str]]:
+    """Make an original and its copy; return the likeness, and the share of equal plans."""
+    what = shapes.original(rows)
+    names = [f"shapes_{part}_{rows}" for part in ("original", "copy")]
+    targets = [cluster.target.with_database(name) for name in names]
+    for name in names:
+        run_sql(cluster.target, sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    with connection(targets[0]) as source:
+        shapes.make(source, what)
+        capture = shapes.captured(source, what)
+        path = folder / "shapes.capture"
+        path.write_bytes(encoded(capture))
+        said = pgdyno("init", str(path), *server_options(targets[1]), "--json")
+        assert said.code == 0, said.err
+        queries = shapes.statements(capture, 100, seed=7)
+        with connection(targets[1]) as copy:
+            other = [
+                query
+                for query in queries
+                if shapes.plan_shape(source, query) != shapes.plan_shape(copy, query)
+            ]
+    return said.document["likeness"], 1 - len(other) / len(queries), other
+
+
+def _short(likeness: Any) -> list[str]:
+    return [
+        f"{item['name']} {quantity['name']}: {quantity['source']} -> {quantity['copy']}"
+        for item in likeness["compared"]
+        for quantity in item["quantities"]
+        if quantity["verdict"] == "short"
+    ]
+
+
+def test_columns_of_many_types_and_shapes_are_alike_in_a_copy(
+    pgdyno: Command, any_server: ScratchCluster, tmp_path: Path
+) -> None:
+    likeness, same_plans, other = _copied(pgdyno, any_server, tmp_path, SMALL_ROWS)
+    short = _short(likeness)
+    kinds = Counter(item["kind"] for item in likeness["compared"])
+    assert kinds["column"] >= 200
+    assert len(short) <= 0.03 * 5 * kinds["column"], short
+    assert same_plans >= 0.95, other
+
+
+@pytest.mark.slow
+def test_a_whole_database_of_shapes_is_alike(
+    pgdyno: Command, any_server: ScratchCluster, tmp_path: Path, proved: Proved
+) -> None:
+    likeness, same_plans, other = _copied(pgdyno, any_server, tmp_path, ALL_ROWS)
+    short = _short(likeness)
+    quantities = sum(len(item["quantities"]) for item in likeness["compared"])
+    assert len(short) <= 0.02 * quantities, short
+    assert same_plans >= 0.95, other
+    proved(
+        f"a copy of 200 columns on PostgreSQL {any_server.binaries.major} is alike",
+        required="98 % of the quantities within their limits, 95 % of 100 plans",
+        seen=f"{1 - len(short) / quantities:.1%} and {same_plans:.0%}",
+    )
+
+
+def test_a_copy_can_have_the_statistics_of_the_original(
+    pgdyno: Command, pg18: ScratchCluster, database15: Target, shop: Path
+) -> None:
+    old = pgdyno("init", str(shop), *server_options(database15), "--import-statistics")
+    assert old.code == 1
+    assert "PostgreSQL 18" in old.err
+    run_sql(pg18.target, "CREATE DATABASE copy_with_statistics")
+    target = pg18.target.with_database("copy_with_statistics")
+    said = pgdyno("init", str(shop), *server_options(target), "--import-statistics")
+    assert said.code == 0, said.err
+    common = (
+        "SELECT most_common_vals::text FROM pg_stats"
+        " WHERE tablename = 'customer' AND attname = 'country'"
+    )
+    assert scalar(target, common) == "{QX,ZT}"
+    distinct = "SELECT n_distinct FROM pg_stats WHERE tablename = 'orders' AND attname = 'customer'"
+    assert scalar(target, distinct) == 1500
+
+
+def test_a_copy_on_a_scratch_server_is_compared_and_kept(
+    pgdyno: Command, shop: Path, tmp_path: Path
+) -> None:
+    scratch = ("--scratch", "--pg-version", "15")
+    said = pgdyno("init", str(shop), *scratch, "--json")
+    assert said.code == 0, said.err
+    assert said.document["state"] == "complete"
+    kinds = {item["kind"] for item in said.document["likeness"]["compared"]}
+    assert kinds == {"column", "table"}
+    assert "is kept" not in said.err
+    kept = pgdyno("init", str(shop), *scratch, "--keep")
+    assert kept.code == 0, kept.err
+    path = kept.err.rpartition("The cluster is kept for the next command: ")[2].splitlines()[0]
+    assert Path(path).is_dir()
+    shutil.rmtree(path)
