@@ -76,7 +76,10 @@ class WhereTheTimeGoes:
     load's. `statements`: the server's time by statement, empty without query identifiers. `types`:
     the time of each transaction type of a program. `while_busy`: if transactions waited for a free
     client or connection, the wait events of the busy sessions at that time, with shares.
-    `planning_ms`: planning within the times of `statements`, None if not known.
+    `planning_ms`: planning within the times of `statements`, None if not known. `nodes`: how long
+    sessions of each worker of a distributed server were active, in ms a transaction, the busiest
+    first; empty for any other server. `several_shards_ratio`: the share of its statements that
+    needed several shards, None if not counted.
     """
 
     latency_ms: Estimate
@@ -96,6 +99,8 @@ class WhereTheTimeGoes:
     why_unsure: str = ""
     while_busy: tuple[tuple[str, float], ...] = ()
     planning_ms: float | None = None
+    nodes: tuple[tuple[str, float], ...] = ()
+    several_shards_ratio: float | None = None
 
     @property
     def waiting_ratio(self) -> float:

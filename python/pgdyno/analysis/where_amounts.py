@@ -11,12 +11,14 @@ from pgdyno.analysis.arrays import FloatArray
 from pgdyno.analysis.server_clocks import bound
 from pgdyno.analysis.where_facts import (
     ANSWERING,
+    BETWEEN_NODES,
     CLIENT,
     CONNECTION_WAIT,
     COPYING,
     CPU,
     NETWORK,
     NOT_INSTRUMENTED,
+    OTHER_NODES,
     POOLER_WAIT,
     REPLY_WAIT,
     SCHEDULE_LAG,
@@ -86,7 +88,7 @@ def amounts(
         return made.amounts()
     if facts.backends.cpu_ns is None or facts.backends.runqueue_ns is None:
         how: How = "sampled" if exact_ns is None else "by difference"
-        made.add(NOT_INSTRUMENTED, "server", bare + answering, how)
+        _add_uninstrumented(made, facts, bare + answering, how)
         return made.amounts()
     return _with_cores(made, facts, by_event, bare, answering, placing)
 
@@ -209,8 +211,19 @@ def _with_cores(
         after = after_max if placing == "least" else np.zeros_like(after_max)
     made.add(CPU, "server", on_core - after, "counted")
     made.add(WAITING_FOR_A_CORE, "server", without_core, "counted")
-    made.add(NOT_INSTRUMENTED, "server", bare - at_work, "by difference")
+    _add_uninstrumented(made, facts, bare - at_work, "by difference")
     return made.amounts(at_ends + inside * queued, inside * (1 - queued), after)
+
+
+def _add_uninstrumented(made: _Parts, facts: TransactionFacts, bare: FloatArray, how: How) -> None:
+    """Add the time without a wait event that nothing explains here; other nodes may explain it."""
+    others_ms = facts.each(facts.server.other_nodes_ms)
+    if others_ms is None:
+        made.add(NOT_INSTRUMENTED, "server", bare, how)
+        return
+    elsewhere = np.minimum(bare, others_ms * 1e6)
+    made.add(OTHER_NODES, "server", elsewhere, "counted")
+    made.add(BETWEEN_NODES, "server", bare - elsewhere, "by difference")
 
 
 def _outside_max(facts: TransactionFacts, in_server: FloatArray) -> FloatArray:

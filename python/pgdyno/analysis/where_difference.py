@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pgdyno.analysis.estimate import Estimate, without_interval
 from pgdyno.analysis.wait_events import canonical_event
 from pgdyno.analysis.where import Part, WhereTheTimeGoes
-from pgdyno.analysis.where_facts import CPU, NOT_INSTRUMENTED, WAITING_FOR_A_CORE
+from pgdyno.analysis.where_facts import CPU, NOT_INSTRUMENTED, WITHOUT_EVENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,7 @@ def _keyed(whole: WhereTheTimeGoes) -> dict[str, Part]:
 
 def _unsplit(parts: dict[str, Part]) -> dict[str, Part]:
     """Return the parts with CPU, waiting for a core and the rest joined into one part."""
-    joined = [
-        parts[name.casefold()]
-        for name in (CPU, WAITING_FOR_A_CORE, NOT_INSTRUMENTED)
-        if name.casefold() in parts
-    ]
+    joined = [parts[name.casefold()] for name in WITHOUT_EVENT if name.casefold() in parts]
     rest = {key: part for key, part in parts.items() if part not in joined}
     if joined:
         ms = joined[0].ms

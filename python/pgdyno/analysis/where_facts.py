@@ -12,6 +12,12 @@ from pgdyno.analysis.estimate import Estimate
 CPU = "CPU"
 WAITING_FOR_A_CORE = "waiting for a core"
 NOT_INSTRUMENTED = "CPU or not instrumented"
+# Only of a distributed server. A session of the coordinator waits without a wait event while other
+# nodes work for it: their work was counted, and the rest of this time is the way between the nodes.
+OTHER_NODES = "other nodes"
+BETWEEN_NODES = "between nodes, or not instrumented"
+WITHOUT_EVENT = (CPU, WAITING_FOR_A_CORE, OTHER_NODES, BETWEEN_NODES, NOT_INSTRUMENTED)
+"""The parts of a session's time in state active without a wait event."""
 SERVER = "server"
 NETWORK = "network"
 CLIENT = "client"
@@ -77,12 +83,15 @@ class ServerCounts:
     active_ms: growth of pg_stat_database.active_time (14+). active_error_ms: half-width of its
     interval, if time of other sessions was subtracted. events: wait events that the server's clocks
     counted. others_ratio: share of the server's active sessions that were not the load's.
+    other_nodes_ms: growth of active_time on all other nodes of a distributed server; None if the
+    server has none. Nodes that work at the same time for one statement count twice.
     """
 
     active_ms: float | None = None
     active_error_ms: float = 0.0
     events: tuple[CountedEvents, ...] = ()
     others_ratio: float | None = None
+    other_nodes_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

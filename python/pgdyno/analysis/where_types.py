@@ -14,10 +14,8 @@ from pgdyno.analysis.estimate import Estimate, without_interval
 from pgdyno.analysis.resample import REPLICATES, within_run_estimate
 from pgdyno.analysis.where_facts import (
     ANSWERING,
-    CPU,
     NETWORK,
-    NOT_INSTRUMENTED,
-    WAITING_FOR_A_CORE,
+    WITHOUT_EVENT,
     TransactionFacts,
     WaitSamples,
 )
@@ -140,10 +138,9 @@ def time_by_type(
     if not trips or not sum(seen):
         return ()
     total = facts.transaction_count
-    core_names = (CPU, WAITING_FOR_A_CORE, NOT_INSTRUMENTED)
-    core_ms = total * _sum(ms for _, name, ms in parts if name in core_names)
+    core_ms = total * _sum(ms for _, name, ms in parts if name in WITHOUT_EVENT)
     waits_ms = total * _sum(
-        ms for side, name, ms in parts if side == "server" and name not in core_names
+        ms for side, name, ms in parts if side == "server" and name not in WITHOUT_EVENT
     )
     inside_ms = min(core_ms, max(server_ms * total - waits_ms, 0.0)) if seen[0] else 0.0
     network = next((ms for _, name, ms in parts if name == NETWORK), without_interval(0.0, "ms"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,7 +31,7 @@ from pgdyno.answer.server_time import (
     loads_server_time,
 )
 from pgdyno.answer.waited_for import WaitedFor, exchange_of, mean_ns, reply_wait_ns, waited_for
-from pgdyno.loop.counter_growth import deltas_of, grown, load_backends
+from pgdyno.loop.counter_growth import counters_of, deltas_of, grown, growth_of, load_backends
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.observe.collector import NoticeKind
 from pgdyno.observe.pooler.pools import PoolerTrafficCollector
@@ -120,7 +121,16 @@ def split_or_why_not(
         )
     )
     planned_ms = planning_ms(stored, numbers, places)
-    return Split(replace(where, statements=statements, types=types, planning_ms=planned_ms))
+    return Split(
+        replace(
+            where,
+            statements=statements,
+            types=types,
+            planning_ms=planned_ms,
+            several_shards_ratio=_several_shards_ratio(stored, numbers),
+            nodes=tuple((name, facts.each(ms) or 0.0) for name, ms in nodes_ms(stored, numbers)),
+        )
+    )
 
 
 def _why_unsure(counted: ServerTime) -> str:
@@ -155,7 +165,7 @@ def _facts(
     """Return the facts about the transactions that clients wait for."""
     server_ratio, trips_ratio = waited.server_ratio, waited.trips_ratio
     ended = numbers.counts.completed + numbers.counts.failed
-    summary = numbers.summary
+    summary, nodes = numbers.summary, nodes_ms(stored, numbers)
     lag = summary.distribution("lag")
     wait = summary.distribution("connection_wait")
     backends = load_backends(stored)
@@ -174,6 +184,7 @@ def _facts(
             for ratio in (waited.event_ratio(clock.events),)
         ),
         others_ratio=others_ratio_of(stored, numbers),
+        other_nodes_ms=_scaled(math.fsum(ms for _, ms in nodes) if nodes else None, server_ratio),
     )
     backend_times = BackendTimes(
         cpu_ns=_scaled(run_ns, core_ratio),
@@ -203,6 +214,36 @@ def _facts(
         exchange=exchange_of(summary),
         pooler_wait_ns=_pooler_wait_ns(stored, numbers),
     )
+
+
+def nodes_ms(stored: StoredRun, numbers: LoadNumbers) -> tuple[tuple[str, float], ...]:
+    """Return how long sessions of each worker were active in the window, the busiest first.
+
+    It is empty if the server has no workers, or if one of them did not answer all the time.
+    """
+    rows = stored.telemetry("nodes")
+    if rows is None:
+        return ()
+    is_worker = np.asarray(rows["role"]) == "worker"
+    of_workers = {name: values[is_worker] for name, values in rows.items()}
+    found = []
+    for growth in growth_of(of_workers, "nodes"):
+        active_ns = grown(growth, "active_time_ns", *numbers.span_ns)
+        if active_ns is None:
+            return ()
+        found.append((growth.key["node"], active_ns / 1e6))
+    return tuple(sorted(found, key=lambda node: -node[1]))
+
+
+def _several_shards_ratio(stored: StoredRun, numbers: LoadNumbers) -> float | None:
+    """Return the share of the coordinator's statements that needed several shards."""
+    for growth in counters_of(stored, "node_connections"):
+        one, several = (
+            grown(growth, name, *numbers.span_ns) for name in ("single_shard", "multi_shard")
+        )
+        if one is not None and several is not None and one + several > 0:
+            return several / (one + several)
+    return None
 
 
 def _pooler_wait_ns(stored: StoredRun, numbers: LoadNumbers) -> float | None:

@@ -152,6 +152,7 @@ def where_document(where: WhereTheTimeGoes | None) -> Document | None:
         ],
         "scheduled": None if where.scheduled is None else asdict(where.scheduled),
         "planning_ms": where.planning_ms,
+        **_nodes(where),
         "statements": [
             {
                 "script": statement.script or None,
@@ -165,6 +166,16 @@ def where_document(where: WhereTheTimeGoes | None) -> Document | None:
             for statement in where.statements
         ],
         "types": [_type_time(kind) for kind in where.types],
+    }
+
+
+def _nodes(where: WhereTheTimeGoes) -> Document:
+    """Return the work of a distributed server's workers; no keys for any other server."""
+    if not where.nodes:
+        return {}
+    return {
+        "nodes": [{"name": name, "ms": ms} for name, ms in where.nodes],
+        "several_shards_ratio": where.several_shards_ratio,
     }
 
 

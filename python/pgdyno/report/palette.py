@@ -39,6 +39,8 @@ _CLASS_BY_NAME: dict[str, WaitClass] = {
     "server cpu": "cpu",
     "waiting for a core": "cpu",
     "cpu or not instrumented": "cpu",
+    "other nodes": "cpu",
+    "between nodes, or not instrumented": "network",
     "network": "network",
     "client": "client",
     "waiting for the load engine": "client",

@@ -23,6 +23,8 @@ _WORDS: dict[str, str] = {
     "server": "server, not split",
     "waiting for a core": "server CPU: waiting for a core",
     "cpu or not instrumented": "server CPU, or not instrumented",
+    "other nodes": "other nodes: work for the coordinator",
+    "between nodes, or not instrumented": "between the nodes, or not instrumented",
     "network": "network",
     "client": "client",
     "\\sleep of the script": "client: \\sleep of the script",

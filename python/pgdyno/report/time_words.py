@@ -15,6 +15,7 @@ from pgdyno.report.parts import shown_decimals, words_of
 
 _STATEMENTS_SHOWN = 8
 _EVENTS_SHOWN = 2
+_NODES_SHOWN = 4
 _ROOM_MIN = 28
 _LEAST_RATIO = 0.005
 
@@ -34,6 +35,25 @@ def others_words(where: WhereTheTimeGoes) -> str:
     if where.others_ratio <= 0:
         return "this load used all of the server's DB time"
     return f"other sessions used {quantities.percent(where.others_ratio)} of the server's DB time"
+
+
+def nodes_words(where: WhereTheTimeGoes) -> str:
+    """Return how the work of a distributed server's workers is spread; "" without workers."""
+    if not where.nodes:
+        return ""
+    whole_ms = sum(ms for _, ms in where.nodes)
+    decimals = _decimals(where, whole_ms)
+    shares = [
+        f"{name} {fixed(ms, decimals)} ms ({quantities.percent(ms / whole_ms)})"
+        for name, ms in where.nodes[:_NODES_SHOWN]
+    ]
+    more = len(where.nodes) - _NODES_SHOWN
+    listed = ", ".join(shares) + (f", and {more} more nodes" if more > 0 else "")
+    words = f"sessions of other nodes worked, for each transaction: {listed}"
+    if where.several_shards_ratio is None:
+        return words
+    several = quantities.percent(where.several_shards_ratio)
+    return f"{words}; {several} of the statements needed several shards"
 
 
 def scheduled_words(where: WhereTheTimeGoes) -> str:
@@ -81,8 +101,8 @@ def planning_words(where: WhereTheTimeGoes) -> str:
 
 def statement_lines(where: WhereTheTimeGoes, width: int) -> Iterator[str]:
     """Yield the share of other sessions, and the statements with most of the server's time."""
-    for words in (busy_words(where), others_words(where), scheduled_words(where)):
-        if words:
+    for make in (busy_words, others_words, nodes_words, scheduled_words):
+        if words := make(where):
             yield from textwrap.wrap(words, width, initial_indent="  ", subsequent_indent="    ")
     whole = where.server_ms or 0.0
     shown = [

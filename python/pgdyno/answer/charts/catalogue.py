@@ -11,7 +11,7 @@ from pgdyno.answer.charts.host import (
     HOST_NETWORK,
     LOAD_HOST,
 )
-from pgdyno.answer.charts.server import ACTIVITY, COPIES, POOLER, PROCESSES, TABLES, WRITING
+from pgdyno.answer.charts.server import ACTIVITY, COPIES, NODES, POOLER, PROCESSES, TABLES, WRITING
 
 WATCHED = (
     chart("tps", "Transactions of the whole server, without our own", "tps", "database",
@@ -36,6 +36,6 @@ FIRST = (
           line("waiting for a server connection", "clients_waiting")),
 )  # fmt: skip
 FURTHER = (
-    *(*ACTIVITY, *WRITING, *TABLES, *COPIES, *PROCESSES, *POOLER),
+    *(*ACTIVITY, *WRITING, *TABLES, *COPIES, *NODES, *PROCESSES, *POOLER),
     *(*HOST_CPU, *HOST_MEMORY, *HOST_DISK, *HOST_NETWORK, *LOAD_HOST, *ELSEWHERE),
 )

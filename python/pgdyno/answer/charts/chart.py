@@ -9,7 +9,7 @@ from typing import Literal
 from pgdyno.observe.catalogue import COLUMNS
 from pgdyno.observe.collector import Column
 
-Section = Literal["", "Server", "Processes", "Pooler", "Host", "Load host", "Elsewhere"]
+Section = Literal["", "Server", "Nodes", "Processes", "Pooler", "Host", "Load host", "Elsewhere"]
 
 
 @dataclass(frozen=True, slots=True)

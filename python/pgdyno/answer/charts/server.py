@@ -144,6 +144,30 @@ COPIES = within(
 )  # fmt: skip
 
 
+NODES = within(
+    "Nodes",
+    chart("node_commits", "Transactions committed on each node", "transactions/s", "nodes",
+          only("xact_commit"), by=("node",)),
+    chart("node_active", "Sessions at work on each node", "sessions", "nodes",
+          only("active_time_ns"), by=("node",)),
+    chart("node_rows", "Rows written on each node", "rows/s", "nodes", only("rows_written"),
+          by=("node",)),
+    chart("node_reads", "Blocks read on each node", "blocks/s", "nodes", only("blks_read"),
+          by=("node",)),
+    chart("node_connections", "Connections to each node", "connections", "nodes",
+          only("connections"), by=("node",)),
+    chart("node_locks", "Sessions that wait for a lock on each node", "sessions", "nodes",
+          only("waiting_for_locks"), by=("node",)),
+    chart("node_data", "Data that each node holds", "GB", "shards", only("size_bytes"),
+          by=("node",)),
+    chart("node_reach", "Statements of one node and of several", "statements/s",
+          "node_connections", line("one shard", "single_shard"),
+          line("several shards", "multi_shard")),
+    chart("node_links", "Connections between nodes", "connections/s", "node_connections",
+          line("made", "connections_made"), line("failed", "connections_failed"),
+          line("reused", "connections_reused")),
+)  # fmt: skip
+
 PROCESSES = within(
     "Processes",
     chart("process_cpu", "CPU by kind of process", "cores", "backends", only("run_ns"),

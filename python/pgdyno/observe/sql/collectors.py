@@ -6,6 +6,11 @@ from pgdyno.observe.collector import Collector, Scope
 from pgdyno.observe.log.collector import LogCollector
 from pgdyno.observe.sql.database import AgesCollector, DatabaseCollector, SizesCollector
 from pgdyno.observe.sql.io import BuffersCollector, IoCollector, SlruCollector
+from pgdyno.observe.sql.nodes import (
+    NodeConnectionsCollector,
+    NodesCollector,
+    ShardsCollector,
+)
 from pgdyno.observe.sql.objects import (
     FunctionsCollector,
     IndexesCollector,
@@ -41,6 +46,9 @@ SQL_COLLECTORS: tuple[type[SqlCollector], ...] = (
     SizesCollector,
     BuffersCollector,
     ObjectsCollector,
+    NodesCollector,
+    ShardsCollector,
+    NodeConnectionsCollector,
     WaitSampler,
 )
 
