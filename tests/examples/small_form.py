@@ -16,14 +16,20 @@ _CLIENTS_MAX = 4
 _LEFT_OUT = ("shared_buffers",)
 
 
-def small_form(name: str, place: Path) -> Path:
-    """Write the small form of an example into `place` and return the spec file."""
+def small_form(name: str, place: Path, *, dsn: str = "") -> Path:
+    """Write the small form of an example into `place` and return the spec file.
+
+    Args: dsn, of the server if the example is about one of the user's own.
+    """
     needs.postgresql("15")
     document = tomllib.loads((FOLDER / f"{name}.toml").read_text())
     kind = document["dataset"].get("kind", "pgbench")
     document["dataset"]["warehouses" if kind == "tpcc" else "scale"] = 1
-    document["server"]["scratch"]["version"] = "15"
-    document["server"]["settings"] = {**QUICK, "max_wal_size": "1GB"}
+    if dsn:
+        document["server"]["dsn"] = dsn
+    else:
+        document["server"]["scratch"]["version"] = "15"
+        document["server"]["settings"] = {**QUICK, "max_wal_size": "1GB"}
     workload = document["workload"]
     workload |= {"duration": "1s", "warmup": "0s"}
     if workload.get("clients", 0) < 100:  # Examples about many connections keep them.

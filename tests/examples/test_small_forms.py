@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.examples.small_form import FOLDER, small_form
-from tests.fixtures.command import Command
+from tests.fixtures.command import Command, server_options
 from tests.report.quantities_in_text import stored_problems
 
 pytestmark = pytest.mark.pg
@@ -51,6 +51,20 @@ def test_the_cloud_matrix_has_a_row_a_cell_with_its_round_trip(answer: Answer) -
     for variant in document["variants"]:
         assert variant["served"]["round_trip_ms"]["value"] > 0
     assert document["format"] == "pgdyno.matrix/1"
+
+
+def test_the_quartet_on_a_distributed_server_has_the_work_of_each_node(
+    pgdyno: Command, citus: Target, house: Path
+) -> None:
+    where = server_options(citus)
+    said = pgdyno("init", *where, "-s", "1", "--distribute", "citus")
+    assert said.code == 0, said.err
+    spec = small_form("distributed", house, dsn=citus.as_conninfo())
+    said = pgdyno("run", spec, "--allow-write", "--json", "-q", timeout_s=240)
+    assert said.code in RAN, said.err
+    scripts = [curve["script"] for curve in said.document["curves"]]
+    assert scripts == ["tpcb-like", "select-only", "update-only", "insert-only"]
+    assert pgdyno("drop", *where).code == 0
 
 
 def test_passes_are_compared_with_the_base_and_with_the_pass_before(answer: Answer) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.fixtures.clusters import connection, run_sql, scalar
+from tests.fixtures.citus import WORKER_COUNT
 from tests.fixtures.command import Command, eventually, server_options
 
 from pgdyno.server.dataset_kinds import KINDS
@@ -60,14 +61,24 @@ def test_the_builtin_scripts_and_a_sweep_run_and_the_coordinator_is_observed(
     assert said.code == 0, said.err
     scripts = [word for name in BUILTINS for word in ("-b", name)]
     store = ("--json", "--store", str(tmp_path))
-    said = pgdyno("bench", *where, *scripts, "-c", "4", "-T", "3s", *store)
+    with connection(citus) as session:
+        session.execute("ALTER SYSTEM SET citus.enable_stat_counters = on")
+        session.execute("SELECT pg_reload_conf()")
+    said = pgdyno("bench", *where, *scripts, "-c", "4", "-T", "5s", *store)
     # Runs of few seconds are not valid: 10 s are the least.
     assert said.code in (0, 3), said.err
     assert all(script["tps"]["value"] > 0 for script in said.document["scripts"])
+    time = said.document["where"]
+    assert len(time["nodes"]) == WORKER_COUNT
+    assert all(node["ms"] > 0 for node in time["nodes"])
+    assert time["several_shards_ratio"] < 0.5
+    parts = {part["name"]: part["ms"] for part in time["parts"]}
+    assert 0 < parts["other nodes"] <= sum(node["ms"] for node in time["nodes"]) * 1.001
+    assert sum(parts.values()) + time["residual_ms"] == pytest.approx(time["latency_ms"])
     said = pgdyno("sweep", *where, "-b", "select-only", "-c", "1,2", "-T", "1s", *QUICK, *store)
     assert said.code in (0, 3), said.err
     tables = {path.stem for path in tmp_path.glob("*/runs/*/telemetry/*.parquet")}
-    assert tables >= {"database", "wal"}, tables
+    assert tables >= {"database", "wal", "nodes", "shards", "node_connections"}, tables
     assert pgdyno("drop", *where).code == 0
 
 
