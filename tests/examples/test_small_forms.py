@@ -11,6 +11,8 @@ from tests.examples.small_form import FOLDER, small_form
 from tests.fixtures.command import Command, server_options
 from tests.report.quantities_in_text import stored_problems
 
+from pgdyno.server.target import Target
+
 pytestmark = pytest.mark.pg
 RAN = (0, 3)  # Runs of a second are too short to be believed, and pgdyno says so.
 Answer = Callable[[str], dict[str, Any]]
