@@ -226,23 +226,23 @@ def nodes_ms(stored: StoredRun, numbers: LoadNumbers) -> tuple[tuple[str, float]
         return ()
     is_worker = np.asarray(rows["role"]) == "worker"
     of_workers = {name: values[is_worker] for name, values in rows.items()}
-    found = []
+    workers = []
     for growth in growth_of(of_workers, "nodes"):
         active_ns = grown(growth, "active_time_ns", *numbers.span_ns)
         if active_ns is None:
             return ()
-        found.append((growth.key["node"], active_ns / 1e6))
-    return tuple(sorted(found, key=lambda node: -node[1]))
+        workers.append((growth.key["node"], active_ns / 1e6))
+    return tuple(sorted(workers, key=lambda node: -node[1]))
 
 
 def _several_shards_ratio(stored: StoredRun, numbers: LoadNumbers) -> float | None:
     """Return the share of the coordinator's statements that needed several shards."""
     for growth in counters_of(stored, "node_connections"):
-        one, several = (
+        single, several = (
             grown(growth, name, *numbers.span_ns) for name in ("single_shard", "multi_shard")
         )
-        if one is not None and several is not None and one + several > 0:
-            return several / (one + several)
+        if single is not None and several is not None and single + several > 0:
+            return several / (single + several)
     return None
 
 
