@@ -103,6 +103,11 @@ def test_a_text_without_a_secret_is_not_changed(text: str) -> None:
     assert redacted(text) == text
 
 
+@pytest.mark.parametrize("text", ["no '/etc/passwd' there", "\\copy t from '/etc/passwd'"])
+def test_a_path_that_ends_like_a_name_of_a_secret_is_not_changed(text: str) -> None:
+    assert redacted(text) == text
+
+
 def test_the_rest_of_a_text_stays() -> None:
     text = "ALTER ROLE a PASSWORD 'x'; SELECT pgp_sym_encrypt(a, 'k'), b FROM t WHERE c = 'd'"
     assert redacted(text) == (

@@ -67,9 +67,10 @@ _MASKED: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (re.compile(r"(\bbearer\s+)[\w.~+/=-]{12,}", _FLAGS), rf"\1{MASK}"),
     # CREATE ROLE r PASSWORD 'secret', OPTIONS (user 'a', password 'secret'), IDENTIFIED BY 'secret'
+    # A name after "/", such as '/etc/passwd', is a path, unless "/" ends a comment.
     (
         re.compile(
-            rf"((?<!['\"\w.-])(?:[\w.-]{{0,60}}{_NAME}|identified\s+by)\"?{_GAP}(?:\bto\b)?{_GAP}){_TEXT}",
+            rf"((?<!['\"\w.-])(?<![^*]/)(?:[\w.-]{{0,60}}{_NAME}|identified\s+by)\"?{_GAP}(?:\bto\b)?{_GAP}){_TEXT}",
             _FLAGS,
         ),
         rf"\1'{MASK}'",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 import signal
@@ -24,6 +25,7 @@ SESSIONS = (
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
     " AND pid <> pg_backend_pid() AND application_name LIKE 'pgdyno%'"
 )
+ENTRIES = "SELECT name, setting FROM pg_file_settings WHERE sourcefile LIKE '%postgresql.auto.conf'"
 QUICK = ("-T", "10s", "--warmup", "0s")
 VARIANTS = ("--variant", "a: work_mem=1MB", "--variant", "b: work_mem=2MB")
 
@@ -92,19 +94,44 @@ def test_every_verb_has_its_case() -> None:
     assert set(ASKED) == set(VERBS)
 
 
-def ends(verb: str, moment_s: float, database: Target, pgdyno: Command, tmp_path: Path) -> None:
+def left_of(store: Path) -> list[str]:
+    """Return the processes that have the store of a command in their environment."""
+    named = f"PGDYNO_STORE={store}\0".encode()
+    processes = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if named in (entry / "environ").read_bytes():
+                processes.append((entry / "cmdline").read_bytes().decode(errors="replace"))
+    return processes
+
+
+def ends(
+    verb: str,
+    moment_s: float,
+    database: Target,
+    pgdyno: Command,
+    tmp_path: Path,
+    number: signal.Signals = signal.SIGINT,
+) -> None:
+    """Signal a verb at a moment, and see that no process, session, change or lock is left."""
+    entries = run_sql(database, ENTRIES)
     script = tmp_path / "reads.sql"
     script.write_text("SELECT pg_sleep(0.01);\n")
     running = pgdyno.start(*ASKED[verb](server_options(database), script))
     if verb != "pgbench":  # It becomes the engine.
         eventually(lambda: has_ended_or_handles_signals(running.process))
-    threading.Timer(moment_s, running.signal, (signal.SIGINT,)).run()
+    threading.Timer(moment_s, running.signal, (number,)).run()
     said = running.wait()
     assert "Traceback" not in said.err, said.err
     # A verb may be done, or have refused its request. Python itself ends by the signal.
-    may_be = (0, 1, 2, 3, 130, -signal.SIGINT)
+    may_be = (0, 1, 2, 3, 128 + number, -number)
     assert said.code in may_be, said.err
+    assert "has version" not in said.err, "the engine is another one than this test's"
     eventually(lambda: run_sql(database, SESSIONS) == [(0,)])
+    eventually(lambda: left_of(pgdyno.store) == [])
+    assert run_sql(database, ENTRIES) == entries
+    # The lock of the store is free: the next result gets its number.
+    assert pgdyno("list").code == 0
 
 
 @pytest.mark.parametrize("verb", ASKED)
@@ -130,5 +157,6 @@ def test_a_signal_while_modules_are_loaded_leaves_no_traceback() -> None:
 def test_a_signal_at_ten_moments_ends_every_verb(
     verb: str, database15: Target, pgdyno: Command, tmp_path: Path
 ) -> None:
-    for moment_s in moments(verb, 10):
-        ends(verb, moment_s, database15, pgdyno, tmp_path)
+    for place, moment_s in enumerate(moments(verb, 10)):
+        number = (signal.SIGINT, signal.SIGTERM)[place % 2]
+        ends(verb, moment_s, database15, pgdyno, tmp_path, number)

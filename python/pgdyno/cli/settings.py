@@ -79,6 +79,10 @@ def command(**given: Any) -> int:
         output.data(f"{sql_text()}\n\n-- all settings, PostgreSQL 10 and later\n{SETTINGS_SQL};")
         return 0
     _refuse_unused(given)
+    if given["explain"] == "":
+        raise SpecError(
+            "--explain names no setting.", hint="name a setting, such as --explain work_mem"
+        )
     reviewed = _reviewed(given)
     machine = _machine_of(reviewed, given)
     reviewed_settings = review(reviewed, machine, is_file=given["conf_file"] is not None)

@@ -11,7 +11,7 @@ import psycopg
 
 from pgdyno.engine.engine_facts import engine_facts
 from pgdyno.engine.records import ScriptShape
-from pgdyno.errors import PgdynoError, RefusedError
+from pgdyno.errors import PgdynoError, RefusedError, ServerError
 from pgdyno.measure.host_access import command_to_host, console_of, way_unused
 from pgdyno.measure.pooler_found import is_pooler, pooler_at
 from pgdyno.measure.run_progress import Progress
@@ -56,7 +56,7 @@ def reached(
         pooler.refuse(experiment.protocols_of(dsn))
         console = pooler.console
     observe = target if server.observe is None else resolve(conninfo=server.observe).target
-    with connect(observe, verb=conditions.verb, patient=True) as connection:
+    with _observing(observe, conditions.verb, server.observe) as connection:
         observe = pinned(observe, connection)
         if server.observe is not None:
             _refuse_another_place(loaded, _place_of(connection), observe)
@@ -111,6 +111,16 @@ def _place_of(connection: Connection) -> tuple[str, str]:
     row = connection.execute(_PLACE).fetchone()
     assert row is not None, "a session has a database"
     return str(row[0]), str(row[1])
+
+
+def _observing(observe: Target, verb: str, named: str | None) -> Connection:
+    """Return a session for facts and counts; an error names the option that led there."""
+    try:
+        return connect(observe, verb=verb, patient=True)
+    except ServerError as error:
+        if named is not None:
+            error.message, error.hint = f"--observe: {error.message}", "check --observe"
+        raise
 
 
 def _refuse_another_place(loaded: tuple[str, str], seen: tuple[str, str], observe: Target) -> None:

@@ -183,8 +183,10 @@ class Experiment(Spec):
     @classmethod
     def _name_in_its_table(cls, given: object) -> object:
         """Accept `[experiment] name = "..."` for `name`, as a file writes it."""
-        if not isinstance(given, dict) or not isinstance(given.get("experiment"), dict):
+        if not isinstance(given, dict) or "experiment" not in given:
             return given
+        if not isinstance(given["experiment"], dict):
+            raise ValueError('must be a table: [experiment], then name = "..."')
         rest = {key: value for key, value in given.items() if key != "experiment"}
         return {**given["experiment"], **rest}
 

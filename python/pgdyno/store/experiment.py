@@ -141,6 +141,12 @@ class Store:
                 probe.write(bytes(_PROBE_BYTES))
                 probe.flush()
                 os.fsync(probe.fileno())
+        except FileNotFoundError:
+            # The kernel makes the files of such a folder, as those of /proc.
+            raise StoreError(
+                f"{self.root} cannot be made: no file can be made in {place}.",
+                hint="name another folder with --store or PGDYNO_STORE",
+            ) from None
         except OSError as error:
             raise files.refused(place, error) from error
 

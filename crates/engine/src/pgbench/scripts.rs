@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
 
 use pgdyno_script::{BUILTINS, Builtin, PARAMETERS_MAX, VariableTable, parse_as_pgbench};
 
@@ -37,6 +38,10 @@ pub(super) fn add_file(scripts: &mut Vec<Chosen>, word: &str) -> Result<(), Faul
             let mut bytes = Vec::new();
             std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
         }
+        path if is_device(path) => {
+            return Err(fault(format!("could not open file \"{path}\": it is a device"))
+                .hint("name a file, or - for standard input"));
+        }
         path => fs::read(path),
     };
     let bytes = bytes.map_err(|error| {
@@ -60,6 +65,14 @@ pub(super) fn add_file(scripts: &mut Vec<Chosen>, word: &str) -> Result<(), Faul
         }
     })?;
     add(scripts, Chosen { name: name.into(), weight, text, is_builtin: false, are_bytes })
+}
+
+/// Return whether a path names a device, such as /dev/zero, which may have no end. The terminal or
+/// the device that is standard input is what the user typed.
+fn is_device(path: &str) -> bool {
+    let is_device = |path: &str| fs::metadata(path).is_ok_and(|of| of.file_type().is_char_device());
+    let place = |path: &str| fs::canonicalize(path).ok();
+    is_device(path) && place(path) != place("/dev/stdin")
 }
 
 /// Refuse a statement with more variables than pgbench allows in the extended protocols.
@@ -128,6 +141,16 @@ pub(super) fn show(name: &str) -> Result<String, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_is_refused_by_its_kind() {
+        let mut scripts = Vec::new();
+        for path in ["/dev/zero", "/dev/full@3"] {
+            let error = add_file(&mut scripts, path).expect_err("a device");
+            assert!(format!("{error:?}").contains("it is a device"), "{error:?}");
+        }
+        assert!(scripts.is_empty());
+    }
 
     #[test]
     fn a_weight_follows_the_last_at_sign() {
