@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.fixtures.clusters import run_sql
 from tests.fixtures.command import Command
+from tests.fixtures.prove import Proved
 
 from pgdyno.doctor.check_facts import CheckFacts
 from pgdyno.server.scratch import ScratchCluster
@@ -40,7 +41,7 @@ def named(review: Review) -> set[str]:
     return {reason.setting for reason in review.attention}
 
 
-def test_bad_values_of_nearly_all_settings_are_found(tmp_path: Path) -> None:
+def test_bad_values_of_nearly_all_settings_are_found(tmp_path: Path, proved: Proved) -> None:
     missed, tried = [], 0
     for line in PLANTED:
         name, _, value = line.partition("=")
@@ -51,6 +52,11 @@ def test_bad_values_of_nearly_all_settings_are_found(tmp_path: Path) -> None:
             missed.append(line)
     assert tried >= 120
     assert len(missed) <= tried * 0.05, missed
+    proved(
+        f"settings: bad values of {tried} settings",
+        required="at least 95 % found",
+        seen=f"{tried - len(missed)} found",
+    )
 
 
 @pytest.mark.parametrize("major", MAJORS)
