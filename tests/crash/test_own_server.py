@@ -10,10 +10,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from pgdyno.process.host import ProcessIdentity
 from tests.fixtures.clusters import Make, run_sql, scalar
 from tests.fixtures.command import Command, Said, eventually, server_options
 
+from pgdyno.process.processes import ProcessIdentity
 from pgdyno.server.scratch import ScratchCluster
 
 pytestmark = pytest.mark.pg

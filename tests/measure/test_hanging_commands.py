@@ -6,10 +6,11 @@ import signal
 from pathlib import Path
 
 import pytest
-from pgdyno.process.host import ProcessIdentity
 from tests.fixtures.clusters import run_sql, scalar
 from tests.fixtures.command import Command, eventually, server_options
 from tests.fixtures.own_servers import MakeOwn, OwnServer, command_of
+
+from pgdyno.process.processes import ProcessIdentity
 
 pytestmark = pytest.mark.pg
 ENTRIES = "SELECT name, setting FROM pg_file_settings WHERE sourcefile LIKE '%postgresql.auto.conf'"

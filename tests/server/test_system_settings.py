@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from pgdyno.process.host import ProcessIdentity
 from tests.fixtures import needs
 
 from pgdyno.errors import InterruptedByUser, ServerError
 from pgdyno.process import signals
+from pgdyno.process.processes import ProcessIdentity
 from pgdyno.server.system_settings import SystemSettings
 from pgdyno.server.target import Target
 
