@@ -20,6 +20,8 @@ PROGRAM_PARTS = {
     "conditions": "server",
     "draws": "server",
     "data": "server",
+    "job": "measure",
+    "recorded": "spec",
     "findings": "analysis",
     "nurand": "analysis",
     "answer": "answer",

@@ -53,7 +53,10 @@ DRAWING = {"x", "y", "low", "high", "mean", "dash", "values"}
 STATISTICS = {"value", "mean", "median", "variance", "half_width", "values"}
 EXCEPTED_FILES = {"python/pgdyno/report/documents.py"}
 # The unit of their numbers is that of a parameter, or in another field.
-EXCEPTED_CLASSES = {"Condition", "Estimate", "Spread", "OfColumn", "Linear", "Between", "Sessions"}
+EXCEPTED_CLASSES = {
+    *("Condition", "Estimate", "Spread", "OfColumn", "Linear", "Between", "Quantity"),
+    "Sessions",
+}
 
 
 def units_in_names(source: Source) -> Iterator[str]:

@@ -95,6 +95,29 @@ class PlanChange:
 
 
 @dataclass(frozen=True, slots=True)
+class StatementChange:
+    """A statement under a variant and its reference.
+
+    `comparison`: of its mean time, seen by the client; the intervals of all statements hold
+    together. `mean_ms`: under the reference. `plan_was`, `plan_became`: "" if the plan is the same.
+    """
+
+    script: str
+    line: int
+    text: str
+    calls: int
+    mean_ms: float
+    comparison: Comparison
+    plan_was: str = ""
+    plan_became: str = ""
+
+    @property
+    def is_sure(self) -> bool:
+        """Return whether it got slower or faster for certain."""
+        return self.comparison.verdict in ("lower", "higher")
+
+
+@dataclass(frozen=True, slots=True)
 class VariantFindings:
     """One variant: its changes and its results.
 
@@ -126,7 +149,8 @@ class ContrastFindings:
 
     `comparisons`: every measured metric, with intervals that hold at every look. `because`: the
     reason in words, "" if no measurement explains the difference. `left_ns`: the time until a
-    verdict, None after the verdict or without an estimate.
+    verdict, None after the verdict or without an estimate. `statements`: of a load whose program
+    counts them, each statement on both sides.
     """
 
     variant: str
@@ -140,6 +164,7 @@ class ContrastFindings:
     sentence: str
     is_settled: bool
     left_ns: int | None
+    statements: tuple[StatementChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

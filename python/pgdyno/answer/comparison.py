@@ -17,6 +17,8 @@ from pgdyno.analysis.compare_findings import (
     CompareFindings,
     ContrastFindings,
     Pair,
+    PlanChange,
+    StatementChange,
     VariantFindings,
 )
 from pgdyno.analysis.contrasts import Effect, factorial, passes
@@ -29,6 +31,7 @@ from pgdyno.answer.compare_words import because_words, comparison_sentence, verd
 from pgdyno.answer.confounds import between_variants, confounds, state_words
 from pgdyno.answer.devices import QUANTITIES, devices_of_runs
 from pgdyno.answer.served import cost_of, served_by
+from pgdyno.answer.statement_changes import statement_changes
 from pgdyno.answer.time_split import time_split
 from pgdyno.errors import AnalysisError
 from pgdyno.loop.history import UNITS, measured
@@ -329,6 +332,30 @@ class Compared:
             ),
             is_settled=standing.is_settled if standing is not None else True,
             left_ns=left_ns,
+            statements=self._statements(
+                variant, reference, deciding, changed, is_watched=standing is not None
+            ),
+        )
+
+    def _statements(
+        self,
+        variant: PlannedVariant,
+        reference: PlannedVariant,
+        deciding: Comparison,
+        plans: Sequence[PlanChange],
+        *,
+        is_watched: bool,
+    ) -> tuple[StatementChange, ...]:
+        """Return the statements of the load, if its program counts them."""
+        if not self._experiment.program.counts_statements:
+            return ()
+        return statement_changes(
+            self._runs_of(reference),
+            self._runs_of(variant),
+            self._numbers,
+            plans,
+            looks="sequential" if is_watched else "fixed",
+            level_ratio=deciding.level_ratio,
         )
 
     def _comparisons(

@@ -19,6 +19,7 @@ from pgdyno.cli.script_options import pairs_of, protocol_of, scripts_of
 from pgdyno.engine.engine_facts import BuiltinFacts, engine_facts
 from pgdyno.errors import SpecError
 from pgdyno.measure.host_access import command_to_host, way_unused
+from pgdyno.programs.mirror.recorded import is_recorded, rate_of
 from pgdyno.programs.registry import program_of
 from pgdyno.server.cluster_conf import SPARE_CONNECTIONS
 from pgdyno.server.conninfo import Resolved, refuse_silent_target, resolve
@@ -63,6 +64,7 @@ def experiment_of(
     _refuse_empty(options)
     resolved = server_named(options)
     scripts = scripts_of(options, is_scratch=resolved is None)
+    _resolve_rate(options, scripts)
     _refuse_think_times(options, scripts)
     dsn = resolved.conninfo if resolved else None
     dataset = dataset_of(options, scripts) if resolved is None else ExistingDataset()
@@ -121,6 +123,13 @@ def experiment_of(
     )
 
 
+def _resolve_rate(options: dict[str, Any], scripts: Sequence[Script]) -> None:
+    """Replace a rate such as 2x by the recorded arrivals of the load's capture."""
+    if is_recorded(options.get("rate")):
+        captures = [script.capture for script in scripts if script.capture is not None]
+        options["rate"] = rate_of(options["rate"], captures, options.get("duration"))
+
+
 def _refuse_unused(options: dict[str, Any], experiment: Experiment) -> None:
     """Raise SpecError for an option that changes nothing for this server and this load."""
     if experiment.server.scratch is not None:
@@ -142,7 +151,8 @@ def _refuse_unused(options: dict[str, Any], experiment: Experiment) -> None:
     builtins = _builtins_of(scripts)
     # On your own server, a script in a file may write to tables with conditions.
     is_known = experiment.server.scratch is not None or len(builtins) == len(scripts)
-    if is_known and not any(KINDS[builtin.dataset].conditions for builtin in builtins):
+    kinds = [KINDS[builtin.dataset] for builtin in builtins if builtin.dataset in KINDS]
+    if is_known and not any(kind.conditions for kind in kinds):
         because = "no program of this load has data with conditions to check"
         refuse_without_effect(options, ["no_check"], because, "leave it out")
     _refuse_unused_variables(options, experiment)
@@ -365,6 +375,8 @@ def dataset_of(options: dict[str, Any], scripts: Sequence[Script] = ()) -> Datas
         )
     kind = KINDS[next(iter(kinds), PGBENCH.name)]
     own = {**options, "seed": None}
+    files = [str(script.capture) for script in scripts if script.capture is not None]
+    more = {"file": files[0]} if files else {}
     for other in KINDS.values():
         given = given_of(other.options, own)
         for name in given.keys() - kind.options.model_fields.keys():
@@ -375,7 +387,8 @@ def dataset_of(options: dict[str, Any], scripts: Sequence[Script] = ()) -> Datas
                 hint=f"use {', '.join(sizes)}",
             )
     return cast(
-        Dataset, read_options(kind.options, {**kind.scratch_options, **given_of(kind.options, own)})
+        Dataset,
+        read_options(kind.options, {**kind.scratch_options, **given_of(kind.options, own)}, **more),
     )
 
 

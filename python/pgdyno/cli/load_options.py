@@ -78,7 +78,13 @@ def programs(command: Command) -> Command:
             multiple=True,
             metavar="NAME[@W]",
             callback=_list_builtins,
-            help="Built-in script or program, and its weight; -b list shows them.",
+            help="Built-in script or program, or the file of a capture, and its weight; -b list"
+            " shows the built-ins.",
+        ),
+        option(
+            "--read-only",
+            is_flag=True,
+            help="Of a capture, run only the transactions that read.",
         ),
         option(
             "--builtin-option",
@@ -173,7 +179,8 @@ def rate(command: Command) -> Command:
             "--rate",
             metavar="RATE",
             help="Transactions per second to offer (open loop), or phases such as"
-            " 500:30s,500-4000:60s,200.",
+            " 500:30s,500-4000:60s,200. Of a capture: 1x is the recorded rate second by second, 2x"
+            " twice as much, flat its mean.",
         ),
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pgdyno.engine.engine_facts import engine_facts
 from pgdyno.errors import SpecError
+from pgdyno.programs.mirror.load import MIRROR
 from pgdyno.spec.experiment import (
     Protocol,
     Script,
@@ -25,17 +26,34 @@ def scripts_of(options: dict[str, Any], *, is_scratch: bool) -> tuple[Script, ..
     Raises: SpecError for an unknown built-in, an option that no script uses, or a wrong weight.
     """
     own = pairs_of(options.get("builtin_option", ()), "--builtin-option") | _of_program(options)
-    scripts = [_builtin(text, own) for text in options["builtin"]]
+    only_reads = bool(options.get("read_only"))
+    scripts = [_builtin(text, own, only_reads=only_reads) for text in options["builtin"]]
     scripts += [_builtin("select-only")] * bool(options["select_only"])
     scripts += [_builtin("simple-update")] * bool(options["skip_some_updates"])
     scripts += [_file(text) for text in options["file"]]
     _refuse_unused(own, scripts)
+    if only_reads and not any(script.capture for script in scripts):
+        raise SpecError(
+            "--read-only has no effect: no script of this load is a capture.",
+            hint="leave it out, or name the file of a capture: -b FILE",
+        )
     return tuple(scripts or [default_script(is_scratch=is_scratch)])
 
 
-def _builtin(text: str, options: dict[str, str] | None = None) -> Script:
+def _builtin(
+    text: str, options: dict[str, str] | None = None, *, only_reads: bool = False
+) -> Script:
     asked, weight = _weighted(text, "-b")
+    if engine_facts().builtin(asked) is None and ({".", "/"} & set(asked) or Path(asked).exists()):
+        if not Path(asked).is_file():
+            raise SpecError(f"-b {asked}: no file has this name.", hint="pgdyno capture makes it")
+        file = Path(asked).absolute()
+        return Script(builtin=MIRROR, capture=file, reads_only=only_reads, weight=weight)
     builtin = engine_facts().builtin_beginning(asked)
+    if builtin.name == MIRROR:
+        raise SpecError(
+            f"-b {asked} needs the file of a capture.", hint="give the file: -b core.capture"
+        )
     names = {option.name for option in builtin.options}
     own = {name: value for name, value in (options or {}).items() if name in names}
     return Script(builtin=builtin.name, weight=weight, options=own)

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr
 
 from pgdyno.capture.distribution import Distribution
 
 CONTRACT_FORMAT = "pgdyno.contract/1"
 # The engine must have this revision or a later one; `pgdyno-engine --version` shows it.
-CONTRACT_REVISION = 15
+CONTRACT_REVISION = 16
 U16_MAX = 2**16 - 1
 U32_MAX = 2**32 - 1
 U64_MAX = 2**64 - 1
@@ -118,12 +118,17 @@ class TextScript(Strict):
 
 
 class ScriptSource(Strict):
-    """One script of the mix; a script of weight 0 never runs."""
+    """One script of the mix; a script of weight 0 never runs.
+
+    `mirror`: the templates of a capture, for the program of this name. The engine knows their types
+    (`crates/engine/src/contract/mirror.rs`).
+    """
 
     name: str
     weight: U32 = 1
     source: BuiltinScript | TextScript
     options: dict[str, str] = Field(default_factory=dict)
+    mirror: dict[str, JsonValue] | None = None
 
 
 class ClosedLoop(Strict):

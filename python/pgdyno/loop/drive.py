@@ -102,8 +102,6 @@ def carry_out(
                 resume(folder)
             servers.journal = folder.add_audit
             StoredFacts(folder, progress).keep_equal(servers)
-            # With permission, a function may write although its call looks like reading.
-            may_write = experiment.server.scratch is not None or permissions.allow_write
             stage = Stage(
                 experiment=experiment,
                 servers=servers,
@@ -111,7 +109,7 @@ def carry_out(
                 folder=folder,
                 clock=clock,
                 progress=progress,
-                read_only=not may_write and all(s.reads_only for s in scripts),
+                read_only=_is_read_only(experiment, scripts, permissions),
                 abort_if=tuple(condition_from(text, WATCHED) for text in permissions.abort_if),
             )
             if not experiment.has_variants():
@@ -126,6 +124,16 @@ def carry_out(
             seen.hint = "; then ".join(hint for hint in (seen.hint, error.hint) if hint)
         error = seen
     return Outcome(folder, error)
+
+
+def _is_read_only(
+    experiment: Experiment, scripts: Sequence[ScriptShape], permissions: Permissions
+) -> bool:
+    """Return whether the sessions of the load are read-only."""
+    # With permission, a function may write although its call looks like reading.
+    may_write = experiment.server.scratch is not None or permissions.allow_write
+    only_reads = all(script.reads_only for script in experiment.all_scripts())
+    return (only_reads or not may_write) and all(script.reads_only for script in scripts)
 
 
 def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:

@@ -136,7 +136,7 @@ def script_findings(stored: StoredRun, numbers: LoadNumbers) -> tuple[ScriptFind
                 latency=numbers.latency
                 if is_known
                 else _latency(seconds_of(stored, "latency", only), ()),
-                statements=_statements(stored, shape, index),
+                statements=statement_findings(stored, shape, index),
                 program=shape.program,
                 rolled_back_count=script.counts.rolled_back,
                 retry_count=script.counts.retries,
@@ -254,9 +254,10 @@ def _plain_latency(summary: Summary) -> Latency:
     )
 
 
-def _statements(
+def statement_findings(
     stored: StoredRun, shape: ScriptShape, script: int
 ) -> tuple[StatementFindings, ...]:
+    """Return the statements of a script that were executed; `script` is its place in the run."""
     found_by = {
         (row["script"], row["statement"]): Distribution.model_validate(row)
         for row in stored.statements

@@ -27,12 +27,14 @@ from pgdyno.measure.last_words import quoting_the_log, words_of_log
 from pgdyno.measure.preparing import prepared
 from pgdyno.measure.run_progress import Brake, Moment, Progress, RunWatch
 from pgdyno.measure.servers import Servers, Spent
+from pgdyno.measure.statement_counters import StatementCounters, growth_document, read_counters
 from pgdyno.measure.statement_texts import read_texts
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.observe.collector import Notice, NoticeKind
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.sql.waits import OWN_PREFIX
 from pgdyno.observe.totals import Totals, restarted_ns, totals_between
+from pgdyno.programs.mirror.job import source_document
 from pgdyno.server.connect import connect
 from pgdyno.server.explain import plans_of, query_ids_of
 from pgdyno.server.reset import Reset
@@ -124,6 +126,7 @@ class _Ready:
     reset: Reset
     plans: dict[str, dict[str, str]]
     before: Totals | None
+    counters: StatementCounters | None
     begun: Begun | None
     job: Job
     may_probe: bool
@@ -166,6 +169,7 @@ def _made_ready(planned: PlannedRun, stage: Stage, under_test: UnderTest, label:
     plans = _plans(stage, planned, under_test, name)
     # The totals are read after EXPLAIN, so that EXPLAIN is not counted as work of the load.
     before = totals(under_test, name, application_name)
+    counters = _counters(stage, under_test, name)
     begun = _begun(stage, planned, under_test, name)
     job, may_probe = _job(planned, stage, under_test, name, application_name)
     return _Ready(
@@ -179,6 +183,7 @@ def _made_ready(planned: PlannedRun, stage: Stage, under_test: UnderTest, label:
         reset=reset,
         plans=plans,
         before=before,
+        counters=counters,
         begun=begun,
         job=job,
         may_probe=may_probe,
@@ -213,6 +218,7 @@ def _write_after(
 ) -> None:
     """Check the data, and write what was read before the load and after it."""
     stage, planned, under_test, name = ready.stage, ready.planned, ready.under_test, ready.name
+    grown = growth_document(ready.counters, _counters(stage, under_test, name))
     consistency = _consistency(
         stage, planned, under_test, outcome, ready.begun, label=ready.label, name=name
     )
@@ -231,6 +237,8 @@ def _write_after(
             "reset": ready.reset.as_document(),
             "totals": totals_between(before, after) if before and after else None,
             "restarted_ns": restarted_ns(before, after) if before and after else None,
+            "statement_counters": grown,
+            "source": _source(stage, planned),
             "plans": ready.plans,
             "query_ids": _query_ids(stage, planned, under_test, name),
             "statement_texts": read_texts(
@@ -321,6 +329,23 @@ def _begun(stage: Stage, planned: PlannedRun, under_test: UnderTest, name: str) 
         return None
     shapes = stage.shapes_of(planned)
     return noted_before_run(lambda: under_test.control(name), under_test.facts.dataset, shapes)
+
+
+def _counters(stage: Stage, under_test: UnderTest, name: str) -> StatementCounters | None:
+    """Return the counters of all statements, if the program of the load needs them."""
+    if not stage.experiment.program.counts_statements:
+        return None
+    target = under_test.observe_within or under_test.observe
+    return read_counters(target, verb=under_test.verb, run=name)
+
+
+def _source(stage: Stage, planned: PlannedRun) -> dict[str, Any] | None:
+    """Return what a mirror keeps of its source; None for other loads."""
+    known = stage.experiment.all_scripts()
+    scripts = [known[index] for index in planned.cell.script_indexes]
+    if len(scripts) != 1 or scripts[0].capture is None:
+        return None
+    return source_document(scripts[0])
 
 
 def _working_sessions(planned: PlannedRun, stage: Stage) -> int:

@@ -33,6 +33,7 @@ from pgdyno.engine.job import (
     TlsSettings,
 )
 from pgdyno.errors import SpecError
+from pgdyno.programs.mirror.job import mirror_load
 from pgdyno.server.connect import password_of
 from pgdyno.server.target import Target
 from pgdyno.spec.base import SECOND_NS
@@ -247,7 +248,11 @@ def _script_source(script: Script) -> ScriptSource:
         text = script.text if script.text is not None else read_text(script.file)
         source = TextScript(text=text)
     return ScriptSource(
-        name=script.name, weight=script.weight, source=source, options=script.options
+        name=script.name,
+        weight=script.weight,
+        source=source,
+        options=script.options,
+        mirror=mirror_load(script) if script.capture is not None else None,
     )
 
 

@@ -25,6 +25,9 @@ from pgdyno.server.server_facts import ServerFacts
 from pgdyno.server.target import Target, refuse_what_the_engine_lacks
 from pgdyno.spec.experiment import Experiment
 
+# The dataset of a mirror. Its statements are those of the user, and the engine looks for its
+# tables, because they may be a copy of the source.
+CAPTURE = "capture"
 # Three connections of the observer and one for control, in addition to the load's.
 CONTROL_CONNECTIONS = 4
 
@@ -61,7 +64,7 @@ def reached(
         if server.observe is not None:
             _refuse_another_place(loaded, _place_of(connection), observe)
         dataset_of = _datasets_used(experiment)
-        used = {dataset_of.get(shape.program, "") for shape in conditions.scripts} - {""}
+        used = {dataset_of.get(shape.program, "") for shape in conditions.scripts} - {"", CAPTURE}
         kinds = [KINDS[name] for name in sorted(used)]
         # A database may have several datasets: the facts are of the one that the load uses.
         facts = server_facts.collect(connection, observe, kinds[0] if kinds else None)
@@ -209,7 +212,11 @@ def _refuse_unpermitted(
     elsewhere = _beyond_the_dataset(experiment, conditions, facts)
     builtins = _datasets_used(experiment)
     permission.refuse_unenforced(
-        [shape.name for shape in elsewhere if shape.program not in builtins],
+        [
+            shape.name
+            for shape in elsewhere
+            if shape.program not in builtins or builtins[shape.program] == CAPTURE
+        ],
         writing=[shape.name for shape in conditions.scripts if not shape.reads_only],
         is_pooled=is_pooled,
     )

@@ -61,6 +61,7 @@ class Program:
     uses. `protocol`: the default. `metrics`: those of no other program; the first decides unless
     the user or the design chooses another one. `clients_per_size`: how many clients with full think
     times belong to one unit of the dataset's size, a `size_word`; None without a rule.
+    `counts_statements`: the server's counters of each statement are read before and after a run.
     """
 
     name: str = ""
@@ -71,6 +72,7 @@ class Program:
     background: Background | None = None
     clients_per_size: int | None = None
     size_word: str = ""
+    counts_statements: bool = False
 
     def defers(self, options: Mapping[str, str]) -> bool:
         """Return whether transactions with these options leave work to the background."""

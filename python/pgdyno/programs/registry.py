@@ -18,6 +18,7 @@ SCRIPTS = "pgdyno.programs.scripts"
 PROGRAMS = {
     "tpcc-like": "pgdyno.programs.tpcc",
     "ledger": "pgdyno.programs.ledger",
+    "mirror": "pgdyno.programs.mirror",
 }
 """The folder of each program that is not a text script, by the name of the built-in."""
 

@@ -126,6 +126,28 @@ def _contrast(contrast: ContrastFindings) -> Document:
             }
             for change in contrast.plan_changes
         ],
+        **_statements(contrast),
+    }
+
+
+def _statements(contrast: ContrastFindings) -> Document:
+    if not contrast.statements:
+        return {}
+    return {
+        "statements": [
+            {
+                "script": change.script,
+                "line": change.line,
+                "statement": change.text,
+                "calls": change.calls,
+                "verdict": change.comparison.verdict,
+                "time_ratio": change.comparison.ratio.to_json(),
+                "level": change.comparison.level_ratio,
+                "plan_was": change.plan_was or None,
+                "plan_became": change.plan_became or None,
+            }
+            for change in contrast.statements
+        ]
     }
 
 

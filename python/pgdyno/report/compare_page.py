@@ -26,6 +26,7 @@ from pgdyno.report.compare_charts import (
 from pgdyno.report.device_table import device_table
 from pgdyno.report.html import ECHARTS_VERSION, page_assets
 from pgdyno.report.page_templates import page_environment
+from pgdyno.report.statement_table import HEAD, statement_note, statement_rows
 
 _ROWS_ON_FIRST_SCREEN = 8
 _ROWS_BESIDE_MIN = 3
@@ -57,7 +58,6 @@ def page_with(
     charts = round_charts(compared)
     is_valid = findings.runs_valid > 0
     changes = _forest(compared)
-    sections = _sections(findings, compared, has_rounds=bool(charts))
     return (
         page_environment()
         .get_template(template)
@@ -72,7 +72,7 @@ def page_with(
             csp=Markup(assets.policy),
             early_script=Markup(assets.early_script),
             hatches=palette.definitions(),
-            sections=(*first_sections, *sections),
+            sections=(*first_sections, *_sections(findings, compared, has_rounds=bool(charts))),
             sentences=_sentences(findings, compared),
             groups=[
                 {
@@ -97,6 +97,7 @@ def page_with(
             notes_on_means=_notes_on_means(compared),
             changes=[(contrast, changes_of(contrast)) for contrast in compared.contrasts],
             plans=[change for contrast in compared.contrasts for change in contrast.plan_changes],
+            statements=_statements(compared),
             change=change_text,
             total=total_text,
             metric_name=forest.metric_name,
@@ -108,6 +109,17 @@ def page_with(
             **more,
         )
     )
+
+
+def _statements(
+    compared: CompareFindings,
+) -> list[tuple[ContrastFindings, str, tuple[str, ...], list[tuple[str, ...]]]]:
+    """Return the contrasts whose statements are compared: note, head and rows of each."""
+    return [
+        (contrast, statement_note(contrast), HEAD, statement_rows(contrast))
+        for contrast in compared.contrasts
+        if contrast.statements
+    ]
 
 
 def _forest(compared: CompareFindings) -> forest.Forest:
@@ -190,6 +202,11 @@ def _sections(
         ("where", "Where the time goes", any(variant.where for variant in compared.variants)),
         ("variants", "Variants", True),
         ("devices", "Devices", compared.devices is not None),
+        (
+            "statements",
+            "Statements",
+            any(contrast.statements for contrast in compared.contrasts),
+        ),
         ("differs", "What differs", bool(compared.settings or compared.contrasts)),
         ("doubts", "Doubts", True),
         ("facts", "Facts", True),

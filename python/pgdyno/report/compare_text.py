@@ -19,6 +19,7 @@ from pgdyno.report.device_table import TITLE, device_table
 from pgdyno.report.forest import Scale, metric_name, note_on_means, scale_of
 from pgdyno.report.parts import words_of
 from pgdyno.report.run_text import tail_lines
+from pgdyno.report.statement_table import statement_note, statement_rows
 from pgdyno.report.text_page import WIDTH, TextPage, joined
 from pgdyno.report.words import loss_words
 
@@ -146,6 +147,19 @@ def _contrast(
         yield from page.row(
             "  plan", f"{change.script}:{change.line}: {change.was} -> {change.became}"
         )
+    yield from _statements(page, contrast)
+
+
+def _statements(page: TextPage, contrast: ContrastFindings) -> Iterator[str]:
+    """Yield the statements that got slower or faster, with both plans where they differ."""
+    if not contrast.statements:
+        return
+    yield from page.row("  statements", statement_note(contrast))
+    for text, before_ms, change, calls, plan in statement_rows(contrast):
+        yield f"    {text}"
+        yield f"      {change}; {before_ms} ms before, {calls} calls"
+        if plan != "the same":
+            yield from page.row("      plan", plan, indent=12)
 
 
 def _forest_cells(room: int) -> int:

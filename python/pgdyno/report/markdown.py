@@ -21,6 +21,7 @@ from pgdyno.report.markdown_tables import (
     variant_table,
 )
 from pgdyno.report.own import own_shown
+from pgdyno.report.statement_table import HEAD, statement_note, statement_rows
 
 _WIDTH_INCHES = 8.0
 _FOREST_EDGES_INCHES = 0.8  # title and axis of a forest plot
@@ -104,6 +105,11 @@ def _tables(findings: ExperimentFindings) -> Iterator[str]:
                 yield from _section(
                     title, (("statement", contrast.reference, contrast.variant), plans)
                 )
+        for contrast in compared.contrasts:
+            if contrast.statements:
+                title = f"Statements of {contrast.variant} against {contrast.reference}"
+                yield from _section(title, (HEAD, statement_rows(contrast)))
+                yield from (f"{statement_note(contrast)}.", "")
         if compared.settings:
             names = ("setting", *(variant.name for variant in compared.variants))
             rows = [(name, *values) for name, values in compared.settings]

@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from pgdyno.errors import SpecError
+from pgdyno.programs.mirror.load import MIRROR
+from pgdyno.programs.mirror.recorded import is_recorded, rate_of
 from pgdyno.programs.registry import program_named
 from pgdyno.spec.base import SECOND_NS, DurationNs, Spec
 from pgdyno.spec.rate import Rate, rate_from
@@ -37,10 +39,16 @@ def weight_from(text: str, *, of: str) -> int:
 
 
 class Script(Spec):
-    """One script of the mix: the name of a built-in, or a file with its text."""
+    """One script of the mix: the name of a built-in, or a file with its text.
+
+    `capture`: the file of a capture, for the built-in `mirror`; `reads_only`: only its transactions
+    that read are run.
+    """
 
     builtin: str | None = None
     file: Path | None = None
+    capture: Path | None = None
+    reads_only: bool = False
     text: str | None = Field(default=None, exclude=True)
     weight: Annotated[int, Field(ge=0, le=_WEIGHT_MAX)] = 1
     options: dict[str, str] = Field(default_factory=dict)
@@ -50,6 +58,10 @@ class Script(Spec):
     def _exactly_one(self) -> Script:
         if (self.builtin is None) == (self.file is None):
             raise ValueError("exactly one of builtin and file must be given")
+        if (self.builtin == MIRROR) != (self.capture is not None):
+            raise ValueError(f"capture = FILE belongs to builtin = {MIRROR!r}, and needs it")
+        if self.reads_only and self.capture is None:
+            raise ValueError("reads_only needs a capture: other scripts are not divided")
         return self
 
     @property
@@ -131,6 +143,27 @@ class Workload(Spec):
         except SpecError:
             return given  # The field itself reports the error.
         return given if length_ns is None else {**given, "duration": f"{length_ns}ns"}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rates_may_be_recorded(cls, given: object) -> object:
+        """Replace a rate such as `2x` by the recorded arrivals of the capture.
+
+        Subtle: of these functions, the last one is called first.
+        """
+        if not isinstance(given, dict) or not is_recorded(given.get("rate")):
+            return given
+        scripts = given.get("scripts")
+        scripts = scripts if isinstance(scripts, (list, tuple)) else ()
+        named = (
+            script.get("capture") if isinstance(script, dict) else script.capture
+            for script in scripts
+        )
+        captures = [Path(name) for name in named if name]
+        try:
+            return {**given, "rate": rate_of(given["rate"], captures, given.get("duration"))}
+        except SpecError as error:
+            raise ValueError(f"{error.message} {error.hint}".strip()) from error
 
     @model_validator(mode="before")
     @classmethod
@@ -230,6 +263,7 @@ def script_named(text: str) -> Script:
     """Parse `tpcb-like`, `orders.sql`, or either of them with a weight: `orders.sql@3`.
 
     If no file has the name, it belongs to a built-in; the engine checks it with all other scripts.
+    A file whose name ends in `.capture` is a capture.
     Raises: SpecError if the text is neither the name of a built-in nor a readable file.
     """
     name, at, weight = text.rpartition("@")
@@ -243,4 +277,7 @@ def script_named(text: str) -> Script:
             f"There is no script {name!r}: neither a built-in nor a file has that name.",
             hint="use a file, or a built-in (-b list shows them)",
         )
-    return Script(file=path.absolute(), text=read_text(path), weight=weight_from(weight, of=text))
+    number = weight_from(weight, of=text)
+    if path.suffix == ".capture":
+        return Script(builtin=MIRROR, capture=path.absolute(), weight=number)
+    return Script(file=path.absolute(), text=read_text(path), weight=number)

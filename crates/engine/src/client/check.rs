@@ -108,6 +108,11 @@ async fn check_native(
             error => error,
         });
         let Some(error) = error else { continue };
+        if script.makes_objects {
+            // The object may exist when the statement is executed.
+            client.shard().note_refused(number);
+            continue;
+        }
         let hint = match error.sqlstate.as_str() {
             "42P01" | "42883" => format!("load its tables first: pgdyno init {dataset}"),
             "42703" => format!(

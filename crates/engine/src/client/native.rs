@@ -6,16 +6,15 @@ use std::task::Poll;
 use pgdyno_script::Prng;
 use pgdyno_wire::encode;
 
-use super::script::{finish, owner_of};
+use super::script::{check_read_only, finish, owner_of};
 use super::shard::Waiting;
 use super::{Client, Seat};
 use crate::clock::now_ns;
 use crate::commit_journal::{Entry, Fate, Sent};
+use crate::contract::job::Protocol;
 use crate::outcome::{FailureCode, Outcome, Remark, Stopped};
 use crate::plan::StatementKind;
-use crate::program::{
-    Counted, Deferred, Done, Link, NativeType, Parameter, Program, Session, Unready,
-};
+use crate::program::{Counted, Deferred, Done, Link, NativeType, Program, Session, Unready};
 
 /// Run one try of the transaction.
 ///
@@ -25,6 +24,7 @@ pub(super) async fn run(
     native: &NativeType,
     script: usize,
 ) -> Result<(Outcome, u64), Stopped> {
+    check_read_only(client).await?;
     let link = NativeLink::new(client, script);
     client.connection(|connection| connection.counted = Counted::default());
     let done = native.transactions.run(native.number, Session::new(&link)).await?;
@@ -82,9 +82,7 @@ impl<'s> NativeLink<'s> {
     /// All sent statements are answered.
     fn on_replies(&self, replied_ns: u64) -> Result<Vec<u8>, Stopped> {
         let waiting = &mut *self.waiting.borrow_mut();
-        waiting.messages.clear();
-        waiting.may_commit = false;
-        waiting.commit = None;
+        waiting.sent();
         let shard = &mut *self.client.shard();
         let connection = &mut shard.clients.connections[self.client.index as usize];
         let results_ns = connection.results_ns.take().unwrap_or_default();
@@ -124,28 +122,35 @@ impl<'s> NativeLink<'s> {
 }
 
 impl Link for NativeLink<'_> {
-    fn add(&self, statement: usize, parameters: &[&dyn Parameter]) {
+    fn add(&self, statement: usize, write: &dyn Fn(usize, &mut Vec<u8>) -> bool) {
         let plan = self.client.plan;
         let number = plan.layout.statement_index(self.script, statement);
-        let planned = &plan.scripts[self.script].statements[statement];
+        let script = &plan.scripts[self.script];
+        let planned = &script.statements[statement];
         let waiting = &mut *self.waiting.borrow_mut();
         let shard = &mut *self.client.shard();
         let connection = &shard.clients.connections[self.client.index as usize];
-        let is_known = connection.is_prepared(number) || waiting.newly_prepared.contains(&number);
-        if !is_known {
-            waiting.newly_prepared.push(number);
-        }
         let is_begun = connection.is_in_block()
-            || waiting.statements.iter().any(|&before| {
-                plan.scripts[self.script].statements[before].kind == StatementKind::Begin
-            });
+            || waiting
+                .statements
+                .iter()
+                .any(|&before| script.statements[before].kind == StatementKind::Begin);
         waiting.may_commit |= planned.may_commit(is_begun);
         waiting.statements.push(statement);
+        waiting.captures |= planned.captures;
         let scratch = &mut shard.scratch;
-        planned.encode(plan.work.protocol, is_known, &mut waiting.messages, |out| {
-            for parameter in parameters {
+        if script.protocol == Protocol::Simple {
+            waiting.is_text = true;
+            return planned.write_text(write, scratch, &mut waiting.messages);
+        }
+        let is_known = connection.is_prepared(number) || waiting.newly_prepared.contains(&number);
+        if !is_known && script.protocol == Protocol::Prepared {
+            waiting.newly_prepared.push(number);
+        }
+        planned.encode(script.protocol, is_known, &mut waiting.messages, |out| {
+            for place in 0..planned.parameter_count {
                 scratch.clear();
-                let is_there = parameter.write(scratch);
+                let is_there = write(place, scratch);
                 encode::push_value(out, is_there.then_some(scratch.as_slice()));
             }
         });
@@ -153,6 +158,7 @@ impl Link for NativeLink<'_> {
 
     fn add_text(&self, sql: &str) {
         let waiting = &mut *self.waiting.borrow_mut();
+        waiting.captures = true;
         encode::parse(&mut waiting.messages, "", sql.as_bytes());
         encode::Template::new("", 0).execute(&mut waiting.messages, |_| {});
     }
@@ -170,12 +176,16 @@ impl Link for NativeLink<'_> {
         let sent_ns = now_ns();
         self.sent_ns.set(sent_ns);
         let commit = waiting.commit.map(|entry| Sent { entry, sent_ns });
-        self.client.send(true, |Seat { connection, .. }, out, _| {
+        self.client.send(waiting.captures, |Seat { connection, .. }, out, _| {
             connection.may_commit = waiting.may_commit;
             connection.commit = commit;
             connection.results_ns = times_each.then(Vec::new);
-            out.extend_from_slice(&waiting.messages);
-            encode::sync(out);
+            if waiting.is_text {
+                encode::query(out, |out| out.extend_from_slice(&waiting.messages));
+            } else {
+                out.extend_from_slice(&waiting.messages);
+                encode::sync(out);
+            }
             1
         });
         Ok(())

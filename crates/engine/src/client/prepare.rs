@@ -44,12 +44,8 @@ impl From<Lost> for Fault {
 async fn try_prepare(client: Client<'_>, is_first: bool) -> Result<Option<i64>, Fault> {
     let plan = client.plan;
     let scale = if is_first && plan.needs_scale() { Some(scale(client).await?) } else { None };
-    let is_prepared_protocol = plan.work.protocol == Protocol::Prepared;
-    if !is_first && !is_prepared_protocol {
-        return Ok(scale);
-    }
     for (script_index, script) in plan.scripts.iter().enumerate() {
-        if script.weight == 0 {
+        if script.weight == 0 || !is_first && script.protocol != Protocol::Prepared {
             continue;
         }
         if let (true, Program::Native(native)) = (is_first, &script.program)

@@ -287,7 +287,7 @@ fn sync(client: Client<'_>, pipeline: &mut Pipeline) -> bool {
 
 /// Before a transaction of a read-only load: ask the server, if it does not report by itself.
 #[inline]
-async fn check_read_only(client: Client<'_>) -> Result<(), Stopped> {
+pub(super) async fn check_read_only(client: Client<'_>) -> Result<(), Stopped> {
     if client.plan.work.read_only && client.connection(|c| c.asks_read_only && !c.is_in_block()) {
         // Boxed: it is rare, and its state would make each transaction larger.
         Box::pin(read_only::check(client)).await?;

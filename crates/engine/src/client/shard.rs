@@ -23,6 +23,10 @@ pub struct Waiting {
     pub statements: Vec<usize>,
     pub newly_prepared: Vec<usize>,
     pub may_commit: bool,
+    /// The messages are the text of one Query.
+    pub is_text: bool,
+    /// Somebody reads the rows of a statement.
+    pub captures: bool,
     /// The commit that these statements make, if it is recorded.
     pub commit: Option<Entry>,
     /// Memory for the replies of a batch.
@@ -31,10 +35,15 @@ pub struct Waiting {
 
 impl Waiting {
     pub fn clear(&mut self) {
-        self.messages.clear();
+        self.sent();
         self.statements.clear();
         self.newly_prepared.clear();
-        self.may_commit = false;
+    }
+
+    /// The messages are sent and answered.
+    pub fn sent(&mut self) {
+        self.messages.clear();
+        (self.may_commit, self.is_text, self.captures) = (false, false, false);
         self.commit = None;
     }
 }

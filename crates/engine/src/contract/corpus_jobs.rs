@@ -109,6 +109,58 @@ fn reach(sslmode: SslMode) -> Reach {
     }
 }
 
+/// A mirrored load with every source of a parameter.
+fn mirror(protocol: Protocol) -> MirrorLoad {
+    let (table, column) = ("public.accounts".to_owned(), "aid".to_owned());
+    let distribution = Box::new(Distribution::default());
+    let spread = Spread { least: 5.0, mean: 9.5, most: 15.0 };
+    let of_column = ParameterSource::Column {
+        table: table.clone(),
+        column: column.clone(),
+        distribution: Some(distribution.clone()),
+        range: Some((i64::MIN, i64::MAX)),
+        group: Some(u32::MAX),
+    };
+    let parameters = vec![
+        ParameterSource::Constant { value: Some("größe".into()) },
+        ParameterSource::Drawn { distribution },
+        of_column.clone(),
+        ParameterSource::Equal { step: 0, parameter: 0 },
+        ParameterSource::Returned { step: 0, column: 1, pick: Pick::Any },
+        ParameterSource::Linear { step: 0, parameter: 0, slope: -1.5, offset: 0.1 },
+        ParameterSource::Between { step: 0, parameter: 0, least: 0.0, most: 20.0 },
+        ParameterSource::Fresh { table: table.clone(), column },
+        ParameterSource::Now { minus_s: 86_400.0 },
+        ParameterSource::List { of: Box::new(of_column), length: spread },
+    ];
+    let step = MirrorStep {
+        statement: 0,
+        parameters,
+        repeat: spread,
+        probability: 0.5,
+        pause_ms: 0.25,
+        same_trip: true,
+        loops_with_before: true,
+    };
+    MirrorLoad {
+        tables: vec![table],
+        settings: BTreeMap::from([("search_path".into(), "\"größe\"".into())]),
+        data_age_s: 1e9,
+        statements: vec![MirrorStatement {
+            text: "SELECT $1".into(),
+            parameter_types: vec!["integer".into()],
+        }],
+        templates: vec![MirrorTemplate {
+            name: "look".into(),
+            weight: u32::MAX,
+            reads_only: true,
+            protocol: Some(protocol),
+            think_ms: 12.5,
+            steps: vec![step],
+        }],
+    }
+}
+
 fn load(protocol: Protocol, process: Option<ArrivalProcess>) -> LoadWork {
     let arrivals = match process {
         None => Arrivals::Closed(ClosedLoop { clients: 1_000_000 }),
@@ -132,6 +184,7 @@ fn load(protocol: Protocol, process: Option<ArrivalProcess>) -> LoadWork {
                 weight: u32::MAX,
                 source: ScriptText::Builtin("tpcb-like".into()),
                 options: BTreeMap::new(),
+                mirror: process.is_none().then(|| Box::new(mirror(protocol))),
             },
             ScriptSource {
                 name: "orders.sql".into(),
@@ -141,6 +194,7 @@ fn load(protocol: Protocol, process: Option<ArrivalProcess>) -> LoadWork {
                     Some(_) => BTreeMap::new(),
                     None => BTreeMap::from([("mode".into(), "pipeline".into())]),
                 },
+                mirror: None,
             },
         ],
         variables: BTreeMap::from([("scale".into(), "100".into())]),

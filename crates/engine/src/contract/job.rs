@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 pub use super::captured::*;
 pub use super::distribution::*;
 pub use super::init::*;
+pub use super::mirror::*;
 pub use super::tls::{CertificateMode, ChannelBinding, SslMode, TlsSettings, TlsVersion};
 
 /// One job for the engine. Secrets are only here, never in argv or on disk.
@@ -209,7 +210,7 @@ pub enum Protocol {
     Prepared,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptSource {
     /// Shown in results: the name of the built-in or of the file.
@@ -220,6 +221,11 @@ pub struct ScriptSource {
     /// Options of a native program, with the names and values that `facts` lists.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
+    /// The load of the program `mirror`: the templates of a capture. `contract/mirror.rs` has its
+    /// types; the schema does not repeat them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
+    pub mirror: Option<Box<MirrorLoad>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

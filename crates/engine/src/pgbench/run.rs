@@ -343,6 +343,7 @@ fn work(options: &Options, seed: u64, scale: u64) -> LoadWork {
                 weight: script.weight,
                 source: ScriptText::Text(script.text.clone()),
                 options: BTreeMap::new(),
+                mirror: None,
             })
             .collect(),
         variables,

@@ -94,7 +94,7 @@ impl Plan {
             variables.intern(name);
         }
         let (mut programs, mut scripts) = (Vec::new(), Vec::<PlannedScript>::new());
-        let (mut statement_count, mut settings) = (0, Vec::new());
+        let (mut statement_count, mut settings) = (0, Vec::<(String, String)>::new());
         for (number, source) in work.scripts.iter().enumerate() {
             let first_script = scripts.len();
             let names = match by_pgbench {
@@ -314,13 +314,13 @@ pub(crate) fn security(
     Ok((binding, RequireAuth::parse(text)?))
 }
 
-fn login(target: &Target, read_only: bool, settings: Vec<(&str, String)>) -> Login {
+fn login(target: &Target, read_only: bool, settings: Vec<(String, String)>) -> Login {
     let mut parameters = vec![
         ("database".to_owned(), target.database.clone()),
         ("application_name".to_owned(), target.application_name.clone()),
     ];
     parameters.extend(target.options.iter().map(|(name, value)| (name.clone(), value.clone())));
-    parameters.extend(settings.into_iter().map(|(name, value)| (name.to_owned(), value)));
+    parameters.extend(settings);
     if read_only {
         // Of a parameter that is sent twice, the server takes the last value.
         let needed = pgdyno_wire::READ_ONLY_SETTINGS.iter();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pgdyno_script::{BUILTINS, SqlCommand, VariableTable, find_builtin, parse, parse_as_pgbench};
 
 use super::refusal::Refusal;
-use super::statement::{Statement, StatementKind};
+use super::statement::{Statement, StatementKind, pieces_of};
 use crate::contract::job::{LoadWork, Protocol, ScriptSource, ScriptText};
 use crate::contract::record::ErrorKind;
 use crate::program::{
@@ -29,6 +29,7 @@ pub struct PlannedScript {
     pub statements: Vec<Statement>,
     /// Names of the counters of a native program.
     pub counters: &'static [&'static str],
+    pub protocol: Protocol,
     pub reads_only: bool,
     /// Deferred work of other types. Background terminals run it; clients never choose it.
     pub is_background: bool,
@@ -58,20 +59,21 @@ pub(super) fn of_native(
     native: &dyn Native,
     work: &LoadWork,
     first_number: usize,
-    settings: &mut Vec<(&'static str, String)>,
+    settings: &mut Vec<(String, String)>,
 ) -> Result<(Vec<PlannedScript>, bool), Refusal> {
     let refuse = |why: String, hint: &str| Refusal {
         script: Some(source.name.clone()),
         ..Refusal::new(ErrorKind::Job, format!("program \"{}\" {why}", source.name), hint)
     };
-    if work.protocol == Protocol::Simple {
+    if work.protocol == Protocol::Simple && !native.takes_templates() {
         return Err(refuse(
             "sends typed parameters, which the simple protocol does not have".into(),
             "choose the prepared protocol (-M prepared)",
         ));
     }
     let terminal_count = super::client_count(work);
-    let planned = Asked::new(native, &source.options, work.seed, terminal_count)
+    let sizes = (work.seed, terminal_count);
+    let planned = Asked::new(native, &source.options, source.mirror.as_deref(), sizes)
         .and_then(|asked| native.plan(&asked))
         .map_err(|why| refuse(why, "pgdyno-engine facts lists the options of every program"))?;
     let most = if planned.is_dealt { 255 } else { u32::MAX };
@@ -84,10 +86,17 @@ pub(super) fn of_native(
     let script = |(number, kind): (usize, TransactionType)| {
         let statement = |(index, text): (usize, &String)| {
             let name = Naming::ByScript(first_number + number).statement(index);
-            Statement::native(text, &name, index as u32 + 1, kind.reads_only)
+            let mut statement = Statement::native(text, &name, index as u32 + 1, kind.reads_only);
+            statement.captures = !kind.unread.contains(&index);
+            if kind.protocol.unwrap_or(work.protocol) == Protocol::Simple {
+                let types = kind.parameter_types.get(index).map_or(&[][..], Vec::as_slice);
+                statement.pieces = pieces_of(text, types);
+            }
+            statement
         };
+        let statements: Vec<_> = kind.statements.iter().enumerate().map(statement).collect();
         PlannedScript {
-            name: kind.name.to_owned(),
+            name: kind.name,
             program_name: source.name.clone(),
             program: Program::Native(NativeType {
                 transactions: Arc::clone(&planned.transactions),
@@ -98,10 +107,11 @@ pub(super) fn of_native(
             weight: if source.weight == 0 { 0 } else { kind.weight },
             pauses: kind.pauses,
             counters: kind.counters,
-            statements: kind.statements.iter().enumerate().map(statement).collect(),
+            protocol: kind.protocol.unwrap_or(work.protocol),
             reads_only: kind.reads_only,
             is_background: kind.is_background,
-            makes_objects: false,
+            makes_objects: makes_objects(&statements),
+            statements,
         }
     };
     settings.extend(planned.settings);
@@ -147,15 +157,7 @@ pub(super) fn read(
         ScriptText::Text(text) => text.as_str(),
         ScriptText::Builtin(name) => find_builtin(name).map_err(|_| unknown_builtin(name))?.text,
     };
-    if !source.options.is_empty() {
-        let message =
-            format!("script \"{}\" takes no options, got {:?}", source.name, source.options);
-        return Err(Refusal::new(
-            ErrorKind::Job,
-            message,
-            "leave the options out: only native programs have options",
-        ));
-    }
+    refuse_parts_of_programs(source)?;
     let mut script = match naming {
         Naming::ByScript(_) => parse(&source.name, text, variables)?,
         Naming::AsPgbench { .. } => parse_as_pgbench(&source.name, text, variables)?,
@@ -202,10 +204,29 @@ pub(super) fn read(
         counters: &[],
         reads_only: script.reads_only(),
         is_background: false,
-        makes_objects: statements.iter().any(|statement| statement.kind == StatementKind::Ddl),
+        protocol: work.protocol,
+        makes_objects: makes_objects(&statements),
         statements,
         program: Program::Script(script),
     })
+}
+
+fn makes_objects(statements: &[Statement]) -> bool {
+    statements.iter().any(|statement| statement.kind == StatementKind::Ddl)
+}
+
+/// Refuse options and templates, which only native programs have.
+fn refuse_parts_of_programs(source: &ScriptSource) -> Result<(), Refusal> {
+    let (what, hint) = if source.mirror.is_some() {
+        ("templates of a capture".to_owned(), "leave mirror out: only that program has templates")
+    } else if !source.options.is_empty() {
+        let got = format!("options, got {:?}", source.options);
+        (got, "leave the options out: only native programs have options")
+    } else {
+        return Ok(());
+    };
+    let message = format!("script \"{}\" takes no {what}", source.name);
+    Err(Refusal::new(ErrorKind::Job, message, hint))
 }
 
 fn unknown_builtin(name: &str) -> Refusal {

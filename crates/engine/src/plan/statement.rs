@@ -38,6 +38,8 @@ pub struct Statement {
     pub parse_unnamed: Vec<u8>,
     pub named: Template,
     pub unnamed: Template,
+    /// The text, if its protocol is the simple one: only a mirror needs it.
+    pub pieces: Vec<Piece>,
 }
 
 impl Statement {
@@ -65,6 +67,7 @@ impl Statement {
             parse_unnamed: parse(""),
             named: template(name),
             unnamed: template(""),
+            pieces: Vec::new(),
         }
     }
 
@@ -92,6 +95,7 @@ impl Statement {
             parse_unnamed: parse(""),
             named: Template::new(name, parameter_count),
             unnamed: Template::new("", parameter_count),
+            pieces: Vec::new(),
         }
     }
 
@@ -119,6 +123,30 @@ impl Statement {
         template.execute(out, values);
     }
 
+    /// Write the text of the statement to a Query, with literals in place of its parameters.
+    ///
+    /// Args: `write`, as in `Link::add`.
+    pub fn write_text(
+        &self,
+        write: &dyn Fn(usize, &mut Vec<u8>) -> bool,
+        scratch: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) {
+        if !out.is_empty() {
+            out.extend_from_slice(b"; ");
+        }
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
+                &Piece::Parameter { place, is_number } => {
+                    scratch.clear();
+                    let is_there = write(place, scratch);
+                    push_literal(out, is_there.then_some(scratch.as_slice()), is_number);
+                }
+            }
+        }
+    }
+
     /// True if the statement may commit changes when it succeeds.
     ///
     /// Args: `is_in_block`, true if a transaction block is open before it.
@@ -131,6 +159,70 @@ impl Statement {
     }
 }
 
+/// A part of a statement for the simple protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    Text(String),
+    /// `place` counts from 0.
+    Parameter {
+        place: usize,
+        is_number: bool,
+    },
+}
+
+/// Split a statement at its parameters. `$1` in a string, a quoted name or a comment is text.
+///
+/// Args: `types` of the parameters in SQL, empty if they are not known.
+pub(super) fn pieces_of(text: &str, types: &[String]) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let (mut begin, mut at) = (0, 0);
+    let bytes = text.as_bytes();
+    while at < bytes.len() {
+        let rest = &text[at..];
+        let skipped = match bytes[at] {
+            quote @ (b'\'' | b'"') => rest[1..].find(quote as char).map(|end| end + 2),
+            b'-' if rest.starts_with("--") => rest.find('\n'),
+            b'/' if rest.starts_with("/*") => rest.find("*/").map(|end| end + 2),
+            b'$' if rest[1..].starts_with(|c: char| c.is_ascii_digit()) => {
+                let digits = rest[1..].bytes().take_while(u8::is_ascii_digit).count();
+                let place = rest[1..=digits].parse::<usize>().unwrap_or(1).max(1) - 1;
+                let is_number = types.get(place).is_some_and(|kind| is_number(kind));
+                pieces.push(Piece::Text(text[begin..at].to_owned()));
+                pieces.push(Piece::Parameter { place, is_number });
+                begin = at + 1 + digits;
+                Some(1 + digits)
+            }
+            byte => {
+                Some(if byte < 0x80 { 1 } else { rest.chars().next().map_or(1, char::len_utf8) })
+            }
+        };
+        at += skipped.unwrap_or(rest.len());
+    }
+    pieces.push(Piece::Text(text[begin..].trim_end_matches([';', ' ', '\n']).to_owned()));
+    pieces
+}
+
+fn is_number(kind: &str) -> bool {
+    let word = kind.split(['(', ' ']).next().unwrap_or_default();
+    matches!(word, "smallint" | "integer" | "bigint" | "numeric" | "real" | "double")
+}
+
+/// Write a value as SQL. A number stays one, because `'1' + '1'` has no type.
+fn push_literal(out: &mut Vec<u8>, value: Option<&[u8]>, is_number: bool) {
+    let Some(value) = value else { return out.extend_from_slice(b"NULL") };
+    let is_plain = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+    if is_number && !value.is_empty() && value.iter().all(is_plain) {
+        // Two minus signs would begin a comment.
+        out.extend_from_slice(if value[0] == b'-' { b" " } else { b"" });
+        return out.extend_from_slice(value);
+    }
+    out.push(b'\'');
+    for &byte in value {
+        out.extend_from_slice(if byte == b'\'' { b"''" } else { std::slice::from_ref(&byte) });
+    }
+    out.push(b'\'');
+}
+
 /// The highest N of all `$N` in the text.
 fn parameter_count(text: &str) -> u16 {
     let numbers = text.split('$').skip(1).filter_map(|rest| {
@@ -138,6 +230,13 @@ fn parameter_count(text: &str) -> u16 {
         rest[..digits].parse().ok()
     });
     numbers.max().unwrap_or(0)
+}
+
+impl StatementKind {
+    /// Return what a statement does to the block, by its first word.
+    pub fn of(text: &str) -> StatementKind {
+        kind_of(text)
+    }
 }
 
 fn kind_of(text: &str) -> StatementKind {
@@ -175,5 +274,30 @@ mod tests {
         for (text, kind) in kinds {
             assert_eq!(kind_of(text), kind, "{text}");
         }
+    }
+
+    fn text_of(sql: &str, types: &[&str], values: &[Option<&str>]) -> String {
+        let mut statement = Statement::native(sql, "P", 1, false);
+        let types: Vec<_> = types.iter().map(|&kind| kind.to_owned()).collect();
+        statement.pieces = pieces_of(sql, &types);
+        let mut out = Vec::new();
+        let write = |place: usize, out: &mut Vec<u8>| {
+            out.extend_from_slice(values[place].unwrap_or_default().as_bytes());
+            values[place].is_some()
+        };
+        statement.write_text(&write, &mut Vec::new(), &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_simple_protocol_gets_literals_in_place_of_parameters() {
+        let sql = "UPDATE t SET a = a -$1, b = $2, \"$3\" = '$4' /* $5 */ WHERE c = $3 -- $6";
+        let values = [Some("-5"), Some("O'Hara"), None];
+        assert_eq!(
+            text_of(sql, &["numeric(10,2)", "text", ""], &values),
+            "UPDATE t SET a = a - -5, b = 'O''Hara', \"$3\" = '$4' /* $5 */ WHERE c = NULL -- $6"
+        );
+        assert_eq!(text_of("SELECT $2, $1;\n", &[], &[Some("1"), Some("ü")]), "SELECT 'ü', '1'");
+        assert_eq!(text_of("END;", &[], &[]), "END");
     }
 }

@@ -51,10 +51,16 @@ fn plain(description: &str) -> String {
 
 fn of_native(native: &dyn Native) -> BuiltinFacts {
     let none = BTreeMap::new();
-    let planned = Asked::new(native, &none, 0, 1).and_then(|asked| native.plan(&asked));
-    let types = planned.expect("the defaults of a program are right").types;
+    let types = match native.takes_templates() {
+        true => Vec::new(),
+        false => {
+            let asked = Asked::new(native, &none, None, (0, 1));
+            let planned = asked.and_then(|asked| native.plan(&asked));
+            planned.expect("the defaults of a program are right").types
+        }
+    };
     let of_type = |kind: &TransactionType| TypeFacts {
-        name: kind.name.to_owned(),
+        name: kind.name.clone(),
         weight: kind.weight,
         reads_only: kind.reads_only,
         keying_ns: kind.pauses.keying_ns,
@@ -64,7 +70,7 @@ fn of_native(native: &dyn Native) -> BuiltinFacts {
         name: native.name().to_owned(),
         description: native.description().to_owned(),
         dataset: native.dataset().to_owned(),
-        reads_only: types.iter().all(|kind| kind.reads_only),
+        reads_only: !types.is_empty() && types.iter().all(|kind| kind.reads_only),
         reads_scale: false,
         is_native: true,
         is_of_pgbench: false,

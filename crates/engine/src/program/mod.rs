@@ -5,6 +5,7 @@
 
 mod facts;
 mod ledger;
+mod mirror;
 mod rows;
 mod session;
 mod tpcc;
@@ -19,10 +20,11 @@ use pgdyno_script::{Prng, Script};
 pub use self::facts::facts;
 pub use self::rows::{Cents, FromRow, FromText, Parameter, Rows, Unexpected};
 pub use self::session::{Batch, Link, Pipeline, Session};
+use crate::contract::job::{MirrorLoad, Protocol};
 use crate::outcome::Stopped;
 
 /// The native programs that `-b` knows.
-pub const NATIVES: &[&dyn Native] = &[&tpcc::TpccLike, &ledger::Ledger];
+pub const NATIVES: &[&dyn Native] = &[&tpcc::TpccLike, &ledger::Ledger, &mirror::Mirror];
 
 /// What a planned script executes: a text script, or one transaction type of a native program.
 #[derive(Debug)]
@@ -63,6 +65,12 @@ pub trait Native: Sync {
 
     /// Return true if the transactions record their commits in the journal of the job.
     fn records_commits(&self) -> bool {
+        false
+    }
+
+    /// Return true if the transaction types come with the job (`MirrorLoad`), so that there are
+    /// none without it.
+    fn takes_templates(&self) -> bool {
         false
     }
 
@@ -117,6 +125,8 @@ impl Takes {
 pub struct Asked<'a> {
     given: &'a BTreeMap<String, String>,
     options: &'static [ProgramOption],
+    /// The templates of the job, for a program that takes them.
+    pub mirror: Option<&'a MirrorLoad>,
     pub seed: u64,
     /// Number of clients of the load; each client is a terminal.
     pub terminal_count: u32,
@@ -129,8 +139,8 @@ impl<'a> Asked<'a> {
     pub fn new(
         native: &dyn Native,
         given: &'a BTreeMap<String, String>,
-        seed: u64,
-        terminal_count: u32,
+        mirror: Option<&'a MirrorLoad>,
+        (seed, terminal_count): (u64, u32),
     ) -> Result<Asked<'a>, String> {
         let options = native.options();
         for (name, value) in given {
@@ -145,7 +155,11 @@ impl<'a> Asked<'a> {
                 return Err(format!("option {name} must be {rule}, got \"{value}\""));
             }
         }
-        Ok(Asked { given, options, seed, terminal_count })
+        match (native.takes_templates(), mirror.is_some()) {
+            (true, false) => Err("needs the templates of a capture".to_owned()),
+            (false, true) => Err("takes no templates of a capture".to_owned()),
+            _ => Ok(Asked { given, options, mirror, seed, terminal_count }),
+        }
     }
 
     /// Return the word that was given for an option, or the default of the option.
@@ -176,19 +190,26 @@ pub struct Planned {
     pub is_dealt: bool,
     pub transactions: Arc<dyn Transactions>,
     /// Settings of every session of the load, by name.
-    pub settings: Vec<(&'static str, String)>,
+    pub settings: Vec<(String, String)>,
 }
 
 /// One type of transaction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TransactionType {
-    pub name: &'static str,
+    pub name: String,
     /// Above 0; at most 255 if types are dealt.
     pub weight: u32,
     pub reads_only: bool,
     pub pauses: Pauses,
     /// SQL with `$1`, `$2`...; the number of a prepared statement is its position in this list.
     pub statements: Vec<String>,
+    /// Types of the parameters of each statement in SQL, for the simple protocol; empty if they are
+    /// not known.
+    pub parameter_types: Vec<Vec<String>>,
+    /// Places of the statements whose rows nobody reads.
+    pub unread: Vec<usize>,
+    /// `None`: the protocol of the job.
+    pub protocol: Option<Protocol>,
     /// Names of the counters that `Session::count` increases, at most `COUNTERS_MAX`.
     pub counters: &'static [&'static str],
     /// If true, no terminal chooses this type: the type executes the work that other types deferred

@@ -290,6 +290,31 @@ impl Rows {
         Err(Unexpected)
     }
 
+    /// Read the next row of the current statement, column by column. After its last row return
+    /// false and go on to the statement after it.
+    ///
+    /// Args: `read` gets the place of a column, from 0, and its value; `None` is null.
+    pub fn next_columns(
+        &mut self,
+        mut read: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<bool, Unexpected> {
+        while let Some(message) = messages(&self.captured[self.at..]).next() {
+            self.at += 5 + message.body.len();
+            match message.tag {
+                b'D' => {
+                    let mut columns = Columns::new(message.body)?;
+                    for place in 0..usize::from(columns.left) {
+                        read(place, columns.next()?);
+                    }
+                    return Ok(true);
+                }
+                b'C' => return Ok(false),
+                _ => {}
+            }
+        }
+        Err(Unexpected)
+    }
+
     /// Return the number of rows that the next statement read or wrote, and skip the rows.
     pub fn count(&mut self) -> Result<u64, Unexpected> {
         while let Some(message) = messages(&self.captured[self.at..]).next() {

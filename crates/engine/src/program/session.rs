@@ -14,7 +14,10 @@ use crate::outcome::{Remark, Stopped};
 /// Executes the actions of a session, on one connection of a thread for one terminal.
 pub trait Link {
     /// Add a statement to those that wait to be sent.
-    fn add(&self, statement: usize, parameters: &[&dyn Parameter]);
+    ///
+    /// Args: `write` appends the value of the parameter with this place, from 0; it returns false
+    /// for null.
+    fn add(&self, statement: usize, write: &dyn Fn(usize, &mut Vec<u8>) -> bool);
 
     /// Add SQL to the statements that wait to be sent. It is not one of the type's statements, and
     /// is not timed.
@@ -128,7 +131,7 @@ impl<'s> Session<'s> {
         parameters: &[&dyn Parameter],
         read: impl FnOnce(&mut Rows) -> Result<T, Stopped>,
     ) -> Result<T, Stopped> {
-        self.link.add(statement, parameters);
+        self.add(statement, parameters);
         self.exchange(read).await
     }
 
@@ -168,6 +171,10 @@ impl<'s> Session<'s> {
         poll_fn(|_| self.link.poll_sleep()).await
     }
 
+    fn add(&self, statement: usize, parameters: &[&dyn Parameter]) {
+        self.link.add(statement, &|place, out| parameters[place].write(out));
+    }
+
     /// Send the added statements.
     ///
     /// Returns: their rows.
@@ -196,7 +203,17 @@ pub struct Pipeline<'s> {
 impl Pipeline<'_> {
     /// Add a statement. Args: `statement`, its place among the statements of the type.
     pub fn add(&self, statement: usize, parameters: &[&dyn Parameter]) -> &Self {
-        self.session.link.add(statement, parameters);
+        self.session.add(statement, parameters);
+        self
+    }
+
+    /// Add a statement. Args: `write`, as in `Link::add`.
+    pub fn add_written(
+        &self,
+        statement: usize,
+        write: &dyn Fn(usize, &mut Vec<u8>) -> bool,
+    ) -> &Self {
+        self.session.link.add(statement, write);
         self
     }
 
@@ -230,7 +247,7 @@ impl Batch<'_> {
         statement: usize,
         parameters: &[&dyn Parameter],
     ) -> Result<(), Stopped> {
-        self.session.link.add(statement, parameters);
+        self.session.add(statement, parameters);
         if self.is_pipeline {
             return Ok(());
         }

@@ -3,10 +3,10 @@
 //! Days count from 1970-01-01, microseconds from its midnight. Years before 1 are not read.
 //! Source of the day arithmetic: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".
 
-pub(super) const DAY_US: i64 = 86_400_000_000;
+pub(crate) const DAY_US: i64 = 86_400_000_000;
 
 /// Return the days of `2024-02-29`; None for anything else, infinity included.
-pub(super) fn read_date(text: &str) -> Option<i64> {
+pub(crate) fn read_date(text: &str) -> Option<i64> {
     if text.ends_with("BC") {
         return None;
     }
@@ -47,7 +47,7 @@ fn read_zone(zone: &str) -> Option<i64> {
 }
 
 /// Return the microseconds of `2024-02-29 12:34:56+00`.
-pub(super) fn read_timestamp(text: &str) -> Option<i64> {
+pub(crate) fn read_timestamp(text: &str) -> Option<i64> {
     let (date, time) = text.trim().split_once([' ', 'T']).unwrap_or((text, "00:00"));
     if time.ends_with("BC") {
         return None;
@@ -81,7 +81,7 @@ pub(super) fn read_interval(text: &str) -> Option<i64> {
 }
 
 /// Append `2024-02-29`.
-pub(super) fn write_date(days: i64, out: &mut Vec<u8>) {
+pub(crate) fn write_date(days: i64, out: &mut Vec<u8>) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
@@ -114,7 +114,7 @@ pub(super) fn write_time(us: i64, out: &mut Vec<u8>) {
 }
 
 /// Append `2024-02-29 12:34:56`.
-pub(super) fn write_timestamp(us: i64, out: &mut Vec<u8>) {
+pub(crate) fn write_timestamp(us: i64, out: &mut Vec<u8>) {
     write_date(us.div_euclid(DAY_US), out);
     out.push(b' ');
     write_time(us.rem_euclid(DAY_US), out);

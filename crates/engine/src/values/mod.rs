@@ -6,7 +6,7 @@
 //! sorted table has the value with number `places.number_at(n)`, and each value has as many rows as
 //! its frequency asks for.
 
-mod calendar;
+pub(crate) mod calendar;
 mod compound;
 mod filler;
 mod places;

@@ -55,13 +55,12 @@ impl Native for Toy {
 
     fn plan(&self, asked: &Asked<'_>) -> Result<Planned, String> {
         let kind = |name, weight, think_ns_mean, statements: &[&str]| TransactionType {
-            name,
+            name: String::from(name),
             weight,
             reads_only: weight == 3,
             pauses: Pauses { keying_ns: 10 * MS, think_ns_mean },
             statements: statements.iter().map(|&sql| sql.to_owned()).collect(),
-            counters: &[],
-            is_background: false,
+            ..TransactionType::default()
         };
         Ok(Planned {
             types: vec![
@@ -139,6 +138,7 @@ fn toy(options: &[(&str, &str)]) -> LoadWork {
         weight: 1,
         source: ScriptText::Builtin("toy".into()),
         options: options.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
+        mirror: None,
     };
     work
 }

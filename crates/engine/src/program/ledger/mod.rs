@@ -14,9 +14,7 @@ use std::sync::{Arc, OnceLock};
 use pgdyno_script::Prng;
 use sha2::{Digest, Sha256};
 
-use super::{
-    Asked, Done, Native, Pauses, Planned, Session, Task, TransactionType, Transactions, Unready,
-};
+use super::{Asked, Done, Native, Planned, Session, Task, TransactionType, Transactions, Unready};
 use crate::commit_journal::Entry;
 use crate::outcome::Stopped;
 
@@ -57,13 +55,10 @@ impl Native for Ledger {
 
     fn plan(&self, asked: &Asked<'_>) -> Result<Planned, String> {
         let entry = TransactionType {
-            name: "ledger",
+            name: "ledger".to_owned(),
             weight: 1,
-            reads_only: false,
-            pauses: Pauses::default(),
             statements: STATEMENTS.map(str::to_owned).into(),
-            counters: &[],
-            is_background: false,
+            ..TransactionType::default()
         };
         let transactions =
             Arc::new(Run { clients: asked.terminal_count, next: OnceLock::default() });

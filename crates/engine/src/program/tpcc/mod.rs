@@ -181,7 +181,7 @@ impl Native for TpccLike {
         let calls_procedures = asked.option("mode") == "procedures";
         let second = 1_000_000_000;
         let of_kind = |(kind, call): (&Kind, &str)| TransactionType {
-            name: kind.name,
+            name: kind.name.to_owned(),
             weight: asked.number(kind.weight_option.0).unwrap_or(if is_dealt {
                 kind.cards
             } else {
@@ -197,14 +197,14 @@ impl Native for TpccLike {
                 false => (kind.statements)(&begin),
             },
             counters: kind.counters,
-            is_background: false,
+            ..TransactionType::default()
         };
         let mut types: Vec<_> = KINDS.iter().zip(procedures::CALLS).map(of_kind).collect();
         let is_deferred = asked.option("delivery") == "deferred";
         if is_deferred {
             let delivery = &mut types[DELIVERY];
             let deferred = TransactionType {
-                name: "deferred-delivery",
+                name: "deferred-delivery".to_owned(),
                 weight: 1,
                 pauses: Pauses::default(),
                 is_background: true,
@@ -228,7 +228,7 @@ impl Native for TpccLike {
             // In the other modes BEGIN names the isolation level; a procedure is called without
             // BEGIN.
             settings: match calls_procedures {
-                true => vec![("default_transaction_isolation", level)],
+                true => vec![("default_transaction_isolation".to_owned(), level)],
                 false => Vec::new(),
             },
         })
@@ -285,7 +285,7 @@ mod tests {
 
     fn planned(options: &[(&str, &str)]) -> Result<Planned, String> {
         let given = options.iter().map(|&(name, value)| (name.into(), value.into())).collect();
-        let asked = Asked::new(&TpccLike, &given, 7, 20)?;
+        let asked = Asked::new(&TpccLike, &given, None, (7, 20))?;
         TpccLike.plan(&asked)
     }
 
@@ -322,6 +322,9 @@ mod tests {
             assert_eq!(firsts, vec!["BEGIN ISOLATION LEVEL REPEATABLE READ"; kinds_with_sql]);
         }
         let none = BTreeMap::new();
-        assert_eq!(Asked::new(&TpccLike, &none, 1, 1).unwrap().option("mode"), "statements");
+        assert_eq!(
+            Asked::new(&TpccLike, &none, None, (1, 1)).unwrap().option("mode"),
+            "statements"
+        );
     }
 }

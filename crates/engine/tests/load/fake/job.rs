@@ -26,6 +26,7 @@ pub(crate) fn work(script: &str) -> LoadWork {
             weight: 1,
             source: ScriptText::Text(script.into()),
             options: BTreeMap::new(),
+            mirror: None,
         }],
         variables: BTreeMap::new(),
         arrivals: Arrivals::Closed(ClosedLoop { clients: 1 }),

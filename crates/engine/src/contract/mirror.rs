@@ -1,0 +1,164 @@
+//! The load of the program `mirror`: the transaction templates of a capture, as a part of the job.
+//!
+//! The JSON of a step and of a source is that of the capture file, so the lab passes it on.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::distribution::{Distribution, Spread};
+use super::job::Protocol;
+
+/// What the clients of a mirror do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MirrorLoad {
+    /// Tables that the statements use, as SQL names them. All must exist.
+    #[serde(default)]
+    pub tables: Vec<String>,
+    /// Settings of every session by name, such as `search_path`.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
+    /// Age of the data, in seconds: the present time of a parameter is this much earlier.
+    #[serde(default)]
+    pub data_age_s: f64,
+    pub statements: Vec<MirrorStatement>,
+    /// At least one.
+    pub templates: Vec<MirrorTemplate>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MirrorStatement {
+    /// SQL with `$1`, `$2` and so on.
+    pub text: String,
+    /// The type of each parameter in SQL; empty if it is not known. Only the simple protocol needs
+    /// it: it writes values into the text.
+    #[serde(default)]
+    pub parameter_types: Vec<String>,
+}
+
+/// A kind of transaction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MirrorTemplate {
+    pub name: String,
+    /// Above 0.
+    pub weight: u32,
+    pub reads_only: bool,
+    /// Absent = the protocol of the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<Protocol>,
+    /// Mean time of a client before its next transaction.
+    #[serde(default)]
+    pub think_ms: f64,
+    pub steps: Vec<MirrorStep>,
+}
+
+/// One statement of a template. Steps, and the parameters of a step, count from 0.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MirrorStep {
+    /// Place in `MirrorLoad::statements`.
+    pub statement: u32,
+    /// Where the value of `$1` comes from, of `$2`, and so on.
+    #[serde(default)]
+    pub parameters: Vec<ParameterSource>,
+    #[serde(default = "once")]
+    pub repeat: Spread,
+    /// Share of the transactions that execute the step.
+    #[serde(default = "one")]
+    pub probability: f64,
+    /// Mean pause of the client before the step.
+    #[serde(default)]
+    pub pause_ms: f64,
+    /// The step is sent together with the step before it.
+    #[serde(default)]
+    pub same_trip: bool,
+    /// The step belongs to the loop of the step before it: all steps of a loop are executed once in
+    /// each turn. The first step has the number of turns.
+    #[serde(default)]
+    pub loops_with_before: bool,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn once() -> Spread {
+    Spread { least: 1.0, mean: 1.0, most: 1.0 }
+}
+
+/// Where the value of a parameter comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "from", rename_all = "snake_case", deny_unknown_fields)]
+pub enum ParameterSource {
+    /// Always the same value; absent = null.
+    Constant {
+        #[serde(default)]
+        value: Option<String>,
+    },
+    Drawn {
+        distribution: Box<Distribution>,
+    },
+    /// A value that exists in a column of the database. Equal groups of one step come from one row.
+    Column {
+        table: String,
+        column: String,
+        /// Of the accesses; absent = as the rows.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        distribution: Option<Box<Distribution>>,
+        /// The smallest and the largest value that the column had in the source.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        range: Option<(i64, i64)>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        group: Option<u32>,
+    },
+    Equal {
+        step: u32,
+        parameter: u32,
+    },
+    /// A value that an earlier step returned. If it returned no row, the step is not executed.
+    Returned {
+        step: u32,
+        column: u32,
+        #[serde(default)]
+        pick: Pick,
+    },
+    Linear {
+        step: u32,
+        parameter: u32,
+        slope: f64,
+        offset: f64,
+    },
+    /// An earlier value plus something from `least` to `most`; of times, seconds.
+    Between {
+        step: u32,
+        parameter: u32,
+        least: f64,
+        most: f64,
+    },
+    /// A new key, above the largest of the database.
+    Fresh {
+        table: String,
+        column: String,
+    },
+    Now {
+        #[serde(default)]
+        minus_s: f64,
+    },
+    /// An array.
+    List {
+        of: Box<ParameterSource>,
+        length: Spread,
+    },
+}
+
+/// Which of the returned rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pick {
+    #[default]
+    First,
+    Any,
+}

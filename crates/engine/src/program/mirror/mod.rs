@@ -1,0 +1,360 @@
+//! The mirror: the transaction templates of a capture, with values that fit the database.
+//!
+//! The job has the templates. Before the load `keys` reads which keys exist. Then a transaction is
+//! the walk through the steps of its template.
+
+mod keys;
+mod number;
+mod slots;
+mod template;
+
+use std::sync::{Arc, OnceLock};
+
+use pgdyno_script::Prng;
+
+use self::keys::{Chosen, Keys};
+use self::slots::{Element, Slots};
+use self::template::{Draw, KeysOfJob, Step, Template};
+use super::rows::Parameter;
+use super::{Asked, Done, Native, Pauses, Planned, Rows, Session, Task, Transactions, Unready};
+use crate::clock::now_ns;
+use crate::contract::job::{ClockPair, Pick};
+use crate::dataset::sql::quote_literal;
+use crate::outcome::Stopped;
+
+/// The program as `-b` knows it.
+pub(super) struct Mirror;
+
+impl Native for Mirror {
+    fn name(&self) -> &'static str {
+        "mirror"
+    }
+
+    fn description(&self) -> &'static str {
+        "mirror: the load of a capture, given as -b FILE"
+    }
+
+    fn dataset(&self) -> &'static str {
+        "capture"
+    }
+
+    fn takes_templates(&self) -> bool {
+        true
+    }
+
+    fn plan(&self, asked: &Asked<'_>) -> Result<Planned, String> {
+        let load = asked.mirror.expect("a job without templates was refused");
+        if load.templates.is_empty() {
+            return Err("needs at least one template".to_owned());
+        }
+        let mut wanted = KeysOfJob::default();
+        let (mut templates, mut types) = (Vec::new(), Vec::new());
+        for given in &load.templates {
+            let (template, kind) = template::plan(given, load, &mut wanted)?;
+            templates.push(template);
+            types.push(kind);
+        }
+        let run = Run {
+            templates,
+            wanted,
+            tables: load.tables.clone(),
+            terminals: asked.terminal_count,
+            clock: ClockPair::now(),
+            data_age_us: (load.data_age_s * 1e6) as i64,
+            keys: OnceLock::new(),
+        };
+        let settings = load.settings.iter().map(|(name, value)| (name.clone(), value.clone()));
+        let settings = settings.collect();
+        Ok(Planned { types, is_dealt: false, transactions: Arc::new(run), settings })
+    }
+}
+
+/// A run: its templates, and the keys of the database.
+#[derive(Debug)]
+struct Run {
+    templates: Vec<Template>,
+    wanted: KeysOfJob,
+    tables: Vec<String>,
+    terminals: u32,
+    clock: ClockPair,
+    data_age_us: i64,
+    keys: OnceLock<Keys>,
+}
+
+impl Transactions for Run {
+    fn prepare<'s>(&'s self, session: Session<'s>) -> Task<'s, Result<(), Unready>> {
+        Box::pin(async move {
+            if self.keys.get().is_none() {
+                self.look_at_tables(session).await?;
+                let KeysOfJob { existing, fresh } = &self.wanted;
+                let keys = Keys::read(session, existing, fresh, self.terminals).await?;
+                // Another thread may have read the same, because no transaction has begun.
+                self.keys.get_or_init(|| keys);
+            }
+            Ok(())
+        })
+    }
+
+    fn run<'s>(&'s self, number: usize, session: Session<'s>) -> Task<'s, Result<Done, Stopped>> {
+        Box::pin(self.transaction(&self.templates[number], session))
+    }
+}
+
+/// Steps that were added and not answered.
+#[derive(Debug, Default)]
+struct Trip {
+    steps: Vec<usize>,
+    is_read: bool,
+}
+
+impl Run {
+    /// Check that the database has the tables of the capture.
+    async fn look_at_tables(&self, session: Session<'_>) -> Result<(), Unready> {
+        let names: Vec<_> = self.tables.iter().map(|name| quote_literal(name)).collect();
+        let sql = format!(
+            "SELECT name FROM unnest(ARRAY[{}]::text[]) AS name \
+             WHERE pg_catalog.to_regclass(name) IS NULL",
+            names.join(", ")
+        );
+        let missing = session
+            .ask(&sql, |rows| {
+                let mut missing = Vec::new();
+                while let Some((name,)) = rows.next_row::<(String,)>()? {
+                    missing.push(name);
+                }
+                Ok(missing)
+            })
+            .await?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(Unready::Refused {
+            message: format!(
+                "the database lacks {} of the {} tables of the capture: {}",
+                missing.len(),
+                self.tables.len(),
+                missing.join(", ")
+            ),
+            hint:
+                "name a database that was made from the capture (pgdyno init FILE), or a copy of \
+                   the source"
+                    .to_owned(),
+        })
+    }
+
+    async fn transaction(
+        &self,
+        template: &Template,
+        session: Session<'_>,
+    ) -> Result<Done, Stopped> {
+        let mut slots = Slots::new(template.slot_count);
+        let mut trip = Trip::default();
+        let mut done = Done::Committed;
+        let mut at = 0;
+        while at < template.steps.len() {
+            let first = &template.steps[at];
+            let turns = session.random(|random| turns(first, random));
+            for _ in 0..turns {
+                for number in at..first.loop_end {
+                    let step = &template.steps[number];
+                    let is_left_out = number > at && session.random(|r| turns_once(step, r)) == 0;
+                    if !is_left_out
+                        && self.add(template, number, &mut slots, &mut trip, session).await?
+                    {
+                        done = if step.rolls_back { Done::RolledBack } else { Done::Committed };
+                    }
+                }
+            }
+            at = first.loop_end;
+        }
+        flush(template, &mut trip, &mut slots, session).await?;
+        Ok(done)
+    }
+
+    /// Add a step to the trip, after it has sent the steps on which this one waits.
+    ///
+    /// Returns: false if the step is not executed, because a value is missing.
+    async fn add(
+        &self,
+        template: &Template,
+        number: usize,
+        slots: &mut Slots,
+        trip: &mut Trip,
+        session: Session<'_>,
+    ) -> Result<bool, Stopped> {
+        let step = &template.steps[number];
+        let is_alone = !step.same_trip || step.pause_ns_mean > 0;
+        if is_alone || step.awaits.iter().any(|before| trip.steps.contains(before)) {
+            flush(template, trip, slots, session).await?;
+        }
+        if step.pause_ns_mean > 0 {
+            let pauses = Pauses { keying_ns: 0, think_ns_mean: step.pause_ns_mean };
+            let pause_ns = session.random(|random| pauses.think_ns(random));
+            session.sleep(pause_ns).await?;
+        }
+        let terminal = session.terminal();
+        if !session.random(|random| self.draw(step, slots, random, terminal)) {
+            return Ok(false);
+        }
+        session.pipeline().add_written(step.statement, &|place, out| {
+            let value = slots.get(step.first_slot + place).flatten();
+            out.extend_from_slice(value.unwrap_or_default());
+            value.is_some()
+        });
+        trip.steps.push(number);
+        trip.is_read |= !step.returns.is_empty();
+        Ok(true)
+    }
+
+    /// Draw the parameters of a step.
+    ///
+    /// Returns: false if a parameter needs a value that does not exist.
+    fn draw(&self, step: &Step, slots: &mut Slots, random: &mut Prng, terminal: u32) -> bool {
+        let keys = self.keys.get().expect("the keys are read before the load");
+        for row in &step.rows {
+            let existing = &keys.existing[row.keys];
+            let chosen = existing.choose(row.access.as_deref(), row.range, random);
+            for &(column, slot) in &row.columns {
+                match chosen {
+                    Chosen::Number(number) => slots.write(slot, |out| number.write(out)),
+                    Chosen::Row(row) => slots.set(slot, existing.column(row, column)),
+                    Chosen::Nothing => slots.set(slot, None),
+                }
+            }
+        }
+        step.draws.iter().all(|(slot, draw)| match draw {
+            Draw::Copy { slot: from } => slots.copy(*from, *slot),
+            Draw::Linear { .. } | Draw::Between { .. } => derive(draw, *slot, slots, random),
+            _ => {
+                slots.write(*slot, |out| self.write(draw, keys, terminal, random, out));
+                true
+            }
+        })
+    }
+
+    /// Append a value that depends on no other one.
+    ///
+    /// Returns: false for null.
+    fn write(
+        &self,
+        draw: &Draw,
+        keys: &Keys,
+        terminal: u32,
+        random: &mut Prng,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        match draw {
+            Draw::Constant(value) => value.as_ref().is_some_and(|value| value.write(out)),
+            Draw::Drawn(distribution) => distribution.draw(random, out),
+            Draw::Fresh { keys: place } => {
+                keys.fresh[*place].write(terminal, out);
+                true
+            }
+            Draw::Now { minus_s } => {
+                let now_us = (self.clock.unix_ns(now_ns()) / 1000) as i64 - self.data_age_us;
+                number::write_instant(now_us - (minus_s * 1e6) as i64, out);
+                true
+            }
+            Draw::Existing { keys: place, access, range } => {
+                let existing = &keys.existing[*place];
+                match existing.choose(access.as_deref(), *range, random) {
+                    Chosen::Number(number) => number.write(out),
+                    Chosen::Row(row) => Element(existing.column(row, 0).map(Vec::from)).write(out),
+                    Chosen::Nothing => false,
+                }
+            }
+            Draw::List { of, length } => {
+                let elements: Vec<_> = (0..length.draw(random))
+                    .map(|_| {
+                        let mut element = Vec::new();
+                        let is_there = self.write(of, keys, terminal, random, &mut element);
+                        Element(is_there.then_some(element))
+                    })
+                    .collect();
+                elements.as_slice().write(out)
+            }
+            Draw::Copy { .. } | Draw::Linear { .. } | Draw::Between { .. } => false,
+        }
+    }
+}
+
+/// Give a slot a value that follows from another one.
+fn derive(draw: &Draw, slot: usize, slots: &mut Slots, random: &mut Prng) -> bool {
+    let (from, slope, offset) = match *draw {
+        Draw::Linear { slot, slope, offset } => (slot, slope, offset),
+        Draw::Between { slot, least, most } => {
+            let is_whole = least.fract() == 0.0 && most.fract() == 0.0;
+            let offset = match is_whole {
+                true => random.uniform(least as i64, most.max(least) as i64) as f64,
+                false => least + random.unit() * (most - least),
+            };
+            (slot, 1.0, offset)
+        }
+        _ => return false,
+    };
+    let Some(value) = slots.get(from) else { return false };
+    let mut derived = Vec::new();
+    let is_there =
+        value.is_some_and(|text| number::write_linear(text, slope, offset, &mut derived));
+    slots.set(slot, is_there.then_some(derived.as_slice()));
+    true
+}
+
+/// Draw how often a step is executed; of a loop, how many turns it has.
+fn turns(step: &Step, random: &mut Prng) -> u64 {
+    match turns_once(step, random) {
+        0 => 0,
+        _ => step.repeat.draw(random),
+    }
+}
+
+/// Draw whether a step is executed.
+fn turns_once(step: &Step, random: &mut Prng) -> u64 {
+    u64::from(step.probability >= 1.0 || random.unit() < step.probability)
+}
+
+/// Send the steps of a trip, and keep the returned columns that later steps use.
+async fn flush(
+    template: &Template,
+    trip: &mut Trip,
+    slots: &mut Slots,
+    session: Session<'_>,
+) -> Result<(), Stopped> {
+    if trip.steps.is_empty() {
+        return Ok(());
+    }
+    let read = |rows: &mut Rows| {
+        let steps = if trip.is_read { trip.steps.as_slice() } else { &[] };
+        steps.iter().try_for_each(|&number| keep(&template.steps[number], rows, slots, session))
+    };
+    session.pipeline().send(read).await?;
+    trip.steps.clear();
+    trip.is_read = false;
+    Ok(())
+}
+
+/// Read the rows of one step.
+fn keep(
+    step: &Step,
+    rows: &mut Rows,
+    slots: &mut Slots,
+    session: Session<'_>,
+) -> Result<(), Stopped> {
+    step.returns.iter().for_each(|returned| slots.clear(returned.slot));
+    let mut count = 0;
+    loop {
+        // The n-th row takes the place of the row before it in one of n cases.
+        let is_any = count == 0 || session.random(|random| random.offset(count) == 0);
+        let is_row = rows.next_columns(|column, value| {
+            for returned in step.returns.iter().filter(|returned| returned.column == column) {
+                if count == 0 || is_any && returned.pick == Pick::Any {
+                    slots.set(returned.slot, value);
+                }
+            }
+        })?;
+        if !is_row {
+            return Ok(());
+        }
+        count += 1;
+    }
+}

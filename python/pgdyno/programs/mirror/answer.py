@@ -1,0 +1,113 @@
+"""What a mirror adds to the findings of a run: how alike the load is to its source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pgdyno.analysis.script_findings import ScriptFindings
+from pgdyno.analysis.verdicts import Doubt
+from pgdyno.answer.own import OwnAnswer
+from pgdyno.loop.load_numbers import LoadNumbers
+from pgdyno.programs.mirror.findings import CopySeen, Counters, Likeness, likeness_of
+from pgdyno.store.stored_run import StoredRun
+
+CPU = "CPU"
+
+
+class MirrorAnswer(OwnAnswer):
+    """Compares a run with its source."""
+
+    def findings(
+        self,
+        stored: StoredRun,
+        numbers: LoadNumbers,
+        scripts: Sequence[ScriptFindings],
+        server: Mapping[str, Any],  # noqa: ARG002
+    ) -> Likeness | None:
+        """Return the likeness; None if the run has no description of its source."""
+        document = stored.document("server.json") or {}
+        source = document.get("source")
+        if not source:
+            return None
+        seen = document.get("statement_counters") or {}
+        return likeness_of(
+            source,
+            CopySeen(
+                calls=_calls(scripts),
+                counters=_counters(document, seen, numbers),
+                transactions={script.name: script.transactions for script in scripts},
+                waits=_waits(stored),
+                active_sessions=_active_sessions(document, numbers),
+                updates=seen.get("updates"),
+                hot_updates=seen.get("hot_updates"),
+            ),
+        )
+
+    def doubts(self, own: Likeness) -> Iterator[Doubt]:
+        """Yield a doubt if the load is not alike."""
+        if own.short:
+            yield Doubt(
+                "not_alike",
+                "doubt",
+                f"The load differs from its source: {', '.join(q.name for q in own.short)}.",
+                "the table of likeness has both values of each quantity",
+            )
+
+
+ANSWER = MirrorAnswer()
+
+
+def _calls(scripts: Sequence[ScriptFindings]) -> dict[str, float]:
+    calls: dict[str, float] = {}
+    for script in scripts:
+        for statement in script.statements:
+            calls[statement.text] = calls.get(statement.text, 0) + statement.calls
+    return calls
+
+
+def _counters(
+    document: Mapping[str, Any], seen: Mapping[str, Any], numbers: LoadNumbers
+) -> dict[str, Counters] | None:
+    """Return the server's counters by text; None if the server does not count statements."""
+    by_id = seen.get("statements")
+    if by_id is None:
+        return None
+    known = document.get("query_ids") or {}
+    counters: dict[str, dict[str, float]] = {}
+    used: set[int] = set()
+    for shape in numbers.scripts:
+        for statement in shape.statements:
+            ids = known.get(shape.name, {}).get(str(statement.line), ())
+            for number in set(ids) - used:
+                used.add(number)
+                if (grown := by_id.get(str(number))) is not None:
+                    own = counters.setdefault(statement.text, dict.fromkeys(grown, 0.0))
+                    for name, value in grown.items():
+                        own[name] += value
+    return dict(counters)
+
+
+def _waits(stored: StoredRun) -> dict[str, float] | None:
+    """Return the share of each wait event in the active time of the load's sessions."""
+    waits = stored.waits()
+    if not len(waits["time_ns"]):
+        return None
+    ours = np.asarray(waits["ours"]) == 1
+    events = np.asarray(waits["wait_event"])[ours].astype(str)
+    counts = np.asarray(waits["count"])[ours] if "count" in waits else np.ones(int(ours.sum()))
+    whole = float(counts.sum())
+    shares: dict[str, float] = {}
+    for event, count in zip(events, counts, strict=True):
+        name = event if ":" in event else CPU
+        shares[name] = shares.get(name, 0.0) + float(count) / whole
+    return shares or None
+
+
+def _active_sessions(document: Mapping[str, Any], numbers: LoadNumbers) -> float | None:
+    active_ns = (document.get("totals") or {}).get("database.active_time_ns")
+    spans = [span for span in numbers.summary.phases if span.phase in ("warm", "measure")]
+    length_ns = sum(span.ended_ns - span.began_ns for span in spans)
+    return None if active_ns is None or not length_ns else active_ns / length_ns

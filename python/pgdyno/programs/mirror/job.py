@@ -1,0 +1,212 @@
+"""The load of a capture as a part of the job, and what a run keeps of the source.
+
+A run keeps the counters of the source, so that it can be compared without the file of the capture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from pgdyno.capture.model import Capture, OfColumn, Statement, Step, Template
+from pgdyno.clock import read_pair
+from pgdyno.errors import SpecError
+from pgdyno.programs.mirror.load import capture_at
+from pgdyno.server.grammar import statements_of
+from pgdyno.server.permission import unpermitted
+from pgdyno.spec.experiment import Script
+
+# The rarest template still has a weight of one, and all weights together fit 32 bits.
+_WEIGHTS = 1_000_000
+
+
+def capture_of(script: Script) -> Capture:
+    """Return the capture of a script.
+
+    Raises: SpecError if the file cannot be read, or is not a capture.
+    """
+    assert script.capture is not None, f"{script.name} has no capture"
+    return capture_at(script.capture)
+
+
+def mirror_load(script: Script) -> dict[str, Any]:
+    """Return the load of a script's capture for the job of the engine.
+
+    Raises: SpecError if the capture has no transaction that could run.
+    """
+    capture = capture_of(script)
+    templates = templates_of(script)
+    if not templates:
+        what = "no transaction that only reads" if script.reads_only else "no transaction"
+        raise SpecError(
+            f"{script.capture} has {what} that can be reproduced.",
+            hint="pgdyno capture show FILE lists what a capture has",
+        )
+    known = {statement.id: statement for statement in capture.statements}
+    used = list(dict.fromkeys(step.statement for kind in templates for step in kind.steps))
+    place = {name: number for number, name in enumerate(used)}
+    ranges = _ranges(capture)
+    whole_tps = sum(template.rate_tps for template in templates)
+    tables = sorted({table for name in used for table in known[name].tables})
+    return {
+        "tables": tables,
+        "settings": _settings(capture, [known[name] for name in used]),
+        "data_age_s": max(0.0, _age_s(capture)),
+        "statements": [
+            {"text": known[name].text, "parameter_types": list(known[name].parameter_types)}
+            for name in used
+        ],
+        "templates": [
+            {
+                "name": template.name,
+                "weight": max(1, round(_WEIGHTS * template.rate_tps / whole_tps)),
+                "reads_only": reads_only(template, known),
+                "protocol": template.protocol,
+                "think_ms": template.think_ms or 0.0,
+                "steps": _steps(template, known, place, ranges),
+            }
+            for template in templates
+        ],
+    }
+
+
+def templates_of(script: Script) -> tuple[Template, ...]:
+    """Return the templates that a script runs: all, or those that only read."""
+    capture = capture_of(script)
+    known = {statement.id: statement for statement in capture.statements}
+    return tuple(
+        template
+        for template in capture.templates
+        if template.rate_tps > 0
+        and all(step.statement in known for step in template.steps)
+        and not (script.reads_only and not reads_only(template, known))
+    )
+
+
+def reads_only(template: Template, known: Mapping[str, Statement]) -> bool:
+    """Return whether no statement of a template writes, by the grammar."""
+    return all(
+        known[step.statement].reads_only and _is_permitted(known[step.statement].text)
+        for step in template.steps
+    )
+
+
+@cache
+def _is_permitted(text: str) -> bool:
+    try:
+        return all(unpermitted(part) is None for part in statements_of(text, where="capture"))
+    except SpecError:
+        return False
+
+
+def _ranges(capture: Capture) -> dict[tuple[str, str], tuple[int, int]]:
+    """Return the ends of the integer columns of the source."""
+    ranges = {}
+    for shape in capture.columns:
+        spread = shape.distribution
+        values = [*spread.bounds, *(hot.value for hot in spread.hot)]
+        if spread.kind == "integer" and values:
+            numbers = [int(value) for value in values]
+            ranges[shape.table, shape.column] = min(numbers), max(numbers)
+    return ranges
+
+
+def _steps(
+    template: Template,
+    known: Mapping[str, Statement],
+    place: Mapping[str, int],
+    ranges: Mapping[tuple[str, str], tuple[int, int]],
+) -> list[dict[str, Any]]:
+    """Return the steps of a template for the job.
+
+    If it only reads, each transaction begins in a separate round trip: its session reports in
+    between whether it is still read-only.
+    """
+    documents = [_step(step, place, ranges) for step in template.steps]
+    if reads_only(template, known):
+        for before, document in zip(template.steps, documents[1:], strict=False):
+            document["same_trip"] &= known[before.statement].kind == "select"
+    return documents
+
+
+def _step(
+    step: Step, place: Mapping[str, int], ranges: Mapping[tuple[str, str], tuple[int, int]]
+) -> dict[str, Any]:
+    document = step.model_dump(mode="json", by_alias=True, exclude_none=True)
+    for source, given in zip(step.parameters, document.get("parameters", ()), strict=True):
+        for own, part in ((source, given), (getattr(source, "of", None), given.get("of"))):
+            if isinstance(own, OfColumn) and (own.table, own.column) in ranges:
+                part["range"] = list(ranges[own.table, own.column])
+    return {**document, "statement": place[step.statement]}
+
+
+def _settings(capture: Capture, statements: list[Statement]) -> dict[str, str]:
+    """Return the settings of the sessions that sent most of these statements."""
+    if not capture.sessions:
+        return {}
+    most = max(capture.sessions, key=lambda kind: kind.count)
+    paths = {statement.search_path for statement in statements if statement.search_path}
+    own = {"search_path": paths.pop()} if len(paths) == 1 else {}
+    return {**own, **most.settings}
+
+
+def _age_s(capture: Capture) -> float:
+    taken = datetime.fromisoformat(capture.header.taken_at.replace("Z", "+00:00"))
+    if taken.tzinfo is None:
+        taken = taken.replace(tzinfo=UTC)
+    age_s: float = read_pair().unix_ns / 1e9 - taken.timestamp() - capture.header.seconds
+    return age_s
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How much of the work of the source a load reproduces, as shares of calls and of time."""
+
+    calls_ratio: float
+    time_ratio: float
+
+
+def share_of(script: Script) -> Share:
+    """Return the share of the source's work that a script reproduces."""
+    capture = capture_of(script)
+    used = {step.statement for template in templates_of(script) for step in template.steps}
+    counted = [(own.counters.calls, own.counters.time_ms, own.id in used)
+               for own in capture.statements]  # fmt: skip
+    left_out = [(own.calls, own.time_ms, False) for own in capture.left_out]
+    rows = [*counted, *left_out]
+    calls, time_ms = sum(row[0] for row in rows), sum(row[1] for row in rows)
+    mine = [row for row in rows if row[2]]
+    return Share(
+        sum(row[0] for row in mine) / calls if calls else 0.0,
+        sum(row[1] for row in mine) / time_ms if time_ms else 0.0,
+    )
+
+
+def source_document(script: Script) -> dict[str, Any]:
+    """Return what a run keeps of the source: counters of each statement, templates, totals."""
+    capture = capture_of(script)
+    known = {statement.id: statement for statement in capture.statements}
+    share = share_of(script)
+    return {
+        "file": script.capture.name if script.capture is not None else "",
+        "reads_only": script.reads_only,
+        "reproduced_calls": share.calls_ratio,
+        "reproduced_time": share.time_ratio,
+        "version_num": capture.header.server_version_num,
+        "profile": capture.profile.model_dump(mode="json"),
+        "templates": [
+            {
+                "name": template.name,
+                "rate_tps": template.rate_tps,
+                "statements": list(dict.fromkeys(known[s.statement].text for s in template.steps)),
+            }
+            for template in templates_of(script)
+        ],
+        "statements": {
+            statement.text: statement.counters.model_dump(mode="json")
+            for statement in capture.statements
+        },
+    }

@@ -1,0 +1,216 @@
+"""The program mirror on real servers: every source of a parameter, protocols, and refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fixtures.captures import tpcb_capture
+from tests.fixtures.clusters import run_sql, scalar
+from tests.fixtures.engine_process import Engine, EngineEnd, init_job, load_job
+
+from pgdyno.capture.file import encoded
+from pgdyno.programs.mirror.job import mirror_load
+from pgdyno.server.target import Target
+from pgdyno.spec.workload import Script
+
+pytestmark = pytest.mark.pg
+PROTOCOLS = ("simple", "extended", "prepared")
+
+
+def mirrored(
+    engine: Engine, target: Target, load: dict[str, Any], *, clients: int = 3, turns: int = 40
+) -> EngineEnd:
+    """Run a mirror until each client has made `turns` transactions."""
+    source = {"builtin": "mirror"}
+    script = {"name": "mirror", "weight": 1, "source": source, "mirror": load}
+    job = load_job(target, clients=clients, transactions=turns, scripts=[script], threads=2)
+    return engine(job)
+
+
+def template(*steps: dict[str, Any], name: str = "own", **more: Any) -> dict[str, Any]:
+    return {"name": name, "weight": 1, "reads_only": False, "steps": list(steps), **more}
+
+
+def load_of(*texts: str, templates: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    return {"statements": [{"text": text} for text in texts], "templates": templates, **more}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_mirrored_tpcb_keeps_the_balances_of_the_original(
+    engine: Engine, database: Target, tmp_path: Path, protocol: str
+) -> None:
+    engine(init_job(database))
+    capture = tpcb_capture()
+    capture = capture.model_copy(
+        update={
+            "templates": tuple(
+                kind.model_copy(update={"protocol": protocol}) for kind in capture.templates
+            )
+        }
+    )
+    path = tmp_path / "core.capture"
+    path.write_bytes(encoded(capture))
+    load = mirror_load(Script(builtin="mirror", capture=path))
+    end = mirrored(engine, database, load)
+    assert (end.summary.counts.completed, end.summary.failures) == (120, {})
+    sums = [
+        scalar(database, f"SELECT sum({column}) FROM pgbench_{table}")
+        for table, column in (
+            ("accounts", "abalance"),
+            ("tellers", "tbalance"),
+            ("branches", "bbalance"),
+            ("history", "delta"),
+        )
+    ]
+    assert len(set(sums)) == 1
+    assert scalar(database, "SELECT count(*) FROM pgbench_history") == 120
+    known = "SELECT count(*) FROM pgbench_history h JOIN pgbench_accounts a USING (aid)"
+    assert scalar(database, known) == 120
+    assert scalar(database, "SELECT count(DISTINCT aid) FROM pgbench_history") > 100
+    assert scalar(database, "SELECT count(DISTINCT tid) FROM pgbench_history") == 10
+
+
+ITEMS = (
+    "CREATE TABLE item (id int PRIMARY KEY, owner int, name text)",
+    "INSERT INTO item SELECT n, n % 7, 'it''s ' || n FROM generate_series(1, 500) n",
+    "CREATE TABLE seen (id bigint PRIMARY KEY, item int, owner int, name text, low int, high int,"
+    " twice int, ids int[], at timestamptz, back text)",
+    "INSERT INTO seen (id) VALUES (41)",
+    "ANALYZE",
+)
+LOOK = "SELECT name, id FROM item WHERE owner = $1 AND name = $2"
+PUT = (
+    "INSERT INTO seen (id, item, owner, name, low, high, twice, ids, at, back)"
+    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+)
+
+
+def of_item(column: str, **more: Any) -> dict[str, Any]:
+    return {"from": "column", "table": "public.item", "column": column, **more}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_every_source_of_a_parameter_gives_what_it_names(
+    engine: Engine, database: Target, protocol: str
+) -> None:
+    for statement in ITEMS:
+        run_sql(database, statement)
+    look = {
+        "statement": 0,
+        "parameters": [of_item("owner", group=1), of_item("name", group=1)],
+    }
+    put = {
+        "statement": 1,
+        "parameters": [
+            {"from": "fresh", "table": "public.seen", "column": "id"},
+            {"from": "returned", "step": 0, "column": 1},
+            {"from": "equal", "step": 0, "parameter": 0},
+            {"from": "equal", "step": 0, "parameter": 1},
+            of_item("id"),
+            {"from": "between", "step": 1, "parameter": 4, "least": 0, "most": 20},
+            {"from": "linear", "step": 1, "parameter": 4, "slope": 2, "offset": 1},
+            {
+                "from": "list",
+                "of": of_item("id"),
+                "length": {"least": 2, "mean": 3, "most": 4},
+            },
+            {"from": "now", "minus_s": 3600},
+            {"from": "returned", "step": 0, "column": 0, "pick": "any"},
+        ],
+    }
+    load = load_of(LOOK, PUT, templates=[template(look, put, protocol=protocol)])
+    for _ in range(2):  # The keys of the second load are above those of the first.
+        end = mirrored(engine, database, load)
+        assert (end.summary.counts.completed, end.summary.failures) == (120, {})
+    own = "FROM seen WHERE id > 41"
+    assert scalar(database, f"SELECT count(*) {own}") == 240
+    right = (
+        "SELECT count(*) FROM seen s JOIN item i ON i.id = s.item AND i.owner = s.owner"
+        " AND i.name = s.name AND s.back = s.name WHERE high - low BETWEEN 0 AND 20"
+        " AND twice = 2 * low + 1 AND cardinality(ids) BETWEEN 2 AND 4"
+        " AND at BETWEEN now() - interval '2 hours' AND now() - interval '50 minutes'"
+    )
+    assert scalar(database, right) == 240
+    assert scalar(database, f"SELECT count(DISTINCT item) {own}") > 90
+    assert scalar(database, f"SELECT count(DISTINCT high - low) {own}") > 10
+    assert scalar(database, "SELECT count(*) FROM seen s, unnest(ids) e"
+                            " WHERE NOT EXISTS (SELECT FROM item WHERE id = e)") == 0  # fmt: skip
+
+
+def test_a_loop_executes_its_statements_in_turn_and_a_branch_only_sometimes(
+    engine: Engine, database: Target
+) -> None:
+    run_sql(database, "CREATE TABLE trail (at serial, pid int DEFAULT pg_backend_pid(), what text)")
+    put = "INSERT INTO trail (what) VALUES ($1)"
+    what = [{"from": "constant", "value": word} for word in ("a", "b", "rare")]
+    three = {"least": 3, "mean": 3, "most": 3}
+    steps = [
+        {"statement": 0, "parameters": [what[0]], "repeat": three},
+        {"statement": 0, "parameters": [what[1]], "loops_with_before": True, "same_trip": True},
+        {"statement": 0, "parameters": [what[2]], "probability": 0.25},
+    ]
+    end = mirrored(engine, database, load_of(put, templates=[template(*steps)]), turns=80)
+    assert end.summary.failures == {}
+    rows = run_sql(database, "SELECT string_agg(what, '' ORDER BY at) FROM trail GROUP BY pid")
+    assert len(rows) == 3
+    for (words,) in rows:
+        assert words.replace("rare", "") == "ababab" * 80
+    rare = scalar(database, "SELECT count(*) FROM trail WHERE what = 'rare'")
+    assert 30 < int(str(rare)) < 90
+
+
+def test_a_step_whose_row_is_missing_is_not_executed_and_a_rollback_is_counted(
+    engine: Engine, database: Target
+) -> None:
+    run_sql(database, "CREATE TABLE empty_one (id int)")
+    look = {"statement": 1}
+    use = {"statement": 2, "parameters": [{"from": "returned", "step": 1, "column": 0}]}
+    steps = ({"statement": 0}, look, use, {"statement": 3})
+    texts = (
+        "BEGIN",
+        "SELECT id FROM empty_one",
+        "INSERT INTO empty_one VALUES ($1::int)",
+        "ROLLBACK",
+    )
+    end = mirrored(engine, database, load_of(*texts, templates=[template(*steps)]))
+    assert (end.summary.counts.completed, end.summary.counts.rolled_back) == (120, 120)
+    assert end.summary.failures == {}
+
+
+def test_a_database_without_the_tables_is_refused_with_their_names(
+    engine: Engine, database: Target, tmp_path: Path
+) -> None:
+    path = tmp_path / "core.capture"
+    path.write_bytes(encoded(tpcb_capture()))
+    run_sql(database, "CREATE TABLE pgbench_accounts (aid int)")
+    end = mirrored(engine, database, mirror_load(Script(builtin="mirror", capture=path)))
+    [failure] = end.failures
+    assert "lacks 3 of the 4 tables of the capture" in failure.message
+    assert "public.pgbench_history" in failure.message
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"templates": []}, "at least one template"),
+        ({"statements": []}, "step 0 of \"own\" has no statement"),
+        ({"templates": [template({"statement": 0, "probability": 2.0})]}, "not possible"),
+        (
+            {"templates": [template({"statement": 0, "parameters": [
+                {"from": "equal", "step": 3, "parameter": 0}]})]},
+            "a parameter that does not exist",
+        ),
+    ],
+)  # fmt: skip
+def test_a_wrong_template_is_refused_before_the_load(
+    engine: Engine, change: dict[str, Any], words: str
+) -> None:
+    load = {**load_of("SELECT 1", templates=[template({"statement": 0})]), **change}
+    target = Target(host="/nowhere", ports="1", database="d", user="u")
+    script = {"name": "m", "weight": 1, "source": {"builtin": "mirror"}, "mirror": load}
+    job = load_job(target, scripts=[script])
+    said = engine.say("check-job", given=job.to_line())
+    assert words in json.loads(said.stdout.splitlines()[-1])["message"], said.stdout

@@ -1,0 +1,134 @@
+"""A capture run by the lab: `bench -b FILE` with its likeness, reading only, refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.fixtures.captures import tpcb_capture
+from tests.fixtures.clusters import run_sql, scalar
+from tests.fixtures.command import Command, server_options
+from tests.fixtures.engine_process import Engine, init_job
+
+from pgdyno.capture.file import encoded
+from pgdyno.capture.model import Capture, Template
+from pgdyno.server.target import Target
+
+pytestmark = pytest.mark.pg
+SHORT = ("--duration", "2s", "--warmup", "0s", "-q")
+
+
+def written(path: Path, capture: Capture) -> str:
+    path.write_bytes(encoded(capture))
+    return str(path)
+
+
+def with_reading(capture: Capture) -> Capture:
+    """Add a transaction that only reads, as frequent as the other."""
+    [writing] = capture.templates
+    [look] = [step for step in writing.steps if step.statement == "select_account"]
+    key = writing.steps[1].parameters[1]
+    reading = Template(
+        name="look", rate_tps=10, steps=(look.model_copy(update={"parameters": (key,)}),)
+    )
+    return capture.model_copy(update={"templates": (writing, reading)})
+
+
+@pytest.fixture
+def loaded(engine: Engine, database: Target) -> Target:
+    engine(init_job(database))
+    run_sql(database, "CREATE EXTENSION IF NOT EXISTS pg_stat_statements") if _has_extension(
+        database
+    ) else None
+    return database
+
+
+def _has_extension(target: Target) -> bool:
+    known = "SELECT count(*) FROM pg_available_extensions WHERE name = 'pg_stat_statements'"
+    loaded = "SELECT current_setting('shared_preload_libraries') LIKE '%pg_stat_statements%'"
+    return scalar(target, known) == 1 and scalar(target, loaded) is True
+
+
+def test_a_bench_of_a_capture_says_how_alike_the_load_was(
+    pgdyno: Command, loaded: Target, tmp_path: Path
+) -> None:
+    path = written(tmp_path / "core.capture", with_reading(tpcb_capture()))
+    said = pgdyno(
+        *("bench", *server_options(loaded), "-b", path, "-c", "2", "--allow-write", "--json"),
+        *SHORT,
+    )
+    assert said.code in (0, 3), said.err
+    document = said.document
+    likeness = document["likeness"]
+    assert likeness["reproduced_calls"] == pytest.approx(4200 / 4203)
+    assert likeness["file"] == "core.capture"
+    names = [quantity["name"] for quantity in likeness["quantities"]]
+    assert names[:3] == ["mix of calls (distance)", "rows a call", "blocks a call"]
+    fields = {"name", "source", "copy", "ratio", "limit", "verdict"}
+    assert all(quantity.keys() == fields for quantity in likeness["quantities"])
+    assert {kind["name"] for kind in likeness["types"]} == {"update pgbench_accounts", "look"}
+    [mix] = likeness["quantities"][:1]
+    assert mix["verdict"] == "short"  # In the source no look was counted.
+    assert document["failures"] == {}
+    counts = {script["name"]: script["transactions"] for script in document["scripts"]}
+    whole = sum(counts.values())
+    assert counts["look"] / whole == pytest.approx(0.5, abs=0.1)
+    if _has_extension(loaded):
+        known = {quantity["name"]: quantity for quantity in likeness["quantities"]}
+        assert known["WAL bytes a call"]["copy"] > 50
+        assert known["rows a call"]["copy"] == pytest.approx(5 / 8, rel=0.2)
+    shown = pgdyno("show", "last")
+    assert "likeness    " in shown.out
+    assert "blocks dirtied a call" in shown.out
+    page = pgdyno("report", "last", "--output", str(tmp_path / "page.html"))
+    assert page.code == 0, page.err
+    assert "Likeness to the source" in (tmp_path / "page.html").read_text()
+
+
+def test_without_permission_only_what_reads_may_run(
+    pgdyno: Command, loaded: Target, tmp_path: Path
+) -> None:
+    path = written(tmp_path / "core.capture", with_reading(tpcb_capture()))
+    options = ("bench", *server_options(loaded), "-b", path, *SHORT)
+    refused = pgdyno(*options)
+    assert refused.code == 1
+    assert "update pgbench_accounts" in refused.error
+    before = scalar(loaded, "SELECT count(*) FROM pgbench_history")
+    said = pgdyno(*options, "--read-only", "--json")
+    assert said.code in (0, 3), said.err
+    likeness = said.document["likeness"]
+    assert likeness["reads_only"] is True
+    assert likeness["reproduced_calls"] == pytest.approx(600 / 4203)
+    assert "only what reads" in likeness["sentence"]
+    assert scalar(loaded, "SELECT count(*) FROM pgbench_history") == before
+
+
+def test_a_wrong_database_or_file_or_option_is_refused(
+    pgdyno: Command, database: Target, tmp_path: Path
+) -> None:
+    path = written(tmp_path / "core.capture", tpcb_capture())
+    options = ("bench", *server_options(database), *SHORT)
+    said = pgdyno(*options, "-b", path, "--allow-write")
+    assert said.code == 2 or said.code == 1
+    assert "lacks 4 of the 4 tables of the capture: public.pgbench_accounts" in said.err
+    (tmp_path / "other").write_text("not a capture")
+    assert "is not a" in pgdyno(*options, "-b", str(tmp_path / "other")).error
+    assert "no file has this name" in pgdyno(*options, "-b", "gone.capture").error
+    assert "needs the file of a capture" in pgdyno(*options, "-b", "mirror").error
+    assert "no script of this load is a capture" in pgdyno(*options, "-S", "--read-only").error
+    assert "needs one capture" in pgdyno(*options, "-S", "--rate", "2x").error
+    reading = pgdyno(*options, "-b", path, "--read-only")
+    assert "no transaction that only reads" in " ".join(reading.error.split())
+
+
+def test_recorded_arrivals_are_offered_as_phases(
+    pgdyno: Command, loaded: Target, tmp_path: Path
+) -> None:
+    path = written(tmp_path / "core.capture", tpcb_capture())
+    said = pgdyno(
+        *("bench", *server_options(loaded), "-b", path, "-c", "4", "--allow-write", "--json"),
+        *("--rate", "4x", *SHORT),
+    )
+    assert said.code in (0, 3), said.err
+    assert said.document["loop"] == "open"
+    assert said.document["offered_tps"] == pytest.approx(40.0)

@@ -1,0 +1,173 @@
+"""How alike a load is to its source: limits, verdicts, the sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from tests.fixtures.captures import tpcb_capture
+
+from pgdyno.capture.file import encoded
+from pgdyno.capture.model import Arrivals
+from pgdyno.errors import SpecError
+from pgdyno.programs.mirror.findings import CopySeen, Likeness, Quantity, likeness_of
+from pgdyno.programs.mirror.job import mirror_load, share_of, source_document
+from pgdyno.programs.mirror.recorded import is_recorded, rate_of
+from pgdyno.spec.rate import rate_from
+from pgdyno.spec.workload import Script, Workload
+
+COUNTED = {
+    "calls": 100.0,
+    "rows": 100.0,
+    "time_ms": 5.0,
+    "hit_blocks": 400.0,
+    "read_blocks": 50.0,
+    "dirtied_blocks": 10.0,
+    "temp_read_blocks": 0.0,
+    "temp_written_blocks": 0.0,
+    "wal_bytes": 20_000.0,
+}
+SOURCE: dict[str, Any] = {
+    "file": "core.capture",
+    "reads_only": False,
+    "reproduced_calls": 0.96,
+    "reproduced_time": 0.91,
+    "profile": {
+        "commits": 100,
+        "rollbacks": 0,
+        "updates": 100,
+        "hot_updates": 90,
+        "active_sessions": 2.0,
+        "waits": {"CPU": 0.8, "IO:WALSync": 0.6},
+    },
+    "templates": [{"name": "look", "rate_tps": 10.0, "statements": ["SELECT 1", "UPDATE t"]}],
+    "statements": {"SELECT 1": COUNTED, "UPDATE t": COUNTED},
+}
+SEEN = CopySeen(
+    calls={"SELECT 1": 50.0, "UPDATE t": 50.0},
+    counters={text: {name: value / 2 for name, value in COUNTED.items()} for text in
+              ("SELECT 1", "UPDATE t")},
+    transactions={"look": 50},
+    waits={"CPU": 0.8, "IO:WALSync": 0.6},
+    active_sessions=2.1,
+    updates=50,
+    hot_updates=46,
+)  # fmt: skip
+
+
+def quantity(likeness: Likeness, name: str) -> Quantity:
+    [seen_quantity] = [own for own in likeness.quantities if own.name == name]
+    return seen_quantity
+
+
+def test_the_same_work_at_half_the_length_is_alike() -> None:
+    likeness = likeness_of(SOURCE, SEEN)
+    assert likeness.short == ()
+    assert likeness.sentence == (
+        "alike: 96 % of the calls and 91 % of the time are reproduced; blocks a call 1.00x;"
+        " waits cosine 1.00"
+    )
+    assert {own.verdict for own in likeness.quantities} == {"pass", "unknown"}
+    [unknown] = [own for own in likeness.quantities if own.verdict == "unknown"]
+    assert unknown.name == "execution time a call (ms)"
+    assert (unknown.limit, unknown.ratio) == (None, 1.0)
+    [kind] = likeness.types
+    assert (kind.name, kind.quantities[0].ratio) == ("look", 1.0)
+
+
+def test_each_quantity_outside_its_limit_is_short() -> None:
+    assert SEEN.counters is not None
+    more = {**SEEN.counters["UPDATE t"], "hit_blocks": 400.0, "wal_bytes": 1_000.0}
+    seen = replace(
+        SEEN,
+        calls={"SELECT 1": 53.0, "UPDATE t": 47.0},
+        counters={**SEEN.counters, "UPDATE t": more},
+        waits={"CPU": 0.1, "Lock:tuple": 0.9},
+        active_sessions=4.0,
+        hot_updates=10,
+    )
+    likeness = likeness_of(SOURCE, seen)
+    assert [own.name for own in likeness.short] == [
+        *("mix of calls (distance)", "blocks a call", "blocks hit a call", "WAL bytes a call"),
+        *("HOT share of updates", "active sessions", "waits (cosine)"),
+    ]
+    assert likeness.sentence.startswith("not alike: 96 %")
+    assert likeness.sentence.endswith("active sessions, waits (cosine)")
+    assert quantity(likeness, "mix of calls (distance)").copy == pytest.approx(0.03)
+    assert quantity(likeness, "blocks a call").ratio == pytest.approx(650 / 450)
+
+
+def test_what_was_not_counted_is_unknown() -> None:
+    seen = replace(SEEN, counters=None, waits=None, active_sessions=None, hot_updates=None)
+    likeness = likeness_of(SOURCE, seen)
+    unknown = {own.name for own in likeness.quantities if own.verdict == "unknown"}
+    assert {"blocks a call", "WAL bytes a call", "waits (cosine)", "active sessions"} <= unknown
+    assert quantity(likeness, "mix of calls (distance)").verdict == "pass"
+    assert "blocks" not in likeness.sentence
+
+
+def test_a_difference_of_a_fraction_of_a_block_is_no_difference() -> None:
+    assert SEEN.counters is not None
+    none = {**COUNTED, "read_blocks": 0.0}
+    source = {**SOURCE, "statements": dict.fromkeys(("SELECT 1", "UPDATE t"), none)}
+    few = {text: {**own, "read_blocks": 1.0} for text, own in SEEN.counters.items()}
+    seen_quantity = quantity(likeness_of(source, replace(SEEN, counters=few)), "blocks read a call")
+    assert (seen_quantity.verdict, seen_quantity.ratio) == ("pass", None)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    path = tmp_path / "core.capture"
+    path.write_bytes(encoded(tpcb_capture()))
+    return Script(builtin="mirror", capture=path)
+
+
+def test_the_shares_count_what_the_capture_left_out(script: Script) -> None:
+    share = share_of(script)
+    assert (share.calls_ratio, share.time_ratio) == (4200 / 4203, 210 / 210.1)
+    document = source_document(script)
+    assert document["reproduced_calls"] == share.calls_ratio
+    assert len(document["statements"]) == 7
+
+
+def test_of_a_load_that_only_writes_nothing_can_be_read(script: Script) -> None:
+    reading = script.model_copy(update={"reads_only": True})
+    with pytest.raises(SpecError, match="no transaction that only reads"):
+        mirror_load(reading)
+    assert share_of(reading).calls_ratio == 0
+
+
+def test_keys_are_drawn_from_the_range_of_the_source(script: Script) -> None:
+    [template] = mirror_load(script)["templates"]
+    assert template["steps"][1]["parameters"][1]["range"] == [1, 100_000]
+    assert template["weight"] == 1_000_000
+
+
+def test_the_recorded_rate_is_scaled_repeated_and_flattened(script: Script) -> None:
+    assert script.capture is not None
+    captures = [script.capture]
+    scaled = rate_from(rate_of("2x", captures, None))
+    assert (scaled.length_ns, scaled.mean_tps(60_000_000_000)) == (60_000_000_000, 20.0)
+    assert rate_from(rate_of("1x", captures, "150s")).length_ns == 150_000_000_000
+    assert rate_from(rate_of("0.5x", captures, "10s")).length_ns == 10_000_000_000
+    assert rate_of("flat", captures, None) == "10"
+    assert [is_recorded(given) for given in ("2x", "flat", "500:30s", 5)] == [1, 1, 0, 0]
+    with pytest.raises(SpecError, match="needs one capture"):
+        rate_of("2x", [], None)
+    with pytest.raises(SpecError, match="must be above 0"):
+        rate_of("0x", captures, None)
+
+
+def test_a_spec_may_have_a_recorded_rate(script: Script) -> None:
+    assert script.capture is not None
+    arrivals = Arrivals(transactions=(5.0, 15.0) * 10)
+    script.capture.write_bytes(encoded(tpcb_capture(arrivals=arrivals)))
+    named = {"builtin": "mirror", "capture": str(script.capture)}
+    workload = Workload.model_validate({"scripts": [named], "rate": "2x"})
+    assert (workload.rate_tps, workload.duration_ns) == (20.0, 20_000_000_000)
+    assert workload.protocol == "prepared"
+    with pytest.raises(ValidationError, match="needs one capture"):
+        Workload.model_validate({"scripts": [{"builtin": "select-only"}], "rate": "2x"})
