@@ -21,7 +21,7 @@ use crate::output::Output;
 use crate::plan::{Plan, Refusal};
 use crate::poller::Kind;
 use crate::thread::Message;
-use crate::{control, dataset, load, pgbench, program};
+use crate::{control, dataset, load, pgbench, program, read_log};
 
 const USAGE: &str = "usage: pgdyno-engine VERB
 
@@ -33,6 +33,8 @@ const USAGE: &str = "usage: pgdyno-engine VERB
   schema         print the JSON Schema of jobs and records
   emit-corpus    print samples of all records and jobs
   echo-records   read records from standard input and write them again
+  read-log       read logs of a server and print their statements as JSON, one object a line:
+                 read-log [--prefix LOG_LINE_PREFIX] FILE...; .gz and .zst are unpacked
   pgbench        run as pgbench: see pgdyno-engine pgbench --help
   --version      print the version
 
@@ -50,6 +52,9 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     if words.first() == Some(&"pgbench") {
         return pgbench::main(&words[1..]);
     }
+    if words.first() == Some(&"read-log") {
+        return read_log(&arguments[1..]);
+    }
     match words.as_slice() {
         ["run"] => run(),
         ["check-job"] => check_job(),
@@ -64,6 +69,19 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
             eprintln!("pgdyno-engine: unknown verb: {}\n{USAGE}", words.join(" "));
             ExitCode::from(REFUSED)
         }
+    }
+}
+
+fn read_log(arguments: &[OsString]) -> ExitCode {
+    let mut out = io::BufWriter::with_capacity(1 << 18, io::stdout().lock());
+    let written = read_log::main(arguments, &mut out).and_then(|is_read| {
+        out.flush()?;
+        Ok(is_read)
+    });
+    match written {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(REFUSED),
+        Err(_) => ExitCode::from(ABORTED),
     }
 }
 

@@ -28,6 +28,7 @@ pub mod pgbench;
 pub mod plan;
 pub mod poller;
 pub mod program;
+pub mod read_log;
 pub mod recorder;
 pub mod schedstat;
 pub mod session;

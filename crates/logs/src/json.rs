@@ -1,0 +1,126 @@
+//! Logs in the format jsonlog (15): one object a line, with texts and numbers as its values.
+//!
+//! The server writes texts in the encoding of the database, so a line need not be UTF-8.
+
+use crate::message::{Message, digits, severity};
+use crate::time;
+
+/// Reads a line into the message. Returns None if it is not a whole object of the log.
+pub(crate) fn read(line: &[u8], message: &mut Message) -> Option<()> {
+    message.clear();
+    let mut at = skip_spaces(line, 0);
+    if line.get(at) != Some(&b'{') {
+        return None;
+    }
+    let mut value = Vec::new();
+    let mut pid = Vec::new();
+    loop {
+        at = skip_spaces(line, at + 1);
+        if line.get(at) == Some(&b'}') {
+            break;
+        }
+        let key_end = string_end(line, at)?;
+        let key = &line[at + 1..key_end - 1];
+        at = skip_spaces(line, key_end);
+        if line.get(at) != Some(&b':') {
+            return None;
+        }
+        at = skip_spaces(line, at + 1);
+        let end = value_end(line, at)?;
+        value.clear();
+        if line[at] == b'"' {
+            unescape(&line[at + 1..end - 1], &mut value);
+        } else {
+            value.extend_from_slice(&line[at..end]);
+        }
+        set(key, &value, message, &mut pid);
+        at = skip_spaces(line, end);
+        match line.get(at)? {
+            b',' => {}
+            b'}' => break,
+            _ => return None,
+        }
+    }
+    if message.session.is_empty() {
+        message.session.append(&mut pid);
+    } else {
+        message.is_session_id = true;
+    }
+    message.time_ns.map(|_| ())
+}
+
+fn set(key: &[u8], value: &[u8], message: &mut Message, pid: &mut Vec<u8>) {
+    let part = match key {
+        b"timestamp" => return message.time_ns = time::read(value).map(|(time_ns, _)| time_ns),
+        b"line_num" => return message.line_number = digits(value),
+        b"error_severity" => return message.severity = severity(value),
+        b"pid" => pid,
+        b"session_id" => &mut message.session,
+        b"user" => &mut message.user,
+        b"dbname" => &mut message.database,
+        b"application_name" => &mut message.application,
+        b"vxid" => &mut message.virtual_transaction,
+        b"state_code" => &mut message.sqlstate,
+        b"message" => &mut message.text,
+        b"detail" => &mut message.detail,
+        b"statement" => &mut message.statement,
+        _ => return,
+    };
+    part.extend_from_slice(value);
+}
+
+fn skip_spaces(line: &[u8], at: usize) -> usize {
+    at + line.get(at..).unwrap_or_default().iter().take_while(|byte| **byte == b' ').count()
+}
+
+/// Returns the place after the string that begins at `start`.
+fn string_end(line: &[u8], start: usize) -> Option<usize> {
+    if line.get(start) != Some(&b'"') {
+        return None;
+    }
+    let mut at = start + 1;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', line.get(at..)?)?;
+        if line[at] == b'"' {
+            return Some(at + 1);
+        }
+        at += 2;
+    }
+}
+
+fn value_end(line: &[u8], start: usize) -> Option<usize> {
+    match line.get(start)? {
+        b'"' => string_end(line, start),
+        b'{' | b'[' => None,
+        _ => memchr::memchr2(b',', b'}', &line[start..]).map(|length| start + length),
+    }
+}
+
+fn unescape(text: &[u8], out: &mut Vec<u8>) {
+    let mut rest = text;
+    while let Some(at) = memchr::memchr(b'\\', rest) {
+        out.extend_from_slice(&rest[..at]);
+        let letter = rest.get(at + 1).copied().unwrap_or(b'\\');
+        rest = rest.get(at + 2..).unwrap_or_default();
+        match letter {
+            b'n' => out.push(b'\n'),
+            b't' => out.push(b'\t'),
+            b'r' => out.push(b'\r'),
+            b'b' => out.push(8),
+            b'f' => out.push(12),
+            b'u' => rest = unescape_code(rest, out),
+            other => out.push(other),
+        }
+    }
+    out.extend_from_slice(rest);
+}
+
+/// Write the character of `\uXXXX`. PostgreSQL writes only control characters in this way.
+fn unescape_code<'a>(rest: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
+    let code = rest.get(..4).and_then(|hex| std::str::from_utf8(hex).ok());
+    let code = code.and_then(|hex| u32::from_str_radix(hex, 16).ok());
+    let Some(code) = code else { return rest };
+    let character = char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
+    out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+    &rest[4..]
+}

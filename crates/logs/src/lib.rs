@@ -1,0 +1,22 @@
+//! Reads the logs of PostgreSQL servers: bytes in, messages and statements out.
+//!
+//! Assumptions: the texts of a log are in encodings that keep ASCII, as all encodings of servers
+//! do. Files, compression and the order of files belong to the caller. Memory is bounded by the
+//! longest message and by two tables with a limit.
+
+mod csv;
+mod json;
+mod lines;
+mod message;
+mod parameters;
+mod prefix;
+mod reader;
+mod shape;
+mod stderr;
+mod time;
+mod words;
+
+pub use lines::{Lines, Written};
+pub use message::{Message, Severity};
+pub use prefix::Prefix;
+pub use reader::{Beginning, Counts, Format, Reader, Trouble};

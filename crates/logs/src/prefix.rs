@@ -1,0 +1,277 @@
+//! `log_line_prefix`: reads the beginning of a line with it, and finds it if it is not known.
+
+use crate::message::{Message, digits, label};
+use crate::time;
+
+/// Prefixes that are tried if none is given: the defaults of PostgreSQL, of distributions, of
+/// services and of other readers of logs.
+const USUAL: &[&str] = &[
+    "%m [%p] ",
+    "%m [%p] %q%u@%d ",
+    "%m [%p]: ",
+    "%t [%p] ",
+    "%t [%p]: ",
+    "%t [%p]: [%l-1] ",
+    "%m [%p]: [%l-1] ",
+    "%m [%p] [%l-1] ",
+    "%t [%p-%l] %q%u@%d ",
+    "%t [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ",
+    "%t [%p]: [%l-1] user=%u,db=%d ",
+    "%t [%p]: [%l-1] %q%u@%d ",
+    "%t [%p]: [%l-1] db=%d,user=%u,app=%a,client=%h ",
+    "%t [%p]: user=%u,db=%d,app=%a,client=%h ",
+    "%m [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ",
+    "%m [%p]: [%l-1] db=%d,user=%u,app=%a,client=%h ",
+    "%m [%p] user=%u,db=%d,app=%a,client=%h ",
+    "%m [%p] %u@%d ",
+    "%m [%p] %q[user=%u,db=%d,app=%a] ",
+    "%m [%p]: %q[%l-1] user=%u,db=%d,app=%a,client=%h ",
+    "%t:%r:%u@%d:[%p]:",
+    "%m:%r:%u@%d:[%p]:%l:%e:%s:%v:%x:%c:%q%a:",
+    "%m|%u|%d|%c|",
+    "%m %c ",
+    "%m [%c] ",
+    "%m %c %v ",
+    "%m [%p] %c %v ",
+    "%m [%p] %c ",
+    "%t %c ",
+    "%n [%p] ",
+    "%n %c ",
+    "[%m] [%p] ",
+    "%t-%c-",
+    "%t-%p-",
+];
+/// The longest text of an escape such as the name of an application, in bytes.
+const NAME_BYTES_MAX: usize = 200;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Literal(Vec<u8>),
+    Escape {
+        letter: u8,
+        is_padded: bool,
+    },
+    /// `%q`: processes without a session write no more than this.
+    SessionOnly,
+}
+
+/// A prefix that is ready to read lines.
+#[derive(Debug, Clone)]
+pub struct Prefix {
+    setting: String,
+    parts: Vec<Part>,
+}
+
+/// What the prefix said, as places in its line.
+#[derive(Debug, Default, Clone, Copy)]
+struct Found {
+    time_ns: Option<i64>,
+    line_number: Option<u64>,
+    /// Start and end of the texts of %c, %p, %u, %d, %a, %v, %e.
+    texts: [(u32, u32); 7],
+}
+
+const TEXTS: &[u8; 7] = b"cpudave";
+
+impl Prefix {
+    /// Makes a prefix of the setting's value.
+    pub fn new(setting: &str) -> Prefix {
+        let mut parts: Vec<Part> = Vec::new();
+        let mut bytes = setting.bytes().peekable();
+        while let Some(byte) = bytes.next() {
+            let mut add = |byte: u8| match parts.last_mut() {
+                Some(Part::Literal(text)) => text.push(byte),
+                _ => parts.push(Part::Literal(vec![byte])),
+            };
+            if byte != b'%' {
+                add(byte);
+                continue;
+            }
+            let mut is_padded = false;
+            while bytes.next_if(|byte| byte.is_ascii_digit() || *byte == b'-').is_some() {
+                is_padded = true;
+            }
+            match bytes.next() {
+                None => {}
+                Some(b'%') => add(b'%'),
+                Some(b'q') => parts.push(Part::SessionOnly),
+                Some(letter) => parts.push(Part::Escape { letter, is_padded }),
+            }
+        }
+        Prefix { setting: setting.to_owned(), parts }
+    }
+
+    pub fn setting(&self) -> &str {
+        &self.setting
+    }
+
+    /// Whether lines say their time and their session (`%c` or `%p`).
+    pub fn says_time_and_session(&self) -> (bool, bool) {
+        let has = |letters: &[u8]| {
+            self.parts
+                .iter()
+                .any(|part| matches!(part, Part::Escape { letter, .. } if letters.contains(letter)))
+        };
+        (has(b"mtn"), has(b"cp"))
+    }
+
+    /// Returns the prefix that reads most of these lines; None if none reads at least half of
+    /// those that could be the first line of a message.
+    pub fn detect<'a>(lines: impl Iterator<Item = &'a [u8]> + Clone) -> Option<Prefix> {
+        let mut message = Message::default();
+        let begins =
+            |line: &&[u8]| !line.starts_with(b"\t") && memchr::memmem::find(line, b":  ").is_some();
+        let possible = lines.clone().filter(begins).count();
+        let mut best: Option<(usize, Prefix)> = None;
+        for setting in USUAL {
+            let prefix = Prefix::new(setting);
+            let says = prefix.says_time_and_session();
+            let read = |line: &&[u8]| {
+                message.clear();
+                prefix.read(line, &mut message).is_some()
+            };
+            let count = lines.clone().filter(read).count() * 2 + usize::from(says.1);
+            // Of two that read as much, the longer one says more.
+            let is_better = |(other, prefix): &(usize, Prefix)| {
+                count > *other || count == *other && setting.len() > prefix.setting.len()
+            };
+            if count > 2 && best.as_ref().is_none_or(is_better) {
+                best = Some((count, prefix));
+            }
+        }
+        best.filter(|(count, _)| *count >= possible).map(|(_, prefix)| prefix)
+    }
+
+    /// Reads the beginning of a line into the message. Returns the place after `LABEL:  `, and the
+    /// place of the label; None if the line does not begin with this prefix.
+    pub fn read(&self, line: &[u8], message: &mut Message) -> Option<(usize, usize)> {
+        let mut found = Found::default();
+        let label_start = match_parts(&self.parts, line, 0, &mut found)?;
+        let label_end = label_end(line, label_start)?;
+        message.time_ns = found.time_ns;
+        message.line_number = found.line_number;
+        let text = |at: usize| {
+            let (start, end) = found.texts[at];
+            &line[start as usize..end as usize]
+        };
+        message.is_session_id = !text(0).is_empty();
+        let session = if message.is_session_id { text(0) } else { text(1) };
+        message.session.extend_from_slice(session);
+        message.user.extend_from_slice(known(text(2)));
+        message.database.extend_from_slice(known(text(3)));
+        message.application.extend_from_slice(known(text(4)));
+        message.virtual_transaction.extend_from_slice(text(5));
+        message.sqlstate.extend_from_slice(text(6));
+        Some((label_end + 3, label_start))
+    }
+}
+
+/// PostgreSQL writes `[unknown]` before it knows a name.
+fn known(name: &[u8]) -> &[u8] {
+    if name == b"[unknown]" { b"" } else { name }
+}
+
+/// The place of `:  ` after a known label at `start`.
+fn label_end(line: &[u8], start: usize) -> Option<usize> {
+    let rest = line.get(start..)?;
+    let window = &rest[..rest.len().min(48)];
+    let length = memchr::memmem::find(window, b":  ")?;
+    label(&window[..length]).map(|_| start + length)
+}
+
+/// Returns the place after these parts, at which a label begins.
+fn match_parts(parts: &[Part], line: &[u8], at: usize, found: &mut Found) -> Option<usize> {
+    let Some((part, rest)) = parts.split_first() else {
+        return label_end(line, at).map(|_| at);
+    };
+    match part {
+        Part::Literal(text) => {
+            let next = line.get(at..)?.starts_with(text).then_some(at + text.len())?;
+            match_parts(rest, line, next, found)
+        }
+        Part::SessionOnly => {
+            let mut longer = *found;
+            if let Some(end) = match_parts(rest, line, at, &mut longer) {
+                *found = longer;
+                return Some(end);
+            }
+            label_end(line, at).map(|_| at)
+        }
+        Part::Escape { letter, is_padded } => {
+            let spaces = |from: usize| {
+                let spaces = line[from.min(line.len())..].iter().take_while(|byte| **byte == b' ');
+                from + if *is_padded { spaces.count() } else { 0 }
+            };
+            let start = spaces(at);
+            let shape = shape_of(*letter, line.get(start..)?, found);
+            if let Some(length) = shape {
+                if *letter == b'l' {
+                    found.line_number = digits(&line[start..start + length]);
+                }
+                note(*letter, start, start + length, found);
+                return match_parts(rest, line, spaces(start + length), found);
+            }
+            match_name(*letter, start, rest, line, found)
+        }
+    }
+}
+
+/// Returns the length of an escape that has one possible form at the beginning of `text`.
+fn shape_of(letter: u8, text: &[u8], found: &mut Found) -> Option<usize> {
+    let while_is = |is: fn(u8) -> bool| text.iter().take_while(|byte| is(**byte)).count();
+    match letter {
+        b'm' | b't' => {
+            let (time_ns, length) = time::read(text)?;
+            found.time_ns = Some(time_ns);
+            Some(length)
+        }
+        b'n' => {
+            let (time_ns, length) = time::read_unix(text)?;
+            found.time_ns = Some(time_ns);
+            Some(length)
+        }
+        b's' => time::read(text).map(|(_, length)| length),
+        b'p' | b'l' => Some(while_is(|byte| byte.is_ascii_digit())),
+        b'P' | b'x' | b'Q' => Some(while_is(|byte| byte.is_ascii_digit() || byte == b'-')),
+        b'c' => Some(while_is(|byte| byte.is_ascii_hexdigit() || byte == b'.')),
+        b'v' => Some(while_is(|byte| byte.is_ascii_digit() || byte == b'/')),
+        b'e' => (while_is(|byte| byte.is_ascii_alphanumeric()) >= 5).then_some(5),
+        _ => None,
+    }
+}
+
+fn note(letter: u8, start: usize, end: usize, found: &mut Found) {
+    let places = (start as u32, end as u32);
+    if let Some(at) = TEXTS.iter().position(|known| *known == letter) {
+        found.texts[at] = places;
+    }
+}
+
+/// A name may hold any byte: it ends where the rest of the prefix matches first.
+fn match_name(
+    letter: u8,
+    start: usize,
+    rest: &[Part],
+    line: &[u8],
+    found: &mut Found,
+) -> Option<usize> {
+    if matches!(letter, b'm' | b't' | b'n' | b'e') {
+        return None;
+    }
+    let last = line.len().min(start + NAME_BYTES_MAX);
+    let mut end = start;
+    while end <= last {
+        // Only places at which the next literal stands are tried.
+        if let Some(Part::Literal(text)) = rest.first() {
+            end += memchr::memmem::find(line.get(end..)?, text)?;
+        }
+        let mut tried = *found;
+        note(letter, start, end, &mut tried);
+        if let Some(place) = match_parts(rest, line, end, &mut tried) {
+            *found = tried;
+            return Some(place);
+        }
+        end += 1;
+    }
+    None
+}

@@ -1,0 +1,225 @@
+//! The reader: takes the bytes of a log in pieces of any size, and passes on its messages.
+
+use crate::csv::{Csv, begins_record};
+use crate::message::Message;
+use crate::prefix::Prefix;
+use crate::stderr::Stderr;
+use crate::{json, time};
+
+/// What a message keeps of its texts; the rest is dropped and counted.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 4 << 20;
+/// A line is longer than a message only if it is damaged.
+const LINE_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
+
+/// The format of a log, as in `log_destination`.
+#[derive(Debug, Clone)]
+pub enum Format {
+    Stderr(Prefix),
+    Csv,
+    Json,
+}
+
+impl Format {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Format::Stderr(_) => "stderr",
+            Format::Csv => "csvlog",
+            Format::Json => "jsonlog",
+        }
+    }
+}
+
+/// Why a log cannot be read.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// No known prefix reads its lines, or the given one reads none.
+    Prefix,
+    /// The prefix has neither `%c` nor `%p`.
+    NoSession,
+    /// The prefix has none of `%m`, `%t` and `%n`.
+    NoTime,
+}
+
+/// What the beginning of a file says.
+#[derive(Debug)]
+pub struct Beginning {
+    pub format: Format,
+    /// The time of the first message; None if there is none.
+    pub time_ns: Option<i64>,
+}
+
+impl Beginning {
+    /// Recognises the format. `prefix`: that of the server, if it is known.
+    pub fn of(head: &[u8], prefix: Option<&Prefix>) -> Result<Beginning, Trouble> {
+        let lines =
+            || head.split(|&byte| byte == b'\n').map(trimmed).filter(|line| !line.is_empty());
+        if lines().take(100).any(|line| json::read(line, &mut Message::default()).is_some()) {
+            let time_ns = lines().find_map(|line| {
+                let mut message = Message::default();
+                json::read(line, &mut message).and(message.time_ns)
+            });
+            return Ok(Beginning { format: Format::Json, time_ns });
+        }
+        let is_read = |prefix: &Prefix| {
+            lines().take(1000).any(|line| prefix.read(line, &mut Message::default()).is_some())
+        };
+        let record = lines().take(1000).find(|line| begins_record(line));
+        if let Some(line) = record.filter(|_| !prefix.is_some_and(is_read)) {
+            let time_ns = time::read(line).map(|(time_ns, _)| time_ns);
+            return Ok(Beginning { format: Format::Csv, time_ns });
+        }
+        let prefix = match prefix {
+            Some(prefix) => prefix.clone(),
+            None => Prefix::detect(lines().take(1000)).ok_or(Trouble::Prefix)?,
+        };
+        match prefix.says_time_and_session() {
+            (true, true) => {}
+            (true, false) => return Err(Trouble::NoSession),
+            (false, _) => return Err(Trouble::NoTime),
+        }
+        let time_ns = lines().find_map(|line| {
+            let mut message = Message::default();
+            prefix.read(line, &mut message).and(message.time_ns)
+        });
+        // A short file may end before its first message; a long one without any has another prefix.
+        if time_ns.is_none() && lines().count() > 10 {
+            return Err(Trouble::Prefix);
+        }
+        Ok(Beginning { format: Format::Stderr(prefix), time_ns })
+    }
+}
+
+/// What was read, and what could not be.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Counts {
+    pub bytes: u64,
+    pub messages: u64,
+    /// Lines that belong to no message, such as those of a message whose beginning is missing.
+    pub unreadable_lines: u64,
+    /// Messages that were longer than 4 MiB.
+    pub cut_messages: u64,
+    pub nul_bytes: u64,
+}
+
+#[derive(Debug)]
+enum Parser {
+    Stderr(Box<Stderr>),
+    Csv(Box<Csv>),
+    Json(Box<Message>),
+}
+
+/// Splits bytes into messages. Memory: one line and one message.
+#[derive(Debug)]
+pub struct Reader {
+    parser: Parser,
+    /// The beginning of a line whose end has not come.
+    carry: Vec<u8>,
+    is_line_dropped: bool,
+    without_nul: Vec<u8>,
+    counts: Counts,
+}
+
+impl Reader {
+    pub fn new(format: &Format) -> Reader {
+        let parser = match format {
+            Format::Stderr(prefix) => Parser::Stderr(Box::new(Stderr::new(prefix.clone()))),
+            Format::Csv => Parser::Csv(Box::default()),
+            Format::Json => Parser::Json(Box::default()),
+        };
+        Reader {
+            parser,
+            carry: Vec::new(),
+            is_line_dropped: false,
+            without_nul: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Read the next bytes of a file, and pass on the messages that are complete.
+    pub fn feed(&mut self, mut bytes: &[u8], sink: &mut dyn FnMut(&Message)) {
+        self.counts.bytes += bytes.len() as u64;
+        while let Some(end) = memchr::memchr(b'\n', bytes) {
+            let line = &bytes[..end];
+            bytes = &bytes[end + 1..];
+            if self.carry.is_empty() && !self.is_line_dropped {
+                self.line(line, sink);
+                continue;
+            }
+            self.keep(line);
+            self.carried_line(sink);
+        }
+        self.keep(bytes);
+    }
+
+    /// A file ends: its last line counts, though it may be cut.
+    pub fn end_of_file(&mut self, sink: &mut dyn FnMut(&Message)) {
+        if !self.carry.is_empty() {
+            self.carried_line(sink);
+        }
+        self.is_line_dropped = false;
+        let counts = &mut self.counts;
+        match &mut self.parser {
+            Parser::Stderr(parser) => parser.end(counts, sink),
+            Parser::Csv(parser) => parser.end(counts),
+            Parser::Json(_) => {}
+        }
+    }
+
+    fn keep(&mut self, part: &[u8]) {
+        if self.carry.len() + part.len() > LINE_BYTES_MAX {
+            self.counts.cut_messages += u64::from(!self.is_line_dropped);
+            self.is_line_dropped = true;
+            self.carry.clear();
+        } else if !self.is_line_dropped {
+            self.carry.extend_from_slice(part);
+        }
+    }
+
+    fn carried_line(&mut self, sink: &mut dyn FnMut(&Message)) {
+        let carry = std::mem::take(&mut self.carry);
+        if !self.is_line_dropped {
+            self.line(&carry, sink);
+        }
+        self.is_line_dropped = false;
+        self.carry = carry;
+        self.carry.clear();
+    }
+
+    fn line(&mut self, line: &[u8], sink: &mut dyn FnMut(&Message)) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if memchr::memchr(0, line).is_none() {
+            return self.clean_line(line, sink);
+        }
+        // A crash of the host leaves NUL bytes in a file.
+        let mut clean = std::mem::take(&mut self.without_nul);
+        clean.clear();
+        clean.extend(line.iter().filter(|byte| **byte != 0));
+        self.counts.nul_bytes += (line.len() - clean.len()) as u64;
+        self.clean_line(&clean, sink);
+        self.without_nul = clean;
+    }
+
+    fn clean_line(&mut self, line: &[u8], sink: &mut dyn FnMut(&Message)) {
+        let counts = &mut self.counts;
+        match &mut self.parser {
+            Parser::Stderr(parser) => parser.line(line, counts, sink),
+            Parser::Csv(parser) => parser.line(line, counts, sink),
+            Parser::Json(message) => match json::read(line, message) {
+                Some(()) => {
+                    counts.messages += 1;
+                    sink(message);
+                }
+                None => counts.unreadable_lines += u64::from(!line.is_empty()),
+            },
+        }
+    }
+}
+
+fn trimmed(line: &[u8]) -> &[u8] {
+    let start = line.iter().take_while(|byte| **byte == 0).count();
+    line[start..].strip_suffix(b"\r").unwrap_or(&line[start..])
+}
