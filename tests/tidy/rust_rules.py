@@ -14,12 +14,16 @@ PRINTERS = re.compile(
     r"|crates/\w+/(tests|build\.rs)"
     r"|bench/\w+/src/(main\.rs|bin/)"
 )
-PURE_CRATES = re.compile(r"crates/((wire|script)/|powerloss/src/model/)")
+PURE_CRATES = re.compile(r"crates/((wire|script|logs)/|powerloss/src/model/)")
 IMPURE_NAMES = re.compile(
     r"\bstd::(net|fs|process|thread|env|time::(Instant|SystemTime)|io::(stdin|stdout|stderr)"
     r"|os::(unix|fd|linux))\b|\b(rustix|libc|mio|tokio|pgdyno_engine)::"
 )
-ENGINE_CRATES_OF = {"wire": ("script", "engine"), "script": ("wire", "engine")}
+ENGINE_CRATES_OF = {
+    "wire": ("script", "logs", "engine"),
+    "script": ("wire", "logs", "engine"),
+    "logs": ("wire", "script", "engine"),
+}
 NETWORK_NAMES = re.compile(
     r"\brustix::(net|event)\b|\b(TcpStream|TcpListener|UnixStream|UnixListener|UdpSocket)\b"
 )
@@ -83,7 +87,7 @@ def printing_in_one_place(source: Source) -> Iterator[str]:
 
 
 def pure_crates(source: Source) -> Iterator[str]:
-    """`wire`, `script` and the model of `powerloss` use no socket, file, clock or thread."""
+    """`wire`, `script`, `logs` and the model of `powerloss` use no socket, file, clock or thread."""
     if PURE_CRATES.match(source.path) and "/tests/" not in source.path:
         yield from _uses(source, IMPURE_NAMES, "does not belong into a pure crate")
 
@@ -95,7 +99,7 @@ def network_in_one_place(source: Source) -> Iterator[str]:
 
 
 def crate_arrow(source: Source) -> Iterator[str]:
-    """`wire` and `script` depend on neither each other nor the engine."""
+    """`wire`, `script` and `logs` depend on neither each other nor the engine."""
     match = re.fullmatch(r"crates/(\w+)/Cargo\.toml", source.path)
     for other in ENGINE_CRATES_OF.get(match[1], ()) if match else ():
         for number, line in enumerate(source.lines, 1):

@@ -35,7 +35,7 @@ enum Note {
         path: String,
         message: String,
     },
-    End(End),
+    End(Box<End>),
 }
 
 #[derive(Debug, Serialize)]
@@ -98,7 +98,8 @@ pub(crate) fn main(arguments: &[OsString], out: &mut impl Write) -> io::Result<b
     let mut lines = Lines::default();
     for (path, beginning) in &files {
         if beginning.format.name() != first.format.name() {
-            let message = format!("it is {}, others are {}", beginning.format.name(), first.format.name());
+            let message =
+                format!("it is {}, others are {}", beginning.format.name(), first.format.name());
             write(out, &refused("formats", path, message))?;
             return Ok(false);
         }
@@ -110,7 +111,10 @@ pub(crate) fn main(arguments: &[OsString], out: &mut impl Write) -> io::Result<b
             write(out, &Note::Damaged { path: shown(path), message })?;
         }
     }
-    write(out, &Note::End(End::new(lines.language(), reader.counts(), &lines.written())))?;
+    write(
+        out,
+        &Note::End(Box::new(End::new(lines.language(), reader.counts(), &lines.written()))),
+    )?;
     Ok(true)
 }
 
@@ -147,8 +151,7 @@ fn read(
 
 fn beginning(path: &Path, prefix: Option<&Prefix>) -> Result<Beginning, Note> {
     let mut head = Vec::new();
-    let mut input =
-        opened(path).map_err(|failure| refused("file", path, failure.to_string()))?;
+    let mut input = opened(path).map_err(|failure| refused("file", path, failure.to_string()))?;
     // A damaged archive may still have a beginning.
     let unpacked = input.by_ref().take(HEAD_BYTES).read_to_end(&mut head);
     if let (Err(failure), true) = (unpacked, head.is_empty()) {

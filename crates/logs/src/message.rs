@@ -132,15 +132,10 @@ impl Words {
     }
 
     fn timed<'a>(&self, text: &'a [u8]) -> Option<What<'a>> {
-        if let Some((duration_ns, rest)) = after_duration(self.timed_execute, text) {
-            if let Some((name, text, is_fetch)) = self.executed(rest) {
-                return Some(What::Execute {
-                    name,
-                    text,
-                    duration_ns: Some(duration_ns),
-                    is_fetch,
-                });
-            }
+        if let Some((duration_ns, rest)) = after_duration(self.timed_execute, text)
+            && let Some((name, text, is_fetch)) = self.executed(rest)
+        {
+            return Some(What::Execute { name, text, duration_ns: Some(duration_ns), is_fetch });
         }
         if let Some((duration_ns, text)) = after_duration(self.timed_statement, text) {
             return Some(What::Statement { text, duration_ns: Some(duration_ns) });

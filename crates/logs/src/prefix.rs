@@ -128,7 +128,10 @@ impl Prefix {
             let says = prefix.says_time_and_session();
             let read = |line: &&[u8]| {
                 message.clear();
-                prefix.read(line, &mut message).is_some()
+                let is_read = prefix.read(line, &mut message).is_some();
+                // A name with spaces is rather a part of another prefix.
+                let names = [&message.user, &message.database];
+                is_read && !names.iter().any(|name| name.contains(&b' '))
             };
             let count = lines.clone().filter(read).count() * 2 + usize::from(says.1);
             // Of two that read as much, the longer one says more.
@@ -168,7 +171,7 @@ impl Prefix {
 
 /// PostgreSQL writes `[unknown]` before it knows a name.
 fn known(name: &[u8]) -> &[u8] {
-    if name == b"[unknown]" { b"" } else { name }
+    if name == b"[unknown]" { b"" } else { name.trim_ascii_end() }
 }
 
 /// The place of `:  ` after a known label at `start`.
@@ -209,7 +212,9 @@ fn match_parts(parts: &[Part], line: &[u8], at: usize, found: &mut Found) -> Opt
                     found.line_number = digits(&line[start..start + length]);
                 }
                 note(*letter, start, start + length, found);
-                return match_parts(rest, line, spaces(start + length), found);
+                // Padding and a space of the prefix look alike.
+                let end = start + length;
+                return (end..=spaces(end)).find_map(|end| match_parts(rest, line, end, found));
             }
             match_name(*letter, start, rest, line, found)
         }

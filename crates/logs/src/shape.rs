@@ -77,12 +77,11 @@ impl Shape {
                 at = space;
                 continue;
             }
-            if before == Before::In && sql[at] == b'(' {
-                if let Some(end) = list_end(sql, at) {
-                    self.literal(&sql[at..end], true);
-                    (at, before) = (end, Before::Operand);
-                    continue;
-                }
+            let is_list = before == Before::In && sql[at] == b'(';
+            if let Some(end) = is_list.then(|| list_end(sql, at)).flatten() {
+                self.literal(&sql[at..end], true);
+                (at, before) = (end, Before::Operand);
+                continue;
             }
             if let Some(end) = literal_end(sql, at, before != Before::Operand) {
                 self.literal(&sql[at..end], false);
@@ -96,7 +95,8 @@ impl Shape {
             before = before_next(token);
             at = end;
         }
-        while self.text.last() == Some(&b' ') {
+        // A constant without its closing quote may end with a space, which stays.
+        while self.key.last() == Some(&b' ') {
             self.text.pop();
             self.key.pop();
         }
@@ -271,11 +271,12 @@ pub(crate) fn write_value(raw: &[u8], out: &mut Vec<u8>) {
         b'u' | b'U' => (false, &raw[2..]),
         b'$' => {
             let quote = memchr::memchr(b'$', &raw[1..]).map_or(1, |at| at + 2);
-            return out.extend_from_slice(raw.get(quote..raw.len() - quote).unwrap_or_default());
+            let end = raw.len().saturating_sub(quote);
+            return out.extend_from_slice(raw.get(quote..end).unwrap_or_default());
         }
         _ => return out.extend_from_slice(raw),
     };
-    let inner = quoted.get(1..quoted.len() - 1).unwrap_or_default();
+    let inner = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
     let mut at = 0;
     while at < inner.len() {
         match inner[at] {

@@ -1,0 +1,261 @@
+//! The reader on logs as servers write them: three formats, languages, and damage.
+
+use pgdyno_logs::{Beginning, Counts, Lines, Prefix, Reader, Trouble};
+use proptest::prelude::*;
+use serde_json::Value;
+
+/// The lines that the lab gets for a log that arrives in pieces of this size.
+fn read_in_pieces(log: &[u8], prefix: Option<&str>, size: usize) -> (Vec<Value>, Counts) {
+    let prefix = prefix.map(Prefix::new);
+    let beginning = Beginning::of(log, prefix.as_ref()).expect("a log");
+    let (mut reader, mut lines) = (Reader::new(&beginning.format), Lines::default());
+    let mut out = Vec::new();
+    for piece in log.chunks(size) {
+        reader.feed(piece, &mut |message| lines.message(message, &mut out));
+    }
+    reader.end_of_file(&mut |message| lines.message(message, &mut out));
+    let text = String::from_utf8(out).expect("JSON is UTF-8");
+    let values = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    (values, reader.counts().clone())
+}
+
+fn read(log: &str) -> (Vec<Value>, Counts) {
+    read_in_pieces(log.as_bytes(), None, 1 << 20)
+}
+
+/// The lines about statements, each as `WHAT SHAPE VALUES NANOSECONDS`.
+fn statements(log: &str) -> Vec<String> {
+    said(&read(log).0)
+}
+
+fn said(values: &[Value]) -> Vec<String> {
+    let shape = |number: &Value| {
+        let is_named = |line: &&Value| line["shape"] == *number && line["sql"].is_string();
+        let named = values.iter().find(is_named);
+        named.map_or("", |line| line["sql"].as_str().expect("a text")).to_owned()
+    };
+    let statements = values.iter().filter(|line| !line["do"].is_null());
+    statements
+        .map(|line| {
+            let parts = ["parameters", "constants", "ns"].map(|key| match &line[key] {
+                Value::Null => "-".to_owned(),
+                value => value.to_string(),
+            });
+            format!("{} {} | {}", line["do"], shape(&line["shape"]), parts.join(" "))
+        })
+        .collect()
+}
+
+const PREPARED: &str = "\
+2026-11-24 18:39:05.195 UTC [77] LOG:  duration: 0.010 ms  parse P_1: SELECT a FROM t WHERE b = $1
+2026-11-24 18:39:05.195 UTC [77] LOG:  duration: 0.030 ms  bind P_1: SELECT a FROM t WHERE b = $1
+2026-11-24 18:39:05.195 UTC [77] DETAIL:  parameters: $1 = '5'
+2026-11-24 18:39:05.196 UTC [77] LOG:  duration: 1.500 ms  execute P_1: SELECT a FROM t WHERE b = $1
+2026-11-24 18:39:05.196 UTC [77] DETAIL:  parameters: $1 = '5'
+";
+
+#[test]
+fn a_prepared_statement_has_its_parameters_and_the_time_of_its_preparation() {
+    let (lines, counts) = read(PREPARED);
+    assert_eq!(said(&lines), [r#""execute" SELECT a FROM t WHERE b = $1 | ["5"] - 1500000"#]);
+    let last = lines.last().expect("a line");
+    assert_eq!((&last["name"], &last["prepared_ns"]), (&"P_1".into(), &40_000.into()));
+    assert_eq!((counts.messages, counts.unreadable_lines), (3, 0));
+}
+
+#[test]
+fn the_three_formats_say_the_same() {
+    let stderr = "\
+2026-11-24 18:39:05.195 UTC 6b.2a LOG:  duration: 2.000 ms  statement: UPDATE t
+\tSET a = 'it''s, \"x\"'
+";
+    let csv = "2026-11-24 18:39:05.195 UTC,\"me\",\"db\",42,\"[local]\",6b.2a,1,\"UPDATE\",\
+2026-11-24 18:39:00 UTC,4/7,0,LOG,00000,\"duration: 2.000 ms  statement: UPDATE t
+SET a = 'it''s, \"\"x\"\"'\",,,,,,,,,\"psql\",\"client backend\",,0\n";
+    let json = r#"{"timestamp":"2026-11-24 18:39:05.195 UTC","user":"me","dbname":"db","pid":42,"session_id":"6b.2a","line_num":1,"vxid":"4/7","error_severity":"LOG","message":"duration: 2.000 ms  statement: UPDATE t\nSET a = 'it''s, \"x\"'","application_name":"psql"}"#;
+    let expected = [r#""statement" UPDATE t SET a = 'it''s, "x"' | - ["it's, \"x\""] 2000000"#];
+    for log in [stderr, csv, json] {
+        let (lines, counts) = read(log);
+        assert_eq!(said(&lines), expected, "{log}");
+        assert_eq!(lines[0]["id"], "6b.2a");
+        assert_eq!(counts.unreadable_lines, 0);
+    }
+    let (lines, _) = read(csv);
+    assert_eq!(lines[0]["application"], "psql");
+    assert_eq!((&lines[2]["line"], &lines[2]["vx"]), (&1.into(), &"4/7".into()));
+    assert_eq!(lines[2]["us"], 1_795_545_545_195_000_u64);
+}
+
+#[test]
+fn statements_are_found_in_every_language() {
+    for (severity, detail, message, parameters) in [
+        ("LOG", "DETAIL", "Dauer: 1.000 ms  Ausführen <unnamed>: SELECT $1", "Parameter: "),
+        ("LOG", "DÉTAIL", "durée : 1.000 ms  exécute <unnamed>: SELECT $1", "paramètres : "),
+        ("LOG", "詳細", "期間: 1.000 ミリ秒  実行 <unnamed>: SELECT $1", "パラメータ: "),
+        (
+            "СООБЩЕНИЕ",
+            "ПОДРОБНОСТИ",
+            "продолжительность: 1.000 мс  выполнение <unnamed>: SELECT $1",
+            "параметры: ",
+        ),
+        ("日志", "详情", "耗时: 1.000 ms  执行 <unnamed>: SELECT $1", "参数: "),
+        ("LOG", "DETALHE", "duração: 1.000 ms  executar <unnamed>: SELECT $1", "parâmetros: "),
+        (
+            "ЗАПИСУВАННЯ",
+            "ВІДОМОСТІ",
+            "тривалість: 1.000 мс виконувати <unnamed>: SELECT $1",
+            "параметри: ",
+        ),
+    ] {
+        let log = format!(
+            "2026-11-24 18:39:05.195 UTC [7] {severity}:  {message}\n\
+             2026-11-24 18:39:05.195 UTC [7] {detail}:  {parameters}$1 = 'x'\n"
+        );
+        assert_eq!(statements(&log), [r#""execute" SELECT $1 | ["x"] - 1000000"#], "{message}");
+    }
+    let log = "2026-11-24 18:39:05.195 UTC [7] FEHLER:  Division durch Null\n\
+               2026-11-24 18:39:05.195 UTC [7] ANWEISUNG:  SELECT 1/0\n";
+    assert_eq!(statements(log), [r#""error" SELECT 1/0 | - - -"#]);
+}
+
+#[test]
+fn log_statement_gives_statements_whose_durations_follow() {
+    let log = "\
+2026-11-24 18:39:05.195 UTC [7] LOG:  statement: BEGIN
+2026-11-24 18:39:05.196 UTC [7] LOG:  duration: 0.100 ms
+2026-11-24 18:39:05.197 UTC [7] LOG:  execute S_1/C_2: FETCHED $1
+2026-11-24 18:39:05.198 UTC [7] LOG:  execute fetch from S_1/C_2: FETCHED $1
+";
+    let expected = [
+        r#""statement" BEGIN | - - -"#,
+        r#""duration"  | - - 100000"#,
+        r#""execute" FETCHED $1 | - - -"#,
+        r#""fetch" FETCHED $1 | - - -"#,
+    ];
+    assert_eq!(statements(log), expected);
+}
+
+#[test]
+fn a_log_that_begins_and_ends_within_a_message_is_read() {
+    let log = format!("FROM t\n\tWHERE a = 1\n{PREPARED}2026-11-24 18:39:06.0");
+    let (lines, counts) = read(&log);
+    assert_eq!(said(&lines).len(), 1);
+    assert_eq!(counts.unreadable_lines, 2);
+    let csv = "WHERE a = 1\",,,,,,,,,\"psql\"\n\
+2026-11-24 18:39:05.195 UTC,\"me\",\"db\",42,\"[local]\",6b.2a,1,\"\",2026-11-24 18:39:00 UTC,4/7,0,LOG,00000,\"statement: SELECT 1\",,,,,,,,,\"\"
+2026-11-24 18:39:05.195 UTC,\"me\",\"db\",42,\"[local]\",6b.2a,2,\"\",2026-11-24 18:39:00 UTC,4/7,0,LOG,00000,\"statement: SEL
+2026-11-24 18:39:07.195 UTC,\"me\",\"db\",42,\"[local]\",6b.2a,9,\"\",2026-11-24 18:39:00 UTC,4/7,0,LOG,00000,\"statement: SELECT 2\",,,,,,,,,\"\"\n";
+    let (lines, counts) = read(csv);
+    assert_eq!(said(&lines).len(), 2, "{lines:?}");
+    assert_eq!(counts.unreadable_lines, 2);
+    let json = "{\"timestamp\":\"2026-11-24 18:39:05.195 UTC\",\"session_id\":\"1.2\",\"error_severity\":\"LOG\",\"message\":\"statement: SELECT 1\"}\n{\"timestamp\":\"2026-11-24 18:";
+    let (lines, counts) = read(json);
+    assert_eq!((said(&lines).len(), counts.unreadable_lines), (1, 1));
+}
+
+#[test]
+fn nul_bytes_are_dropped_and_counted() {
+    let log = PREPARED.replacen("\n2026", &format!("\n{}2026", "\0".repeat(9)), 1);
+    let (lines, counts) = read(&log);
+    assert_eq!((said(&lines).len(), counts.nul_bytes), (1, 9));
+}
+
+#[test]
+fn texts_in_other_encodings_keep_their_characters_apart() {
+    let log = b"2026-11-24 18:39:05.195 UTC [7] LOG:  statement: SELECT 'M\xFCller', 'M\xF6ller'\n";
+    let (lines, _) = read_in_pieces(log, None, 1 << 20);
+    let expected = r#""statement" SELECT 'Müller', 'Möller' | - ["Müller","Möller"] -"#;
+    assert_eq!(said(&lines), [expected]);
+}
+
+#[test]
+fn a_long_value_is_its_beginning_and_its_length() {
+    let log =
+        format!("2026-11-24 18:39:05.195 UTC [7] LOG:  statement: SELECT '{}'\n", "ä".repeat(1000));
+    let (lines, _) = read(&log);
+    let value = &lines.last().expect("a line")["constants"][0];
+    assert_eq!(value["bytes"], 2000);
+    assert_eq!(value["begins"].as_str().map(|text| text.chars().count()), Some(128));
+}
+
+#[test]
+fn a_message_of_any_length_takes_bounded_memory() {
+    let mut log = PREPARED.to_owned();
+    for _ in 0..300 {
+        log.push_str("\t");
+        log.push_str(&"x".repeat(100_000));
+        log.push('\n');
+    }
+    log.push_str(&PREPARED.replace("[77]", "[78]"));
+    let (lines, counts) = read(&log);
+    assert_eq!((said(&lines).len(), counts.cut_messages), (2, 1));
+    let log = format!("{PREPARED}{}\n{}", "x".repeat(20 << 20), PREPARED.replace("[77]", "[78]"));
+    let (lines, counts) = read(&log);
+    assert_eq!((said(&lines).len(), counts.cut_messages), (2, 1));
+}
+
+#[test]
+fn prefixes_with_names_that_contain_anything_are_read() {
+    for (setting, line) in [
+        ("%m [%p] %q%u@%d ", "2026-11-24 18:39:05.195 UTC [7] me@db "),
+        (
+            "%t [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ",
+            "2026-11-24 18:39:05 UTC [7]: [3-1] user=me,db=db,app=my app, [x],client=::1 ",
+        ),
+        ("%n %c %v %e %Q ", "1795545545.195 6b05d9c8.2a 4/711 00000 -123 "),
+        ("%t:%r:%u@%d:[%p]:", "2026-11-24 18:39:05 UTC:10.0.0.1(5432):me@db:[7]:"),
+        ("%m|%u|%d|%c|", "2026-11-24 18:39:05.195 UTC|me|db|6b05d9c8.2a|"),
+        ("%-20u %m %5p %% ", "me                   2026-11-24 18:39:05.195 UTC     7 % "),
+    ] {
+        let log = format!("{line}LOG:  statement: SELECT 1\n");
+        let (lines, counts) = read_in_pieces(log.as_bytes(), Some(setting), 1 << 20);
+        assert_eq!(said(&lines).len(), 1, "{setting}");
+        assert_eq!(counts.unreadable_lines, 0, "{setting}");
+    }
+    let found = Beginning::of(PREPARED.as_bytes(), None).expect("a log");
+    assert_eq!(found.format.name(), "stderr");
+}
+
+#[test]
+fn a_log_without_sessions_or_time_is_refused() {
+    let refused = |log: &str, setting: Option<&str>| {
+        Beginning::of(log.as_bytes(), setting.map(Prefix::new).as_ref()).expect_err("refused")
+    };
+    let line = "2026-11-24 18:39:05.195 UTC LOG:  statement: SELECT 1\n";
+    assert_eq!(refused(line, Some("%m ")), Trouble::NoSession);
+    assert_eq!(refused("[7] LOG:  statement: SELECT 1\n", Some("[%p] ")), Trouble::NoTime);
+    let other = "2026-11-24T18:39:05Z level=info msg=\"started\"\n".repeat(20);
+    assert_eq!(refused(&other, None), Trouble::Prefix);
+    // %d would take in what follows it.
+    let unknown = "2026-11-24 18:39:05.195 UTC [7] me@db 6b.2a 4/7 LOG:  statement: SELECT 1\n";
+    assert_eq!(refused(&unknown.repeat(20), None), Trouble::Prefix);
+}
+
+proptest! {
+    #[test]
+    fn pieces_of_any_size_give_the_same_lines(size in 1usize..200) {
+        let whole = read(PREPARED);
+        prop_assert_eq!(read_in_pieces(PREPARED.as_bytes(), None, size), whole);
+    }
+
+    #[test]
+    fn no_bytes_make_the_reader_panic(
+        mut bytes in prop::collection::vec(any::<u8>(), 0..400),
+        at in 0usize..400,
+    ) {
+        // Random bytes within a log are the hard case; alone they are refused.
+        let at = at.min(PREPARED.len());
+        bytes.splice(0..0, PREPARED.bytes().take(at));
+        bytes.extend_from_slice(PREPARED.as_bytes());
+        if Beginning::of(&bytes, None).is_ok() {
+            read_in_pieces(&bytes, None, 64);
+        }
+    }
+
+    #[test]
+    fn no_statement_makes_the_reader_panic(sql in "[ -~äß\n']{0,60}") {
+        let head = "2026-11-24 18:39:05.195 UTC [7] LOG:  statement: ";
+        let log = format!("{head}SELECT 1\n{head}{}\n", sql.replace('\n', "\n\t"));
+        read(&log);
+    }
+}
