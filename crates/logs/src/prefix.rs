@@ -122,27 +122,29 @@ impl Prefix {
         let begins =
             |line: &&[u8]| !line.starts_with(b"\t") && memchr::memmem::find(line, b":  ").is_some();
         let possible = lines.clone().filter(begins).count();
-        let mut best: Option<(usize, Prefix)> = None;
+        let mut best: Option<((usize, usize, usize), Prefix)> = None;
         for setting in USUAL {
             let prefix = Prefix::new(setting);
             let says = prefix.says_time_and_session();
-            let read = |line: &&[u8]| {
+            let (mut count, mut named) = (0, 0);
+            for line in lines.clone() {
                 message.clear();
                 let is_read = prefix.read(line, &mut message).is_some();
                 // A name with spaces is rather a part of another prefix.
                 let names = [&message.user, &message.database];
-                is_read && !names.iter().any(|name| name.contains(&b' '))
-            };
-            let count = lines.clone().filter(read).count() * 2 + usize::from(says.1);
-            // Of two that read as much, the longer one says more.
-            let is_better = |(other, prefix): &(usize, Prefix)| {
-                count > *other || count == *other && setting.len() > prefix.setting.len()
-            };
-            if count > 2 && best.as_ref().is_none_or(is_better) {
-                best = Some((count, prefix));
+                if is_read && !names.iter().any(|name| name.contains(&b' ')) {
+                    count += 1;
+                    named += usize::from(!message.user.is_empty());
+                }
+            }
+            // A prefix that says more counts more; of two that say as much, the shorter one.
+            let score = (count, usize::from(says.1), named);
+            let is_better = |(other, _): &((usize, usize, usize), Prefix)| score > *other;
+            if count > 0 && best.as_ref().is_none_or(is_better) {
+                best = Some((score, prefix));
             }
         }
-        best.filter(|(count, _)| *count >= possible).map(|(_, prefix)| prefix)
+        best.filter(|((count, ..), _)| 2 * count >= possible).map(|(_, prefix)| prefix)
     }
 
     /// Reads the beginning of a line into the message. Returns the place after `LABEL:  `, and the
