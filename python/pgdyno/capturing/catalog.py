@@ -36,6 +36,10 @@ SETTINGS_SQL = (
     " 'max_parallel_workers_per_gather', 'default_transaction_isolation', 'synchronous_commit',"
     " 'standard_conforming_strings') ORDER BY name"
 )
+LOGGING_SQL = (
+    "SELECT name, setting FROM pg_catalog.pg_settings WHERE name IN ('log_line_prefix',"
+    " 'log_transaction_sample_rate', 'log_statement', 'log_min_duration_statement')"
+)
 SCHEMAS_SQL = (
     "SELECT quote_ident(n.nspname) FROM pg_catalog.pg_namespace n WHERE "
     + _own("pg_namespace", "n.oid")

@@ -77,6 +77,18 @@ def read_statistics(rows: Iterable[Sequence[Any]]) -> dict[tuple[str, ...], Stat
     return by_place
 
 
+def raw_ranges(
+    schema: Schema, statistics: Mapping[tuple[str, ...], Statistics]
+) -> dict[tuple[str, str], tuple[str, str]]:
+    """Return the first and the last bound of each column of integers; they are not kept."""
+    ranges: dict[tuple[str, str], tuple[str, str]] = {}
+    for column in schema.columns:
+        seen = statistics.get(column.place)
+        if seen is not None and kind_of(column) == "integer" and len(seen.bounds) > 1:
+            ranges[column.table, column.bare_name] = (seen.bounds[0], seen.bounds[-1])
+    return ranges
+
+
 def kind_of(column: Column) -> ValueKind:
     """Return the kind of a column's values."""
     if column.base_kind == "e":

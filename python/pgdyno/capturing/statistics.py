@@ -27,6 +27,7 @@ from pgdyno.capturing.columns import (
     ColumnShapes,
     column_groups,
     literals_of,
+    raw_ranges,
     read_statistics,
     texts_to_replace,
 )
@@ -81,6 +82,14 @@ class Request:
     lost: Callable[[str], None] = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Logging:
+    """The prefix of a server's logs, and the share of transactions that they have."""
+
+    prefix: str
+    sample_ratio: float
+
+
 class Reading:
     """One capture in progress: the connection, what was read once, and what is counted."""
 
@@ -130,7 +139,7 @@ class Reading:
                 hint="capture needs PostgreSQL 12 or later",
             )
         self._version_num, self._encoding = int(row[1]), str(row[2])
-        self._database, self.user = str(row[3]), str(row[4])
+        self.database, self.user = str(row[3]), str(row[4])
         self.sees_everybody, self._collation = bool(row[5]), str(row[6])
         return connection
 
@@ -172,6 +181,7 @@ class Reading:
         )
         self.columns = shapes.all()
         self.kept = shapes.kept
+        self.raw_ranges = raw_ranges(schema, statistics)
         # The values are not needed any more, and the key ends with this object.
         self.statistics = {}
 
@@ -306,9 +316,11 @@ class Reading:
     _role_settings: Mapping[str, dict[str, str]] = {}
 
     def _read_types(self) -> dict[str, tuple[str, ...]]:
-        """Return the types of the parameters, as the server itself finds them."""
         parsed = self._parsed().values()
-        texts = sorted({p.text for p in parsed if p.parameters and not p.reason})
+        return self.types_of(sorted({p.text for p in parsed if p.parameters and not p.reason}))
+
+    def types_of(self, texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Return the types of the parameters of statements, as the server itself finds them."""
         homes = list(self._path)
         homes += [n for (n,) in self.fetch(catalog.SCHEMAS_SQL) if n not in homes]
         self._connection.execute(catalog.SET_PATH_SQL, [", ".join(homes)])
@@ -328,6 +340,14 @@ class Reading:
             self._connection.execute("DEALLOCATE ALL")
         return types
 
+    def logging(self) -> Logging:
+        """Return what the server says of its logs."""
+        settings = {name: value for name, value in self.fetch(catalog.LOGGING_SQL)}
+        rate = float(settings["log_transaction_sample_rate"])
+        logs_all = settings["log_statement"] == "all"
+        logs_all |= settings["log_min_duration_statement"] == "0"
+        return Logging(settings["log_line_prefix"], rate if rate > 0 and not logs_all else 1.0)
+
     def _read_role_settings(self) -> dict[str, dict[str, str]]:
         settings: dict[str, dict[str, str]] = defaultdict(dict)
         for role, text in self.fetch(catalog.ROLE_SETTINGS_SQL):
@@ -337,13 +357,18 @@ class Reading:
                 settings[role or ""][name] = value
         return dict(settings)
 
-    def _parsed(self) -> dict[Key, Parsed]:
+    @property
+    def names(self) -> Names:
+        """Return the tables and columns of the database."""
         columns: dict[str, list[str]] = defaultdict(list)
         for column in self.schema.columns:
             columns[column.table].append(column.bare_name)
         for name in self.schema.names:
             columns.setdefault(name, [])
-        names = Names(columns, self._path)
+        return Names(columns, self._path)
+
+    def _parsed(self) -> dict[Key, Parsed]:
+        names = self.names
         return {key: parse(text, names) for key, (text, _) in self._texts.items()}
 
     def capture(self) -> Capture:
@@ -438,7 +463,7 @@ class Reading:
         return Header(
             made_by=f"pgdyno {_VERSION}",
             keeps_values=self._request.keeps_values,
-            database=self._database,
+            database=self.database,
             server_version_num=self._version_num,
             encoding=self._encoding,
             collation=self._collation,

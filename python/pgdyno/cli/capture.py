@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,10 @@ from pgdyno.capture import file
 from pgdyno.capture.coverage import coverage_of
 from pgdyno.capture.model import Capture
 from pgdyno.capture.scripts import scripts_of
+from pgdyno.capturing import log
 from pgdyno.capturing.statistics import Progress, Reading, Request, sources_text, statements_sent
 from pgdyno.cli import capture_text, options, output
-from pgdyno.cli.effect import refuse_beside_print_sql, refuse_without_effect
+from pgdyno.cli.effect import is_given, refuse_beside_print_sql, refuse_without_effect
 from pgdyno.cli.from_options import server_named
 from pgdyno.cli.headings import ANSWER, WATCHED, Operand, Verb, under
 from pgdyno.errors import SpecError, StoreError
@@ -29,8 +30,10 @@ from pgdyno.store.files import write_bytes
 
 _answer, _watched = under(ANSWER), under(WATCHED)
 _SHORTEST_NS = 2 * SECOND_NS
+_LOGS = ("logs", "log_line_prefix", "log_sample_rate")
 _SERVER = ("host", "port", "user", "database", "password_command")
-_ONLY_CAPTURE = (*_SERVER, "to", "duration", "keep_values", "print_sql")
+_ONLY_CAPTURE = (*_SERVER, *_LOGS, "to", "duration", "keep_values", "print_sql")
+_ADVISED_RATE = 0.01
 # The unfinished capture: a whole file, written again from time to time.
 _PARTIAL = ".partial"
 
@@ -62,6 +65,34 @@ _PARTIAL = ".partial"
     default="15min",
     metavar="TIME",
     help="Duration of the capture, such as 90s or 2h (default 15min).",
+)
+@_watched(
+    "--log",
+    "logs",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Log of the server: stderr, csvlog or jsonlog, also .gz or .zst. Whole transactions with"
+    " their parameters come from it. Without --duration only the schema is read from the server."
+    " Repeat it for rotated files, in any order.",
+)
+@_watched(
+    "--log-line-prefix",
+    metavar="PREFIX",
+    help="log_line_prefix when the log was written (default: the server's setting, or found).",
+)
+@_watched(
+    "--log-sample-rate",
+    type=click.FloatRange(0, 1, min_open=True),
+    metavar="RATIO",
+    help="log_transaction_sample_rate when the log was written (default: the server's setting if"
+    " it logs only this sample, else 1).",
+)
+@_answer(
+    "--log-advice",
+    is_flag=True,
+    help="Print the statements that make a server log whole transactions, with their price, and"
+    " exit. They are not executed.",
 )
 @_answer(
     "-o",
@@ -99,6 +130,9 @@ def command(**given: Any) -> int:
         refuse_beside_print_sql(given)
         output.data("\n\n".join(f"-- {name}\n{sql};" for name, sql in statements_sent().items()))
         return 0
+    if given["log_advice"]:
+        output.data(log.advice(given["log_sample_rate"] or _ADVISED_RATE))
+        return 0
     if given["conninfo"] in _READERS:
         return _READERS[given["conninfo"]](given)
     return _capture(given)
@@ -113,8 +147,13 @@ def _capture(given: dict[str, Any]) -> int:
         )
     because = "it is for pgdyno capture show FILE"
     refuse_without_effect(given, ("only_coverage", "shows_all"), because, "leave it out")
-    duration = duration_ns(given["duration"], what="--duration")
-    if duration < _SHORTEST_NS:
+    if not given["logs"]:
+        because = "no log is given"
+        refuse_without_effect(given, _LOGS[1:], because, "add --log FILE, or leave it out")
+    # Logs alone: nothing is counted, only the schema is read.
+    counts = not given["logs"] or is_given(given, "duration")
+    duration = duration_ns(given["duration"], what="--duration") if counts else 0
+    if counts and duration < _SHORTEST_NS:
         raise SpecError(
             f"--duration must be at least 2s, got {given['duration']}.",
             hint="capture a time that is typical of the load, such as 30min",
@@ -167,11 +206,14 @@ def _carry_out(
         for label, words in sources_text(reading.sources):
             output.note(f"{label:20}{words}")
         reading.read_once()
+        logged = _logged(given, reading) if given["logs"] else None
         # Now the disk, too, is known to work; a kill from here on leaves a whole file.
         keep(reading.capture())
         interruption = reading.count()
         with signals.shielded("the file of the capture"):
             capture = reading.capture()
+            if logged is not None:
+                capture = logged.joined(capture, reading.types_of, reading.raw_ranges)
             _write(path, capture)
             partial.unlink(missing_ok=True)
     output.clear_live()
@@ -190,6 +232,27 @@ def _carry_out(
     if interruption is not None:
         raise interruption
     return 0
+
+
+def _logged(given: Mapping[str, Any], reading: Reading) -> log.Logged:
+    """Read the logs. The server's own prefix is tried first, then the usual ones."""
+    server = reading.logging()
+    given_prefix = given["log_line_prefix"]
+    request = log.Request(
+        paths=given["logs"],
+        database=reading.database,
+        prefix=given_prefix or server.prefix,
+        sample_ratio=given["log_sample_rate"] or server.sample_ratio,
+    )
+    try:
+        logged = log.Logged(request, reading.names)
+    except log.PrefixError:
+        if given_prefix is not None:
+            raise
+        logged = log.Logged(replace(request, prefix=None), reading.names)
+    end = logged.seen.end
+    output.note(f"{'log':20}{end['statements']} statements of {end['messages']} messages")
+    return logged
 
 
 def _write(path: Path, capture: Capture) -> None:

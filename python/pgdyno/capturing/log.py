@@ -1,0 +1,270 @@
+"""Logs of a server in a capture: whole transactions with the sources of their parameters."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.capture.model import (
+    Arrivals,
+    Capture,
+    Counters,
+    LeftOut,
+    Profile,
+    SessionKind,
+    Statement,
+)
+from pgdyno.capturing.log_reading import Call, LogReading, PrefixError, Seen
+from pgdyno.capturing.log_statements import LoggedStatement
+from pgdyno.capturing.log_templates import (
+    Context,
+    Group,
+    Grouping,
+    StatementKey,
+    calls_of,
+    templates_of,
+)
+from pgdyno.capturing.log_transactions import Transactions
+from pgdyno.capturing.parsed import Names
+from pgdyno.errors import SpecError
+
+__all__ = ("Logged", "PrefixError", "Request", "advice")
+
+# A longer curve is made of longer intervals.
+_ARRIVALS_MAX = 4_000
+# For the price: lines of a transaction with prepared statements (three messages and two details
+# a statement if it is prepared anew, one and one if not), and bytes of a line.
+_STATEMENTS, _LINES, _LINE_BYTES = 7, 21, 150
+_EXAMPLE_TPS = 1000
+TypesOf = Callable[[Sequence[str]], Mapping[str, Sequence[str]]]
+Ranges = Mapping[tuple[str, str], tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Which logs to read. `prefix`: log_line_prefix, None to find it. `database`: of the capture.
+
+    `sample_ratio`: log_transaction_sample_rate when the log was written.
+    """
+
+    paths: Sequence[Path]
+    database: str
+    prefix: str | None = None
+    sample_ratio: float = 1
+
+
+class Logged:
+    """What logs say of the load on one database."""
+
+    def __init__(self, request: Request, names: Names) -> None:
+        """Read the logs.
+
+        Raises: SpecError if the files are not logs, or have no statements of this database.
+        """
+        self._request = request
+        self._reading = LogReading(request.paths, names, prefix=request.prefix)
+        self._transactions = Transactions()
+        self._grouping = Grouping()
+        self._left: dict[tuple[str, str], tuple[int, float]] = {}
+        self._elsewhere_count = 0
+        self._cut_values_count = 0
+        self._statement_count = 0
+        for transaction in self._transactions.of(self._calls()):
+            self._grouping.add(transaction)
+        if not self._grouping.groups:
+            raise SpecError(
+                f"the logs have no statement of database {request.database}.",
+                hint="log whole transactions first: pgdyno capture --log-advice",
+            )
+
+    @property
+    def seen(self) -> Seen:
+        """Return what the reader says about the files."""
+        return self._reading.seen
+
+    def _calls(self) -> Iterator[Call]:
+        for call in self._reading.calls():
+            if call.session.database not in ("", self._request.database):
+                self._elsewhere_count += 1
+                continue
+            if call.session.application.startswith("pgdyno/capture"):
+                continue
+            self._statement_count += 1
+            self._cut_values_count += any(
+                value is False or (isinstance(value, str) and value.endswith("..."))
+                for value in call.values
+            )
+            parsed = call.statement.parsed
+            if parsed.reason and not call.is_error:
+                calls, took_ms = self._left.get((parsed.reason, parsed.text), (0, 0.0))
+                took_ms += (call.duration_us or 0) / 1000
+                self._left[parsed.reason, parsed.text] = (calls + 1, took_ms)
+            yield call
+
+    @property
+    def seconds(self) -> float:
+        """Return the time that the logs span."""
+        end = self.seen.end
+        return max((end["last_us"] - end["first_us"]) / 1e6, 1e-3)
+
+    def joined(self, capture: Capture, types_of: TypesOf, raw_ranges: Ranges) -> Capture:
+        """Return the capture with the templates of the logs in place of those of statistics.
+
+        Counters stay those of the statistics, where a statement has them.
+        """
+        groups = self._grouping.merged()
+        used = {key: self._grouping.statements[key] for group in groups for key in group.steps}
+        ids = {key: statement_id(*key) for key in used}
+        types = types_of(sorted({s.parsed.text for s in used.values() if s.parsed.parameters}))
+        context = Context(
+            ids=ids,
+            columns={(column.table, column.column): column for column in capture.columns},
+            types=types,
+            raw_ranges=raw_ranges,
+        )
+        templates = templates_of(
+            groups,
+            self._grouping.statements,
+            context,
+            seconds=self.seconds,
+            sample_ratio=self._request.sample_ratio,
+        )
+        sources = tuple(dict.fromkeys((*capture.header.sources, "log")))
+        header = {"sources": sources, "transaction_sample_ratio": self._request.sample_ratio}
+        alone: dict[str, object] = {}
+        if capture.header.seconds < 1:
+            # Nothing was counted on the server.
+            header |= {"sources": ("log",), "seconds": round(self.seconds, 3)}
+            alone["profile"] = self._profile(groups)
+        return capture.model_copy(
+            update={
+                **alone,
+                "header": capture.header.model_copy(update=header),
+                "statements": tuple(self._statements(capture, groups, used, types)),
+                "templates": tuple(templates),
+                "arrivals": self._arrivals(),
+                "sessions": self._sessions(capture),
+                "left_out": tuple(self._left_out(capture)),
+                "notes": (*capture.notes, *self.notes()),
+            }
+        )
+
+    def _statements(
+        self,
+        capture: Capture,
+        groups: Sequence[Group],
+        used: Mapping[StatementKey, LoggedStatement],
+        types: Mapping[str, Sequence[str]],
+    ) -> Iterator[Statement]:
+        counted = {statement.id: statement for statement in capture.statements}
+        for key, (calls, took_ms) in calls_of(groups).items():
+            parsed = used[key].parsed
+            known = counted.get(statement_id(*key))
+            scaled = round(calls / self._request.sample_ratio)
+            yield known or Statement(
+                id=statement_id(*key),
+                text=parsed.text,
+                kind=parsed.kind,
+                reads_only=parsed.reads_only,
+                tables=parsed.tables,
+                parameter_types=tuple(types.get(parsed.text, ())),
+                role=key[0],
+                counters=Counters(calls=scaled, time_ms=took_ms / self._request.sample_ratio),
+            )
+
+    def _profile(self, groups: Sequence[Group]) -> Profile:
+        """Return the totals that a log has: transactions, calls and time."""
+        ratio = self._request.sample_ratio
+        sums = calls_of(groups).values()
+        busy_s = sum(took_ms for _, took_ms in sums) / 1000 / ratio
+        return Profile(
+            seconds=self.seconds,
+            total=Counters(calls=round(sum(c for c, _ in sums) / ratio), time_ms=1000 * busy_s),
+            commits=round(sum(self._grouping.seconds.values()) / ratio),
+            rollbacks=round(self._transactions.failed_count / ratio),
+            active_sessions=busy_s / self.seconds,
+        )
+
+    def _arrivals(self) -> Arrivals:
+        grouping, ratio = self._grouping, self._request.sample_ratio
+        first, last = min(grouping.seconds), max(grouping.seconds)
+        length = max(1, -(-(last - first + 1) // _ARRIVALS_MAX))
+        transactions, busy = Counter[int](), Counter[int]()
+        for second, count in grouping.seconds.items():
+            transactions[(second - first) // length] += count
+            busy[(second - first) // length] += grouping.busy_us[second]
+        places = range((last - first) // length + 1)
+        return Arrivals(
+            interval_s=length,
+            transactions=tuple(transactions[place] / ratio for place in places),
+            active_sessions=tuple(busy[place] / 1e6 / length / ratio for place in places),
+        )
+
+    def _sessions(self, capture: Capture) -> tuple[SessionKind, ...]:
+        """Return the sessions of the statistics, else those of the logs."""
+        users = self._transactions.users
+        if capture.sessions:
+            return capture.sessions
+        return tuple(SessionKind(role=user, count=count) for user, count in sorted(users.items()))
+
+    def _left_out(self, capture: Capture) -> Iterator[LeftOut]:
+        """Yield what cannot be reproduced; a statement that the statistics name is named once."""
+        yield from capture.left_out
+        named = {(item.reason, item.text) for item in capture.left_out}
+        longest = sorted(self._left.items(), key=lambda item: -item[1][1])
+        for (reason, text), (calls, took_ms) in longest:
+            if (reason, text) not in named:
+                yield LeftOut(reason=reason, text=text, calls=calls, time_ms=took_ms)
+
+    def notes(self) -> Iterator[str]:
+        """Yield what a reader must know: what could not be read, and what was cut."""
+        end, transactions = self.seen.end, self._transactions
+        for damaged in self.seen.damaged:
+            yield f"log {Path(damaged['path']).name} is damaged: {damaged['message']}"
+        for count, words in (
+            (end["unreadable_lines"], "lines of the logs belong to no message"),
+            (end["nul_bytes"], "NUL bytes in the logs"),
+            (end["not_utf8_texts"], "texts of the logs are not UTF-8"),
+            (end["cut_messages"] + end["cut_statements"], "texts of the logs are too long"),
+            (end["without_session"], "messages of the logs name no session"),
+            (transactions.cut_count, "transactions began before the logs or ended after them"),
+            (transactions.failed_count, "transactions of the logs failed; they are not reproduced"),
+            (transactions.clock_step_count, "times of the logs go back: the clock was set"),
+            (self._grouping.rare_count, "transactions are of more than 2,000 rare kinds"),
+            (self._cut_values_count, "calls have parameters that the log does not show whole"),
+            (self._elsewhere_count, "statements of the logs are of other databases"),
+        ):
+            if count:
+                yield f"{words}: {count}"
+        if self._cut_values_count > self._statement_count / 10:
+            yield "parameters are missing: log_parameter_max_length = -1 logs them whole"
+
+
+def statement_id(role: str, text: str) -> str:
+    """Return an id that is the same in every capture of the same text and role."""
+    return hashlib.sha256(f"{role}\0{text}".encode()).hexdigest()[:12]
+
+
+def advice(sample_ratio: float) -> str:
+    """Return the statements that make a server log whole transactions, and what they cost.
+
+    They are printed, never executed.
+    """
+    rate_mb = _EXAMPLE_TPS * sample_ratio * _LINES * _LINE_BYTES / 1e6
+    return f"""\
+-- Log whole transactions with their parameters. A superuser runs this; a reload is enough.
+ALTER SYSTEM SET log_transaction_sample_rate = {sample_ratio:g};
+ALTER SYSTEM SET log_parameter_max_length = -1;
+ALTER SYSTEM SET log_line_prefix = '%m [%p] %q%u@%d %c %v ';  -- not needed for csvlog and jsonlog
+SELECT pg_reload_conf();
+-- Price: about {_LINES * _LINE_BYTES / 1000:g} kB of log for each sampled transaction of
+-- {_STATEMENTS} statements. At {_EXAMPLE_TPS} such transactions a second: {rate_mb:.2g} MB/s.
+-- The log has values of rows, so it stays on the server. The capture has none.
+-- Afterwards:
+ALTER SYSTEM RESET log_transaction_sample_rate;
+ALTER SYSTEM RESET log_parameter_max_length;
+ALTER SYSTEM RESET log_line_prefix;
+SELECT pg_reload_conf();"""

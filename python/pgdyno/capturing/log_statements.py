@@ -1,0 +1,163 @@
+"""Statements of a log: constants become parameters, once for each shape of a text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pgparse
+
+from pgdyno.capturing.parsed import Names, Parsed, parse
+
+_NUMBERED = re.compile(r"\$(\d+)")
+_IN_LIST = re.compile(r"(\bNOT\s+)?\bIN\s*$", re.I)
+# A type before its constant: DATE '2026-01-01'.
+_TYPE_BEFORE = re.compile(
+    r"\b(date|interval|(?:time|timestamp)(?:\s+with(?:out)?\s+time\s+zone)?|timetz|timestamptz|uuid|"
+    r"jsonb?|numeric|inet|bytea)\s*$",
+    re.I,
+)
+_INT4_MAX = (1 << 31) - 1
+# Constants below these parts of a statement are not values: they count columns, or digits.
+_COUNTS = ("sortClause", "groupClause", "distinctClause", "typmods")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A constant in the text of a shape: where it is, and what becomes of it."""
+
+    start: int
+    end: int
+    is_list: bool
+    stays: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedStatement:
+    """A statement with `$n` for every value. `positions`: which constants became parameters.
+
+    `casts`: types that the text gives to parameters that were constants, by number from 1.
+    """
+
+    parsed: Parsed
+    parameter_count: int
+    positions: tuple[int, ...] = ()
+    casts: Mapping[int, str] = field(default_factory=dict)
+
+
+class LoggedShape:
+    """One shape of the reader: a text with the places of its constants."""
+
+    def __init__(
+        self, sql: str, literals: Sequence[tuple[int, int, bool]], names: Names, *, is_cut: bool
+    ) -> None:
+        self._sql, self._names, self._is_cut = sql, names, is_cut
+        outside = _without(sql, literals)
+        self._parameters = max((int(n) for n in _NUMBERED.findall(outside)), default=0)
+        kept = set(_counting_places(sql)) if literals else set()
+        self._places = [
+            Place(start, end, is_list, any(start <= at < end for at in kept))
+            for start, end, is_list in literals
+        ]
+        self._made: dict[tuple[Any, ...], LoggedStatement] = {}
+
+    def statement(self, constants: Sequence[Any]) -> LoggedStatement:
+        """Return the statement; constants that count columns belong to its text."""
+        key = tuple(
+            str(value) for value, place in zip(constants, self._places, strict=False) if place.stays
+        )
+        if key not in self._made:
+            self._made[key] = self._make(constants)
+        return self._made[key]
+
+    def _make(self, constants: Sequence[Any]) -> LoggedStatement:
+        if self._is_cut:
+            parsed = Parsed(self._sql[:20].split(maxsplit=1)[0].upper(), reason="unreadable")
+            return LoggedStatement(parsed, self._parameters)
+        plain = parse(self._text(constants, {})[0], self._names)
+        positions = tuple(at for at, place in enumerate(self._places) if not place.stays)
+        if plain.reason and plain.kind not in ("select", "insert", "update", "delete", "merge"):
+            # A utility statement takes no parameters; its first words are enough.
+            original = parse(self._sql, self._names) if plain.reason == "unreadable" else plain
+            return LoggedStatement(original, self._parameters)
+        casts = dict(self._casts(plain))
+        text, types = self._text(constants, casts)
+        parsed = parse(text, self._names) if casts else plain
+        return LoggedStatement(parsed, self._parameters, positions, types)
+
+    def _casts(self, plain: Parsed) -> Iterator[tuple[int, str]]:
+        """Yield the types of numbers whose place in the statement does not give them one."""
+        number = self._parameters
+        for place in self._places:
+            if place.stays:
+                continue
+            number += 1
+            raw = self._sql[place.start : place.end]
+            use = plain.parameters.get(number)
+            if place.is_list or not re.match(r"-?[\d.]", raw):
+                continue
+            is_whole = re.fullmatch(r"-?\d+", raw) is not None
+            if is_whole and (use is None or use.use == "other"):
+                yield number, "integer" if abs(int(raw)) <= _INT4_MAX else "bigint"
+            elif not is_whole:
+                yield number, "numeric"
+
+    def _text(
+        self, constants: Sequence[Any], casts: Mapping[int, str]
+    ) -> tuple[str, dict[int, str]]:
+        """Return the text with `$n` for its constants, and the types that it names."""
+        made, last, number = "", 0, self._parameters
+        types = dict(casts)
+        for position, place in enumerate(self._places):
+            before = self._sql[last : place.start]
+            last = place.end
+            if place.stays:
+                made += before + str(constants[position])
+                continue
+            number += 1
+            named = _TYPE_BEFORE.search(before)
+            listed = _IN_LIST.search(before) if place.is_list else None
+            if listed is not None:
+                operator = "<> ALL" if listed[1] else "= ANY"
+                made += f"{before[: listed.start()]}{operator} (${number})"
+            elif named is not None:
+                types[number] = named[1].lower()
+                made += f"{before[: named.start()]}${number}::{types[number]}"
+            else:
+                made += f"{before}${number}" + (f"::{casts[number]}" if number in casts else "")
+        return made + self._sql[last:], types
+
+
+def _without(sql: str, literals: Sequence[tuple[int, int, bool]]) -> str:
+    made, last = "", 0
+    for start, end, _ in literals:
+        made += sql[last:start] + " "
+        last = end
+    return made + sql[last:]
+
+
+def _counting_places(sql: str) -> Iterator[int]:
+    """Yield the places of constants that are not values, in characters."""
+    try:
+        statements = pgparse.parse(sql)
+    except pgparse.PGQueryError:
+        return
+    raw = sql.encode()
+    for place in _constants_below(statements, is_below=False):
+        yield len(raw[:place].decode(errors="ignore"))
+
+
+def _constants_below(tree: Any, *, is_below: bool) -> Iterator[int]:
+    if isinstance(tree, Mapping):
+        constant = tree.get("A_Const")
+        if is_below and constant is not None:
+            yield constant.get("location", 0)
+        for name, content in tree.items():
+            # Only a constant that is itself the key of an order counts columns.
+            is_path = name in ("SortBy", "node", "A_Const") and is_below
+            yield from _constants_below(content, is_below=name in _COUNTS or is_path)
+    elif isinstance(tree, list):
+        for item in tree:
+            yield from _constants_below(item, is_below=is_below)

@@ -1,0 +1,305 @@
+"""Transactions of a log become templates: the same statements, with loops and optional steps."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pgdyno.capture.distribution import Spread
+from pgdyno.capture.model import Protocol, Source, Step, Template
+from pgdyno.capture.schema import ColumnShape
+from pgdyno.capturing.log_reading import Call
+from pgdyno.capturing.log_statements import LoggedStatement
+from pgdyno.capturing.log_transactions import Transaction
+from pgdyno.capturing.log_values import Observed, source_of
+from pgdyno.capturing.parsed import Parameter
+
+INSTANCES_MAX = 10_000
+_LOOP_MAX = 8
+# More kinds of transactions than this are not kept whole: the rarest are left out, and counted.
+_KINDS_MAX = 2_000
+# Between two statements the network and the client take time, too: this is not a pause.
+_PAUSE_MS_MIN = 1.0
+# A step that some transactions do not have: looked for in templates of at least this length.
+_OPTIONAL_IN = 4
+
+StatementKey = tuple[str, str]
+Kind = tuple[StatementKey, ...]
+
+
+@dataclass(slots=True)
+class Kept:
+    """A transaction without its texts: for each step the calls, and its turns."""
+
+    began_us: int
+    calls: list[list[Call]]
+
+
+@dataclass(slots=True)
+class Group:
+    """Transactions of the same steps. `present`: how many transactions have each step."""
+
+    steps: Kind
+    count: int = 0
+    present: list[int] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+    think_us: list[int] = field(default_factory=list)
+    protocols: Counter[Protocol] = field(default_factory=Counter)
+
+
+class Grouping:
+    """Groups transactions in one pass; keeps at most 10,000 of a kind."""
+
+    def __init__(self) -> None:
+        self.groups: dict[Kind, Group] = {}
+        self.statements: dict[StatementKey, LoggedStatement] = {}
+        self.rare_count = 0
+        self.seconds: Counter[int] = Counter()
+        self.busy_us: Counter[int] = Counter()
+
+    def add(self, transaction: Transaction) -> None:
+        """Count one transaction."""
+        calls = [call for call in transaction.calls if not call.statement.parsed.reason]
+        second = transaction.ended_us // 1_000_000
+        self.seconds[second] += 1
+        self.busy_us[second] += sum(call.duration_us or 0 for call in calls)
+        if not any(call.statement.parsed.kind not in _FRAMES for call in calls):
+            return
+        steps, turns = _without_loops(calls)
+        for key, of_step in zip(steps, turns, strict=True):
+            self.statements.setdefault(key, of_step[0].statement)
+        group = self.groups.get(steps)
+        if group is None:
+            if len(self.groups) >= _KINDS_MAX:
+                self.rare_count += 1
+                return
+            group = self.groups[steps] = Group(steps, present=[0] * len(steps))
+        group.count += 1
+        group.present = [count + 1 for count in group.present]
+        group.protocols[calls[-1].protocol] += 1  # type: ignore[index]
+        if transaction.think_us is not None and len(group.think_us) < INSTANCES_MAX:
+            group.think_us.append(transaction.think_us)
+        if len(group.kept) < INSTANCES_MAX:
+            group.kept.append(Kept(calls[0].began_us, turns))
+
+    def merged(self) -> list[Group]:
+        """Return the groups, the most common first; a group that lacks one step joins another."""
+        ordered = sorted(self.groups.values(), key=lambda group: -group.count)
+        made: list[Group] = []
+        for group in ordered:
+            for larger in made:
+                missing = _missing_step(group.steps, larger.steps)
+                if missing is not None:
+                    _join(larger, group, missing)
+                    break
+            else:
+                made.append(group)
+        return made
+
+
+_FRAMES = ("begin", "commit", "rollback")
+
+
+def _key(call: Call) -> StatementKey:
+    return call.session.user, call.statement.parsed.text
+
+
+def _without_loops(calls: Sequence[Call]) -> tuple[Kind, list[list[Call]]]:
+    """Return the steps, and the calls of each: a repeated sequence of steps is a loop."""
+    keys = [_key(call) for call in calls]
+    steps: list[StatementKey] = []
+    turns: list[list[Call]] = []
+    at = 0
+    while at < len(keys):
+        length, count = _loop_at(keys, at)
+        for offset in range(length):
+            steps.append(keys[at + offset])
+            turns.append([calls[at + offset + length * turn] for turn in range(count)])
+        at += length * count
+    return tuple(steps), turns
+
+
+def _loop_at(keys: Sequence[StatementKey], at: int) -> tuple[int, int]:
+    """Return the length of the sequence that repeats here, and how often it occurs."""
+    best = (1, 1)
+    for length in range(1, _LOOP_MAX + 1):
+        block, count = keys[at : at + length], 1
+        while keys[at + length * count : at + length * (count + 1)] == block:
+            count += 1
+        if count > 1 and length * count > best[0] * best[1]:
+            best = (length, count)
+    return best
+
+
+def _missing_step(steps: Kind, larger: Kind) -> int | None:
+    """Return which single step of `larger` is not in `steps`, if that is the only difference."""
+    if len(larger) != len(steps) + 1 or len(larger) < _OPTIONAL_IN:
+        return None
+    at = next(
+        (i for i, pair in enumerate(zip(steps, larger, strict=False)) if pair[0] != pair[1]), -1
+    )
+    if at <= 0 or steps[at:] != larger[at + 1 :]:
+        return None
+    return at
+
+
+def _join(larger: Group, group: Group, missing: int) -> None:
+    """Count the transactions of a group with those of another that has one step more."""
+    larger.count += group.count
+    larger.present = [
+        count + (0 if step == missing else group.count) for step, count in enumerate(larger.present)
+    ]
+    larger.protocols += group.protocols
+    larger.think_us += group.think_us
+    room = INSTANCES_MAX - len(larger.kept)
+    for kept in group.kept[: max(room, 0)]:
+        calls = [*kept.calls[:missing], [], *kept.calls[missing:]]
+        larger.kept.append(Kept(kept.began_us, calls))
+    larger.kept.sort(key=lambda kept: kept.began_us)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What is known of the database. `ids`: of the statements. `types`: of parameters, by text.
+
+    `raw_ranges`: least and largest value of a column; it is used and not kept.
+    """
+
+    ids: Mapping[StatementKey, str]
+    columns: Mapping[tuple[str, str], ColumnShape]
+    types: Mapping[str, Sequence[str]]
+    raw_ranges: Mapping[tuple[str, str], tuple[str, str]]
+
+    def is_last_of_key(self, column: ColumnShape) -> bool:
+        """Return whether a column alone, or as the last of several, makes its row unique."""
+        keys = [c.key_position for c in self.columns.values() if c.table == column.table]
+        return column.is_unique or 0 < column.key_position == max(keys)
+
+
+def templates_of(
+    groups: Sequence[Group],
+    statements: Mapping[StatementKey, LoggedStatement],
+    context: Context,
+    *,
+    seconds: float,
+    sample_ratio: float,
+) -> Iterator[Template]:
+    """Yield a template for each group."""
+    names: Counter[str] = Counter()
+    for group in groups:
+        name = _name(group, statements)
+        names[name] += 1
+        knows_think = group.think_us and sample_ratio == 1
+        think_ms = sum(group.think_us) / len(group.think_us) / 1000 if knows_think else None
+        [(protocol, _)] = group.protocols.most_common(1)
+        yield Template(
+            name=name if names[name] == 1 else f"{name} ({names[name]})",
+            rate_tps=group.count / max(seconds, 1e-3) / sample_ratio,
+            protocol=protocol,
+            steps=tuple(_steps(group, statements, context)),
+            think_ms=think_ms,
+            origin="log",
+        )
+
+
+def _name(group: Group, statements: Mapping[StatementKey, LoggedStatement]) -> str:
+    """Return a name that says what a transaction does: its changes, or its first question."""
+    parsed = [statements[key].parsed for key in group.steps]
+    written = [f"{p.kind} {_bare(p.written)}" for p in parsed if p.written]
+    read = [f"{p.kind} {_bare(p.tables[0])}" for p in parsed if p.tables]
+    words = list(dict.fromkeys(written or read)) or [p.kind for p in parsed][:1]
+    more = f" and {len(words) - 2} more" if len(words) > 2 else ""
+    return ", ".join(words[:2]) + more
+
+
+def _bare(table: str) -> str:
+    return table.removeprefix("public.")
+
+
+def _steps(
+    group: Group, statements: Mapping[StatementKey, LoggedStatement], context: Context
+) -> Iterator[Step]:
+    earlier: list[Observed] = []
+    for number, key in enumerate(group.steps):
+        statement = statements[key]
+        sources: list[Source] = []
+        columns = _observed(group, number, statement, context)
+        for observed in columns:
+            column = context.columns.get((observed.use.table, observed.use.column))
+            place = (column.table, column.column) if column else ("", "")
+            sources.append(
+                source_of(
+                    observed,
+                    earlier,
+                    column,
+                    raw_range=context.raw_ranges.get(place),
+                    is_key=column is not None and context.is_last_of_key(column),
+                )
+            )
+            earlier.append(observed)
+        turns = [len(kept.calls[number]) for kept in group.kept if kept.calls[number]] or [1]
+        yield Step(
+            statement=context.ids[key],
+            parameters=tuple(sources),
+            repeat=Spread(least=min(turns), mean=sum(turns) / len(turns), most=max(turns)),
+            probability=group.present[number] / group.count,
+            pause_ms=_pause_ms(group, number),
+        )
+
+
+def _observed(
+    group: Group, number: int, statement: LoggedStatement, context: Context
+) -> list[Observed]:
+    """Return the values of each parameter of a step."""
+    parsed = statement.parsed
+    types = context.types.get(parsed.text, ())
+    instances: list[int] = []
+    times_s: list[float] = []
+    rows = []
+    for instance, kept in enumerate(group.kept):
+        for call in kept.calls[number]:
+            if len(rows) < INSTANCES_MAX:
+                instances.append(instance)
+                times_s.append(call.began_us / 1e6)
+                rows.append(call.values)
+    made = []
+    for position in range(max(parsed.parameters, default=0)):
+        type_ = types[position] if position < len(types) else ""
+        made.append(
+            Observed(
+                step=number,
+                position=position,
+                use=parsed.parameters.get(position + 1, Parameter("other")),
+                type=statement.casts.get(position + 1, type_),
+                instances=instances,
+                values=[row[position] if position < len(row) else False for row in rows],
+                times_s=times_s,
+            )
+        )
+    return made
+
+
+def _pause_ms(group: Group, number: int) -> float:
+    """Return the mean time of the client before a step, without network and client overhead."""
+    gaps: list[float] = []
+    for kept in group.kept:
+        before = next((calls[-1] for calls in reversed(kept.calls[:number]) if calls), None)
+        here = kept.calls[number]
+        if before is not None and here and before.duration_us is not None:
+            gaps.append((here[0].began_us - before.began_us - before.duration_us) / 1000)
+    mean_ms = sum(gaps) / len(gaps) if gaps else 0.0
+    return round(mean_ms, 3) if mean_ms >= _PAUSE_MS_MIN else 0.0
+
+
+def calls_of(groups: Iterable[Group]) -> dict[StatementKey, tuple[int, float]]:
+    """Return calls and time (ms) of each statement; time is that of the kept transactions."""
+    sums: dict[StatementKey, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
+    for group in groups:
+        share = group.count / max(len(group.kept), 1)
+        for number, key in enumerate(group.steps):
+            calls = [call for kept in group.kept for call in kept.calls[number]]
+            before = sums[key]
+            took_ms = sum(call.duration_us or 0 for call in calls) / 1000
+            sums[key] = (before[0] + round(share * len(calls)), before[1] + share * took_ms)
+    return dict(sums)

@@ -1,0 +1,124 @@
+"""Calls of a log become transactions, session by session, in bounded memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from pgdyno.capturing.log_reading import Call, Session
+
+# A session whose beginning is not in the log is decided by its first BEGIN or COMMIT, or after
+# this many statements: then it has no transaction blocks.
+_UNDECIDED_MAX = 100
+# A longer transaction is not kept whole.
+_CALLS_MAX = 5_000
+# A time that is earlier by more than this is a step of the server's clock.
+_STEP_US = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """One transaction. `think_us`: the client's time before it; None: not known."""
+
+    session: Session
+    calls: tuple[Call, ...]
+    think_us: int | None
+
+    @property
+    def ended_us(self) -> int:
+        """Return when the last statement ended."""
+        last = self.calls[-1]
+        return last.began_us + (last.duration_us or 0)
+
+
+@dataclass(slots=True)
+class _Open:
+    """What is known of a session. `block`: the calls since BEGIN, None outside of a block."""
+
+    block: list[Call] | None = None
+    undecided: list[Call] | None = field(default_factory=list)
+    has_failed: bool = False
+    ended_us: int | None = None
+
+
+class Transactions:
+    """Groups calls. `cut`: transactions of which the log has only a part."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, _Open] = {}
+        self.cut_count = 0
+        self.failed_count = 0
+        self.clock_step_count = 0
+        self.users: Counter[str] = Counter()
+        self._last_us = 0
+
+    def of(self, calls: Iterable[Call]) -> Iterator[Transaction]:
+        """Yield the transactions that are whole and did not fail."""
+        for call in calls:
+            if call.began_us < self._last_us - _STEP_US and call.duration_us is not None:
+                ended_us = call.began_us + call.duration_us
+                self.clock_step_count += ended_us < self._last_us - _STEP_US
+            self._last_us = call.began_us + (call.duration_us or 0)
+            known = self._sessions.get(call.session.id)
+            if known is None:
+                known = self._sessions[call.session.id] = _Open()
+                self.users[call.session.user] += 1
+                if call.line_number == 1:
+                    known.undecided = None
+            yield from self._next(known, call)
+        for known in self._sessions.values():
+            yield from self._singles(known)
+            self.cut_count += known.block is not None
+
+    def _next(self, known: _Open, call: Call) -> Iterator[Transaction]:
+        kind = call.statement.parsed.kind
+        if kind == "begin" and not call.is_error:
+            yield from self._singles(known)
+            self.cut_count += known.block is not None
+            known.block, known.has_failed = [call], False
+            return
+        is_end = kind in ("commit", "rollback") and not call.is_error
+        if known.block is not None:
+            known.has_failed |= call.is_error
+            known.block.append(call)
+            if is_end:
+                yield from self._end(known, known.block)
+            elif len(known.block) > _CALLS_MAX:
+                self.cut_count += 1
+                known.block = None
+            return
+        if known.undecided is not None:
+            if is_end:
+                # The statements before belong to a transaction that began before the log.
+                self.cut_count += 1
+                known.undecided = None
+                known.ended_us = call.began_us + (call.duration_us or 0)
+                return
+            known.undecided.append(call)
+            if len(known.undecided) > _UNDECIDED_MAX:
+                yield from self._singles(known)
+            return
+        if not is_end:
+            known.has_failed = call.is_error
+            yield from self._end(known, [call])
+
+    def _singles(self, known: _Open) -> Iterator[Transaction]:
+        """Yield the first statements of a session as transactions of one statement."""
+        undecided, known.undecided = known.undecided, None
+        for call in undecided or ():
+            known.has_failed = call.is_error
+            yield from self._end(known, [call])
+
+    def _end(self, known: _Open, calls: list[Call]) -> Iterator[Transaction]:
+        known.block = None
+        before_us, began_us = known.ended_us, calls[0].began_us
+        made = Transaction(calls[0].session, tuple(calls), None)
+        known.ended_us = made.ended_us
+        if known.has_failed:
+            self.failed_count += 1
+            return
+        think_us = None if before_us is None else began_us - before_us
+        if think_us is not None and think_us < -_STEP_US:
+            think_us = None
+        yield Transaction(made.session, made.calls, think_us and max(think_us, 0))

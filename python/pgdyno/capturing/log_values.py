@@ -1,0 +1,453 @@
+"""Where the values of a parameter come from, found from the values that a log shows.
+
+In this order: an earlier parameter of the transaction (equal, linear, between), a list, a new key,
+a constant, an existing value of a column, a distribution. No value of the log stays: numbers move,
+texts get stand-ins.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pgdyno.capture.distribution import Distribution, Hot, Spread, ValueKind
+from pgdyno.capture.model import (
+    Between,
+    Constant,
+    Drawn,
+    Equal,
+    Fresh,
+    Linear,
+    ListOf,
+    Now,
+    OfColumn,
+    Source,
+)
+from pgdyno.capture.schema import ColumnShape
+from pgdyno.capturing import times
+from pgdyno.capturing.log_reading import Value
+from pgdyno.capturing.parsed import Parameter
+from pgdyno.capturing.stand_ins import StandIns
+
+FloatArray = npt.NDArray[np.float64]
+
+# A dependency holds in all transactions but these: a log may have a few that differ.
+_ALWAYS = 0.99
+_INSTANCES_MIN = 10
+# A difference is bounded if it varies this much less than the parameter itself.
+_BOUNDED = 0.1
+_BOUNDS = 50
+_HOT_MAX = 50
+# A value is hot if it is this much more common than the mean, and is seen this often.
+_HOT_TIMES, _HOT_CALLS = 10, 5
+_SMALL = 100
+# A time that follows the clock of the log this closely is "now".
+_NOW_S = 5.0
+_BOOLEANS = frozenset(("t", "f", "true", "false"))
+_TIMES = ("date", "timestamp", "timestamptz")
+_KIND_OF_CAST: dict[str, ValueKind] = {
+    "integer": "integer",
+    "bigint": "integer",
+    "numeric": "numeric",
+    "date": "date",
+    "interval": "interval",
+    "uuid": "uuid",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The values of one parameter: one for each instance, in the order of time.
+
+    `instances`: the transaction of each value. `times_s`: Unix time of each call. `type`: as SQL,
+    "" if it is not known.
+    """
+
+    step: int
+    position: int
+    use: Parameter
+    type: str
+    instances: Sequence[int]
+    values: Sequence[Value]
+    times_s: Sequence[float]
+
+    def known(self) -> list[str]:
+        """Return the values that are texts; those of lists and NULLs are not."""
+        return [text for value in self.values if (text := text_of(value)) is not None]
+
+
+def text_of(value: Value) -> str | None:
+    """Return a value as text; of a long one its beginning. None: NULL, a list, not known."""
+    if isinstance(value, Mapping):
+        return str(value["begins"])
+    return value if isinstance(value, str) else None
+
+
+def source_of(
+    observed: Observed,
+    earlier: Sequence[Observed],
+    column: ColumnShape | None,
+    *,
+    raw_range: tuple[str, str] | None,
+    is_key: bool,
+) -> Source:
+    """Return the source of a parameter."""
+    values = observed.values
+    if not values or all(value is False for value in values):
+        return (
+            OfColumn(table=column.table, column=column.column) if column else Constant(value=None)
+        )
+    if all(value is None for value in values):
+        return Constant(value=None)
+    if found := _list(observed, column):
+        return found
+    numbers = _numbers(observed)
+    if found := _dependency(observed, numbers, earlier):
+        return found
+    kind = _kind(observed, column, numbers)
+    if found := _now(observed, kind):
+        return found
+    known = observed.known()
+    distinct = len(set(known))
+    if observed.use.use == "insert" and is_key and column and _is_ascending(numbers, distinct):
+        return Fresh(table=column.table, column=column.column)
+    if distinct == 1 and _may_be_shown(known[0], observed, kind) and len(known) == len(values):
+        return Constant(value=known[0])
+    if column is not None and observed.use.use not in ("change", "limit", "offset"):
+        access = _access(numbers, column, raw_range)
+        return OfColumn(table=column.table, column=column.column, distribution=access)
+    return Drawn(distribution=distribution_of(observed, kind))
+
+
+def _list(observed: Observed, column: ColumnShape | None) -> Source | None:
+    """Return the source of an array or of the list of IN."""
+    lists = [found for value in observed.values if (found := _items(value, observed)) is not None]
+    if not lists or len(lists) < _ALWAYS * len(observed.values):
+        return None
+    lengths = [len(items) for items in lists]
+    length = Spread(least=min(lengths), mean=sum(lengths) / len(lengths), most=max(lengths))
+    if column is not None and column.distribution.kind != "array":
+        return ListOf(of=OfColumn(table=column.table, column=column.column), length=length)
+    flat = [item for items in lists for item in items][: 10 * len(lists)]
+    one = Observed(
+        observed.step,
+        observed.position,
+        observed.use,
+        observed.type.removesuffix("[]"),
+        (),
+        flat,
+        (),
+    )
+    return ListOf(
+        of=Drawn(distribution=distribution_of(one, _kind(one, None, None))), length=length
+    )
+
+
+def _items(value: Value, observed: Observed) -> list[Any] | None:
+    if isinstance(value, list):
+        return value
+    is_array = observed.use.use == "list" or observed.type.endswith("[]")
+    if is_array and isinstance(value, str) and value[:1] == "{" and value[-1:] == "}":
+        # Within braces PostgreSQL writes a list with quotes and backslashes.
+        rows = list(csv.reader([value[1:-1]], escapechar="\\")) if value != "{}" else [[]]
+        return rows[0] if rows else []
+    return None
+
+
+def _numbers(observed: Observed) -> FloatArray | None:
+    """Return the values as numbers, times as seconds; NaN for NULL. None: they are texts."""
+    made: list[float] = []
+    for value in observed.values:
+        if value is None or value is False:
+            made.append(np.nan)
+            continue
+        number = _number(value)
+        if number is None:
+            return None
+        made.append(number)
+    return np.array(made)
+
+
+def _number(value: Value) -> float | None:
+    if not isinstance(value, str) or len(value) > 40:
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        pass
+    moment = times.microseconds("timestamptz", value) if value[4:5] == "-" else None
+    return None if moment is None else float(moment / times.SECOND_US)
+
+
+def _dependency(
+    observed: Observed, numbers: FloatArray | None, earlier: Sequence[Observed]
+) -> Source | None:
+    """Return the earlier parameter from which the values follow, the nearest one first."""
+    if len(observed.values) < _INSTANCES_MIN or len(set(map(str, observed.values))) == 1:
+        return None
+    candidates = list(reversed(earlier))
+    for other in candidates:
+        mine, theirs = _paired(observed.values, observed, other.values, other)
+        same = sum(a == b for a, b in zip(mine, theirs, strict=True))
+        if len(mine) >= _INSTANCES_MIN and same >= _ALWAYS * len(mine):
+            return Equal(step=other.step, parameter=other.position)
+    if numbers is None:
+        return None
+    for other in candidates:
+        their_numbers = _numbers(other)
+        if their_numbers is not None and (
+            found := _arithmetic(observed, numbers, other, their_numbers)
+        ):
+            return found
+    return None
+
+
+def _paired(
+    mine: Sequence[Any], own: Observed, theirs: Sequence[Any], other: Observed
+) -> tuple[list[Any], list[Any]]:
+    """Return the values of both parameters, turn by turn of the same transaction.
+
+    If one step has several turns and the other one, the one value stands for all turns.
+    """
+    by_instance: dict[int, list[Any]] = {}
+    for instance, value in zip(other.instances, theirs, strict=True):
+        by_instance.setdefault(instance, []).append(value)
+    turn: Counter[int] = Counter()
+    left, right = [], []
+    for instance, value in zip(own.instances, mine, strict=True):
+        found = by_instance.get(instance)
+        if not found:
+            continue
+        left.append(value)
+        right.append(found[min(turn[instance], len(found) - 1)])
+        turn[instance] += 1
+    return left, right
+
+
+def _arithmetic(
+    observed: Observed, numbers: FloatArray, other: Observed, their_numbers: FloatArray
+) -> Source | None:
+    """Return a linear or a bounded relation to a number of an earlier parameter."""
+    pairs = _paired(numbers, observed, their_numbers, other)
+    mine, theirs = np.array(pairs[0]), np.array(pairs[1])
+    known = np.isfinite(mine) & np.isfinite(theirs)
+    mine, theirs = mine[known], theirs[known]
+    if len(mine) < _INSTANCES_MIN or np.ptp(theirs) == 0 or np.ptp(mine) == 0:
+        return None
+    far = [int(np.argmin(theirs)), int(np.argmax(theirs))]
+    slope = float((mine[far[1]] - mine[far[0]]) / (theirs[far[1]] - theirs[far[0]]))
+    offset = float(mine[far[0]] - slope * theirs[far[0]])
+    misses = np.abs(slope * theirs + offset - mine) > 1e-6 * max(1.0, float(np.ptp(mine)))
+    if slope != 0 and misses.mean() <= 1 - _ALWAYS:
+        return Linear(
+            step=other.step,
+            parameter=other.position,
+            slope=round(slope, 9),
+            offset=round(offset, 6),
+        )
+    differences = mine - theirs
+    least, most = np.quantile(differences, (0.005, 0.995))
+    if most - least < _BOUNDED * np.ptp(mine) and len(set(theirs)) > _INSTANCES_MIN:
+        return Between(
+            step=other.step, parameter=other.position, least=float(least), most=float(most)
+        )
+    return None
+
+
+def _kind(observed: Observed, column: ColumnShape | None, numbers: FloatArray | None) -> ValueKind:
+    if column is not None and observed.use.use not in ("limit", "offset"):
+        return column.distribution.kind
+    if observed.type in _KIND_OF_CAST:
+        return _KIND_OF_CAST[observed.type]
+    known = observed.known()
+    if known and all(_is_whole(value) for value in known):
+        return "integer"
+    if known and all(_is_number(value) for value in known):
+        return "numeric"
+    if known and set(known) <= _BOOLEANS:
+        return "boolean"
+    return "timestamptz" if numbers is not None and known else "text"
+
+
+def _is_whole(value: str) -> bool:
+    return value.lstrip("-").isdecimal()
+
+
+def _is_number(value: str) -> bool:
+    try:
+        return Decimal(value).is_finite()
+    except InvalidOperation:
+        return False
+
+
+def _now(observed: Observed, kind: ValueKind) -> Source | None:
+    """Return that a time follows the clock, if it does."""
+    numbers = _numbers(observed) if kind in _TIMES else None
+    if numbers is None or not len(observed.times_s):
+        return None
+    behind = np.array(observed.times_s) - numbers
+    behind = behind[np.isfinite(behind)]
+    width_s = 86_400.0 if kind == "date" else _NOW_S
+    # A zone that the log or the value does not name is a whole number of quarters of an hour.
+    if len(behind) >= _INSTANCES_MIN and np.ptp(behind) <= width_s and len(set(numbers)) > 1:
+        return Now(minus_s=round(float(np.median(behind)), 3))
+    return None
+
+
+def _is_ascending(numbers: FloatArray | None, distinct: int) -> bool:
+    """Return whether keys are new: none occurs twice, and later ones are larger."""
+    if numbers is None or len(numbers) < _INSTANCES_MIN or distinct < len(numbers):
+        return False
+    order = np.argsort(np.argsort(numbers))
+    return bool(np.corrcoef(order, np.arange(len(order)))[0, 1] > 0.9)
+
+
+def _may_be_shown(value: str, observed: Observed, kind: ValueKind) -> bool:
+    """Return whether a constant is part of the program and not of the data."""
+    if observed.use.use in ("limit", "offset") or kind in ("boolean", "enum", "interval"):
+        return True
+    return _is_whole(value) and abs(int(value)) < _SMALL
+
+
+def _access(
+    numbers: FloatArray | None, column: ColumnShape, raw_range: tuple[str, str] | None
+) -> Distribution | None:
+    """Return how the keys of a column are used, if not evenly: at stand-ins in the same places."""
+    shape = column.distribution
+    if numbers is None or raw_range is None or len(shape.bounds) < 2 or shape.kind != "integer":
+        return None
+    first, last = (_number(bound) for bound in raw_range)
+    known = numbers[np.isfinite(numbers)]
+    if first is None or last is None or last <= first or len(known) < 5 * _INSTANCES_MIN:
+        return None
+    new_first, new_last = float(shape.bounds[0]), float(shape.bounds[-1])
+    places = np.clip((known - first) / (last - first), 0, 1)
+    moved = np.rint(new_first + places * (new_last - new_first)).astype(np.int64)
+    values, counts = np.unique(moved, return_counts=True)
+    mean = len(moved) / min(max(shape.distinct, 1), last - first + 1)
+    is_hot = (counts >= _HOT_CALLS) & (counts > _HOT_TIMES * mean)
+    evenly = np.linspace(0, 1, len(places))
+    distance = float(np.max(np.abs(np.sort(places) - evenly)))
+    if not is_hot.any() and distance < 0.05 + 1.5 / np.sqrt(len(places)):
+        return None
+    common = sorted(zip(-counts[is_hot], values[is_hot], strict=True))[:_HOT_MAX]
+    hot = tuple(Hot(value=str(value), fraction=-count / len(moved)) for count, value in common)
+    rest = moved[~np.isin(moved, [value for _, value in common])]
+    bounds = _quantiles(rest) if len(rest) else ()
+    return shape.model_copy(
+        update={
+            "hot": hot,
+            "bounds": tuple(str(int(bound)) for bound in bounds),
+            "distinct": float(len(values)),
+            "null_fraction": 0,
+            "is_dense": False,
+        }
+    )
+
+
+def _quantiles(values: npt.NDArray[Any]) -> list[Any]:
+    """Return bounds with as many values between neighbours; all are values that occur."""
+    count = min(_BOUNDS, len(values) - 1)
+    ordered = np.sort(values)
+    places = np.linspace(0, len(ordered) - 1, count + 1).astype(int)
+    return list(dict.fromkeys(ordered[places].tolist()))
+
+
+def distribution_of(observed: Observed, kind: ValueKind) -> Distribution:
+    """Return the distribution of values, as stand-ins."""
+    known = observed.known()
+    nulls = sum(value is None for value in observed.values) / max(len(observed.values), 1)
+    counts = Counter(known)
+    if kind in ("integer", "numeric", "real") and all(map(_is_number, known)):
+        return _numeric(kind, counts, nulls)
+    if kind in _TIMES:
+        moments = {text: times.microseconds(kind, text) for text in counts}
+        if all(moment is not None for moment in moments.values()):
+            return _of_times(kind, [m for t in known if (m := moments[t]) is not None], nulls)
+    if kind == "boolean":
+        labels = tuple(Hot(value=v[0], fraction=n / len(known)) for v, n in counts.most_common(2))
+        return Distribution(kind="boolean", null_fraction=nulls, distinct=2, hot=labels)
+    texts = sorted(counts)
+    stand_ins = StandIns(texts, texts)
+    common = [(text, count) for text, count in counts.most_common(_HOT_MAX) if count > 1]
+    if len(counts) > _HOT_MAX:
+        mean = len(known) / len(counts)
+        common = [(t, n) for t, n in common if n >= _HOT_CALLS and n > _HOT_TIMES * mean]
+    hot = tuple(Hot(value=stand_ins.text(t), fraction=n / len(known)) for t, n in common)
+    rest = [text for text in texts if text not in dict(common)]
+    every = max(1, len(rest) // _BOUNDS)
+    bounds = sorted(stand_ins.text(text) for text in rest[::every])
+    return Distribution(
+        kind="text" if kind not in ("json", "uuid", "bytes", "inet") else kind,
+        null_fraction=nulls,
+        distinct=len(counts),
+        width=_width(observed.values),
+        hot=hot,
+        bounds=tuple(bounds),
+    )
+
+
+def _width(values: Sequence[Value]) -> float:
+    lengths = [
+        value["bytes"] if isinstance(value, Mapping) else len(value.encode())
+        for value in values
+        if isinstance(value, Mapping | str)
+    ]
+    return sum(lengths) / max(len(lengths), 1)
+
+
+def _numeric(kind: ValueKind, counts: Counter[str], nulls: float) -> Distribution:
+    values = {Decimal(text): count for text, count in counts.items()}
+    step = min((Decimal(1).scaleb(int(v.as_tuple().exponent)) for v in values), default=Decimal(1))
+    step = Decimal(1) if kind == "integer" else min(step, Decimal(1))
+    total = sum(values.values())
+    mean = total / max(len(values), 1)
+    is_small = kind == "integer" and all(abs(value) < _SMALL for value in values)
+    hot = sorted(
+        (-count, value)
+        for value, count in values.items()
+        if count >= _HOT_CALLS and (count > _HOT_TIMES * mean or len(values) <= _HOT_MAX)
+    )[:_HOT_MAX]
+    spread = np.array(
+        sorted(
+            value
+            for value, count in values.items()
+            if (-count, value) not in hot
+            for _ in range(count)
+        ),
+        dtype=object,
+    )
+    bounds = _quantiles(spread) if len(spread) else []
+    chosen = sorted({*bounds, *(value for _, value in hot)})
+    texts = [f"{value:f}" for value in values]
+    moved = chosen if is_small else StandIns((), texts).numbers(chosen, step)
+    placed = dict(zip(chosen, moved, strict=True))
+    return Distribution(
+        kind=kind,
+        null_fraction=nulls,
+        distinct=len(values),
+        hot=tuple(Hot(value=f"{placed[v]:f}", fraction=-n / total) for n, v in hot),
+        bounds=tuple(f"{placed[value]:f}" for value in bounds),
+        step=float(step),
+    )
+
+
+def _of_times(kind: ValueKind, moments: list[Decimal], nulls: float) -> Distribution:
+    step = times.step_us(kind, moments)
+    ordered = sorted(set(moments))
+    bounds = _quantiles(np.array(ordered, dtype=object))
+    moved = StandIns((), [times.text_of(kind, m) for m in ordered]).numbers(bounds, step)
+    return Distribution(
+        kind=kind,
+        null_fraction=nulls,
+        distinct=len(ordered),
+        bounds=tuple(times.text_of(kind, moment) for moment in moved),
+        step=float(step / times.SECOND_US),
+    )

@@ -1,0 +1,166 @@
+"""Logs of real servers: the load that wrote them is found again, in every format."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.fixtures.clusters import Make, connection, run_sql
+from tests.fixtures.command import Command, server_options
+
+from pgdyno.capture import file
+from pgdyno.capture.model import Capture, Constant, Drawn, Equal, Fresh, ListOf, OfColumn
+from pgdyno.engine.executable import engine_path
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.target import Target
+
+FORMATS = {"stderr": "log", "csvlog": "csv", "jsonlog": "json"}
+PREFIX = "%m [%p] %q%u@%d %c %v "
+TRANSACTIONS = 40
+TPCB = ["begin", "update", "select", "update", "update", "insert", "commit"]
+# The four scripts, and what each does.
+SCRIPTS = {
+    "update public.pgbench_accounts": TPCB,
+    "insert public.pgbench_history": ["begin", "update", "select", "insert", "commit"],
+}
+
+
+@pytest.fixture(params=["15", "18"])
+def logging_server(request: pytest.FixtureRequest, new_cluster: Make) -> ScratchCluster:
+    """A server that logs whole transactions, in three formats."""
+    return new_cluster(
+        request.param,
+        settings={
+            "logging_collector": "on",
+            "log_destination": ", ".join(FORMATS),
+            "log_line_prefix": PREFIX,
+            "log_transaction_sample_rate": "1",
+            "log_directory": "log",
+        },
+    )
+
+
+def pgbench(target: Target, *arguments: str) -> None:
+    given = target.libpq_parameters()
+    names = {"PGHOST": "host", "PGPORT": "port", "PGUSER": "user", "PGDATABASE": "dbname"}
+    environment = os.environ | {name: str(given[key]) for name, key in names.items()}
+    argv = [str(engine_path()), "pgbench", *arguments]
+    subprocess.run(argv, env=environment, check=True, capture_output=True, timeout=120)
+
+
+def logs_of(target: Target, suffix: str) -> list[Path]:
+    """Return the log files of a format; what is waiting is written when the files are rotated."""
+    [[folder]] = run_sql(target, "SELECT current_setting('data_directory')")
+    return sorted(Path(str(folder), "log").glob(f"*.{suffix}"))
+
+
+def captured(pgdyno: Command, target: Target, path: Path, *logs: object) -> Capture:
+    options = [word for log in logs for word in ("--log", log)]
+    said = pgdyno("capture", *server_options(target), "-o", path, *options)
+    assert said.code == 0, said.err
+    return file.read(path)
+
+
+def kinds_of(capture: Capture) -> Iterator[tuple[str, list[str], float]]:
+    """Yield the protocol, the kinds of the steps, and the rate of each template."""
+    statements = {statement.id: statement for statement in capture.statements}
+    for template in capture.templates:
+        kinds = [statements[step.statement].kind for step in template.steps]
+        yield template.protocol, kinds, template.rate_tps
+
+
+@pytest.mark.parametrize("mode", ["simple", "extended", "prepared"])
+def test_a_log_in_any_format_gives_the_scripts_of_the_load_back(
+    mode: str, logging_server: ScratchCluster, pgdyno: Command, tmp_path: Path
+) -> None:
+    target = logging_server.target
+    pgbench(target, "-i", "-s", "3", "-q")
+    loop = tmp_path / "loop.sql"
+    loop.write_text(
+        "\\set k random(1, 300000)\nBEGIN;\n"
+        + "SELECT abalance FROM pgbench_accounts WHERE aid = :k;\n" * 3
+        + "DELETE FROM pgbench_history WHERE aid = :k;\nCOMMIT;\n"
+    )
+    for script in ("tpcb-like", "simple-update", "select-only", None):
+        chosen = ("-b", script) if script else ("-f", str(loop))
+        pgbench(target, "-n", "-c", "2", "-t", str(TRANSACTIONS // 2), "-M", mode, *chosen)
+    found = {}
+    for name, suffix in FORMATS.items():
+        logs = logs_of(target, suffix)
+        capture = captured(pgdyno, target, tmp_path / f"{name}.capture", *logs)
+        load = [item for item in kinds_of(capture) if len(item[1]) > 1 or item[2] > 1e-9]
+        found[name] = capture
+        counts = Counter()
+        for protocol, kinds, rate in load:
+            assert protocol == mode or kinds == ["select"]
+            counts[tuple(kinds)] += round(rate * capture.header.seconds)
+        assert counts[tuple(TPCB)] == TRANSACTIONS
+        assert counts["begin", "update", "select", "insert", "commit"] == TRANSACTIONS
+        assert counts["begin", "select", "delete", "commit"] == TRANSACTIONS
+        assert counts["select",] >= TRANSACTIONS
+        assert capture.header.sources == ("log",)
+    capture = found["csvlog"]
+    tpcb = next(t for t in capture.templates if len(t.steps) == len(TPCB))
+    _, update, select, teller, branch, history, _ = tpcb.steps
+    delta, account = update.parameters
+    assert isinstance(delta, Drawn)
+    assert float(delta.distribution.bounds[0]) < -3500
+    assert float(delta.distribution.bounds[-1]) > 3500
+    assert account == OfColumn(table="public.pgbench_accounts", column="aid")
+    assert select.parameters == (Equal(step=1, parameter=1),)
+    assert teller.parameters[0] == Equal(step=1, parameter=0)
+    assert isinstance(branch.parameters[1], OfColumn)
+    assert all(isinstance(source, Equal) for source in history.parameters)
+    looped = next(t for t in capture.templates if len(t.steps) == 4)
+    assert looped.steps[1].repeat.mean == 3
+    assert looped.steps[2].parameters == (Equal(step=1, parameter=0),)
+
+
+def test_values_of_the_log_are_not_in_the_capture(
+    logging_server: ScratchCluster, pgdyno: Command, tmp_path: Path
+) -> None:
+    target = logging_server.target
+    run_sql(target, "CREATE TABLE person (id bigint PRIMARY KEY, name text, born date, seen"
+                    " timestamptz, tags text[])")  # fmt: skip
+    planted = [f"planted{number}name" for number in range(50)]
+    with connection(target) as session:
+        for number, name in enumerate(planted):
+            with session.transaction():
+                session.execute(
+                    "INSERT INTO person VALUES (%s, %s, %s, now(), %s)",
+                    (770_000 + number, name, f"19{40 + number}-03-17", [name, "x"]),
+                )
+                session.execute("SELECT id FROM person WHERE name = %s", (name,))
+            session.execute("SELECT count(*) FROM person WHERE id IN (770001, 770002) LIMIT 10")
+            session.execute("SELECT count(*) FROM person WHERE born > date '1961-03-17'")
+        session.execute("CREATE ROLE planted_role PASSWORD 'planted4secret'")
+    capture = captured(pgdyno, target, tmp_path / "a.capture", *logs_of(target, "csv"))
+    text = "".join(part.model_dump_json() for part in (*capture.templates, *capture.statements))
+    text += "".join(part.model_dump_json() for part in capture.left_out)
+    assert "planted" not in text
+    assert not any(str(770_000 + number) in text for number in range(50))
+    assert not any(f"19{40 + number}-03-17" in text for number in range(50))
+    insert = next(t for t in capture.templates if "insert" in t.name)
+    key, *_ = insert.steps[1].parameters
+    assert key == Fresh(table="public.person", column="id")
+    assert insert.steps[2].parameters == (Equal(step=1, parameter=1),)
+    counted = [t for t in capture.templates if len(t.steps) == 1]
+    assert any(
+        isinstance(s, ListOf) and s.length.mean == 2 for t in counted for s in t.steps[0].parameters
+    )
+    assert any(s == Constant(value="10") for t in counted for s in t.steps[0].parameters)
+
+
+def test_a_log_of_another_database_is_refused(
+    logging_server: ScratchCluster, pgdyno: Command, tmp_path: Path
+) -> None:
+    run_sql(logging_server.target, "CREATE DATABASE other")
+    target = logging_server.target.with_database("other")
+    logs = logs_of(target, "json")
+    said = pgdyno("capture", *server_options(target), "-o", tmp_path / "a", "--log", *logs)
+    assert said.code == 1
+    assert "the logs have no statement of database other" in said.err
