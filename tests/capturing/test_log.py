@@ -1,4 +1,4 @@
-"""Logs of real servers: the load that wrote them is found again, in every format."""
+"""Logs of real servers: the load that wrote them comes back, in every format."""
 
 from __future__ import annotations
 
@@ -88,12 +88,12 @@ def test_a_log_in_any_format_gives_the_scripts_of_the_load_back(
     for script in ("tpcb-like", "simple-update", "select-only", None):
         chosen = ("-b", script) if script else ("-f", str(loop))
         pgbench(target, "-n", "-c", "2", "-t", str(TRANSACTIONS // 2), "-M", mode, *chosen)
-    found = {}
+    by_format = {}
     for name, suffix in FORMATS.items():
         logs = logs_of(target, suffix)
         capture = captured(pgdyno, target, tmp_path / f"{name}.capture", *logs)
         load = [item for item in kinds_of(capture) if len(item[1]) > 1 or item[2] > 1e-9]
-        found[name] = capture
+        by_format[name] = capture
         counts = Counter()
         for protocol, kinds, rate in load:
             assert protocol == mode or kinds == ["select"]
@@ -103,7 +103,7 @@ def test_a_log_in_any_format_gives_the_scripts_of_the_load_back(
         assert counts["begin", "select", "delete", "commit"] == TRANSACTIONS
         assert counts["select",] >= TRANSACTIONS
         assert capture.header.sources == ("log",)
-    capture = found["csvlog"]
+    capture = by_format["csvlog"]
     tpcb = next(t for t in capture.templates if len(t.steps) == len(TPCB))
     _, update, select, teller, branch, history, _ = tpcb.steps
     delta, account = update.parameters
@@ -160,7 +160,30 @@ def test_a_log_of_another_database_is_refused(
 ) -> None:
     run_sql(logging_server.target, "CREATE DATABASE other")
     target = logging_server.target.with_database("other")
-    logs = logs_of(target, "json")
-    said = pgdyno("capture", *server_options(target), "-o", tmp_path / "a", "--log", *logs)
+    [*_, newest] = logs_of(logging_server.target, "json")
+    said = pgdyno("capture", *server_options(target), "-o", tmp_path / "a", "--log", newest)
     assert said.code == 1
     assert "the logs have no statement of database other" in said.err
+
+
+def test_the_options_of_logs_have_their_effect(
+    pgdyno: Command, database15: Target, tmp_path: Path
+) -> None:
+    run_sql(database15, "CREATE TABLE t (a int)")
+    name, lines = database15.database, ""
+    for number in range(20):
+        lines += f"{name} 2026-11-24 10:00:{number:02}.000 UTC 1.a LOG:  duration: 1.000 ms"
+        lines += "  statement: SELECT count(*) FROM t\n"
+    path = tmp_path / "a.log"
+    path.write_text(lines)
+    options = ("capture", *server_options(database15), "--log", path)
+    said = pgdyno(*options, "-o", tmp_path / "no.capture")
+    assert "--log-line-prefix" in said.error
+    rate = ("--log-line-prefix", "%d %m %c ", "--log-sample-rate", "0.1")
+    said = pgdyno(*options, *rate, "-o", tmp_path / "a.capture")
+    assert said.code == 0, said.err
+    capture = file.read(tmp_path / "a.capture")
+    assert capture.header.transaction_sample_ratio == 0.1
+    assert [round(t.rate_tps * capture.header.seconds) for t in capture.templates] == [200]
+    said = pgdyno("capture", "--log-advice", "--log-sample-rate", "0.5")
+    assert "ALTER SYSTEM SET log_transaction_sample_rate = 0.5;" in said.out

@@ -67,8 +67,8 @@ def test_a_transaction_without_its_beginning_or_its_end_is_left_out(tmp_path: Pa
     said += entry("1.a", 5, "BEGIN") + entry("1.a", 6, READ, ["1"])
     said += entry("2.b", 7, READ, ["1"]) + entry("2.b", 8, "BEGIN")
     capture = capture_of(tmp_path, said)
-    found = sorted(texts(capture, template) for template in capture.templates)
-    assert found == [["BEGIN", WRITE, "COMMIT"], [READ]]
+    steps = sorted(texts(capture, template) for template in capture.templates)
+    assert steps == [["BEGIN", WRITE, "COMMIT"], [READ]]
     assert "transactions began before the logs or ended after them: 3" in capture.notes
 
 
@@ -79,9 +79,9 @@ def test_a_transaction_that_failed_is_counted_and_left_out(tmp_path: Path) -> No
     said += entry("1.a", 3, "ROLLBACK") + entry("1.a", 4, "BEGIN") + entry("1.a", 5, READ, ["1"])
     said += entry("1.a", 6, "ROLLBACK")
     capture = capture_of(tmp_path, said)
-    found = sorted(texts(capture, template) for template in capture.templates)
+    steps = sorted(texts(capture, template) for template in capture.templates)
     # A rollback that the application wants is a transaction like others.
-    assert found == [["BEGIN", READ, "ROLLBACK"], [READ]]
+    assert steps == [["BEGIN", READ, "ROLLBACK"], [READ]]
     assert "transactions of the logs failed; they are not reproduced: 1" in capture.notes
 
 

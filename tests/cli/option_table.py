@@ -249,6 +249,15 @@ BY_TEST: dict[str | tuple[str, str], str] = {
     },
     ("capture", "to"): f"{_CAPTURE}test_an_interrupted_capture_keeps_what_was_counted_and_leaves"
     "_nothing_else",
+    **{
+        ("capture", name): f"tests/capturing/test_log.py::{test}"
+        for name, test in {
+            "logs": "test_a_log_in_any_format_gives_the_scripts_of_the_load_back",
+            "log_line_prefix": "test_the_options_of_logs_have_their_effect",
+            "log_sample_rate": "test_the_options_of_logs_have_their_effect",
+            "log_advice": "test_the_options_of_logs_have_their_effect",
+        }.items()
+    },
     ("doctor", "show_all"): f"{_EXAMINE}test_the_command_measures_flushes_in_the_given_folder",
     ("doctor", "grants"): f"{_EXAMINE}test_a_role_without_rights_is_told_what_it_lacks_and_the"
     "_statements_work",

@@ -87,7 +87,7 @@ def printing_in_one_place(source: Source) -> Iterator[str]:
 
 
 def pure_crates(source: Source) -> Iterator[str]:
-    """`wire`, `script`, `logs` and the model of `powerloss` use no socket, file, clock or thread."""
+    """`wire`, `script`, `logs`, the model of `powerloss`: no socket, file, clock or thread."""
     if PURE_CRATES.match(source.path) and "/tests/" not in source.path:
         yield from _uses(source, IMPURE_NAMES, "does not belong into a pure crate")
 

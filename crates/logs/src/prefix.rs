@@ -150,13 +150,13 @@ impl Prefix {
     /// Reads the beginning of a line into the message. Returns the place after `LABEL:  `, and the
     /// place of the label; None if the line does not begin with this prefix.
     pub fn read(&self, line: &[u8], message: &mut Message) -> Option<(usize, usize)> {
-        let mut found = Found::default();
-        let label_start = match_parts(&self.parts, line, 0, &mut found)?;
+        let mut captured = Found::default();
+        let label_start = match_parts(&self.parts, line, 0, &mut captured)?;
         let label_end = label_end(line, label_start)?;
-        message.time_ns = found.time_ns;
-        message.line_number = found.line_number;
+        message.time_ns = captured.time_ns;
+        message.line_number = captured.line_number;
         let text = |at: usize| {
-            let (start, end) = found.texts[at];
+            let (start, end) = captured.texts[at];
             &line[start as usize..end as usize]
         };
         message.is_session_id = !text(0).is_empty();
@@ -185,19 +185,19 @@ fn label_end(line: &[u8], start: usize) -> Option<usize> {
 }
 
 /// Returns the place after these parts, at which a label begins.
-fn match_parts(parts: &[Part], line: &[u8], at: usize, found: &mut Found) -> Option<usize> {
+fn match_parts(parts: &[Part], line: &[u8], at: usize, captured: &mut Found) -> Option<usize> {
     let Some((part, rest)) = parts.split_first() else {
         return label_end(line, at).map(|_| at);
     };
     match part {
         Part::Literal(text) => {
             let next = line.get(at..)?.starts_with(text).then_some(at + text.len())?;
-            match_parts(rest, line, next, found)
+            match_parts(rest, line, next, captured)
         }
         Part::SessionOnly => {
-            let mut longer = *found;
+            let mut longer = *captured;
             if let Some(end) = match_parts(rest, line, at, &mut longer) {
-                *found = longer;
+                *captured = longer;
                 return Some(end);
             }
             label_end(line, at).map(|_| at)
@@ -208,33 +208,33 @@ fn match_parts(parts: &[Part], line: &[u8], at: usize, found: &mut Found) -> Opt
                 from + if *is_padded { spaces.count() } else { 0 }
             };
             let start = spaces(at);
-            let shape = shape_of(*letter, line.get(start..)?, found);
+            let shape = shape_of(*letter, line.get(start..)?, captured);
             if let Some(length) = shape {
                 if *letter == b'l' {
-                    found.line_number = digits(&line[start..start + length]);
+                    captured.line_number = digits(&line[start..start + length]);
                 }
-                note(*letter, start, start + length, found);
+                note(*letter, start, start + length, captured);
                 // Padding and a space of the prefix look alike.
                 let end = start + length;
-                return (end..=spaces(end)).find_map(|end| match_parts(rest, line, end, found));
+                return (end..=spaces(end)).find_map(|end| match_parts(rest, line, end, captured));
             }
-            match_name(*letter, start, rest, line, found)
+            match_name(*letter, start, rest, line, captured)
         }
     }
 }
 
 /// Returns the length of an escape that has one possible form at the beginning of `text`.
-fn shape_of(letter: u8, text: &[u8], found: &mut Found) -> Option<usize> {
+fn shape_of(letter: u8, text: &[u8], captured: &mut Found) -> Option<usize> {
     let while_is = |is: fn(u8) -> bool| text.iter().take_while(|byte| is(**byte)).count();
     match letter {
         b'm' | b't' => {
             let (time_ns, length) = time::read(text)?;
-            found.time_ns = Some(time_ns);
+            captured.time_ns = Some(time_ns);
             Some(length)
         }
         b'n' => {
             let (time_ns, length) = time::read_unix(text)?;
-            found.time_ns = Some(time_ns);
+            captured.time_ns = Some(time_ns);
             Some(length)
         }
         b's' => time::read(text).map(|(_, length)| length),
@@ -247,10 +247,10 @@ fn shape_of(letter: u8, text: &[u8], found: &mut Found) -> Option<usize> {
     }
 }
 
-fn note(letter: u8, start: usize, end: usize, found: &mut Found) {
+fn note(letter: u8, start: usize, end: usize, captured: &mut Found) {
     let places = (start as u32, end as u32);
     if let Some(at) = TEXTS.iter().position(|known| *known == letter) {
-        found.texts[at] = places;
+        captured.texts[at] = places;
     }
 }
 
@@ -260,7 +260,7 @@ fn match_name(
     start: usize,
     rest: &[Part],
     line: &[u8],
-    found: &mut Found,
+    captured: &mut Found,
 ) -> Option<usize> {
     if matches!(letter, b'm' | b't' | b'n' | b'e') {
         return None;
@@ -272,10 +272,10 @@ fn match_name(
         if let Some(Part::Literal(text)) = rest.first() {
             end += memchr::memmem::find(line.get(end..)?, text)?;
         }
-        let mut tried = *found;
+        let mut tried = *captured;
         note(letter, start, end, &mut tried);
         if let Some(place) = match_parts(rest, line, end, &mut tried) {
-            *found = tried;
+            *captured = tried;
             return Some(place);
         }
         end += 1;

@@ -300,13 +300,13 @@ pub(crate) fn write_value(raw: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Calls `each` with every constant of `(1, 2, 'x')`.
-pub(crate) fn list_values(raw: &[u8], mut each: impl FnMut(&[u8])) {
+/// Calls `take` with every constant of `(1, 2, 'x')`.
+pub(crate) fn list_values(raw: &[u8], mut take: impl FnMut(&[u8])) {
     let mut at = 1;
     while at < raw.len() {
         at = space_end(raw, at);
         let Some(end) = raw.get(at).and_then(|_| literal_end(raw, at, true)) else { break };
-        each(&raw[at..end]);
+        take(&raw[at..end]);
         at = space_end(raw, end) + 1;
     }
 }

@@ -72,7 +72,12 @@ fn the_three_formats_say_the_same() {
     let csv = "2026-11-24 18:39:05.195 UTC,\"me\",\"db\",42,\"[local]\",6b.2a,1,\"UPDATE\",\
 2026-11-24 18:39:00 UTC,4/7,0,LOG,00000,\"duration: 2.000 ms  statement: UPDATE t
 SET a = 'it''s, \"\"x\"\"'\",,,,,,,,,\"psql\",\"client backend\",,0\n";
-    let json = r#"{"timestamp":"2026-11-24 18:39:05.195 UTC","user":"me","dbname":"db","pid":42,"session_id":"6b.2a","line_num":1,"vxid":"4/7","error_severity":"LOG","message":"duration: 2.000 ms  statement: UPDATE t\nSET a = 'it''s, \"x\"'","application_name":"psql"}"#;
+    let json = concat!(
+        r#"{"timestamp":"2026-11-24 18:39:05.195 UTC","user":"me","dbname":"db","pid":42,"#,
+        r#""session_id":"6b.2a","line_num":1,"vxid":"4/7","error_severity":"LOG","#,
+        r#""message":"duration: 2.000 ms  statement: UPDATE t\nSET a = 'it''s, \"x\"'","#,
+        r#""application_name":"psql"}"#
+    );
     let expected = [r#""statement" UPDATE t SET a = 'it''s, "x"' | - ["it's, \"x\""] 2000000"#];
     for log in [stderr, csv, json] {
         let (lines, counts) = read(log);
@@ -182,7 +187,7 @@ fn a_long_value_is_its_beginning_and_its_length() {
 fn a_message_of_any_length_takes_bounded_memory() {
     let mut log = PREPARED.to_owned();
     for _ in 0..300 {
-        log.push_str("\t");
+        log.push('\t');
         log.push_str(&"x".repeat(100_000));
         log.push('\n');
     }

@@ -17,7 +17,7 @@ from pgdyno.capture.model import (
     SessionKind,
     Statement,
 )
-from pgdyno.capturing.log_reading import Call, LogReading, PrefixError, Seen
+from pgdyno.capturing.log_reading import Call, LogReading, Seen
 from pgdyno.capturing.log_statements import LoggedStatement
 from pgdyno.capturing.log_templates import (
     Context,
@@ -30,8 +30,6 @@ from pgdyno.capturing.log_templates import (
 from pgdyno.capturing.log_transactions import Transactions
 from pgdyno.capturing.parsed import Names
 from pgdyno.errors import SpecError
-
-__all__ = ("Logged", "PrefixError", "Request", "advice")
 
 # A longer curve is made of longer intervals.
 _ARRIVALS_MAX = 4_000
@@ -47,12 +45,15 @@ Ranges = Mapping[tuple[str, str], tuple[str, str]]
 class Request:
     """Which logs to read. `prefix`: log_line_prefix, None to find it. `database`: of the capture.
 
+    `is_certain`: if the prefix does not fit, the logs are refused, else the usual ones are tried.
+
     `sample_ratio`: log_transaction_sample_rate when the log was written.
     """
 
     paths: Sequence[Path]
     database: str
     prefix: str | None = None
+    is_certain: bool = True
     sample_ratio: float = 1
 
 
@@ -65,7 +66,9 @@ class Logged:
         Raises: SpecError if the files are not logs, or have no statements of this database.
         """
         self._request = request
-        self._reading = LogReading(request.paths, names, prefix=request.prefix)
+        self._reading = LogReading(
+            request.paths, names, prefix=request.prefix, is_certain=request.is_certain
+        )
         self._transactions = Transactions()
         self._grouping = Grouping()
         self._left: dict[tuple[str, str], tuple[int, float]] = {}
@@ -108,7 +111,7 @@ class Logged:
     def seconds(self) -> float:
         """Return the time that the logs span."""
         end = self.seen.end
-        return max((end["last_us"] - end["first_us"]) / 1e6, 1e-3)
+        return max(float(end["last_us"] - end["first_us"]) / 1e6, 1e-3)
 
     def joined(self, capture: Capture, types_of: TypesOf, raw_ranges: Ranges) -> Capture:
         """Return the capture with the templates of the logs in place of those of statistics.

@@ -27,10 +27,6 @@ _HINTS = {
 }
 
 
-class PrefixError(SpecError):
-    """The lines of a log do not begin with its prefix, or with a usual one."""
-
-
 Value = str | None | bool | list[Any] | Mapping[str, Any]
 
 
@@ -74,8 +70,12 @@ class Seen:
 class LogReading:
     """Reads logs once. `seen` is complete when `calls` has ended."""
 
-    def __init__(self, paths: Sequence[Path], names: Names, *, prefix: str | None) -> None:
-        self._paths, self._names, self._prefix = paths, names, prefix
+    def __init__(
+        self, paths: Sequence[Path], names: Names, *, prefix: str | None, is_certain: bool
+    ) -> None:
+        """Args: is_certain, whether the prefix must be right; else usual ones are tried."""
+        self._paths, self._names = paths, names
+        self._prefix, self._is_certain = prefix, is_certain
         self._shapes: dict[int, LoggedShape] = {}
         self._sessions: dict[int, Session] = {}
         self._waiting: dict[str, Call] = {}
@@ -90,7 +90,7 @@ class LogReading:
         for line in self._lines():
             if "do" in line:
                 yield from self._of_session(line)
-            else:
+            elif line:
                 self._introduce(line)
         yield from self._waiting.values()
         self._waiting.clear()
@@ -98,7 +98,16 @@ class LogReading:
             raise EngineError("The reader of logs ended before the end of the log.")
 
     def _lines(self) -> Iterator[dict[str, Any]]:
-        option = [] if self._prefix is None else ["--prefix", self._prefix]
+        lines = self._lines_with([] if self._prefix is None else ["--prefix", self._prefix])
+        first = next(lines, {})
+        is_wrong = first.get("refused", {}).get("kind") == "prefix"
+        if is_wrong and self._prefix is not None and not self._is_certain:
+            yield from self._lines_with([])
+            return
+        yield first
+        yield from lines
+
+    def _lines_with(self, option: Sequence[str]) -> Iterator[dict[str, Any]]:
         with ExitStack() as stack:
             reader = stack.enter_context(
                 child.start(
@@ -128,8 +137,7 @@ class LogReading:
             self.seen.end = line["end"]
         else:
             refused = line["refused"]
-            kind = PrefixError if refused["kind"] == "prefix" else SpecError
-            raise kind(
+            raise SpecError(
                 f"{refused['path']} cannot be read as a log of PostgreSQL: {refused['message']}.",
                 hint=_HINTS[refused["kind"]],
             )

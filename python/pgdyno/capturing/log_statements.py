@@ -28,8 +28,7 @@ _COUNTS = ("sortClause", "groupClause", "distinctClause", "typmods")
 class Place:
     """A constant in the text of a shape: where it is, and what becomes of it."""
 
-    start: int
-    end: int
+    position: tuple[int, int]
     is_list: bool
     stays: bool = False
 
@@ -58,7 +57,7 @@ class LoggedShape:
         self._parameters = max((int(n) for n in _NUMBERED.findall(outside)), default=0)
         kept = set(_counting_places(sql)) if literals else set()
         self._places = [
-            Place(start, end, is_list, any(start <= at < end for at in kept))
+            Place((start, end), is_list, any(start <= at < end for at in kept))
             for start, end, is_list in literals
         ]
         self._made: dict[tuple[Any, ...], LoggedStatement] = {}
@@ -94,7 +93,7 @@ class LoggedShape:
             if place.stays:
                 continue
             number += 1
-            raw = self._sql[place.start : place.end]
+            raw = self._sql[place.position[0] : place.position[1]]
             use = plain.parameters.get(number)
             if place.is_list or not re.match(r"-?[\d.]", raw):
                 continue
@@ -111,8 +110,8 @@ class LoggedShape:
         made, last, number = "", 0, self._parameters
         types = dict(casts)
         for position, place in enumerate(self._places):
-            before = self._sql[last : place.start]
-            last = place.end
+            before = self._sql[last : place.position[0]]
+            last = place.position[1]
             if place.stays:
                 made += before + str(constants[position])
                 continue

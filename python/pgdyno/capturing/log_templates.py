@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pgdyno.capture.distribution import Spread
 from pgdyno.capture.model import Protocol, Source, Step, Template
 from pgdyno.capture.schema import ColumnShape
-from pgdyno.capturing.log_reading import Call
+from pgdyno.capturing.log_reading import Call, Value
 from pgdyno.capturing.log_statements import LoggedStatement
 from pgdyno.capturing.log_transactions import Transaction
 from pgdyno.capturing.log_values import Observed, source_of
@@ -38,11 +38,11 @@ class Kept:
 
 @dataclass(slots=True)
 class Group:
-    """Transactions of the same steps. `present`: how many transactions have each step."""
+    """Transactions of the same steps. `present_count`: how many transactions have each step."""
 
     steps: Kind
     count: int = 0
-    present: list[int] = field(default_factory=list)
+    present_count: list[int] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
     think_us: list[int] = field(default_factory=list)
     protocols: Counter[Protocol] = field(default_factory=Counter)
@@ -74,9 +74,9 @@ class Grouping:
             if len(self.groups) >= _KINDS_MAX:
                 self.rare_count += 1
                 return
-            group = self.groups[steps] = Group(steps, present=[0] * len(steps))
+            group = self.groups[steps] = Group(steps, present_count=[0] * len(steps))
         group.count += 1
-        group.present = [count + 1 for count in group.present]
+        group.present_count = [count + 1 for count in group.present_count]
         group.protocols[calls[-1].protocol] += 1  # type: ignore[index]
         if transaction.think_us is not None and len(group.think_us) < INSTANCES_MAX:
             group.think_us.append(transaction.think_us)
@@ -147,8 +147,9 @@ def _missing_step(steps: Kind, larger: Kind) -> int | None:
 def _join(larger: Group, group: Group, missing: int) -> None:
     """Count the transactions of a group with those of another that has one step more."""
     larger.count += group.count
-    larger.present = [
-        count + (0 if step == missing else group.count) for step, count in enumerate(larger.present)
+    larger.present_count = [
+        count + (0 if step == missing else group.count)
+        for step, count in enumerate(larger.present_count)
     ]
     larger.protocols += group.protocols
     larger.think_us += group.think_us
@@ -243,7 +244,7 @@ def _steps(
             statement=context.ids[key],
             parameters=tuple(sources),
             repeat=Spread(least=min(turns), mean=sum(turns) / len(turns), most=max(turns)),
-            probability=group.present[number] / group.count,
+            probability=group.present_count[number] / group.count,
             pause_ms=_pause_ms(group, number),
         )
 
@@ -256,7 +257,7 @@ def _observed(
     types = context.types.get(parsed.text, ())
     instances: list[int] = []
     times_s: list[float] = []
-    rows = []
+    rows: list[tuple[Value, ...]] = []
     for instance, kept in enumerate(group.kept):
         for call in kept.calls[number]:
             if len(rows) < INSTANCES_MAX:

@@ -1,4 +1,4 @@
-"""Where the values of a parameter come from, found from the values that a log shows.
+"""Where the values of a parameter come from, source from the values that a log shows.
 
 In this order: an earlier parameter of the transaction (equal, linear, between), a list, a new key,
 a constant, an existing value of a column, a distribution. No value of the log stays: numbers move,
@@ -106,14 +106,14 @@ def source_of(
         )
     if all(value is None for value in values):
         return Constant(value=None)
-    if found := _list(observed, column):
-        return found
+    if source := _list(observed, column):
+        return source
     numbers = _numbers(observed)
-    if found := _dependency(observed, numbers, earlier):
-        return found
+    if source := _dependency(observed, numbers, earlier):
+        return source
     kind = _kind(observed, column, numbers)
-    if found := _now(observed, kind):
-        return found
+    if source := _now(observed, kind):
+        return source
     known = observed.known()
     distinct = len(set(known))
     if observed.use.use == "insert" and is_key and column and _is_ascending(numbers, distinct):
@@ -128,7 +128,7 @@ def source_of(
 
 def _list(observed: Observed, column: ColumnShape | None) -> Source | None:
     """Return the source of an array or of the list of IN."""
-    lists = [found for value in observed.values if (found := _items(value, observed)) is not None]
+    lists = [source for value in observed.values if (source := _items(value, observed)) is not None]
     if not lists or len(lists) < _ALWAYS * len(observed.values):
         return None
     lengths = [len(items) for items in lists]
@@ -136,7 +136,7 @@ def _list(observed: Observed, column: ColumnShape | None) -> Source | None:
     if column is not None and column.distribution.kind != "array":
         return ListOf(of=OfColumn(table=column.table, column=column.column), length=length)
     flat = [item for items in lists for item in items][: 10 * len(lists)]
-    one = Observed(
+    items_observed = Observed(
         observed.step,
         observed.position,
         observed.use,
@@ -146,7 +146,8 @@ def _list(observed: Observed, column: ColumnShape | None) -> Source | None:
         (),
     )
     return ListOf(
-        of=Drawn(distribution=distribution_of(one, _kind(one, None, None))), length=length
+        of=Drawn(distribution=distribution_of(items_observed, _kind(items_observed, None, None))),
+        length=length,
     )
 
 
@@ -203,9 +204,9 @@ def _dependency(
     for other in candidates:
         their_numbers = _numbers(other)
         if their_numbers is not None and (
-            found := _arithmetic(observed, numbers, other, their_numbers)
+            source := _arithmetic(observed, numbers, other, their_numbers)
         ):
-            return found
+            return source
     return None
 
 
@@ -214,7 +215,7 @@ def _paired(
 ) -> tuple[list[Any], list[Any]]:
     """Return the values of both parameters, turn by turn of the same transaction.
 
-    If one step has several turns and the other one, the one value stands for all turns.
+    If one step has several turns and the other has one, this value stands for all turns.
     """
     by_instance: dict[int, list[Any]] = {}
     for instance, value in zip(other.instances, theirs, strict=True):
@@ -222,11 +223,11 @@ def _paired(
     turn: Counter[int] = Counter()
     left, right = [], []
     for instance, value in zip(own.instances, mine, strict=True):
-        found = by_instance.get(instance)
-        if not found:
+        turns = by_instance.get(instance)
+        if not turns:
             continue
         left.append(value)
-        right.append(found[min(turn[instance], len(found) - 1)])
+        right.append(turns[min(turn[instance], len(turns) - 1)])
         turn[instance] += 1
     return left, right
 
@@ -235,7 +236,7 @@ def _arithmetic(
     observed: Observed, numbers: FloatArray, other: Observed, their_numbers: FloatArray
 ) -> Source | None:
     """Return a linear or a bounded relation to a number of an earlier parameter."""
-    pairs = _paired(numbers, observed, their_numbers, other)
+    pairs = _paired(numbers.tolist(), observed, their_numbers.tolist(), other)
     mine, theirs = np.array(pairs[0]), np.array(pairs[1])
     known = np.isfinite(mine) & np.isfinite(theirs)
     mine, theirs = mine[known], theirs[known]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -236,20 +236,15 @@ def _carry_out(
 
 def _logged(given: Mapping[str, Any], reading: Reading) -> log.Logged:
     """Read the logs. The server's own prefix is tried first, then the usual ones."""
-    server = reading.logging()
-    given_prefix = given["log_line_prefix"]
+    server, given_prefix = reading.logging(), given["log_line_prefix"]
     request = log.Request(
         paths=given["logs"],
         database=reading.database,
         prefix=given_prefix or server.prefix,
+        is_certain=given_prefix is not None,
         sample_ratio=given["log_sample_rate"] or server.sample_ratio,
     )
-    try:
-        logged = log.Logged(request, reading.names)
-    except log.PrefixError:
-        if given_prefix is not None:
-            raise
-        logged = log.Logged(replace(request, prefix=None), reading.names)
+    logged = log.Logged(request, reading.names)
     end = logged.seen.end
     output.note(f"{'log':20}{end['statements']} statements of {end['messages']} messages")
     return logged
