@@ -4,11 +4,12 @@ set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 BIN="$PWD/.venv/bin"
 LOGS=$(mktemp -d "${TMPDIR:-/tmp}/pgdyno-steps-XXXXXX")
-BESIDE_PIDS=() BESIDE_NAMES=() COUNTING_PID=
-# Subtle: a child that is killed before bash resets its traps would run this function, too.
+BESIDE_PIDS=() BESIDE_NAMES=()
+# Subtle: a child that is killed before bash resets its traps would run this function, too. Only
+# this one kills children.
 ended() {
   [ "$BASHPID" = "$$" ] || return 0
-  kill ${BESIDE_PIDS[@]+"${BESIDE_PIDS[@]}"} $COUNTING_PID 2>/dev/null
+  kill ${BESIDE_PIDS[@]+"${BESIDE_PIDS[@]}"} 2>/dev/null
   wait
   rm -rf "$LOGS"
 }
@@ -37,11 +38,14 @@ tests_so_far() {
 }
 
 # counting NAME LOG: show how many tests of a running step are done: every second on a terminal, in
-# place; otherwise one line a minute. It ends when it is killed, or when the script has ended.
+# place; otherwise one line a minute. It ends with its standard input, which the script holds open.
 counting() {
-  local count waited=0
-  while kill -0 $$ 2>/dev/null; do
-    sleep 1
+  local count status waited=0
+  while true; do
+    status=0
+    read -r -t 1 || status=$?
+    # More than 128: the second is over.
+    [ "$status" -gt 128 ] || return 0
     waited=$((waited + 1))
     if [ -t 1 ] || [ $((waited % 60)) -eq 0 ]; then
       count=$(tests_so_far "$2")
@@ -62,12 +66,10 @@ step() {
   begun=$(date +%s%N)
   log=$(log_of "$name")
   printf '%-34s ' "$name"
-  counting "$name" "$log" &
-  COUNTING_PID=$!
-  "$@" >"$log" 2>&1 </dev/null || status=$?
-  kill "$COUNTING_PID" 2>/dev/null
-  wait "$COUNTING_PID" 2>/dev/null
-  COUNTING_PID=
+  exec 7> >(counting "$name" "$log")
+  "$@" >"$log" 2>&1 </dev/null 7>&- || status=$?
+  exec 7>&-
+  wait $!
   if [ -t 1 ]; then
     printf '\r\033[K'
   elif [ -e "$log.counted" ]; then

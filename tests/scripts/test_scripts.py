@@ -66,6 +66,22 @@ def test_without_missing_programs_no_line_names_them(tmp_path: Path) -> None:
     assert said.stdout.splitlines()[-1] == "5 passed, 0 failed"
 
 
+def test_steps_run_side_by_side_and_the_first_that_fails_ends_all(tmp_path: Path) -> None:
+    begin = f". scripts/steps.sh\naside writes touch {tmp_path}/written"
+    waits = f"sh -c 'until [ -e {tmp_path}/written ]; do sleep 0.01; done'"
+    done = bash(f"{begin}\naside reads {waits}\nstep third true\ntogether\nfinish", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()[:3]] == [
+        "third",
+        "writes",
+        "reads",
+    ]
+    failed = bash(f"{begin}\naside bad sh -c 'echo no luck; exit 3'\ntogether", tmp_path)
+    assert failed.returncode == 1
+    assert "no luck" in failed.stdout
+    assert "bad                                failed after" in failed.stdout
+
+
 def test_a_step_is_named_when_it_begins_and_its_output_is_shown_when_it_fails(
     tmp_path: Path,
 ) -> None:
