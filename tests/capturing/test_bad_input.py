@@ -1,0 +1,99 @@
+"""Servers and schemas that make a capture difficult: what is lost is reported, nothing fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.fixtures.clusters import Make, connection, run_sql
+from tests.fixtures.command import Command, eventually, server_options
+from tests.fixtures.observed import STATEMENTS, make_shop
+
+from pgdyno.capture import file
+from pgdyno.capture.model import Capture
+from pgdyno.server.target import Target
+
+
+def captured(pgdyno: Command, target: Target, path: Path) -> Capture:
+    said = pgdyno("capture", *server_options(target), "-o", path, "--duration", "2s")
+    assert said.code == 0, said.err
+    return file.read(path)
+
+
+def test_evicted_entries_and_a_lost_text_are_reported(
+    pgdyno: Command, new_cluster: Make, tmp_path: Path
+) -> None:
+    cluster = new_cluster("15", settings={**STATEMENTS, "pg_stat_statements.max": "100"})
+    target, path = cluster.target, tmp_path / "a.capture"
+    run_sql(target, "CREATE EXTENSION pg_stat_statements")
+    make_shop(target)
+    running = pgdyno.start("capture", *server_options(target), "-o", path, "--duration", "5s")
+    eventually(lambda: path.with_name("a.capture.partial").exists())
+    with connection(target) as session:
+        for turn in range(300):
+            # Each number of columns is another statement.
+            session.execute("SELECT " + ", ".join(["id"] * (1 + turn)) + " FROM customer LIMIT 1")
+    said = running.wait(60)
+    assert said.code == 0, said.err
+    notes = " ".join(file.read(path).notes)
+    assert "pg_stat_statements evicted entries" in notes
+
+
+def test_a_schema_with_everything_difficult_is_captured(
+    pgdyno: Command, database: Target, tmp_path: Path
+) -> None:
+    for statement in (
+        'CREATE SCHEMA "Odd Name"',
+        "CREATE TYPE \"Odd Name\".\"Mood\" AS ENUM ('sad', 'it''s fine')",
+        "CREATE DOMAIN positive AS int DEFAULT 1 CHECK (VALUE > 0)",
+        "CREATE FUNCTION stamp() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$BEGIN NEW.at := now(); RETURN NEW; END$$",
+        "CREATE FUNCTION nobody_uses() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        'CREATE TABLE a (id int PRIMARY KEY, b int, at timestamptz, mood "Odd Name"."Mood",'
+        " amount positive, twice int GENERATED ALWAYS AS (b * 2) STORED)",
+        'CREATE TABLE "Odd Name"."B-2" (id int PRIMARY KEY, a int REFERENCES a)',
+        'ALTER TABLE a ADD FOREIGN KEY (b) REFERENCES "Odd Name"."B-2" DEFERRABLE',
+        "CREATE TRIGGER stamped BEFORE INSERT ON a FOR EACH ROW EXECUTE FUNCTION stamp()",
+        "ALTER TABLE a ENABLE ROW LEVEL SECURITY",
+        "CREATE INDEX lower_b ON a (b) WHERE b > 10",
+        "CREATE TABLE part (id int, day date, PRIMARY KEY (id, day)) PARTITION BY RANGE (day)",
+        "CREATE TABLE part_1 PARTITION OF part FOR VALUES FROM ('2026-01-01') TO ('2027-01-01')",
+        "CREATE VIEW seen AS SELECT id FROM a",
+        "CREATE STATISTICS both_columns ON id, b FROM a",
+        "INSERT INTO a (id, at, mood) SELECT g, 'infinity', 'sad' FROM generate_series(1, 50) g",
+        "INSERT INTO part SELECT g, '2026-05-05' FROM generate_series(1, 50) g",
+        "ANALYZE",
+    ):
+        run_sql(database, statement)
+    capture = captured(pgdyno, database, tmp_path / "a.capture")
+    assert any("row security" in note for note in capture.notes)
+    kinds = {item.kind for item in capture.objects}
+    assert {"type", "domain", "function", "partition", "trigger", "statistics", "view"} <= kinds
+    names = {item.name for item in capture.objects if item.kind == "function"}
+    assert names == {"public.stamp"}
+    copy = "copy_of_everything"
+    run_sql(database, f"DROP DATABASE IF EXISTS {copy}")
+    run_sql(database, f"CREATE DATABASE {copy}")
+    target = database.with_database(copy)
+    try:
+        with connection(target) as session:
+            session.execute("SET check_function_bodies = off")
+            for item in capture.objects:
+                session.execute(item.sql)
+        theirs = captured(pgdyno, target, tmp_path / "b.capture")
+        assert [item.sql for item in theirs.objects] == [item.sql for item in capture.objects]
+    finally:
+        run_sql(database, f"DROP DATABASE {copy} WITH (FORCE)")
+
+
+@pytest.mark.parametrize("damage", ["cut", "newer"])
+def test_a_damaged_or_newer_file_is_refused_by_show(
+    pgdyno: Command, tmp_path: Path, damage: str
+) -> None:
+    path = tmp_path / "a.capture"
+    newer = file.zstd.compress(b'{"part": "header", "format": "pgdyno.capture/9"}\n')
+    path.write_bytes(newer if damage == "newer" else b"\x28\xb5\x2f\xfd cut")
+    said = pgdyno("capture", "show", path)
+    assert said.code == 1
+    words = {"cut": "is not a whole capture", "newer": "use a newer pgdyno"}
+    assert words[damage] in " ".join(said.err.split())

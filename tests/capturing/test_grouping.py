@@ -1,0 +1,95 @@
+"""Which statements form a transaction: from numbers alone, as a server has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pgdyno.capture.model import StatementKind
+from pgdyno.capturing.counted import Sessions
+from pgdyno.capturing.grouping import Counting, Group, grouped
+
+NAMES = {"accounts": 1, "balance": 2, "tellers": 3, "branches": 4, "history": 5, "other": 6}
+KINDS: dict[str, StatementKind] = {"balance": "select", "other": "select", "history": "insert"}
+
+
+def groups(
+    calls: Mapping[str, tuple[int, ...]], transactions: float, sessions: Sessions | None = None
+) -> list[Group]:
+    countings = [
+        Counting(name, NAMES[name], "app", KINDS.get(name, "update"), sum(series), series)
+        for name, series in calls.items()
+    ]
+    related = {"accounts", "balance", "tellers", "branches", "history"}
+    return grouped(
+        countings,
+        sessions or Sessions(),
+        lambda one, other: {one, other} <= related,
+        transactions=transactions,
+    )
+
+
+def test_statements_that_are_all_transactions_stay_alone() -> None:
+    calls = {"accounts": (100, 100), "tellers": (100, 100), "balance": (50, 50)}
+    made = groups(calls, transactions=500)
+    assert [(group.calls, list(group.turns), group.is_block) for group in made] == [
+        (200, ["accounts"], False),
+        (200, ["tellers"], False),
+        (100, ["balance"], False),
+    ]
+
+
+def test_a_mix_of_scripts_that_share_statements_is_taken_apart() -> None:
+    calls = {
+        "accounts": (500, 480),
+        "balance": (1000, 990),
+        "tellers": (300, 290),
+        "branches": (300, 290),
+        "history": (500, 480),
+    }
+    by_members = {tuple(sorted(g.turns)): g.calls for g in groups(calls, transactions=1990)}
+    assert by_members == {
+        ("balance",): 1010,
+        ("accounts", "balance", "branches", "history", "tellers"): 590,
+        ("accounts", "balance", "history"): 390,
+    }
+
+
+def test_calls_without_transactions_are_turns_of_a_loop() -> None:
+    calls = {"accounts": (100, 100), "history": (1000, 1000)}
+    [group] = groups(calls, transactions=200)
+    assert group.turns == {"accounts": 1.0, "history": 10.0}
+    assert group.is_block
+
+
+def test_a_statement_that_sessions_show_alone_joins_no_transaction() -> None:
+    sessions = Sessions()
+    sessions.alone[NAMES["other"]] = 3
+    sessions.inside[NAMES["accounts"]] = sessions.inside[NAMES["tellers"]] = 2
+    calls = {"accounts": (100, 100), "tellers": (100, 100), "other": (100, 100)}
+    made = groups(calls, transactions=400, sessions=sessions)
+    assert sorted(len(group.turns) for group in made) == [1, 2]
+
+
+def test_the_time_since_the_start_of_the_transaction_is_the_order() -> None:
+    sessions = Sessions()
+    for place, name in enumerate(("history", "tellers", "accounts"), 1):
+        sessions.inside[NAMES[name]] = 4
+        sessions.after_s[NAMES[name]] = place * 0.004
+    calls = dict.fromkeys(("accounts", "tellers", "history"), (100, 100))
+    [group] = groups(calls, transactions=200, sessions=sessions)
+    assert list(group.turns) == ["history", "tellers", "accounts"]
+
+
+def test_polls_tell_pauses_and_which_statements_share_a_transaction() -> None:
+    sessions = Sessions()
+    idle = (7, "app", "idle", None, 2, "Client:ClientRead")
+    sessions.add([(*idle, 0.3, 100.0, None)])
+    sessions.add([(*idle, 0.5, 100.0, None)])
+    active = (7, "app", "active", 101.0)
+    sessions.add([(*active, 1, "", 0.0, 101.0, 0.0)])
+    sessions.add([(*active, 3, "IO:WALSync", 0.0, 101.2, 0.2)])
+    assert sessions.idle_s == [0.5]
+    assert sessions.alone == {2: 1, 1: 1}
+    assert sessions.inside == {3: 1}
+    assert sessions.together == {frozenset((1, 3)): 1}
+    assert sessions.waits == {"CPU": 1, "IO:WALSync": 1}
