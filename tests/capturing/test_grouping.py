@@ -23,7 +23,7 @@ def groups(
     return grouped(
         countings,
         sessions or Sessions(),
-        lambda one, other: {one, other} <= related,
+        lambda name, other: {name, other} <= related,
         transactions=transactions,
     )
 

@@ -54,6 +54,16 @@ def test_numbers_keep_order_and_sign_and_none_is_stored(values: list[int]) -> No
     assert not {str(number) for number in moved if abs(number) >= 10**5} & set(map(str, values))
 
 
+@pytest.mark.parametrize("first", [100_001, 2, -100_400])
+def test_a_range_without_gaps_keeps_its_shape_and_shows_no_long_number(first: int) -> None:
+    numbers = [Decimal(first + n) for n in range(300)]
+    stand_ins = StandIns([], [str(number) for number in numbers], key=KEY)
+    moved = stand_ins.numbers(numbers, Decimal(1))
+    assert moved == sorted(moved)
+    assert not {str(number) for number in moved if abs(number) >= 10**5} & set(map(str, numbers))
+    assert abs((moved[-1] - moved[0]) - 299) <= 40
+
+
 def test_documents_keep_their_structure() -> None:
     document = '{"name": "secret person", "n": 1234567, "list": [true, null]}'
     replaced = made([]).document(document, frozenset({"name"}))

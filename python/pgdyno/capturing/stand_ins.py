@@ -55,8 +55,8 @@ class StandIns:
     def numbers(self, values: Sequence[Decimal], step: Decimal) -> list[Decimal]:
         """Return ascending numbers in place of ascending numbers: each between its neighbours.
 
-        Args: step, the distance of possible values. Limits: a value without a free place between
-        its neighbours gets the nearest place that is not its own, if there is one.
+        Args: step, the distance of possible values. If there is no free place for a long number,
+        all numbers move to another range. A short one then stays.
         """
         own = set(values)
         moved: list[Decimal] = []
@@ -68,8 +68,19 @@ class StandIns:
             high = value + gap if after is None else (3 * value + after) / 4
             # Zero tells nothing, and often has a meaning; other numbers keep their sign.
             low, high = (low, high) if value < 0 else (max(low, Decimal(0)), high)
-            moved.append(value if not value else self._number_between(value, low, high, step, own))
+            free = value if not value else self._number_between(value, (low, high), step, own)
+            if free is None and len(f"{value:f}") >= SEARCHABLE:
+                return self._shifted(values, step)
+            moved.append(value if free is None else free)
         return sorted(moved)
+
+    def _shifted(self, values: Sequence[Decimal], step: Decimal) -> list[Decimal]:
+        """Return a crowded range elsewhere: below itself if it stays positive, else above."""
+        offset = values[-1] - values[0] + step
+        sign = -1 if values[0] - offset > 0 else 1
+        while any(self._is_known(value + sign * offset) for value in values):
+            offset += step
+        return [value + sign * offset for value in values]
 
     def document(self, value: str, kept_keys: frozenset[str]) -> str:
         """Return a JSON document with stand-ins for its texts, numbers and other keys."""
@@ -88,19 +99,20 @@ class StandIns:
         return int.from_bytes(self._digest(*words)[:7]) / (1 << 56)
 
     def _number_between(
-        self, value: Decimal, low: Decimal, high: Decimal, step: Decimal, own: set[Decimal]
-    ) -> Decimal:
-        span = high - low
+        self, value: Decimal, between: tuple[Decimal, Decimal], step: Decimal, own: set[Decimal]
+    ) -> Decimal | None:
+        """Return a free place between two numbers, or near the value; None if there is no place."""
+        low, high = between
         for attempt in range(_TRIES):
             share = Decimal(self.fraction("number", value, low, attempt))
-            moved = ((low + span * share) / step).to_integral_value() * step
+            moved = ((low + (high - low) * share) / step).to_integral_value() * step
             if moved not in own and low <= moved <= high and not self._is_known(moved):
                 return moved
-        for distance in range(1, _TRIES):
+        for distance in range(1, _TRIES // 4):
             for moved in (value + step * distance, value - step * distance):
                 if moved not in own and not self._is_known(moved):
                     return moved
-        return value
+        return None
 
     def _is_known(self, value: Decimal) -> bool:
         return f"{value:f}" in self._known
