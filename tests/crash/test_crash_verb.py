@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.fixtures import needs
-from tests.fixtures.command import Command
+from tests.fixtures.command import Command, Said
 from tests.fixtures.prove import Proved
 
 from pgdyno.cli.crash import command
 from pgdyno.clock import monotonic_ns
+from pgdyno.crash.moments import planned_crashes
 from pgdyno.crash.power_disk import why_not_here
 from pgdyno.errors import SpecError
 
@@ -52,12 +54,16 @@ def test_durable_settings_lose_nothing_and_every_control_holds(
     assert page.count('<circle class="marker"') == 3
 
 
-@pytest.mark.parametrize("kind", ["kill", "power"])
+@pytest.mark.parametrize(
+    ("kind", "crashes"),
+    [("kill", "2"), pytest.param("power", "8", marks=pytest.mark.slow)],
+)
 def test_asynchronous_commits_lose_the_last_ones_and_that_is_an_answer(
-    kind: str, pgdyno: Command
+    kind: str, crashes: str, pgdyno: Command
 ) -> None:
     require(kind, "15")
-    given = ("--kind", kind, "--set", "synchronous_commit=off", "--crashes", "4", "--no-controls")
+    given = ("--kind", kind, "--set", "synchronous_commit=off", "--crashes", crashes)
+    given += ("--no-controls",)
     said = pgdyno(
         "crash", "--scratch", "--pg-version", "15", *given, "--json", timeout_s=PATIENCE_S
     )
@@ -68,13 +74,20 @@ def test_asynchronous_commits_lose_the_last_ones_and_that_is_an_answer(
     assert document["controls"] == []
 
 
-@pytest.mark.parametrize("version", ["15", "18"])
+@pytest.mark.parametrize(
+    ("version", "on", "crashes"),
+    [
+        ("18", "ext4", "1"),
+        pytest.param("15", "ext4", "9", marks=pytest.mark.slow),
+        pytest.param("15", "xfs", "9", marks=pytest.mark.slow),
+    ],
+)
 def test_nothing_is_lost_on_a_real_file_system_whose_disk_loses_power(
-    version: str, pgdyno: Command
+    version: str, on: str, crashes: str, pgdyno: Command
 ) -> None:
     require("power", version)
-    needs.offered(shutil.which("mkfs.ext4") is not None, "no mkfs.ext4")
-    given = ("--kind", "power", "--on", "ext4", "--crashes", "3", "--pg-version", version)
+    needs.offered(shutil.which(f"mkfs.{on}") is not None, f"no mkfs.{on}")
+    given = ("--kind", "power", "--on", on, "--crashes", crashes, "--pg-version", version)
     said = pgdyno("crash", "--scratch", *given, "--json", timeout_s=PATIENCE_S)
     document = said.document
     assert [control["name"] for control in document["controls"] if not control["holds"]] == []
@@ -144,31 +157,38 @@ def test_a_recovery_that_does_not_end_is_shown_and_its_data_are_kept(pgdyno: Com
     assert (kept / "server.log").exists()
 
 
-def test_a_crash_is_repeated_by_its_number_and_seed(pgdyno: Command) -> None:
+@pytest.fixture(scope="module")
+def one_crash(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Command, Said]]:
+    """The second crash of seed 5, with a statement of the user's that returns a row."""
     needs.postgresql("15")
-    given = ("crash", "--scratch", "--pg-version", "15", "--no-controls", "--seed", "5", "--json")
-    records = pgdyno(*given, "--crashes", "2", timeout_s=PATIENCE_S).document["records"]
-    [again] = pgdyno(*given, "--crash", "2", timeout_s=PATIENCE_S).document["records"]
-    for key in ("number", "phase", "seed"):
-        assert again[key] == records[1][key]
+    folder = tmp_path_factory.mktemp("one-crash")
+    rules = folder / "rules.sql"
+    rules.write_text("SELECT 1 WHERE false;\nSELECT 42 AS wrong;\n")
+    given = ("--crash", "2", "--seed", "5", "--no-controls", "--check-sql", rules)
+    pgdyno = Command(folder / "store")
+    said = pgdyno("crash", "--scratch", "--pg-version", "15", *given, timeout_s=PATIENCE_S)
+    yield pgdyno, said
+    pgdyno.close()
+
+
+def test_a_crash_is_repeated_by_its_number_and_seed(one_crash: tuple[Command, Said]) -> None:
+    pgdyno, _ = one_crash
+    [record] = pgdyno("show", "1", "--json").document["records"]
+    planned = planned_crashes(2, 5)[1]
+    assert (record["number"], record["phase"]) == (2, planned.phase)
+    assert record["seed"] == planned.seed
 
 
 def test_statements_that_return_rows_after_a_crash_are_damage(
-    pgdyno: Command, tmp_path: Path
+    one_crash: tuple[Command, Said],
 ) -> None:
-    needs.postgresql("15")
-    rules = tmp_path / "rules.sql"
-    rules.write_text("SELECT 1 WHERE false;\nSELECT 42 AS wrong;\n")
-    given = ("--crashes", "1", "--no-controls", "--check-sql", rules)
-    said = pgdyno("crash", "--scratch", "--pg-version", "15", *given, timeout_s=PATIENCE_S)
+    _, said = one_crash
     assert said.code == 2
     assert "--check-sql, statement 2: it returned (42,)" in " ".join(said.out.split())
 
 
-def test_crashes_have_no_runs_to_compare_or_export(pgdyno: Command) -> None:
-    needs.postgresql("15")
-    given = ("crash", "--scratch", "--pg-version", "15", "--crashes", "1", "--no-controls")
-    assert pgdyno(*given, timeout_s=PATIENCE_S).code == 0
+def test_crashes_have_no_runs_to_compare_or_export(one_crash: tuple[Command, Said]) -> None:
+    pgdyno, _ = one_crash
     for verb in (("export", "1"), ("run", "--resume", "1"), ("diff", "1", "1")):
         assert "#1 (crash kill) is a crash" in pgdyno(*verb).error.replace("\n", " ")
     assert "not PDF" in pgdyno("report", "1", "--pdf").error.replace("\n", " ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,25 @@ def test_a_loss_has_its_length_and_its_longest(tmp_path: Path) -> None:
     assert "3 x wal_writer_delay is 0.60 s" in " ".join(text_of(document).split())
 
 
+def test_a_loss_beyond_the_documented_maximum_is_a_doubt(tmp_path: Path) -> None:
+    long = losing(2, lost_ns=700_000_000)
+    document = document_of(stored(tmp_path / "a", losing(1), long), is_complete=True)
+    [doubt] = document["doubts"]
+    assert "1 of 2 power failures lost more than 3 x wal_writer_delay (0.60 s)" in doubt
+    assert "crash 2 lost 0.70 s" in " ".join(text_of(document).split())
+    assert doubt in html.unescape(crash_page(document))
+    within = document_of(stored(tmp_path / "b", losing(1)), is_complete=True)
+    assert within["doubts"] == []
+
+
+def test_a_request_that_the_disk_does_not_know_is_a_doubt(tmp_path: Path) -> None:
+    warned = crash(1, disk_warnings=("[Not Implemented] bmap",))
+    document = document_of(stored(tmp_path, warned, crash(2)), is_complete=True)
+    assert document["doubts"] == [
+        "The disk of the test does not know a request: [Not Implemented] bmap."
+    ]
+
+
 def test_damage_comes_before_losses(tmp_path: Path) -> None:
     folder = stored(tmp_path, losing(1), crash(2, checks=(BAD,)))
     document = document_of(folder, is_complete=True)
@@ -94,6 +114,14 @@ def test_a_page_without_crashes_says_that_there_were_none(tmp_path: Path) -> Non
 
 
 def test_only_these_settings_promise_that_nothing_is_lost() -> None:
-    assert promises_durability(SETTINGS)
+    assert promises_durability({"kind": "kill", "settings": SETTINGS})
     for name in ("fsync", "full_page_writes", "synchronous_commit"):
-        assert not promises_durability({**SETTINGS, name: "off"})
+        assert not promises_durability({"kind": "power", "settings": {**SETTINGS, name: "off"}})
+
+
+def test_a_failover_promises_only_what_the_standby_has() -> None:
+    pair = {"kind": "failover", "settings": SETTINGS, "standby": "synchronous"}
+    assert promises_durability(pair)
+    assert not promises_durability({**pair, "standby": "asynchronous"})
+    local = {**SETTINGS, "synchronous_commit": "local"}
+    assert not promises_durability({**pair, "settings": local})

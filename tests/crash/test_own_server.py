@@ -13,8 +13,11 @@ import pytest
 from tests.fixtures.clusters import Make, run_sql, scalar
 from tests.fixtures.command import Command, Said, eventually, server_options
 
+from pgdyno.crash.own_server import refuse_unfit_place
+from pgdyno.errors import RefusedError
 from pgdyno.process.processes import ProcessIdentity
 from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.storage import Mount
 
 pytestmark = pytest.mark.pg
 SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'pgdyno%'"
@@ -60,12 +63,12 @@ def test_a_crash_of_the_own_server_is_checked_and_its_control_holds(
     pgdyno: Command, new_cluster: Make, elsewhere: Path
 ) -> None:
     cluster = new_cluster("15", settings={"fsync": "on", "full_page_writes": "on"})
-    said = crash_own(pgdyno, cluster, elsewhere, "--crashes", "2", "--json")
+    said = crash_own(pgdyno, cluster, elsewhere, "--crashes", "1", "--json")
     document = said.document
     assert (said.code, document["verdict"]) == (0, "nothing lost"), said.err
     [control] = document["controls"]
     assert (control["name"], control["holds"]) == ("synchronous_commit = off", True)
-    assert (document["crashes"], document["lost"]) == (2, 0)
+    assert (document["crashes"], document["lost"]) == (1, 0)
     assert document["acknowledged"] > 0
     assert scalar(cluster.target, COUNT) > document["acknowledged"]  # type: ignore[operator]
     assert document["target"].startswith("local")
@@ -110,6 +113,20 @@ def test_a_journal_on_the_disk_that_crashes_is_refused(
     said = pgdyno("crash", *server_options(cluster.target), *given)
     assert said.code == 1
     assert "would be on the disk that crashes with" in " ".join(said.error.split())
+
+
+def test_a_data_directory_on_a_network_file_system_is_refused(
+    pg15: ScratchCluster, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mount_of(path: Path) -> Mount:
+        is_data = path == pg15.data_dir
+        return Mount(path, "nfs4" if is_data else "ext4", "nas:/pg", f"0:{is_data:d}", "rw")
+
+    monkeypatch.setattr("pgdyno.crash.own_server.mount_of", mount_of)
+    with pg15.connect() as connection:
+        with pytest.raises(RefusedError, match=r"is on a network file system \(nfs4\)") as seen:
+            refuse_unfit_place(connection, elsewhere)
+        assert "let the host of the disk crash" in seen.value.hint
 
 
 def test_a_server_in_use_needs_a_confirmation(

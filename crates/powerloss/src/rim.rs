@@ -255,6 +255,20 @@ impl Filesystem for Layer {
         reply.error(Errno::EOPNOTSUPP);
     }
 
+    /// cp sets an empty access list; this file system has none.
+    fn setxattr(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: &OsStr,
+        _: &[u8],
+        _: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        reply.error(Errno::EOPNOTSUPP);
+    }
+
     /// Programs ask with ioctl whether a file is a disk; it is not.
     fn ioctl(
         &self,

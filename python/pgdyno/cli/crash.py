@@ -14,11 +14,12 @@ from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.from_options import server_named, settings_of
 from pgdyno.cli.headings import ANSWER, CRASHES, FOREIGN, Verb, under
 from pgdyno.cli.live import Live
-from pgdyno.crash.command import OwnServer
 from pgdyno.crash.controls import ControlSeen
 from pgdyno.crash.crash import CrashShow, crash
 from pgdyno.crash.crashers import CrashRequest
 from pgdyno.crash.document import promises_durability
+from pgdyno.crash.own_pair import refuse_no_pair
+from pgdyno.crash.own_server import OwnServer
 from pgdyno.crash.power_disk import why_not_here
 from pgdyno.crash.record import CrashRecord
 from pgdyno.errors import RefusedError, SpecError
@@ -98,7 +99,8 @@ _crashes, _answer = under(CRASHES), under(ANSWER)
     "--promote-command",
     default="",
     metavar="CMD",
-    help="Command that promotes the standby instead of pg_promote; PGHOST and PGDATA name it.",
+    help="Command that promotes the standby, which PGHOST and PGPORT name (default pg_promote)."
+    " Without it, your own servers must have a tool that promotes.",
 )
 @_crashes(
     "--fault",
@@ -114,7 +116,8 @@ _crashes, _answer = under(CRASHES), under(ANSWER)
     "--recover-command",
     default="",
     metavar="CMD",
-    help="Command that starts your own server again, if it does not start by itself.",
+    help="Command that starts your own server again, if it does not start by itself. After a"
+    " failover: makes it the standby.",
 )
 @options.command_timeout
 @options.confirm
@@ -156,9 +159,15 @@ def _request(given: dict[str, Any]) -> CrashRequest:
     if given["kind"] != "failover":
         names = ("standby", "promote_command")
         refuse_without_effect(given, names, "only a failover has a standby", "add --kind failover")
-    if given["kind"] != "command":
+    if own is None:
         of_own = ("crash_command", "recover_command", "command_timeout")
-        refuse_without_effect(given, of_own, "pgdyno crashes its own server", "add --kind command")
+        refuse_without_effect(
+            given, of_own, "pgdyno crashes a scratch server itself", "name the server with -h"
+        )
+    elif given["kind"] == "failover":
+        because = "your own servers decide whether commits wait for the standby"
+        refuse_without_effect(given, ["standby"], because, "set synchronous_standby_names there")
+        _refuse_second_failover(given)
     if given["kind"] == "power" and (why := why_not_here()):
         raise SpecError(
             f"--kind power is not possible here: {why}.", hint="use --kind kill and --kind failover"
@@ -215,16 +224,29 @@ def _own_server(given: dict[str, Any]) -> OwnServer | None:
                 hint="name the server with -h, -d or a conninfo",
             )
         return None
-    if given["kind"] != "command" or not given["crash_command"]:
+    if given["kind"] not in ("command", "failover") or not given["crash_command"]:
         raise RefusedError(
             "pgdyno crashes your own server only with the command that you name for it.",
             hint="add --kind command --crash-command CMD, or use --scratch",
         )
+    if given["kind"] == "failover":
+        refuse_no_pair(resolved.target)
     for warning in resolved.notes:
         output.warning(warning.message, warning.hint)
     refuse_what_the_engine_lacks(resolved.target)
-    commands = given["crash_command"], given["recover_command"]
+    commands = given["crash_command"], given["recover_command"], given["promote_command"]
     return OwnServer(resolved.target, *commands, given["command_timeout"] or COMMAND_TIMEOUT_S)
+
+
+def _refuse_second_failover(given: dict[str, Any]) -> None:
+    """Raise SpecError for several failovers without the command that repairs the pair."""
+    only_one = given["no_controls"] and (given["crashes"] == 1 or given["only"] is not None)
+    if not given["recover_command"] and not only_one:
+        raise SpecError(
+            "After a failover, a second one needs the pair again: there is no --recover-command.",
+            hint="add --recover-command CMD, which makes the failed server a standby again, or"
+            " --crashes 1 --no-controls",
+        )
 
 
 class Shown(CrashShow):
@@ -257,7 +279,7 @@ def _code(document: dict[str, Any]) -> int:
     """Return the exit code of the verdict: a loss that the settings allow is an answer."""
     if document["verdict"] == "blind":
         return EXIT_BLIND
-    is_promised = promises_durability(document["settings"])
+    is_promised = promises_durability(document)
     has_loss = document["verdict"] in ("corrupt", "lost")
     has_loss |= any(not fault["holds"] for fault in document["faults"])
     if has_loss and is_promised:

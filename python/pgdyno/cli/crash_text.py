@@ -59,6 +59,8 @@ def _rows(document: Document) -> Iterator[tuple[str, str]]:
         yield "recovery", recovery_words(document)
         if gap := gap_words(document):
             yield "clients", gap
+    for doubt in document.get("doubts", ()):
+        yield "doubt", doubt
     yield "not shown", document["not_shown"]
     number = document["number"]
     state = "" if document["is_complete"] else ", ended early: crashes until then"

@@ -147,8 +147,16 @@ def file_checks(connection: Connection, data_dir: Path) -> Iterator[CheckSeen]:
     missing = [name for name, path in relations if not (data_dir / path).exists()]
     shown = f"missing: {', '.join(missing[:3])}" if missing else f"{len(relations)} relations"
     yield CheckSeen("files of all relations", "bad" if missing else "good", shown)
-    known = {Path(path) for _, path in relations}
-    orphans = [
+    orphans = files_without_relation(connection, data_dir)
+    size = sum(path.stat().st_size for path in orphans)
+    shown = f"{len(orphans)} files, {size:,} bytes" if orphans else "none"
+    yield CheckSeen("files without a catalogue entry", "note" if orphans else "good", shown)
+
+
+def files_without_relation(connection: Connection, data_dir: Path) -> list[Path]:
+    """Return the files of this database that belong to no relation."""
+    known = {Path(path) for _, path in connection.execute(_RELATIONS).fetchall()}
+    return [
         path
         for folder in {path.parent for path in known if path.parts[0] == "base"}
         for path in (data_dir / folder).iterdir()
@@ -156,9 +164,6 @@ def file_checks(connection: Connection, data_dir: Path) -> Iterator[CheckSeen]:
         and int(named[1]) >= 16384
         and folder / named[1] not in known
     ]
-    size = sum(path.stat().st_size for path in orphans)
-    shown = f"{len(orphans)} files, {size:,} bytes" if orphans else "none"
-    yield CheckSeen("files without a catalogue entry", "note" if orphans else "good", shown)
 
 
 def log_check(log: str) -> CheckSeen:
@@ -173,8 +178,14 @@ def log_check(log: str) -> CheckSeen:
     return CheckSeen("server's log", "bad" if lines else "good", shown)
 
 
-def checksum_check(binaries: Binaries, user: UserIds, data_dir: Path) -> CheckSeen:
-    """Return what pg_checksums finds in a stopped cluster, whose data nobody needs any more."""
+def checksum_check(
+    binaries: Binaries, user: UserIds, data_dir: Path, orphans: Sequence[Path]
+) -> CheckSeen:
+    """Return what pg_checksums finds in a stopped cluster, whose data nobody needs any more.
+
+    Args: orphans, files without a relation. A CREATE INDEX that did not commit may leave torn pages
+    there, and nobody reads them.
+    """
     _cut_parts_of_pages(data_dir)
     program = binaries.program("pg_checksums")
     argv: list[str | Path] = [program, "--check", "-D", data_dir]
@@ -186,7 +197,12 @@ def checksum_check(binaries: Binaries, user: UserIds, data_dir: Path) -> CheckSe
     words = (done.stderr or done.stdout).strip().splitlines()
     if any("not enabled" in line for line in words):
         return CheckSeen("pg_checksums", "skipped", "checksums are not enabled")
+    unread = [f'"{path}"' for path in orphans]
     failed = [line for line in words if "verification failed" in line]
+    of_relations = [line for line in failed if not any(path in line for path in unread)]
+    if failed and not of_relations:
+        return CheckSeen("pg_checksums", "note", f"only in files without a relation: {failed[0]}")
+    failed = of_relations
     if failed and all(_OF_FREE_SPACE.search(line) for line in failed):
         # PostgreSQL does not log this map: it zeroes a torn page of it when it reads the page.
         return CheckSeen("pg_checksums", "note", f"only in free space maps: {failed[0]}")

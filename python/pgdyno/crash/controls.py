@@ -30,7 +30,7 @@ class Control:
     settings: Mapping[str, str] = field(default_factory=dict)
     phases: tuple[Phase, ...] = ("load",)
     tries: int = _TRIES_MAX
-    replication: Literal["", "synchronous", "cut off"] = ""
+    replication: Literal["", "synchronous", "asynchronous", "cut off"] = ""
     tears_pages: bool = False
 
 
@@ -69,6 +69,11 @@ CONTROLS: Mapping[Kind, tuple[Control, ...]] = {
     ),
     "command": (_ASYNCHRONOUS,),
 }
+
+
+def controls_of(kind: Kind, *, is_own: bool) -> Sequence[Control]:
+    """Return the controls of a kind; on the user's own servers only the sessions can change."""
+    return CONTROLS["command" if is_own else kind]
 
 
 def is_settled(control: Control, records: Sequence[CrashRecord]) -> bool:

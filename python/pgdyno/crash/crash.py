@@ -14,13 +14,13 @@ from typing import Any
 import tomli_w
 
 from pgdyno.clock import ClockPair, read_pair
-from pgdyno.crash.controls import CONTROLS, ControlSeen, is_settled, judged
+from pgdyno.crash.controls import Control, ControlSeen, controls_of, is_settled, judged
 from pgdyno.crash.crashers import Crasher, CrashRequest, OwnCrasher, ScratchCrasher
 from pgdyno.crash.document import document_of
 from pgdyno.crash.faults import FAULTS
 from pgdyno.crash.moments import planned_crashes
 from pgdyno.crash.record import CrashRecord
-from pgdyno.crash.scratch_crash import Bench
+from pgdyno.crash.work import Bench
 from pgdyno.errors import InterruptedByUser, PgdynoError
 from pgdyno.measure.run_progress import Progress
 from pgdyno.process import signals
@@ -78,11 +78,7 @@ def crash(request: CrashRequest, store: Store, show: CrashShow) -> CrashOutcome:
         )
         error: PgdynoError | None = None
         try:
-            # A user's own statements may depend on a user's own load; controls know nothing of it.
-            if request.controls:
-                _run_controls(crasher, replace(bench, check_sql=()), request, folder, show)
-            _run_faults(crasher, replace(bench, check_sql=()), request, folder, show)
-            _run_crashes(crasher, bench, request, folder, show)
+            _Session(crasher, bench, request, folder, show).run_all()
         except PgdynoError as seen:
             error = seen
     with signals.shielded():
@@ -102,53 +98,45 @@ def _crasher(
     return OwnCrasher.ready(request, clock, store.root, progress)
 
 
-def _run_controls(
-    crasher: Crasher,
-    bench: Bench,
-    request: CrashRequest,
-    folder: ExperimentFolder,
-    show: CrashShow,
-) -> None:
-    for control in CONTROLS[request.kind]:
-        if request.on is not None and control.tears_pages:
-            continue
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """What the controls, the faults and the crashes of one command share."""
+
+    crasher: Crasher
+    bench: Bench
+    request: CrashRequest
+    folder: ExperimentFolder
+    show: CrashShow
+
+    def run_all(self) -> None:
+        # A user's own statements may depend on a user's own load; controls know nothing of it.
+        apart = replace(self.bench, check_sql=())
+        if self.request.controls:
+            for control in controls_of(self.request.kind, is_own=self.request.own is not None):
+                if self.request.on is None or not control.tears_pages:
+                    self._run_control(control, apart)
+        for fault in self.request.faults:
+            record = self._kept(self.crasher.fail(apart, fault))
+            self.show.controlled(judged(FAULTS[fault], [record]), "fault")
+        count = self.request.only_number or self.request.crashes
+        planned = planned_crashes(count, self.request.seed, self.crasher.phases)
+        if self.request.only_number is not None:
+            planned = planned[-1:]
+        for planned_crash in planned:
+            record = self._kept(self.crasher.crash(self.bench, planned_crash, None))
+            self.show.crashed(record, len(planned))
+
+    def _run_control(self, control: Control, bench: Bench) -> None:
         records: list[CrashRecord] = []
-        planned = planned_crashes(control.tries, request.seed, control.phases)
+        planned = planned_crashes(control.tries, self.request.seed, control.phases)
         while not is_settled(control, records):
-            record = crasher.crash(bench, planned[len(records)], control)
-            folder.add_crash(record.as_document())
-            records.append(record)
-        show.controlled(judged(control, records))
+            record = self.crasher.crash(bench, planned[len(records)], control)
+            records.append(self._kept(record))
+        self.show.controlled(judged(control, records))
 
-
-def _run_faults(
-    crasher: Crasher,
-    bench: Bench,
-    request: CrashRequest,
-    folder: ExperimentFolder,
-    show: CrashShow,
-) -> None:
-    for fault in request.faults:
-        record = crasher.fail(bench, fault)
-        folder.add_crash(record.as_document())
-        show.controlled(judged(FAULTS[fault], [record]), "fault")
-
-
-def _run_crashes(
-    crasher: Crasher,
-    bench: Bench,
-    request: CrashRequest,
-    folder: ExperimentFolder,
-    show: CrashShow,
-) -> None:
-    count = request.only_number or request.crashes
-    planned = planned_crashes(count, request.seed, crasher.phases)
-    if request.only_number is not None:
-        planned = planned[-1:]
-    for planned_crash in planned:
-        record = crasher.crash(bench, planned_crash, None)
-        folder.add_crash(record.as_document())
-        show.crashed(record, len(planned))
+    def _kept(self, record: CrashRecord) -> CrashRecord:
+        self.folder.add_crash(record.as_document())
+        return record
 
 
 def _asked(request: CrashRequest) -> dict[str, Any]:
@@ -166,7 +154,8 @@ def _asked(request: CrashRequest) -> dict[str, Any]:
         asked |= {"directories": request.directories, "sector_bytes": request.sector_bytes}
         asked |= {"on": request.on} if request.on is not None else {}
     if request.kind == "failover":
-        asked |= {"standby": request.replication, "promote_command": request.promote_command}
+        asked |= {"promote_command": request.promote_command}
+        asked |= {"standby": request.replication} if request.own is None else {}
     if request.own is not None:
         asked |= {
             "target": request.own.target.as_document(),

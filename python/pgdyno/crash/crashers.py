@@ -11,20 +11,22 @@ from typing import Any, Protocol
 
 from pgdyno.clock import ClockPair
 from pgdyno.crash.checks import prepare
-from pgdyno.crash.command import OwnServer, command_once, refuse_unfit_place
 from pgdyno.crash.controls import Control, Kind
-from pgdyno.crash.failover import Replication, failover_once
+from pgdyno.crash.failover import Replication, scratch_failover
 from pgdyno.crash.faults import FAULTS, Fault, fault_once
 from pgdyno.crash.moments import FAILOVER_PHASES, PHASES, Phase, PlannedCrash, planned_crashes
+from pgdyno.crash.own_pair import await_roles, clients_of, own_failover
+from pgdyno.crash.own_server import OwnServer, command_once, refuse_unfit_place
 from pgdyno.crash.power_disk import Directories, FileSystem
 from pgdyno.crash.record import CrashRecord
-from pgdyno.crash.scratch_crash import Bench, ScratchBench, crash_once
+from pgdyno.crash.scratch_crash import ScratchBench, crash_once
+from pgdyno.crash.work import Bench
 from pgdyno.errors import RefusedError
 from pgdyno.measure.loading import Loading, load_dataset
 from pgdyno.measure.run_progress import Progress
 from pgdyno.server import dataset as datasets
 from pgdyno.server import safety, server_facts
-from pgdyno.server.connect import Connection, connect
+from pgdyno.server.connect import Connection, connect, pinned
 from pgdyno.server.dataset_kinds import kind_of
 from pgdyno.server.find import Binaries
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
@@ -102,6 +104,8 @@ class ScratchCrasher:
         line = f"scratch server, PostgreSQL {binaries.version}, crashes of kind {request.kind}"
         with template.connect(verb="crash") as connection:
             self.facts = _facts(connection, line)
+        if request.kind == "failover":
+            self.facts["standby"] = request.replication
         template.stop()
 
     @classmethod
@@ -121,7 +125,7 @@ class ScratchCrasher:
         arm = control.name if control is not None else ""
         if request.kind != "failover":
             return crash_once(self._bench(bench), planned, settings, arm=arm)
-        return failover_once(
+        return scratch_failover(
             self._bench(bench),
             planned,
             settings,
@@ -157,13 +161,13 @@ class ScratchCrasher:
 
 
 class OwnCrasher:
-    """The user's own server, which the user's command crashes."""
+    """The user's own server, or one of two, which the user's command crashes."""
 
     # An idle server has nothing in doubt, and nobody sees its recovery from outside.
     phases = FAILOVER_PHASES
 
-    def __init__(self, own: OwnServer, facts: dict[str, Any]) -> None:
-        self._own, self.facts = own, facts
+    def __init__(self, own: OwnServer, request: CrashRequest, facts: dict[str, Any]) -> None:
+        self._own, self._request, self.facts = own, request, facts
 
     @classmethod
     @contextmanager
@@ -177,9 +181,15 @@ class OwnCrasher:
         own = request.own
         assert own is not None, "the server of a command is the user's"
         dataset = LedgerDataset(accounts=max(ACCOUNTS, request.clients))
-        with connect(own.target, verb="crash") as connection:
+        target, replication = own.target, {}
+        if request.kind == "failover":
+            roles = await_roles(target, request.recovery_timeout_s)
+            target = clients_of(target)
+            replication = {"standby": "synchronous" if roles.is_synchronous else "asynchronous"}
+        with connect(target, verb="crash") as connection:
+            target = pinned(target, connection)
             refuse_unfit_place(connection, store)
-            seen = server_facts.collect(connection, own.target)
+            seen = server_facts.collect(connection, target)
             present = datasets.inspect(connection, kind_of(dataset))
             safety.refuse_unsafe_init(
                 safety.Intent(
@@ -193,16 +203,25 @@ class OwnCrasher:
                 tables=present.tables,
             )
             line = server_facts.target_line(seen)
-            facts = _facts(connection, line)
+            facts = _facts(connection, line) | replication
         if present.state != "complete":
             how = Loading(drop_existing=present.state != "none")
-            load_dataset(dataset, own.target, clock=clock, verb="crash", progress=progress, how=how)
-        yield cls(own, facts)
+            load_dataset(dataset, target, clock=clock, verb="crash", progress=progress, how=how)
+        yield cls(own, request, facts)
 
     def crash(self, bench: Bench, planned: PlannedCrash, control: Control | None) -> CrashRecord:
         """Let the server crash once; a control changes only the sessions of the load."""
         arm = control.name if control is not None else ""
-        return command_once(bench, planned, self._own, arm=arm, asynchronous=control is not None)
+        asynchronous = control is not None
+        if self._request.kind == "command":
+            return command_once(bench, planned, self._own, arm=arm, asynchronous=asynchronous)
+        return own_failover(
+            bench,
+            planned,
+            self._own,
+            arm=arm,
+            asynchronous=asynchronous,
+        )
 
     def fail(self, bench: Bench, fault: Fault) -> CrashRecord:  # noqa: ARG002
         """Refuse: the disk is the user's."""

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from pgdyno.analysis.crashes import recovery_line, share_of_crashes
+from pgdyno.analysis.crashes import BLIND, EVENTS, events, recovery_line, share_of_crashes
 from pgdyno.analysis.estimate import Estimate, mean_between_runs
-from pgdyno.crash.controls import CONTROLS, Control, ControlSeen, Kind, judged
+from pgdyno.crash.controls import Control, ControlSeen, Kind, controls_of, judged
 from pgdyno.crash.faults import FAULTS
 from pgdyno.crash.moments import PHASES
 from pgdyno.crash.record import CrashRecord
-from pgdyno.crash.words import BLIND, EVENTS, NOT_SHOWN, events
+from pgdyno.crash.words import NOT_SHOWN
 from pgdyno.quantities import count as grouped
 from pgdyno.quantities import percent
 from pgdyno.spec.units import duration_ns, size_bytes
@@ -35,7 +35,8 @@ def document_of(folder: ExperimentFolder, *, is_complete: bool) -> Document:
     records = [CrashRecord.of(line) for line in folder.crashes()]
     crashes = [record for record in records if not record.arm]
     kind: Kind = asked["kind"]
-    controls = _controls(kind, records) if asked["controls"] else []
+    of_kind = controls_of(kind, is_own="crash_command" in asked)
+    controls = _seen_of(of_kind, records) if asked["controls"] else []
     lost = [record for record in crashes if record.lost]
     settings = facts.get("settings", {})
     document: Document = {
@@ -48,6 +49,7 @@ def document_of(folder: ExperimentFolder, *, is_complete: bool) -> Document:
         "seed": asked["seed"],
         "clients": asked["clients"],
         "settings": settings,
+        "standby": facts.get("standby"),
         "is_complete": is_complete,
         "crashes_asked": 1 if "only" in asked else asked["crashes"],
         "crashes": len(crashes),
@@ -74,6 +76,7 @@ def document_of(folder: ExperimentFolder, *, is_complete: bool) -> Document:
         "not_shown": NOT_SHOWN[kind],
         "records": [record.as_document() for record in records],
     }
+    document["doubts"] = doubts_of(document, records)
     document["verdict"] = verdict_of(document)
     document["sentence"] = sentence_of(document)
     return document
@@ -119,15 +122,39 @@ def sentence_of(document: Mapping[str, Any]) -> str:
     )
 
 
-def promises_durability(settings: Mapping[str, str]) -> bool:
-    """Return whether these settings promise that no acknowledged commit is lost."""
-    weak = any(settings.get(name, value) != value for name, value in _DURABLE.items())
-    return not weak and settings.get("synchronous_commit", "on") != "off"
+def doubts_of(document: Mapping[str, Any], records: Sequence[CrashRecord]) -> list[str]:
+    """Return in sentences what makes these crashes questionable.
+
+    A loss beyond three times wal_writer_delay contradicts the manual, unless other settings weaken
+    durability too, or a standby took over.
+    """
+    doubts = []
+    settings, most_s = document["settings"], document["loss_seconds_documented"]
+    is_durable_else = all(settings.get(name, on) == on for name, on in _DURABLE.items())
+    if most_s is not None and is_durable_else and document["kind"] != "failover":
+        crashes = [record for record in records if not record.arm and record.lost_ns > most_s * 1e9]
+        if crashes:
+            longest = max(crashes, key=lambda record: record.lost_ns)
+            doubts.append(
+                f"{len(crashes)} of {events(document['kind'], document['crashes'])} lost more than "
+                f"3 x wal_writer_delay ({most_s:.2f} s), which the manual names as the maximum: "
+                f"crash {longest.number} lost {longest.lost_ns / 1e9:.2f} s. The WAL writer may "
+                "have had no CPU, or the disk was slow."
+            )
+    unknown = dict.fromkeys(warning for record in records for warning in record.disk_warnings)
+    doubts += [f"The disk of the test does not know a request: {words}." for words in unknown]
+    return doubts
 
 
-def _controls(kind: Kind, records: Sequence[CrashRecord]) -> list[ControlSeen]:
-    """Return the controls that were begun."""
-    return _seen_of(CONTROLS[kind], records)
+def promises_durability(document: Mapping[str, Any]) -> bool:
+    """Return whether the settings promise that such a crash loses no acknowledged commit."""
+    settings = document["settings"]
+    waits = settings.get("synchronous_commit", "on")
+    if any(settings.get(name, value) != value for name, value in _DURABLE.items()):
+        return False
+    if document["kind"] == "failover":
+        return document["standby"] == "synchronous" and waits not in ("off", "local")
+    return bool(waits != "off")
 
 
 def _seen_of(controls: Iterable[Control], records: Sequence[CrashRecord]) -> list[ControlSeen]:
@@ -185,6 +212,8 @@ def _checks(crashes: Sequence[CrashRecord]) -> list[Document]:
             row[check.verdict] = row.get(check.verdict, 0) + 1
             if check.verdict == "bad" and row["bad"] == 1:
                 row["seen"], row["crash"] = check.seen, record.number
+            if check.verdict == "note" and row["note"] == 1 and not row["bad"]:
+                row["seen"] = check.seen
     return list(rows.values())
 
 

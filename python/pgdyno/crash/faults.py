@@ -13,13 +13,13 @@ from typing import Literal
 
 from pgdyno.clock import monotonic_ns
 from pgdyno.crash import checks
-from pgdyno.crash.activity import Activity
 from pgdyno.crash.controls import Control
-from pgdyno.crash.load import LedgerLoad
+from pgdyno.crash.losses import acknowledged_count
 from pgdyno.crash.moments import PlannedCrash
 from pgdyno.crash.power_disk import PowerDisk
 from pgdyno.crash.record import CheckSeen, CrashRecord
 from pgdyno.crash.scratch_crash import ScratchBench, checked, on_disk, with_stopped_checks
+from pgdyno.crash.work import Work
 from pgdyno.errors import ServerError
 from pgdyno.process import signals
 from pgdyno.server.postmaster import read_log
@@ -57,35 +57,21 @@ def fault_once(
     arm = FAULTS[fault].name
     with on_disk(bench, settings) as (cluster, disk):
         assert disk is not None, "a fault needs the disk of --kind power"
-        journal = bench.journal(planned, arm)
         faulty = _Faulty(cluster, disk, cluster.log_path.stat().st_size)
-        activity = Activity(cluster.target, planned.phase)
-        with LedgerLoad(
-            cluster.target,
-            journal,
-            clients=bench.clients,
-            seed=planned.seed,
-            clock=bench.clock,
-            outlasts_crashes=True,
-        ) as load:
-            load.await_begin()
-            began_ns = monotonic_ns()
-            activity.until(began_ns + planned.load_ns)
+        with Work(bench, planned, cluster.target, arm=arm) as work:
+            work.until_end_of_load()
             failed_ns = bench.clock.now_ns()
             disk.fault(_OF_DISK[fault], _FAULT_S[fault])
-            activity.until(monotonic_ns() + int(_FAULT_S[fault] * 1e9))
+            work.go_on(_FAULT_S[fault])
             disk.fault("none")
-            record = bench.record(planned, arm, hit=True, load_ns=monotonic_ns() - began_ns)
-            record = replace(_answering(bench, faulty, record, failed_ns), fault=fault)
+            record = bench.record(planned, arm, hit=True, load_ns=work.load_ns, fault=fault)
+            record = _answering(bench, faulty, record, failed_ns)
             signals.sleep(_AFTERWARDS_S)
-            load.stop()
-        activity.close()
-        commits = load.commits()
-        acknowledged = sum(commit.acknowledged_ns is not None for commit in commits)
-        record = replace(record, acknowledged=acknowledged)
-        journal.unlink(missing_ok=True)
+            work.stop()
+        commits = work.commits()
+        record = replace(record, acknowledged=acknowledged_count(commits))
         if record.recovery_error:
-            return replace(record, lost=acknowledged)
+            return replace(record, lost=record.acknowledged)
         log_from = cluster.log_path.stat().st_size
         with cluster.connect(verb="crash") as connection:
             record = checked(

@@ -34,6 +34,11 @@ class SentCommit:
         return (self.client, self.sequence)
 
 
+def acknowledged_count(commits: Sequence[SentCommit]) -> int:
+    """Return how many commits were acknowledged."""
+    return sum(commit.acknowledged_ns is not None for commit in commits)
+
+
 @dataclass(frozen=True, slots=True)
 class Losses:
     """What one crash took.
@@ -80,8 +85,10 @@ def losses_of(
     wrong += [
         commit
         for commit in in_doubt
+        # A later commit may still wait for a standby: it has happened, and its row is not visible.
+        if commit.sent_ns < crashed_ns
         # A promoted standby may have given the number to another transaction.
-        if status.get(commit.xid) is not None
+        and status.get(commit.xid) is not None
         and (commit.key in survived or commit.xid not in given_again)
         and (status[commit.xid] == "committed") != (commit.key in survived)
     ]

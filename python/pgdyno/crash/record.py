@@ -25,7 +25,7 @@ class CrashRecord:
     `arm`: "" for the server in question, else the name of a control. `hit`: whether the work of the
     phase was running at the crash. `longest_gap_ns`: longest time without a commit of any client,
     from its last acknowledgement before the crash (failover: RTO). `recovery_error`: the server's
-    words if it did not come back.
+    words if it did not come back. `disk_warnings`: requests that the disk of the test did not know.
     """
 
     number: int
@@ -50,6 +50,7 @@ class CrashRecord:
     checks: tuple[CheckSeen, ...] = ()
     recovery_error: str = ""
     fault: str = ""
+    disk_warnings: tuple[str, ...] = ()
 
     @property
     def is_corrupt(self) -> bool:
@@ -72,4 +73,5 @@ class CrashRecord:
             entry.name: document[entry.name] for entry in fields(cls) if entry.name in document
         }
         checks = tuple(CheckSeen(**check) for check in document.get("checks", ()))
-        return cls(**{**known, "checks": checks})
+        warnings = tuple(document.get("disk_warnings", ()))
+        return cls(**{**known, "checks": checks, "disk_warnings": warnings})

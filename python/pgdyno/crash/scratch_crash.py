@@ -7,23 +7,21 @@ forgets; the configuration, the log and the journal of the load are outside of i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import psycopg
 
 from pgdyno.clock import ClockPair, monotonic_ns
 from pgdyno.crash import checks
-from pgdyno.crash.activity import Activity
-from pgdyno.crash.load import LedgerLoad
-from pgdyno.crash.losses import SentCommit, losses_of
+from pgdyno.crash.losses import SentCommit, acknowledged_count, losses_of
 from pgdyno.crash.moments import PlannedCrash
 from pgdyno.crash.power_disk import Directories, FileSystem, PowerDisk
 from pgdyno.crash.record import CheckSeen, CrashRecord
 from pgdyno.crash.server_log import redo_in
+from pgdyno.crash.work import Bench, Work
 from pgdyno.errors import ProcessError, ServerError
 from pgdyno.process import signals
 from pgdyno.process.child import UserIds, run
@@ -39,27 +37,6 @@ _SEEDS = 2**63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
-    """What all crashes of a command share. `kept_in`: the folder of the result."""
-
-    clients: int
-    clock: ClockPair
-    kept_in: Path
-    recovery_timeout_s: float
-    check_sql: Sequence[str] = ()
-
-    def journal(self, planned: PlannedCrash, arm: str) -> Path:
-        """Return where the load of a crash keeps its journal."""
-        return self.kept_in / f"journal-{arm or 'crash'}-{planned.number}".replace(" ", "-")
-
-    def record(self, planned: PlannedCrash, arm: str, **seen: Any) -> CrashRecord:
-        """Return the record of a crash, with what is known at its moment."""
-        return CrashRecord(
-            number=planned.number, arm=arm, phase=planned.phase, seed=planned.seed, **seen
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ScratchBench(Bench):
     """What crashes of scratch servers share. `template`: the data that every crash begins with."""
 
@@ -72,6 +49,19 @@ class ScratchBench(Bench):
     on: FileSystem | None = None
     defect: str | None = None
     allow_tmpfs: bool = False
+
+    def request(
+        self, settings: Mapping[str, str], fill: Callable[[Path, UserIds], None]
+    ) -> ScratchRequest:
+        """Return the request of a server whose data directory is filled with a copy."""
+        return ScratchRequest(
+            self.binaries,
+            clients=self.clients,
+            settings=settings,
+            data_dir=self.data_dir,
+            allow_tmpfs=self.allow_tmpfs,
+            fill=fill,
+        )
 
 
 @dataclass(slots=True)
@@ -95,7 +85,9 @@ def crash_once(
     with on_disk(bench, settings) as (cluster, disk):
         course = _Course(cluster, disk)
         record, commits = _until_crash(bench, planned, course, arm)
-        return _after_crash(bench, planned, course, record, commits)
+        record = _after_crash(bench, planned, course, record, commits)
+        warnings = tuple(dict.fromkeys(disk.warnings)) if disk is not None else ()
+        return replace(record, disk_warnings=warnings)
 
 
 @contextmanager
@@ -113,16 +105,8 @@ def on_disk(
         for disk in disks:
             disk.settle()
 
-    request = ScratchRequest(
-        bench.binaries,
-        clients=bench.clients,
-        settings=settings,
-        data_dir=bench.data_dir,
-        allow_tmpfs=bench.allow_tmpfs,
-        fill=fill,
-    )
     try:
-        clusters.append(ScratchCluster.create(request))
+        clusters.append(ScratchCluster.create(bench.request(settings, fill)))
         yield clusters[0], disks[0] if disks else None
     finally:
         with signals.shielded():
@@ -161,27 +145,14 @@ def copied(data_dir: Path, place: Path) -> None:
 def _until_crash(
     bench: ScratchBench, planned: PlannedCrash, course: _Course, arm: str
 ) -> tuple[CrashRecord, list[SentCommit]]:
-    cluster = course.cluster
-    journal = bench.journal(planned, arm)
-    activity = Activity(cluster.target, planned.phase)
-    with LedgerLoad(
-        cluster.target, journal, clients=bench.clients, seed=planned.seed, clock=bench.clock
-    ) as load:
-        load.await_begin()
-        began_ns = monotonic_ns()
-        activity.until(began_ns + planned.load_ns)
-        if planned.phase == "idle":
-            load.stop()
-            signals.sleep(planned.pause_ns / 1e9)
-        hit = activity.until_running(planned.pause_ns) or planned.phase in ("load", "idle")
-        load_ns = monotonic_ns() - began_ns
+    with Work(bench, planned, course.cluster.target, arm=arm, outlasts_crashes=False) as work:
+        work.until_end_of_load()
+        hit = work.until_moment()
         _crash(course, planned.seed, bench.clock)
-        load.stop()
-    activity.close()
-    commits = load.commits()
-    journal.unlink(missing_ok=True)
-    record = bench.record(planned, arm, hit=hit, load_ns=load_ns, survivors=course.survivors)
-    return record, commits
+        work.stop()
+    commits = work.commits()
+    record = bench.record(planned, arm, hit=hit, load_ns=work.load_ns, survivors=course.survivors)
+    return replace(record, acknowledged=acknowledged_count(commits)), commits
 
 
 def _crash(course: _Course, seed: int, clock: ClockPair) -> None:
@@ -211,8 +182,7 @@ def _after_crash(
     log_from = cluster.log_path.stat().st_size
     cluster.start_timeout_s = bench.recovery_timeout_s
     restart_ns = bench.clock.now_ns() - course.crashed_ns
-    acknowledged = sum(commit.acknowledged_ns is not None for commit in commits)
-    record = replace(record, restart_ns=restart_ns, acknowledged=acknowledged)
+    record = replace(record, restart_ns=restart_ns)
     try:
         cluster.start()
         with cluster.connect(verb="crash") as connection:
@@ -238,7 +208,7 @@ def _after_crash(
             )
     except (ServerError, psycopg.Error) as error:
         words = error.message if isinstance(error, ServerError) else str(error)
-        record = replace(record, recovery_error=" ".join(words.split()), lost=acknowledged)
+        record = replace(record, recovery_error=" ".join(words.split()), lost=record.acknowledged)
         _keep(bench, course, record)
         return record
     record = with_stopped_checks(bench, cluster, record, log_from=log_from)
@@ -251,8 +221,11 @@ def with_stopped_checks(
     bench: ScratchBench, cluster: ScratchCluster, record: CrashRecord, *, log_from: int
 ) -> CrashRecord:
     """Stop the server and return the record with the checks of its files and of its log."""
+    orphans: list[Path] = []
+    with suppress(ServerError, psycopg.Error), cluster.connect(verb="crash") as connection:
+        orphans = checks.files_without_relation(connection, cluster.data_dir)
     cluster.stop()
-    sums = checks.checksum_check(bench.binaries, cluster.user, cluster.data_dir)
+    sums = checks.checksum_check(bench.binaries, cluster.user, cluster.data_dir, orphans)
     said = checks.log_check(read_log(cluster.log_path, log_from))
     return replace(record, checks=(*record.checks, sums, said))
 

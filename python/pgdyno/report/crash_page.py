@@ -82,7 +82,7 @@ def time_lines(crashes: Sequence[Document]) -> Markup:
     for place, crash in enumerate(crashes):
         parts += _line(crash, place * _ROW + _ROW / 2, x)
     return Markup(
-        f'<svg class="plot" viewBox="0 0 {_WIDTH} {height}" width="100%" role="img"'
+        f'<svg class="plot lanes" viewBox="0 0 {_WIDTH} {height}" width="100%" role="img"'
         f' aria-label="time line of each crash, in seconds">{"".join(parts)}</svg>'
     )
 

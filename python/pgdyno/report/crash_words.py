@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pgdyno.analysis.crashes import events
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.crash.words import events
 from pgdyno.quantities import format_bytes
 from pgdyno.report.numbers import estimate_text
 

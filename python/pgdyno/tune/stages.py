@@ -358,7 +358,23 @@ def _refuted_before(of: ProofStage) -> str:
     return f"; the first proof refuted {of.first.winner.name}"
 
 
-class Attribution(RoundStage):
+class AfterProof(RoundStage):
+    """A stage that follows the proof of a winner, `_of`."""
+
+    _of: ProofStage
+
+    @property
+    def best(self) -> Candidate:
+        """Return the winner."""
+        return self._of.winner
+
+    @property
+    def proof(self) -> ProofStage | None:
+        """Return the proof of the winner."""
+        return self._of
+
+
+class Attribution(AfterProof):
     """The winner against itself without each of its settings."""
 
     name = "attribution"
@@ -371,16 +387,6 @@ class Attribution(RoundStage):
         later_count = candidates_after_proof(len(changed)) - len(candidates)
         super().__init__(of.terms, candidates, needed=winner, later_count=later_count)
         self._of = of
-
-    @property
-    def best(self) -> Candidate:
-        """Return the winner."""
-        return self._of.winner
-
-    @property
-    def proof(self) -> ProofStage | None:
-        """Return the proof of the winner."""
-        return self._of
 
     def effects(self) -> dict[str, Effect]:
         """Return what each setting of the winner brings: the winner against itself without it."""
@@ -411,7 +417,7 @@ class Attribution(RoundStage):
         return FinalProof(self._of, kept) if sure else _not_attributed(self._of)
 
 
-class Alone(RoundStage):
+class Alone(AfterProof):
     """The settings that are sure, and these with each of the others."""
 
     name = "alone"
@@ -424,16 +430,6 @@ class Alone(RoundStage):
             other: winner.only(f"with {other}", (*kept.settings, other)) for other in others
         }
         super().__init__(of.terms, [kept, *self._with.values()], needed=kept, later_count=_FINAL)
-
-    @property
-    def best(self) -> Candidate:
-        """Return the winner."""
-        return self._of.winner
-
-    @property
-    def proof(self) -> ProofStage | None:
-        """Return the proof of the winner."""
-        return self._of
 
     def effects(self) -> dict[str, Effect]:
         """Return what each of the other settings brings on top of the sure ones."""

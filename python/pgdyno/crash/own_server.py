@@ -1,53 +1,64 @@
 """One crash of the user's own server by the user's command: a power switch, a cloud API, a kill.
 
 The journal lies on this host, which must not crash with the server. pgdyno waits until the server
-answers again, and checks every commit.
+answers again, and checks every commit. `failover` crashes one of two servers in the same way.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
 import psycopg
 
-from pgdyno.clock import monotonic_ns
 from pgdyno.crash import checks
-from pgdyno.crash.activity import Activity
-from pgdyno.crash.load import LedgerLoad
-from pgdyno.crash.losses import SentCommit
+from pgdyno.crash.losses import SentCommit, acknowledged_count
 from pgdyno.crash.moments import PlannedCrash
 from pgdyno.crash.record import CrashRecord
-from pgdyno.crash.scratch_crash import Bench, checked
+from pgdyno.crash.scratch_crash import checked
+from pgdyno.crash.work import Bench, Work, connected
 from pgdyno.errors import RefusedError, ServerError
-from pgdyno.process import signals
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.storage import mount_of
 from pgdyno.server.target import Target
 from pgdyno.server.user_command import COMMAND_TIMEOUT_S, run_command
 
-_POLL_S = 0.1
 _NETWORK_FILE_SYSTEMS = ("nfs", "cifs", "smb", "9p", "ceph", "glusterfs", "fuse.sshfs")
 
 
 @dataclass(frozen=True, slots=True)
 class OwnServer:
-    """The user's server, and the commands that crash it and bring it back."""
+    """The user's server, or two of them, and the commands that crash and repair it."""
 
     target: Target
     crash_command: str
     recover_command: str = ""
+    promote_command: str = ""
     command_timeout_s: float = COMMAND_TIMEOUT_S
 
-    def run(self, option: str) -> None:
-        """Run the command of an option, which finds the server in its environment."""
+    def run(
+        self,
+        option: str,
+        server: Target | None = None,
+        more: Mapping[str, str] | None = None,
+    ) -> None:
+        """Run the command of an option, which finds the server in its environment.
+
+        Args: server, one of two; more, further variables.
+        """
         run_command(
             getattr(self, option),
             option=f"--{option.replace('_', '-')}",
             timeout_s=self.command_timeout_s,
-            env=self.target.environment(),
+            env={**(server or self.target).environment(), **(more or {})},
         )
+
+
+def without_waiting(target: Target) -> Target:
+    """Return the target with sessions whose commits do not wait for the disk."""
+    return replace(target, options=f"{target.options} -c synchronous_commit=off".strip())
 
 
 def command_once(
@@ -59,66 +70,32 @@ def command_once(
     Raises: ServerError if a command failed, or the server did not restart.
     """
     target = server.target
-    off = f"{target.options} -c synchronous_commit=off".strip()
-    journal = bench.journal(planned, arm)
+    sessions = without_waiting(target) if asynchronous else target
     started_at = _started_at(target)
-    activity = Activity(target, planned.phase)
-    with LedgerLoad(
-        replace(target, options=off) if asynchronous else target,
-        journal,
-        clients=bench.clients,
-        seed=planned.seed,
-        clock=bench.clock,
-        outlasts_crashes=True,
-    ) as load:
-        load.await_begin()
-        began_ns = monotonic_ns()
-        activity.until(began_ns + planned.load_ns)
-        hit = activity.until_running(planned.pause_ns) or planned.phase == "load"
-        load_ns = monotonic_ns() - began_ns
+    with Work(bench, planned, target, arm=arm, sessions=sessions) as work:
+        work.until_end_of_load()
+        hit = work.until_moment()
         command_ns = bench.clock.now_ns()
         server.run("crash_command")
-        load.stop()
+        work.stop()
         stopped_ns = bench.clock.now_ns()
-    activity.close()
-    commits = load.commits()
-    journal.unlink(missing_ok=True)
-    crashed_ns = _silent_from_ns(commits, command_ns, stopped_ns)
+    commits = work.commits()
+    crashed_ns = silent_from_ns(commits, command_ns, stopped_ns)
     record = bench.record(
         planned,
         arm,
         hit=hit,
-        load_ns=load_ns,
-        acknowledged=sum(commit.acknowledged_ns is not None for commit in commits),
+        load_ns=work.load_ns,
+        acknowledged=acknowledged_count(commits),
         restart_ns=max(0, bench.clock.now_ns() - crashed_ns),
     )
     if server.recover_command:
         server.run("recover_command")
-    return _recovered(bench, target, record, commits, crashed_ns, started_at)
-
-
-def _recovered(
-    bench: Bench,
-    target: Target,
-    record: CrashRecord,
-    commits: list[SentCommit],
-    crashed_ns: int,
-    started_at: object,
-) -> CrashRecord:
-    """Wait until the server answers, and check it.
-
-    Raises: ServerError if it is the same server process as before: nothing crashed.
-    """
-    deadline_ns = monotonic_ns() + int(bench.recovery_timeout_s * 1e9)
-    while True:
-        try:
-            connection = connect(target, verb="crash")
-            break
-        except ServerError as error:
-            if monotonic_ns() > deadline_ns:
-                words = " ".join(error.message.split())
-                return replace(record, recovery_error=words, lost=record.acknowledged)
-        signals.sleep(_POLL_S)
+    try:
+        connection = connected(target, timeout_s=bench.recovery_timeout_s)
+    except ServerError as error:
+        words = " ".join(error.message.split())
+        return replace(record, recovery_error=words, lost=record.acknowledged)
     with connection:
         answered_ns = bench.clock.now_ns() - crashed_ns
         if _started(connection) == started_at:
@@ -126,10 +103,9 @@ def _recovered(
                 "--crash-command ended, but the server did not crash: it has not restarted.",
                 hint="the command must end only after the server has crashed",
             )
-        record = replace(record, answered_ns=answered_ns)
         return checked(
             bench,
-            record,
+            replace(record, answered_ns=answered_ns),
             connection,
             commits,
             crashed_ns=crashed_ns,
@@ -137,6 +113,9 @@ def _recovered(
             data_dir=None,
         )
 
+
+def refuse_unfit_place(connection: Connection, journal: Path) -> None:
+    """Raise RefusedError if the crash would take the journal, or if the disk is not the server's.
 
 def refuse_unfit_place(connection: Connection, journal: Path) -> None:
     """Raise RefusedError if the crash would take the journal, or if the disk is not the server's.
@@ -174,7 +153,7 @@ def _started(connection: Connection) -> object:
     return row[0] if row is not None else None
 
 
-def _silent_from_ns(commits: list[SentCommit], command_ns: int, stopped_ns: int) -> int:
+def silent_from_ns(commits: list[SentCommit], command_ns: int, stopped_ns: int) -> int:
     """Return the begin of the longest time without an answer, from the command on.
 
     Nobody knows better when the server crashed. It may be back before the command ends.
