@@ -109,6 +109,7 @@ TRIED = {
     "precision": Words("--precision 3%"),
     "margin": Words("--margin 5%"),
     "budget": Words("--budget 1h"),
+    "price_of_loss": Words("--price-of-loss 3"),
     "searched": Words("--setting jit"),
     "classes": Words("--class durability --setting synchronous_commit"),
     "limits": Words("--keep p99<20ms"),

@@ -14,6 +14,7 @@ FOLDER = Path(__file__).parents[2] / "examples"
 _CLIENTS_MAX = 4
 # This setting is left out because it needs a restart for each run, which takes time.
 _LEFT_OUT = ("shared_buffers",)
+_CRASHED = ("on", "off, standby")
 
 
 def small_form(name: str, place: Path, *, dsn: str = "") -> Path:
@@ -35,6 +36,11 @@ def small_form(name: str, place: Path, *, dsn: str = "") -> Path:
     if workload.get("clients", 0) < 100:  # Examples about many connections keep them.
         workload["clients"] = min(_CLIENTS_MAX, workload.get("clients", 1))
     _shorten(document["design"])
+    if "price_of_loss" in document["experiment"]:
+        document["experiment"]["price_of_loss"] = 1
+        document["server"]["settings"] |= {"fsync": "on", "full_page_writes": "on"}
+        # Each of the others differs from these in one value of one setting.
+        document["variant"] = [v for v in document["variant"] if v["name"] in _CRASHED]
     keeps_settings = name == "shared_buffers"
     for variant in _variants(document):
         variant.get("dataset", {}).pop("scale", None)

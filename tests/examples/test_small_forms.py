@@ -90,6 +90,18 @@ def test_two_disks_are_two_clusters(answer: Answer) -> None:
     assert any("each has one layout of the data" in confound for confound in document["confounds"])
 
 
+def test_a_commit_has_a_price_and_a_worth(answer: Answer) -> None:
+    document = answer("price_of_commit")
+    assert names_of(document) == ["on", "off, standby"]
+    durable, weak = document["variants"]
+    [alone] = durable["losses"]
+    assert (alone["crashes"], alone["lost"], alone["corrupt"], alone["blind"]) == (1, 0, 0, [])
+    kinds = [loss["kind"] for loss in weak["losses"]]
+    assert kinds == [alone["kind"], "failover"]
+    assert weak["losses"][1]["gap_seconds"]["value"] > 0
+    assert weak["changes"]["standby"] == "synchronous"
+
+
 def test_new_orders_of_two_disks_are_compared(answer: Answer) -> None:
     document = answer("tpcc_disks")
     assert names_of(document) == ["first disk", "second disk"]

@@ -307,3 +307,38 @@ def test_variants_with_the_same_broken_data_are_all_left_out(open_servers: Open)
     assert servers.excluded["1"] == servers.excluded["2"]
     assert "division by zero" in servers.excluded["2"]
     assert show(servers.ready(0), "work_mem") == "4MB"
+
+
+def test_commits_of_a_variant_wait_for_its_standby(open_servers: Open) -> None:
+    servers = open_servers(
+        asked(
+            "alone",
+            "waits: standby=synchronous; synchronous_commit=remote_apply; max_connections=150",
+            "does not: standby=asynchronous",
+        )
+    )
+    state = "SELECT sync_state FROM pg_stat_replication"
+    alone, waits = servers.ready(0), servers.ready(1)
+    assert run_sql(alone.target, state) == []
+    assert scalar(waits.target, state) == "sync"
+    assert show(waits, "max_connections") == "150"
+    run_sql(waits.target, "CREATE TABLE seen AS SELECT 1")
+    received = "SELECT flush_lsn >= pg_current_wal_flush_lsn() FROM pg_stat_replication"
+    assert scalar(waits.target, received)
+    assert scalar(servers.ready(2).target, state) == "async"
+    assert servers.excluded == {}
+
+
+def test_the_standby_is_made_again_after_new_data(open_servers: Open) -> None:
+    servers = open_servers(
+        asked("a: standby=synchronous", "b: standby=synchronous").with_fields(reload="round")
+    )
+    for round_number in (1, 2):
+        ready = servers.ready(0, round_number)
+        assert scalar(ready.target, "SELECT sync_state FROM pg_stat_replication") == "sync"
+        assert scalar(ready.target, "SELECT count(*) FROM pgbench_branches") == 1
+
+
+def test_a_standby_decides_itself_for_whom_commits_wait() -> None:
+    with pytest.raises(SpecError, match="synchronous_standby_names exclude each other"):
+        variant_from("x: standby=synchronous; synchronous_standby_names=*")

@@ -38,10 +38,12 @@ def asked(*, rate: str | None = None, **design: object) -> Experiment:
 
 
 def tps_of(run: PlannedRun, number: int) -> float:
-    """32 MB costs a third; everything else makes no difference. Noise that a hand can follow."""
+    """32 MB costs a third, and waiting for the disk a half. Noise that a hand can follow."""
     assert run.cell.variant is not None
     size = run.cell.variant.spec.settings.get("max_wal_size", "32MB")
     usual = 1000 if size.endswith("GB") else 700
+    if run.cell.variant.spec.settings.get("synchronous_commit") == "off":
+        usual *= 2
     return usual * (1 + (0.01, -0.01, 0.0)[number % 3])
 
 
@@ -82,6 +84,21 @@ def test_the_loop_tunes_and_proves_within_the_budget() -> None:
     for measured in history:
         seeds[measured.run.round > 100_000].add(measured.run.seed)
     assert not seeds[True] & seeds[False]
+
+
+def test_only_a_winner_that_weakens_durability_is_crashed_for_its_price() -> None:
+    question = asked(
+        settings=("synchronous_commit=on,off", "jit=on,off"),
+        now={"synchronous_commit": "on", "max_wal_size": "32MB"},
+        classes=("durability",),
+    )
+    history, stop, excluded = carried_out(question)
+    assert stop == Stop("proved")
+    [winner] = Tune(question).priced(history, excluded)
+    assert winner.spec.settings["synchronous_commit"] == "off"
+    safe = asked()
+    history, _, excluded = carried_out(safe)
+    assert Tune(safe).priced(history, excluded) == ()
 
 
 def test_the_metric_is_named_in_words_and_once() -> None:

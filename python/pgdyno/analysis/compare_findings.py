@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pgdyno.analysis.compare import Comparison
 from pgdyno.analysis.contrasts import Effect
+from pgdyno.analysis.crashes import Loss
 from pgdyno.analysis.devices import DeviceFindings
 from pgdyno.analysis.estimate import Estimate, alike, mean_between_runs
 from pgdyno.analysis.where import WhereTheTimeGoes
@@ -124,7 +125,8 @@ class VariantFindings:
     `metrics`: means over its runs with intervals between runs. `weakened`: settings with which a
     crash may lose acknowledged commits. `holds_rate`: whether it completes the offered rate, None
     without a rate. `by_round`: round and deciding metric of every run. `cost`: the cost of
-    1,000 tps; None without a price, or if the variant does not hold the rate.
+    1,000 tps; None without a price, or if the variant does not hold the rate. `losses`: what
+    crashes took with its settings, empty if this was not measured.
     """
 
     name: str
@@ -141,6 +143,7 @@ class VariantFindings:
     cost: Estimate | None = None
 
     served: Served | None = None
+    losses: tuple[Loss, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

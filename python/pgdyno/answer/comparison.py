@@ -33,6 +33,7 @@ from pgdyno.answer.devices import QUANTITIES, devices_of_runs
 from pgdyno.answer.served import cost_of, served_by
 from pgdyno.answer.statement_changes import statement_changes
 from pgdyno.answer.time_split import time_split
+from pgdyno.crash.price import losses_by_variant
 from pgdyno.errors import AnalysisError
 from pgdyno.loop.history import UNITS, measured
 from pgdyno.loop.journal import Visit, excluded, resumed_count, stopped_by, variants
@@ -129,6 +130,7 @@ class Compared:
         self._numbers = numbers
         self._valid = seen.valid
         self._excluded = excluded(folder)
+        self._losses = losses_by_variant(folder)
         self._facts = folder.facts() or {}
         self._stopped_by = stopped_by(folder)
         self._resumed = resumed_count(folder)
@@ -244,6 +246,7 @@ class Compared:
             weakened=tuple(facts.get("weakened", ())),
             holds_rate=holds,
             served=served_by(runs, self._numbers),
+            losses=self._losses.get(variant.id, ()),
             cost=cost_of(variant.spec, None if holds is False else metrics.get("tps")),
             by_round=tuple(
                 (m.run.round, m.metrics[self.metric])

@@ -7,9 +7,11 @@ from dataclasses import replace
 
 from pgdyno.analysis.compare import compare, log_ratios
 from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
+from pgdyno.analysis.crashes import Loss
 from pgdyno.analysis.estimate import mean_between_runs
 from pgdyno.answer.answer import Answer, Measurements
 from pgdyno.answer.comparison import Compared
+from pgdyno.crash.price import losses_by_variant
 from pgdyno.loop.counter_growth import counters_of, grown
 from pgdyno.loop.history import measured
 from pgdyno.loop.journal import Visit, excluded
@@ -71,9 +73,19 @@ def tune_answer(seen: Measurements) -> Answer:
         ),
         servers=_servers(seen, design, tuning, reasons),
         server_differences=_differences(seen, design),
+        losses=_losses(seen, design, history),
     )
     compared, findings = _proof(seen, design, tuning, _if_valid(seen, design, tuning, findings))
     return Answer(findings.sentence(), compare=compared, own=findings)
+
+
+def _losses(seen: Measurements, design: Tune, history: History) -> tuple[Loss, ...]:
+    """Return what crashes took with the proposed settings."""
+    by_variant = losses_by_variant(seen.folder)
+    if not by_variant:
+        return ()
+    priced = design.priced(history, frozenset(excluded(seen.folder)))
+    return tuple(loss for variant in priced for loss in by_variant.get(variant.id, ()))
 
 
 def _if_valid(

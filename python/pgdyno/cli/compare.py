@@ -54,6 +54,7 @@ _compared, _option = under(COMPARED), under(LOAD)
     metavar="TIME",
     help="Longest duration of the comparison (default 30min).",
 )
+@options.price_of_loss(COMPARED)
 @load_options.clients
 @_option("-T", "--duration", "--time", metavar="TIME", help="Duration of each run (default 5s).")
 @load_options.rate
@@ -63,8 +64,9 @@ def command(**given: Any) -> int:
 
     KEY is a server setting, @FILE (a postgresql.conf), or one of bin, version, data-dir, wal-dir,
     wal-segment, checksums, path, scale, fillfactor, unlogged, partitions, sql, script, clients,
-    idle, active, protocol, pooler, dsn, admin, price. If a setting needs a restart, the server is
-    restarted before every run. With price=312 EUR/month the result has the cost of 1,000 tps.
+    idle, active, protocol, pooler, standby, dsn, admin, price. If a setting needs a restart, the
+    server is restarted before every run. With price=312 EUR/month the result has the cost of 1,000
+    tps.
     """
     variants = tuple(variant_from(text) for text in given["variants"])
     if not given["aa"]:

@@ -74,6 +74,7 @@ def experiment_of(
             reset=options.get("reset") or "vacuum",
             cache=options.get("cache") or "warm",
             check=not options.get("no_check"),
+            price_of_loss=options.get("price_of_loss") or 0,
             server=Server(
                 scratch=_scratch(options) if resolved is None else None,
                 dsn=dsn,

@@ -237,6 +237,17 @@ def seconds_of_command(_: click.Context, __: click.Parameter, text: str | None) 
     return seconds
 
 
+def price_of_loss(heading: str) -> Callable[[Command], Command]:
+    """Return the option that measures what crashes take with the settings of the variants."""
+    return under(heading)(
+        "--price-of-loss",
+        type=click.IntRange(1, 1000),
+        metavar="N",
+        help="After the last run, let scratch servers crash N times with the settings of each"
+        " variant, and show what they lose. A search: only of a winner that weakens durability.",
+    )
+
+
 def watching(command: Command) -> Command:
     """Add the options for observing a remote server: its host, and a pooler in the path."""
     option = under(WATCHED)

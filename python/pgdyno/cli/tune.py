@@ -115,6 +115,7 @@ def _also(command: Command) -> Command:
 @_search(
     "--apply", is_flag=True, help="Apply proved settings to your own server; undo RESULT restores."
 )
+@options.price_of_loss("Search")
 @_also
 @_option(
     "-c",
@@ -144,7 +145,13 @@ def command(**given: Any) -> int:
     _refuse_bad_limits(given)
     given = {**given, "keep": False, "duration": given["duration"] or "5s"}
     risks = check_risks(given["classes"])
-    asked = experiment_of("tune", given, BenchDesign())
+    # Nothing crashes after the first run, which only looks for evidence.
+    asked = experiment_of("tune", {**given, "price_of_loss": None}, BenchDesign())
+    if given["price_of_loss"] and asked.resolved is not None:
+        raise SpecError(
+            "--price-of-loss lets servers crash, and only scratch servers may crash.",
+            hint="leave it out; pgdyno crash --kind command crashes a server of your own",
+        )
     planning.refuse_short_runs(asked.experiment.workload)
     equal = _equal_servers(asked, given)
     if given["apply"] and asked.resolved is None:
@@ -183,6 +190,7 @@ def command(**given: Any) -> int:
         )
     except ValidationError as error:
         refuse(error)
+    experiment = experiment.with_fields(crash_count=given["price_of_loss"] or 0)
     if order := planning.order_of(experiment):
         output.note(order)
     if given["dry_run"] and not given["print_spec"]:

@@ -117,9 +117,6 @@ def command_once(
 def refuse_unfit_place(connection: Connection, journal: Path) -> None:
     """Raise RefusedError if the crash would take the journal, or if the disk is not the server's.
 
-def refuse_unfit_place(connection: Connection, journal: Path) -> None:
-    """Raise RefusedError if the crash would take the journal, or if the disk is not the server's.
-
     Only for a server on this host: the files of others cannot be seen.
     """
     try:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from pgdyno.clock import read_pair
+from pgdyno.crash.price import measure_losses
 from pgdyno.doctor.checkup import Checkup
 from pgdyno.engine.records import ScriptShape
 from pgdyno.engine.stream import check_job
@@ -73,7 +74,6 @@ def carry_out(
 
     Args: design, which plans the runs; resumed, the folder of an interrupted experiment to
     continue.
-
     Raises: SpecError, RefusedError or ServerError if no run at all could begin.
     """
     clock = read_pair()
@@ -115,6 +115,7 @@ def carry_out(
             if not experiment.has_variants():
                 StoredFacts(folder, progress).keep(None, servers.ready(None).facts)
             error = _loop(stage, design)
+        _price(stage, design, error)
     except PgdynoError as seen:
         if folder is None:
             raise
@@ -134,6 +135,18 @@ def _is_read_only(
     may_write = experiment.server.scratch is not None or permissions.allow_write
     only_reads = all(script.reads_only for script in experiment.all_scripts())
     return (only_reads or not may_write) and all(script.reads_only for script in scripts)
+
+
+def _price(stage: Stage, design: type[Design[Any]], error: PgdynoError | None) -> None:
+    """Let servers with the settings of the variants crash, if the experiment asks for it.
+
+    Raises: ServerError, EngineError, InterruptedByUser; every finished crash is stored.
+    """
+    experiment, folder = stage.experiment, stage.folder
+    if experiment.crash_count and error is None:
+        history, left_out = history_of(folder), frozenset(excluded(folder))
+        variants = design(experiment).priced(history, left_out)
+        measure_losses(experiment, variants, folder, stage.clock, stage.progress)
 
 
 def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:

@@ -23,7 +23,7 @@ _RESTART_NS = 3_000_000_000
 _SHOWN_RUNS = 12
 _WIDTH, _INDENT = 100, " " * 12
 # Parts of an experiment that have separate data.
-_APART = ("sql", "version", "bin_dir", "data_dir", "wal_dir", "checksums", "wal_segment")
+_APART = ("sql", "version", "bin_dir", "data_dir", "wal_dir", "checksums", "wal_segment", "standby")
 _LEVELS = {
     "user": "session",
     "superuser": "session",
@@ -136,6 +136,8 @@ def _lines(experiment: Experiment, design: type[Design[Any]]) -> Iterator[str]:
     more = "; ..." if len(shown) == _SHOWN_RUNS else ""
     yield f"order       {'; '.join(shown)}{more}"
     yield from _effort(experiment, design, run_ns)
+    if experiment.crash_count:
+        yield f"crashes     {experiment.crash_count} of each variant and kind, after the last run"
     if experiment.server.scratch is not None:
         yield f"disk        about {_disk_bytes(experiment) / 1e9:.1f} GB"
 
@@ -177,7 +179,7 @@ def _change(experiment: Experiment, variant: Variant, name: str) -> str:
         return f"{name} = {value} ({level})"
     if name in ("script", "clients", "idle", "active", "protocol", "path", "pooler", "dsn"):
         return f"{name} = {value} (load)"
-    if name in ("version", "bin", "data_dir", "wal_dir", "checksums", "wal_segment"):
+    if name in ("version", "bin", "data_dir", "wal_dir", "checksums", "wal_segment", "standby"):
         return f"{name} = {value} (separate cluster)"
     return f"{name} = {value} (separate database)"
 
@@ -189,7 +191,11 @@ def _disk_bytes(experiment: Experiment) -> int:
         (experiment.dataset_of(variant), *(getattr(variant.spec, name) for name in _APART))
         for variant in variants
     }
-    return sum(sum(needed_bytes(dataset).values()) for dataset, *_ in databases)
+    # The standby of a variant has the same data once more.
+    return sum(
+        sum(needed_bytes(dataset).values()) * (1 if own[-1] is None else 2)
+        for dataset, *own in databases
+    )
 
 
 def _version(experiment: Experiment) -> str | None:

@@ -28,10 +28,17 @@ from pgdyno.server.placement import LAST_PLACE
 from pgdyno.server.reset import drop_database
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 from pgdyno.server.sql_script import run_script
+from pgdyno.server.standby import await_following, standby_of
 from pgdyno.server.target import Target
 from pgdyno.spec.experiment import Dataset, Experiment, Scratch, Variant
 from pgdyno.spec.planned import PlannedVariant
 from pgdyno.spec.variant import Pooler
+
+# A standby does not start if one of these is smaller than on its primary.
+_LIMITS_OF_STANDBY = (
+    *("max_connections", "max_worker_processes", "max_wal_senders"),
+    *("max_prepared_transactions", "max_locks_per_transaction"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +50,26 @@ class _Place:
     wal_dir: Path | None
     checksums: bool | None
     wal_segment: str | None
+    has_standby: bool
 
     def __str__(self) -> str:
         where = f" in {self.data_dir}" if self.data_dir else ""
-        return f"PostgreSQL {self.binaries.version}{where}"
+        with_standby = " with a standby" if self.has_standby else ""
+        return f"PostgreSQL {self.binaries.version}{where}{with_standby}"
 
 
 @dataclass(slots=True)
 class _Cluster:
     """A running cluster and the databases loaded in it, by what is in them.
 
-    `broken`: data that could not be made, and why. `restarting`: ids of created variants that
-    change what needs a restart; `last_round`: in which round each created one ran last.
+    `standby` follows it, if its variants have one. `broken`: data that could not be made, and why.
+    `restarting`: ids of created variants that change what needs a restart; `last_round`: in which
+    round each created one ran last.
     """
 
     cluster: ScratchCluster
     variants: list[PlannedVariant]
+    standby: ScratchCluster | None = None
     databases: dict[tuple[Dataset, str | None], str] = field(default_factory=dict)
     broken: dict[tuple[Dataset, str | None], str] = field(default_factory=dict)
     restarting: set[str] = field(default_factory=set)
@@ -110,6 +121,7 @@ class ScratchServers(Servers):
         for place, variants in members.items():
             self._create(place, variants)
         stack.callback(self._end_pooler)
+        stack.callback(self._end_standbys)
         for served in self._clusters.values():
             self._try_every_variant(served)
         for served in self._clusters.values():
@@ -139,6 +151,8 @@ class ScratchServers(Servers):
                 served.cluster.restart()
         if self._experiment.reload == "round":
             self._reload(served, variant, round_number)
+        if variant.spec.standby is not None:
+            self._follow(served, is_synchronous=variant.spec.standby == "synchronous")
         target = self._target_of(variant, served)
         with connect(target, verb=self._conditions.verb) as connection:
             facts = server_facts.collect(connection, target)
@@ -147,6 +161,22 @@ class ScratchServers(Servers):
         )
         asked = variant.spec.pooler
         return ready if asked is None else self._pooled(ready, asked, served.cluster)
+
+    def _follow(self, served: _Cluster, *, is_synchronous: bool) -> None:
+        """Wait until the standby follows its primary; make it if loading data ended it."""
+        if served.standby is None:
+            request = self._request(self._place_of(served.variants[0].spec), served.variants)
+            served.standby = standby_of(served.cluster, request)
+        await_following(served.cluster, is_synchronous=is_synchronous)
+
+    def _end_standbys(self) -> None:
+        for served in self._clusters.values():
+            self._end_standby(served)
+
+    def _end_standby(self, served: _Cluster) -> None:
+        if served.standby is not None:
+            served.standby.close()
+            served.standby = None
 
     def _pooled(self, ready: UnderTest, asked: Pooler, cluster: ScratchCluster) -> UnderTest:
         """Return the server as it is reached through a pooler, started now."""
@@ -229,30 +259,43 @@ class ScratchServers(Servers):
             wal_dir=variant.wal_dir or asked.wal_dir,
             checksums=variant.checksums,
             wal_segment=variant.wal_segment,
+            has_standby=variant.standby is not None,
         )
 
     def _created(self, place: _Place, members: list[PlannedVariant]) -> ScratchCluster:
+        request = self._request(place, members)
+        return ScratchCluster.create(replace(request, settings=self._experiment.server.settings))
+
+    def _request(self, place: _Place, members: list[PlannedVariant]) -> ScratchRequest:
+        """Return what the servers of a place need; the settings are those of a standby."""
         experiment = self._experiment
         datasets = {experiment.dataset_of(variant) for variant in members}
         needed = {"data": 0, "wal": 0}
         for dataset in datasets:
             for what, size in needed_bytes(dataset).items():
                 needed[what] = max(needed[what], size) if what == "wal" else needed[what] + size
-        return ScratchCluster.create(
-            ScratchRequest(
-                binaries=place.binaries,
-                clients=experiment.connections_max(),
-                settings=experiment.server.settings,
-                data_dir=place.data_dir,
-                wal_dir=place.wal_dir,
-                store_dir=self._conditions.store_dir,
-                allow_tmpfs=self._asked.allow_tmpfs,
-                listens_tcp=any(variant.spec.path == "tcp" for variant in members),
-                checksums=place.checksums,
-                wal_segment=place.wal_segment,
-                needed=needed,
-            )
+        return ScratchRequest(
+            binaries=place.binaries,
+            clients=experiment.connections_max(),
+            settings=self._settings_of_standby(members),
+            data_dir=place.data_dir,
+            wal_dir=place.wal_dir,
+            store_dir=self._conditions.store_dir,
+            allow_tmpfs=self._asked.allow_tmpfs,
+            listens_tcp=any(variant.spec.path == "tcp" for variant in members),
+            checksums=place.checksums,
+            wal_segment=place.wal_segment,
+            needed=needed,
         )
+
+    def _settings_of_standby(self, members: list[PlannedVariant]) -> dict[str, str]:
+        """Return the settings of the spec; a standby needs the largest limit of all variants."""
+        largest = {
+            name: max(values, key=int)
+            for name in _LIMITS_OF_STANDBY
+            if (values := [own[name] for v in members if name in (own := self._settings_of(v))])
+        }
+        return {**self._experiment.server.settings, **largest}
 
     def _settings_of(self, variant: PlannedVariant) -> dict[str, str]:
         return {**self._experiment.server.settings, **variant.spec.settings}
@@ -294,7 +337,7 @@ class ScratchServers(Servers):
                 name = LOAD_DATABASE if number == 1 else f"{LOAD_DATABASE}_{number}"
                 served.databases[key] = name
                 try:
-                    self._fill(served.cluster, name, *key)
+                    self._fill(served, name, *key)
                 except ServerError as error:
                     served.broken[key] = error.message
             if key in served.broken:
@@ -302,10 +345,9 @@ class ScratchServers(Servers):
                 self.excluded[variant.id] = why
                 self._progress.said(f"variant {variant.name} cannot be created: {why}")
 
-    def _fill(
-        self, cluster: ScratchCluster, database: str, dataset: Dataset, sql: str | None
-    ) -> None:
-        target = load_into(cluster, database, dataset, self._conditions, self._progress)
+    def _fill(self, served: _Cluster, database: str, dataset: Dataset, sql: str | None) -> None:
+        self._end_standby(served)  # Loading writes less WAL than a standby needs.
+        target = load_into(served.cluster, database, dataset, self._conditions, self._progress)
         if sql is not None:
             with connect(target, verb=self._conditions.verb) as connection:
                 run_script(connection, sql)
@@ -319,8 +361,9 @@ class ScratchServers(Servers):
             self._loaded_in[database] = max(before, round_number)
             return
         self._loaded_in[database] = round_number
+        self._end_standby(served)
         drop_database(served.cluster, database)
-        self._fill(served.cluster, database, *key)
+        self._fill(served, database, *key)
 
     def _cluster_of(self, variant: PlannedVariant) -> _Cluster:
         return next(served for served in self._clusters.values() if variant in served.variants)

@@ -7,7 +7,7 @@ continues at the same point.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pgdyno.plan.history import History
@@ -65,6 +65,14 @@ class Design(ABC, Generic[Table]):
         """Return the variants of the spec that can be measured, in their order."""
         planned = self.experiment.planned_variants()
         return tuple(variant for variant in planned if variant.id not in excluded)
+
+    def priced(
+        self,
+        history: History,  # noqa: ARG002
+        excluded: frozenset[str] = NONE,
+    ) -> Sequence[PlannedVariant]:
+        """Return the variants whose loss in crashes is measured after the last run."""
+        return self.usable(excluded)
 
     def outlook(self, history: History, excluded: frozenset[str] = NONE) -> str:  # noqa: ARG002
         """Return in words how far the experiment is from a decision; "" without news."""

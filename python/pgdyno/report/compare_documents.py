@@ -65,6 +65,7 @@ def _variant(variant: VariantFindings, contrast: ContrastFindings | None) -> Doc
         "runs_valid": variant.runs_valid,
         "holds_rate": variant.holds_rate,
         "weakened_durability": list(variant.weakened),
+        "losses": [loss.as_document() for loss in variant.losses],
         "cost": None if variant.cost is None else variant.cost.to_json(),
         "metrics": {name: estimate.to_json() for name, estimate in variant.metrics.items()},
         "served": None if variant.served is None else _served(variant.served),

@@ -88,6 +88,8 @@ def _variants(page: TextPage, compared: CompareFindings) -> Iterator[str]:
         changes = ", ".join(f"{name} = {value}" for name, value in variant.changes)
         if changes:
             yield from page.row("", f"{changes}{_warnings(variant)}", indent=width + 4)
+        for loss in variant.losses:
+            yield from page.row("", loss.sentence(), indent=width + 4)
 
 
 def _table(page: TextPage, title: str, table: CellTable | None) -> Iterator[str]:
@@ -108,8 +110,8 @@ def _warnings(variant: VariantFindings) -> str:
         return "; cannot hold the rate"
     if variant.weakened:
         names = ", ".join(variant.weakened)
-        loss = loss_words(variant.weakened)
-        return f"; a crash may lose acknowledged commits: {names} off. {loss}"
+        loss = "" if variant.losses else f" {loss_words(variant.weakened)}"
+        return f"; a crash may lose acknowledged commits: {names} off.{loss}"
     return ""
 
 

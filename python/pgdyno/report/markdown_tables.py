@@ -21,11 +21,12 @@ def variant_table(compared: CompareFindings) -> Table:
     """Return the table of the variants: their changes and their results."""
     metrics = tuple(dict.fromkeys((compared.metric, "tps", "p99")))
     is_priced = any(variant.cost is not None for variant in compared.variants)
+    has_crashed = any(variant.losses for variant in compared.variants)
     rows: list[tuple[str, ...]] = []
     for variant in compared.variants:
         changes = ", ".join(f"{name} = {value}" for name, value in variant.changes) or "nothing"
         if variant.cannot_start:
-            empty = [""] * (1 + len(metrics) + is_priced)
+            empty = [""] * (1 + len(metrics) + is_priced + has_crashed)
             rows.append((variant.name, f"cannot start: {variant.cannot_start}", *empty))
             continue
         if variant.weakened:
@@ -40,8 +41,11 @@ def variant_table(compared: CompareFindings) -> Table:
             values.append(
                 numbers.estimate_text(variant.cost, with_unit=True) if variant.cost else ""
             )
+        if has_crashed:
+            values.append("; ".join(loss.sentence() for loss in variant.losses))
         rows.append((variant.name, changes, str(variant.runs), *values))
     named = [metric_name(name) for name in metrics] + ["cost"] * is_priced
+    named += ["crashes"] * has_crashed
     return ("variant", "changes", "runs", *named), rows
 
 

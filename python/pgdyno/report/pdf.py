@@ -184,7 +184,8 @@ def _facts_line(sheet: Sheet, findings: ExperimentFindings) -> None:
             (
                 "durability",
                 f"{variant.name}: a crash may lose acknowledged commits "
-                f"({', '.join(variant.weakened)})",
+                f"({', '.join(variant.weakened)})"
+                + "".join(f"; {loss.sentence()}" for loss in variant.losses),
             )
             for variant in findings.compare.variants
             if variant.weakened

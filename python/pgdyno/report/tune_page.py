@@ -76,7 +76,7 @@ def tune_markdown(findings: ExperimentFindings, stem: str) -> tuple[str, dict[st
         lines.append(f"**Needs a restart: {', '.join(tuned.needs_restart)}.**\n")
     lines += [
         f"**RISK: {setting.name} = {setting.new}: {setting.price} "
-        f"{loss_words([setting.name], setting.new)}**\n"
+        f"{loss_words([setting.name], setting.new, tuned.losses)}**\n"
         for setting in tuned.weakens_durability
     ]
     lines += [f"Servers: {difference}.\n" for difference in tuned.server_differences]

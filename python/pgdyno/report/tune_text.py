@@ -84,7 +84,7 @@ def _rows(findings: ExperimentFindings) -> Iterator[tuple[str, str]]:
     if tuned.needs_restart:
         yield "restart", f"needed for {', '.join(tuned.needs_restart)}"
     for setting in tuned.weakens_durability:
-        loss = loss_words([setting.name], setting.new)
+        loss = loss_words([setting.name], setting.new, tuned.losses)
         yield "RISK", f"{setting.name} = {setting.new}: {setting.price} {loss}"
     for setting in tuned.settings:
         yield "setting", _setting(tuned, setting)

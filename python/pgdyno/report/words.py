@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from pgdyno import quantities
+from pgdyno.analysis.crashes import Loss
 from pgdyno.analysis.findings import (
     ConnectionFindings,
     CurveFindings,
@@ -30,8 +31,10 @@ _MARKS = {
 }
 
 
-def loss_words(names: Sequence[str], value: str = "off") -> str:
-    """Return how to measure what a crash takes with settings that weaken durability."""
+def loss_words(names: Sequence[str], value: str = "off", losses: Sequence[Loss] = ()) -> str:
+    """Return what crashes took with settings that weaken durability, or how to measure it."""
+    if losses:
+        return "; ".join(loss.sentence() for loss in losses) + "."
     set_options = " ".join(f"--set {name}={value}" for name in names)
     # A killed server loses nothing that the kernel has: only a loss of power shows the others.
     kind = "" if {*names} == {"synchronous_commit"} else " --kind power"

@@ -159,6 +159,8 @@ class Experiment(Spec):
     shared_buffers), `cold` (no file of the server is in memory). `reload = "round"` loads the data
     again in every round, so that the interval includes the effect of their layout on disk.
     `check`: after every load and every run, check the rows against the conditions of the dataset.
+    `price_of_loss`: after the last run, servers with the settings of each variant crash this many
+    times, which shows the commits that they lose.
     """
 
     name: Name
@@ -166,6 +168,7 @@ class Experiment(Spec):
     cache: CacheState = "warm"
     reload: Literal["once", "round"] = "once"
     check: bool = True
+    crash_count: Annotated[int, Field(ge=0, le=1000)] = Field(default=0, alias="price_of_loss")
     server: Server
     dataset: Dataset
     workload: Workload
@@ -209,6 +212,10 @@ class Experiment(Spec):
             raise ValueError('cache = "cold" stops the server, so it needs a scratch server')
         if self.reload == "round" and (self.server.scratch is None or not self.has_variants()):
             raise ValueError('reload = "round" needs variants on a scratch server')
+        if self.crash_count and (self.server.scratch is None or not self.has_variants()):
+            raise ValueError(
+                "price_of_loss lets servers crash: it needs variants on scratch servers"
+            )
         if self.server.equal and self.design.equal_servers is None:
             raise ValueError(f"several servers are named, but a {self.design.kind} uses one")
         if self.server.scratch is None:
@@ -338,6 +345,7 @@ class Experiment(Spec):
 
 _SCRATCH_ONLY = (
     *("version", "bin_dir", "data_dir", "wal_dir", "checksums", "wal_segment", "path", "pooler"),
+    "standby",
 )
 
 

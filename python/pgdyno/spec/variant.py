@@ -15,6 +15,7 @@ from pgdyno.spec.dataset import DatasetChange
 from pgdyno.spec.workload import Protocol, Script
 
 PoolMode = Literal["session", "transaction", "statement"]
+Replication = Literal["synchronous", "asynchronous"]
 POOLER_FORM = "pooler=MODE:SIZE, such as pooler=transaction:20"
 
 
@@ -100,7 +101,8 @@ class ChangedContent(Spec):
 class OtherCluster(Spec):
     """Changes that need a cluster of another version, on another disk, or of another initdb.
 
-    `checksums` and `wal_segment` are options of initdb.
+    `checksums` and `wal_segment` are options of initdb. `standby`: the cluster has one, for which
+    commits wait or not.
     """
 
     version: str | None = None
@@ -109,6 +111,7 @@ class OtherCluster(Spec):
     wal_dir: Path | None = None
     checksums: bool | None = None
     wal_segment: WalSegment | None = None
+    standby: Replication | None = None
 
 
 class OtherServer(Spec):
@@ -160,6 +163,14 @@ class Variant(OtherLoad, OtherServer, OtherCluster, ChangedContent, _Named):
             raise ValueError(
                 "path = tcp and pooler exclude each other: pgdyno's PgBouncer listens on a Unix "
                 "socket; remove path, or name your own pooler with dsn"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _standby_decides_who_waits(self) -> Variant:
+        if self.standby is not None and "synchronous_standby_names" in self.settings:
+            raise ValueError(
+                "standby and synchronous_standby_names exclude each other: standby sets it"
             )
         return self
 

@@ -98,6 +98,7 @@ _PLAIN = (
     "dsn",
     "admin",
     "path",
+    "standby",
     "clients",
     "idle",
     "active",

@@ -18,6 +18,7 @@ from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop, server_id
 from pgdyno.spec.setting_rules import MAJORS
 from pgdyno.tune import storage, trial
+from pgdyno.tune.catalogue import catalogue
 from pgdyno.tune.machine import Machine
 from pgdyno.tune.memory import allowed_bytes
 from pgdyno.tune.server_settings import defaults_of
@@ -189,6 +190,24 @@ class Tune(WaveDesign[TuneDesign]):
             return ""
         seen_ms = first[0].latency_ms.get(target.name, math.nan)
         return f"your settings do not meet {self.asked.slo} with this load ({seen_ms:.3g} ms)"
+
+    def priced(
+        self, history: History, excluded: frozenset[str] = NONE
+    ) -> tuple[PlannedVariant, ...]:
+        """Return the settings that are proposed, if they weaken durability."""
+        tuning = self.tuning(history, excluded)
+        tuning.next()
+        proved = tuning.proved()
+        candidate = proved[0] if proved is not None else tuning.best
+        known = catalogue()
+        weaker = [
+            name
+            for name, value in candidate.settings.items()
+            if name in known
+            and known[name].risk == "durability"
+            and value != self.whole_now.get(name)
+        ]
+        return (self.variant_of(candidate),) if weaker else ()
 
     def slo_held(self, history: History, stage: StageName, variant_id: str) -> tuple[int, int]:
         """Return how many runs of a variant in a stage met the latency target, and how many ran."""

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from pgdyno.analysis.crashes import Loss
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.rounding import change_text
 from pgdyno.quantities import counted, percent
@@ -113,7 +114,8 @@ class TuneFindings:
     `changed`: counters of the server before and after; `slo`: runs of the proof that met the
     latency target, None without a target or without a proof; `budget`: what the time was spent on;
     `servers`: the equal servers that shared the runs, empty if there was one server;
-    `server_differences`: how they differ, in sentences.
+    `server_differences`: how they differ, in sentences; `losses`: what crashes took with these
+    settings, empty if this was not measured.
     """
 
     metric: str
@@ -133,6 +135,7 @@ class TuneFindings:
     budget: TimeSpent | None = None
     servers: tuple[EqualServerFindings, ...] = ()
     server_differences: tuple[str, ...] = ()
+    losses: tuple[Loss, ...] = ()
 
     @property
     def failures(self) -> tuple[tuple[str, str], ...]:
@@ -238,6 +241,7 @@ class TuneFindings:
                 }
                 for trial in self.tried
             ],
+            "losses": [loss.as_document() for loss in self.losses],
             "failures": [{"candidate": name, "why": why} for name, why in self.failures],
             "slo": asdict(self.slo) if self.slo is not None else None,
             "budget": asdict(self.budget) if self.budget is not None else None,
