@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from pgdyno.crash.price import kinds_of, losses_by_variant
 from tests.crash.records import BAD, crash
 from tests.fixtures.command import Command
 
 from pgdyno.crash import price
 from pgdyno.crash.controls import CONTROLS
+from pgdyno.crash.price import kinds_of, losses_by_variant
 from pgdyno.crash.record import CrashRecord
 from pgdyno.spec.variant_text import variant_from
 from pgdyno.store.experiment import Store
