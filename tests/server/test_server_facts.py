@@ -11,7 +11,8 @@ from tests.server.pgbench_tables import load
 
 from pgdyno.errors import RefusedError, ServerError
 from pgdyno.quantities import format_bytes
-from pgdyno.server import dataset, facts
+from pgdyno.server import dataset
+from pgdyno.server import server_facts as facts
 from pgdyno.server.configuration import read_back
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.reset import reset
