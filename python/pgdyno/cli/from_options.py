@@ -82,7 +82,7 @@ def experiment_of(
                 apply_command=options.get("apply_command"),
                 restart_command=options.get("restart_command"),
                 recover_command=options.get("recover_command"),
-                command_timeout=options.get("command_timeout") or "5min",
+                command_timeout=options.get("command_timeout"),
                 **_watched(options, is_scratch=resolved is None),
                 settings=settings_of(options.get("settings", ()), options.get("pg_version")),
             ),

@@ -26,7 +26,6 @@ from pgdyno.quantities import counted
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.find import find
 from pgdyno.server.system_settings import SystemSettings
-from pgdyno.spec.base import SECOND_NS
 from pgdyno.spec.condition import condition_from, memory_limit_from
 from pgdyno.spec.designs import METRICS, BenchDesign, TuneDesign
 from pgdyno.spec.experiment import OF_ONE_SERVER, EqualServer
@@ -329,7 +328,7 @@ def _apply_proved(asked: AskedExperiment, done: Measured) -> None:
         admin = resolve(conninfo=server.admin).target if server.admin else asked.resolved.target
         commands = (server.apply_command, server.restart_command, server.recover_command)
         restarts = bool(tuned.needs_restart) and server.restart_command is not None
-        timeout_s = asked.experiment.server.command_timeout_ns / SECOND_NS
+        timeout_s = asked.experiment.server.command_timeout_s
         system = SystemSettings(admin, "tune", *commands, command_timeout_s=timeout_s)
         apply_for_good(done.folder, system, wanted, restarts=restarts)
         on = f" on server {number}" if tuned.servers else ""

@@ -22,7 +22,6 @@ from pgdyno.server.conninfo import resolve
 from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.system_settings import SystemSettings, answers, is_writable
 from pgdyno.server.target import Target
-from pgdyno.spec.base import SECOND_NS
 from pgdyno.spec.experiment import UNCHANGED, Experiment, Server
 from pgdyno.spec.planned import PlannedVariant
 from pgdyno.spec.units import size_bytes
@@ -281,7 +280,7 @@ class ForeignServers(Servers):
             under_test.verb,
             *means.commands,
             data_dir=data_dir,
-            command_timeout_s=self._experiment.server.command_timeout_ns / SECOND_NS,
+            command_timeout_s=self._experiment.server.command_timeout_s,
         )
         if restarts:
             self._refuse_what_may_not_start(system, under_test, names)

@@ -75,7 +75,7 @@ class Server(Spec):
     On the user's own server, `admin` is the only role that changes settings. `apply_command` runs
     instead of ALTER SYSTEM, with the settings as JSON on its standard input. `restart_command` runs
     when a restart is necessary. `recover_command` repairs a server that no longer starts; it gets
-    the old settings on its standard input. `command_timeout` is the longest time of such a command.
+    the old settings on its standard input. `command_timeout`: longest time of a command (5 min).
     The other fields only serve observation: `observe` is a way to the server that avoids a pooler,
     `pooler` is the pooler's console, `ssh` or `host_shell` opens a shell on the server's host, and
     the user made `host_files` there by hand.
@@ -91,8 +91,8 @@ class Server(Spec):
     apply_command: Command | None = None
     restart_command: Command | None = None
     recover_command: Command | None = None
-    command_timeout_ns: Annotated[DurationNs, Field(gt=0)] = Field(
-        default=300 * SECOND_NS, alias="command_timeout"
+    command_timeout_ns: Annotated[DurationNs, Field(gt=0)] | None = Field(
+        default=None, alias="command_timeout"
     )
     pooler: Conninfo | None = None
     ssh: str | None = None
@@ -131,6 +131,11 @@ class Server(Spec):
         return self
 
     @property
+    def command_timeout_s(self) -> float:
+        """Return the longest time of a command of the user."""
+        return (self.command_timeout_ns or _COMMAND_TIMEOUT_NS) / SECOND_NS
+
+    @property
     def each(self) -> tuple[EqualServer, ...]:
         """Return all servers that the user named, in order; empty for a scratch server."""
         if self.dsn is None:
@@ -143,6 +148,7 @@ class Server(Spec):
         return tuple(range(1, len(self.equal) + 2)) if self.equal else (0,)
 
 
+_COMMAND_TIMEOUT_NS = 300 * SECOND_NS
 _EACH = ("dsn", "admin", *COMMANDS)
 OF_ONE_SERVER = ("observe", "pooler", "ssh", "host_shell", "host_files")
 ResetMode = Literal["none", "vacuum", "restore"]
