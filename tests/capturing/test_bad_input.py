@@ -39,6 +39,22 @@ def test_evicted_entries_and_a_lost_text_are_reported(
     assert "pg_stat_statements evicted entries" in notes
 
 
+def test_a_lost_connection_is_opened_again_and_the_capture_goes_on(
+    pgdyno: Command, observed: Target, tmp_path: Path
+) -> None:
+    make_shop(observed)
+    path = tmp_path / "a.capture"
+    running = pgdyno.start("capture", *server_options(observed), "-o", path, "--duration", "6s")
+    eventually(lambda: path.with_name("a.capture.partial").exists())
+    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE"
+    assert run_sql(observed, f"{end} 'pgdyno/capture/%'") == [(True,)]
+    run_sql(observed, "SELECT id FROM orders WHERE at > now() - interval '1 day'")
+    said = running.wait(60)
+    assert said.code == 0, said.err
+    assert "pgdyno connects again" in said.err
+    assert any("nothing was counted" in note for note in file.read(path).notes)
+
+
 def test_a_schema_with_everything_difficult_is_captured(
     pgdyno: Command, database: Target, tmp_path: Path
 ) -> None:

@@ -14,7 +14,16 @@ from tests.fixtures.command import Command, eventually, server_options
 from tests.fixtures.observed import make_shop, shopping
 
 from pgdyno.capture import file
-from pgdyno.capture.model import Capture, Constant, Equal, Fresh, OfColumn, Returned, Template
+from pgdyno.capture.model import (
+    Capture,
+    Constant,
+    Drawn,
+    Equal,
+    Fresh,
+    OfColumn,
+    Returned,
+    Template,
+)
 from pgdyno.server.target import Target
 
 
@@ -194,6 +203,28 @@ def test_a_reset_and_a_statement_without_text_are_reported(
     capture = file.read(path)
     assert any("was reset 1 times" in note for note in capture.notes)
     assert {"select customer", "insert orders"} <= {t.name for t in capture.templates}
+
+
+def test_the_end_of_a_range_is_as_far_as_the_rows_of_a_call(
+    pgdyno: Command, shop: Target, tmp_path: Path
+) -> None:
+    path = tmp_path / "shop.capture"
+    running = pgdyno.start("capture", *server_options(shop), "-o", path, "--duration", "4s")
+    eventually(lambda: path.with_name("shop.capture.partial").exists())
+    for _ in range(10):
+        run_sql(shop, "SELECT id FROM orders WHERE at > now() - interval '100 minutes'")
+        run_sql(shop, "SELECT id FROM orders WHERE id <= 250")
+    assert running.wait(60).code == 0
+    capture = file.read(path)
+    statements = {statement.id: statement for statement in capture.statements}
+    sources = {
+        statements[step.statement].text: step.parameters
+        for template in capture.templates
+        for step in template.steps
+    }
+    [bound] = next(source for text, source in sources.items() if "<=" in text)
+    assert isinstance(bound, Drawn)
+    assert [int(value) for value in bound.distribution.bounds] == pytest.approx([250, 251], abs=2)
 
 
 def test_limits_are_constants_and_equal_keys_are_equal(

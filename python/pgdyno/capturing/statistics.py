@@ -255,7 +255,8 @@ class Reading:
                         next_checkpoint *= 2
                         request.checkpoint(self.capture())
             except psycopg.Error as error:
-                self._reconnect(error)
+                if not self._is_back_after(error):
+                    return
                 before = sum(self._database_totals())
             # A look may take 1 % of the time.
             pause_s = min(max(99 * look_s, POLL_S_MIN), POLL_S_MAX)
@@ -279,8 +280,11 @@ class Reading:
         so_far.resets += last is not None and last.reset_at != snapshot.reset_at
         so_far.snapshots.append(snapshot)
 
-    def _reconnect(self, error: psycopg.Error) -> None:
-        """Connect again until the time is over. Raises: the error if the session is usable."""
+    def _is_back_after(self, error: psycopg.Error) -> bool:
+        """Connect again; return False if the time is over before the server is back.
+
+        Raises: the error if it did not end the connection.
+        """
         if not self._connection.closed and not self._connection.broken:
             raise error
         self._connection.close()
@@ -292,10 +296,12 @@ class Reading:
                 break
             except (ServerError, psycopg.Error):
                 if self._second >= self._request.seconds:
-                    raise
+                    self.counted.losses.append("the server did not come back")
+                    return False
                 signals.sleep(_RETRY_S)
         gap_s = self._second - lost_at
         self.counted.losses.append(f"the server was away for {gap_s:.0f} s: nothing was counted")
+        return True
 
     def _finish(self) -> None:
         """Read the last counters, and the texts of statements that are new."""

@@ -245,7 +245,32 @@ class Sources:
             same = other and (other.table, other.column) == (use.table, use.column)
             if same and isinstance(source, OfColumn) and (width := self._width(described, column)):
                 return Between(step=_OWN_STEP, parameter=position, least=0, most=2 * width)
-        return OfColumn(table=use.table, column=use.column)
+        end = self._end_of(described, use, column)
+        return end or OfColumn(table=use.table, column=use.column)
+
+    def _end_of(self, described: Described, use: Parameter, column: ColumnShape) -> Source | None:
+        """Return a bound that leaves as many rows at one end of a column as a call returns.
+
+        Limits: a LIMIT or an aggregate hides how many rows there are; then there is no such bound.
+        """
+        parsed, shape = described.parsed, column.distribution
+        bounds, rows = shape.bounds, self._rows.get(column.table, 0)
+        hides_rows = any(p.use == "limit" for p in parsed.parameters.values())
+        hides_rows |= not parsed.outputs or ("", "") in parsed.outputs
+        uses = [p for p in parsed.parameters.values() if (p.table, p.column) == _place_of(use)]
+        if hides_rows or len(bounds) < 2 or not rows or len(uses) != 1:
+            return None
+        if parsed.kind != "select" or use.operator not in ("<", "<=", ">", ">="):
+            return None
+        share = min(described.rows_per_call / rows, 1.0)
+        place = share if use.operator.startswith("<") else 1 - share
+        first = min(int(place * (len(bounds) - 1)), len(bounds) - 2)
+        near = bounds[first : first + 2]
+        if shape.is_dense:
+            key = round(1 + place * (shape.distinct - 1))
+            near = (str(key), str(key + 1))
+        changes = {"hot": (), "bounds": near, "null_fraction": 0.0, "is_dense": False}
+        return Drawn(distribution=shape.model_copy(update=changes))
 
     def _width(self, described: Described, column: ColumnShape) -> float | None:
         """Return the width of a range that has as many rows as a call has."""
@@ -309,6 +334,11 @@ class Sources:
         rows = described.rows_per_call
         mean = min(max(rows, 1.0), _LIST_LENGTH_MAX)
         return Spread(least=1, mean=mean, most=max(2 * mean - 1, 1))
+
+
+def _place_of(use: Parameter) -> tuple[str, str]:
+    """Return table and column of a use."""
+    return (use.table, use.column)
 
 
 def templates_of(
