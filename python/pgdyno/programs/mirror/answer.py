@@ -53,7 +53,7 @@ class MirrorAnswer(OwnAnswer):
                 "not_alike",
                 "doubt",
                 f"The load differs from its source: {', '.join(q.name for q in own.short)}.",
-                "the table of likeness has both values of each quantity",
+                "the table of likeness has both values; docs/own-workload.md explains them",
             )
 
 

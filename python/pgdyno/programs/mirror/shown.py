@@ -11,13 +11,19 @@ from pgdyno.quantities import fixed, percent, plain
 from pgdyno.report.own import Column, OwnShown, OwnTable, Tile
 
 _COLUMNS = tuple(map(Column, ("quantity", "source", "copy", "ratio", "limit", "verdict")))
+_NOT_COUNTED = (
+    "Rows, blocks and WAL are not known: the copy counts statements only with"
+    " shared_preload_libraries = pg_stat_statements."
+)
 _TYPE_COLUMNS = (Column("type"), Column("quantity", is_name=True), *_COLUMNS[1:])
 
 
 def shown_of(run: RunFindings) -> OwnShown:
     """Return what a mirror adds to the answer of a run."""
     own: Likeness = run.own
-    table = OwnTable("Likeness to the source", _COLUMNS, tuple(_rows(own.quantities)))
+    is_counted = any(row.copy is not None for row in own.quantities if row.name == "rows a call")
+    below = "" if is_counted else _NOT_COUNTED
+    table = OwnTable("Likeness to the source", _COLUMNS, tuple(_rows(own.quantities)), below=below)
     types = OwnTable(
         "Likeness by transaction type",
         _TYPE_COLUMNS,
@@ -30,7 +36,7 @@ def shown_of(run: RunFindings) -> OwnShown:
         anchor="likeness",
         short="Likeness",
         lead=f"{own.sentence[0].upper()}{own.sentence[1:]}.",
-        lines=(("likeness", own.sentence), table),
+        lines=(("likeness", own.sentence), table, *([("", below)] if below else [])),
         tiles=tuple(_tiles(own)),
         tables=(table, types) if own.types else (table,),
         document={"likeness": _document(own)},
