@@ -61,6 +61,12 @@ def test_calls_without_transactions_are_turns_of_a_loop() -> None:
     assert group.is_block
 
 
+def test_transactions_that_the_server_counted_late_do_not_hide_a_loop() -> None:
+    calls = {"accounts": (100, 100), "history": (1000, 1000)}
+    [group] = groups(calls, transactions=380)
+    assert group.turns["history"] == 10.0
+
+
 def test_a_statement_that_sessions_show_alone_joins_no_transaction() -> None:
     sessions = Sessions()
     sessions.alone[NAMES["other"]] = 3

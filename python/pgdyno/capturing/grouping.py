@@ -16,6 +16,8 @@ from pgdyno.capturing.counted import Sessions
 # Two numbers of calls are equal if they differ by less than this: transactions in flight.
 _TOLERANCE_CALLS = 3.0
 _TOLERANCE_RATIO = 0.02
+# The server counts transactions up to a second late. So an excess may be this much too small.
+_ENOUGH_RATIO = 0.85
 # Looks at each statement that are enough to order statements by their time.
 _LOOKS_FOR_ORDER = 3
 _KINDS: tuple[StatementKind, ...] = ("select", "update", "merge", "insert", "delete")
@@ -92,7 +94,7 @@ class _Grouping:
             turns = {first.id: 1.0}
             if not self._is_alone(first):
                 for other in self._candidates(first, open_):
-                    if self._excess >= calls - _slack(calls):
+                    if self._excess >= _ENOUGH_RATIO * calls - _TOLERANCE_CALLS:
                         turns[other.id] = 1.0
                         self._excess -= calls
             for name in turns:
@@ -122,7 +124,7 @@ class _Grouping:
                 for home in groups
                 if home is not group and name in home.turns and len(home.turns) > 1
             ]
-            if others or not homes or self._excess < group.calls - _slack(group.calls):
+            if others or not homes or self._excess < _ENOUGH_RATIO * group.calls:
                 kept.append(group)
                 continue
             home = max(homes, key=lambda home: home.calls)
