@@ -11,6 +11,7 @@ from pgdyno.analysis.findings import (
     CurveFindings,
     ExperimentFindings,
     Mark,
+    OpenLoopFindings,
     Panel,
     RunFindings,
     Series,
@@ -183,9 +184,7 @@ def script(name: str = "tpcb-like") -> ScriptFindings:
 def run(seconds: int = 180, *, clients: int = 16, seed: int = 7) -> RunFindings:
     return RunFindings(
         label=f"tpcb-like, {clients} clients",
-        loop="closed",
         clients=clients,
-        offered_tps=None,
         duration_s=float(seconds),
         tps=estimate(1892.0, 0.0164, "tps"),
         transactions=round(1892.35 * seconds),
@@ -333,7 +332,7 @@ def invalid() -> ExperimentFindings:
     """A run that measured its own client, on a server with fsync off, with failures."""
     base = run(12)
     failed = RunFindings(
-        label=base.label, loop="open", clients=64, offered_tps=4000.0, duration_s=12.0,
+        label=base.label, clients=64, open_loop=OpenLoopFindings(4000.0), duration_s=12.0,
         tps=estimate(3121.0, 0.08, "tps"), transactions=37_452,
         transactions_committed_all_phases=38_001, failures={"40001": 12, "40P01": 3}, retried=15,
         latency=Latency(
@@ -366,7 +365,7 @@ def invalid() -> ExperimentFindings:
 def tiny() -> ExperimentFindings:
     """One short run: no intervals, no telemetry, no wait events."""
     bare = RunFindings(
-        label="select-only", loop="closed", clients=1, offered_tps=None, duration_s=1.0,
+        label="select-only", clients=1, duration_s=1.0,
         tps=without_interval(8214.0, "tps"), transactions=8214,
         transactions_committed_all_phases=9003, failures={}, retried=0,
         latency=Latency(

@@ -130,6 +130,19 @@ class PhaseFindings:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenLoopFindings:
+    """An open loop: the offered rate and its phases.
+
+    `backlog_at_end_count`: due transactions that had not started at the end of the measured time;
+    None if not known.
+    """
+
+    offered_tps: float
+    phases: tuple[PhaseFindings, ...] = ()
+    backlog_at_end_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LateFindings:
     """The transactions that were not done within the latency limit: too slow, or never ended.
 
@@ -144,12 +157,10 @@ class LateFindings:
 
 @dataclass(frozen=True, slots=True)
 class RunFindings:
-    """One measured run."""
+    """One measured run. `open_loop`: None in a closed loop."""
 
     label: str
-    loop: Literal["closed", "open"]
     clients: int
-    offered_tps: float | None
     duration_s: float
     tps: Estimate
     transactions: int
@@ -162,15 +173,13 @@ class RunFindings:
     client_cpu_s: float
     is_valid: bool
     doubts: tuple[Doubt, ...]
+    open_loop: OpenLoopFindings | None = None
     panels: tuple[Panel, ...] = ()
     telemetry: TelemetryFindings = field(default_factory=TelemetryFindings)
     marks: tuple[Mark, ...] = ()
     where_not: str = ""
     "The reason why `where` is missing, as the end of a sentence."
-    phases: tuple[PhaseFindings, ...] = ()
     late: LateFindings | None = None
-    backlog_at_end_count: int | None = None
-    "Open loop: due transactions that had not started at the end of the measured time."
     connections: ConnectionFindings | None = None
     program: str = ""
     "Name of the program that every script of the run is; empty for text scripts."

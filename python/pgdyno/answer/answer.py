@@ -17,6 +17,7 @@ from pgdyno.analysis.compare_findings import CompareFindings
 from pgdyno.analysis.findings import (
     CurveFindings,
     ExperimentFindings,
+    OpenLoopFindings,
     RunFindings,
     ServerAndLoad,
 )
@@ -273,9 +274,7 @@ def run_findings(
         doubts = (*doubts, *adds.doubts(own))
     return RunFindings(
         label=stored.label,
-        loop="closed" if planned.cell.rate_tps is None else "open",
         clients=planned.cell.clients,
-        offered_tps=planned.cell.rate_tps,
         duration_s=numbers.seconds,
         tps=numbers.tps,
         transactions=summary.counts.completed,
@@ -289,12 +288,17 @@ def run_findings(
         client_cpu_s=(summary.engine.cpu_user_ns + summary.engine.cpu_system_ns) / 1e9,
         is_valid=is_valid(doubts),
         doubts=doubts,
+        open_loop=None
+        if planned.cell.rate_tps is None
+        else OpenLoopFindings(
+            planned.cell.rate_tps,
+            phases_of(stored, numbers, experiment.workload, planned),
+            backlog_of(stored),
+        ),
         panels=panels_of(stored, numbers, server.get("data_storage") or {}),
         telemetry=telemetry_findings(stored, numbers),
         marks=marks,
-        phases=phases_of(stored, numbers, experiment.workload, planned),
         late=late_of(stored, numbers, experiment.workload),
-        backlog_at_end_count=backlog_of(stored) if planned.cell.rate_tps is not None else None,
         connections=connections_of(numbers, experiment.workload, planned.cell.clients),
         program=program.name,
         own=own,

@@ -64,9 +64,9 @@ def sweep_body(findings: ExperimentFindings) -> Document:
 def _run(run: RunFindings) -> Document:
     own = own_shown(run)
     return {
-        "loop": run.loop,
+        "loop": "closed" if run.open_loop is None else "open",
         "clients": run.clients,
-        "offered_tps": run.offered_tps,
+        "offered_tps": None if run.open_loop is None else run.open_loop.offered_tps,
         "duration_seconds": run.duration_s,
         "tps": run.tps.to_json(),
         "transactions": run.transactions,
@@ -90,10 +90,11 @@ def _run(run: RunFindings) -> Document:
 def _offered(run: RunFindings) -> Document:
     """Return the keys of an open loop or a latency limit."""
     document: Document = {}
-    if run.backlog_at_end_count is not None:
-        document["backlog_at_end_count"] = run.backlog_at_end_count
-    if run.phases:
-        document["phases"] = [asdict(phase) for phase in run.phases]
+    if run.open_loop is not None:
+        if run.open_loop.backlog_at_end_count is not None:
+            document["backlog_at_end_count"] = run.open_loop.backlog_at_end_count
+        if run.open_loop.phases:
+            document["phases"] = [asdict(phase) for phase in run.open_loop.phases]
     if run.late is not None:
         document["over_latency_limit"] = {
             "limit_ms": run.late.limit_ms,

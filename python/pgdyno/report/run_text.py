@@ -80,13 +80,13 @@ def _head(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
 def _run(page: TextPage, run: RunFindings) -> Iterator[str]:
     if (own := own_shown(run)) is not None:
         yield from _own_lines(page, own)
-    if run.offered_tps is not None:
-        backlog = run.backlog_at_end_count or 0
+    if run.open_loop is not None:
+        backlog = run.open_loop.backlog_at_end_count or 0
         held = f", {quantities.count(backlog)} due and not started at the end" if backlog else ""
-        of_phases = " on average" if run.phases else ""
+        of_phases = " on average" if run.open_loop.phases else ""
         yield from page.row(
             "offered",
-            f"{quantities.plain(run.offered_tps)} tps{of_phases}{held}",
+            f"{quantities.plain(run.open_loop.offered_tps)} tps{of_phases}{held}",
         )
     yield from page.row(
         "tps",
@@ -105,8 +105,8 @@ def _run(page: TextPage, run: RunFindings) -> Iterator[str]:
         )
         limit = quantities.plain(run.late.limit_ms)
         yield from page.row("late", f"{counted} above the limit of {limit} ms: {share}")
-    if run.phases:
-        yield from _phases(run.phases)
+    if run.open_loop is not None and run.open_loop.phases:
+        yield from _phases(run.open_loop.phases)
     if run.where is not None:
         yield from _where(page, run.where)
         yield from statement_lines(run.where, page.column_count)

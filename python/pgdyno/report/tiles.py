@@ -54,7 +54,7 @@ def latency_at(findings: CurveFindings, percentile: str, *, clients: int) -> Est
 def _of_run(run: RunFindings) -> list[Tile]:
     if (own := own_shown(run)) is not None and own.tiles:
         return list(own.tiles)
-    offered = f"{quantities.plain(run.offered_tps)} offered" if run.offered_tps else ""
+    offered = f"{quantities.plain(run.open_loop.offered_tps)} offered" if run.open_loop else ""
     shown = [
         number_tile("throughput", run.tps, offered or quantities.clients_text(run.clients), "tps")
     ]

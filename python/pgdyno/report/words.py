@@ -56,15 +56,15 @@ def run_words(findings: ExperimentFindings) -> str:
     if run is None:
         return ""
     load = quantities.counted(run.clients, program_named(run.program).client_word)
-    if run.offered_tps is not None:
-        load = f"{quantities.plain(run.offered_tps)} tps offered to {load}"
+    if run.open_loop is not None:
+        load = f"{quantities.plain(run.open_loop.offered_tps)} tps offered to {load}"
     which = "the run at the knee" if findings.curves else "the run"
     return f"{which}: {load}, {quantities.seconds(run.duration_s)}"
 
 
 def loop_words(run: RunFindings) -> str:
     """Return the meaning of latency for this load (open or closed loop)."""
-    if run.loop == "open":
+    if run.open_loop is not None:
         return "Open loop: latency counts from the time at which a transaction was due."
     return (
         "Closed loop: latency counts from the start of a transaction. A client that waits sends "

@@ -237,11 +237,13 @@ class StoredRun:
         return [event for event in self.events if event.get("record") == kind]
 
 
-# How older versions, which kept no source, began the reasons of these collectors.
+# The only place that reads a reason from prose. Results of older versions have no `source`;
+# the table is needed as long as they can be opened. This is how these collectors began a reason.
 _OLD_REASONS = {"No temperature can be read here": "temperature", "Energy": "energy"}
 
 
 def _with_source(warning: Document) -> Document:
+    """Return a warning of a missing measurement with the `source` that it concerns."""
     if "source" in warning or warning.get("kind") != "not_measurable":
         return warning
     message = str(warning["message"])
