@@ -12,7 +12,7 @@ from pathlib import Path
 
 from psycopg import sql
 
-from bench import ledger, loads, synthesis, tpcc
+from bench import ledger, loads, logs, synthesis, tpcc
 from bench import watching as telemetry
 from bench.contest import Contest, Question
 from bench.hour import generate_hour
@@ -319,6 +319,22 @@ def report(bench: Bench) -> Iterator[Contest]:
     )
 
 
+def reading_logs(bench: Bench) -> Iterator[Contest]:
+    """The reader of a server's logs: time and memory."""
+    place = bench.stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-of-pgdyno-"))
+    path = Path(place, "server.log")
+    logs.write_log(path)
+    yield Contest(
+        "a log of 400 MiB vs 50 MB/s a core",
+        partial(logs.allowed, path),
+        partial(logs.read, path),
+        (
+            Question("CPU", cpu, 1.0, "at most"),
+            Question("memory vs 64 MiB", peak_memory, 1.0, "at most"),
+        ),
+    )
+
+
 def tpcc_statements(bench: Bench) -> Iterator[Contest]:
     """Client CPU a round trip of the TPC-C-like program, against the bare loop.
 
@@ -426,6 +442,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Contest]]] = {
     "busy-cores": busy_cores,
     "taken": taken,
     "report": report,
+    "logs": reading_logs,
     "tpcc-statements": tpcc_statements,
     "tpcc-load": tpcc_load,
     "journal": journal,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -76,7 +77,7 @@ def test_the_whole_part_of_a_cut_archive_is_read_and_the_damage_is_named(tmp_pat
     [
         (b"not a log\n" * 20, "prefix"),
         (None, "file"),
-        (zstd.compress(b"x" * 1000)[:20], "file"),
+        (zstd.compress(b"x" * 1000)[:10], "file"),
     ],
 )
 def test_other_files_are_refused_with_their_name(
@@ -88,6 +89,46 @@ def test_other_files_are_refused_with_their_name(
     code, lines = read(path)
     assert code == 1
     assert (lines[-1]["refused"]["kind"], lines[-1]["refused"]["path"]) == (kind, str(path))
+
+
+def peak_of(path: Path) -> tuple[int, dict[str, Any]]:
+    """Return the peak memory of reading a log, bytes, and the last line that the reader writes."""
+    argv = [engine_path(), "read-log", path]
+    peak_kib = 0
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as reader:
+        assert reader.stdout is not None
+        last = b""
+        while chunk := reader.stdout.read(1 << 20):
+            last = (last + chunk)[-4096:]
+            status = Path(f"/proc/{reader.pid}/status").read_text()
+            seen = re.search(r"VmHWM:\s*(\d+) kB", status)
+            # A reader that has just ended has no memory any more.
+            peak_kib = max(peak_kib, int(seen[1]) if seen else 0)
+    assert reader.returncode == 0
+    return peak_kib << 10, json.loads(last.splitlines()[-1])["end"]
+
+
+def packed_log(path: Path, size_bytes: int) -> int:
+    """Write a packed log of at least this size; return the number of its statements."""
+    line = "2026-11-24 10:00:{:02}.000 UTC [{}] LOG:  duration: 1.000 ms  statement: SELECT {}\n"
+    text = "".join(line.format(n % 60, n, n) for n in range(20_000)).encode()
+    frame, count = zstd.compress(text), size_bytes // len(text) + 1
+    with path.open("wb") as packed:
+        for _ in range(count):
+            packed.write(frame)
+    return 20_000 * count
+
+
+@pytest.mark.parametrize(
+    "size_bytes", [30_000_000, pytest.param(5_000_000_000, marks=pytest.mark.slow)]
+)
+def test_a_log_of_any_size_takes_bounded_memory(size_bytes: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.zst"
+    statements = packed_log(path, size_bytes)
+    peak_bytes, end = peak_of(path)
+    assert end["bytes"] >= size_bytes
+    assert end["statements"] == statements
+    assert 1 << 20 < peak_bytes < 64 << 20
 
 
 def test_files_of_two_formats_are_refused(tmp_path: Path) -> None:

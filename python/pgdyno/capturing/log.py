@@ -29,6 +29,7 @@ from pgdyno.capturing.log_templates import (
 )
 from pgdyno.capturing.log_transactions import Transactions
 from pgdyno.capturing.parsed import Names
+from pgdyno.capturing.templates import Sources
 from pgdyno.errors import SpecError
 
 # A longer curve is made of longer intervals.
@@ -122,11 +123,13 @@ class Logged:
         used = {key: self._grouping.statements[key] for group in groups for key in group.steps}
         ids = {key: statement_id(*key) for key in used}
         types = types_of(sorted({s.parsed.text for s in used.values() if s.parsed.parameters}))
+        sources = Sources(capture.columns, {shape.name: shape.rows for shape in capture.tables})
         context = Context(
             ids=ids,
             columns={(column.table, column.column): column for column in capture.columns},
             types=types,
             raw_ranges=raw_ranges,
+            key_of=sources.key_of,
         )
         templates = templates_of(
             groups,
@@ -135,8 +138,8 @@ class Logged:
             seconds=self.seconds,
             sample_ratio=self._request.sample_ratio,
         )
-        sources = tuple(dict.fromkeys((*capture.header.sources, "log")))
-        header = {"sources": sources, "transaction_sample_ratio": self._request.sample_ratio}
+        origins = tuple(dict.fromkeys((*capture.header.sources, "log")))
+        header = {"sources": origins, "transaction_sample_ratio": self._request.sample_ratio}
         alone: dict[str, object] = {}
         if capture.header.seconds < 1:
             # Nothing was counted on the server.

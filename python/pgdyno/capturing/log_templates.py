@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgdyno.capture.distribution import Spread
@@ -164,13 +164,22 @@ def _join(larger: Group, group: Group, missing: int) -> None:
 class Context:
     """What is known of the database. `ids`: of the statements. `types`: of parameters, by text.
 
-    `raw_ranges`: least and largest value of a column; it is used and not kept.
+    `raw_ranges`: least and largest value of a column; it is used and not kept. `key_of`: the unique
+    column whose keys a column holds, if it is another one.
     """
 
     ids: Mapping[StatementKey, str]
     columns: Mapping[tuple[str, str], ColumnShape]
     types: Mapping[str, Sequence[str]]
     raw_ranges: Mapping[tuple[str, str], tuple[str, str]]
+    key_of: Callable[[ColumnShape], ColumnShape | None]
+
+    def column_of(self, use: Parameter) -> ColumnShape | None:
+        """Return the column of a parameter; for a key of another table, that table's column."""
+        column = self.columns.get((use.table, use.column))
+        if column is None or use.use not in ("equal", "insert", "set"):
+            return column
+        return self.key_of(column) or column
 
     def is_last_of_key(self, column: ColumnShape) -> bool:
         """Return whether a column alone, or as the last of several, makes its row unique."""
@@ -227,7 +236,7 @@ def _steps(
         sources: list[Source] = []
         columns = _observed(group, number, statement, context)
         for observed in columns:
-            column = context.columns.get((observed.use.table, observed.use.column))
+            column = context.column_of(observed.use)
             place = (column.table, column.column) if column else ("", "")
             sources.append(
                 source_of(
@@ -235,7 +244,10 @@ def _steps(
                     earlier,
                     column,
                     raw_range=context.raw_ranges.get(place),
-                    is_key=column is not None and context.is_last_of_key(column),
+                    # A key of another table exists already.
+                    is_key=column is not None
+                    and column.table == observed.use.table
+                    and context.is_last_of_key(column),
                 )
             )
             earlier.append(observed)

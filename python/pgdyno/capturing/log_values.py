@@ -118,7 +118,15 @@ def source_of(
     distinct = len(set(known))
     if observed.use.use == "insert" and is_key and column and _is_ascending(numbers, distinct):
         return Fresh(table=column.table, column=column.column)
-    if distinct == 1 and _may_be_shown(known[0], observed, kind) and len(known) == len(values):
+    # A key that is always the same is the only one of its table, or a place in the program.
+    is_only_key = column is not None and (column.is_unique or bool(column.references))
+    is_only_key = is_only_key and column is not None and column.distribution.distinct <= 1
+    if (
+        distinct == 1
+        and not is_only_key
+        and _may_be_shown(known[0], observed, kind)
+        and len(known) == len(values)
+    ):
         return Constant(value=known[0])
     if column is not None and observed.use.use not in ("change", "limit", "offset"):
         access = _access(numbers, column, raw_range)

@@ -134,7 +134,7 @@ class Sources:
             return shared or self._by_change(described, column, number)
         if use.use in ("equal", "insert", "set") and (source := self._dependency(earlier, place)):
             return source
-        if use.use in ("equal", "insert", "set") and (key := self._key_of(column)):
+        if use.use in ("equal", "insert", "set") and (key := self.key_of(column)):
             return OfColumn(table=key.table, column=key.column)
         if self._is_unknown(column):
             # A row that tells the amount of a change, as a ledger has it.
@@ -173,7 +173,7 @@ class Sources:
         """Return whether a step returns only what it was asked with."""
         return any((p.table, p.column) == place and p.use == "equal" for p in parameters.values())
 
-    def _key_of(self, column: ColumnShape) -> ColumnShape | None:
+    def key_of(self, column: ColumnShape) -> ColumnShape | None:
         """Return the unique column whose keys a column holds, if it is another one."""
         if column.is_unique or column.key_position:
             return None
