@@ -38,7 +38,7 @@ def entry(session: str, second: float, text: str, values: Sequence[str | None] =
     return said
 
 
-def capture_of(folder: Path, text: str) -> Capture:
+def capture_of(folder: Path, text: str, ranges: log.Ranges | None = None) -> Capture:
     path = folder / "a.log"
     path.write_text(text)
     known = tpcb_capture(1)
@@ -47,7 +47,7 @@ def capture_of(folder: Path, text: str) -> Capture:
         columns.setdefault(column.table, []).append(column.column)
     request = log.Request([path], "core", prefix="%m [%p] %u@%d %c ")
     logged = log.Logged(request, Names(columns, ["public"]))
-    return logged.joined(known, lambda texts: {}, {})
+    return logged.joined(known, lambda texts: {}, ranges or {})
 
 
 def texts(capture: Capture, template: Template) -> list[str]:
@@ -154,6 +154,25 @@ def test_parameters_that_depend_on_earlier_ones_are_found(tmp_path: Path) -> Non
     assert len(word.distribution.hot[0].value) == len("common")
     assert constant == Constant(value="20")
     assert null == Constant(value=None)
+
+
+def test_keys_that_are_used_more_than_others_are_hot_at_stand_ins(tmp_path: Path) -> None:
+    said, rng = "", random.Random(3)
+    for number in range(600):
+        key = 77_701 if number % 3 == 0 else rng.randrange(1, 100_001)
+        said += entry("1.a", number, READ, [str(key)])
+    place = ("public.pgbench_accounts", "aid")
+    capture = capture_of(tmp_path, said, {place: ("1", "100000")})
+    [source] = capture.templates[0].steps[0].parameters
+    assert isinstance(source, OfColumn)
+    assert source.distribution is not None
+    [hot] = source.distribution.hot
+    assert hot.fraction == pytest.approx(1 / 3, abs=0.01)
+    assert hot.value != "77701"
+    assert int(hot.value) == pytest.approx(77_701, abs=1000)
+    evenly = "".join(entry("1.a", n, READ, [str(rng.randrange(1, 100_001))]) for n in range(600))
+    capture = capture_of(tmp_path, evenly, {place: ("1", "100000")})
+    assert capture.templates[0].steps[0].parameters == (OfColumn(table=place[0], column=place[1]),)
 
 
 def test_constants_of_a_text_become_parameters_and_places_of_columns_stay(tmp_path: Path) -> None:
