@@ -48,7 +48,7 @@ def _lines(number: int) -> list[str]:
 
 
 def read(path: Path) -> Measured:
-    """Read the log, and drop what is said of it."""
+    """Read the log, and drop the output."""
     command = shlex.join([str(engine_path()), "read-log", str(path)])
     ended = processes.run(["sh", "-c", f"exec {command} > /dev/null"], timeout_s=120)
     return Measured("read-log", 1, 0.0, ended.cpu_ns, ended.wall_ns, ended.resident_bytes_max)
