@@ -51,7 +51,7 @@ def test_the_parts_of_a_thread_are_the_fields_of_its_loop() -> None:
 
 def test_the_files_of_a_program_belong_to_the_rooms_that_the_document_names() -> None:
     text = section("### A program answers for itself")
-    named = dict(re.findall(r"`(\w+)\.py` to\s+`(\w+)/`", text))
+    named = dict(re.findall(r"`(\w+)\.py`\s+to\s+`(\w+)/`", text))
     assert named.pop("load") == "programs"
     assert named == {name: PROGRAM_PARTS[name] for name in named}
     assert set(PROGRAM_PARTS.values()) == set(named.values())
