@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from psycopg import sql
 from tests.fixtures import shapes
-from tests.fixtures.captures import shop_capture
+from tests.fixtures.captures import column, evenly, header, shop_capture, table
 from tests.fixtures.clusters import connection, run_sql, scalar
 from tests.fixtures.command import Command, server_options
 from tests.fixtures.prove import Proved
 
 from pgdyno.capture.file import encoded
+from pgdyno.capture.model import Capture
 from pgdyno.capture.schema import SchemaObject
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
@@ -98,6 +99,48 @@ def test_statements_are_printed_and_missing_extensions_named_before_anything_is_
     assert said.code == 1
     assert "unheard" in said.err
     assert scalar(database15, "SELECT to_regnamespace('shop')") is None
+
+
+def test_rows_of_a_partitioned_table_go_where_they_belong(
+    pgdyno: Command, database15: Target, tmp_path: Path
+) -> None:
+    def part(name: str, rows: int, bounds: str) -> Any:
+        made, shape = table(name, "", rows, 8192, partition_of="public.event")
+        sql = f"CREATE TABLE {name} PARTITION OF public.event FOR VALUES {bounds}"
+        return made.model_copy(update={"kind": "partition", "sql": sql}), shape
+
+    parent, parent_shape = table("public.event", "id integer, at date", 0, 0, is_partitioned=True)
+    parent = parent.model_copy(update={"sql": f"{parent.sql} PARTITION BY RANGE (at)"})
+    parts = [
+        part("public.event_1", 3000, "FROM ('2024-01-01') TO ('2024-02-01')"),
+        part("public.event_2", 1000, "FROM ('2024-02-01') TO ('2024-03-01')"),
+    ]
+    columns = []
+    for name, rows, ids, dates in (
+        ("event", 0, ("1", "1"), ("2024-01-01", "2024-01-01")),
+        ("event_1", 3000, ("1", "3000"), [f"2024-01-{day:02}" for day in range(1, 32)]),
+        ("event_2", 1000, ("3001", "4000"), [f"2024-02-{day:02}" for day in range(1, 30)]),
+    ):
+        of = f"public.{name}"
+        columns += [
+            column(f"{of}.id", "integer", evenly("integer", *ids, distinct=max(1, rows))),
+            column(f"{of}.at", "date", evenly("date", *dates, distinct=30, step=86400)),
+        ]
+    capture = Capture(
+        header=header(),
+        objects=(parent, *(made for made, _ in parts)),
+        tables=(parent_shape, *(shape for _, shape in parts)),
+        columns=tuple(columns),
+    )
+    path = tmp_path / "event.capture"
+    path.write_bytes(encoded(capture))
+    said = pgdyno("init", str(path), *server_options(database15), "--json")
+    assert said.code == 0, said.err
+    counts = "SELECT tableoid::regclass::text, count(*) FROM public.event GROUP BY 1 ORDER BY 1"
+    (first, first_rows), (second, second_rows) = run_sql(database15, counts)
+    assert (first, second) == ("event_1", "event_2")
+    assert first_rows + second_rows == 4000
+    assert abs(first_rows - 3000) < 200
 
 
 def _copied(

@@ -27,7 +27,8 @@ impl Arrays {
         })
     }
 
-    pub(super) fn write(&self, number: u64, out: &mut Vec<u8>) {
+    /// Append the array with this number of `count`. First elements ascend with the numbers.
+    pub(super) fn write(&self, number: u64, count: u64, out: &mut Vec<u8>) {
         // Other bits than those of the elements decide the length.
         let length = length_of(&self.length, !number).round() as u64;
         let mut random = Prng::from_seed(mixed(number));
@@ -40,7 +41,11 @@ impl Arrays {
                 out.push(b'"');
             }
             let start = out.len();
-            self.element.write(self.element.draw_number(&mut random), out);
+            let element = match index {
+                0 => self.element.number_at_share(number as f64 / count.max(1) as f64),
+                _ => self.element.draw_number(&mut random),
+            };
+            self.element.write(element, out);
             if self.is_quoted {
                 escape(out, start);
                 out.push(b'"');
@@ -120,12 +125,15 @@ impl Documents {
         Documents { known: known.collect(), filler: Filler::of(distribution, Look::Prose) }
     }
 
-    pub(super) fn write(&self, number: u64, out: &mut Vec<u8>) {
+    /// Append the document with this number of `count`. The known documents ascend with it.
+    pub(super) fn write(&self, number: u64, count: u64, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(b"{\"n\": ");
         out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
         if !self.known.is_empty() {
-            let index = (mixed(number) % self.known.len() as u64) as usize;
+            let place = u128::from(number) * self.known.len() as u128;
+            let index = (place / u128::from(count.max(1))) as usize;
+            let index = index.min(self.known.len() - 1);
             out.extend_from_slice(b", ");
             out.extend_from_slice(&self.known[index].as_bytes()[1..]);
             return;

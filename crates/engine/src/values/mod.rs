@@ -107,6 +107,11 @@ impl Values {
         self.drawn.number_at(random.next_u64() >> 18)
     }
 
+    /// The number of the value at this share (0..1) of the rows in ascending order.
+    fn number_at_share(&self, share: f64) -> u64 {
+        self.drawn.number_at((share.clamp(0.0, 1.0) * (DRAWN_PLACES - 1) as f64) as u64)
+    }
+
     /// The value with this number, of the kind `integer`; 0 for a negative one.
     pub fn value(&self, number: u64) -> u64 {
         let number = number.min(self.count().saturating_sub(1));
@@ -131,8 +136,8 @@ impl Values {
         match &self.writer {
             Writer::Scale(scale) => scale.write(position, number, out),
             Writer::Texts(texts) => texts.write(segment.bin, position, number, out),
-            Writer::Documents(documents) => documents.write(number, out),
-            Writer::Arrays(arrays) => arrays.write(number, out),
+            Writer::Documents(documents) => documents.write(number, self.count(), out),
+            Writer::Arrays(arrays) => arrays.write(number, self.count(), out),
             Writer::Ranges(ranges) => ranges.write(position, number, out),
             Writer::Rank(of) => of.write(position as u64, out),
             Writer::Listed(listed) => {
