@@ -18,6 +18,9 @@ from tests.fixtures.prove import Proved
 from pgdyno.capture.file import encoded
 from pgdyno.capture.model import Capture
 from pgdyno.capture.schema import SchemaObject
+from pgdyno.server import dataset as datasets
+from pgdyno.server.connect import connect
+from pgdyno.server.reset import reset
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
@@ -70,6 +73,13 @@ def test_a_smaller_copy_has_the_same_shape(pgdyno: Command, database15: Target, 
     per_order = "SELECT count(*) FROM shop.orders GROUP BY customer ORDER BY 1 DESC LIMIT 1"
     assert scalar(database15, per_order) == 100  # 2 % of all orders, as in the original
     assert scalar(database15, "SELECT count(DISTINCT customer) FROM shop.orders") == 750
+    with connect(database15, verb="test") as session:
+        dataset = datasets.inspect(session)
+        assert (dataset.kind, str(dataset)) == ("capture", "6,000 rows of a capture by pgdyno")
+        vacuumed = next(
+            s for s in reset(session, dataset, is_scratch=False).steps if s.name == "vacuum"
+        )
+        assert not vacuumed.skipped
     again = pgdyno("init", str(shop), *where, "--json")
     assert again.code == 0, again.err
     assert again.document["scale"] == 12_000
@@ -141,6 +151,32 @@ def test_rows_of_a_partitioned_table_go_where_they_belong(
     assert (first, second) == ("event_1", "event_2")
     assert first_rows + second_rows == 4000
     assert abs(first_rows - 3000) < 200
+
+
+def test_a_load_that_failed_goes_on_with_what_is_missing(
+    pgdyno: Command, database15: Target, tmp_path: Path
+) -> None:
+    view = SchemaObject(
+        kind="view",
+        name="shop.seen",
+        sql="CREATE VIEW shop.seen AS SELECT public.needed()",
+        stage="after_rows",
+    )
+    capture = shop_capture()
+    path = tmp_path / "view.capture"
+    path.write_bytes(encoded(capture.model_copy(update={"objects": (*capture.objects, view)})))
+    where = server_options(database15)
+    failed = pgdyno("init", str(path), *where)
+    assert failed.code == 2
+    assert "public.needed() does not exist" in failed.err
+    run_sql(database15, "CREATE FUNCTION public.needed() RETURNS int RETURN 1")
+    said = pgdyno("init", str(path), *where, "--json")
+    assert said.code == 0, said.err
+    assert (said.document["is_resumed"], said.document["state"]) == (True, "complete")
+    assert scalar(database15, "SELECT count(*) FROM shop.orders") == 10_000
+    gone = pgdyno("drop", *where)
+    assert gone.code == 0, gone.err
+    assert scalar(database15, "SELECT to_regclass('shop.seen')") is None
 
 
 def _copied(

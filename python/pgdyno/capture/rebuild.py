@@ -161,6 +161,12 @@ class Rebuilt:
         """Return the names of the extensions that the schema needs."""
         return tuple(item.name for item in self.capture.objects if item.kind == "extension")
 
+    @property
+    def made_last(self) -> tuple[str, ...]:
+        """Return what is made after the rows and has a mark of its kind, such as `view a.b`."""
+        last = [item for item in self.capture.objects if item.stage == "after_rows"]
+        return tuple(thing for item in last if (thing := _named(item)))
+
     def distribution(self, table: str, column: str) -> Distribution | None:
         """Return the distribution that a column of the copy has."""
         made = self.tables.get(table)

@@ -20,6 +20,7 @@ from pgdyno.measure.import_statistics import import_statistics, refuse_older
 from pgdyno.measure.loading import Loading
 from pgdyno.measure.under_test import LOAD_DATABASE
 from pgdyno.quantities import counted, format_bytes, percent
+from pgdyno.server import dataset as datasets
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.dataset_kinds import Captured, needed_bytes, rebuilt_of
 from pgdyno.server.find import find
@@ -113,7 +114,12 @@ def refuse_unfit(target: Target, dataset: CaptureDataset, how: Loading) -> None:
 
 
 def finished(connection: Connection, dataset: CaptureDataset, how: Loading) -> CopyLikeness:
-    """Compare the copy with the original, then import the statistics if the options say so."""
+    """Mark what was made last, compare the copy with the original, import statistics if asked."""
+    mark = datasets.mark_text(CAPTURE, how.mark_of(dataset))
+    for thing in rebuilt_of(dataset).made_last:
+        # The capture has the names qualified and quoted.
+        comment = sql.SQL("COMMENT ON {} IS {}").format(sql.SQL(thing), sql.Literal(mark))
+        connection.execute(comment)
     alike = likeness_of(connection, dataset)
     if _imports(how):
         count = import_statistics(connection, rebuilt_of(dataset))
