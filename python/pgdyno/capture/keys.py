@@ -16,7 +16,9 @@ from pgdyno.capture.schema import ColumnShape, SchemaObject, TableShape
 # Fewer combinations than this for each row may be too few, because statistics are estimates.
 _ROOM_RATIO = 1.02
 _UNIQUE = re.compile(r"\bUNIQUE\b[^(]*\(([^()]*)\)")
-_PLAIN_INDEX = re.compile(r"^CREATE UNIQUE INDEX \S+ ON \S+ USING btree \(([^()]*)\)[^()]*$")
+_PLAIN_INDEX = re.compile(
+    r"^CREATE UNIQUE INDEX \S+ ON (?:ONLY )?\S+ USING btree \(([^()]*)\)[^()]*$"
+)
 
 
 @dataclass(frozen=True, slots=True)

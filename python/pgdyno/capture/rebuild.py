@@ -188,7 +188,11 @@ class Rebuilt:
                 completion.append(item.sql.rstrip("; \n"))
         return {
             "kind": "capture",
-            "creation": [_created(item) for item in before],
+            # The bodies of functions may name tables that are made after them.
+            "creation": [
+                "set check_function_bodies = off",
+                *(_created(item) for item in before),
+            ],
             "marked": [thing for item in before if (thing := _named(item))],
             "removal": _removal(before),
             "tables": [
@@ -200,7 +204,8 @@ class Rebuilt:
         }
 
     def _sql_of(self, item: SchemaObject) -> str:
-        sql = item.sql.rstrip("; \n")
+        # The index of a partitioned table is that of its partitions, too.
+        sql = item.sql.rstrip("; \n").replace(" ON ONLY ", " ON ", 1)
         if item.kind != "check" or sql.endswith("NOT VALID"):
             return sql
         columns = self.tables[item.table].columns
@@ -278,6 +283,8 @@ def _named(item: SchemaObject) -> str | None:
     """Return how COMMENT names an object; None for a kind without a mark."""
     word = {"partition": "table", "function": "routine"}.get(item.kind, item.kind)
     marked = ("table", "view", "routine", "type", "domain", "sequence")
+    if word == "view" and "MATERIALIZED" in item.sql.split(" AS ")[0]:
+        return f"materialized view {item.name}"
     return f"{word} {item.name}" if word in marked else None
 
 
@@ -286,6 +293,11 @@ def _typed(column: ColumnShape, distribution: Distribution) -> Distribution:
     if distribution.kind == "other" and not (distribution.bounds or distribution.hot):
         kind, bounds = _TYPICAL.get(column.type.partition("(")[0], ("other", ()))
         return distribution.model_copy(update={"kind": kind, "bounds": bounds})
+    if distribution.kind in ("text", "bytes", "json"):
+        # The server counts the header of a value: a byte, or four for long values.
+        header_bytes = 1 if distribution.width < 127 else 4
+        width = max(0.0, distribution.width - header_bytes)
+        distribution = distribution.model_copy(update={"width": width})
     limit = _LIMITED.match(column.type)
     if limit is not None and distribution.kind == "text":
         most = float(limit[1])

@@ -342,20 +342,26 @@ def _drop_of_others(connection: Connection, dataset: Dataset) -> dict[str, list[
     drops: dict[str, list[sql.Composed]] = {"view": [], "routine": [], "type": [], "sequence": []}
     words: dict[str, LiteralString] = {
         "view": "VIEW",
+        "materialized view": "MATERIALIZED VIEW",
         "function": "FUNCTION",
         "procedure": "PROCEDURE",
         "type": "TYPE",
         "domain": "DOMAIN",
         "sequence": "SEQUENCE",
     }
+    groups = {
+        "materialized view": "view",
+        "function": "routine",
+        "procedure": "routine",
+        "domain": "type",
+    }
     for kind, identity in rows:
         if kind in words:
-            group = {"function": "routine", "procedure": "routine", "domain": "type"}.get(
-                kind, kind
-            )
             drop = sql.SQL("DROP {} IF EXISTS {}")
             # The server writes the identity with the necessary quotes.
-            drops[group].append(drop.format(sql.SQL(words[kind]), sql.SQL(str(identity))))
+            drops[groups.get(kind, kind)].append(
+                drop.format(sql.SQL(words[kind]), sql.SQL(str(identity)))
+            )
     return drops
 
 
