@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.fixtures.captures import column, evenly, header, key, shop_capture, table, tpcb_capture
 
-from pgdyno.capture.checks import holds
+from pgdyno.capture.checks import holds, within_domain
 from pgdyno.capture.distribution import Distribution, Hot
 from pgdyno.capture.likeness import compared, ks_distance
 from pgdyno.capture.model import Capture
@@ -213,6 +213,16 @@ def test_a_check_is_valid_only_if_all_values_surely_satisfy_it(check: str, expec
     }
     sql = f"ALTER TABLE t ADD CONSTRAINT c CHECK {check}"
     assert holds(sql, distributions) is expected
+
+
+def test_values_stay_inside_the_limits_of_their_domain() -> None:
+    common = (Hot(value="-1", fraction=0.2), Hot(value="0", fraction=0.1))
+    moved = evenly(INTEGER, "-3", "50", "120", distinct=90, hot=common)
+    sql = "CREATE DOMAIN positive AS integer CONSTRAINT c CHECK (((VALUE > 0) AND (VALUE <= 100)))"
+    made = within_domain(sql, moved)
+    assert made.bounds == ("1", "50", "100")
+    assert [hot.value for hot in made.hot] == ["1"]
+    assert made.hot[0].fraction == pytest.approx(0.3)
 
 
 def test_common_keys_keep_numbers_of_their_own() -> None:

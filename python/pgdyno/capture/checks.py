@@ -6,7 +6,7 @@ import operator
 import re
 from collections.abc import Mapping
 
-from pgdyno.capture.distribution import Distribution
+from pgdyno.capture.distribution import Distribution, Hot
 
 _CHECK = re.compile(r"CHECK \((.*)\)\s*$", re.S)
 _CAST = re.compile(
@@ -14,6 +14,7 @@ _CAST = re.compile(
 )
 _COMPARED = re.compile(r"""^"?(\w+)"? (>=|<=|<>|>|<|=) (-?[\d.]+|'[^']*')$""")
 _LISTED = re.compile(r"""^"?(\w+)"? = ANY ARRAY\[(.*)\]$""")
+_WHOLE = re.compile(r"-?\d+")
 _OPERATORS = {
     ">=": operator.ge,
     "<=": operator.le,
@@ -36,6 +37,42 @@ def holds(sql: str, distributions: Mapping[str, Distribution]) -> bool:
         return False
     terms = _CAST.sub("", check[1]).split(" AND ")
     return all(_holds(re.sub(r"[()]", "", term).strip(), distributions) for term in terms)
+
+
+def within_domain(sql: str, distribution: Distribution) -> Distribution:
+    """Return the distribution of integers with all values inside the CHECKs of their domain.
+
+    Limits: comparisons of VALUE with whole numbers, joined by AND; other conditions are ignored.
+    """
+    if distribution.kind != "integer":
+        return distribution
+    least, most = None, None
+    for check in re.findall(r"CHECK \((.*?)\)(?= CONSTRAINT| CHECK|$)", sql, re.S):
+        for term in _CAST.sub("", check).split(" AND "):
+            compared = _COMPARED.match(re.sub(r"[()]", "", term).strip())
+            if (
+                compared is None
+                or compared[1] != "VALUE"
+                or not re.fullmatch(r"-?\d+", compared[3])
+            ):
+                continue
+            sign, limit = compared[2], int(compared[3])
+            if sign in (">", ">="):
+                least = limit + (sign == ">")
+            elif sign in ("<", "<="):
+                most = limit - (sign == "<")
+
+    def moved(text: str) -> str:
+        value = int(text)
+        value = value if least is None else max(value, least)
+        return str(value if most is None else min(value, most))
+
+    shares: dict[str, float] = {}
+    for common in distribution.hot:
+        shares[moved(common.value)] = shares.get(moved(common.value), 0.0) + common.fraction
+    hot = tuple(Hot(value=value, fraction=min(1.0, share)) for value, share in shares.items())
+    bounds = tuple(map(moved, distribution.bounds))
+    return distribution.model_copy(update={"hot": hot, "bounds": bounds})
 
 
 def _holds(term: str, distributions: Mapping[str, Distribution]) -> bool:

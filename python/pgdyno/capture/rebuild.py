@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pgdyno.capture.checks import holds
-from pgdyno.capture.distribution import Distribution, Spread
+from pgdyno.capture.checks import holds, within_domain
+from pgdyno.capture.distribution import Distribution, Spread, ValueKind
 from pgdyno.capture.keys import Column, Table, foreign_keys, with_keys
 from pgdyno.capture.model import Capture
 from pgdyno.capture.ranks import scaled, together, unique
@@ -35,6 +35,16 @@ _TYPICAL = {
     "pg_lsn": ("other", ("0/1", "0/FF")),
     "bit": ("other", ("0", "1")),
     "bit varying": ("other", ("0", "1")),
+}
+# Of arrays and ranges without statistics: what they are made of.
+_ELEMENTS: dict[str, ValueKind] = {
+    **dict.fromkeys(("integer", "bigint", "smallint", "int4range", "int8range"), "integer"),
+    **dict.fromkeys(("numeric", "numrange", "real", "double precision"), "numeric"),
+    **dict.fromkeys(("date", "daterange"), "date"),
+    **dict.fromkeys(("timestamp without time zone", "tsrange"), "timestamp"),
+    **dict.fromkeys(("timestamp with time zone", "tstzrange"), "timestamptz"),
+    "uuid": "uuid",
+    "boolean": "boolean",
 }
 _OF_TABLE = ("index", "primary_key", "unique", "exclusion", "check")
 
@@ -131,6 +141,8 @@ class Rebuilt:
                 if column.is_not_null and not column.has_default:
                     notes.append(f"{shape.name}.{column.column}: no values of type {column.type}")
                 continue
+            if (domain := self._domains.get(column.type)) is not None:
+                distribution = within_domain(domain, distribution)
             if column.is_unique:
                 distribution = unique(distribution, made_rows)
             yield Column(column, distribution)
@@ -141,6 +153,13 @@ class Rebuilt:
         for column in self.capture.columns:
             tables.setdefault(column.table, {})[column.column] = column
         return tables
+
+    @cached_property
+    def _domains(self) -> Mapping[str, str]:
+        domains = [item for item in self.capture.objects if item.kind == "domain"]
+        # A type has no schema if its schema is in the search path.
+        by_bare_name = {item.name.rpartition(".")[2]: item.sql for item in domains}
+        return {**by_bare_name, **{item.name: item.sql for item in domains}}
 
     @property
     def rows(self) -> int:
@@ -293,6 +312,12 @@ def _typed(column: ColumnShape, distribution: Distribution) -> Distribution:
     if distribution.kind == "other" and not (distribution.bounds or distribution.hot):
         kind, bounds = _TYPICAL.get(column.type.partition("(")[0], ("other", ()))
         return distribution.model_copy(update={"kind": kind, "bounds": bounds})
+    if distribution.kind in ("array", "range") and distribution.element is None:
+        if distribution.bounds or distribution.hot:
+            return distribution.model_copy(update={"kind": "other"})
+        named = column.type.removesuffix("[]").partition("(")[0]
+        element = Distribution(kind=_ELEMENTS.get(named, "text"), distinct=100)
+        return distribution.model_copy(update={"element": element})
     if distribution.kind in ("text", "bytes", "json"):
         # The server counts the header of a value: a byte, or four for long values.
         header_bytes = 1 if distribution.width < 127 else 4
