@@ -419,11 +419,11 @@ def test_the_gain_of_a_planted_cost_is_credited_to_it_with_its_old_value(
     said = pgdyno(
         *("tune", conninfo(target), "--admin", conninfo(target), "--json", "-f", script),
         *(word for setting in searched for word in ("--setting", setting)),
-        *("-c", "1", "-T", "500ms", "--warmup", "0s", "--budget", "15min", "--reset", "none"),
-        timeout_s=1200,
+        *("-c", "1", "-T", "500ms", "--warmup", "0s", "--budget", "8min", "--reset", "none"),
+        timeout_s=900,
     )
     document = said.document
-    assert document["verdict"] == "better", said.err
+    assert document.get("verdict") == "better", said.out + said.err
     changed = {row["name"]: (row["old"], row["new"]) for row in document["settings"]}
     assert "work_mem" not in changed
     cost = changed["random_page_cost"]
