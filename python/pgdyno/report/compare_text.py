@@ -156,7 +156,7 @@ def _statements(page: TextPage, contrast: ContrastFindings) -> Iterator[str]:
     """Yield the statements that got slower or faster, with both plans where they differ."""
     if not contrast.statements:
         return
-    yield from page.row("  statements", statement_note(contrast))
+    yield f"  {statement_note(contrast)}"
     for text, before_ms, change, calls, plan in statement_rows(contrast):
         yield f"    {text}"
         yield f"      {change}; {before_ms} ms before, {calls} calls"
