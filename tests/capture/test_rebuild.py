@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.fixtures.captures import column, evenly, header, key, shop_capture, table, tpcb_capture
 
-from pgdyno.capture.checks import holds, within_domain
+from pgdyno.capture.checks import holds, within_domain, within_partitions
 from pgdyno.capture.distribution import Distribution, Hot
 from pgdyno.capture.likeness import compared, ks_distance
 from pgdyno.capture.model import Capture
@@ -223,6 +223,16 @@ def test_values_stay_inside_the_limits_of_their_domain() -> None:
     assert made.bounds == ("1", "50", "100")
     assert [hot.value for hot in made.hot] == ["1"]
     assert made.hot[0].fraction == pytest.approx(0.3)
+
+
+def test_values_stay_inside_the_partitions() -> None:
+    dates = evenly("date", "2023-12-05", "2024-03-01", "2025-01-01", distinct=90)
+    assert within_partitions("2024-01-01", "2025-01-01", dates).bounds == (
+        "2024-01-01",
+        "2024-03-01",
+    )
+    numbers = evenly(INTEGER, "5", "90", "100", distinct=90)
+    assert within_partitions("10", "100", numbers).bounds == ("10", "90")
 
 
 def test_common_keys_keep_numbers_of_their_own() -> None:

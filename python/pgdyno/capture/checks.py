@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from pgdyno.capture.distribution import Distribution, Hot
 
@@ -73,6 +74,20 @@ def within_domain(sql: str, distribution: Distribution) -> Distribution:
     hot = tuple(Hot(value=value, fraction=min(1.0, share)) for value, share in shares.items())
     bounds = tuple(map(moved, distribution.bounds))
     return distribution.model_copy(update={"hot": hot, "bounds": bounds})
+
+
+def within_partitions(least: str, end: str, distribution: Distribution) -> Distribution:
+    """Return the distribution with all values from `least` to below `end`, so each has a place."""
+    order: Any = int if distribution.kind == "integer" else str
+    if distribution.kind not in ("integer", *_ISO):
+        return distribution
+
+    def inside(value: str) -> str | None:
+        return None if order(value) >= order(end) else max(value, least, key=order)
+
+    bounds = [moved for bound in distribution.bounds if (moved := inside(bound)) is not None]
+    hot = [common for common in distribution.hot if inside(common.value) == common.value]
+    return distribution.model_copy(update={"bounds": tuple(bounds), "hot": tuple(hot)})
 
 
 def _holds(term: str, distributions: Mapping[str, Distribution]) -> bool:

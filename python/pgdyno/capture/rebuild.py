@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pgdyno.capture.checks import holds, within_domain
+from pgdyno.capture.checks import holds, within_domain, within_partitions
 from pgdyno.capture.distribution import Distribution, Spread, ValueKind
 from pgdyno.capture.keys import Column, Table, foreign_keys, with_keys
 from pgdyno.capture.model import Capture
@@ -36,6 +36,7 @@ _TYPICAL = {
     "bit": ("other", ("0", "1")),
     "bit varying": ("other", ("0", "1")),
 }
+_RANGE = re.compile(r"FOR VALUES FROM \('?([^'(),]+)'?\) TO \('?([^'(),]+)'?\)")
 # Of arrays and ranges without statistics: what they are made of.
 _ELEMENTS: dict[str, ValueKind] = {
     **dict.fromkeys(("integer", "bigint", "smallint", "int4range", "int8range"), "integer"),
@@ -141,6 +142,8 @@ class Rebuilt:
                 if column.is_not_null and not column.has_default:
                     notes.append(f"{shape.name}.{column.column}: no values of type {column.type}")
                 continue
+            if (limits := self._partition_limits(shape.name, column.column)) is not None:
+                distribution = within_partitions(*limits, distribution)
             if (domain := self._domains.get(column.type)) is not None:
                 distribution = within_domain(domain, distribution)
             if column.is_unique:
@@ -160,6 +163,24 @@ class Rebuilt:
         # A type has no schema if its schema is in the search path.
         by_bare_name = {item.name.rpartition(".")[2]: item.sql for item in domains}
         return {**by_bare_name, **{item.name: item.sql for item in domains}}
+
+    def _partition_limits(self, table: str, column: str) -> tuple[str, str] | None:
+        """Return the first value of all partitions by range of a column, and the end of them."""
+        objects = {item.name: item.sql for item in self.capture.objects if item.table == item.name}
+        if not re.search(
+            rf'PARTITION BY RANGE \("?{re.escape(column)}"?\)', objects.get(table, "")
+        ):
+            return None
+        parts = [sql for sql in objects.values() if f" PARTITION OF {table} " in sql]
+        ends = [_RANGE.search(sql) for sql in parts]
+        limits = [(match[1], match[2]) for match in ends if match is not None]
+        if not limits or len(limits) < len(parts):
+            return None
+        is_number = all(low.lstrip("-").isdigit() for low, _ in limits)
+        order: Any = int if is_number else str
+        return min((low for low, _ in limits), key=order), max(
+            (end for _, end in limits), key=order
+        )
 
     @property
     def rows(self) -> int:
