@@ -38,8 +38,17 @@ _ADVISED_RATE = 0.01
 _PARTIAL = ".partial"
 
 
+class _CaptureVerb(Verb):
+    """The verb; `pgdyno init capture` has the same name, and other options."""
+
+    main = frozenset(
+        "--host --port --user --database --duration --log --log-line-prefix --log-advice --output"
+        " --keep-values --coverage --all --print-sql --json --quiet".split()
+    )
+
+
 @click.command(
-    "capture", cls=Verb, short_help="Capture your own load in a file, without your data."
+    "capture", cls=_CaptureVerb, short_help="Capture your own load in a file, without your data."
 )
 @options.connection
 @click.argument(

@@ -171,8 +171,6 @@ MAIN: dict[str, frozenset[str]] = {
         "--standby --scratch --pg-version --data-dir --set --store --name --json",
         "run": "--resume --budget --dsn --allow-write --confirm --admin --apply-command "
         "--restart-command --check --abort-if --print-spec --dry-run --store --json --quiet",
-        "capture": f"{_PSQL} --duration --log --log-line-prefix --log-advice --output "
-        "--keep-values --coverage --all --print-sql --json --quiet",
         "settings": f"{_PSQL} --file --pg-version --ram --disk --load --ssh --all --rules --explain"
         " --check --json",
         "work-mem": f"{_PSQL} --file --define --max --timeout --active --ram --prove "
