@@ -42,8 +42,11 @@ class _CaptureVerb(Verb):
     """The verb; `pgdyno init capture` has the same name, and other options."""
 
     main = frozenset(
-        "--host --port --user --database --duration --log --log-line-prefix --log-advice --output"
-        " --keep-values --coverage --all --print-sql --json --quiet".split()
+        (
+            *("--host", "--port", "--user", "--database", "--duration", "--output", "--json"),
+            *("--log", "--log-line-prefix", "--log-advice", "--keep-values", "--coverage"),
+            *("--all", "--print-sql", "--quiet"),
+        )
     )
 
 
