@@ -41,7 +41,7 @@ _PARTIAL = ".partial"
 class _CaptureVerb(Verb):
     """The verb; `pgdyno init capture` has the same name, and other options."""
 
-    main = frozenset(
+    shown_options = frozenset(
         (
             *("--host", "--port", "--user", "--database", "--duration", "--output", "--json"),
             *("--log", "--log-line-prefix", "--log-advice", "--keep-values", "--coverage"),

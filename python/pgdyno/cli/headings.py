@@ -106,16 +106,16 @@ class Verb(click.Command):
         }
         return begun.pop() if len(begun) == 1 else None
 
-    main: frozenset[str] | None = None
+    shown_options: frozenset[str] | None = None
     """The options that --help shows, if not those of MAIN."""
 
-    def _main(self) -> frozenset[str] | None:
-        return self.main or MAIN.get(self.name or "")
+    def _shown(self) -> frozenset[str] | None:
+        return self.shown_options or MAIN.get(self.name or "")
 
     def get_params(self, context: click.Context) -> list[click.Parameter]:
         """Return the verb's parameters; if --help is short, --help-all is before --help."""
         parameters = super().get_params(context)
-        if self._main() is None:
+        if self._shown() is None:
             return parameters
         count = sum(isinstance(parameter, click.Option) for parameter in parameters)
         help_all = click.Option(
@@ -137,7 +137,7 @@ class Verb(click.Command):
         """Write the sections: options without heading first, --help last."""
         sections: dict[str, list[tuple[str, str]]] = {}
         last: list[tuple[str, str]] = []
-        main = None if context.meta.get(_SHOWS_ALL) else self._main()
+        main = None if context.meta.get(_SHOWS_ALL) else self._shown()
         help_option = self.get_help_option(context)
         for parameter in self.get_params(context):
             record = parameter.get_help_record(context)
