@@ -109,10 +109,10 @@ fn lengths_of(distribution: &Distribution, length: impl Fn(&str) -> usize) -> Le
         false if known_mean > 0.0 => known_mean,
         false => 8.0,
     };
-    if let Some(spread) = distribution.length {
-        if spread.least == spread.most {
-            return Lengths::Spread(spread);
-        }
+    if let Some(spread) = distribution.length
+        && spread.least == spread.most
+    {
+        return Lengths::Spread(spread);
     }
     if known_mean > 0.0 && lengths.len() >= 8 {
         return Lengths::Known { lengths, factor: mean / known_mean };

@@ -159,7 +159,7 @@ fn moved(value: i64, from: Option<(i64, i64)>, to: (i64, i64)) -> i64 {
     let from = from.unwrap_or(to);
     let (length, space) = (distance(to), distance(from));
     let offset = (i128::from(value) - i128::from(from.0)).clamp(0, space as i128) as u128;
-    let scaled = if space == 0 { 0 } else { offset * length / space };
+    let scaled = (offset * length).checked_div(space).unwrap_or(0);
     (i128::from(to.0) + scaled as i128) as i64
 }
 

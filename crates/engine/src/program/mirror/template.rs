@@ -163,9 +163,9 @@ pub(super) fn plan(
     for (number, returned) in planner.returns {
         steps[number].returns.push(returned);
     }
-    for number in 0..steps.len() {
-        let members = given.steps[number + 1..].iter().take_while(|step| step.loops_with_before);
-        steps[number].loop_end = number + 1 + members.count();
+    for (number, step) in steps.iter_mut().enumerate() {
+        let members = given.steps[number + 1..].iter().take_while(|later| later.loops_with_before);
+        step.loop_end = number + 1 + members.count();
     }
     kind.unread = (0..kind.statements.len())
         .filter(|&place| {
