@@ -6,6 +6,8 @@ use std::sync::mpsc::{Sender, channel};
 use pgdyno_engine::contract::FORMAT;
 use pgdyno_engine::contract::job::*;
 use pgdyno_engine::contract::record::*;
+// Not that of the values of a column.
+use pgdyno_engine::contract::record::Distribution;
 use pgdyno_engine::load::{Ends, run};
 use pgdyno_engine::output::Output;
 use pgdyno_engine::plan::Plan;
