@@ -80,13 +80,16 @@ def test_an_option_that_help_shows_is_one_of_the_verb(verb: str) -> None:
     assert MAIN[verb] <= {name for option in params for name in option.opts}
 
 
-@pytest.mark.parametrize(("words", "other"), [("init", "tpcc"), ("init tpcc", "pgbench")])
+@pytest.mark.parametrize(
+    ("words", "others"),
+    [("init", "tpcc, ledger or capture"), ("init tpcc", "pgbench, ledger or capture")],
+)
 def test_help_of_init_names_the_other_datasets(
-    words: str, other: str, capsys: pytest.CaptureFixture[str]
+    words: str, others: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _run([*words.split(), "--help"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert f"For other tables see pgdyno init {other} --help or pgdyno init ledger --help." in said
+    assert f"For other tables see pgdyno init {others}, with --help." in said
 
 
 def test_a_question_above_an_example_ends_with_its_question_mark() -> None:

@@ -130,7 +130,7 @@ class Verb(click.Command):
 
     def format_help(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, then the usual help."""
-        write_examples(self.name or "", formatter)
+        write_examples(example_name(context), formatter)
         super().format_help(context, formatter)
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
@@ -153,6 +153,12 @@ class Verb(click.Command):
         for heading, records in sections.items():
             with formatter.section(heading):
                 formatter.write_dl(records)
+
+
+def example_name(context: click.Context) -> str:
+    """Return the name of a command in the table of examples."""
+    path = context.command_path.removeprefix("pgdyno ")
+    return path if path in EXAMPLES else context.command.name or ""
 
 
 def write_examples(name: str, formatter: click.HelpFormatter) -> None:

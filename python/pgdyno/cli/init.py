@@ -93,8 +93,10 @@ def command_for(kind: DatasetKind) -> Verb:
 def _others(kind: DatasetKind) -> str:
     """Return a paragraph of the help about the other kinds of dataset."""
     others = [name for name in KINDS if name != kind.name]
-    ways = " or ".join(f"pgdyno init {name} --help" for name in others)
-    return f"\n    For other tables see {ways}.\n    " if others else ""
+    if not others:
+        return ""
+    names = " or ".join(filter(None, (", ".join(others[:-1]), others[-1])))
+    return f"\n    For other tables see pgdyno init {names}, with --help.\n    "
 
 
 class Kinds(click.Group):

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import click
 
 from pgdyno.cli import output
-from pgdyno.cli.headings import REST, write_examples
+from pgdyno.cli.headings import REST, example_name, write_examples
 from pgdyno.cli.load_options import LoadVerb, program_options
 from pgdyno.cli.main import VERBS, pgdyno
 
@@ -105,7 +105,7 @@ def _parameters(command: click.Command) -> list[click.Parameter]:
 def _usage(context: click.Context) -> str:
     """Return the examples, the usage line and the description of a verb."""
     formatter = context.make_formatter()
-    write_examples(context.command.name or "", formatter)
+    write_examples(example_name(context), formatter)
     context.command.format_usage(context, formatter)
     context.command.format_help_text(context, formatter)
     return formatter.getvalue()

@@ -104,6 +104,13 @@ EXAMPLES: dict[str, tuple[Example, Example]] = {
             "pgdyno init tpcc -h db1 -d tpcc --warehouses 10",
         ),
     ),
+    "init capture": (
+        ("The same tables as captured, with other rows", "pgdyno init bank.capture -h db2 -d copy"),
+        (
+            "A tenth of the rows, on a scratch server that stays",
+            "pgdyno init bank.capture --scratch --fraction 0.1 --keep",
+        ),
+    ),
     "tpcc": (
         ("Load 10 warehouses (1 GB)", "pgdyno init tpcc -h db1 -d tpcc --warehouses 10"),
         (
