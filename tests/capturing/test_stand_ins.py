@@ -91,3 +91,12 @@ def test_times_are_microseconds(kind: str, value: str, value_us: int | None) -> 
     assert read == value_us
     if read is not None:
         assert times.microseconds(kind, times.text_of(kind, read)) == read
+
+
+def test_different_values_never_get_the_same_stand_in() -> None:
+    for seed in range(40):
+        stand_ins = StandIns([chr(97 + n) for n in range(26)], (), key=bytes([seed]) * 32)
+        values = [Decimal(n) for n in (0, 1, 2, 3, 5, 6, 7, 100, 101, 102)]
+        assert len(set(stand_ins.numbers(values, Decimal(1)))) == len(values), seed
+        letters = {stand_ins.text(chr(97 + n)) for n in range(26)}
+        assert len(letters) == 26, seed

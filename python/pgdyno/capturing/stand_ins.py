@@ -8,6 +8,7 @@ is never written and ends with the process.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -21,6 +22,8 @@ _BASE = len(_LETTERS)
 # Letters that show the place among up to 10 million texts; the others are random.
 _PLACE_LETTERS = 5
 _TRIES = 64
+# Texts of so few characters may all be in use; then the order gives way to a free one.
+_SHORT = 3
 # A text of fewer characters may be equal to another value by chance.
 SEARCHABLE = 6
 
@@ -58,7 +61,7 @@ class StandIns:
         Args: step, the distance of possible values. If there is no free place for a long number,
         all numbers move to another range. A short one then stays.
         """
-        own = set(values)
+        taken = set(values)
         moved: list[Decimal] = []
         for place, value in enumerate(values):
             before = values[place - 1] if place else None
@@ -68,10 +71,11 @@ class StandIns:
             high = value + gap if after is None else (3 * value + after) / 4
             # Zero tells nothing, and often has a meaning; other numbers keep their sign.
             low, high = (low, high) if value < 0 else (max(low, Decimal(0)), high)
-            free = value if not value else self._number_between(value, (low, high), step, own)
+            free = value if not value else self._number_between(value, (low, high), step, taken)
             if free is None and len(f"{value:f}") >= SEARCHABLE:
                 return self._shifted(values, step)
             moved.append(value if free is None else free)
+            taken.add(moved[-1])
         return sorted(moved)
 
     def _shifted(self, values: Sequence[Decimal], step: Decimal) -> list[Decimal]:
@@ -99,18 +103,18 @@ class StandIns:
         return int.from_bytes(self._digest(*words)[:7]) / (1 << 56)
 
     def _number_between(
-        self, value: Decimal, between: tuple[Decimal, Decimal], step: Decimal, own: set[Decimal]
+        self, value: Decimal, between: tuple[Decimal, Decimal], step: Decimal, taken: set[Decimal]
     ) -> Decimal | None:
         """Return a free place between two numbers, or near the value; None if there is no place."""
         low, high = between
         for attempt in range(_TRIES):
             share = Decimal(self.fraction("number", value, low, attempt))
             moved = ((low + (high - low) * share) / step).to_integral_value() * step
-            if moved not in own and low <= moved <= high and not self._is_known(moved):
+            if moved not in taken and low <= moved <= high and not self._is_known(moved):
                 return moved
         for distance in range(1, _TRIES // 4):
             for moved in (value + step * distance, value - step * distance):
-                if moved not in own and not self._is_known(moved):
+                if moved not in taken and not self._is_known(moved):
                     return moved
         return None
 
@@ -158,8 +162,17 @@ class StandIns:
             made = filled
             if made not in self._known and made not in self._used and (made > before or attempt):
                 break
+        else:
+            made = self._unused(length) or made
         self._used.add(made)
         return made
+
+    def _unused(self, length: int) -> str:
+        """Return a short text that no other value has; "" if there is none."""
+        if length > _SHORT:
+            return ""
+        every = map("".join, itertools.product(_LETTERS + string.digits, repeat=length))
+        return next((text for text in every if text not in self._used), "")
 
     def _stream(self, word: str, length: int) -> bytes:
         parts = (self._digest("stream", word, number) for number in range(length // 64 + 1))
