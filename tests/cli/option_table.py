@@ -260,8 +260,7 @@ BY_TEST: dict[str | tuple[str, str], str] = {
         }.items()
     },
     ("doctor", "show_all"): f"{_EXAMINE}test_the_command_measures_flushes_in_the_given_folder",
-    ("doctor", "grants"): f"{_EXAMINE}test_a_role_without_rights_is_told_what_it_lacks_and_the"
-    "_statements_work",
+    ("doctor", "grants"): f"{_EXAMINE}test_the_suggested_grants_give_a_role_the_missing_rights",
     ("doctor", "aa"): "tests/cli/test_every_option.py::test_noise_is_measured_with_its_options",
     ("doctor", "store"): "tests/cli/test_every_option.py::test_noise_is_measured_with_its_options",
     ("work-mem", "store"): "tests/tune/test_spill.py"

@@ -40,7 +40,8 @@ UNTIL = {
     r"\bop_bytes\b": 17,
     r"wal_write_time": 17,
 }
-MISSING_BEFORE = {10: {"io", "slru"}, 13: {"io"}, 16: set()}
+OF_CITUS = {"nodes", "shards", "node_connections"}
+MISSING_BEFORE = {10: {"io", "slru", *OF_CITUS}, 13: {"io", *OF_CITUS}, 16: set()}
 
 
 @pytest.mark.parametrize("version", range(10, 19))

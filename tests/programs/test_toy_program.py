@@ -65,4 +65,4 @@ def test_the_help_names_its_metric_its_types_and_its_word_for_clients(
     assert "3 per street if stalls think" in said["compare"]
     assert "--stalls" in said["compare"]
     # Lines of the help end at hyphens, too.
-    assert "withtoyalsotoy-sale.p90=0.001s" in "".join(forms["sweep"].split())
+    assert "toy-sale.p90=0.001swithtoy" in "".join(forms["sweep"].split())

@@ -143,7 +143,7 @@ def test_a_list_of_servers_is_the_first_one_and_its_equals() -> None:
     assert [(own.dsn, own.admin) for own in server.each] == [("host=a",) * 2, ("host=b",) * 2]
     assert server.numbers == (1, 2)
     assert Server(dsn="host=a").numbers == (0,)
-    assert Server.model_validate(server.model_dump()) == server
+    assert Server.model_validate(server.model_dump(by_alias=True)) == server
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,8 @@ def shared_out(
     """
     if not samples.events:
         return ()
+    # The difference of two measurements may be below 0 within its error.
+    total = max(total, 0.0)
     shares = samples.point_count / samples.point_count.sum()
     drawn = samples.redrawn_count / np.maximum(
         samples.redrawn_count.sum(axis=1, keepdims=True), 1e-12

@@ -302,7 +302,9 @@ class ColumnShapes:
         if not ordered:
             return made
         step = _step(kind, ordered, numbers)
-        moved = dict(zip(ordered, self._stand_ins.numbers(ordered, step), strict=True))
+        unit = Decimal(times.SECOND_US) if kind in _TIMES else step
+        stand_ins = self._stand_ins.numbers(ordered, step, unit=unit)
+        moved = dict(zip(ordered, stand_ins, strict=True))
         written = {
             value: times.text_of(kind, moved[number]) if kind in _TIMES else f"{moved[number]:f}"
             for value, number in numbers.items()

@@ -55,13 +55,17 @@ class StandIns:
             self._texts[value] = self._text_between(value, "")
         return self._texts[value]
 
-    def numbers(self, values: Sequence[Decimal], step: Decimal) -> list[Decimal]:
+    def numbers(
+        self, values: Sequence[Decimal], step: Decimal, *, unit: Decimal | None = None
+    ) -> list[Decimal]:
         """Return ascending numbers in place of ascending numbers: each between its neighbours.
 
-        Args: step, the distance of possible values. If there is no free place for a long number,
-        all numbers move to another range. A short one then stays.
+        Args: step, the distance of possible values; unit, what a reader recognizes, such as the
+        second of a time: no stand-in is in the unit of a value. If there is no free place for a
+        long number, all numbers move to another range. A short one then stays.
         """
-        taken = set(values)
+        unit = max(step, unit or step)
+        taken = {value // unit for value in values}
         moved: list[Decimal] = []
         for place, value in enumerate(values):
             before = values[place - 1] if place else None
@@ -71,11 +75,15 @@ class StandIns:
             high = value + gap if after is None else (3 * value + after) / 4
             # Zero tells nothing, and often has a meaning; other numbers keep their sign.
             low, high = (low, high) if value < 0 else (max(low, Decimal(0)), high)
-            free = value if not value else self._number_between(value, (low, high), step, taken)
+            free = (
+                value
+                if not value
+                else self._number_between(value, (low, high), (step, unit), taken)
+            )
             if free is None and len(f"{value:f}") >= SEARCHABLE:
                 return self._shifted(values, step)
             moved.append(value if free is None else free)
-            taken.add(moved[-1])
+            taken.add(moved[-1] // unit)
         return sorted(moved)
 
     def _shifted(self, values: Sequence[Decimal], step: Decimal) -> list[Decimal]:
@@ -103,18 +111,22 @@ class StandIns:
         return int.from_bytes(self._digest(*words)[:7]) / (1 << 56)
 
     def _number_between(
-        self, value: Decimal, between: tuple[Decimal, Decimal], step: Decimal, taken: set[Decimal]
+        self,
+        value: Decimal,
+        between: tuple[Decimal, Decimal],
+        grid: tuple[Decimal, Decimal],
+        taken: set[Decimal],
     ) -> Decimal | None:
         """Return a free place between two numbers, or near the value; None if there is no place."""
-        low, high = between
+        (low, high), (step, unit) = between, grid
         for attempt in range(_TRIES):
             share = Decimal(self.fraction("number", value, low, attempt))
             moved = ((low + (high - low) * share) / step).to_integral_value() * step
-            if moved not in taken and low <= moved <= high and not self._is_known(moved):
+            if moved // unit not in taken and low <= moved <= high and not self._is_known(moved):
                 return moved
         for distance in range(1, _TRIES // 4):
             for moved in (value + step * distance, value - step * distance):
-                if moved not in taken and not self._is_known(moved):
+                if moved // unit not in taken and not self._is_known(moved):
                     return moved
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,6 +48,8 @@ from pgdyno.server.connect import Connection, connect
 from pgdyno.server.target import Target
 
 _VERSION = version_of("pgdyno")
+# A parameter of ours, and not one of format().
+_PARAMETER = re.compile(r"(?<!%I )%s")
 # Statements of a capture begin with it, so that captures do not contain captures.
 _MARK = "/* pgdyno */ "
 _SNAPSHOTS = 60
@@ -576,7 +579,7 @@ def sources_text(sources: tuple[SourceSeen, ...]) -> Iterator[tuple[str, str]]:
 def statements_sent() -> dict[str, str]:
     """Return every statement that a capture may send, by what it reads."""
     named: dict[str, Any] = {
-        name.removesuffix("_SQL").lower(): value.replace("%s", "$1")
+        name.removesuffix("_SQL").lower(): _PARAMETER.sub("$1", value)
         for name, value in vars(catalog).items()
         if name.endswith("_SQL")
     }

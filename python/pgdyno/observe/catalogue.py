@@ -19,6 +19,7 @@ from pgdyno.observe.schedule import OwnCost
 from pgdyno.observe.session import MORE_TIME_SQL, PID_SQL, REPORT_SQL, SESSION_SQL
 from pgdyno.observe.sql import database
 from pgdyno.observe.sql.collectors import SQL_COLLECTORS
+from pgdyno.observe.sql.nodes import COUNTS_SQL, CitusCollector
 from pgdyno.observe.sql.sql_collector import ExtensionCollector, pick, schema_sql
 
 COLLECTORS: tuple[type[Collector], ...] = (
@@ -61,6 +62,9 @@ def statements(version: int) -> dict[str, str]:
     for collector in SQL_COLLECTORS:
         if version >= min(collector.sql):
             texts[collector.name] = pick(collector.name, collector.sql, version)
+        if issubclass(collector, CitusCollector):
+            texts["citus"] = schema_sql("citus")
+            texts["counters of citus"] = COUNTS_SQL
         if issubclass(collector, ExtensionCollector):
             texts[collector.extension] = schema_sql(collector.extension)
             texts[collector.name] = texts[collector.name].format(schema="public")

@@ -68,6 +68,7 @@ _EACH_NODE = (
     " pg_catalog.pg_dist_node WHERE groupid = 0 LIMIT 1), 'coordinator'), 'coordinator', true,"
     f" ({_LINE})"
 )
+COUNTS_SQL = "SELECT current_setting('citus.enable_stat_counters', true)"
 NODES_SQL = {14: f"SELECT node, role, success::int::int8, {_VALUES} FROM ({_EACH_NODE}) nodes"}
 
 
@@ -150,7 +151,7 @@ class NodeConnectionsCollector(CitusCollector):
         Raises: NotMeasurable if Citus does not count, or is not in the load's database.
         """
         rows = super().sample(now_ns)
-        shown = self._session.fetch("SELECT current_setting('citus.enable_stat_counters', true)")
+        shown = self._session.fetch(COUNTS_SQL)
         if shown[0][0] != "on":
             raise NotMeasurable("Citus counts nothing: citus.enable_stat_counters is off.")
         return rows
