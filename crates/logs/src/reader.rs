@@ -44,7 +44,7 @@ pub enum Trouble {
 #[derive(Debug)]
 pub struct Beginning {
     pub format: Format,
-    /// The time of the first message; None if there is none.
+    /// The time of the first message; None before it.
     pub time_ns: Option<i64>,
 }
 

@@ -105,7 +105,7 @@ class Names:
         self._path = path
 
     def table(self, schema: str | None, name: str) -> str:
-        """Return the qualified name of a table, "" if there is none."""
+        """Return the qualified name of a table, "" without a table."""
         quoted = _quoted(name)
         homes = [schema] if schema else self._path
         tried = [f"{_quoted(home)}.{quoted}" for home in homes]

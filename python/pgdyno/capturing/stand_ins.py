@@ -180,7 +180,7 @@ class StandIns:
         return made
 
     def _unused(self, length: int) -> str:
-        """Return a short text that no other value has; "" if there is none."""
+        """Return a short text that no other value has; "" if all are in use."""
         if length > _SHORT:
             return ""
         every = map("".join, itertools.product(_LETTERS + string.digits, repeat=length))

@@ -128,7 +128,7 @@ class _Shown:
             "first words of statements that are not reproduced",
             [f"{item.reason}: {_short(item.text) or '?'}" for item in capture.left_out],
         )
-        yield from self._paragraph("notes", "what else is to know", capture.notes)
+        yield from self._paragraph("notes", "further remarks", capture.notes)
 
     def _paragraph(self, label: str, meaning: str, items: Sequence[str]) -> Iterator[str]:
         if not items:

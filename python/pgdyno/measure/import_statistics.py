@@ -30,7 +30,7 @@ def refuse_older(connection: Connection) -> None:
     if major < FIRST_MAJOR:
         raise RefusedError(
             f"--import-statistics needs PostgreSQL {FIRST_MAJOR}, and this server is {major}.",
-            hint="leave the option out: the copy then has the statistics of its own rows",
+            hint="leave --import-statistics out: ANALYZE then counts the rows of the copy",
         )
 
 
