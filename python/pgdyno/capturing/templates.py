@@ -76,7 +76,7 @@ class Sources:
         self._rows = rows
         self._families: dict[tuple[str, str], set[tuple[str, str]]] = {}
         self.assumed: dict[str, str] = {}
-        """Return the statements whose parameters have assumed values, with the use of each."""
+        """Statements whose parameters have assumed values, with the use of each."""
 
     def keys_of(self, parsed: Parsed) -> set[tuple[str, str]]:
         """Return the keys that a statement uses: one column for each family of joined columns."""
