@@ -367,6 +367,19 @@ def test_statements_share_the_servers_time_by_their_identifiers() -> None:
     assert math.fsum(time.ms.value for time in statements) == pytest.approx(10.0)
 
 
+def test_a_commit_that_never_shows_its_identifier_is_named_where_its_time_is() -> None:
+    at = np.arange(100) * 100 * MS
+    waits = WaitSamples(
+        at, np.repeat(at, 2), ["IO:WALSync", ""] * 100, np.tile([3, 1], 100), np.tile([0, 11], 100)
+    )
+    places = (Place("a", 1, "UPDATE", 100, (11,)), Place("a", 2, "COMMIT", 100, (12,)))
+    statements = named_statements(facts(samples=waits), 8.0, places, seed=1)
+    assert [time.text for time in statements] == [
+        "without an identifier: COMMIT, parsing",
+        "UPDATE",
+    ]
+
+
 def test_without_query_identifiers_statements_have_no_parts() -> None:
     assert named_statements(facts(samples=exact({"": 1})), 8.0, (), seed=1) == ()
 

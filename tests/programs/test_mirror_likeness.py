@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 from tests.fixtures.captures import tpcb_capture
@@ -13,11 +15,13 @@ from tests.fixtures.captures import tpcb_capture
 from pgdyno.capture.file import encoded
 from pgdyno.capture.model import Arrivals
 from pgdyno.errors import SpecError
+from pgdyno.programs.mirror.answer import CPU, active_sessions, waits_of
 from pgdyno.programs.mirror.findings import CopySeen, Likeness, Quantity, likeness_of
 from pgdyno.programs.mirror.job import mirror_load, share_of, source_document
 from pgdyno.programs.mirror.recorded import is_recorded, rate_of
 from pgdyno.spec.rate import rate_from
 from pgdyno.spec.workload import Script, Workload
+from pgdyno.store.stored_run import StoredRun
 
 COUNTED = {
     "calls": 100.0,
@@ -61,6 +65,19 @@ SEEN = CopySeen(
 def quantity(likeness: Likeness, name: str) -> Quantity:
     [seen_quantity] = [own for own in likeness.quantities if own.name == name]
     return seen_quantity
+
+
+def test_sessions_that_wait_for_their_client_are_not_active() -> None:
+    waits = {
+        "time_ns": np.array([1, 1, 2, 2, 3]),
+        "ours": np.array([1, 1, 1, 1, 0]),
+        "state": np.array(["active", "idle in transaction", "active", "active", "active"]),
+        "wait_event": np.array(["IO:WALSync", "Client:ClientRead", "", "IO:WALSync", "Lock:tuple"]),
+        "count": np.array([1, 3, 1, 2, 9]),
+    }
+    stored = cast("StoredRun", SimpleNamespace(waits=lambda: waits))
+    assert waits_of(stored) == {"IO:WALSync": 0.75, CPU: 0.25}
+    assert active_sessions(stored) == pytest.approx(4 / 3)
 
 
 def test_the_same_work_at_half_the_length_is_alike() -> None:

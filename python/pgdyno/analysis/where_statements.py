@@ -89,11 +89,12 @@ def named_statements(
     for key, ms in zip(of_statements.events, parts, strict=True):
         rows = np.isin(of_sample, [place for place, name in enumerate(names) if name == key])
         shares = _events(event_names, event[rows], counts[rows])
-        times += _named(key, by_id, places, ms, shares)
+        times += _named(key, by_id, _without(places, by_id, of_statements.events), ms, shares)
     return tuple(sorted(times, key=lambda time: -time.ms.value))
 
 
 _WITHOUT, _UNKNOWN = "without", "unknown"
+_CONTROL = ("BEGIN", "START", "COMMIT", "END", "ROLLBACK")
 
 
 def _label(identifier: int, by_id: Mapping[int, Sequence[Place]]) -> str:
@@ -103,18 +104,36 @@ def _label(identifier: int, by_id: Mapping[int, Sequence[Place]]) -> str:
     return str(min(by_id[identifier][0].query_ids)) if identifier in by_id else _UNKNOWN
 
 
+def _without(
+    places: Sequence[Place], by_id: Mapping[int, Sequence[Place]], seen: Sequence[str]
+) -> list[str]:
+    """Return the texts of the statements that showed no identifier while they were executed.
+
+    The extension may know one for BEGIN or COMMIT that pg_stat_activity did not show.
+    """
+    texts = [
+        place.text.rstrip(";")
+        for place in places
+        if not place.query_ids
+        or (
+            place.text.strip().rstrip(";").partition(" ")[0].upper() in _CONTROL
+            and _label(place.query_ids[0], by_id) not in seen
+        )
+    ]
+    return list(dict.fromkeys(texts))
+
+
 def _named(
     key: str,
     by_id: Mapping[int, Sequence[Place]],
-    places: Sequence[Place],
+    without: Sequence[str],
     ms: Estimate,
     events: tuple[tuple[str, float], ...],
 ) -> list[StatementTime]:
     if key == _UNKNOWN:
         return [StatementTime("", 0, "statements that are not the scripts' own", ms, events)]
     if key == _WITHOUT:
-        bare = dict.fromkeys(place.text.rstrip(";") for place in places if not place.query_ids)
-        text = ", ".join([*bare, "parsing"])
+        text = ", ".join([*without, "parsing"])
         return [StatementTime("", 0, f"without an identifier: {text}", ms, events)]
     those = by_id[int(key)]
     wal = min(1.0, math.fsum(share for event, share in events if is_of_wal(event)))

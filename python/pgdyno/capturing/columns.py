@@ -10,6 +10,7 @@ from typing import Any
 
 import pgparse
 
+from pgdyno import quantities
 from pgdyno.capture.distribution import Distribution, Hot, Spread, ValueKind
 from pgdyno.capture.schema import ColumnGroup, ColumnShape
 from pgdyno.capturing import times
@@ -222,7 +223,8 @@ class ColumnShapes:
         if kind == "integer" and (count := self._referenced_count(column)):
             return self._as_reference(made, seen, count)
         if kind == "integer" and self._is_small_domain(seen):
-            self._keep(column, f"{len({*seen.hot, *seen.bounds})} integers of at most 4 digits")
+            integers = quantities.counted(len({*seen.hot, *seen.bounds}), "integer")
+            self._keep(column, f"{integers} of at most 4 digits")
             return made.model_copy(update=_values(seen, seen.hot, seen.bounds) | {"step": 1.0})
         if kind in _NUMBERS or kind in _TIMES:
             return self._moved(made, seen)

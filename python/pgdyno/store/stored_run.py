@@ -200,7 +200,7 @@ class StoredRun:
         return [StoredHistogram._make(row) for row in rows]
 
     def waits(self) -> Arrays:
-        """Return the samples of active sessions by wait event."""
+        """Return the samples of sessions by state and wait event."""
         return self._arrays(table("waits"))
 
     def telemetry(self, name: str) -> Arrays | None:

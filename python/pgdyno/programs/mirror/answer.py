@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pgdyno.analysis.arrays import FloatArray, distinct
 from pgdyno.analysis.script_findings import ScriptFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.answer.own import OwnAnswer
@@ -39,8 +40,8 @@ class MirrorAnswer(OwnAnswer):
                 calls=_calls(scripts),
                 counters=_counters(document, seen, numbers),
                 transactions={script.name: script.transactions for script in scripts},
-                waits=_waits(stored),
-                active_sessions=_active_sessions(document, numbers),
+                waits=waits_of(stored),
+                active_sessions=active_sessions(stored),
                 updates=seen.get("updates"),
                 hot_updates=seen.get("hot_updates"),
             ),
@@ -90,24 +91,32 @@ def _counters(
     return dict(counters)
 
 
-def _waits(stored: StoredRun) -> dict[str, float] | None:
-    """Return the share of each wait event in the active time of the load's sessions."""
+def _active(stored: StoredRun) -> tuple[list[str], FloatArray, int]:
+    """Return what the load's active sessions waited for, how many they were, and the instants.
+
+    A capture looks at active sessions only; those that wait for their client are not active.
+    """
     waits = stored.waits()
-    if not len(waits["time_ns"]):
-        return None
-    ours = np.asarray(waits["ours"]) == 1
-    events = np.asarray(waits["wait_event"])[ours].astype(str)
-    counts = np.asarray(waits["count"])[ours] if "count" in waits else np.ones(int(ours.sum()))
+    instants = len(distinct(np.asarray(waits["time_ns"], dtype=np.int64)))
+    counted = (np.asarray(waits["ours"]) == 1) & (np.asarray(waits["state"]) == "active")
+    events = np.asarray(waits["wait_event"])[counted].tolist()
+    return events, np.asarray(waits["count"], dtype=np.float64)[counted], instants
+
+
+def waits_of(stored: StoredRun) -> dict[str, float] | None:
+    """Return the share of each wait event among the load's active sessions."""
+    events, counts, _ = _active(stored)
     whole = float(counts.sum())
+    if not whole:
+        return None
     shares: dict[str, float] = {}
     for event, count in zip(events, counts, strict=True):
         name = event if ":" in event else CPU
         shares[name] = shares.get(name, 0.0) + float(count) / whole
-    return shares or None
+    return shares
 
 
-def _active_sessions(document: Mapping[str, Any], numbers: LoadNumbers) -> float | None:
-    active_ns = (document.get("totals") or {}).get("database.active_time_ns")
-    spans = [span for span in numbers.summary.phases if span.phase in ("warm", "measure")]
-    length_ns = sum(span.ended_ns - span.began_ns for span in spans)
-    return None if active_ns is None or not length_ns else active_ns / length_ns
+def active_sessions(stored: StoredRun) -> float | None:
+    """Return the mean number of the load's active sessions, sampled as a capture samples them."""
+    _, counts, instants = _active(stored)
+    return float(counts.sum()) / instants if instants else None

@@ -12,8 +12,8 @@ from pgdyno.report.own import Column, OwnShown, OwnTable, Tile
 
 _COLUMNS = tuple(map(Column, ("quantity", "source", "copy", "ratio", "limit", "verdict")))
 _NOT_COUNTED = (
-    "Rows, blocks and WAL are not known: the copy counts statements only with"
-    " shared_preload_libraries = pg_stat_statements."
+    "Rows, blocks and WAL are not known: the copy counts them only with the extension"
+    " pg_stat_statements in its database, and in shared_preload_libraries."
 )
 _TYPE_COLUMNS = (Column("type"), Column("quantity", is_name=True), *_COLUMNS[1:])
 
@@ -29,7 +29,7 @@ def shown_of(run: RunFindings) -> OwnShown:
         _TYPE_COLUMNS,
         tuple((kind.name, *row) for kind in own.types for row in _rows(kind.quantities)),
         note="of the statements that only this type has",
-        summary=f"Likeness by transaction type: {len(own.types)} types",
+        summary="Likeness by transaction type",
     )
     return OwnShown(
         title=f"Load of {own.file}",
@@ -49,6 +49,7 @@ def _tiles(own: Likeness) -> Iterator[Tile]:
     yield Tile(
         "likeness",
         f"{len(passed)} of {len(judged)}",
+        unit="quantities",
         aside=f"{percent(own.reproduced_calls_ratio)} of the calls",
         tone="bad" if own.short else "good",
     )
