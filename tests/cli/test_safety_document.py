@@ -31,7 +31,12 @@ HELD = {
         "test_the_server_refuses_writes_hidden_in_a_function",
         "test_a_value_that_adds_a_statement_is_refused",
     ),
-    "`init`": ("test_tables_of_somebody_else_are_never_replaced_even_on_a_scratch_server",),
+    "`init`": (
+        "test_tables_of_somebody_else_are_never_replaced_even_on_a_scratch_server",
+        "test_a_function_of_the_user_with_this_name_stays",
+        "test_a_schema_that_does_more_is_refused_before_anything_is_sent",
+        "test_a_name_that_is_more_than_a_name_is_refused",
+    ),
     "`check`": ("test_bench_check_and_drop_take_the_dataset_that_they_are_asked_about",),
     "`drop`": ("test_tables_without_the_mark_are_never_dropped",),
     "`doctor`, `watch`, `settings`": (
@@ -77,6 +82,7 @@ HELD = {
     ),
     "A process that a command": ("test_a_process_of_another_session_is_left_alone",),
     "A secret that nothing announces": ("test_a_secret_that_nothing_announces_stays",),
+    "What a function of a capture does": ("test_a_function_of_the_user_with_this_name_stays",),
     "A connection that a function opens": (
         "test_a_connection_that_a_function_opens_is_not_read_only",
     ),

@@ -95,6 +95,32 @@ def test_tables_of_the_user_with_these_names_stay(
     assert scalar(database15, "SELECT mine FROM shop.customer") == 1
 
 
+def test_a_function_of_the_user_with_this_name_stays(
+    pgdyno: Command, database: Target, tmp_path: Path
+) -> None:
+    made = "CREATE FUNCTION public.bonus() RETURNS int LANGUAGE sql AS 'SELECT {}'"
+    capture = shop_capture()
+    bonus = SchemaObject(
+        kind="function",
+        name="public.bonus()",
+        sql=made.format(2).replace("CREATE", "CREATE OR REPLACE"),
+    )
+    path = tmp_path / "shop.capture"
+    path.write_bytes(encoded(capture.model_copy(update={"objects": (*capture.objects, bonus)})))
+    run_sql(database, made.format(1))
+    said = pgdyno("init", str(path), *server_options(database))
+    assert said.code == 1, said.err
+    words = " ".join(said.err.split())
+    assert 'was not loaded: create: function "bonus" already exists' in words
+    assert "next: an object of yours has this name" in words
+    assert scalar(database, "SELECT public.bonus()") == 1
+    # A function of the capture does what it likes, once something calls it.
+    run_sql(database, "DROP FUNCTION public.bonus()")
+    assert pgdyno("init", str(path), *server_options(database)).code == 0
+    assert scalar(database, "SELECT public.bonus()") == 2
+    assert pgdyno("drop", *server_options(database)).code == 0
+
+
 def test_statements_are_printed_and_missing_extensions_named_before_anything_is_made(
     pgdyno: Command, database15: Target, shop: Path, tmp_path: Path
 ) -> None:

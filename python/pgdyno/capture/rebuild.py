@@ -225,7 +225,7 @@ class Rebuilt:
             if item.kind in _OF_TABLE and item.table in self.tables:
                 indexes.setdefault(item.table, []).append(self._sql_of(item))
             else:
-                completion.append(item.sql.rstrip("; \n"))
+                completion.append(_created(item))
         return {
             "kind": "capture",
             # The bodies of functions may name tables that are made after them.
@@ -259,9 +259,10 @@ class Rebuilt:
                 shape = column.shape
                 if not (shape.sequence or shape.identity):
                     continue
-                target = f"'{shape.sequence}'"
+                target = _literal(shape.sequence)
                 if not shape.sequence:
-                    target = f"pg_get_serial_sequence('{name}', '{shape.column}')"
+                    names = f"{_literal(name)}, {_literal(shape.column)}"
+                    target = f"pg_get_serial_sequence({names})"
                 last = f"(select max({_quoted(shape.column)}) from {name})"
                 yield f"select setval({target}, greatest(1, {last}))"
 
@@ -294,6 +295,10 @@ def _table_for_engine(table: Table, indexes: list[str]) -> dict[str, Any]:
     }
 
 
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
 def _quoted(name: str) -> str:
     """Return the name of a column as SQL; always quoted, unless it is already."""
     return name if name.startswith('"') else f'"{name}"'
@@ -311,8 +316,13 @@ def _removal(made: list[SchemaObject]) -> list[str]:
 
 
 def _created(item: SchemaObject) -> str:
-    """Return the statement that creates an object; schemas and extensions may exist already."""
+    """Return the statement that creates an object; schemas and extensions may exist already.
+
+    A function that exists is somebody's: it is never replaced.
+    """
     sql = item.sql.rstrip("; \n")
+    if item.kind == "function":
+        return sql.replace("CREATE OR REPLACE ", "CREATE ", 1)
     for kind in ("SCHEMA", "EXTENSION"):
         if sql.startswith(f"CREATE {kind} ") and "IF NOT EXISTS" not in sql:
             return sql.replace(f"CREATE {kind} ", f"CREATE {kind} IF NOT EXISTS ", 1)

@@ -17,6 +17,7 @@ from pgdyno.capture.file import encoded, read
 from pgdyno.capture.rebuild import Rebuilt
 from pgdyno.errors import SpecError
 from pgdyno.programs.tpcc.conditions import CHECK_HELP, CONDITIONS, ITEMS
+from pgdyno.server.captured_schema import refuse_other_statements
 from pgdyno.server.conditions import Condition
 from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import (
@@ -445,7 +446,9 @@ def rebuilt_of(dataset: Dataset) -> Rebuilt:
 @lru_cache(maxsize=8)
 def _rebuilt(path: Path, changed_ns: int, fraction: float) -> Rebuilt:
     del changed_ns  # A file that changed is another capture.
-    return Rebuilt(read(path), fraction)
+    capture = read(path)
+    refuse_other_statements(capture, file=str(path))
+    return Rebuilt(capture, fraction)
 
 
 def _ledger(dataset: Dataset) -> LedgerDataset:

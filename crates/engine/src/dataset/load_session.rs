@@ -86,7 +86,7 @@ impl LoadSession<'_> {
                 self.shared.copies_left.fetch_sub(1, Ordering::Relaxed);
             }
             Work::Transaction(statements) => {
-                self.transaction(&[statements, vec![entry]].concat())?;
+                self.transaction(&piece.name, &[statements, vec![entry]].concat())?;
             }
             Work::Alone(sql) => {
                 run_statement(self.session, &sql)?;
@@ -99,9 +99,14 @@ impl LoadSession<'_> {
     }
 
     /// Run the statements as one transaction: in one message, or between BEGIN and COMMIT.
-    fn transaction(&mut self, statements: &[String]) -> Result<(), Trouble> {
+    ///
+    /// An error names the statement, or `name` if it may be any of several.
+    fn transaction(&mut self, name: &str, statements: &[String]) -> Result<(), Trouble> {
         if !self.shared.sends_one_by_one {
-            let doing = statements.first().map_or("", String::as_str);
+            let doing = match statements {
+                [own, _entry] => own,
+                _ => name,
+            };
             return run_as(self.session, doing, &statements.join(";\n"));
         }
         run_statement(self.session, "begin")?;

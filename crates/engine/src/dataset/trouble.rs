@@ -98,6 +98,9 @@ fn describe(kind: ErrorKind, error: &ServerError) -> Description {
 fn next_step(sqlstate: &str) -> Option<&'static str> {
     Some(match sqlstate {
         "42P07" => "drop or rename the existing tables, or name another database with -d",
+        "42710" | "42723" => {
+            "an object of yours has this name: rename or drop it, or name another database with -d"
+        }
         "2BP01" => {
             "objects of yours depend on these tables: keep them and name another database, or drop \
              those objects yourself"

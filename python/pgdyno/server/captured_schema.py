@@ -1,0 +1,106 @@
+"""What the schema of a capture may do on a server: make its objects, and nothing else.
+
+A capture is a file that somebody may have changed. PostgreSQL's grammar reads each of its
+statements before `init` sends one, so that a text cannot do more than its object needs.
+Limits: a function of the capture may do anything once a statement or a trigger calls it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pgdyno.capture.model import Capture
+from pgdyno.capture.schema import SchemaObject
+from pgdyno.errors import SpecError
+from pgdyno.server.grammar import Statement, statements_of
+
+_OF_TABLE = frozenset(("AlterTableStmt",))
+_PERMITTED: Mapping[str, frozenset[str]] = {
+    "schema": frozenset(("CreateSchemaStmt",)),
+    "extension": frozenset(("CreateExtensionStmt",)),
+    "type": frozenset(("CreateEnumStmt", "CompositeTypeStmt", "CreateRangeStmt")),
+    "domain": frozenset(("CreateDomainStmt",)),
+    "function": frozenset(("CreateFunctionStmt",)),
+    "sequence": frozenset(("CreateSeqStmt", "AlterSeqStmt")),
+    "table": frozenset(("CreateStmt",)),
+    "partition": frozenset(("CreateStmt", "AlterTableStmt")),
+    "index": frozenset(("IndexStmt", "AlterTableStmt")),
+    "primary_key": _OF_TABLE,
+    "unique": _OF_TABLE,
+    "check": _OF_TABLE,
+    "exclusion": _OF_TABLE,
+    "foreign_key": _OF_TABLE,
+    "default": _OF_TABLE,
+    "trigger": frozenset(("CreateTrigStmt", "AlterTableStmt")),
+    "statistics": frozenset(("CreateStatsStmt",)),
+    "view": frozenset(("ViewStmt", "CreateTableAsStmt")),
+}
+"""The statements, as the grammar names them, that make an object of each kind."""
+# These name a table that exists: it must be one that the capture makes.
+_CHANGES_TABLE = frozenset(("AlterTableStmt", "IndexStmt", "CreateTrigStmt"))
+_DROPPED_AS = {"partition": "table", "function": "routine"}
+_NAMED = frozenset(("table", "partition", "view", "function", "type", "domain", "sequence"))
+_COLUMN = re.compile(r'[^"\x00]+|"(?:[^"\x00]|"")+"')
+
+
+def refuse_other_statements(capture: Capture, *, file: str) -> None:
+    """Check every statement and every name of the schema.
+
+    Raises: SpecError with the object and what it would do.
+    """
+    tables = {relation for shape in capture.tables for relation in _relations(shape.name, file)}
+    for shape in capture.tables:
+        _check_name(shape.name, "table", file)
+    for column in capture.columns:
+        _check_name(column.table, "table", file)
+        if column.sequence:
+            _check_name(column.sequence, "sequence", file)
+        if not _COLUMN.fullmatch(column.column):
+            _refuse(
+                file, f"the column {column.column} of {column.table}", "its name ends too early"
+            )
+    for item in capture.objects:
+        if item.kind in _NAMED:
+            _check_name(item.name, _DROPPED_AS.get(item.kind, item.kind), file)
+        for statement in statements_of(item.sql, where=f"{file}: {item.kind} {item.name}"):
+            _check_statement(item, statement, tables, file)
+
+
+def _check_statement(
+    item: SchemaObject, statement: Statement, tables: set[tuple[str, ...]], file: str
+) -> None:
+    thing = f"the {item.kind.replace('_', ' ')} {item.name}"
+    if statement.kind not in _PERMITTED[item.kind]:
+        _refuse(file, thing, f"it has a statement that makes none: {statement.text[:60]}")
+    if statement.kind in _CHANGES_TABLE and _relation(statement.tree["relation"]) not in tables:
+        _refuse(file, thing, "it changes a table that the capture does not make")
+
+
+def _check_name(name: str, word: str, file: str) -> None:
+    """Raise SpecError unless `name` is one name wherever a statement has it."""
+    statements = statements_of(f"drop {word} {name}", where=f"{file}: the name {name!r}")
+    trees = [statement.tree for statement in statements]
+    is_one = len(trees) == 1 and len(trees[0].get("objects", ())) == 1
+    if not is_one or trees[0]["behavior"] != "DROP_RESTRICT" or "--" in name or "/*" in name:
+        _refuse(file, f"the {word} {name}", "its name is more than a name")
+
+
+def _relations(name: str, file: str) -> Iterator[tuple[str, ...]]:
+    """Yield a qualified name as the grammar reads it."""
+    for statement in statements_of(f"drop table {name}", where=f"{file}: the name {name!r}"):
+        for parts in statement.tree.get("objects", ()):
+            yield tuple(part["String"]["sval"] for part in parts["List"]["items"])
+
+
+def _relation(tree: Mapping[str, Any]) -> tuple[str, ...]:
+    schema = tree.get("schemaname")
+    return (schema, tree["relname"]) if schema else (tree["relname"],)
+
+
+def _refuse(file: str, thing: str, why: str) -> None:
+    raise SpecError(
+        f"{file} is not a capture as pgdyno writes it: {thing}: {why}.",
+        hint="nothing was sent; capture the source again, or ask where the file comes from",
+    )

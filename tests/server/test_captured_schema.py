@@ -1,0 +1,71 @@
+"""A capture that somebody changed cannot make `init` do more than make its objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.fixtures.captures import shop_capture, tpcb_capture
+
+from pgdyno.capture.model import Capture
+from pgdyno.capture.schema import SchemaObject
+from pgdyno.errors import SpecError
+from pgdyno.server.captured_schema import refuse_other_statements
+
+EVIL = "DROP TABLE public.victim"
+
+
+def with_object(**fields: Any) -> Capture:
+    capture = tpcb_capture()
+    given = {"name": "public.extra", "stage": "after_rows", **fields}
+    return capture.model_copy(update={"objects": (*capture.objects, SchemaObject(**given))})
+
+
+def test_captures_as_pgdyno_writes_them_pass() -> None:
+    for capture in (tpcb_capture(), shop_capture()):
+        refuse_other_statements(capture, file="a.capture")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kind": "table", "sql": EVIL},
+        {"kind": "table", "sql": f"CREATE TABLE public.extra (a int); {EVIL}"},
+        {"kind": "index", "sql": "CREATE INDEX extra ON public.victim (a)"},
+        {"kind": "check", "sql": "ALTER TABLE public.victim ADD CHECK (false)"},
+        {"kind": "default", "sql": "ALTER TABLE public.victim DISABLE ROW LEVEL SECURITY"},
+        {"kind": "trigger", "sql": "CREATE TRIGGER extra BEFORE INSERT ON public.victim"
+                                   " FOR EACH ROW EXECUTE FUNCTION f()"},
+        {"kind": "function", "sql": "DO $$ BEGIN DELETE FROM victim; END $$"},
+        {"kind": "function", "sql": "ALTER ROLE postgres PASSWORD 'x'"},
+        {"kind": "view", "sql": "COPY victim TO PROGRAM 'cat'"},
+        {"kind": "extension", "sql": "SELECT pg_terminate_backend(1)"},
+        {"kind": "sequence", "sql": "SELECT setval('victim_seq', 1)"},
+        {"kind": "view", "sql": "CREATE VIEW public.extra AS SELECT 1",
+         "name": "public.extra IS ''; DROP TABLE victim --"},
+        {"kind": "view", "sql": "CREATE VIEW public.extra AS SELECT 1",
+         "name": "public.extra, public.victim"},
+        {"kind": "function", "sql": "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+         "name": "public.f() CASCADE"},
+        {"kind": "table", "sql": "CREATE TABLE public.extra ("},
+    ],
+)  # fmt: skip
+def test_a_schema_that_does_more_is_refused_before_anything_is_sent(fields: dict[str, Any]) -> None:
+    with pytest.raises(SpecError):
+        refuse_other_statements(with_object(**fields), file="a.capture")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"column": 'a" int); DROP TABLE victim; --'},
+        {"table": "public.pgbench_accounts; DROP TABLE victim"},
+        {"sequence": "s'); DROP TABLE victim; --"},
+    ],
+)
+def test_a_name_that_is_more_than_a_name_is_refused(change: dict[str, str]) -> None:
+    capture = tpcb_capture()
+    column = capture.columns[0].model_copy(update=change)
+    changed = capture.model_copy(update={"columns": (column, *capture.columns[1:])})
+    with pytest.raises(SpecError):
+        refuse_other_statements(changed, file="a.capture")
