@@ -36,6 +36,8 @@ HELD = {
         "test_a_function_of_the_user_with_this_name_stays",
         "test_a_schema_that_does_more_is_refused_before_anything_is_sent",
         "test_a_name_that_is_more_than_a_name_is_refused",
+        "test_a_transaction_that_does_more_than_a_load_is_refused",
+        "test_a_parameter_of_a_column_that_is_not_captured_is_refused",
     ),
     "`check`": ("test_bench_check_and_drop_take_the_dataset_that_they_are_asked_about",),
     "`drop`": ("test_tables_without_the_mark_are_never_dropped",),

@@ -103,6 +103,33 @@ def test_without_permission_only_what_reads_may_run(
     assert scalar(loaded, "SELECT count(*) FROM pgbench_history") == before
 
 
+def test_only_the_capture_of_the_tables_writes_without_permission(
+    pgdyno: Command, database15: Target, tmp_path: Path
+) -> None:
+    capture = tpcb_capture()
+    path = written(tmp_path / "core.capture", capture)
+    where = server_options(database15)
+    assert pgdyno("init", path, *where).code == 0
+    said = pgdyno("bench", *where, "-b", path, *SHORT, "--json")
+    assert said.code in (0, 3), said.err
+    assert said.document["transactions"] > 0
+    run_sql(database15, "CREATE TABLE mine AS SELECT 1 AS a")
+    changed = [
+        own.model_copy(update={"text": "DELETE FROM mine", "parameter_types": ()})
+        if own.kind == "insert"
+        else own
+        for own in capture.statements
+    ]
+    other = written(
+        tmp_path / "other.capture", capture.model_copy(update={"statements": tuple(changed)})
+    )
+    refused = pgdyno("bench", *where, "-b", other, *SHORT)
+    assert refused.code == 1
+    assert "--allow-write" in refused.error
+    assert scalar(database15, "SELECT count(*) FROM mine") == 1
+    assert pgdyno("drop", *where).code == 0
+
+
 def test_a_wrong_database_or_file_or_option_is_refused(
     pgdyno: Command, database: Target, tmp_path: Path
 ) -> None:

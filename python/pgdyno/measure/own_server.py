@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import psycopg
 
+from pgdyno.capture.file import read
 from pgdyno.engine.engine_facts import engine_facts
 from pgdyno.engine.records import ScriptShape
 from pgdyno.errors import PgdynoError, RefusedError, ServerError
@@ -20,7 +21,7 @@ from pgdyno.server import dataset as datasets
 from pgdyno.server import permission, safety, server_facts
 from pgdyno.server.connect import Connection, connect, pinned
 from pgdyno.server.conninfo import resolve
-from pgdyno.server.dataset_kinds import KINDS
+from pgdyno.server.dataset_kinds import KINDS, digest_of
 from pgdyno.server.server_facts import ServerFacts
 from pgdyno.server.target import Target, refuse_what_the_engine_lacks
 from pgdyno.spec.experiment import Experiment
@@ -234,12 +235,23 @@ def _beyond_the_dataset(
 ) -> list[ScriptShape]:
     """Return the scripts that may touch more than a dataset of pgdyno's own."""
     owned = facts.dataset.kind if facts.dataset.is_marked else None
+    if owned == CAPTURE and not _is_their_capture(experiment, facts):
+        owned = None
     dataset_of = _datasets_used(experiment)
     return [
         shape
         for shape in conditions.scripts
         if not (owned and dataset_of.get(shape.program) == owned)
     ]
+
+
+def _is_their_capture(experiment: Experiment, facts: ServerFacts) -> bool:
+    """Return whether the tables were made from the captures of the load, and not from others.
+
+    A file that somebody changed has other statements than the one that made the tables.
+    """
+    files = {script.capture for script in experiment.all_scripts() if script.capture is not None}
+    return {digest_of(read(path)) for path in files} == {facts.dataset.options.get("digest")}
 
 
 # Every server has this database. Unlike template1, others can use it while we are connected.

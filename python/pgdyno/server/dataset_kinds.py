@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any, ClassVar, LiteralString, cast
 
 from pgdyno.capture.file import encoded, read
+from pgdyno.capture.model import Capture
 from pgdyno.capture.rebuild import Rebuilt
 from pgdyno.errors import SpecError
 from pgdyno.programs.tpcc.conditions import CHECK_HELP, CONDITIONS, ITEMS
-from pgdyno.server.captured_schema import refuse_other_statements
+from pgdyno.server.capture_safety import refuse_other_statements
 from pgdyno.server.conditions import Condition
 from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import (
@@ -428,8 +429,16 @@ class Captured(DatasetKind):
         """Return what identifies the capture, and the number of rows."""
         del loading
         rebuilt = rebuilt_of(dataset)
-        digest = sha256(encoded(rebuilt.capture)).hexdigest()[:12]
-        return {"digest": digest, "fraction": f"{rebuilt.fraction:g}", "rows": str(rebuilt.rows)}
+        return {
+            "digest": digest_of(rebuilt.capture),
+            "fraction": f"{rebuilt.fraction:g}",
+            "rows": str(rebuilt.rows),
+        }
+
+
+def digest_of(capture: Capture) -> str:
+    """Return what tells captures apart: the mark on the tables of a copy has it."""
+    return sha256(encoded(capture)).hexdigest()[:12]
 
 
 def rebuilt_of(dataset: Dataset) -> Rebuilt:

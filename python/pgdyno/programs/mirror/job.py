@@ -15,6 +15,7 @@ from pgdyno.capture.model import Capture, OfColumn, Statement, Step, Template
 from pgdyno.clock import read_pair
 from pgdyno.errors import SpecError
 from pgdyno.programs.mirror.load import capture_at
+from pgdyno.server.capture_safety import harmless, refuse_other_loads, refuse_other_statements
 from pgdyno.server.grammar import statements_of
 from pgdyno.server.permission import unpermitted
 from pgdyno.spec.experiment import Script
@@ -38,6 +39,8 @@ def mirror_load(script: Script) -> dict[str, Any]:
     Raises: SpecError if the capture has no transaction that could run.
     """
     capture = capture_of(script)
+    refuse_other_statements(capture, file=str(script.capture))
+    refuse_other_loads(capture, file=str(script.capture))
     templates = templates_of(script)
     if not templates:
         what = "no transaction that only reads" if script.reads_only else "no transaction"
@@ -150,7 +153,7 @@ def _settings(capture: Capture, statements: list[Statement]) -> dict[str, str]:
     most = max(capture.sessions, key=lambda kind: kind.count)
     paths = {statement.search_path for statement in statements if statement.search_path}
     own = {"search_path": paths.pop()} if len(paths) == 1 else {}
-    return {**own, **most.settings}
+    return {**own, **harmless(most.settings)}
 
 
 def _age_s(capture: Capture) -> float:

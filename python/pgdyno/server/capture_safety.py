@@ -1,4 +1,4 @@
-"""What the schema of a capture may do on a server: make its objects, and nothing else.
+"""What a capture may do on a server: make its objects, and send its load; nothing else.
 
 A capture is a file that somebody may have changed. PostgreSQL's grammar reads each of its
 statements before `init` sends one, so that a text cannot do more than its object needs.
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pgdyno.capture.model import Capture
+from pgdyno.capture.model import Capture, Fresh, OfColumn
 from pgdyno.capture.schema import SchemaObject
 from pgdyno.errors import SpecError
 from pgdyno.server.grammar import Statement, statements_of
@@ -42,6 +42,20 @@ _PERMITTED: Mapping[str, frozenset[str]] = {
 _CHANGES_TABLE = frozenset(("AlterTableStmt", "IndexStmt", "CreateTrigStmt"))
 _DROPPED_AS = {"partition": "table", "function": "routine"}
 _NAMED = frozenset(("table", "partition", "view", "function", "type", "domain", "sequence"))
+# A load of a capture consists of these.
+_OF_LOADS = frozenset(
+    ("SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt", "TransactionStmt")
+)
+# Settings of a session that change plans, waits or forms of values, and no rights.
+_SESSION_SETTING = re.compile(
+    r"enable_\w+|\w+_cost|jit\w*|geqo\w*|\w+_collapse_limit|plan_cache_mode|cursor_tuple_fraction"
+    r"|constraint_exclusion|(work|temp|hash)_\w*(mem|buffers|multiplier)|recursive_worktable_factor"
+    r"|max_parallel_workers_per_gather|parallel_leader_participation|effective_\w+"
+    r"|default_statistics_target|default_transaction_isolation|synchronous_commit|search_path"
+    r"|(statement|lock|idle_in_transaction_session|transaction)_timeout"
+    r"|timezone|datestyle|intervalstyle|bytea_output|extra_float_digits|lc_\w+",
+    re.IGNORECASE,
+)
 _COLUMN = re.compile(r'[^"\x00]+|"(?:[^"\x00]|"")+"')
 
 
@@ -66,6 +80,32 @@ def refuse_other_statements(capture: Capture, *, file: str) -> None:
             _check_name(item.name, _DROPPED_AS.get(item.kind, item.kind), file)
         for statement in statements_of(item.sql, where=f"{file}: {item.kind} {item.name}"):
             _check_statement(item, statement, tables, file)
+
+
+def refuse_other_loads(capture: Capture, *, file: str) -> None:
+    """Check the statements of a capture's transactions, and the columns of their parameters.
+
+    Raises: SpecError with the statement and what it would do.
+    """
+    columns = {(column.table, column.column) for column in capture.columns}
+    used = {step.statement for template in capture.templates for step in template.steps}
+    for statement in (own for own in capture.statements if own.id in used):
+        for part in statements_of(statement.text, where=f"{file}: statement {statement.id}"):
+            if part.kind not in _OF_LOADS:
+                why = f"it is not part of a load: {part.text[:60]}"
+                _refuse(file, f"the statement {statement.id}", why)
+    for template in capture.templates:
+        for step in template.steps:
+            for source in step.parameters:
+                own = getattr(source, "of", source)
+                if isinstance(own, OfColumn | Fresh) and (own.table, own.column) not in columns:
+                    place = f"{own.table}.{own.column}"
+                    _refuse(file, f"the transaction {template.name}", f"it has no column {place}")
+
+
+def harmless(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of a session that change no rights and start no programs."""
+    return {name: value for name, value in settings.items() if _SESSION_SETTING.fullmatch(name)}
 
 
 def _check_statement(

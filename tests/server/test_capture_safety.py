@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from tests.fixtures.captures import shop_capture, tpcb_capture
 
-from pgdyno.capture.model import Capture
+from pgdyno.capture.model import Capture, OfColumn
 from pgdyno.capture.schema import SchemaObject
 from pgdyno.errors import SpecError
-from pgdyno.server.captured_schema import refuse_other_statements
+from pgdyno.server.capture_safety import harmless, refuse_other_loads, refuse_other_statements
 
 EVIL = "DROP TABLE public.victim"
 
@@ -24,6 +24,7 @@ def with_object(**fields: Any) -> Capture:
 def test_captures_as_pgdyno_writes_them_pass() -> None:
     for capture in (tpcb_capture(), shop_capture()):
         refuse_other_statements(capture, file="a.capture")
+        refuse_other_loads(capture, file="a.capture")
 
 
 @pytest.mark.parametrize(
@@ -69,3 +70,52 @@ def test_a_name_that_is_more_than_a_name_is_refused(change: dict[str, str]) -> N
     changed = capture.model_copy(update={"columns": (column, *capture.columns[1:])})
     with pytest.raises(SpecError):
         refuse_other_statements(changed, file="a.capture")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        EVIL,
+        "SELECT 1; DROP TABLE public.victim",
+        "COPY public.victim TO PROGRAM 'cat'",
+        "SET default_transaction_read_only = off",
+        "ALTER SYSTEM SET fsync = off",
+    ],
+)
+def test_a_transaction_that_does_more_than_a_load_is_refused(text: str) -> None:
+    capture = tpcb_capture()
+    statements = [own.model_copy(update={"text": text}) for own in capture.statements]
+    changed = capture.model_copy(update={"statements": tuple(statements)})
+    with pytest.raises(SpecError, match="not part of a load"):
+        refuse_other_loads(changed, file="a.capture")
+
+
+def test_a_parameter_of_a_column_that_is_not_captured_is_refused() -> None:
+    capture = tpcb_capture()
+    [template] = capture.templates
+    steps = [
+        step.model_copy(
+            update={
+                "parameters": tuple(
+                    own.model_copy(update={"table": "public.t; DROP TABLE public.victim"})
+                    if isinstance(own, OfColumn)
+                    else own
+                    for own in step.parameters
+                )
+            }
+        )
+        for step in template.steps
+    ]
+    changed = template.model_copy(update={"steps": tuple(steps)})
+    with pytest.raises(SpecError, match="has no column"):
+        refuse_other_loads(capture.model_copy(update={"templates": (changed,)}), file="a.capture")
+
+
+def test_only_harmless_settings_of_a_session_are_taken() -> None:
+    given = {"work_mem": "8MB", "search_path": "shop", "enable_hashjoin": "off"}
+    evil = {
+        "role": "postgres",
+        "session_preload_libraries": "x",
+        "default_transaction_read_only": "off",
+    }
+    assert harmless({**given, **evil}) == given
