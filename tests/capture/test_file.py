@@ -102,3 +102,11 @@ def test_a_file_that_decompresses_to_too_much_is_refused(
 
 def test_every_reason_of_the_hand_made_captures_is_known() -> None:
     assert {item.reason for item in tpcb_capture().left_out} <= set(REASONS)
+
+
+def test_a_line_that_unpacks_to_more_than_memory_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.capture"
+    path.write_bytes(file.zstd.compress(b"0" * (file.LINE_MAX_BYTES + 2)))
+    assert path.stat().st_size < 100_000
+    with pytest.raises(SpecError, match="a line has more than"):
+        file.read(path)

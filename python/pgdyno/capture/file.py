@@ -31,6 +31,7 @@ else:
 KEPT_SUFFIX = ".with-values"
 FILE_MAX_BYTES = 256 << 20
 TEXT_MAX_BYTES = 2 << 30
+LINE_MAX_BYTES = 64 << 20
 _SKIPPABLE = 0x184D2A50
 # Every capture begins with these bytes.
 FIRST_BYTES = struct.pack("<I", _SKIPPABLE)
@@ -124,8 +125,10 @@ def _documents(content: bytes, path: Path) -> Iterator[dict[str, Any]]:
 def _decompressed(content: bytes, path: Path) -> Iterator[bytes]:
     size_bytes = 0
     with zstd.ZstdFile(io.BytesIO(content)) as stream:
-        for line in stream:
+        while line := stream.readline(LINE_MAX_BYTES + 1):
             size_bytes += len(line)
+            if len(line) > LINE_MAX_BYTES:
+                raise damaged(path, f"a line has more than {format_bytes(LINE_MAX_BYTES)}")
             if size_bytes > TEXT_MAX_BYTES:
                 limit = format_bytes(TEXT_MAX_BYTES)
                 raise damaged(path, f"it has more than {limit} of text")
