@@ -9,6 +9,7 @@ from decimal import Decimal, InvalidOperation
 
 from pgdyno.errors import ServerError, SpecError
 from pgdyno.server.connect import Connection
+from pgdyno.spec.setting_rules import BYTES_OF_UNIT, MICROSECONDS_OF_UNIT
 
 # Settings by which pgdyno finds and protects a scratch cluster; a variant may not change them.
 RESERVED = frozenset(
@@ -27,15 +28,6 @@ RESERVED = frozenset(
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)?")
 _NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z]*)")
-_BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
-_MICROSECONDS = {
-    "us": 1,
-    "ms": 1_000,
-    "s": 1_000_000,
-    "min": 60_000_000,
-    "h": 3_600_000_000,
-    "d": 86_400_000_000,
-}
 # Values that the server lists, but shows as another value (PostgreSQL 15 and later).
 _SAME = {("wal_compression", "on"): "pglz"}
 _TRUE, _FALSE = frozenset({"on", "true", "yes", "1"}), frozenset({"off", "false", "no", "0"})
@@ -214,7 +206,7 @@ def _is_same_number(wanted: str, seen: _Shown) -> bool:
 def _base_units(unit: str | None) -> tuple[int, Mapping[str, int]] | None:
     """Return how many bytes or microseconds one unit such as "8kB" or "ms" is, and the table."""
     match = re.fullmatch(r"(\d*)([A-Za-z]+)", unit or "")
-    for table in (_BYTES, _MICROSECONDS):
+    for table in (BYTES_OF_UNIT, MICROSECONDS_OF_UNIT):
         if match is not None and match[2] in table:
             return int(match[1] or 1) * table[match[2]], table
     return None

@@ -18,8 +18,8 @@ from typing import Literal
 MAJORS = (14, 15, 16, 17, 18)
 _NUMBER = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z]*)\s*")
 _UNIT = re.compile(r"(\d*)([A-Za-z]+)")
-_BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
-_MICROSECONDS = {
+BYTES_OF_UNIT = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+MICROSECONDS_OF_UNIT = {
     "us": 1,
     "ms": 1_000,
     "s": 1_000_000,
@@ -91,7 +91,7 @@ def in_units(text: str, rule: SettingRule) -> Decimal | None:
 def unit_amount(rule: SettingRule) -> tuple[float, Literal["bytes", "ms", ""]]:
     """Return the bytes or ms of one unit of the setting; (1, "") for a setting without a unit."""
     table, size = _units(rule.unit)
-    if table is _BYTES:
+    if table is BYTES_OF_UNIT:
         return size, "bytes"
     return (size / 1000, "ms") if table else (1, "")
 
@@ -162,7 +162,7 @@ def _object_to_number(text: str, rule: SettingRule) -> str | None:
 def _units(unit: str) -> tuple[dict[str, int], int]:
     """Return the units that a setting accepts, and its default unit in the smallest of them."""
     match = _UNIT.fullmatch(unit)
-    for table in (_BYTES, _MICROSECONDS):
+    for table in (BYTES_OF_UNIT, MICROSECONDS_OF_UNIT):
         if match is not None and match[2] in table:
             return table, int(match[1] or 1) * table[match[2]]
     return {}, 1
