@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,16 +13,12 @@ from typing import Any
 import psycopg
 
 from pgdyno.capture.model import (
-    Arrivals,
     Capture,
-    Counters,
     Header,
-    Profile,
-    SessionKind,
-    Statement,
     StatementKind,
 )
 from pgdyno.capturing import catalog, counted
+from pgdyno.capturing.assembly import Assembly
 from pgdyno.capturing.columns import (
     ColumnShapes,
     column_groups,
@@ -33,12 +28,10 @@ from pgdyno.capturing.columns import (
     texts_to_replace,
 )
 from pgdyno.capturing.counted import Counted, Key
-from pgdyno.capturing.grouping import Counting, Group, grouped
 from pgdyno.capturing.parsed import Names, Parsed, parse
 from pgdyno.capturing.schema import Rows, read_schema
 from pgdyno.capturing.sources import POLL_S_MAX, POLL_S_MIN, SourceSeen, sources_of
 from pgdyno.capturing.stand_ins import StandIns
-from pgdyno.capturing.templates import Described, Sources, left_out_of, templates_of
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.errors import InterruptedByUser, ServerError
 from pgdyno.observe.session import REPORT_SQL
@@ -382,91 +375,21 @@ class Reading:
 
     def capture(self) -> Capture:
         """Return the capture of what was counted so far."""
-        so_far, parsed = self.counted, self._parsed()
-        increases = {k: c for k, c in so_far.increases().items() if k not in self._own}
-        described = {
-            key: self._described(key, parsed.get(key) or _NO_TEXT, counters)
-            for key, counters in increases.items()
-        }
-        usable = {d.statement.id: d for d in described.values() if not d.parsed.reason}
-        sources = Sources(self.columns, {shape.name: shape.rows for shape in self.schema.tables})
-        groups = self._groups(described, sources)
-        usable |= _with_frames(groups, usable)
-        seconds = so_far.seconds or self._second
-        templates = templates_of(
-            groups, usable, sources, seconds=seconds, think_ms=self._think_ms()
-        )
-        return Capture(
-            header=self._header(seconds),
+        return Assembly(
+            header=self._header(self.counted.seconds or self._second),
+            counted=self.counted,
+            sources=self.sources,
+            schema=self.schema,
+            columns=self.columns,
+            groups=self.groups,
+            kept=self.kept,
             settings=self.settings,
-            objects=tuple(self.schema.objects),
-            tables=tuple(self.schema.tables),
-            indexes=tuple(self.schema.indexes),
-            columns=tuple(self.columns),
-            groups=tuple(self.groups),
-            statements=tuple(d.statement for d in usable.values()),
-            templates=tuple(templates),
-            arrivals=Arrivals(
-                transactions=tuple(so_far.transactions),
-                active_sessions=tuple(so_far.active_sessions),
-            ),
-            sessions=tuple(self._session_kinds()),
-            profile=self._profile(seconds, list(increases.values())),
-            left_out=tuple(left_out_of(list(described.values()))),
-            notes=tuple(self._notes(sources)),
-            kept=tuple(self.kept),
-        )
-
-    def _groups(self, described: Mapping[Key, Described], sources: Sources) -> list[Group]:
-        """Return the kinds of transactions of the statements that can be reproduced."""
-        series = self.counted.series()
-        work = {
-            key: d
-            for key, d in described.items()
-            if not d.parsed.reason and d.parsed.kind not in _FRAMES
-        }
-        countings = [
-            Counting(
-                id=d.statement.id,
-                query_id=key[0],
-                role=d.statement.role,
-                kind=d.parsed.kind,
-                calls=d.statement.counters.calls,
-                series=series[key],
-                level=sources.level(d.parsed.written),
-            )
-            for key, d in work.items()
-        ]
-        keys = {d.statement.id: sources.keys_of(d.parsed) for d in work.values()}
-        return grouped(
-            countings,
-            self.counted.sessions,
-            lambda name, other: bool(keys[name] & keys[other]),
-            transactions=self._transactions(described),
-        )
-
-    def _transactions(self, described: Mapping[Key, Described]) -> float:
-        """Return how many transactions the server counted, without those that are left out."""
-        (commits, rollbacks), (last_commits, last_rollbacks) = self.counted.transactions_seen
-        left_out = sum(d.statement.counters.calls for d in described.values() if d.parsed.reason)
-        return max(0.0, last_commits + last_rollbacks - commits - rollbacks - left_out)
-
-    def _role(self, key: Key) -> str:
-        return self._texts.get(key, (None, ""))[1]
-
-    def _described(self, key: Key, parsed: Parsed, counters: Counters) -> Described:
-        types = self._types.get(parsed.text, ())
-        statement = Statement(
-            id=_statement_id(key, parsed, self._role(key)),
-            text=parsed.text,
-            kind=parsed.kind,
-            reads_only=parsed.reads_only,
-            tables=parsed.tables,
-            parameter_types=types,
-            role=self._role(key),
-            counters=counters,
-        )
-        return Described(statement, parsed)
+            role_settings=self._role_settings,
+            types=self._types,
+            roles={key: role for key, (_, role) in self._texts.items()},
+            parsed=self._parsed(),
+            own=self._own,
+        ).capture()
 
     def _header(self, seconds: float) -> Header:
         return Header(
@@ -480,91 +403,6 @@ class Reading:
             seconds=round(seconds, 3),
             sources=("statistics",),
         )
-
-    def _think_ms(self) -> float | None:
-        pauses = self.counted.sessions.idle_s
-        return 1000 * sum(pauses) / len(pauses) if pauses else None
-
-    def _session_kinds(self) -> Iterator[SessionKind]:
-        sessions = self.counted.sessions
-        everybody = self._role_settings.get("", {})
-        for role, count in sorted(sessions.by_role.items()):
-            settings = {**everybody, **self._role_settings.get(role, {})}
-            mean = round(count / max(sessions.polls, 1), 2)
-            yield SessionKind(role=role, count=mean, settings=settings)
-
-    def _profile(self, seconds: float, increases: list[Counters]) -> Profile:
-        so_far, sessions = self.counted, self.counted.sessions
-        looks = max(sum(sessions.waits.values()), 1)
-        (commits, rollbacks), (last_commits, last_rollbacks) = so_far.transactions_seen
-        (updates, hot), (last_updates, last_hot) = so_far.updates
-        return Profile(
-            seconds=seconds,
-            total=counted.total_of(increases),
-            commits=max(0, last_commits - commits),
-            rollbacks=max(0, last_rollbacks - rollbacks),
-            active_sessions=sum(sessions.active_counts) / max(sessions.polls, 1),
-            waits={name: count / looks for name, count in sessions.waits.most_common()},
-            updates=max(0, last_updates - updates),
-            hot_updates=max(0, last_hot - hot),
-            dealloc_count=so_far.dealloc_count,
-        )
-
-    def _notes(self, sources: Sources) -> Iterator[str]:
-        """Yield what a reader must know: losses, gaps, what is assumed."""
-        so_far = self.counted
-        for source in self.sources:
-            if source.missing:
-                yield f"{source.name}: {source.missing}; {source.loss}"
-        if so_far.dealloc_count:
-            yield (
-                f"pg_stat_statements evicted entries {so_far.dealloc_count} times: their calls are"
-                " lost; raise pg_stat_statements.max"
-            )
-        if so_far.resets:
-            yield f"pg_stat_statements was reset {so_far.resets} times during the capture"
-        yield from so_far.losses
-        yield from self.schema.notes
-        for name, what in sources.assumed.items():
-            yield f"values are assumed in statement {name}: {what}"
-
-
-def _with_frames(
-    groups: Sequence[Group], statements: Mapping[str, Described]
-) -> dict[str, Described]:
-    """Put BEGIN and COMMIT around the groups that need them; return these statements by id.
-
-    pg_stat_statements does not count them if they are prepared or track_utility is off.
-    """
-    framing: dict[str, Described] = {}
-    for group in groups:
-        if not group.is_block:
-            continue
-        ends: list[str] = []
-        for kind, text in _FRAMES.items():
-            known = [
-                d
-                for d in statements.values()
-                if d.parsed.kind == kind and d.statement.role == group.role
-            ]
-            best = max(known, key=lambda d: d.statement.counters.calls, default=None)
-            if best is None:
-                parsed = Parsed(text, kind=kind, reads_only=True)
-                name = _statement_id((0, 0), parsed, group.role)
-                statement = Statement(
-                    id=name, text=text, kind=kind, reads_only=True, role=group.role
-                )
-                best = Described(statement, parsed)
-            framing[best.statement.id] = best
-            ends.append(best.statement.id)
-        group.turns = {ends[0]: 1.0, **group.turns, ends[1]: 1.0}
-    return framing
-
-
-def _statement_id(key: Key, parsed: Parsed | None, role: str) -> str:
-    """Return an id that is the same in every capture of the same text and role."""
-    text = parsed.text if parsed and parsed.text and not parsed.reason else str(key[0])
-    return hashlib.sha256(f"{role}\0{text}".encode()).hexdigest()[:12]
 
 
 def sources_text(sources: tuple[SourceSeen, ...]) -> Iterator[tuple[str, str]]:
