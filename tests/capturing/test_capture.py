@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tests.fixtures.captures import header
-from tests.fixtures.clusters import run_sql
+from tests.fixtures.clusters import connection, run_sql, scalar
 from tests.fixtures.command import Command, eventually, server_options
 from tests.fixtures.observed import make_shop, shopping
 
@@ -24,7 +25,10 @@ from pgdyno.capture.model import (
     Returned,
     Template,
 )
+from pgdyno.capturing.counted import activity_sql
 from pgdyno.server.target import Target
+
+INTERRUPTED = 130
 
 
 def captured(pgdyno: Command, target: Target, path: Path, *more: str) -> Capture:
@@ -32,6 +36,28 @@ def captured(pgdyno: Command, target: Target, path: Path, *more: str) -> Capture
     given = ("-o", path, "--duration", "4s", *more)
     said = pgdyno("capture", *server_options(target), *given)
     assert said.code == 0, said.err
+    return file.read(path)
+
+
+def captured_while(
+    pgdyno: Command, target: Target, path: Path, statements: Sequence[str]
+) -> Capture:
+    """Return a capture whose first counters are read before the statements, its last ones after."""
+    running = pgdyno.start("capture", *server_options(target), "-o", path, "--duration", "10min")
+    looks = (
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'pgdyno/capture%%'"
+        " AND strpos(query, %s) > 0"
+    )
+    # The first counters are read before it looks at sessions. We look from another database, whose
+    # statements do not count.
+    nearby, activity = target.with_database("postgres"), activity_sql(15)[:100]
+    ended = running.process.poll
+    eventually(lambda: scalar(nearby, looks, activity), unless=lambda: ended() is not None)
+    with connection(target) as session:
+        for statement in statements:
+            session.execute(statement)  # type: ignore[call-overload]
+    running.process.send_signal(signal.SIGINT)
+    assert running.wait(60).code == INTERRUPTED
     return file.read(path)
 
 
@@ -168,7 +194,7 @@ def test_an_interrupted_capture_keeps_what_was_counted_and_leaves_nothing_else(
         eventually(lambda: path.with_name("shop.capture.partial").exists())
         running.process.send_signal(signal.SIGINT)
         said = running.wait(60)
-    assert said.code == 130, said.err
+    assert said.code == INTERRUPTED, said.err
     assert file.read(path).header.seconds < 60
     assert [entry.name for entry in tmp_path.glob("shop*")] == ["shop.capture"]
 
@@ -208,14 +234,11 @@ def test_a_reset_and_a_statement_without_text_are_reported(
 def test_the_end_of_a_range_is_as_far_as_the_rows_of_a_call(
     pgdyno: Command, shop: Target, tmp_path: Path
 ) -> None:
-    path = tmp_path / "shop.capture"
-    running = pgdyno.start("capture", *server_options(shop), "-o", path, "--duration", "4s")
-    eventually(lambda: path.with_name("shop.capture.partial").exists())
-    for _ in range(10):
-        run_sql(shop, "SELECT id FROM orders WHERE at > now() - interval '100 minutes'")
-        run_sql(shop, "SELECT id FROM orders WHERE id <= 250")
-    assert running.wait(60).code == 0
-    capture = file.read(path)
+    ranges = (
+        "SELECT id FROM orders WHERE at > now() - interval '100 minutes'",
+        "SELECT id FROM orders WHERE id <= 250",
+    )
+    capture = captured_while(pgdyno, shop, tmp_path / "shop.capture", ranges * 10)
     statements = {statement.id: statement for statement in capture.statements}
     sources = {
         statements[step.statement].text: step.parameters
@@ -230,18 +253,11 @@ def test_the_end_of_a_range_is_as_far_as_the_rows_of_a_call(
 def test_limits_are_constants_and_equal_keys_are_equal(
     pgdyno: Command, shop: Target, tmp_path: Path
 ) -> None:
-    path = tmp_path / "shop.capture"
-    running = pgdyno.start("capture", *server_options(shop), "-o", path, "--duration", "4s")
-    eventually(lambda: path.with_name("shop.capture.partial").exists())
     transaction = (
         "BEGIN; SELECT id FROM orders WHERE customer = 7 ORDER BY at LIMIT 5;"
         " UPDATE customer SET name = name WHERE id = 7; COMMIT"
     )
-    for _ in range(40):
-        run_sql(shop, transaction)
-    said = running.wait(60)
-    assert said.code == 0
-    capture = file.read(path)
+    capture = captured_while(pgdyno, shop, tmp_path / "shop.capture", [transaction] * 40)
     [template] = capture.templates
     select, update = template.steps[1:3]
     assert select.parameters[1] == Constant(value="4")

@@ -55,6 +55,12 @@ def test_a_missing_end_is_a_suffix_and_begins_at_the_first_lost_acknowledgement(
     assert (seen.lost, seen.is_suffix, seen.lost_ns) == (2, True, CRASHED_NS - 210)
 
 
+def test_a_loss_goes_on_while_processes_of_a_killed_server_still_answer() -> None:
+    present = {(1, 1): 101, (2, 1): 201}
+    seen = losses_of(JOURNAL, present, {}, crashed_ns=205)
+    assert (seen.lost, seen.is_suffix, seen.lost_ns) == (2, True, 230 - 210)
+
+
 def test_a_hole_is_not_a_suffix() -> None:
     assert not after((1, 1), (1, 2), (2, 2)).is_suffix
 

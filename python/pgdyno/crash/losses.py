@@ -43,9 +43,10 @@ def acknowledged_count(commits: Sequence[SentCommit]) -> int:
 class Losses:
     """What one crash took.
 
-    `lost_ns`: from the first acknowledgement that was lost until the crash. `is_suffix`: no commit
-    survived that was sent after a lost one had been acknowledged. `in_doubt_wrong`: commits in
-    doubt whose status in the server contradicts their row, and rolled back ones that have a row.
+    `lost_ns`: from the first acknowledgement that was lost until the crash, or until the last one
+    that was lost: processes of a killed server answer until it is their turn. `is_suffix`: no
+    commit survived that was sent after a lost one had been acknowledged. `in_doubt_wrong`: commits
+    in doubt whose status in the server contradicts their row, and rolled back ones that have a row.
     `unsent`: rows that no client sent.
     """
 
@@ -74,7 +75,8 @@ def losses_of(
     """
     acknowledged = [commit for commit in commits if commit.acknowledged_ns is not None]
     lost = [commit for commit in acknowledged if present.get(commit.key) != commit.xid]
-    first_lost_ns = min((commit.acknowledged_ns or 0 for commit in lost), default=crashed_ns)
+    lost_acknowledged_ns = [commit.acknowledged_ns or 0 for commit in lost]
+    first_lost_ns = min(lost_acknowledged_ns, default=crashed_ns)
     survived = {commit.key for commit in commits if present.get(commit.key) == commit.xid}
     later = [commit for commit in commits if first_lost_ns < commit.sent_ns < crashed_ns]
     given_again = set(present.values())
@@ -95,7 +97,7 @@ def losses_of(
     return Losses(
         acknowledged=len(acknowledged),
         lost=len(lost),
-        lost_ns=max(0, crashed_ns - first_lost_ns),
+        lost_ns=max(crashed_ns, *lost_acknowledged_ns) - first_lost_ns if lost else 0,
         is_suffix=not (lost and any(commit.key in survived for commit in later)),
         in_doubt=len(in_doubt),
         in_doubt_committed=len(committed),
