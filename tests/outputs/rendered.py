@@ -24,7 +24,7 @@ from tests.programs import test_tpcc_findings
 from tests.report import compare_examples, examples, variant_examples
 from tests.watch.examples import DOCUMENT, watched
 
-from pgdyno.analysis.findings import ExperimentFindings
+from pgdyno.analysis.findings import ExperimentFindings, ProgramFindings
 from pgdyno.cli import watch_text
 from pgdyno.designs import answer_of, document_of, markdown_of, page_of, words_of
 from pgdyno.report.watch_page import watch_page
@@ -52,7 +52,7 @@ def tpcc_run() -> ExperimentFindings:
     base = examples.bench()
     assert base.run is not None
     own = test_tpcc_findings.findings(think=1, warehouses=350)
-    run = replace(base.run, program="tpcc-like", own=own, label="tpcc-like")
+    run = replace(base.run, program=ProgramFindings("tpcc-like", own), label="tpcc-like")
     return replace(base, name="tpcc", run=run)
 
 

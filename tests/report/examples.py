@@ -13,7 +13,9 @@ from pgdyno.analysis.findings import (
     Mark,
     OpenLoopFindings,
     Panel,
+    RunCounts,
     RunFindings,
+    RunTimeline,
     Series,
     ServerAndLoad,
 )
@@ -185,20 +187,16 @@ def run(seconds: int = 180, *, clients: int = 16, seed: int = 7) -> RunFindings:
     return RunFindings(
         label=f"tpcb-like, {clients} clients",
         clients=clients,
-        duration_s=float(seconds),
         tps=estimate(1892.0, 0.0164, "tps"),
-        transactions=round(1892.35 * seconds),
-        transactions_committed_all_phases=round(1892.35 * seconds) + 6021,
-        failures={},
-        retried=0,
+        counts=RunCounts(
+            round(1892.35 * seconds), round(1892.35 * seconds) + 6021, {}, 0, engine_cpu_s=34.2
+        ),
         latency=latency(),
         where=where(),
         scripts=(script(),),
-        client_cpu_s=34.2,
         is_valid=True,
         doubts=(ONE_CHECKPOINT,),
-        panels=panels(seconds, seed=seed),
-        marks=marks(seconds),
+        timeline=RunTimeline(float(seconds), panels(seconds, seed=seed), marks(seconds)),
     )
 
 
@@ -332,9 +330,9 @@ def invalid() -> ExperimentFindings:
     """A run that measured its own client, on a server with fsync off, with failures."""
     base = run(12)
     failed = RunFindings(
-        label=base.label, clients=64, open_loop=OpenLoopFindings(4000.0), duration_s=12.0,
-        tps=estimate(3121.0, 0.08, "tps"), transactions=37_452,
-        transactions_committed_all_phases=38_001, failures={"40001": 12, "40P01": 3}, retried=15,
+        label=base.label, clients=64, open_loop=OpenLoopFindings(4000.0),
+        tps=estimate(3121.0, 0.08, "tps"),
+        counts=RunCounts(37_452, 38_001, {"40001": 12, "40P01": 3}, 15, engine_cpu_s=11.6),
         latency=Latency(
             estimate(812.0, 0.2, "ms"),
             {
@@ -343,9 +341,12 @@ def invalid() -> ExperimentFindings:
             },
             5210.0,
         ),
-        where=None, scripts=(), client_cpu_s=11.6, is_valid=False,
-        doubts=(ENGINE_BUSY, SAME_HOST), panels=base.panels,
-        marks=(Mark(7.2, "change", "throughput fell from 3,410 to 2,880 tps"),),
+        where=None, scripts=(), is_valid=False, doubts=(ENGINE_BUSY, SAME_HOST),
+        timeline=RunTimeline(
+            12.0,
+            base.timeline.panels,
+            (Mark(7.2, "change", "throughput fell from 3,410 to 2,880 tps"),),
+        ),
     )  # fmt: skip
     facts = ServerAndLoad(
         target="scratch  PostgreSQL 18.4 (embedded), scale 10 by pgdyno: 153 MB",
@@ -365,15 +366,15 @@ def invalid() -> ExperimentFindings:
 def tiny() -> ExperimentFindings:
     """One short run: no intervals, no telemetry, no wait events."""
     bare = RunFindings(
-        label="select-only", clients=1, duration_s=1.0,
-        tps=without_interval(8214.0, "tps"), transactions=8214,
-        transactions_committed_all_phases=9003, failures={}, retried=0,
+        label="select-only", clients=1, timeline=RunTimeline(1.0),
+        tps=without_interval(8214.0, "tps"),
+        counts=RunCounts(8214, 9003, {}, 0, engine_cpu_s=0.1),
         latency=Latency(
             without_interval(0.1214, "ms"),
             {"p50": without_interval(0.118, "ms"), "p99": without_interval(0.21, "ms")},
             3.1,
         ),
-        where=None, scripts=(), client_cpu_s=0.1, is_valid=True, doubts=(),
+        where=None, scripts=(), is_valid=True, doubts=(),
     )  # fmt: skip
     facts = ServerAndLoad(
         "scratch  PostgreSQL 18.4 (embedded)", "fsync on, full_page_writes on", True

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.report import examples
 
+from pgdyno.analysis.findings import RunTimeline
 from pgdyno.report import axis, figures, svg
 from pgdyno.report.chart import Chart, Flag, Line
 from pgdyno.report.embed import captioned_json
@@ -178,13 +179,15 @@ def test_lines_are_told_apart_without_colour() -> None:
 def test_every_chart_of_every_example_is_well_formed(name: str) -> None:
     findings = examples.EXAMPLES[name]()
     charts = [*figures.main_charts(findings), *figures.curve_charts(findings)]
-    charts += figures.time_charts(findings.run) if findings.run else []
+    charts += figures.time_charts(findings.run.timeline) if findings.run else []
     for picture in charts:
         assert drawn(picture).get("role") == "img"
 
 
 def test_layers_of_known_meaning_are_hatched_so_that_grey_is_enough() -> None:
-    charts = {time_chart.key: time_chart for time_chart in figures.time_charts(examples.run(20))}
+    charts = {
+        time_chart.key: time_chart for time_chart in figures.time_charts(examples.run(20).timeline)
+    }
     for key in ("time-waits", "time-cpu", "time-programs"):
         assert "url(#f-" in svg.draw(charts[key], width=600)
 
@@ -196,13 +199,17 @@ def test_scripts_far_apart_share_a_logarithmic_axis() -> None:
 
 def test_a_panel_without_values_is_not_drawn() -> None:
     run = examples.run(20)
-    empty = replace(run.panels[0], key="empty", series=(examples.Series("x", (None,) * 20),))
-    assert "empty" not in {p.key for p in figures.drawable(replace(run, panels=(empty,)))}
+    empty = replace(
+        run.timeline.panels[0], key="empty", series=(examples.Series("x", (None,) * 20),)
+    )
+    assert "empty" not in {p.key for p in figures.drawable(RunTimeline(20.0, (empty,)))}
 
 
 def test_without_tps_and_latency_the_first_panel_is_on_top() -> None:
     base = examples.bench(20)
     assert base.run is not None
-    only = tuple(panel for panel in base.run.panels if panel.key == "waits")
-    charts = figures.main_charts(replace(base, run=replace(base.run, panels=only)))
+    only = tuple(panel for panel in base.run.timeline.panels if panel.key == "waits")
+    charts = figures.main_charts(
+        replace(base, run=replace(base.run, timeline=replace(base.run.timeline, panels=only)))
+    )
     assert [picture.key for picture in charts] == ["main-waits"]

@@ -156,37 +156,66 @@ class LateFindings:
 
 
 @dataclass(frozen=True, slots=True)
+class RunCounts:
+    """What the engine counted: transactions and its own CPU time.
+
+    `transactions`: completed in the measured time. `committed_all_phases`: the warm-up too.
+    `failures`: failed transactions by SQLSTATE or kind.
+    """
+
+    transactions: int
+    committed_all_phases: int
+    failures: Mapping[str, int]
+    retried: int
+    engine_cpu_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramFindings:
+    """What the program of a run adds.
+
+    `name`: the program that every script of the run is; empty for text scripts. `own`: findings
+    that only this program has. `metrics`: its figures by their names.
+    """
+
+    name: str = ""
+    own: Any = None
+    metrics: Mapping[str, Estimate] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimeline:
+    """A run second by second: charts, what happened at one moment, and telemetry in total."""
+
+    duration_s: float
+    panels: tuple[Panel, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    telemetry: TelemetryFindings = field(default_factory=TelemetryFindings)
+
+
+@dataclass(frozen=True, slots=True)
 class RunFindings:
-    """One measured run. `open_loop`: None in a closed loop."""
+    """One measured run.
+
+    `where_not`: the reason why `where` is missing, as the end of a sentence. `open_loop`: None in a
+    closed loop.
+    """
 
     label: str
     clients: int
-    duration_s: float
     tps: Estimate
-    transactions: int
-    transactions_committed_all_phases: int
-    failures: dict[str, int]
-    retried: int
+    counts: RunCounts
     latency: Latency
     where: WhereTheTimeGoes | None
     scripts: tuple[ScriptFindings, ...]
-    client_cpu_s: float
     is_valid: bool
     doubts: tuple[Doubt, ...]
-    open_loop: OpenLoopFindings | None = None
-    panels: tuple[Panel, ...] = ()
-    telemetry: TelemetryFindings = field(default_factory=TelemetryFindings)
-    marks: tuple[Mark, ...] = ()
+    timeline: RunTimeline
     where_not: str = ""
-    "The reason why `where` is missing, as the end of a sentence."
+    open_loop: OpenLoopFindings | None = None
     late: LateFindings | None = None
     connections: ConnectionFindings | None = None
-    program: str = ""
-    "Name of the program that every script of the run is; empty for text scripts."
-    own: Any = None
-    "Findings that only this program has."
-    own_metrics: Mapping[str, Estimate] = field(default_factory=dict)
-    "Metrics of the program, by their names."
+    program: ProgramFindings = ProgramFindings()
 
 
 @dataclass(frozen=True, slots=True)

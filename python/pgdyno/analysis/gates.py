@@ -66,8 +66,8 @@ def _estimates(name: str, findings: ExperimentFindings) -> Iterator[tuple[str, E
     run = findings.run
     if run is not None and name == "tps":
         yield "", run.tps
-    elif run is not None and name in run.own_metrics:
-        yield "", run.own_metrics[name]
+    elif run is not None and name in run.program.metrics:
+        yield "", run.program.metrics[name]
     elif run is not None and name == "mean":
         yield "", run.latency.mean
     elif run is not None and name in run.latency.percentiles:

@@ -18,7 +18,10 @@ from pgdyno.analysis.findings import (
     CurveFindings,
     ExperimentFindings,
     OpenLoopFindings,
+    ProgramFindings,
+    RunCounts,
     RunFindings,
+    RunTimeline,
     ServerAndLoad,
 )
 from pgdyno.analysis.split_verdicts import split_doubts
@@ -275,17 +278,18 @@ def run_findings(
     return RunFindings(
         label=stored.label,
         clients=planned.cell.clients,
-        duration_s=numbers.seconds,
         tps=numbers.tps,
-        transactions=summary.counts.completed,
-        transactions_committed_all_phases=summary.transactions_committed_all_phases,
-        failures=dict(summary.failures),
-        retried=summary.counts.retried,
+        counts=RunCounts(
+            transactions=summary.counts.completed,
+            committed_all_phases=summary.transactions_committed_all_phases,
+            failures=dict(summary.failures),
+            retried=summary.counts.retried,
+            engine_cpu_s=(summary.engine.cpu_user_ns + summary.engine.cpu_system_ns) / 1e9,
+        ),
         latency=numbers.latency,
         where=split.where,
         where_not=split.why_not,
         scripts=scripts,
-        client_cpu_s=(summary.engine.cpu_user_ns + summary.engine.cpu_system_ns) / 1e9,
         is_valid=is_valid(doubts),
         doubts=doubts,
         open_loop=None
@@ -295,14 +299,15 @@ def run_findings(
             phases_of(stored, numbers, experiment.workload, planned),
             backlog_of(stored),
         ),
-        panels=panels_of(stored, numbers, server.get("data_storage") or {}),
-        telemetry=telemetry_findings(stored, numbers),
-        marks=marks,
+        timeline=RunTimeline(
+            numbers.seconds,
+            panels=panels_of(stored, numbers, server.get("data_storage") or {}),
+            marks=marks,
+            telemetry=telemetry_findings(stored, numbers),
+        ),
         late=late_of(stored, numbers, experiment.workload),
         connections=connections_of(numbers, experiment.workload, planned.cell.clients),
-        program=program.name,
-        own=own,
-        own_metrics={} if own is None else own.figures,
+        program=ProgramFindings(program.name, own, {} if own is None else own.figures),
     )
 
 

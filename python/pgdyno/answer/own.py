@@ -34,7 +34,7 @@ class OwnAnswer:
         scripts: Sequence[ScriptFindings],  # noqa: ARG002
         server: Mapping[str, Any],  # noqa: ARG002
     ) -> Any:
-        """Return the findings that only this program has; they become `RunFindings.own`.
+        """Return the findings that only this program has; they become `ProgramFindings.own`.
 
         Args: scripts, of the run; server, the facts of the server as stored.
         """

@@ -27,7 +27,9 @@ def bench_sentence(run: RunFindings | None) -> str:
     """Return throughput, p99 and the largest part of the time."""
     if run is None:
         return "No run was completed."
-    if run.own is not None and (own := own_answer(program_named(run.program)).sentence(run)):
+    if run.program.own is not None and (
+        own := own_answer(program_named(run.program.name)).sentence(run)
+    ):
         return own
     p99 = run.latency.percentiles["p99"]
     words = f"{value_words(run.tps)} tps{range_words(run.tps)} with {_clients(run.clients)}"

@@ -242,7 +242,7 @@ def exit_code(error: PgdynoError | None, findings: ExperimentFindings | None) ->
     if error is not None:
         codes.append(error.exit_code)
     if findings is not None:
-        if findings.run is not None and findings.run.failures:
+        if findings.run is not None and findings.run.counts.failures:
             codes.append(EXIT_FAILURES)
         if (findings.run is not None and not findings.run.is_valid) or (
             findings.runs_valid < findings.runs_total

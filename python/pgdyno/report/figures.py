@@ -57,7 +57,7 @@ def main_charts(findings: ExperimentFindings) -> tuple[Chart, ...]:
         return (load_curve(findings.curves, height_px=height_px),)
     if findings.run is None:
         return ()
-    by_key = {panel.key: panel for panel in drawable(findings.run)}
+    by_key = {panel.key: panel for panel in drawable(findings.run.timeline)}
     own = own_shown(findings.run)
     keys = own.main_panels if own is not None else ()
     keys = keys if any(key in by_key for key in keys) else _HERO_PANELS
@@ -67,7 +67,7 @@ def main_charts(findings: ExperimentFindings) -> tuple[Chart, ...]:
     if len(first) > 1:
         height_px = (height_px - _HEAD_PX) // len(first)
     return tuple(
-        over_time(panel, findings.run, key=f"main-{panel.key}", height_px=height_px)
+        over_time(panel, findings.run.timeline, key=f"main-{panel.key}", height_px=height_px)
         for panel in first
     )
 
@@ -78,9 +78,9 @@ def curve_charts(findings: ExperimentFindings) -> tuple[Chart, ...]:
     return tuple(chart for chart in charts if chart is not None)
 
 
-def time_charts(run: Timed) -> tuple[Chart, ...]:
+def time_charts(timed: Timed) -> tuple[Chart, ...]:
     """Return every panel of the run as a chart on one shared time axis."""
-    return tuple(over_time(panel, run) for panel in drawable(run))
+    return tuple(over_time(panel, timed) for panel in drawable(timed))
 
 
 def sections_of(charts: Iterable[Chart]) -> tuple[tuple[str, tuple[Chart, ...]], ...]:
@@ -92,11 +92,11 @@ def sections_of(charts: Iterable[Chart]) -> tuple[tuple[str, tuple[Chart, ...]],
     return tuple((section, tuple(some)) for section, some in by_section.items())
 
 
-def drawable(run: Timed) -> tuple[Panel, ...]:
+def drawable(timed: Timed) -> tuple[Panel, ...]:
     """Return the panels that have values at two moments or more."""
     return tuple(
         panel
-        for panel in run.panels
+        for panel in timed.panels
         if len(panel.time_s) > 1
         and any(value is not None for series in panel.series for value in series.values)
     )
@@ -184,7 +184,7 @@ def percentiles(findings: CurveFindings, *, several: bool) -> Chart | None:
 
 
 def over_time(
-    panel: Panel, run: Timed, *, key: str = "", height_px: int = _TIME_HEIGHT_PX
+    panel: Panel, timed: Timed, *, key: str = "", height_px: int = _TIME_HEIGHT_PX
 ) -> Chart:
     """Return one panel as a chart with the marks of the run."""
     names = tuple(series.name for series in panel.series)
@@ -206,8 +206,8 @@ def over_time(
         is_stacked=panel.is_stacked,
         group=TIME_GROUP,
         height_px=height_px,
-        x_ends=(0.0, max(run.duration_s, panel.time_s[-1])),
-        flags=tuple(Flag(mark.time_s, mark.kind, mark.text) for mark in run.marks),
+        x_ends=(0.0, max(timed.duration_s, panel.time_s[-1])),
+        flags=tuple(Flag(mark.time_s, mark.kind, mark.text) for mark in timed.marks),
         note=panel.note,
         section=panel.section,
     )

@@ -59,7 +59,7 @@ def render(findings: ExperimentFindings) -> str:
     assets = page_assets()
     main = figures.main_charts(findings)
     latency = figures.curve_charts(findings)
-    over_time = figures.time_charts(findings.run) if findings.run else ()
+    over_time = figures.time_charts(findings.run.timeline) if findings.run else ()
     where = findings.run.where if findings.run else None
     own = own_shown(findings.run)
     parts = parts_of(where) if where else ()
@@ -109,8 +109,8 @@ def _sections(
         ("latency", "Latency", run is not None),
         ("time", "Over time", has_charts),
         ("scripts", "Statements", bool(run and run.scripts)),
-        ("telemetry", "Telemetry", bool(run and run.telemetry.facts)),
-        ("doctor", "Doctor", bool(run and run.telemetry.examined)),
+        ("telemetry", "Telemetry", bool(run and run.timeline.telemetry.facts)),
+        ("doctor", "Doctor", bool(run and run.timeline.telemetry.examined)),
         ("doubts", "Doubts", True),
         ("facts", "Facts", True),
         ("notes", "Method", bool(findings.notes)),

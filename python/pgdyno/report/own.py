@@ -119,13 +119,13 @@ class OwnShown:
 
 def own_shown(run: RunFindings | None) -> OwnShown | None:
     """Return what the program of a run adds, None if it adds nothing."""
-    if run is None or run.own is None:
+    if run is None or run.program.own is None:
         return None
-    part = part_of(program_named(run.program), "shown")
+    part = part_of(program_named(run.program.name), "shown")
     if part is None:
         return None
     shown = part.shown_of(run)
-    assert isinstance(shown, OwnShown), f"shown_of of {run.program} returns an OwnShown"
+    assert isinstance(shown, OwnShown), f"shown_of of {run.program.name} returns an OwnShown"
     return shown
 
 

@@ -89,7 +89,7 @@ def _more_charts(sheet: Sheet, findings: ExperimentFindings) -> None:
     more = figures.curve_charts(findings)
     if findings.run is not None:
         shown = {chart.title for chart in figures.main_charts(findings)}
-        more += tuple(c for c in figures.time_charts(findings.run) if c.title not in shown)
+        more += tuple(c for c in figures.time_charts(findings.run.timeline) if c.title not in shown)
     sheet.space(0.05)
     for chart in more:
         if sheet.left_inches < _CHART_INCHES + 0.6 + plot.legend_inches(chart):

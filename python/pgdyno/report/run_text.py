@@ -66,7 +66,9 @@ def _sweep(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
         yield from _curve(page, curve, indent)
     run = findings.run
     if run is not None:
-        yield from page.row("at the knee", f"{run.label}, {quantities.seconds(run.duration_s)}")
+        yield from page.row(
+            "at the knee", f"{run.label}, {quantities.seconds(run.timeline.duration_s)}"
+        )
         yield from _run(page, run)
 
 
@@ -90,9 +92,9 @@ def _run(page: TextPage, run: RunFindings) -> Iterator[str]:
         )
     yield from page.row(
         "tps",
-        f"{numbers.estimate_text(run.tps)}, {quantities.counted(run.transactions, 'transaction')}, "
-        f"{failures_text(run.failures)}"
-        + (f", {quantities.count(run.retried)} retried" if run.retried else ""),
+        f"{numbers.estimate_text(run.tps)}, {quantities.counted(run.counts.transactions, 'transaction')}, "
+        f"{failures_text(run.counts.failures)}"
+        + (f", {quantities.count(run.counts.retried)} retried" if run.counts.retried else ""),
     )
     yield from _latency(run)
     for label, text in connection_rows(run.connections) if run.connections is not None else ():

@@ -64,13 +64,13 @@ def _of_run(run: RunFindings) -> list[Tile]:
             tile = number_tile(f"{name} latency", percentile, quantity=f"latency_ms.{name}")
             value = numbers.value_text(percentile, most=run.latency.max_ms)
             shown.append(replace(tile, value=value))
-    failed = sum(run.failures.values())
+    failed = sum(run.counts.failures.values())
     shown.append(
         Tile(
             "transactions",
-            quantities.count(run.transactions),
-            aside=quantities.seconds(run.duration_s),
-            range_text=f"{failed:,} failed, {run.retried:,} retried",
+            quantities.count(run.counts.transactions),
+            aside=quantities.seconds(run.timeline.duration_s),
+            range_text=f"{failed:,} failed, {run.counts.retried:,} retried",
             tone="failed" if failed else "plain",
             quantity="transactions",
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno import quantities
 from pgdyno.analysis.crashes import Loss
@@ -55,11 +55,11 @@ def run_words(findings: ExperimentFindings) -> str:
     run = findings.run
     if run is None:
         return ""
-    load = quantities.counted(run.clients, program_named(run.program).client_word)
+    load = quantities.counted(run.clients, program_named(run.program.name).client_word)
     if run.open_loop is not None:
         load = f"{quantities.plain(run.open_loop.offered_tps)} tps offered to {load}"
     which = "the run at the knee" if findings.curves else "the run"
-    return f"{which}: {load}, {quantities.seconds(run.duration_s)}"
+    return f"{which}: {load}, {quantities.seconds(run.timeline.duration_s)}"
 
 
 def loop_words(run: RunFindings) -> str:
@@ -75,7 +75,7 @@ def loop_words(run: RunFindings) -> str:
 def mark_words(run: RunFindings) -> str:
     """Return "3 checkpoints, 1 change of speed"."""
     counts: Counter[str] = Counter()
-    for mark in run.marks:
+    for mark in run.timeline.marks:
         counts[mark.kind] += mark.count
     return ", ".join(
         quantities.counted(count, noun) if noun != "change of speed" or count == 1
@@ -96,7 +96,7 @@ def marks_shown(marks: Sequence[Mark]) -> str:
     )
 
 
-def failures_text(failures: dict[str, int]) -> str:
+def failures_text(failures: Mapping[str, int]) -> str:
     """Return "0 failed" or "3 failed (40001: 2, 40P01: 1)"."""
     total = sum(failures.values())
     if not total:

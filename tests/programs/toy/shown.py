@@ -8,7 +8,7 @@ from pgdyno.report.own import Column, OwnShown, OwnTable, number_tile
 
 
 def shown_of(run: RunFindings) -> OwnShown:
-    own: Market = run.own
+    own: Market = run.program.own
     table = OwnTable(
         "Goods of the market",
         (Column("good"), Column("sold", "pieces"), Column("why", meaning="reason", is_words=True)),

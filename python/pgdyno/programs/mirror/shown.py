@@ -20,7 +20,7 @@ _TYPE_COLUMNS = (Column("type"), Column("quantity", is_name=True), *_COLUMNS[1:]
 
 def shown_of(run: RunFindings) -> OwnShown:
     """Return what a mirror adds to the answer of a run."""
-    own: Likeness = run.own
+    own: Likeness = run.program.own
     is_counted = any(row.copy is not None for row in own.quantities if row.name == "rows a call")
     below = "" if is_counted else _NOT_COUNTED
     table = OwnTable("Likeness to the source", _COLUMNS, tuple(_rows(own.quantities)), below=below)

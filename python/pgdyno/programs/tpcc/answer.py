@@ -69,7 +69,7 @@ class TpccAnswer(OwnAnswer):
 
     def sentence(self, run: RunFindings) -> str:
         """Return NOPM, the kind of load, and whether limits, mix and data are as specified."""
-        own: TpccFindings = run.own
+        own: TpccFindings = run.program.own
         words = f"{value_words(own.nopm)} NOPM{range_words(own.nopm)} with "
         words += f"{counted(run.clients, 'terminal')}, {own.way}"
         missed = [kind.words for kind in own.types if "missed" in (kind.limit, kind.mix)]

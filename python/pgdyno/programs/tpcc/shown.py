@@ -39,7 +39,7 @@ _VERDICTS: dict[Verdict, str] = {"ok": "ok", "missed": "MISSED", "open": "cannot
 
 def shown_of(run: RunFindings) -> OwnShown:
     """Return what the program adds to the answer of a run."""
-    own: TpccFindings = run.own
+    own: TpccFindings = run.program.own
     types = OwnTable(
         "Transaction types",
         _TYPE_COLUMNS,
