@@ -90,11 +90,13 @@ def _run(page: TextPage, run: RunFindings) -> Iterator[str]:
             "offered",
             f"{quantities.plain(run.open_loop.offered_tps)} tps{of_phases}{held}",
         )
+    counts = run.counts
     yield from page.row(
         "tps",
-        f"{numbers.estimate_text(run.tps)}, {quantities.counted(run.counts.transactions, 'transaction')}, "
-        f"{failures_text(run.counts.failures)}"
-        + (f", {quantities.count(run.counts.retried)} retried" if run.counts.retried else ""),
+        f"{numbers.estimate_text(run.tps)}, "
+        f"{quantities.counted(counts.transactions, 'transaction')}, "
+        f"{failures_text(counts.failures)}"
+        + (f", {quantities.count(counts.retried)} retried" if counts.retried else ""),
     )
     yield from _latency(run)
     for label, text in connection_rows(run.connections) if run.connections is not None else ():
