@@ -80,10 +80,31 @@ def test_the_time_since_the_start_of_the_transaction_is_the_order() -> None:
     sessions = Sessions()
     for place, name in enumerate(("history", "tellers", "accounts"), 1):
         sessions.inside[NAMES[name]] = 4
-        sessions.after_s[NAMES[name]] = place * 0.004
+        sessions.after_s[NAMES[name]] = [place * 0.001] * 4
     calls = dict.fromkeys(("accounts", "tellers", "history"), (100, 100))
     [group] = groups(calls, transactions=200, sessions=sessions)
     assert list(group.turns) == ["history", "tellers", "accounts"]
+
+
+def test_a_statement_seen_alone_and_in_a_transaction_is_both() -> None:
+    sessions = Sessions()
+    sessions.alone[NAMES["balance"]] = 1
+    sessions.inside[NAMES["balance"]] = sessions.inside[NAMES["accounts"]] = 2
+    calls = {"accounts": (100, 100), "balance": (400, 400)}
+    alone, inside = groups(calls, transactions=800, sessions=sessions)
+    assert (list(alone.turns), alone.calls, alone.is_block) == (["balance"], 600, False)
+    assert (set(inside.turns), inside.is_block) == ({"accounts", "balance"}, True)
+
+
+def test_a_few_long_waits_for_locks_do_not_change_the_order() -> None:
+    sessions = Sessions()
+    for name, waited_s in (("tellers", 0.0), ("branches", 0.9), ("history", 0.0)):
+        sessions.inside[NAMES[name]] = 4
+        usual_s = {"tellers": 0.001, "branches": 0.002, "history": 0.003}[name]
+        sessions.after_s[NAMES[name]] = [usual_s, usual_s, usual_s + waited_s, usual_s + waited_s]
+    calls = dict.fromkeys(("branches", "history", "tellers"), (100, 100))
+    [group] = groups(calls, transactions=200, sessions=sessions)
+    assert list(group.turns) == ["tellers", "branches", "history"]
 
 
 def test_polls_tell_pauses_and_which_statements_share_a_transaction() -> None:

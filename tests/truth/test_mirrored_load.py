@@ -51,8 +51,8 @@ def captured(pgdyno: Command, source: Target, path: Path) -> None:
 def work_of(engine: Engine, target: Target, **load: Any) -> tuple[float, float]:
     """Return blocks and WAL bytes of a transaction of one client, without those of connecting.
 
-    Two clients would wait for each other, and statistics do not have the order of statements. Each
-    run has its seed: pages that a run with the same seed has changed have room for new versions.
+    Two clients would wait for each other. Each run has its seed: pages that a run with the same
+    seed has changed have room for new versions.
     """
     once, often = (_spent(engine, target, count, **load) for count in (1, 1501))
     blocks, wal_bytes = ((more - few) / 1500 for few, more in zip(once, often, strict=True))

@@ -46,10 +46,12 @@ _ACTIVITY = (
     " extract(epoch FROM query_start - xact_start)::float8"
     " FROM pg_catalog.pg_stat_activity WHERE datname = current_database()"
     " AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
-    " AND coalesce(application_name, '') NOT LIKE 'pgdyno/%'"
+    # Our sessions that observe and control. Those of our loads are a load as every other.
+    " AND coalesce(application_name, '') !~ '^pgdyno/(capture|observe|[a-z]+/control)'"
 )
 # BEGIN takes a round trip. Between the messages of one statement there is less time.
 _INSIDE_S = 60e-6
+_TIMES_MAX = 1_000
 
 
 def activity_sql(version: int) -> str:
@@ -127,14 +129,14 @@ class Sessions:
 
     `together`: how often two query ids were seen in one transaction. `inside`: how often a
     statement began after the first round trip of its transaction, so it was inside BEGIN and
-    COMMIT; `after_s`: the sum of these times. `alone`: how often a statement was a transaction
-    by itself.
+    COMMIT; `after_s`: these times, at most 1,000 of a statement. `alone`: how often a statement was
+    a transaction by itself.
     """
 
     polls: int = 0
     together: Counter[frozenset[int]] = field(default_factory=Counter)
     inside: Counter[int] = field(default_factory=Counter)
-    after_s: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
+    after_s: defaultdict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     alone: Counter[int] = field(default_factory=Counter)
     waits: Counter[str] = field(default_factory=Counter)
     by_role: Counter[str] = field(default_factory=Counter)
@@ -163,16 +165,20 @@ class Sessions:
                 continue
             if after_s is not None and after_s >= _INSIDE_S:
                 self.inside[query_id] += 1
-                self.after_s[query_id] += after_s
+                if len(self.after_s[query_id]) < _TIMES_MAX:
+                    self.after_s[query_id].append(after_s)
             elif after_s is not None and after_s < _INSIDE_S / 2 and state == "active":
                 self.alone[query_id] += 1
             self._note_statement(pid, began, query_id)
         self.active_counts.append(active)
 
-    def mean_after_s(self, query_id: int) -> float | None:
-        """Return the mean time from the start of its transaction to a statement, if it was seen."""
-        count = self.inside[query_id]
-        return self.after_s[query_id] / count if count else None
+    def usual_after_s(self, query_id: int) -> float | None:
+        """Return the time from the start of its transaction to a statement, if it was seen.
+
+        The lower quartile: few transactions wait long for a lock, and they would decide the mean.
+        """
+        times = sorted(self.after_s[query_id])
+        return times[len(times) // 4] if times else None
 
     def _note_statement(self, pid: int, began: float, query_id: int) -> None:
         opened, ids = self._open.get(pid, (0.0, []))

@@ -69,6 +69,7 @@ def grouped(
     """
     grouping = _Grouping(statements, sessions, related, transactions)
     groups = grouping.with_loops(list(grouping.groups()))
+    grouping.note_single(groups)
     return sorted(groups, key=lambda group: -group.calls)
 
 
@@ -132,6 +133,17 @@ class _Grouping:
             self._excess -= group.calls
         return kept
 
+    def note_single(self, groups: Sequence[Group]) -> None:
+        """Take the block from a single statement that sessions showed alone.
+
+        They showed it inside, too, where it is a part of another group.
+        """
+        several = {name for group in groups if len(group.turns) > 1 for name in group.turns}
+        for group in groups:
+            [name, *others] = group.turns
+            if not others and name in several:
+                group.is_block &= not self._sessions.alone[self._statements[name].query_id]
+
     def _candidates(self, first: Counting, open_: Sequence[Counting]) -> list[Counting]:
         """Return the statements that may be in the transactions of `first`, the likeliest first."""
         calls = self._left[first.id]
@@ -164,7 +176,7 @@ class _Grouping:
 
         def place(name: str) -> tuple[float, int, int, str]:
             item = self._statements[name]
-            after_s = self._sessions.mean_after_s(item.query_id)
+            after_s = self._sessions.usual_after_s(item.query_id)
             is_seen = after_s is not None and min(looks) >= _LOOKS_FOR_ORDER
             kind = _KINDS.index(item.kind) if item.kind in _KINDS else len(_KINDS)
             return (after_s if is_seen and after_s else 0.0, kind, item.level, name)
