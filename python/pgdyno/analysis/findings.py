@@ -219,6 +219,20 @@ class RunFindings:
 
 
 @dataclass(frozen=True, slots=True)
+class CellFindings:
+    """What only the program of the load finds in the runs of one variant and load.
+
+    `name`: of the variant, the load, or both. `is_main`: of the cells that an answer is about:
+    every variant of a comparison, the peaks of a sweep.
+    """
+
+    name: str
+    program: str
+    own: Any
+    is_main: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ServerAndLoad:
     """Server and load of a measurement: line 1 of each output, durability, label -> value rows."""
 
@@ -264,7 +278,8 @@ class ExperimentFindings:
 
     `run`: the run shown in detail (the only run of a bench, the long run at the knee of a sweep).
     `compare`: None if no variants were compared. `own`: the findings of a kind of answer that needs
-    more than `run`, `curves` and `compare`. `kind`: the kind of the design.
+    more than `run`, `curves` and `compare`. `kind`: the kind of the design. `cells`: what the
+    program of the load finds in each cell; empty unless the answer has several cells.
     """
 
     kind: str
@@ -279,6 +294,7 @@ class ExperimentFindings:
     curves: tuple[CurveFindings, ...] = ()
     compare: CompareFindings | None = None
     own: Any = None
+    cells: tuple[CellFindings, ...] = ()
     runs_total: int = 1
     runs_valid: int = 1
     doubts: tuple[Doubt, ...] = ()

@@ -26,6 +26,7 @@ from pgdyno.analysis.findings import (
 )
 from pgdyno.analysis.split_verdicts import split_doubts
 from pgdyno.analysis.verdicts import Doubt, is_valid
+from pgdyno.answer.cells import cells_of, doubts_of_cells
 from pgdyno.answer.judging import changes_of, doubts_of, doubts_of_rounds
 from pgdyno.answer.offered import backlog_of, late_of, phases_of
 from pgdyno.answer.own import own_answer, program_of_run
@@ -137,6 +138,7 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
     judged = [visit for visit in (*done, *without) if visit.planned.number in doubts]
     valid = {number: is_valid(of_run) for number, of_run in doubts.items()}
     answer = make(Measurements(folder, experiment, done, numbers, valid, run, without))
+    cells = cells_of(experiment, rounds, numbers, compare=answer.compare, curves=answer.curves)
     valid_count = sum(valid.values()) + (len(details) if run is not None and run.is_valid else 0)
     run_count = len(doubts) + len(details)
     validity = validity_words(valid=valid_count, total=run_count)
@@ -155,12 +157,16 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
         curves=answer.curves,
         compare=with_validity(answer.compare, validity),
         own=answer.own,
+        cells=cells,
         runs_total=run_count,
         runs_valid=valid_count,
-        doubts=doubts_of_rounds(
-            [(visit.planned.cell, doubts[visit.planned.number]) for visit in judged],
-            of_variants=answer.compare is not None,
-            client_word=experiment.program.client_word,
+        doubts=(
+            *doubts_of_rounds(
+                [(visit.planned.cell, doubts[visit.planned.number]) for visit in judged],
+                of_variants=answer.compare is not None,
+                client_word=experiment.program.client_word,
+            ),
+            *doubts_of_cells(cells),
         ),
         notes=_notes(experiment, done),
         is_complete=bool(stopped_by(folder)),

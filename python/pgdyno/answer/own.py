@@ -40,6 +40,13 @@ class OwnAnswer:
         """
         return None
 
+    def together(self, runs: Sequence[tuple[StoredRun, LoadNumbers]]) -> Any:  # noqa: ARG002
+        """Return the findings of all runs of one cell: of a variant, of a load of a sweep.
+
+        None if the program finds nothing that an answer of several cells shows.
+        """
+        return None
+
     def doubts(self, own: Any) -> Iterator[Doubt]:  # noqa: ARG002
         """Yield the doubts about the run that is shown in detail."""
         yield from ()

@@ -25,6 +25,7 @@ from pgdyno.report.compare_charts import (
 )
 from pgdyno.report.device_table import device_table
 from pgdyno.report.html import ECHARTS_VERSION, page_assets
+from pgdyno.report.own import own_of_cells
 from pgdyno.report.page_templates import page_environment
 from pgdyno.report.statement_table import HEAD, statement_note, statement_rows
 
@@ -98,6 +99,7 @@ def page_with(
             changes=[(contrast, changes_of(contrast)) for contrast in compared.contrasts],
             plans=[change for contrast in compared.contrasts for change in contrast.plan_changes],
             statements=_statements(compared),
+            own=own_of_cells(findings),
             change=change_text,
             total=total_text,
             metric_name=forest.metric_name,
@@ -202,6 +204,7 @@ def _sections(
         ("where", "Where the time goes", any(variant.where for variant in compared.variants)),
         ("variants", "Variants", True),
         ("devices", "Devices", compared.devices is not None),
+        *((own.anchor, own.short, True) for own in [own_of_cells(findings)] if own is not None),
         (
             "statements",
             "Statements",

@@ -18,7 +18,7 @@ from pgdyno.report.compare_charts import REST, is_too_early
 from pgdyno.report.device_table import TITLE, device_table
 from pgdyno.report.forest import Scale, metric_name, note_on_means, scale_of
 from pgdyno.report.parts import words_of
-from pgdyno.report.run_text import tail_lines
+from pgdyno.report.run_text import lines_of_cells, tail_lines
 from pgdyno.report.statement_table import statement_note, statement_rows
 from pgdyno.report.text_page import WIDTH, TextPage, joined
 from pgdyno.report.words import loss_words
@@ -39,6 +39,7 @@ def compare_text(findings: ExperimentFindings, width: int = WIDTH) -> str:
     lines: list[str] = [*page.row("target", findings.facts.target)]
     lines += _verdicts(page, findings, compared)
     lines += _variants(page, compared)
+    lines += lines_of_cells(page, findings)
     lines += _table(page, "side by side", cell_table(compared))
     for contrast in compared.contrasts:
         lines += _contrast(page, contrast, compared)

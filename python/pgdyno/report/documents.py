@@ -18,7 +18,7 @@ from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.analysis.where_types import TypeTime
 from pgdyno.report.hazel_document import hazel_document
-from pgdyno.report.own import own_shown
+from pgdyno.report.own import own_of_cells, own_shown
 
 Document = dict[str, Any]
 
@@ -28,6 +28,7 @@ def document_with(findings: ExperimentFindings, body: Document) -> Document:
 
     Args: body, the keys that only this kind of answer has.
     """
+    cells = own_of_cells(findings)
     doubts = [*findings.doubts, *(findings.run.doubts if findings.run is not None else ())]
     return {
         "format": f"pgdyno.{findings.kind}/1",
@@ -44,6 +45,7 @@ def document_with(findings: ExperimentFindings, body: Document) -> Document:
         "runs": findings.runs_total,
         "runs_valid": findings.runs_valid,
         **body,
+        **({} if cells is None else cells.document),
         "warnings": [_warning(doubt) for doubt in doubts],
     }
 

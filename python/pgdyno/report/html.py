@@ -24,7 +24,7 @@ from pgdyno.report import (
     time_words,
     words,
 )
-from pgdyno.report.own import own_shown
+from pgdyno.report.own import own_of_cells, own_shown
 from pgdyno.report.page_templates import page_environment
 from pgdyno.report.parts import fold, parts_of, shown_decimals
 
@@ -87,6 +87,7 @@ def render(findings: ExperimentFindings) -> str:
             where_decimals=shown_decimals(where) if where else 0,
             time_words=time_words,
             own=own,
+            own_cells=own_of_cells(findings),
             folded=fold(parts, at_most=_PARTS_ON_FIRST_SCREEN),
             fact_line=words.fact_line(findings),
             run_words=words.run_words(findings),
@@ -104,6 +105,7 @@ def _sections(
     run = findings.run
     known = (
         ("levels", "Load levels", bool(findings.curves)),
+        *((own.anchor, own.short, True) for own in [own_of_cells(findings)] if own is not None),
         *((own.anchor, own.short, True) for own in [own_shown(run)] if own is not None),
         ("where", "Where the time goes", has_parts),
         ("latency", "Latency", run is not None),

@@ -20,7 +20,7 @@ from pgdyno.report.markdown_tables import (
     parts_table,
     variant_table,
 )
-from pgdyno.report.own import own_shown
+from pgdyno.report.own import OwnShown, own_of_cells, own_shown
 from pgdyno.report.statement_table import HEAD, statement_note, statement_rows
 
 _WIDTH_INCHES = 8.0
@@ -123,15 +123,22 @@ def _tables(findings: ExperimentFindings) -> Iterator[str]:
             )
     for curve in findings.curves:
         yield from _section(f"Load levels of {curve.script}", level_table(curve))
+    if (cells := own_of_cells(findings)) is not None:
+        yield from _own_tables(cells)
     if run is not None:
         if run.where is not None:
             title = f"Where the time goes: {words.run_words(findings)}"
             yield from _section(title, parts_table(run.where))
         yield from _section("Latency", latency_table(run))
         own = own_shown(run)
-        for table in own.tables if own is not None else ():
-            heads = tuple(column.head for column in table.columns)
-            yield from _section(table.title, (heads, list(table.rows)))
+        if own is not None:
+            yield from _own_tables(own)
+
+
+def _own_tables(own: OwnShown) -> Iterator[str]:
+    for table in own.tables:
+        heads = tuple(column.head for column in table.columns)
+        yield from _section(table.title, (heads, list(table.rows)))
 
 
 def _doubts(findings: ExperimentFindings) -> Iterator[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.findings import RunFindings
+from pgdyno.analysis.findings import ExperimentFindings, RunFindings
 from pgdyno.programs.registry import part_of, program_named
 from pgdyno.report import numbers
 
@@ -126,6 +126,17 @@ def own_shown(run: RunFindings | None) -> OwnShown | None:
         return None
     shown = part.shown_of(run)
     assert isinstance(shown, OwnShown), f"shown_of of {run.program.name} returns an OwnShown"
+    return shown
+
+
+def own_of_cells(findings: ExperimentFindings) -> OwnShown | None:
+    """Return what the program adds to an answer of several cells, None if it adds nothing."""
+    if not findings.cells:
+        return None
+    part = part_of(program_named(findings.cells[0].program), "shown")
+    assert part is not None, f"{findings.cells[0].program} finds something and shows it"
+    shown = part.shown_of_cells(findings.cells)
+    assert isinstance(shown, OwnShown), "shown_of_cells returns an OwnShown"
     return shown
 
 

@@ -19,7 +19,7 @@ from pgdyno.answer.sentences import capacity_words, speed_up_words
 from pgdyno.quantities import fixed
 from pgdyno.report import numbers
 from pgdyno.report.figures import in_ms, percentile_name
-from pgdyno.report.own import OwnShown, own_shown, text_table
+from pgdyno.report.own import OwnShown, own_of_cells, own_shown, text_table
 from pgdyno.report.parts import OTHER, TimePart, fold, in_bar_order, parts_of, shown_decimals
 from pgdyno.report.text_page import LABEL_WIDTH, WIDTH, TextPage, joined
 from pgdyno.report.tiles import doubts_of, is_valid, latency_at
@@ -64,6 +64,7 @@ def _sweep(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
     indent = max([LABEL_WIDTH, *(len(curve.script) + 2 for curve in findings.curves)])
     for curve in findings.curves:
         yield from _curve(page, curve, indent)
+    yield from lines_of_cells(page, findings)
     run = findings.run
     if run is not None:
         yield from page.row(
@@ -117,6 +118,12 @@ def _run(page: TextPage, run: RunFindings) -> Iterator[str]:
         yield from type_lines(run.where)
     elif run.where_not:
         yield from page.row("time", f"not split: {run.where_not}.")
+
+
+def lines_of_cells(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
+    """Yield what the program of the load adds to an answer of several variants or loads."""
+    if (own := own_of_cells(findings)) is not None:
+        yield from _own_lines(page, own)
 
 
 def _own_lines(page: TextPage, own: OwnShown) -> Iterator[str]:

@@ -10,6 +10,7 @@ from pgdyno.analysis.rounding import change_text
 from pgdyno.quantities import counted
 from pgdyno.report import numbers
 from pgdyno.report.compare_documents import proof_body
+from pgdyno.report.run_text import lines_of_cells
 from pgdyno.report.text_page import TextPage, joined
 from pgdyno.report.words import loss_words
 from pgdyno.tune.findings import Changed, SettingEffect, TuneFindings
@@ -33,6 +34,7 @@ def tune_text(findings: ExperimentFindings, width: int) -> str:
         lines.append("apply" if tuned.verdict == "better" else "candidate, not proved")
         # Not wrapped, so that the lines can be copied.
         lines += [f"  {line}" for line in alter_system(tuned).splitlines()]
+    lines += lines_of_cells(page, findings)
     lines += page.row("saved", f"#{findings.number}   pgdyno report {findings.number}")
     return joined(lines)
 

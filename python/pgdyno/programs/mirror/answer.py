@@ -11,8 +11,8 @@ from pgdyno.analysis.arrays import FloatArray, distinct
 from pgdyno.analysis.script_findings import ScriptFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.answer.own import OwnAnswer
-from pgdyno.loop.load_numbers import LoadNumbers
-from pgdyno.programs.mirror.findings import CopySeen, Counters, Likeness, likeness_of
+from pgdyno.loop.load_numbers import LoadNumbers, statement_findings
+from pgdyno.programs.mirror.findings import CopySeen, Counters, Likeness, likeness_of, together
 from pgdyno.store.stored_run import StoredRun
 
 CPU = "CPU"
@@ -25,27 +25,20 @@ class MirrorAnswer(OwnAnswer):
         self,
         stored: StoredRun,
         numbers: LoadNumbers,
-        scripts: Sequence[ScriptFindings],
+        scripts: Sequence[ScriptFindings],  # noqa: ARG002
         server: Mapping[str, Any],  # noqa: ARG002
     ) -> Likeness | None:
         """Return the likeness; None if the run has no description of its source."""
-        document = stored.document("server.json") or {}
-        source = document.get("source")
+        return self.together([(stored, numbers)])
+
+    def together(self, runs: Sequence[tuple[StoredRun, LoadNumbers]]) -> Likeness | None:
+        """Return the likeness of all runs of one variant and load, as if they were one run."""
+        if not runs:
+            return None
+        source = (runs[0][0].document("server.json") or {}).get("source")
         if not source:
             return None
-        seen = document.get("statement_counters") or {}
-        return likeness_of(
-            source,
-            CopySeen(
-                calls=_calls(scripts),
-                counters=_counters(document, seen, numbers),
-                transactions={script.name: script.transactions for script in scripts},
-                waits=waits_of(stored),
-                active_sessions=active_sessions(stored),
-                updates=seen.get("updates"),
-                hot_updates=seen.get("hot_updates"),
-            ),
-        )
+        return likeness_of(source, together([_seen(*run) for run in runs]))
 
     def doubts(self, own: Likeness) -> Iterator[Doubt]:
         """Yield a doubt if the load is not alike."""
@@ -61,12 +54,28 @@ class MirrorAnswer(OwnAnswer):
 ANSWER = MirrorAnswer()
 
 
-def _calls(scripts: Sequence[ScriptFindings]) -> dict[str, float]:
+def _seen(stored: StoredRun, numbers: LoadNumbers) -> CopySeen:
+    """Return what was counted during one run."""
+    document = stored.document("server.json") or {}
+    seen = document.get("statement_counters") or {}
     calls: dict[str, float] = {}
-    for script in scripts:
-        for statement in script.statements:
+    transactions: dict[str, int] = {}
+    shapes = zip(numbers.scripts, numbers.summary.scripts, strict=True)
+    for index, (shape, script) in enumerate(shapes):
+        if not script.counts.completed:
+            continue
+        transactions[shape.name] = script.counts.completed
+        for statement in statement_findings(stored, shape, index):
             calls[statement.text] = calls.get(statement.text, 0) + statement.calls
-    return calls
+    return CopySeen(
+        calls=calls,
+        counters=_counters(document, seen, numbers),
+        transactions=transactions,
+        waits=waits_of(stored),
+        active_sessions=active_sessions(stored),
+        updates=seen.get("updates"),
+        hot_updates=seen.get("hot_updates"),
+    )
 
 
 def _counters(

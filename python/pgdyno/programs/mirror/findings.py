@@ -85,10 +85,14 @@ class Likeness:
             words.append(f"waits cosine {fixed(waits.copy, 2)}")
         if self.short:
             words.append("short: " + ", ".join(quantity.name for quantity in self.short))
-        known = any(quantity.verdict != "unknown" for quantity in self.quantities)
-        head = "not alike" if self.short else "alike" if known else "not known how alike"
         only = " (only what reads)" if self.reads_only else ""
-        return f"{head}{only}: {'; '.join(words)}"
+        return f"{self.verdict}{only}: {'; '.join(words)}"
+
+    @property
+    def verdict(self) -> str:
+        """Return "alike", "not alike", or that this is not known."""
+        known = any(quantity.verdict != "unknown" for quantity in self.quantities)
+        return "not alike" if self.short else "alike" if known else "not known how alike"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,40 @@ class CopySeen:
     active_sessions: float | None
     updates: float | None
     hot_updates: float | None
+
+
+def together(seen: Sequence[CopySeen]) -> CopySeen:
+    """Return what several runs counted: sums, and means of what has no sum.
+
+    What one of them does not know is not known.
+    """
+    counters = [run.counters for run in seen]
+    waits = [run.waits for run in seen if run.waits is not None]
+    active = [run.active_sessions for run in seen if run.active_sessions is not None]
+    return CopySeen(
+        calls=_added([run.calls for run in seen]),
+        counters=None if None in counters else _added_counters([c for c in counters if c]),
+        transactions={k: int(n) for k, n in _added([run.transactions for run in seen]).items()},
+        waits={name: share / len(waits) for name, share in _added(waits).items()} or None,
+        active_sessions=math.fsum(active) / len(active) if active else None,
+        updates=_sum([run.updates for run in seen]),
+        hot_updates=_sum([run.hot_updates for run in seen]),
+    )
+
+
+def _added(counts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    names = dict.fromkeys(name for of_run in counts for name in of_run)
+    return {name: math.fsum(of_run.get(name, 0.0) for of_run in counts) for name in names}
+
+
+def _added_counters(counters: Sequence[Mapping[str, Counters]]) -> dict[str, Counters]:
+    texts = dict.fromkeys(text for of_run in counters for text in of_run)
+    return {text: _added([run[text] for run in counters if text in run]) for text in texts}
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) if len(known) == len(values) else None
 
 
 def likeness_of(source: Mapping[str, Any], copy: CopySeen) -> Likeness:

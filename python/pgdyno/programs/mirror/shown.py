@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from pgdyno.analysis.findings import RunFindings
+from pgdyno.analysis.findings import CellFindings, RunFindings
 from pgdyno.programs.mirror.findings import Likeness, Quantity
 from pgdyno.quantities import fixed, percent, plain
 from pgdyno.report.own import Column, OwnShown, OwnTable, Tile
@@ -15,14 +16,21 @@ _NOT_COUNTED = (
     "Rows, blocks and WAL are not known: the copy counts them only with the extension"
     " pg_stat_statements in its database, and in shared_preload_libraries."
 )
+_AS_VALUES = ("mix of calls (distance)", "waits (cosine)")
+# The quantities in the line of a cell.
+_EACH = ("blocks a call", "WAL bytes a call", "active sessions", "waits (cosine)")
+_EACH_COLUMNS = (
+    *map(Column, ("variant or load", "verdict", "blocks", "WAL", "sessions", "waits")),
+    Column("short", meaning="short", is_words=True),
+)
+_SIDE_BY_SIDE_MAX = 4
 _TYPE_COLUMNS = (Column("type"), Column("quantity", is_name=True), *_COLUMNS[1:])
 
 
 def shown_of(run: RunFindings) -> OwnShown:
     """Return what a mirror adds to the answer of a run."""
     own: Likeness = run.program.own
-    is_counted = any(row.copy is not None for row in own.quantities if row.name == "rows a call")
-    below = "" if is_counted else _NOT_COUNTED
+    below = "" if _is_counted(own) else _NOT_COUNTED
     table = OwnTable("Likeness to the source", _COLUMNS, tuple(_rows(own.quantities)), below=below)
     types = OwnTable(
         "Likeness by transaction type",
@@ -43,6 +51,89 @@ def shown_of(run: RunFindings) -> OwnShown:
     )
 
 
+def shown_of_cells(cells: Sequence[CellFindings]) -> OwnShown:
+    """Return what a mirror adds to the answer of several variants or loads.
+
+    One sentence about all; a line for each; the quantities of the main ones side by side.
+    """
+    sentence = _sentence(cells)
+    main = [cell for cell in cells if cell.is_main][:_SIDE_BY_SIDE_MAX] or [cells[0]]
+    each = OwnTable("Likeness of each", _EACH_COLUMNS, tuple(map(_each, cells)))
+    tables: tuple[OwnTable, ...] = (each, _side_by_side(main))
+    is_counted = any(_is_counted(cell.own) for cell in cells)
+    return OwnShown(
+        title=f"Likeness to the source of {cells[0].own.file}",
+        anchor="alike",
+        short="Likeness",
+        lead=f"{sentence[0].upper()}{sentence[1:]}.",
+        lines=(
+            ("likeness", sentence),
+            *tables,
+            *([] if is_counted else [("", _NOT_COUNTED)]),
+        ),
+        tables=tables if is_counted else (each, replace(tables[1], below=_NOT_COUNTED)),
+        document={
+            "likeness": {
+                "sentence": sentence,
+                "cells": [{"name": cell.name, **_document(cell.own)} for cell in cells],
+            }
+        },
+    )
+
+
+def _sentence(cells: Sequence[CellFindings]) -> str:
+    """Return how many of the cells are alike, and which quantities are short in some."""
+    first: Likeness = cells[0].own
+    calls, time = map(percent, (first.reproduced_calls_ratio, first.reproduced_time_ratio))
+    alike = sum(cell.own.verdict == "alike" for cell in cells)
+    words = [f"{calls} of the calls and {time} of the time are reproduced"]
+    short = list(dict.fromkeys(quantity.name for cell in cells for quantity in cell.own.short))
+    if short:
+        words.append(f"short: {', '.join(short)}")
+    only = " (only what reads)" if first.reads_only else ""
+    return f"alike in {alike} of {len(cells)}{only}: {'; '.join(words)}"
+
+
+def _each(cell: CellFindings) -> tuple[str, ...]:
+    own: Likeness = cell.own
+    by_name = {quantity.name: quantity for quantity in own.quantities}
+    return (
+        cell.name,
+        own.verdict,
+        *(_compared(by_name[name]) for name in _EACH),
+        ", ".join(quantity.name for quantity in own.short) or "none",
+    )
+
+
+def _side_by_side(cells: Sequence[CellFindings]) -> OwnTable:
+    """Return the quantities of several cells: copy / source, or the value if that has no ratio."""
+    heads = (Column("quantity"), Column("source"), *(Column(cell.name) for cell in cells))
+    first: Likeness = cells[0].own
+    rows = tuple(
+        (
+            quantity.name,
+            _value(quantity.source),
+            *(_judged(cell.own.quantities[place]) for cell in cells),
+            quantity.limit_words,
+        )
+        for place, quantity in enumerate(first.quantities)
+    )
+    limit = Column("limit", meaning="limit", is_words=True)
+    return OwnTable("Copy / source", (*heads, limit), rows)
+
+
+def _judged(quantity: Quantity) -> str:
+    is_short = quantity.limit is not None and quantity.verdict == "short"
+    return f"{_compared(quantity)}{' short' if is_short else ''}"
+
+
+def _compared(quantity: Quantity) -> str:
+    """Return the ratio; the value of the copy if the source is always 0 or 1."""
+    if quantity.ratio is None or quantity.name in _AS_VALUES:
+        return _value(quantity.copy)
+    return f"{fixed(quantity.ratio, 2)}x"
+
+
 def _tiles(own: Likeness) -> Iterator[Tile]:
     passed = [quantity for quantity in own.quantities if quantity.verdict == "pass"]
     judged = [quantity for quantity in own.quantities if quantity.verdict != "unknown"]
@@ -53,6 +144,10 @@ def _tiles(own: Likeness) -> Iterator[Tile]:
         aside=f"{percent(own.reproduced_calls_ratio)} of the calls",
         tone="bad" if own.short else "good",
     )
+
+
+def _is_counted(own: Likeness) -> bool:
+    return any(row.copy is not None for row in own.quantities if row.name == "rows a call")
 
 
 def _rows(quantities: Sequence[Quantity]) -> Iterator[tuple[str, ...]]:
