@@ -85,6 +85,31 @@ def test_a_bench_of_a_capture_says_how_alike_the_load_was(
     assert "Likeness to the source" in (tmp_path / "page.html").read_text()
 
 
+def test_a_comparison_and_a_sweep_say_how_alike_each_variant_and_load_was(
+    pgdyno: Command, database15: Target, tmp_path: Path
+) -> None:
+    path, where = written(tmp_path / "core.capture", tpcb_capture()), server_options(database15)
+    assert pgdyno("init", path, *where).code == 0
+    short = ("--duration", "1s", "--warmup", "0s", "-q")
+    variants = ("--variant", "a:", "--variant", "b: work_mem=8MB")
+    said = pgdyno("compare", *where, "-b", path, *variants, "--budget", "1s", "--json", *short)
+    assert said.code in (0, 3), said.err
+    likeness = said.document["likeness"]
+    assert [cell["name"] for cell in likeness["cells"]] == ["a", "b"]
+    assert likeness["sentence"].startswith("alike in ")
+    levels = ("--clients", "1,2", "--rounds", "1", "--knee-duration", "1s")
+    said = pgdyno("sweep", *where, "-b", path, *levels, *short)
+    assert said.code in (0, 3), said.err
+    rows = [line.split("  ")[0] for line in said.out.splitlines()]
+    assert {"1 client", "2 clients", "likeness"} <= set(rows)
+    for form, words in ((), 'id="alike"'), (("--md",), "## Likeness of each"):
+        made = tmp_path / "answer"
+        page = pgdyno("report", "last", *form, "--output", str(made))
+        assert page.code == 0, page.err
+        assert words in made.read_text()
+    assert pgdyno("drop", *where).code == 0
+
+
 def test_without_permission_only_what_reads_may_run(
     pgdyno: Command, loaded: Target, tmp_path: Path
 ) -> None:

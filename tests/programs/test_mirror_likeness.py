@@ -12,13 +12,21 @@ import pytest
 from pydantic import ValidationError
 from tests.fixtures.captures import tpcb_capture
 
+from pgdyno.analysis.findings import CellFindings
 from pgdyno.capture.file import encoded
 from pgdyno.capture.model import Arrivals
 from pgdyno.errors import SpecError
 from pgdyno.programs.mirror.answer import CPU, active_sessions, waits_of
-from pgdyno.programs.mirror.findings import CopySeen, Likeness, Quantity, likeness_of
+from pgdyno.programs.mirror.findings import (
+    CopySeen,
+    Likeness,
+    Quantity,
+    likeness_of,
+    together,
+)
 from pgdyno.programs.mirror.job import mirror_load, share_of, source_document
 from pgdyno.programs.mirror.recorded import is_recorded, rate_of
+from pgdyno.programs.mirror.shown import shown_of_cells
 from pgdyno.spec.rate import rate_from
 from pgdyno.spec.workload import Script, Workload
 from pgdyno.store.stored_run import StoredRun
@@ -188,3 +196,37 @@ def test_a_spec_may_have_a_recorded_rate(script: Script) -> None:
     assert workload.protocol == "prepared"
     with pytest.raises(ValidationError, match="needs one capture"):
         Workload.model_validate({"scripts": [{"builtin": "select-only"}], "rate": "2x"})
+
+
+def test_several_runs_count_as_one_that_is_as_long() -> None:
+    assert likeness_of(SOURCE, together([SEEN, SEEN])) == likeness_of(SOURCE, SEEN)
+    none = replace(SEEN, counters=None, waits=None, active_sessions=None, updates=None)
+    mixed = together([SEEN, none])
+    assert (mixed.counters, mixed.updates) == (None, None)
+    assert (mixed.waits, mixed.active_sessions) == (SEEN.waits, 2.1)
+    assert mixed.transactions == {"look": 100}
+
+
+def test_an_answer_of_several_cells_has_a_line_for_each_and_one_sentence() -> None:
+    heavy = {text: {**own, "wal_bytes": 20_000} for text, own in (SEEN.counters or {}).items()}
+    cells = [
+        CellFindings("15", "mirror", likeness_of(SOURCE, SEEN), is_main=True),
+        CellFindings(
+            "18", "mirror", likeness_of(SOURCE, replace(SEEN, counters=heavy)), is_main=True
+        ),
+    ]
+    shown = shown_of_cells(cells)
+    sentence = "alike in 1 of 2: 96 % of the calls and 91 % of the time are reproduced; short: WAL"
+    assert dict(line for line in shown.lines if isinstance(line, tuple))["likeness"] == (
+        f"{sentence} bytes a call"
+    )
+    each, beside = shown.tables
+    assert [row[:4] for row in each.rows] == [
+        ("15", "alike", "1.00x", "1.00x"),
+        ("18", "not alike", "1.00x", "2.00x"),
+    ]
+    [wal] = [row for row in beside.rows if row[0] == "WAL bytes a call"]
+    assert wal == ("WAL bytes a call", "200", "1.00x", "2.00x short", "within 10 %")
+    document = shown.document["likeness"]
+    assert [cell["name"] for cell in document["cells"]] == ["15", "18"]
+    assert document["cells"][0]["reproduced_calls"] == 0.96

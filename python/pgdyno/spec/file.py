@@ -88,7 +88,7 @@ class _Reader:
         return SpecFile(experiment, tuple(self._doubts))
 
     def _follow_files(self, document: dict[str, Any]) -> None:
-        """Replace the names of files by their contents, in place."""
+        """Replace the names of files by their contents, in place; captures keep their names."""
         for place, table in _tables_in(document):
             if isinstance(given := table.get("settings"), str):
                 table["settings"] = {}
@@ -100,8 +100,11 @@ class _Reader:
             if isinstance(sql, str) and sql.startswith("@"):
                 table["sql"] = self._read(place, "sql", sql[1:], read_text) or ""
             if isinstance(table.get("file"), str):
-                table["text"] = self._read(place, "file", table["file"], read_text)
+                if table.get("kind") != "capture":
+                    table["text"] = self._read(place, "file", table["file"], read_text)
                 table["file"] = str(self._beside(table["file"]))
+            if isinstance(table.get("capture"), str):
+                table["capture"] = str(self._beside(table["capture"]))
 
     def _read(self, place: Place, key: str, name: str, read: Any) -> Any:
         try:
