@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.fixtures.clusters import run_sql
 from tests.fixtures.command import Command, server_options
+from tests.fixtures.engine_process import Engine, load_job
 
 from pgdyno.server.target import Target
 
@@ -71,3 +73,86 @@ def test_a_setting_is_explained_in_any_case(name: str, database15: Target, pgdyn
     said = pgdyno("settings", *server_options(database15), "--explain", name)
     assert said.code == 0, said.err
     assert said.out.lower().startswith("datestyle")
+
+
+# A function that fails as the server does in this state; the step that the reader needs.
+STEPS = {
+    "25006": "connect to a server that accepts writes",
+    "40001": "use fewer clients, or a script in which fewer transactions meet",
+    "53100": "make room on the server's disk",
+    "53200": "lower work_mem",
+    "53300": "raise max_connections",
+    "53400": "raise the limit that the message names",
+    "55P03": "raise lock_timeout",
+    "58030": "see the server's log",
+    "22012": "correct the script, or the data that it works on",
+    "23505": "let the script make rows that keep this rule",
+}
+
+
+@pytest.mark.parametrize("state", STEPS)
+def test_every_failure_of_a_load_has_its_next_step_and_the_line_that_failed(
+    state: str, database15: Target, engine: Engine
+) -> None:
+    run_sql(
+        database15,
+        "CREATE FUNCTION fails() RETURNS void LANGUAGE plpgsql AS $$ BEGIN"
+        f" RAISE EXCEPTION 'as in a real one' USING ERRCODE = '{state}'; END $$",
+    )
+    script = "\\set x 1\nSELECT :x;\nSELECT fails();\nSELECT 3;\n"
+    [failure] = engine(load_job(database15, script, max_tries=1)).failures
+    assert (failure.kind, failure.sqlstate, failure.line) == ("too_many_failures", state, 3)
+    assert "all failed in script test, line 3: ERROR: as in a real one" in failure.message
+    assert STEPS[state] in failure.hint
+
+
+def test_a_statement_timeout_is_raised_and_a_missing_privilege_or_column_is_named(
+    database15: Target, engine: Engine
+) -> None:
+    run_sql(database15, "CREATE TABLE closed (a int)")
+    run_sql(database15, "CREATE ROLE hasty LOGIN")
+    run_sql(database15, "ALTER ROLE hasty SET statement_timeout = '1ms'")
+    hasty = replace(database15, user="hasty")
+    try:
+        [slow] = engine(load_job(hasty, "SELECT pg_sleep(1);")).failures
+        [closed] = engine(load_job(hasty, "SELECT a FROM closed;")).failures
+    finally:
+        run_sql(database15, "DROP ROLE hasty")
+    [column] = engine(load_job(database15, "SELECT 1;\nSELECT wrong FROM closed;")).failures
+    assert (slow.sqlstate, slow.line) == ("57014", 1)
+    assert "raise statement_timeout of the load's user" in slow.hint
+    assert (closed.sqlstate, closed.line) == ("42501", 1)
+    assert "grant the missing privilege to the user of the load" in closed.hint
+    assert (column.sqlstate, column.line) == ("42703", 2)
+    assert "correct the statement" in column.hint
+
+
+@pytest.mark.parametrize(
+    ("given", "words", "step"),
+    [
+        (("init", "nothing", "SERVER"), "init nothing: no kind of tables has this name", "tpcc"),
+        (
+            ("compare", "--scratch", "-S", "--variant", "a", "--variant", "b:work_mem="),
+            "work_mem= has no value; work_mem must be a number from 64",
+            "give work_mem=VALUE",
+        ),
+        (
+            ("bench", "--scratch", "-S", "--set", "work_mem=much"),
+            "work_mem=much: must be a number from 64",
+            "WHERE name = 'work_mem'",
+        ),
+        (
+            ("tune", "--scratch", "-S", "--setting", "work_mem="),
+            "--setting work_mem= names no values to search",
+            "work_mem=LOW..HIGH",
+        ),
+    ],
+)
+def test_a_word_too_few_is_named_with_what_to_write(
+    given: tuple[str, ...], words: str, step: str, pgdyno: Command
+) -> None:
+    said = pgdyno(*(word.replace("SERVER", "host=/nowhere") for word in given))
+    error, _, after = " ".join(said.error.split()).partition("next: ")
+    assert said.code == 1
+    assert words in error
+    assert step in after

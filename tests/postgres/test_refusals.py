@@ -65,7 +65,9 @@ def test_a_load_that_can_only_fail_ends_before_it_fills_the_servers_log(
     [failure] = end.failures
     assert (failure.kind, failure.sqlstate) == ("too_many_failures", "23514")
     words = 'new row for relation "only_here" violates check constraint "only_here_a_check"'
-    assert failure.message.startswith("the first 100 transactions all failed in script test: ")
+    assert failure.message.startswith(
+        "the first 100 transactions all failed in script test, line 1: "
+    )
     assert f"ERROR: {words} (SQLSTATE 23514)" in failure.message
     assert end.summary.failure_messages == {"23514": f"ERROR: {words} (SQLSTATE 23514)"}
     # What was under way when the hundredth failed: three lines of the log each.

@@ -232,6 +232,7 @@ def test_each_setting_is_tried_alone_first() -> None:
     [
         ("work_memm", SpecError, "no setting of that name"),
         ("work_mem=1kB..1GB", SpecError, "must be from 64"),
+        ("work_mem=", SpecError, "names no values to search"),
         ("work_mem=1GB..1MB", SpecError, "must be below the second"),
         ("fsync", RefusedError, "class durability, which is not allowed"),
         ("wal_segment_size", SpecError, "when a cluster is made"),

@@ -20,6 +20,7 @@ pub mod histogram;
 pub mod histogram_set;
 pub mod load;
 pub mod names;
+pub mod next_step;
 pub mod observer;
 pub mod outcome;
 pub mod output;

@@ -332,10 +332,17 @@ def _refuse_settings(place: str, settings: Mapping[str, str], version: str | Non
     for name, value in settings.items():
         objection = object_to(name, value, major)
         if objection is not None and objection.verdict == "error":
+            if not value.strip():
+                raise SpecError(
+                    f"{place} {name}= has no value; {name} {objection.rule}.",
+                    hint=f"give {name}=VALUE, or leave {name} out for the server's own value",
+                )
             end = "" if objection.rule.endswith("?") else "."
             raise SpecError(
                 f"{place} {name}={value}: {objection.rule}{end}",
-                hint="SELECT * FROM pg_settings lists the names",
+                hint="SELECT name FROM pg_settings lists the names"
+                if "no setting of that name" in objection.rule
+                else f"SELECT * FROM pg_settings WHERE name = '{name}' shows unit and limits",
             )
 
 

@@ -108,6 +108,11 @@ class Kinds(click.Group):
         if not has_kind and (path := next((arg for arg in args if is_capture(arg)), None)):
             rest = [arg for arg in args if arg != path]
             return super().parse_args(context, [CAPTURE, path, *rest])
+        if not has_kind and len(args) > 1 and not any(arg.startswith("-") for arg in args[:2]):
+            raise SpecError(
+                f"init {args[0]}: no kind of tables has this name; a server follows a kind.",
+                hint=f"use one of {', '.join(KINDS)}, or none for {PGBENCH.name}",
+            )
         return super().parse_args(context, args if has_kind else [PGBENCH.name, *args])
 
     def list_commands(self, _context: click.Context) -> list[str]:

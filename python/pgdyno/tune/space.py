@@ -78,8 +78,14 @@ def dimensions(
 
 
 def _dimension(text: str, machine: Machine, now: Point, risks: frozenset[Risk]) -> Dimension:
-    name, _, span = text.partition("=")
+    name, equals, span = text.partition("=")
     name = name.strip().lower()
+    if equals and not span.strip():
+        raise SpecError(
+            f"--setting {text} names no values to search.",
+            hint=f"--setting {name}=LOW..HIGH, or {name}=A,B,C; --setting {name} alone takes the"
+            " range of the catalogue",
+        )
     if name in STORAGE:
         return _storage(text, name, span, now, risks)
     entry, rule = catalogue().get(name), rule_of(name, machine.major)

@@ -7,6 +7,7 @@ use super::{Client, Lost};
 use crate::caret::{caret, line_number};
 use crate::contract::job::Protocol;
 use crate::contract::record::{ErrorKind, WarningKind};
+use crate::next_step::next_step;
 use crate::outcome::Remark;
 use crate::plan::{Plan, PlannedScript, Refusal, Statement};
 use crate::program::Program;
@@ -118,8 +119,7 @@ async fn check_native(
             "42703" => format!(
                 "the tables are not those of pgdyno init {dataset}: name the database that has them"
             ),
-            "42501" => "grant the missing privilege to the user of the load".to_owned(),
-            _ => error.hint.clone().unwrap_or_default(),
+            _ => next_step(&error),
         };
         return Ok(Some(Box::new(Refusal {
             sqlstate: Some(error.sqlstate.as_str().to_owned()),
@@ -220,13 +220,10 @@ fn hint(error: &ServerError, question: &Question) -> String {
     if let Some(name) = question.undefined.first() {
         return format!("variable {name} has no value: \\set it, or give -D {name}=VALUE");
     }
-    match (error.sqlstate.as_str(), &error.hint) {
-        ("42P01", _) if error.message.contains("pgbench_") => {
+    match error.sqlstate.as_str() {
+        "42P01" if error.message.contains("pgbench_") => {
             "the pgbench tables are missing in this database: load them with init".into()
         }
-        ("42501", _) => "grant the missing privilege to the user of the load".into(),
-        (_, Some(hint)) => hint.clone(),
-        ("42P01", _) => "create the table first, or set search_path in the connection".into(),
-        _ => "correct the statement: the server refuses it".into(),
+        _ => next_step(error),
     }
 }

@@ -3,6 +3,7 @@
 //! A load without success would fill the server's log, so it ends after its first failures.
 
 use super::{Client, Connection};
+use crate::next_step::next_step;
 use crate::outcome::FailureCode;
 
 /// If this number of first transactions of the load all fail in one way, the load ends.
@@ -16,10 +17,12 @@ pub struct FailureWords {
     pub code: FailureCode,
     /// The server's message, or the engine's if the server sent none.
     pub message: String,
-    /// The server's hint.
+    /// The next step, if the server sent an error.
     pub hint: Option<String>,
     /// Index of the script that failed first.
     pub script: usize,
+    /// Line of the command that failed, in a text script.
+    pub line: Option<u32>,
 }
 
 /// News for the coordinator.
@@ -85,9 +88,12 @@ pub(super) fn note_words(client: Client<'_>, code: FailureCode, script: usize) {
         return;
     }
     let connection = &shard.clients.connections[client.index as usize];
-    let hint = connection.reply.error.as_ref().and_then(|error| error.hint.clone());
+    let hint = connection.reply.error.as_deref().map(next_step);
     let message = words(connection, code);
-    shard.failures.first(FailureWords { code, message, hint, script });
+    let text = client.plan.scripts[script].program.as_script();
+    let failed = text.and_then(|script| script.commands.get(connection.place));
+    let line = failed.map(|command| command.line() as u32);
+    shard.failures.first(FailureWords { code, message, hint, script, line });
 }
 
 /// Count a transaction that failed for good.

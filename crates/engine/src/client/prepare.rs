@@ -6,6 +6,7 @@ use super::check::check;
 use super::{Client, Lost, native};
 use crate::contract::job::Protocol;
 use crate::contract::record::ErrorKind;
+use crate::next_step::next_step;
 use crate::outcome::Stopped;
 use crate::plan::{PlannedScript, Refusal};
 use crate::program::{NativeType, Program, Unready};
@@ -75,9 +76,14 @@ async fn look_at_data(
         Err(Unready::Stopped(Stopped::Lost(_) | Stopped::Cancelled)) => return Err(Fault::Lost),
         Err(Unready::Refused { message, hint }) => (message, hint),
         Err(Unready::Stopped(Stopped::Failed(code))) => {
-            let error = client.connection(|c| c.reply.error.take());
-            let message = error.map_or_else(|| code.name(), |error| error.to_string());
-            (message, format!("load its tables first: pgdyno init {}", native.dataset))
+            let tables = format!("load its tables first: pgdyno init {}", native.dataset);
+            match client.connection(|c| c.reply.error.take()) {
+                Some(error) if !["42P01", "42703"].contains(&error.sqlstate.as_str()) => {
+                    (error.to_string(), next_step(&error))
+                }
+                Some(error) => (error.to_string(), tables),
+                None => (code.name(), tables),
+            }
         }
     };
     Err(Fault::Refused(Box::new(Refusal::new(ErrorKind::Prepare, message, hint))))
@@ -119,7 +125,7 @@ fn refusal(error: &ServerError) -> Refusal {
         "42P01" if error.message.contains("pgbench_") => {
             "the pgbench tables are missing in this database: load them with init".into()
         }
-        _ => error.hint.clone().unwrap_or_default(),
+        _ => next_step(error),
     };
     Refusal {
         sqlstate: Some(error.sqlstate.as_str().to_owned()),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::client::{FIRST_TRANSACTIONS, FailureNews, FailureWords};
 use crate::contract::record::{ErrorKind, Interval, PhaseName};
+use crate::next_step::{of_class, of_state};
 use crate::outcome::FailureCode;
 use crate::plan::{Plan, Refusal};
 use crate::recorder::ThreadId;
@@ -79,11 +80,15 @@ impl Watch {
             FailureCode::Sql(state) => Some(state.as_str().to_owned()),
             _ => None,
         };
-        let hint = of_server.unwrap_or_else(|| next_step(code, plan.work.read_only).to_owned());
-        let place = script.as_ref().map_or_else(String::new, |name| format!(" in script {name}"));
+        let hint = next_step(code, plan.work.read_only, of_server);
+        let line = words.and_then(|words| words.line);
+        let at = line.map_or_else(String::new, |line| format!(", line {line}"));
+        let place =
+            script.as_ref().map_or_else(String::new, |name| format!(" in script {name}{at}"));
         Refusal {
             sqlstate,
             script,
+            line,
             ..Refusal::new(ErrorKind::TooManyFailures, format!("{message}{place}: {said}"), hint)
         }
     }
@@ -164,19 +169,18 @@ fn most_frequent(totals: &[Tally]) -> (FailureCode, u64) {
 }
 
 /// What the user can do about failures of a kind. Args: `read_only`, whether we made the sessions
-/// of the load read-only.
-fn next_step(code: FailureCode, read_only: bool) -> &'static str {
-    let FailureCode::Sql(state) = code else {
-        return "correct the script";
-    };
-    match (state.as_str(), state.class()) {
-        ("25006", _) if read_only => "add --allow-write, or run a script that only reads",
-        ("25006", _) => "connect to a server that accepts writes, or run a script that only reads",
-        ("42501", _) => "grant the missing privilege to the user of the load",
-        ("53100", _) => "make room on the server's disk",
-        ("57014", _) => "raise the timeout of the load's user, or shorten the statement",
-        (_, "40") => "use fewer clients, or a script in which fewer transactions meet",
-        _ => "correct the script, or the data that it works on",
+/// of the load read-only; `known`, the next step for the error that the server sent.
+fn next_step(code: FailureCode, read_only: bool, known: Option<String>) -> String {
+    match (code, known) {
+        (FailureCode::Sql(state), _) if read_only && state.as_str() == "25006" => {
+            "add --allow-write, or run a script that only reads".to_owned()
+        }
+        (_, Some(known)) => known,
+        (FailureCode::Sql(state), None) => {
+            let state = state.as_str();
+            of_state(state).unwrap_or_else(|| of_class(state)).to_owned()
+        }
+        _ => "correct the script".to_owned(),
     }
 }
 
@@ -219,16 +223,15 @@ mod tests {
     #[test]
     fn the_next_step_fits_the_failure_that_was_most_frequent() {
         let step = |state: &[u8], read_only| {
-            next_step(FailureCode::Sql(pgdyno_wire::SqlState::new(state)), read_only)
+            next_step(FailureCode::Sql(pgdyno_wire::SqlState::new(state)), read_only, None)
         };
         assert!(step(b"25006", true).starts_with("add --allow-write"));
         assert!(step(b"25006", false).starts_with("connect to a server that accepts writes"));
-        assert!(step(b"42501", false).starts_with("grant the missing privilege"));
-        assert!(step(b"53100", false).contains("disk"));
-        assert!(step(b"57014", false).contains("timeout"));
         assert!(step(b"40001", false).starts_with("use fewer clients"));
         assert!(step(b"22012", false).starts_with("correct the script"));
-        assert_eq!(next_step(FailureCode::OpenBlock, false), "correct the script");
+        assert_eq!(next_step(FailureCode::OpenBlock, false, None), "correct the script");
+        let known = Some("ask".to_owned());
+        assert_eq!(next_step(FailureCode::ConnectionLost, false, known), "ask");
     }
 
     #[test]

@@ -269,7 +269,7 @@ fn a_load_whose_first_hundred_transactions_fail_alike_ends_with_the_servers_word
     assert_eq!(error.kind, ErrorKind::TooManyFailures);
     assert_eq!(error.sqlstate.as_deref(), Some("22012"));
     assert_eq!(error.script.as_deref(), Some("test.sql"));
-    let begin = "the first 100 transactions all failed in script test.sql: ERROR: ";
+    let begin = "the first 100 transactions all failed in script test.sql, line 1: ERROR: ";
     assert!(error.message.starts_with(begin), "{}", error.message);
     assert!(run.summary().failure_messages["22012"].contains("22012"));
 }

@@ -118,6 +118,9 @@ fn of_handshake(handshake: &HandshakeError, plan: &Plan) -> Refusal {
                 state if state.class() == "3D" => {
                     (ErrorKind::Connect, or(hint, "check the name of the database"))
                 }
+                state if state.as_str() == "42501" => {
+                    (ErrorKind::Connect, "grant CONNECT on the database to this user".to_owned())
+                }
                 _ => (ErrorKind::Connect, or(hint, "see the server's log")),
             }
         }
