@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from pgdyno.capture.distribution import Distribution, Hot
 
@@ -17,6 +18,10 @@ GROWING_RATIO = 0.1
 _NUMBERS = ("integer", "real", "numeric", "rank")
 _BOUNDS_MAX = 101
 _HOT_MAX = 100
+# default_statistics_target.
+_TARGET = 100
+_NEARLY_UNIQUE = 0.98
+_HALVINGS = 14
 
 
 def scaled(distribution: Distribution, *, rows: float, made_rows: int) -> Distribution:
@@ -26,6 +31,84 @@ def scaled(distribution: Distribution, *, rows: float, made_rows: int) -> Distri
     if rows > 0 and distinct > GROWING_RATIO * rows * (1 - distribution.null_fraction):
         distinct = distinct * made_rows / rows
     return distribution.model_copy(update={"distinct": min(max(distinct, 1.0), max(not_null, 1.0))})
+
+
+def as_counted(distribution: Distribution, rows: float) -> Distribution:
+    """Return the distribution with as many different values as the table really has.
+
+    The server estimates this number from a sample. A column with common and with rare values has
+    more than the estimate. In a copy with this number, the server's estimate is the original's.
+    Limits: values are taken as equally frequent between two bounds of the histogram.
+    """
+    count = rows * (1 - distribution.null_fraction)
+    hot = len(distribution.hot)
+    if (
+        rows <= _sample_rows(distribution)
+        or not hot < distribution.distinct < _NEARLY_UNIQUE * count
+    ):
+        return distribution
+
+    def estimate(distinct: float) -> float:
+        return estimated_distinct(distribution.model_copy(update={"distinct": distinct}), rows)
+
+    # More values may not fit between the bounds.
+    least, most = distribution.distinct, _NEARLY_UNIQUE * count
+    wanted = min(distribution.distinct, 0.999 * estimate(most))
+    for _ in range(_HALVINGS):
+        middle = (least + most) / 2
+        if estimate(middle) < wanted:
+            least = middle
+        else:
+            most = middle
+    return distribution.model_copy(update={"distinct": round((least + most) / 2)})
+
+
+def estimated_distinct(distribution: Distribution, rows: float) -> float:
+    """Return the number of different values that ANALYZE finds on average.
+
+    Source: Haas and Stokes, 1998, the estimator Duj1, as in PostgreSQL's analyze.c.
+    """
+    share = min(1.0, _sample_rows(distribution) / max(1.0, rows))
+    count = rows * (1 - distribution.null_fraction)
+    common = [hot.fraction * rows for hot in distribution.hot]
+    seen, once = 0.0, 0.0
+    for number, own in (*((1.0, own) for own in common), *_bins(distribution, rows)):
+        if number <= 0 or own <= 0:
+            continue
+        # Some values have one row more than the others.
+        each = max(1.0, own / number)
+        for size, part in ((int(each), 1 - each % 1), (int(each) + 1, each % 1)):
+            seen += number * part * (1 - (1 - share) ** size)
+            once += number * part * size * share * (1 - share) ** (size - 1)
+    sampled = count * share
+    return sampled * seen / max(1.0, sampled - once + once * share)
+
+
+def _bins(distribution: Distribution, rows: float) -> list[tuple[float, float]]:
+    """Return the number of values and of rows between neighbouring bounds.
+
+    A bin of integers has at most as many values as integers, and the others then have more.
+    """
+    count = len(distribution.bounds) - 1
+    common = sum(hot.fraction for hot in distribution.hot)
+    own = max(0.0, 1 - distribution.null_fraction - common) * rows / max(1, count)
+    wanted = max(0.0, distribution.distinct - len(distribution.hot))
+    if count < 1 or distribution.kind != "integer":
+        return [(wanted, own * max(1, count))]
+    numbers = [int(bound) for bound in distribution.bounds]
+    step = max(1, int(distribution.step or 1))
+    spans = sorted(max(1, (high - low) // step) for low, high in pairwise(numbers))
+    bins = []
+    for place, span in enumerate(spans):
+        values = min(span, wanted / (count - place), own)
+        bins.append((values, own))
+        wanted -= values
+    return bins
+
+
+def _sample_rows(distribution: Distribution) -> int:
+    """Return how many rows ANALYZE reads: the histogram shows the statistics target."""
+    return 300 * max(_TARGET, len(distribution.bounds) - 1)
 
 
 def unique(distribution: Distribution, made_rows: int) -> Distribution:

@@ -17,7 +17,7 @@ from pgdyno.capture.checks import holds, within_domain, within_partitions
 from pgdyno.capture.distribution import Distribution, Spread, ValueKind
 from pgdyno.capture.keys import Column, Table, foreign_keys, with_keys
 from pgdyno.capture.model import Capture
-from pgdyno.capture.ranks import scaled, together, unique
+from pgdyno.capture.ranks import as_counted, scaled, together, unique
 from pgdyno.capture.schema import ColumnShape, SchemaObject, TableShape
 
 # Tables up to this size are lists of something: a smaller copy has them whole.
@@ -47,6 +47,7 @@ _ELEMENTS: dict[str, ValueKind] = {
     "uuid": "uuid",
     "boolean": "boolean",
 }
+_JSONB_BYTES = 13
 _OF_TABLE = ("index", "primary_key", "unique", "exclusion", "check")
 
 
@@ -136,7 +137,8 @@ class Rebuilt:
                 for part in parts
                 if column.column in by_name.get(part.name, {})
             ]
-            distribution = together(own) if own else column.distribution
+            counted = [(part_rows, as_counted(d, part_rows)) for part_rows, d in own]
+            distribution = together(counted) if own else as_counted(column.distribution, rows)
             distribution = _typed(column, scaled(distribution, rows=rows, made_rows=made_rows))
             if distribution.kind == "other" and not (distribution.bounds or distribution.hot):
                 if column.is_not_null and not column.has_default:
@@ -340,6 +342,9 @@ def _named(item: SchemaObject) -> str | None:
 
 def _typed(column: ColumnShape, distribution: Distribution) -> Distribution:
     """Return the distribution with what the column's type demands."""
+    if column.type == "cidr" and distribution.bounds:
+        # An address between two networks is no network.
+        return distribution.model_copy(update={"kind": "other"})
     if distribution.kind == "other" and not (distribution.bounds or distribution.hot):
         kind, bounds = _TYPICAL.get(column.type.partition("(")[0], ("other", ()))
         return distribution.model_copy(update={"kind": kind, "bounds": bounds})
@@ -352,6 +357,9 @@ def _typed(column: ColumnShape, distribution: Distribution) -> Distribution:
     if distribution.kind in ("text", "bytes", "json"):
         # The server counts the header of a value: a byte, or four for long values.
         header_bytes = 1 if distribution.width < 127 else 4
+        if column.type == "jsonb" and not distribution.bounds:
+            # What jsonb adds to the document that the engine makes.
+            header_bytes += _JSONB_BYTES
         width = max(0.0, distribution.width - header_bytes)
         distribution = distribution.model_copy(update={"width": width})
     limit = _LIMITED.match(column.type)

@@ -13,7 +13,8 @@ import pgparse
 from pgdyno import quantities
 from pgdyno.capture.distribution import Distribution, Hot, Spread, ValueKind
 from pgdyno.capture.schema import ColumnGroup, ColumnShape
-from pgdyno.capturing import times
+from pgdyno.capturing import documents, times
+from pgdyno.capturing.codes import Codes, addresses
 from pgdyno.capturing.schema import Column, Schema
 from pgdyno.capturing.stand_ins import StandIns
 
@@ -33,7 +34,12 @@ _NUMBERS = ("integer", "numeric", "real")
 # Integers are kept if they are few and small: they tell as much as an enum.
 KEPT_INTEGERS_MAX = 100
 _KEPT_DIGITS = 4
-_JSON_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,29}")
+_DENSE_RATIO = 0.5
+_DIGITS_MAX = 20
+# Arrays of one dimension, as PostgreSQL writes them.
+_ELEMENT = re.compile(r'("(?:[^"\\]|\\.)*")|([^",{}]+)')
+_ARRAY = re.compile(rf"\{{(?:(?:{_ELEMENT.pattern})(?:,(?:{_ELEMENT.pattern}))*)?\}}")
+_BARE = re.compile(r"[A-Za-z0-9_.:+-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +113,8 @@ def texts_to_replace(schema: Schema, statistics: Mapping[tuple[str, ...], Statis
         is_array = kind_of(column) == "array" and _KINDS.get(column.element_type) == "text"
         if seen is not None and kind_of(column) == "text":
             texts |= {*seen.hot, *seen.bounds}
+        elif seen is not None and kind_of(column) == "json":
+            texts |= documents.texts_of((*seen.hot, *seen.bounds))
         elif seen is not None and is_array:
             texts |= set(seen.elements)
     return texts
@@ -155,6 +163,8 @@ class ColumnShapes:
         self._keeps_values = keeps_values
         self._rows = {shape.name: shape.rows for shape in schema.tables}
         self._columns = {(c.table, c.bare_name): c for c in schema.columns}
+        self._codes = Codes(self._seen_of("uuid", "bytes"), stand_ins.fraction)
+        self._addresses = addresses(self._seen_of("inet"), stand_ins.fraction)
         self.kept: list[str] = []
 
     def all(self) -> list[ColumnShape]:
@@ -204,6 +214,12 @@ class ColumnShapes:
             return self._dense(made)
         return self._replaced(made, column, seen)
 
+    def _seen_of(self, *kinds: ValueKind) -> list[str]:
+        """Return the values of all columns of these kinds."""
+        columns = [column for column in self._schema.columns if kind_of(column) in kinds]
+        seen = [self._statistics[c.place] for c in columns if c.place in self._statistics]
+        return [value for own in seen for value in (*own.hot, *own.bounds)]
+
     def _labels(self, column: Column) -> tuple[str, ...]:
         return self._schema.enums.get(column.enum_name, ())
 
@@ -222,7 +238,7 @@ class ColumnShapes:
             return made.model_copy(update=_values(seen, seen.hot, seen.bounds))
         if kind == "integer" and (count := self._referenced_count(column)):
             return self._as_reference(made, seen, count)
-        if kind == "integer" and self._is_small_domain(seen):
+        if kind == "integer" and self._is_small_domain(seen, made.distinct):
             integers = quantities.counted(len({*seen.hot, *seen.bounds}), "integer")
             self._keep(column, f"{integers} of at most 4 digits")
             return made.model_copy(update=_values(seen, seen.hot, seen.bounds) | {"step": 1.0})
@@ -233,36 +249,42 @@ class ColumnShapes:
             bounds = [self._stand_ins.text(value) for value in seen.bounds]
             return made.model_copy(update=_values(seen, hot, bounds))
         if kind == "json":
-            keys = frozenset(self._keys(column, seen.hot))
-            hot = [self._stand_ins.document(value, keys) for value in seen.hot]
-            return made.model_copy(update=_values(seen, hot, ()))
+            return self._documents(made, column, seen)
         if kind in ("uuid", "bytes"):
-            hot = [self._stand_ins.hexadecimal(value) for value in seen.hot]
-            return made.model_copy(update=_values(seen, hot, ()))
+            hot = [self._codes.of(value) for value in seen.hot]
+            bounds = [self._codes.of(value) for value in seen.bounds]
+            return made.model_copy(update=_values(seen, hot, bounds))
+        if kind == "inet" and column.base_type == "inet":
+            hot = [self._addresses[value] for value in seen.hot]
+            bounds = [self._addresses[value] for value in seen.bounds]
+            return made.model_copy(update=_values(seen, hot, bounds))
         return made
 
     def _keep(self, column: Column, why: str) -> None:
         self.kept.append(f"{column.table}.{column.name}: {why}")
 
-    def _keys(self, column: Column, documents: Sequence[str]) -> set[str]:
-        """Return the keys of JSON that most documents share: part of the schema, not of a row."""
-        if len(documents) < 2:
-            return set()
-        seen: dict[str, int] = {}
-        for document in documents:
-            for name in set(re.findall(r'"((?:[^"\\]|\\.)*)"\s*:', document)):
-                seen[name] = seen.get(name, 0) + 1
-        half = len(documents) / 2
-        keys = {n for n, count in seen.items() if count > half and _JSON_KEY.fullmatch(n)}
+    def _documents(self, made: Distribution, column: Column, seen: Statistics) -> Distribution:
+        known = (*seen.hot, *seen.bounds)
+        keys = documents.kept_keys(known)
         if keys:
             self._keep(column, f"the keys {', '.join(sorted(keys))} of the documents")
-        return keys
+        numbers = documents.numbers_of(known)
+        step = _step("numeric", [], {str(number): number for number in numbers})
+        moved = dict(zip(numbers, self._stand_ins.numbers(numbers, step), strict=True))
+        hot, bounds = (
+            [documents.replaced(value, keys, self._stand_ins.text, moved) for value in values]
+            for values in (seen.hot, seen.bounds)
+        )
+        return made.model_copy(update=_values(seen, hot, sorted(bounds, key=documents.place_of)))
 
     @staticmethod
-    def _is_small_domain(seen: Statistics) -> bool:
-        values = {*seen.hot, *seen.bounds}
-        is_small = all(len(value.lstrip("-")) <= _KEPT_DIGITS for value in values)
-        return 0 <= seen.distinct < KEPT_INTEGERS_MAX and is_small
+    def _is_small_domain(seen: Statistics, distinct: float) -> bool:
+        """Return whether all integers are short, and few, or most of those in their range."""
+        values = {int(value) for value in (*seen.hot, *seen.bounds)}
+        if not values or any(len(str(abs(value))) > _KEPT_DIGITS for value in values):
+            return not values
+        is_few = 0 <= seen.distinct < KEPT_INTEGERS_MAX
+        return is_few or distinct > _DENSE_RATIO * (max(values) - min(values) + 1)
 
     def _referenced_count(self, column: Column) -> float:
         """Return how many keys a column references, 0 if it references none."""
@@ -306,6 +328,9 @@ class ColumnShapes:
         step = _step(kind, ordered, numbers)
         unit = Decimal(times.SECOND_US) if kind in _TIMES else step
         stand_ins = self._stand_ins.numbers(ordered, step, unit=unit)
+        if kind == "time" and stand_ins[-1] >= times.DAY_US:
+            # Many times of one second cannot move to another range: the day ends.
+            stand_ins = self._stand_ins.numbers(ordered, Decimal(1))
         moved = dict(zip(ordered, stand_ins, strict=True))
         written = {
             value: times.text_of(kind, moved[number]) if kind in _TIMES else f"{moved[number]:f}"
@@ -349,7 +374,31 @@ class ColumnShapes:
             elements = self._replaced(elements, column, inner)
         counts = seen.element_counts or (0.0, 1.0, 1.0)
         length = Spread(least=counts[0], mean=counts[-1], most=counts[-2])
-        return made.model_copy(update={"element": elements, "length": length})
+        pairs = zip(seen.elements, (hot.value for hot in elements.hot), strict=False)
+        stand_ins = dict(pairs) if len(elements.hot) == len(seen.elements) else {}
+        hot = tuple(
+            Hot(value=value, fraction=_share(share))
+            for array, share in zip(seen.hot, seen.hot_fractions, strict=True)
+            if (value := array if self._keeps_values else _array_of(array, stand_ins)) is not None
+        )
+        return made.model_copy(update={"element": elements, "length": length, "hot": hot})
+
+
+def _array_of(array: str, stand_ins: Mapping[str, str]) -> str | None:
+    """Return an array with stand-ins for its elements; None unless each is known."""
+    if not _ARRAY.fullmatch(array):
+        return None
+    elements = []
+    for quoted, bare in _ELEMENT.findall(array[1:-1]):
+        value = stand_ins.get(re.sub(r"\\(.)", r"\1", quoted[1:-1]) if quoted else bare)
+        if not quoted and bare.upper() == "NULL":
+            elements.append("NULL")
+        elif value is None:
+            return None
+        else:
+            escaped = re.sub(r'(["\\])', r"\\\1", value)
+            elements.append(f'"{escaped}"' if quoted or not _BARE.fullmatch(value) else value)
+    return "{" + ",".join(elements) + "}"
 
 
 def _values(seen: Statistics, hot: Sequence[str], bounds: Sequence[str]) -> dict[str, Any]:
@@ -401,7 +450,9 @@ def _step(kind: str, ordered: list[Decimal], numbers: Mapping[str, Decimal]) -> 
         return Decimal(1)
     exponents = [number.normalize().as_tuple().exponent for number in numbers.values()]
     smallest = min((e for e in exponents if isinstance(e, int)), default=0)
-    return Decimal(1).scaleb(min(smallest, 0))
+    # More digits than those of the largest number cannot be computed with.
+    largest = max((n.adjusted() for n in numbers.values()), default=0) - _DIGITS_MAX
+    return Decimal(1).scaleb(max(min(smallest, 0), largest))
 
 
 def column_groups(rows: Iterable[Sequence[Any]]) -> list[ColumnGroup]:

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import os
-import re
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from typing import Any
 
 _LETTERS = string.ascii_lowercase
 _BASE = len(_LETTERS)
@@ -75,12 +72,15 @@ class StandIns:
             high = value + gap if after is None else (3 * value + after) / 4
             # Zero tells nothing, and often has a meaning; other numbers keep their sign.
             low, high = (low, high) if value < 0 else (max(low, Decimal(0)), high)
+            is_short = len(f"{value:f}") < SEARCHABLE
+            # A short number keeps its place in the order, a long one must move.
+            reach = (before, after) if is_short else (None, None)
             free = (
                 value
                 if not value
-                else self._number_between(value, (low, high), (step, unit), taken)
+                else self._number_between(value, (low, high), (step, unit), taken, reach)
             )
-            if free is None and len(f"{value:f}") >= SEARCHABLE:
+            if free is None and not is_short:
                 return self._shifted(values, step)
             moved.append(value if free is None else free)
             taken.add(moved[-1] // unit)
@@ -94,18 +94,6 @@ class StandIns:
             offset += step
         return [value + sign * offset for value in values]
 
-    def document(self, value: str, kept_keys: frozenset[str]) -> str:
-        """Return a JSON document with stand-ins for its texts, numbers and other keys."""
-        try:
-            return json.dumps(self._json(json.loads(value), kept_keys), ensure_ascii=False)
-        except ValueError:
-            return self.text(value)
-
-    def hexadecimal(self, value: str) -> str:
-        """Return as many random hexadecimal digits, with the same signs between them."""
-        digits = iter(self._stream(value, len(value)))
-        return re.sub("[0-9a-fA-F]", lambda _: f"{next(digits) % 16:x}", value)
-
     def fraction(self, *words: object) -> float:
         """Return a random number in 0..1 that follows from the key and the words."""
         return int.from_bytes(self._digest(*words)[:7]) / (1 << 56)
@@ -116,38 +104,28 @@ class StandIns:
         between: tuple[Decimal, Decimal],
         grid: tuple[Decimal, Decimal],
         taken: set[Decimal],
+        reach: tuple[Decimal | None, Decimal | None],
     ) -> Decimal | None:
-        """Return a free place between two numbers, or near the value; None if there is no place."""
+        """Return a free place between two numbers, or near the value; None if there is no place.
+
+        Args: reach, the neighbours that a place near the value may not pass.
+        """
         (low, high), (step, unit) = between, grid
         for attempt in range(_TRIES):
             share = Decimal(self.fraction("number", value, low, attempt))
             moved = ((low + (high - low) * share) / step).to_integral_value() * step
             if moved // unit not in taken and low <= moved <= high and not self._is_known(moved):
                 return moved
+        least, most = reach
         for distance in range(1, _TRIES // 4):
             for moved in (value + step * distance, value - step * distance):
-                if moved // unit not in taken and not self._is_known(moved):
+                is_inside = (least is None or moved > least) and (most is None or moved < most)
+                if is_inside and moved // unit not in taken and not self._is_known(moved):
                     return moved
         return None
 
     def _is_known(self, value: Decimal) -> bool:
         return f"{value:f}" in self._known
-
-    def _json(self, value: Any, kept_keys: frozenset[str]) -> Any:
-        if isinstance(value, Mapping):
-            return {
-                (key if key in kept_keys else self.text(key)): self._json(item, kept_keys)
-                for key, item in value.items()
-            }
-        if isinstance(value, list):
-            return [self._json(item, kept_keys) for item in value]
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            step = Decimal(1) if isinstance(value, int) else Decimal("0.01")
-            [moved] = self.numbers([Decimal(str(value))], max(step, abs(int(value)) // 10 * step))
-            return int(moved) if isinstance(value, int) else float(moved)
-        return value
 
     def _ordered(self, texts: Sequence[str]) -> dict[str, str]:
         """Return a stand-in for each text, ascending as the texts are."""

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 SECOND_US = 1_000_000
-_DAY_US = 86_400 * SECOND_US
+DAY_US = 86_400 * SECOND_US
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INTERVAL = re.compile(
     r"P(?:(?P<years>-?\d+)Y)?(?:(?P<months>-?\d+)M)?(?:(?P<days>-?\d+)D)?"
@@ -30,7 +30,7 @@ def microseconds(kind: str, value: str) -> Decimal | None:
     """
     try:
         if kind == "date":
-            return Decimal((date.fromisoformat(value) - _EPOCH.date()).days * _DAY_US)
+            return Decimal((date.fromisoformat(value) - _EPOCH.date()).days * DAY_US)
         if kind in ("timestamp", "timestamptz"):
             moment = datetime.fromisoformat(value)
             moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -50,20 +50,20 @@ def microseconds(kind: str, value: str) -> Decimal | None:
 def text_of(kind: str, value_us: Decimal) -> str:
     """Return microseconds as PostgreSQL writes a value of this kind."""
     if kind == "date":
-        return (_EPOCH.date() + timedelta(days=int(value_us // _DAY_US))).isoformat()
+        return (_EPOCH.date() + timedelta(days=int(value_us // DAY_US))).isoformat()
     if kind in ("timestamp", "timestamptz"):
         moment = _EPOCH + timedelta(microseconds=int(value_us))
         text = moment.replace(tzinfo=None).isoformat(" ")
         return text + ("+00" if kind == "timestamptz" else "")
     if kind == "time":
-        within = max(Decimal(0), min(value_us, Decimal(_DAY_US - 1)))
+        within = max(Decimal(0), min(value_us, Decimal(DAY_US - 1)))
         return (datetime.min + timedelta(microseconds=int(within))).time().isoformat()
     return f"PT{value_us / SECOND_US:f}S"
 
 
 def step_us(kind: str, values: list[Decimal]) -> Decimal:
     """Return the distance of possible times: a day, hour, minute, second, or a microsecond."""
-    for size_us in (_DAY_US, 3600 * SECOND_US, 60 * SECOND_US, SECOND_US):
+    for size_us in (DAY_US, 3600 * SECOND_US, 60 * SECOND_US, SECOND_US):
         if all(value % size_us == 0 for value in values):
             return Decimal(size_us)
-    return Decimal(_DAY_US if kind == "date" else 1)
+    return Decimal(DAY_US if kind == "date" else 1)

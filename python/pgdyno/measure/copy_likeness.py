@@ -8,6 +8,7 @@ from typing import Any
 
 from pgdyno.capture.distribution import Distribution, Hot
 from pgdyno.capture.likeness import Quantity, compared, ratio
+from pgdyno.capture.ranks import estimated_distinct
 from pgdyno.capture.rebuild import Rebuilt
 from pgdyno.server.connect import Connection
 from pgdyno.server.dataset_kinds import rebuilt_of
@@ -87,15 +88,17 @@ def _columns(connection: Connection, rebuilt: Rebuilt) -> Iterator[Compared]:
             if column_name not in seen:
                 continue
             wanted = column.distribution
+            # The server estimates this number, and so is the one of the capture.
+            estimate = estimated_distinct(wanted, table.rows)
+            if rebuilt.fraction == 1 and not table.shape.is_partitioned:
+                estimate = column.shape.distribution.distinct
             if wanted.kind == "rank":
                 # The common values of a foreign key are comparable only if the keys are the same.
                 original = column.shape.distribution
                 is_same = rebuilt.fraction == 1
-                changes: dict[str, Any] = {"distinct": wanted.distinct}
-                if not is_same:
-                    changes |= {"kind": "other"}
-                wanted = original.model_copy(update=changes)
+                wanted = original.model_copy(update={} if is_same else {"kind": "other"})
             copy, correlation = seen[column_name]
+            wanted = wanted.model_copy(update={"distinct": estimate})
             copy = copy.model_copy(update={"kind": wanted.kind})
             quantities = compared(
                 wanted,

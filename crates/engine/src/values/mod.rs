@@ -112,6 +112,20 @@ impl Values {
         self.drawn.number_at((share.clamp(0.0, 1.0) * (DRAWN_PLACES - 1) as f64) as u64)
     }
 
+    /// The share (0..1) of the rows whose values have smaller numbers.
+    fn share_before(&self, number: u64) -> f64 {
+        let (mut low, mut high) = (0, DRAWN_PLACES);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.drawn.number_at(middle) < number {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low as f64 / DRAWN_PLACES as f64
+    }
+
     /// The value with this number, of the kind `integer`; 0 for a negative one.
     pub fn value(&self, number: u64) -> u64 {
         let number = number.min(self.count().saturating_sub(1));
@@ -160,8 +174,8 @@ fn made(distribution: &Distribution) -> Result<(Segments, Writer), String> {
             (segments, Writer::Documents(Documents::of(distribution)))
         }
         ValueKind::Array => {
-            let segments = Segments::unordered(distribution);
-            (segments, Writer::Arrays(Box::new(Arrays::of(distribution)?)))
+            let arrays = Arrays::of(distribution)?;
+            (arrays.segments(distribution), Writer::Arrays(Box::new(arrays)))
         }
         ValueKind::Range => {
             let ranges = Ranges::of(distribution)?;

@@ -118,6 +118,27 @@ impl Segments {
         Segments::made(distribution, hots.chain([Item::Part(part)]).collect())
     }
 
+    /// The values of a kind that only knows the place of each common value, 0 to 1: `places` has
+    /// them in ascending order, with the indexes of the common values.
+    pub(super) fn between_shares(distribution: &Distribution, places: &[(f64, u32)]) -> Segments {
+        const SPAN: f64 = (1_u64 << 62) as f64;
+        let mass = rest_of(distribution);
+        let (mut parts, mut hots, mut from) = (Vec::new(), Vec::new(), 0.0);
+        for &(to, hot) in places.iter().chain([&(1.0, NOT_HOT)]) {
+            let width = to.clamp(from, 1.0) - from;
+            if width > 0.0 {
+                let span = (width * SPAN) as u64;
+                let part = Part { bin: 0, low: 0, span, mass: mass * width, is_last: false };
+                parts.push(part);
+            }
+            if hot != NOT_HOT {
+                hots.push((parts.len(), hot));
+            }
+            from += width;
+        }
+        Segments::of_parts(distribution, parts, hots)
+    }
+
     /// The values of texts: `parts` in ascending order, and each common value (its index is the
     /// second number of a pair) before the part with the index that is the first number.
     pub(super) fn of_parts(

@@ -24,6 +24,8 @@ pub(super) struct Key {
 enum Spread {
     /// Rows with the same leading value have the first combinations, as lines of an order have.
     First,
+    /// As `First`, and each of the few values of the other column has as many rows as it asks for.
+    FanOut(FanOut),
     /// They have combinations at equal distances.
     Wide,
     /// A leading value is more frequent than there are combinations, so all are equally frequent.
@@ -40,7 +42,10 @@ impl Key {
         let combinations = others.fold(1_u64, |product, (_, count)| product.saturating_mul(*count));
         let places = columns[leading].places(rows);
         let longest = places.longest_run();
+        let is_few = columns.len() == 2 && longest <= combinations && combinations <= FAN_OUT_MAX;
+        let fan_out = is_few.then(|| FanOut::of(&columns[1 - leading], counts[leading], rows));
         let spread = match longest {
+            _ if let Some(fan_out) = fan_out.flatten() => Spread::FanOut(fan_out),
             _ if longest > combinations => Spread::Even,
             _ if combinations <= longest.saturating_mul(2) => Spread::First,
             _ => Spread::Wide,
@@ -67,6 +72,12 @@ impl Key {
             let index = if all >= rows { u128::from(place) * all / rows } else { place.into() };
             numbers[self.leading] = (index / u128::from(self.combinations)) as u64;
             self.split((index % u128::from(self.combinations)) as u64, numbers);
+            return;
+        }
+        if let Spread::FanOut(fan_out) = &self.spread {
+            let (leading, other) = fan_out.at(place);
+            numbers[self.leading] = leading;
+            numbers[1 - self.leading] = other;
             return;
         }
         let (number, index, run) = self.places.run_at(place);
@@ -96,6 +107,75 @@ impl Key {
     pub(super) fn write(&self, index: usize, number: u64, out: &mut Vec<u8>) {
         self.columns[index].write(number, out);
     }
+}
+
+/// Values of the other column of a fan-out, at most: more would need a large pattern.
+const FAN_OUT_MAX: u64 = 64;
+/// Leading values of a pattern.
+const PATTERN: u64 = 4096;
+
+/// A pattern of leading values: which values of the other column each of them has, so that both
+/// have the rows that they ask for. Orders have one to nine lines, and few have nine.
+#[derive(Debug)]
+struct FanOut {
+    rows: u64,
+    /// How many rows all leading values would have; at least `rows`.
+    room: u64,
+    /// For each leading value of the pattern, the number of rows before it; the last is all rows.
+    before: Vec<u64>,
+    /// For each value of the other column, how many leading values of the pattern have it.
+    shares: Vec<u64>,
+}
+
+impl FanOut {
+    /// None if a value would need more rows than there are leading values.
+    fn of(other: &Values, leading: u64, rows: u64) -> Option<FanOut> {
+        let places = other.places(rows);
+        let mut shares = vec![0; usize::try_from(other.count()).ok()?];
+        let mut place = 0;
+        while place < rows {
+            let (number, index, run) = places.run_at(place);
+            let run = run - index;
+            let share = (u128::from(run) * u128::from(PATTERN)).div_ceil(u128::from(leading));
+            *shares.get_mut(usize::try_from(number).ok()?)? = share as u64;
+            place += run;
+        }
+        let most = shares.iter().copied().max().unwrap_or(0);
+        // A leading value without rows would not be a value of the column.
+        if !(PATTERN * 19 / 20..=PATTERN * 21 / 20).contains(&most) {
+            return None;
+        }
+        for share in shares.iter_mut().filter(|share| **share * 20 >= PATTERN * 19) {
+            *share = PATTERN;
+        }
+        let mut before = vec![0];
+        for place in 0..PATTERN {
+            let own = shares.iter().filter(|share| has(place, **share)).count() as u64;
+            before.push(before[place as usize] + own);
+        }
+        let whole = before[PATTERN as usize];
+        let room = leading / PATTERN * whole + before[usize::try_from(leading % PATTERN).ok()?];
+        (room >= rows).then_some(FanOut { rows, room, before, shares })
+    }
+
+    /// The leading number of this row, and the number of its value in the other column.
+    fn at(&self, place: u64) -> (u64, u64) {
+        let index = (u128::from(place) * u128::from(self.room) / u128::from(self.rows)) as u64;
+        let whole = self.before[PATTERN as usize];
+        let (pattern, within) = (index / whole, index % whole);
+        let leading = self.before.partition_point(|&before| before <= within) - 1;
+        let number = within - self.before[leading];
+        let own = (0..).zip(&self.shares).filter(|(_, share)| has(leading as u64, **share));
+        let other = own.map(|(other, _)| other).nth(number as usize).unwrap_or(0);
+        (pattern * PATTERN + leading as u64, other)
+    }
+}
+
+/// Whether the leading value at this place of a pattern has a value that `share` of them have.
+/// The values that few have are spread evenly, and they have the others, too.
+fn has(place: u64, share: u64) -> bool {
+    // An odd factor makes a bijection of the places.
+    place * 2531 % PATTERN < share
 }
 
 #[cfg(test)]
@@ -146,6 +226,33 @@ mod tests {
             let seen = (0..columns.len()).map(|index| seen(index).len() as u64).max();
             assert!(seen.unwrap_or(0) * 10 >= most.min(count) * 9, "{columns:?}: {seen:?}");
         }
+    }
+
+    #[test]
+    fn an_order_has_as_many_lines_as_their_numbers_ask_for() {
+        // 10,000 orders: all have line 1, 40 % have the lines 2 and 3, too.
+        let hot = |value: &str, fraction| Hot { value: value.into(), fraction };
+        let number = Values::new(&Distribution {
+            kind: ValueKind::Integer,
+            distinct: 3.0,
+            hot: vec![hot("1", 5.0 / 9.0), hot("2", 2.0 / 9.0), hot("3", 2.0 / 9.0)],
+            ..Distribution::default()
+        });
+        let key = Key::new(vec![column(10_000, 0.0), Arc::new(number.expect("values"))], 18_000);
+        let mut seen = BTreeSet::new();
+        let mut lines = [0; 3];
+        for place in 0..18_000 {
+            let mut numbers = [0; 2];
+            key.numbers(place, &mut numbers);
+            assert!(seen.insert(numbers), "{numbers:?} twice");
+            lines[numbers[1] as usize] += 1;
+        }
+        let orders: BTreeSet<u64> = seen.iter().map(|row| row[0]).collect();
+        assert!(orders.len() >= 9990, "{}", orders.len());
+        for (line, asked) in lines.iter().zip([10_000_u64, 4000, 4000]) {
+            assert!(asked.abs_diff(*line) < 40, "{lines:?}");
+        }
+        assert!(seen.iter().all(|row| seen.contains(&[row[0], 0])), "line 1 is missing");
     }
 
     #[test]
