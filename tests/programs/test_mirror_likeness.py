@@ -220,8 +220,8 @@ def test_an_answer_of_several_cells_has_a_line_for_each_and_one_sentence() -> No
     assert dict(line for line in shown.lines if isinstance(line, tuple))["likeness"] == (
         f"{sentence} bytes a call"
     )
-    each, beside = shown.tables
-    assert [row[:4] for row in each.rows] == [
+    lines, beside = shown.tables
+    assert [row[:4] for row in lines.rows] == [
         ("15", "alike", "1.00x", "1.00x"),
         ("18", "not alike", "1.00x", "2.00x"),
     ]

@@ -125,15 +125,7 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
         last = details[-1]
         run = run_findings(experiment, last, numbers[last.planned.number], server)
     rounds = [visit for visit in done if visit.planned.purpose == "round"]
-    doubts = {
-        visit.planned.number: _doubts_of_round(visit, numbers[visit.planned.number], facts)
-        for visit in rounds
-    }
-    doubts |= {
-        visit.planned.number: _doubts_of_trial(visit, numbers[visit.planned.number], facts)
-        for visit in done
-        if visit.planned.purpose == "capacity"
-    }
+    doubts = _doubts_by_run(done, numbers, facts)
     doubts |= {visit.planned.number: (_nothing_completed(visit),) for visit in without}
     judged = [visit for visit in (*done, *without) if visit.planned.number in doubts]
     valid = {number: is_valid(of_run) for number, of_run in doubts.items()}
@@ -171,6 +163,20 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
         notes=_notes(experiment, done),
         is_complete=bool(stopped_by(folder)),
     )
+
+
+def _doubts_by_run(
+    done: Sequence[Visit], numbers: Mapping[int, LoadNumbers], facts: Mapping[str, Any]
+) -> dict[int, tuple[Doubt, ...]]:
+    """Return the doubts of rounds and of trials by the number of the run."""
+    rules = {"round": _doubts_of_round, "capacity": _doubts_of_trial}
+    return {
+        visit.planned.number: rules[visit.planned.purpose](
+            visit, numbers[visit.planned.number], facts
+        )
+        for visit in sorted(done, key=lambda visit: visit.planned.purpose == "capacity")
+        if visit.planned.purpose in rules
+    }
 
 
 def _numbers_of(done: Sequence[Visit]) -> dict[int, LoadNumbers]:

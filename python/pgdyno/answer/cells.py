@@ -28,7 +28,7 @@ def cells_of(
 ) -> tuple[CellFindings, ...]:
     """Return the findings of each cell of an answer with variants or levels, in their order.
 
-    A tuning creates many variants; only those of its proof are cells of the answer.
+    A design may create many variants; only those that its answer compares are cells of it.
     """
     names = [variant.name for variant in compare.variants if variant.runs] if compare else []
     order = names or list(dict.fromkeys(curve.variant for curve in curves))

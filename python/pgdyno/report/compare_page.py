@@ -57,7 +57,6 @@ def page_with(
     assert compared is not None, "only an experiment with variants has this page"
     assets, place = page_assets(), partial(forest.place_of, compared)
     charts = round_charts(compared)
-    is_valid = findings.runs_valid > 0
     changes = _forest(compared)
     return (
         page_environment()
@@ -79,7 +78,7 @@ def page_with(
                 {
                     "name": f"{group.name} ({group.note})" if group.note else group.name,
                     "rows": [
-                        _painted(row, group.said(row), changes.scale, is_valid=is_valid)
+                        _painted(row, group.said(row), changes.scale, findings.runs_valid > 0)
                         for row in group.rows
                     ],
                 }
@@ -152,7 +151,7 @@ def _differing(
 
 
 def _painted(
-    row: forest.ForestRow, said: str, scale: forest.Scale, *, is_valid: bool
+    row: forest.ForestRow, said: str, scale: forest.Scale, is_valid: bool
 ) -> dict[str, Any]:
     """Return a row of the forest plot as values for the template."""
     return {

@@ -58,8 +58,8 @@ def shown_of_cells(cells: Sequence[CellFindings]) -> OwnShown:
     """
     sentence = _sentence(cells)
     main = [cell for cell in cells if cell.is_main][:_SIDE_BY_SIDE_MAX] or [cells[0]]
-    each = OwnTable("Likeness of each", _EACH_COLUMNS, tuple(map(_each, cells)))
-    tables: tuple[OwnTable, ...] = (each, _side_by_side(main))
+    lines = OwnTable("Likeness of each", _EACH_COLUMNS, tuple(map(_each, cells)))
+    tables: tuple[OwnTable, ...] = (lines, _side_by_side(main))
     is_counted = any(_is_counted(cell.own) for cell in cells)
     return OwnShown(
         title=f"Likeness to the source of {cells[0].own.file}",
@@ -71,7 +71,7 @@ def shown_of_cells(cells: Sequence[CellFindings]) -> OwnShown:
             *tables,
             *([] if is_counted else [("", _NOT_COUNTED)]),
         ),
-        tables=tables if is_counted else (each, replace(tables[1], below=_NOT_COUNTED)),
+        tables=tables if is_counted else (lines, replace(tables[1], below=_NOT_COUNTED)),
         document={
             "likeness": {
                 "sentence": sentence,
