@@ -16,6 +16,7 @@ from pgdyno.server.target import Target
 
 QUICK = ("--rounds", "1", "--knee-duration", "1s")
 BUILTINS = ("tpcb-like", "simple-update", "select-only", "insert-only", "update-only")
+WORKER_PORTS = "SELECT nodeport FROM pg_dist_node WHERE groupid <> 0 ORDER BY nodeport"
 SHARDS = (
     "SELECT count(*) FROM citus_shards WHERE table_name = 'pgbench_accounts'::regclass"
     " AND nodeport <> current_setting('port')::int"
@@ -27,6 +28,11 @@ def test_a_dataset_is_distributed_by_either_column_and_dropped(
     pgdyno: Command, citus: Target, column: str
 ) -> None:
     where = server_options(citus)
+    said = pgdyno(
+        "init", *where, "-s", "9", "--distribute", f"citus:{column}", "--dry-run", "--json"
+    )
+    sizes = [node["size_bytes"] for node in said.document["nodes"]]
+    assert sizes == [said.document["size_bytes"] // WORKER_COUNT] * WORKER_COUNT
     said = pgdyno("init", *where, "-s", "2", "--distribute", f"citus:{column}", "--json")
     assert said.code == 0, said.err
     assert said.document["state"] == "complete"
@@ -80,6 +86,35 @@ def test_the_builtin_scripts_and_a_sweep_run_and_the_coordinator_is_observed(
     tables = {path.stem for path in tmp_path.glob("*/runs/*/telemetry/*.parquet")}
     assert tables >= {"database", "wal", "nodes", "shards", "node_connections"}, tables
     assert pgdyno("drop", *where).code == 0
+
+
+def test_several_coordinators_are_loaded_in_turns_and_the_balance_is_shown(
+    pgdyno: Command, citus: Target, tmp_path: Path
+) -> None:
+    assert pgdyno("init", *server_options(citus), "-s", "1", "--distribute", "citus").code == 0
+    workers = [port for (port,) in run_sql(citus, WORKER_PORTS)]
+    hosts = ",".join((citus.host, *("127.0.0.1" for _ in workers)))
+    ports = ",".join((citus.ports, *map(str, workers)))
+    many = ("-h", hosts, "-p", ports, "-U", citus.user, "-d", citus.database)
+    load = ("-b", "select-only", "-c", "6", "-T", "2s", "--warmup", "0s", "--json")
+    said = pgdyno("bench", *many, *load, "--hosts-in-turns", "--store", str(tmp_path))
+    assert said.code in (0, 3), said.err
+    [script] = said.document["scripts"]
+    shares = said.document["connections"]["hosts"]
+    assert [share["port"] for share in shares] == [int(citus.ports), *workers]
+    assert [share["opened_count"] for share in shares] == [2, 2, 2]
+    assert all(share["transactions_count"] > 0 for share in shares)
+    assert sum(share["transactions_count"] for share in shares) == script["transactions"]
+    [page] = tmp_path.glob("*/report.html")
+    assert "Hosts of the load" in page.read_text()
+    # Without the option the same list is for failover.
+    said = pgdyno("bench", *many, *load)
+    shares = said.document["connections"]["hosts"]
+    assert [share["opened_count"] for share in shares] == [6, 0, 0]
+    said = pgdyno("bench", *server_options(citus), *load, "--hosts-in-turns")
+    assert said.code == 1
+    assert "several hosts" in said.error
+    assert pgdyno("drop", *server_options(citus)).code == 0
 
 
 def test_the_tpcc_like_program_runs_in_every_mode_and_keeps_the_data_consistent(

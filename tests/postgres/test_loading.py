@@ -220,3 +220,28 @@ def test_print_sql_is_all_that_a_load_sends(
 def test_the_summary_has_the_memory_of_the_loader(engine: Engine, database15: Target) -> None:
     summary = engine(init_job(database15, 1)).summary
     assert 1 << 20 < summary.engine.resident_bytes_max < 64 << 20
+
+
+def test_a_dry_run_says_rows_bytes_and_a_measured_time(pgdyno: Command, database15: Target) -> None:
+    where = server_options(database15)
+    said = pgdyno("init", *where, "-s", "11424", "--dry-run", "--probe", "--json")
+    assert said.code == 0, said.err
+    plan = said.document
+    assert plan["rows"]["pgbench_accounts"] == 1_142_400_000
+    assert plan["size_bytes"] == pytest.approx(167e9, rel=0.05)
+    assert plan["nodes"] == []
+    [(one, one_s), (three, three_s)] = ((p["size"], p["seconds"]) for p in plan["probed"])
+    assert (one, three) == (1, 3)
+    expected = one_s + 11_423 * max(0.0, (three_s - one_s) / 2)
+    assert plan["seconds"] == pytest.approx(expected)
+    left = "SELECT count(*) FROM pg_class WHERE relname ~ '^pgbench'"
+    assert scalar(database15, left) == 0
+    assert scalar(database15, "SELECT count(*) FROM pg_namespace WHERE nspname ~ 'probe'") == 0
+    said = pgdyno("init", "tpcc", "-W", "10", "--dry-run")
+    assert said.code == 0, said.err
+    assert "100,000  item" in said.out
+    assert "--probe measures it" in said.out
+    said = pgdyno("init", "-s", "1", "--dry-run", "--probe")
+    assert (said.code, "names none" in said.error) == (1, True)
+    said = pgdyno("init", *where, "-s", "1", "--probe")
+    assert (said.code, "--dry-run" in said.error) == (1, True)

@@ -16,6 +16,7 @@ pub mod commit_journal;
 pub mod contract;
 pub mod control;
 pub mod dataset;
+pub mod dialect;
 pub mod histogram;
 pub mod histogram_set;
 pub mod load;

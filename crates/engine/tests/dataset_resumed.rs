@@ -15,6 +15,7 @@ use pgdyno_engine::contract::record::{Ending, Failure, PhaseEvent, PhaseName, Re
 use pgdyno_engine::dataset::pgbench::Pgbench;
 use pgdyno_engine::dataset::piece::{RowSource, Stage, Work as PieceWork};
 use pgdyno_engine::dataset::{self, Dataset, Outcome};
+use pgdyno_engine::dialect;
 use pgdyno_engine::session::StopFlag;
 
 fn init(scale: u32) -> PgbenchOptions {
@@ -239,8 +240,8 @@ impl Dataset for FirstAccounts {
         self.whole.row_totals()
     }
 
-    fn stages(&self, how: &InitWork, server_major: u32) -> Vec<Stage> {
-        let mut stages = self.whole.stages(how, server_major);
+    fn stages(&self, how: &InitWork, server: dialect::Server) -> Vec<Stage> {
+        let mut stages = self.whole.stages(how, server);
         for piece in stages.iter_mut().flatten().flatten() {
             if let PieceWork::Copy(copy) = &mut piece.work
                 && copy.counter == 0

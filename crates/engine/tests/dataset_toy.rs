@@ -14,6 +14,7 @@ use pgdyno_engine::contract::record::{Ending, PhaseName, Record, WarningKind};
 use pgdyno_engine::dataset::piece::{self, Piece, RowSource, Stage};
 use pgdyno_engine::dataset::sql::mark_table;
 use pgdyno_engine::dataset::{self, Dataset, Outcome};
+use pgdyno_engine::dialect;
 use pgdyno_engine::session::StopFlag;
 
 const MARK: &str = "pgdyno dataset stars";
@@ -33,7 +34,7 @@ impl Dataset for Stars {
         vec![("stars", self.star_count), ("planets", self.star_count * 8)]
     }
 
-    fn stages(&self, how: &InitWork, _server_major: u32) -> Vec<Stage> {
+    fn stages(&self, how: &InitWork, server: dialect::Server) -> Vec<Stage> {
         let mut sql = Vec::new();
         for table in self.tables() {
             sql.push(format!("create table {table}(id int8)"));
@@ -43,7 +44,7 @@ impl Dataset for Stars {
             let rows = Box::new(Numbers { next: 1, last });
             let key = format!("alter table {table} add primary key (id)");
             vec![
-                Piece::frozen_copy(table, rows, counter),
+                Piece::copy_whole(table, rows, counter, server.dialect),
                 Piece::transaction(&format!("key {table}"), PhaseName::Index, vec![key]),
             ]
         };

@@ -19,13 +19,25 @@ from pgdyno.quantities import counted
 
 
 @dataclass(frozen=True, slots=True)
+class HostShare:
+    """What one of several hosts served: sessions opened there, and its transactions."""
+
+    host: str
+    port: int
+    opened_count: int
+    transactions_count: int
+    transactions_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectionFindings:
     """How the load connected, and how many connections were lost.
 
     `connect_ms`: "p50", "p95", "p99" and "max" of the time from opening the socket to the session.
     `wait_ms`: the same and "mean" of the wait of a transaction for a connection; None if clients
     do not share connections. The longest gap is the longest time of the measured phase without a
-    completed transaction; None if it is shorter than one count interval.
+    completed transaction; None if it is shorter than one count interval. `hosts`: empty for one
+    host.
     """
 
     opened_count: int
@@ -40,6 +52,7 @@ class ConnectionFindings:
     commits_in_doubt_count: int
     longest_gap_ms: float | None
     longest_gap_began_s: float | None
+    hosts: tuple[HostShare, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from pgdyno.loop.counter_growth import counters_of
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.measure.statement_texts import StatementNames
 from pgdyno.observe.catalogue import COLUMNS
+from pgdyno.quantities import percent
 from pgdyno.store.stored_run import StoredRun
 
 _ROWS_MAX = 15
@@ -30,6 +31,7 @@ def fact_tables(stored: StoredRun, numbers: LoadNumbers) -> tuple[FactTable, ...
         _functions,
         _processes,
         _log,
+        _hosts,
     )
     tables = [made for make in makers if (made := make(stored, numbers)) is not None]
     return (*tables, *state_tables([stored]))
@@ -58,6 +60,23 @@ def _indexes(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
     rows = [(f"{key['schema']}.{key['index']}", *map(_count, grown)) for key, grown in growths]
     columns = ("index", "scans", "entries read", "rows fetched", "blocks read", "blocks hit")
     return _table("indexes", "Indexes", columns, rows)
+
+
+def _hosts(_stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
+    """Return how evenly several hosts served the load."""
+    hosts = numbers.summary.connections.hosts
+    total = sum(host.completed_count for host in hosts) or 1
+    rows = [
+        (
+            f"{host.host}:{host.port}",
+            _count(host.opened_count),
+            _count(host.completed_count),
+            percent(host.completed_count / total),
+        )
+        for host in hosts
+    ]
+    columns = ("host", "connections opened", "transactions", "share")
+    return _table("hosts", "Hosts of the load", columns, rows, at_most=_OBJECTS_MAX)
 
 
 def _functions(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:

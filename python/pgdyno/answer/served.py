@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from pgdyno.analysis.compare_findings import Served, ServedRun, served
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.findings import ConnectionFindings
-from pgdyno.engine.records import Distribution
+from pgdyno.analysis.findings import ConnectionFindings, HostShare
+from pgdyno.engine.records import Distribution, HostFacts
 from pgdyno.loop.journal import Visit
 from pgdyno.loop.load_numbers import LoadNumbers, of_distribution
 from pgdyno.spec.experiment import Workload
@@ -60,6 +60,21 @@ def connections_of(numbers: LoadNumbers, workload: Workload, clients: int) -> Co
         commits_in_doubt_count=summary.commits_in_doubt,
         longest_gap_ms=None if gap is None else (gap.ended_ns - gap.began_ns) / _NS_PER_MS,
         longest_gap_began_s=None if gap is None else (gap.began_ns - numbers.began_ns) / 1e9,
+        hosts=_shares(summary.connections.hosts),
+    )
+
+
+def _shares(hosts: Sequence[HostFacts]) -> tuple[HostShare, ...]:
+    total = sum(host.completed_count for host in hosts)
+    return tuple(
+        HostShare(
+            host.host,
+            host.port,
+            host.opened_count,
+            host.completed_count,
+            host.completed_count / total if total else 0.0,
+        )
+        for host in hosts
     )
 
 

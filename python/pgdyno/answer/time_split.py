@@ -83,6 +83,10 @@ def split_or_why_not(
     """
     if numbers.counts.completed == 0 or numbers.seconds <= 0:
         return Split(None, "no transaction was completed")
+    used = sum(host.completed_count > 0 for host in numbers.summary.connections.hosts)
+    if used > 1:
+        words = f"{used} hosts served the load, and the server's time is that of one host"
+        return Split(None, words)
     samples = _samples(stored, numbers)
     why_not = _why_not_sampled(samples)
     if samples is not None and (gap_ns := _longest_gap_ns(samples, numbers)) > _gap_ns_max(numbers):

@@ -23,6 +23,7 @@ from pgdyno.cli.init_capture import (
     refuse_unfit,
     scratch_database,
 )
+from pgdyno.cli.init_plan import show_plan
 from pgdyno.cli.live import Live
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.errors import SpecError
@@ -79,6 +80,16 @@ def command_for(kind: DatasetKind) -> Verb:
         _loading("--skip-space-check", is_flag=True, help="Load even if the disk seems too small."),
         under(ANSWER)(
             "--print-sql", is_flag=True, help="Print every statement that init may send, and exit."
+        ),
+        under(ANSWER)(
+            "--dry-run",
+            is_flag=True,
+            help="Print rows and bytes of the load, on each node of a cluster, and exit.",
+        ),
+        under(ANSWER)(
+            "--probe",
+            is_flag=True,
+            help="With --dry-run: estimate the time from two small loads in a schema of their own.",
         ),
         options.confirm,
         options.json_option,
@@ -141,11 +152,24 @@ def _run(kind: DatasetKind, given: dict[str, Any]) -> int:
     how = Loading(jobs=given["load_jobs"] or 0, loading=loading, keep_unfinished=True)
     if given["print_sql"]:
         because = "--print-sql prints statements and ends"
-        names = ("restart", "no_check", "skip_space_check", "confirm", "json_to")
+        names = (
+            "restart",
+            "no_check",
+            "skip_space_check",
+            "confirm",
+            "json_to",
+            "dry_run",
+            "probe",
+        )
         refuse_without_effect(given, names, because, "use one of the two")
         output.data(statements(dataset, _nowhere(), clock=read_pair(), how=how))
         return 0
+    if not given["dry_run"]:
+        only = "it is about --dry-run, which is not given"
+        refuse_without_effect(given, ("probe",), only, "add --dry-run, or leave it out")
     resolved = server_named(given)
+    if given["dry_run"]:
+        return show_plan(dataset, how, resolved, given)
     if resolved is None and given.get("scratch"):
         with scratch_database(dataset, given) as target:
             return _filled(dataset, target, how, given)

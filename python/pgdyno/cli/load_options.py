@@ -64,6 +64,12 @@ def connections(command: Command) -> Command:
             help="Highest number of new connections per second (default: no limit).",
         ),
         option("-C", "--connect", is_flag=True, help="Open a new connection for each transaction."),
+        option(
+            "--hosts-in-turns",
+            is_flag=True,
+            help="Load all hosts of -h a,b,c: each new connection goes to the next host. Without"
+            " this option the list is for failover: all connections go to one host.",
+        ),
     )
 
 

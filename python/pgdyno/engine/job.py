@@ -14,7 +14,7 @@ from pgdyno.capture.distribution import Distribution
 
 CONTRACT_FORMAT = "pgdyno.contract/1"
 # The engine must have this revision or a later one; `pgdyno-engine --version` shows it.
-CONTRACT_REVISION = 16
+CONTRACT_REVISION = 17
 U16_MAX = 2**16 - 1
 U32_MAX = 2**32 - 1
 U64_MAX = 2**64 - 1
@@ -86,6 +86,7 @@ class Reach(Strict):
 
     target_session_attrs: SessionAttrs = "any"
     load_balance: bool = False
+    in_turns: bool = False
     timeout_ns: U64 | None = None
     keepalive: Keepalive = Keepalive()
 

@@ -199,6 +199,7 @@ class WarningKind(StrEnum):
     WAITING = "waiting"
     RESUMED = "resumed"
     FEWER_SESSIONS = "fewer_sessions"
+    UNTESTED_SERVER = "untested_server"
     DATASET_UNFINISHED = "dataset_unfinished"
     DATASET_REMOVED = "dataset_removed"
     DATASET_LEFT = "dataset_left"
@@ -320,12 +321,22 @@ class ClientTimes(Open):
     fairness: Fairness | None = None
 
 
+class HostFacts(Open):
+    """What one of several hosts served: sessions in all phases, transactions while measuring."""
+
+    host: str
+    port: int
+    opened_count: int
+    completed_count: int
+
+
 class ConnectionFacts(Open):
-    """What happened to the connections, in all phases."""
+    """What happened to the connections, in all phases; `hosts` is empty for one host."""
 
     lost_count: int
     reconnect_count: int
     idle: IdleFacts | None = None
+    hosts: tuple[HostFacts, ...] = ()
 
 
 class TrafficFacts(Open):

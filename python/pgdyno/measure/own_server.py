@@ -12,7 +12,7 @@ import psycopg
 from pgdyno.capture.file import read
 from pgdyno.engine.engine_facts import engine_facts
 from pgdyno.engine.records import ScriptShape
-from pgdyno.errors import PgdynoError, RefusedError, ServerError
+from pgdyno.errors import PgdynoError, RefusedError, ServerError, SpecError
 from pgdyno.measure.host_access import command_to_host, console_of, way_unused
 from pgdyno.measure.pooler_found import is_pooler, pooler_at
 from pgdyno.measure.run_progress import Progress
@@ -48,6 +48,7 @@ def reached(
     if a check fails.
     """
     refuse_what_the_engine_lacks(target)
+    _refuse_one_host_in_turns(experiment, target)
     server = experiment.server
     with connect(target, verb=conditions.verb, patient=True) as connection:
         target = pinned(target, connection)
@@ -103,6 +104,22 @@ def reached(
         host_command=host_command,
         host_files=server.host_files,
     )
+
+
+def _refuse_one_host_in_turns(experiment: Experiment, target: Target) -> None:
+    if not experiment.workload.hosts_in_turns:
+        return
+    if len(target.hosts()) == 1:
+        raise SpecError(
+            f"--hosts-in-turns needs several hosts, but the connection names one: {target.host}.",
+            hint="name the hosts, such as -h node1,node2,node3, or leave the option out",
+        )
+    if target.parameters.get("load_balance_hosts", "disable") != "disable":
+        raise SpecError(
+            "--hosts-in-turns and load_balance_hosts=random exclude each other: both choose the "
+            "host of a connection.",
+            hint="leave one of the two out",
+        )
 
 
 # The start time in microseconds identifies a server, and every role may read it. A pooler may call

@@ -203,6 +203,13 @@ def connection_rows(connections: ConnectionFindings) -> Iterator[tuple[str, str]
             + quantities.counted(connections.idle_opened_count, "idle connection")
             + " answered at the end",
         )
+    if connections.hosts:
+        parts = (
+            f"{host.host}:{host.port} {quantities.counted(host.opened_count, 'connection')}, "
+            f"{quantities.percent(host.transactions_ratio)} of the transactions"
+            for host in connections.hosts
+        )
+        yield "hosts", "; ".join(parts)
     if connections.lost_count:
         doubt = connections.commits_in_doubt_count
         words = (

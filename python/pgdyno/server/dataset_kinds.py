@@ -100,6 +100,11 @@ class DatasetKind(ABC):
     def tables_bytes(self, dataset: Dataset) -> int:
         """Return the size of the loaded tables with their indexes."""
 
+    def rows(self, dataset: Dataset) -> Mapping[str, int]:
+        """Return the rows of each table that a load fills; empty if only the load knows them."""
+        del dataset
+        return {}
+
     @abstractmethod
     def sort_bytes(self, dataset: Dataset) -> int:
         """Return the bytes on disk that the sort of the largest index may need."""
@@ -191,6 +196,15 @@ class Pgbench(DatasetKind):
         last_aid = number("pgbench_accounts", "max(aid)")
         expected = size * self.accounts_per_scale
         return "" if last_aid == expected else f"the last account is {last_aid}, not {expected}"
+
+    def rows(self, dataset: Dataset) -> Mapping[str, int]:
+        """Return the rows of the three tables that are filled."""
+        scale = _pgbench(dataset).scale
+        return {
+            "pgbench_accounts": scale * self.accounts_per_scale,
+            "pgbench_tellers": scale * 10,
+            "pgbench_branches": scale,
+        }
 
     def tables_bytes(self, dataset: Dataset) -> int:
         """Return the size of tables and keys.
@@ -295,6 +309,18 @@ class Tpcc(DatasetKind):
             if last != size:
                 return f"the last warehouse of {table} is {last}, not {size}"
         return ""
+
+    def rows(self, dataset: Dataset) -> Mapping[str, int]:
+        """Return the rows of the nine tables; an order has ten lines on average.
+
+        Source: clause 4.3.3.1 of TPC-C.
+        """
+        warehouses = _tpcc(dataset).warehouses
+        per_warehouse = {
+            **{"order_line": 300_000, "stock": 100_000, "customer": 30_000, "history": 30_000},
+            **{"orders": 30_000, "new_order": 9_000, "district": 10, "warehouse": 1},
+        }
+        return {**{k: n * warehouses for k, n in per_warehouse.items()}, "item": 100_000}
 
     def tables_bytes(self, dataset: Dataset) -> int:
         """Return the size of tables, keys and indexes.

@@ -51,6 +51,8 @@ pub struct Connection {
     pub tls: Option<Box<TlsStream>>,
     /// The search for an address.
     pub walk: Walk,
+    /// The host of the last session, by its number in the job.
+    pub host: usize,
     pub backend: Session,
     pub scanner: ReplyScanner,
     pub reply: Reply,
@@ -101,6 +103,7 @@ impl Connection {
             link: Link::Down,
             tls: None,
             walk: Walk::default(),
+            host: 0,
             backend: Session::default(),
             scanner: ReplyScanner::default(),
             reply: Reply::default(),

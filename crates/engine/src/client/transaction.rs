@@ -1,10 +1,11 @@
 //! Runs a whole transaction: tries its script, and rolls back and tries again after a failure.
 
-use pgdyno_wire::{SqlState, encode};
+use pgdyno_wire::encode;
 
 use super::judge::judge;
 use super::{Client, Lost, failures, native, script, trace};
 use crate::clock::now_ns;
+use crate::dialect;
 use crate::observer::Verdict;
 use crate::outcome::Stopped;
 use crate::outcome::{FailureCode, Outcome};
@@ -126,9 +127,7 @@ async fn failed_for_good(client: Client<'_>, code: FailureCode) -> End {
 }
 
 fn is_retryable(code: FailureCode) -> bool {
-    [SqlState::SERIALIZATION_FAILURE, SqlState::DEADLOCK_DETECTED]
-        .map(FailureCode::Sql)
-        .contains(&code)
+    matches!(code, FailureCode::Sql(state) if dialect::is_retried(state))
 }
 
 async fn roll_back(client: Client<'_>) -> Result<(), Lost> {

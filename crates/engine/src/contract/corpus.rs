@@ -148,6 +148,15 @@ fn summary(edge: u64, ending: Ending) -> Summary {
             lost_count: edge,
             reconnect_count: edge,
             idle: (edge > 0).then_some(IdleFacts { opened_count: edge, alive_count: edge }),
+            hosts: (edge > 0)
+                .then(|| HostFacts {
+                    host: "h".into(),
+                    port: u16::MAX,
+                    opened_count: edge,
+                    completed_count: edge,
+                })
+                .into_iter()
+                .collect(),
         },
         traffic: TrafficFacts {
             round_trips: edge,
@@ -211,6 +220,7 @@ fn warnings() -> Vec<Record> {
         Waiting,
         Resumed,
         FewerSessions,
+        UntestedServer,
         DatasetUnfinished,
         DatasetRemoved,
         DatasetLeft,

@@ -98,6 +98,7 @@ fn reach(sslmode: SslMode) -> Reach {
     Reach {
         target_session_attrs,
         load_balance: is_full,
+        in_turns: is_full,
         timeout_ns: is_full.then_some(u64::MAX),
         keepalive: Keepalive {
             off: is_full,

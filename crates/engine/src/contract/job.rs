@@ -70,6 +70,10 @@ pub struct Reach {
     /// Each connection begins at a random host (load_balance_hosts=random of libpq).
     #[serde(default)]
     pub load_balance: bool,
+    /// The n-th connection begins at the n-th host, and again at the first after the last one. All
+    /// hosts then serve the load; without this they are alternatives.
+    #[serde(default)]
+    pub in_turns: bool,
     /// Longest time for one address, until its session is open. Absent = 10 s if there is another
     /// address or the load is running; if not, as long as the connect phase lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use super::summary::{
-    ClientTimes, ConnectionFacts, EngineUsage, Fairness, Gap, IdleFacts, InitFacts, PhaseSpan,
-    RoundTripProbes, ScriptCounts, Served, Summary, ThreadFacts, TrafficFacts,
+    ClientTimes, ConnectionFacts, EngineUsage, Fairness, Gap, HostFacts, IdleFacts, InitFacts,
+    PhaseSpan, RoundTripProbes, ScriptCounts, Served, Summary, ThreadFacts, TrafficFacts,
 };
 
 /// One line of the engine's output. `time_ns` is Unix time, converted with the job's clock pair.
@@ -254,6 +254,8 @@ pub enum WarningKind {
     Resumed,
     /// The load of a dataset has fewer sessions than the job asks for.
     FewerSessions,
+    /// A dataset is loaded on a kind of server that was never tested.
+    UntestedServer,
     /// The load of a dataset did not finish: its rows were kept, removed, or could not be removed.
     DatasetUnfinished,
     DatasetRemoved,

@@ -73,6 +73,20 @@ pub struct ConnectionFacts {
     /// Absent if the job has no idle connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<IdleFacts>,
+    /// What each host served, in the order of the job; empty if the job has one host.
+    #[serde(default)]
+    pub hosts: Vec<HostFacts>,
+}
+
+/// What one of several hosts served.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HostFacts {
+    pub host: String,
+    pub port: u16,
+    /// Sessions that were opened there, in all phases.
+    pub opened_count: u64,
+    /// Transactions that clients completed there in the measured phase.
+    pub completed_count: u64,
 }
 
 /// What went over the network.

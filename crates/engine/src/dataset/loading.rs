@@ -19,6 +19,7 @@ use super::trouble::{Trouble, run_statement};
 use crate::clock::now_ns;
 use crate::contract::job::{InitWork, Job};
 use crate::contract::record::{Ending, InitFacts, Notice, Progress, Record, WarningKind};
+use crate::dialect::Server;
 use crate::session::{Session, StopFlag};
 
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -58,6 +59,7 @@ pub fn load(
         steps: Steps::new(job.clock),
         sent: Arc::new(sent),
         is_begun: false,
+        sends_one_by_one: false,
     };
     let result = loading.load();
     let ending = match result {
@@ -83,6 +85,7 @@ pub(super) struct Loading<'a> {
     pub sent: Arc<Sent>,
     /// This load holds the lock, and the journal belongs to this load.
     pub is_begun: bool,
+    sends_one_by_one: bool,
 }
 
 impl Loading<'_> {
@@ -92,7 +95,8 @@ impl Loading<'_> {
             refuse_unfit(&mut first, server)?;
         }
         journal::lock(&mut first, self.stop, || self.tell_waiting())?;
-        let all = self.dataset.stages(self.how, first.server_major());
+        let server = self.recognise(&mut first)?;
+        let all = self.dataset.stages(self.how, server);
         let done = match self.how.resume {
             true => journal::read(&mut first, self.dataset, self.how)?,
             false => Done::new(),
@@ -111,6 +115,18 @@ impl Loading<'_> {
             self.work_off(&mut sessions, stage)?;
         }
         run_statement(&mut sessions[0], journal::CLOSE)
+    }
+
+    /// Recognise the server. Warn if nobody tested a load of its kind.
+    fn recognise(&mut self, session: &mut Session) -> Result<Server, Trouble> {
+        let server = Server::of(session, self.dataset.distributed_server())
+            .map_err(|error| Trouble::of_session("recognise the server", error))?;
+        self.sends_one_by_one = server.dialect.sends_one_by_one;
+        if let Some(caution) = server.dialect.caution() {
+            let hint = "pgdyno was never tested on it: see the table of docs/distributed.md";
+            self.warn(WarningKind::UntestedServer, caution, hint.into());
+        }
+        Ok(server)
     }
 
     /// Open sessions until there are as many as the job wants and the chains can use. If the server
@@ -181,8 +197,7 @@ impl Loading<'_> {
             && sessions.len() > 1
             && stage.iter().flatten().any(|piece| matches!(piece.work, Work::Copy(_)))
             && writes_plain_wal(&mut sessions[0])?;
-        let one_by_one = self.dataset.distributed_server().is_some();
-        let shared = Shared::new(stage, nudges_wal, one_by_one, &sent);
+        let shared = Shared::new(stage, nudges_wal, self.sends_one_by_one, &sent);
         let first_trouble = Mutex::new(None);
         let (events, inbox) = mpsc::channel();
         thread::scope(|scope| {

@@ -33,6 +33,7 @@ use crate::contract::job::{
     PgbenchOptions, TpccOptions,
 };
 use crate::contract::record::Record;
+use crate::dialect::Server;
 use crate::session::StopFlag;
 
 /// One kind of tables, with the options asked for.
@@ -50,7 +51,9 @@ pub trait Dataset: fmt::Debug + Sync {
     }
 
     /// The whole load, stage by stage. The first piece creates the journal ([`piece::creation`]).
-    fn stages(&self, how: &InitWork, server_major: u32) -> Vec<Stage>;
+    ///
+    /// Args: `server`, its version and what it does differently from PostgreSQL.
+    fn stages(&self, how: &InitWork, server: Server) -> Vec<Stage>;
 
     /// The options that break a rule: for each a message and a hint.
     fn broken_rules(&self) -> Vec<(String, &'static str)>;
@@ -110,7 +113,9 @@ pub fn run(job: &Job, how: &InitWork, stop: &StopFlag, out: &mut dyn FnMut(Recor
 /// Return all statements that the job may send to a server of this version, in the order of a load
 /// by one session.
 pub fn statements(how: &InitWork, server_major: u32) -> Vec<String> {
-    let stages = of(&how.dataset).stages(how, server_major);
+    let dataset = of(&how.dataset);
+    let server = Server::assumed(server_major, dataset.distributed_server());
+    let stages = dataset.stages(how, server);
     let close = journal::CLOSE.split("; ").map(String::from);
     pieces(&stages).flat_map(Piece::statements).chain(close).collect()
 }

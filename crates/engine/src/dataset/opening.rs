@@ -3,7 +3,8 @@
 use super::Dataset;
 use super::trouble::{Trouble, run_as};
 use crate::contract::job::{DistributedServer, Target};
-use crate::session::{Row, Session, SessionError, StopFlag};
+use crate::dialect::Server;
+use crate::session::{Session, SessionError, StopFlag};
 
 /// Settings of every session; a setting that the server does not know is left out. A load may take
 /// longer than any timeout. Commits do not wait for the disk: only the last commit of the load
@@ -53,24 +54,21 @@ fn sort_memory(rows: u64) -> String {
 
 /// Refuse a server without the distribution that the job needs, before anything is dropped.
 pub(super) fn refuse_unfit(session: &mut Session, asked: DistributedServer) -> Result<(), Trouble> {
-    let (sql, lacks, next) = match asked {
+    let (lacks, next) = match asked {
         DistributedServer::Citus => (
-            "select extversion from pg_extension where extname = 'citus'",
             "this database has no extension citus",
             "connect to the coordinator and CREATE EXTENSION citus there, or load without \
              distribution",
         ),
         DistributedServer::Greenplum => (
-            "select 1 where version() ilike '%greenplum%'",
-            "this server is not Greenplum",
-            "connect to the coordinator of a Greenplum cluster, or load without distribution",
+            "this server is neither Greenplum nor Cloudberry",
+            "connect to the coordinator of such a cluster, or load without distribution",
         ),
     };
-    let rows: Vec<Row> =
-        session.query(sql).map_err(|error| Trouble::of_session(check_name(asked), error))?;
-    match rows.is_empty() {
-        true => Err(Trouble::refused(check_name(asked), lacks, next)),
-        false => Ok(()),
+    let dialect = Server::assumed(session.server_major(), Some(asked)).dialect;
+    match dialect.fits(session).map_err(|error| Trouble::of_session(check_name(asked), error))? {
+        true => Ok(()),
+        false => Err(Trouble::refused(check_name(asked), lacks, next)),
     }
 }
 

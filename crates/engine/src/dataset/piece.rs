@@ -6,6 +6,7 @@ use super::Dataset;
 use super::journal::{self, Done};
 use crate::contract::job::InitWork;
 use crate::contract::record::PhaseName;
+use crate::dialect::Dialect;
 
 /// One transaction with its name in the journal. VACUUM and similar statements are not in one.
 #[derive(Debug)]
@@ -66,11 +67,21 @@ impl Piece {
     }
 
     /// COPY into a table that nothing else fills. TRUNCATE in the same transaction allows FREEZE,
-    /// and with `wal_level = minimal` the server writes no WAL for the rows.
-    pub fn frozen_copy(table: &str, rows: Box<dyn RowSource>, counter: usize) -> Piece {
+    /// and with `wal_level = minimal` the server writes no WAL for the rows. A server that cannot
+    /// freeze rows gets a plain COPY.
+    pub fn copy_whole(
+        table: &str,
+        rows: Box<dyn RowSource>,
+        counter: usize,
+        dialect: &Dialect,
+    ) -> Piece {
+        let (before, options) = match dialect.copy_freezes {
+            true => (vec![format!("truncate {table}")], " with (freeze on)"),
+            false => (Vec::new(), ""),
+        };
         let work = Copy {
-            before: vec![format!("truncate {table}")],
-            copy: format!("copy {table} from stdin with (freeze on)"),
+            before,
+            copy: format!("copy {table} from stdin{options}"),
             after: Vec::new(),
             table: table.into(),
             rows,

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::collect::Collector;
 use crate::clock::NEVER_NS;
-use crate::contract::job::ClockPair;
+use crate::contract::job::{ClockPair, HostPort};
 use crate::contract::record::{
-    ClientTimes, ConnectionFacts, Ending, EngineUsage, IdleFacts, Measured, Record,
+    ClientTimes, ConnectionFacts, Ending, EngineUsage, HostFacts, IdleFacts, Measured, Record,
     RoundTripProbes, ScriptCounts, Summary, ThreadFacts, TrafficFacts,
 };
 use crate::histogram::Histogram;
@@ -145,7 +145,21 @@ fn connections(plan: &Plan, finished: &[Finished]) -> ConnectionFacts {
             opened_count: sum(|thread| thread.connections.idle.opened_count),
             alive_count: sum(|thread| thread.connections.idle.alive_count),
         }),
+        hosts: hosts(plan, finished),
     }
+}
+
+/// Return what each of several hosts served; nothing if there is one host.
+fn hosts(plan: &Plan, finished: &[Finished]) -> Vec<HostFacts> {
+    let hosts = &plan.target.hosts;
+    let facts = |(number, host): (usize, &HostPort)| HostFacts {
+        host: host.host.clone(),
+        port: host.port,
+        opened_count: finished.iter().map(|thread| thread.connections.opened_at[number]).sum(),
+        completed_count: finished.iter().map(|thread| thread.shares.at_host(number)).sum(),
+    };
+    let count = if hosts.len() > 1 { hosts.len() } else { 0 };
+    hosts.iter().enumerate().take(count).map(facts).collect()
 }
 
 /// Return the engine's mean time, running or waiting for a core, of an exchange on an idle

@@ -110,7 +110,7 @@ fn reach(settings: &Settings) -> Result<Reach, Fault> {
         count: number("keepalives_count")?,
         user_timeout_ms: number("tcp_user_timeout")?,
     };
-    Ok(Reach { target_session_attrs, load_balance, timeout_ns, keepalive })
+    Ok(Reach { target_session_attrs, load_balance, in_turns: false, timeout_ns, keepalive })
 }
 
 fn variable(name: &str) -> Option<String> {

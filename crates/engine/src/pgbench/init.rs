@@ -13,6 +13,7 @@ use crate::contract::job::{PartitionMethod, PgbenchOptions, Target};
 use crate::dataset::pgbench::{Rows, account_rows, ddl, row_totals};
 use crate::dataset::piece::RowSource;
 use crate::dataset::sql::drop_tables;
+use crate::dialect::POSTGRESQL;
 use crate::session::{Session, SessionError, StopFlag};
 
 /// Time between two progress lines with `-q`.
@@ -88,11 +89,11 @@ impl Init {
     }
 
     fn create(&mut self) -> Result<(), Fault> {
-        self.execute_all(ddl::create_tables(&self.work))?;
+        self.execute_all(ddl::create_tables(&self.work, &POSTGRESQL))?;
         if self.work.partitions > 0 {
             eprintln!("creating {} partitions...", self.work.partitions);
         }
-        self.execute_all(ddl::create_partitions(&self.work))
+        self.execute_all(ddl::create_partitions(&self.work, &POSTGRESQL))
     }
 
     fn generate(&mut self) -> Result<(), Fault> {

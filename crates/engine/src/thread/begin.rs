@@ -88,7 +88,12 @@ pub fn run(setup: Setup) {
     let connections = all_connections - setup.idle_count as u32;
     let terminals = shard.borrow().clients.terminals.len() as u32;
     let clients = terminals - setup.background_count;
-    let way = Way { names: setup.names, waker: setup.waker, pace: setup.connecting };
+    let way = Way {
+        names: setup.names,
+        waker: setup.waker,
+        pace: setup.connecting,
+        thread: setup.thread,
+    };
     let mut the_loop = Loop {
         plan: &plan,
         shard: &shard,

@@ -64,7 +64,7 @@ impl<'s> InFlight<'s> {
             count: 0,
             commits_in_doubt: 0,
             unfinished_ages_ns: Vec::new(),
-            shares: Shares::new(client_count as usize),
+            shares: Shares::new(client_count as usize, plan.target.hosts.len()),
         }
     }
 
@@ -130,7 +130,7 @@ impl<'s> InFlight<'s> {
                     shard.recorder.counted(owner, current.script, &connection.counted);
                 }
                 if owner == Owner::Measure && outcome.is_completed() && is_clients {
-                    self.shares.completed(connection.terminal);
+                    self.shares.completed(connection.terminal, connection.host);
                 }
                 if self.shares_connections && outcome.is_completed() {
                     let wait_ns = current.connection_wait_ns;

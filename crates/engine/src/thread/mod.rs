@@ -371,6 +371,7 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
                 reconnect_count: self.connector.counts().reconnects,
                 durations: self.connector.take_durations(),
                 idle: self.idle.facts(),
+                opened_at: self.connector.take_opened_at(),
             },
             committed_count: shard.recorder.committed_count,
             commits_in_doubt: commits_in_doubt + in_doubt_now,

@@ -65,6 +65,8 @@ pub struct Connections {
     /// From socket to ReadyForQuery.
     pub durations: Histogram,
     pub idle: IdleFacts,
+    /// Sessions opened at each host of the job.
+    pub opened_at: Vec<u64>,
 }
 
 /// The way to the coordinator.

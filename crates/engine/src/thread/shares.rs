@@ -2,18 +2,29 @@
 
 use crate::contract::record::Fairness;
 
-/// Transactions of the measured phase that each client of a thread completed.
+/// Transactions of the measured phase that the clients of a thread completed.
 #[derive(Debug, Default)]
-pub struct Shares(Vec<u64>);
+pub struct Shares {
+    /// By client.
+    clients: Vec<u64>,
+    /// By host of the job.
+    hosts: Vec<u64>,
+}
 
 impl Shares {
-    pub(super) fn new(client_count: usize) -> Shares {
-        Shares(vec![0; client_count])
+    pub(super) fn new(client_count: usize, host_count: usize) -> Shares {
+        Shares { clients: vec![0; client_count], hosts: vec![0; host_count] }
     }
 
     #[inline]
-    pub(super) fn completed(&mut self, index: u32) {
-        self.0[index as usize] += 1;
+    pub(super) fn completed(&mut self, client: u32, host: usize) {
+        self.clients[client as usize] += 1;
+        self.hosts[host] += 1;
+    }
+
+    /// Transactions that were completed at this host of the job.
+    pub fn at_host(&self, host: usize) -> u64 {
+        self.hosts.get(host).copied().unwrap_or(0)
     }
 }
 
@@ -23,7 +34,7 @@ impl Shares {
 /// Source of the coefficient: Gini 1912, by ranks: `sum((2 i - n - 1) x_i) / (n sum(x_i))` over the
 /// values in rising order, i from 1.
 pub fn fairness<'a>(threads: impl Iterator<Item = &'a Shares>) -> Option<Fairness> {
-    let mut counts: Vec<u64> = threads.flat_map(|shares| shares.0.iter().copied()).collect();
+    let mut counts: Vec<u64> = threads.flat_map(|shares| shares.clients.iter().copied()).collect();
     counts.sort_unstable();
     let sum: u64 = counts.iter().sum();
     let (min, max) = (*counts.first()?, *counts.last()?);
@@ -47,7 +58,8 @@ mod tests {
     use super::*;
 
     fn of(counts: &[u64]) -> Option<Fairness> {
-        fairness([Shares(counts.to_vec()), Shares::default()].iter())
+        let shares = Shares { clients: counts.to_vec(), ..Shares::default() };
+        fairness([shares, Shares::default()].iter())
     }
 
     #[test]

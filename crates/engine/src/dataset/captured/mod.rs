@@ -14,6 +14,7 @@ use super::piece::{self, Chain, Copy, Piece, Stage, Work};
 use super::sql::quote_literal;
 use crate::contract::job::{CapturedOptions, CapturedTable, InitWork};
 use crate::contract::record::PhaseName;
+use crate::dialect::{Dialect, Server};
 
 /// The tables with these options.
 #[derive(Clone, Debug)]
@@ -28,12 +29,14 @@ impl Dataset for Captured {
         self.0.tables.iter().map(|table| (table.name.as_str(), table.rows)).collect()
     }
 
-    fn stages(&self, how: &InitWork, _server_major: u32) -> Vec<Stage> {
+    fn stages(&self, how: &InitWork, server: Server) -> Vec<Stage> {
         // `broken_rules` has refused the job if a table cannot be prepared.
         let tables = prepared(&self.0).unwrap_or_default();
         let filled = self.0.tables.iter().zip(tables).enumerate();
         let mut chains: Vec<(u64, Chain)> = filled
-            .map(|(counter, (table, rows))| (table.rows, filling(table, Rows::new(rows), counter)))
+            .map(|(counter, (table, rows))| {
+                (table.rows, filling(table, Rows::new(rows), counter, server.dialect))
+            })
             .collect();
         // The longest work begins first.
         chains.sort_by_key(|(rows, _)| std::cmp::Reverse(*rows));
@@ -42,7 +45,7 @@ impl Dataset for Captured {
             Piece::transaction(&name, PhaseName::ForeignKeys, vec![sql.clone()])
         });
         let vacuum = self.0.tables.iter().map(|table| {
-            let sql = format!("vacuum (analyze) {}", table.name);
+            let sql = server.dialect.vacuum(&table.name, false, true);
             vec![Piece::alone(&format!("vacuum {}", table.name), PhaseName::Vacuum, sql)]
         });
         let mark = quote_literal(&how.mark);
@@ -73,11 +76,11 @@ impl Dataset for Captured {
     }
 }
 
-fn filling(table: &CapturedTable, rows: Rows, counter: usize) -> Chain {
+fn filling(table: &CapturedTable, rows: Rows, counter: usize, dialect: &Dialect) -> Chain {
     let name = &table.name;
     let columns: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
     // A partitioned table takes no frozen rows.
-    let is_frozen = !table.is_partitioned;
+    let is_frozen = !table.is_partitioned && dialect.copy_freezes;
     let freeze = if is_frozen { " with (freeze on)" } else { "" };
     let copy = Copy {
         before: if is_frozen { vec![format!("truncate {name}")] } else { Vec::new() },

@@ -9,6 +9,7 @@ use super::piece::{self, Piece, RowSource, Stage};
 use super::sql::mark_table;
 use crate::contract::job::{InitWork, LedgerOptions};
 use crate::contract::record::PhaseName;
+use crate::dialect::Server;
 
 const ENTRIES: &str = "pgdyno_ledger";
 const BALANCES: &str = "pgdyno_ledger_balances";
@@ -41,16 +42,16 @@ impl Dataset for Ledger {
         vec![(BALANCES, u64::from(self.0.accounts))]
     }
 
-    fn stages(&self, how: &InitWork, _server_major: u32) -> Vec<Stage> {
+    fn stages(&self, how: &InitWork, server: Server) -> Vec<Stage> {
         let marks = [ENTRIES, BALANCES].map(|table| mark_table(table, &how.mark));
         let tables = TABLES.iter().map(|&sql| sql.to_owned()).chain(marks).collect();
         let rows = Box::new(Balances { next: 0, accounts: self.0.accounts });
         let key = format!("alter table {BALANCES} add primary key (client)");
         vec![vec![vec![
             piece::creation(self, how, tables),
-            Piece::frozen_copy(BALANCES, rows, 0),
+            Piece::copy_whole(BALANCES, rows, 0, server.dialect),
             Piece::transaction("key", PhaseName::Index, vec![key]),
-            Piece::alone("vacuum", PhaseName::Vacuum, format!("vacuum analyze {BALANCES}")),
+            Piece::alone("vacuum", PhaseName::Vacuum, server.dialect.vacuum(BALANCES, false, true)),
         ]]]
     }
 

@@ -3,6 +3,7 @@
 use super::super::sql::quote_identifier;
 use super::distribute::{key_columns, table_clause};
 use crate::contract::job::{PartitionMethod, PgbenchOptions};
+use crate::dialect::Dialect;
 
 pub const ACCOUNTS_PER_BRANCH: u64 = 100_000;
 pub const TELLERS_PER_BRANCH: u64 = 10;
@@ -50,10 +51,10 @@ pub fn has_wide_accounts(scale: u32) -> bool {
 ///
 /// As in pgbench, with partitions only the leaves of `pgbench_accounts` can be unlogged; the other
 /// three tables stay logged. The leaves, not the parent, have the fill factor.
-pub fn create_tables(init: &PgbenchOptions) -> Vec<String> {
+pub fn create_tables(init: &PgbenchOptions, dialect: &Dialect) -> Vec<String> {
     let aid = if has_wide_accounts(init.scale) { "bigint" } else { "int   " };
     let unlogged = if init.unlogged && init.partitions == 0 { " unlogged" } else { "" };
-    let fill = format!(" with (fillfactor={})", init.fillfactor.unwrap_or(100));
+    let fill = dialect.fillfactor(init.fillfactor, 100);
     let accounts_storage = match (init.partitions, init.partition_method) {
         (0, _) => fill.clone(),
         (_, PartitionMethod::Range) => " partition by range (aid)".into(),
@@ -88,15 +89,15 @@ pub fn create_tables(init: &PgbenchOptions) -> Vec<String> {
 }
 
 /// Statements that create the leaves of `pgbench_accounts`; none without partitions.
-pub fn create_partitions(init: &PgbenchOptions) -> Vec<String> {
+pub fn create_partitions(init: &PgbenchOptions, dialect: &Dialect) -> Vec<String> {
     let unlogged = if init.unlogged { " unlogged" } else { "" };
-    let fillfactor = init.fillfactor.unwrap_or(100);
+    let fill = dialect.fillfactor(init.fillfactor, 100);
     (1..=init.partitions)
         .map(|number| {
             let bounds = partition_bounds(init, number);
             format!(
                 "create{unlogged} table {}\n  partition of pgbench_accounts\n  \
-                 for values {bounds} with (fillfactor={fillfactor})",
+                 for values {bounds}{fill}",
                 partition_name(number)
             )
         })
@@ -173,6 +174,11 @@ pub fn insert_rows(init: &PgbenchOptions) -> [String; 3] {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::dialect::POSTGRESQL;
+
+    fn create_tables_of(init: &PgbenchOptions) -> Vec<String> {
+        create_tables(init, &POSTGRESQL)
+    }
 
     pub(in crate::dataset::pgbench) fn init(scale: u32) -> PgbenchOptions {
         PgbenchOptions { scale, ..PgbenchOptions::default() }
@@ -180,7 +186,7 @@ pub(super) mod tests {
 
     #[test]
     fn tables_are_those_of_pgbench() {
-        let statements = create_tables(&PgbenchOptions {
+        let statements = create_tables_of(&PgbenchOptions {
             unlogged: true,
             tablespace: Some("fast \"one\"".into()),
             ..init(1)
@@ -194,16 +200,16 @@ pub(super) mod tests {
 
     #[test]
     fn account_numbers_become_bigint_at_scale_20000() {
-        assert!(create_tables(&init(19_999))[2].contains("aid int "));
-        assert!(create_tables(&init(20_000))[2].contains("aid bigint not null"));
-        assert!(create_tables(&init(20_000))[0].contains("aid bigint,"));
+        assert!(create_tables_of(&init(19_999))[2].contains("aid int "));
+        assert!(create_tables_of(&init(20_000))[2].contains("aid bigint not null"));
+        assert!(create_tables_of(&init(20_000))[0].contains("aid bigint,"));
     }
 
     #[test]
     fn range_partitions_are_open_at_both_ends_and_meet() {
         let work = PgbenchOptions { partitions: 3, unlogged: true, ..init(1) };
-        assert!(create_tables(&work).iter().all(|sql| !sql.contains("unlogged")));
-        let leaves = create_partitions(&work);
+        assert!(create_tables_of(&work).iter().all(|sql| !sql.contains("unlogged")));
+        let leaves = create_partitions(&work, &POSTGRESQL);
         assert!(leaves[0].contains("from (minvalue) to (33335) with (fillfactor=100)"));
         assert!(leaves[1].contains("from (33335) to (66669)"));
         assert!(leaves[2].contains("from (66669) to (maxvalue)"));

@@ -72,6 +72,7 @@ mod tests {
     use super::*;
     use crate::dataset::pgbench::ddl;
     use crate::dataset::pgbench::ddl::tests::init;
+    use crate::dialect::GREENPLUM;
 
     fn work(server: DistributedServer, column: DistributionColumn) -> PgbenchOptions {
         PgbenchOptions { distribute: Some(Distribute { server, column }), ..init(1) }
@@ -116,7 +117,7 @@ mod tests {
     fn greenplum_has_its_clause_at_the_end_of_each_table() {
         let by_account = work(DistributedServer::Greenplum, DistributionColumn::Aid);
         let ends = |work: &PgbenchOptions| {
-            ddl::create_tables(work)
+            ddl::create_tables(work, &GREENPLUM)
                 .into_iter()
                 .map(|sql| sql[sql.find(" distributed").expect("a clause")..].to_string())
         };

@@ -18,6 +18,7 @@ pub use self::rows::Rows;
 use super::piece::{self, Stage};
 use super::{Dataset, journal};
 use crate::contract::job::{DistributedServer, DistributionColumn, InitWork, PgbenchOptions};
+use crate::dialect::Server;
 
 /// The pgbench tables with these options.
 #[derive(Clone, Debug)]
@@ -32,17 +33,20 @@ impl Dataset for Pgbench {
         ddl::FILLED.into_iter().zip(row_totals(&self.0)).collect()
     }
 
-    fn stages(&self, how: &InitWork, server_major: u32) -> Vec<Stage> {
-        let options = &self.0;
+    fn stages(&self, how: &InitWork, server: Server) -> Vec<Stage> {
+        let dialect = server.dialect;
+        let options = &limited(&self.0, dialect.batch_rows);
         if let Some(steps) = &options.steps {
-            return steps_asked::stages(options, steps, &how.mark, journal::create(self, how));
+            let journal = journal::create(self, how);
+            return steps_asked::stages(options, steps, &how.mark, journal, dialect);
         }
-        let tables = piece::creation(self, how, plan::marked_tables(options, &how.mark));
-        let leaves = plan::marked_leaves(options, &how.mark);
+        let tables = plan::marked_tables(options, &how.mark, dialect);
+        let tables = piece::creation(self, how, tables);
+        let leaves = plan::marked_leaves(options, &how.mark, dialect);
         vec![
             vec![[tables].into_iter().chain(leaves).collect()],
-            plan::filling(options, server_major),
-            vec![plan::conclusion(options, server_major)],
+            plan::filling(options, server),
+            vec![plan::conclusion(options, server)],
         ]
     }
 
@@ -105,12 +109,23 @@ impl Dataset for Pgbench {
     }
 }
 
+/// The options of a load whose transactions copy at most `batch_rows` accounts. Partitions have a
+/// transaction each, whatever their size.
+fn limited(options: &PgbenchOptions, batch_rows: Option<u64>) -> PgbenchOptions {
+    let mut options = options.clone();
+    if let (Some(rows), 0) = (batch_rows, options.partitions) {
+        options.range_rows = Some(options.range_rows.map_or(rows, |asked| asked.min(rows)));
+    }
+    options
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::ddl::tests::init;
     use super::*;
     use crate::contract::job::DatasetOptions;
-    use crate::dataset::piece::{left, pieces};
+    use crate::dataset::piece::{Piece, left, pieces};
+    use crate::dialect::YUGABYTEDB;
 
     fn how(options: &PgbenchOptions) -> InitWork {
         InitWork {
@@ -124,7 +139,7 @@ pub(super) mod tests {
     }
 
     fn staged(options: &PgbenchOptions, server_major: u32) -> Vec<Stage> {
-        Pgbench(options.clone()).stages(&how(options), server_major)
+        Pgbench(options.clone()).stages(&how(options), Server::assumed(server_major, None))
     }
 
     pub(super) fn statements(options: &PgbenchOptions, server_major: u32) -> Vec<String> {
@@ -173,5 +188,20 @@ pub(super) mod tests {
         let plain = statements(&init(1), 15);
         assert!(plain.contains(&"vacuum analyze pgbench_accounts".into()));
         assert!(plain.iter().all(|sql| !sql.contains("(freeze, ")));
+    }
+
+    #[test]
+    fn a_server_of_another_dialect_is_sent_only_what_it_knows() {
+        let server = Server { major: 15, dialect: &YUGABYTEDB };
+        let stages = Pgbench(init(1)).stages(&how(&init(1)), server);
+        let mut sql: Vec<String> = pieces(&stages).flat_map(Piece::statements).collect();
+        sql.retain(|statement| !statement.starts_with("insert into pgdyno_load"));
+        for unknown in ["freeze", "fillfactor", "vacuum", "truncate"] {
+            assert!(sql.iter().all(|statement| !statement.contains(unknown)), "{unknown}: {sql:?}");
+        }
+        assert!(sql.contains(&"analyze pgbench_accounts".into()));
+        let copies =
+            sql.iter().filter(|statement| *statement == "copy pgbench_accounts from stdin");
+        assert_eq!(copies.count(), 5, "at most 20,000 rows each");
     }
 }

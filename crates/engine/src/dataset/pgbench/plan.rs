@@ -6,6 +6,7 @@ use crate::contract::job::{PartitionMethod, PgbenchOptions};
 use crate::contract::record::PhaseName;
 use crate::dataset::piece::{Chain, Copy, Piece, Stage, Work};
 use crate::dataset::sql::mark_table;
+use crate::dialect::{Dialect, Server};
 
 /// Leaves created in one transaction. Each takes a few locks, and the server limits their number.
 const LEAVES_PER_TRANSACTION: usize = 100;
@@ -43,14 +44,14 @@ pub fn account_rows(init: &PgbenchOptions) -> Vec<(String, Rows)> {
 
 /// Statements that create the empty tables and mark them. Both are one transaction, so no table is
 /// ever visible without its mark.
-pub(super) fn marked_tables(init: &PgbenchOptions, mark: &str) -> Vec<String> {
+pub(super) fn marked_tables(init: &PgbenchOptions, mark: &str, dialect: &Dialect) -> Vec<String> {
     let marks = ddl::TABLES.iter().map(|table| mark_table(table, mark));
     let distribution = super::distribute::after_create(init);
-    ddl::create_tables(init).into_iter().chain(marks).chain(distribution).collect()
+    ddl::create_tables(init, dialect).into_iter().chain(marks).chain(distribution).collect()
 }
 
-pub(super) fn marked_leaves(init: &PgbenchOptions, mark: &str) -> Vec<Piece> {
-    let leaves = ddl::create_partitions(init);
+pub(super) fn marked_leaves(init: &PgbenchOptions, mark: &str, dialect: &Dialect) -> Vec<Piece> {
+    let leaves = ddl::create_partitions(init, dialect);
     let chunks = leaves.chunks(LEAVES_PER_TRANSACTION).enumerate();
     let piece = |(chunk, leaves): (usize, &[String])| {
         let first = chunk * LEAVES_PER_TRANSACTION + 1;
@@ -66,36 +67,35 @@ pub(super) fn marked_leaves(init: &PgbenchOptions, mark: &str) -> Vec<Piece> {
 ///
 /// Subtle: if accounts come in ranges, their VACUUM is in the next stage. A transaction that still
 /// fills another table would prevent VACUUM from freezing the rows.
-pub(super) fn filling(init: &PgbenchOptions, server_major: u32) -> Stage {
+pub(super) fn filling(init: &PgbenchOptions, server: Server) -> Stage {
     // Before 18, ANALYZE of the parent also reads the leaves, so the leaves need no separate
     // ANALYZE. The key of the parent adopts the keys of the leaves.
-    let analyze = if init.partitions == 0 || server_major >= 18 { " analyze" } else { "" };
+    let analyzes_leaf = init.partitions == 0 || server.major >= 18;
     let finished = |mut chain: Chain| {
         let Some(Work::Copy(Copy { table, counter, .. })) = chain.first().map(|first| &first.work)
         else {
             return chain;
         };
-        let (analyze, column) =
-            [(analyze, "aid"), (" analyze", "tid"), (" analyze", "bid")][*counter];
+        let (analyzes, column) = [(analyzes_leaf, "aid"), (true, "tid"), (true, "bid")][*counter];
         if *counter > 0 || init.range_rows.is_none() {
-            let rest = [vacuum(init, table, analyze), key(init, table, column)];
+            let rest = [vacuum(init, table, analyzes, server.dialect), key(init, table, column)];
             chain.extend(rest);
         }
         chain
     };
-    let history = vec![vacuum(init, "pgbench_history", " analyze")];
-    copies(init).into_iter().map(finished).chain([history]).collect()
+    let history = vec![vacuum(init, "pgbench_history", true, server.dialect)];
+    copies(init, server.dialect).into_iter().map(finished).chain([history]).collect()
 }
 
 /// One chain for each COPY: ranges or leaves of accounts, then tellers, then branches.
-pub(super) fn copies(init: &PgbenchOptions) -> Stage {
+pub(super) fn copies(init: &PgbenchOptions, dialect: &Dialect) -> Stage {
     let accounts: Vec<Piece> = match init.range_rows {
         Some(size) => {
             let last = row_totals(init)[0];
             let firsts = (1..=last).step_by(size.try_into().unwrap_or(usize::MAX));
             let piece = |first: u64| {
                 let end = first.saturating_add(size - 1).min(last);
-                let mut piece = copy(init, FILLED[0], Rows::accounts(first, end), 0);
+                let mut piece = copy(init, FILLED[0], Rows::accounts(first, end), (0, dialect));
                 piece.name = format!("{} {first}-{end}", piece.name);
                 piece
             };
@@ -103,12 +103,12 @@ pub(super) fn copies(init: &PgbenchOptions) -> Stage {
         }
         None => {
             let leaves = account_rows(init).into_iter();
-            leaves.map(|(table, rows)| copy(init, &table, rows, 0)).collect()
+            leaves.map(|(table, rows)| copy(init, &table, rows, (0, dialect))).collect()
         }
     };
     let small = [
-        copy(init, FILLED[1], Rows::tellers(init.scale), 1),
-        copy(init, FILLED[2], Rows::branches(init.scale), 2),
+        copy(init, FILLED[1], Rows::tellers(init.scale), (1, dialect)),
+        copy(init, FILLED[2], Rows::branches(init.scale), (2, dialect)),
     ];
     accounts.into_iter().chain(small).map(|piece| vec![piece]).collect()
 }
@@ -116,8 +116,13 @@ pub(super) fn copies(init: &PgbenchOptions) -> Stage {
 /// The COPY of `rows`. If it fills accounts, columns that are equal in all rows come from defaults,
 /// which only the transaction of the COPY sees. Parsing these columns, row by row, would take a
 /// sixth of the server's time.
-fn copy(init: &PgbenchOptions, table: &str, rows: Rows, counter: usize) -> Piece {
-    if init.distribute.is_some() || (counter == 0 && init.range_rows.is_some()) {
+fn copy(
+    init: &PgbenchOptions,
+    table: &str,
+    rows: Rows,
+    (counter, dialect): (usize, &Dialect),
+) -> Piece {
+    if !dialect.copy_freezes || (counter == 0 && init.range_rows.is_some()) {
         let work = Copy {
             before: Vec::new(),
             copy: format!("copy {table} from stdin"),
@@ -130,7 +135,7 @@ fn copy(init: &PgbenchOptions, table: &str, rows: Rows, counter: usize) -> Piece
         return Piece { name, phase: PhaseName::Load, work: Work::Copy(work) };
     }
     let rows = if counter == 0 { rows.without_constants() } else { rows };
-    let mut piece = Piece::frozen_copy(table, Box::new(rows), counter);
+    let mut piece = Piece::copy_whole(table, Box::new(rows), counter, dialect);
     if let (0, Work::Copy(work)) = (counter, &mut piece.work) {
         work.before.insert(0, format!("alter table {table} {CONSTANT_COLUMNS}"));
         work.copy = format!("copy {table}(aid, bid) from stdin with (freeze on)");
@@ -140,12 +145,9 @@ fn copy(init: &PgbenchOptions, table: &str, rows: Rows, counter: usize) -> Piece
 }
 
 /// The VACUUM of `table`. It freezes the rows if COPY could not.
-fn vacuum(init: &PgbenchOptions, table: &str, analyze: &str) -> Piece {
-    let thaws = init.distribute.is_some() || (init.range_rows.is_some() && table == FILLED[0]);
-    let sql = match thaws {
-        true => format!("vacuum (freeze, analyze) {table}"),
-        false => format!("vacuum{analyze} {table}"),
-    };
+fn vacuum(init: &PgbenchOptions, table: &str, analyzes: bool, dialect: &Dialect) -> Piece {
+    let must_freeze = init.range_rows.is_some() && table == FILLED[0];
+    let sql = dialect.vacuum(table, must_freeze, analyzes);
     Piece::alone(&format!("vacuum {table}"), PhaseName::Vacuum, sql)
 }
 
@@ -155,14 +157,14 @@ fn key(init: &PgbenchOptions, table: &str, column: &str) -> Piece {
 }
 
 /// The last pieces, after all tables are filled. One session does them.
-pub(super) fn conclusion(init: &PgbenchOptions, server_major: u32) -> Vec<Piece> {
+pub(super) fn conclusion(init: &PgbenchOptions, server: Server) -> Vec<Piece> {
     let mut pieces = Vec::new();
     if init.range_rows.is_some() {
-        pieces.push(vacuum(init, FILLED[0], ""));
+        pieces.push(vacuum(init, FILLED[0], false, server.dialect));
         pieces.push(key(init, FILLED[0], "aid"));
     }
     if init.partitions > 0 {
-        let only = if server_major >= 18 { "only " } else { "" };
+        let only = if server.major >= 18 { "only " } else { "" };
         let analyze = vec![format!("analyze {only}pgbench_accounts")];
         pieces.push(Piece::transaction("analyze pgbench_accounts", PhaseName::Vacuum, analyze));
         pieces.push(key(init, "pgbench_accounts", "aid"));
@@ -186,6 +188,7 @@ mod tests {
     use super::*;
     use crate::dataset::pgbench::ddl::tests::init;
     use crate::dataset::piece::RowSource;
+    use crate::dialect::POSTGRESQL;
 
     fn rows_of(chain: &mut Chain) -> &mut dyn RowSource {
         match &mut chain[0].work {
@@ -198,7 +201,7 @@ mod tests {
     fn range_partitions_share_out_every_account_once() {
         let work = PgbenchOptions { partitions: 7, ..init(3) };
         let mut expected = 1;
-        for mut chain in copies(&work).into_iter().take(7) {
+        for mut chain in copies(&work, &POSTGRESQL).into_iter().take(7) {
             let mut text = Vec::new();
             let count = rows_of(&mut chain).fill(&mut text, usize::MAX);
             assert!(text.starts_with(format!("{expected}\t").as_bytes()), "{chain:?}");
@@ -210,14 +213,17 @@ mod tests {
     #[test]
     fn more_partitions_than_pages_of_accounts_leave_the_last_ones_empty() {
         let work = PgbenchOptions { partitions: 99_999, ..init(1) };
-        assert_eq!(rows_of(&mut copies(&work)[99_998]).fill(&mut Vec::new(), usize::MAX), 0);
+        assert_eq!(
+            rows_of(&mut copies(&work, &POSTGRESQL)[99_998]).fill(&mut Vec::new(), usize::MAX),
+            0
+        );
     }
 
     #[test]
     fn ranges_share_out_every_account_once_also_where_account_numbers_are_wide() {
         for (scale, size) in [(3, 70_000), (100_000, 1_000_000_000)] {
             let work = PgbenchOptions { range_rows: Some(size), ..init(scale) };
-            let mut ranges = copies(&work);
+            let mut ranges = copies(&work, &POSTGRESQL);
             ranges.truncate(ranges.len() - 2);
             let counts = ranges.iter_mut().map(|chain| rows_of(chain).count());
             assert_eq!(counts.sum::<u64>(), u64::from(scale) * 100_000);
@@ -231,7 +237,8 @@ mod tests {
 
     #[test]
     fn without_partitions_nothing_is_left_but_foreign_keys() {
-        assert!(conclusion(&init(1), 15).is_empty());
-        assert_eq!(conclusion(&PgbenchOptions { foreign_keys: true, ..init(1) }, 15).len(), 5);
+        let keyed = PgbenchOptions { foreign_keys: true, ..init(1) };
+        assert!(conclusion(&init(1), Server::assumed(15, None)).is_empty());
+        assert_eq!(conclusion(&keyed, Server::assumed(15, None)).len(), 5);
     }
 }

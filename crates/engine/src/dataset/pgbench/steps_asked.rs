@@ -8,6 +8,7 @@ use crate::contract::job::PgbenchOptions;
 use crate::contract::record::PhaseName;
 use crate::dataset::piece::{Piece, Stage};
 use crate::dataset::sql::drop_tables;
+use crate::dialect::Dialect;
 
 /// The stages of `steps`, after a stage that creates the journal.
 ///
@@ -17,11 +18,12 @@ pub(super) fn stages(
     steps: &str,
     mark: &str,
     journal: Vec<String>,
+    dialect: &Dialect,
 ) -> Vec<Stage> {
     let journal = Piece::transaction("journal", PhaseName::Create, journal);
     let mut stages = vec![vec![vec![journal]]];
     for (number, step) in steps.chars().filter(|step| *step != ' ').enumerate() {
-        for mut stage in stages_of(init, step, mark) {
+        for mut stage in stages_of(init, step, mark, dialect) {
             for piece in stage.iter_mut().flatten() {
                 // A step may occur twice, so the number of the step makes the name unique.
                 piece.name = format!("{} {step} {}", number + 1, piece.name);
@@ -32,7 +34,7 @@ pub(super) fn stages(
     stages
 }
 
-fn stages_of(init: &PgbenchOptions, step: char, mark: &str) -> Vec<Stage> {
+fn stages_of(init: &PgbenchOptions, step: char, mark: &str, dialect: &Dialect) -> Vec<Stage> {
     let truncate = || {
         let sql = vec![ddl::TRUNCATE_TABLES.to_string()];
         vec![vec![Piece::transaction("truncate", PhaseName::Load, sql)]]
@@ -43,11 +45,11 @@ fn stages_of(init: &PgbenchOptions, step: char, mark: &str) -> Vec<Stage> {
             vec![vec![vec![Piece::transaction("drop", PhaseName::Create, sql)]]]
         }
         't' => {
-            let tables = plan::marked_tables(init, mark);
+            let tables = plan::marked_tables(init, mark, dialect);
             let first = Piece::transaction("create", PhaseName::Create, tables);
-            vec![vec![iter::once(first).chain(plan::marked_leaves(init, mark)).collect()]]
+            vec![vec![iter::once(first).chain(plan::marked_leaves(init, mark, dialect)).collect()]]
         }
-        'g' => vec![truncate(), plan::copies(init)],
+        'g' => vec![truncate(), plan::copies(init, dialect)],
         'G' => {
             let inserts = ddl::insert_rows(init).into_iter().zip(FILLED);
             let piece = |(sql, table): (String, &str)| {
@@ -55,19 +57,16 @@ fn stages_of(init: &PgbenchOptions, step: char, mark: &str) -> Vec<Stage> {
             };
             vec![truncate(), inserts.map(piece).collect()]
         }
-        'v' => vec![ddl::TABLES.map(|table| vec![vacuum(init, table)]).into()],
+        'v' => vec![ddl::TABLES.map(|table| vec![vacuum(init, table, dialect)]).into()],
         'p' => vec![ddl::KEYS.map(|(table, column)| vec![key(init, table, column)]).into()],
         _ => vec![vec![plan::foreign_keys()]],
     }
 }
 
 /// VACUUM of a table. As in pgbench, a partitioned parent is vacuumed with all its leaves.
-fn vacuum(init: &PgbenchOptions, table: &str) -> Piece {
-    let options = match init.range_rows.is_some() || init.distribute.is_some() {
-        true => "(freeze, analyze)",
-        false => "analyze",
-    };
-    Piece::alone(table, PhaseName::Vacuum, format!("vacuum {options} {table}"))
+fn vacuum(init: &PgbenchOptions, table: &str, dialect: &Dialect) -> Piece {
+    let sql = dialect.vacuum(table, init.range_rows.is_some(), true);
+    Piece::alone(table, PhaseName::Vacuum, sql)
 }
 
 fn key(init: &PgbenchOptions, table: &str, column: &str) -> Piece {

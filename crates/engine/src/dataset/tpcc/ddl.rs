@@ -3,6 +3,7 @@
 //! Source: TPC-C specification, clause 1.3; names as in most implementations.
 
 use crate::contract::job::TpccOptions;
+use crate::dialect::Dialect;
 use crate::tpcc::{
     CUSTOMERS_PER_DISTRICT, DISTRICTS_PER_WAREHOUSE, FIRST_OPEN_ORDER, ITEMS, ORDERS_PER_DISTRICT,
 };
@@ -177,7 +178,7 @@ impl Table {
     }
 
     /// The statement that creates the table, or the partitioned parent.
-    pub(super) fn create(self, options: &TpccOptions) -> String {
+    pub(super) fn create(self, options: &TpccOptions, dialect: &Dialect) -> String {
         let (name, columns) = (self.name(), self.columns());
         match (self.is_partitioned(options), self.warehouse_column()) {
             (true, Some(column)) => {
@@ -185,19 +186,24 @@ impl Table {
             }
             _ => {
                 let unlogged = if options.unlogged { " unlogged" } else { "" };
-                let fill = options.fillfactor.unwrap_or(self.fillfactor());
-                format!("create{unlogged} table {name}({columns}) with (fillfactor={fill})")
+                let fill = dialect.fillfactor(options.fillfactor, self.fillfactor());
+                format!("create{unlogged} table {name}({columns}){fill}")
             }
         }
     }
 
     /// The statement that creates the leaf with this number, from 1.
-    pub(super) fn create_leaf(self, options: &TpccOptions, number: u32) -> String {
+    pub(super) fn create_leaf(
+        self,
+        options: &TpccOptions,
+        number: u32,
+        dialect: &Dialect,
+    ) -> String {
         let unlogged = if options.unlogged { " unlogged" } else { "" };
-        let fill = options.fillfactor.unwrap_or(self.fillfactor());
+        let fill = dialect.fillfactor(options.fillfactor, self.fillfactor());
         format!(
-            "create{unlogged} table {} partition of {} for values with (modulus {}, remainder {}) \
-             with (fillfactor={fill})",
+            "create{unlogged} table {} partition of {} for values with (modulus {}, remainder {})\
+             {fill}",
             self.leaf(number),
             self.name(),
             options.partitions,

@@ -10,10 +10,11 @@ mod rows;
 use self::ddl::{ALL, BY_SIZE, FOREIGN_KEYS, Table};
 use self::rows::Rows;
 use super::Dataset;
-use super::piece::{self, Chain, Piece, Stage, Work};
+use super::piece::{self, Chain, Piece, Stage};
 use super::sql::mark_table;
 use crate::contract::job::{DistributedServer, InitWork, TpccOptions};
 use crate::contract::record::PhaseName;
+use crate::dialect::{Dialect, ForeignKeys, Server};
 use crate::tpcc::A_LAST_NAME;
 
 /// Leaves of one table that are created in one transaction. Each takes a few locks.
@@ -34,12 +35,14 @@ impl Dataset for Tpcc {
         BY_SIZE.map(|table| (table.name(), table.rows_of(self.0.warehouses))).into()
     }
 
-    fn stages(&self, how: &InitWork, _server_major: u32) -> Vec<Stage> {
+    fn stages(&self, how: &InitWork, server: Server) -> Vec<Stage> {
+        let tables = BY_SIZE.iter().enumerate();
+        let filled = tables.flat_map(|(i, table)| self.filling(*table, i, server.dialect));
         vec![
-            vec![self.creation(how)],
-            BY_SIZE.iter().enumerate().flat_map(|(i, table)| self.filling(*table, i)).collect(),
+            vec![self.creation(how, server.dialect)],
+            filled.collect(),
             self.parents(),
-            vec![self.foreign_keys()],
+            vec![self.foreign_keys(server.dialect)],
         ]
     }
 
@@ -87,10 +90,10 @@ impl Dataset for Tpcc {
 
 impl Tpcc {
     /// The pieces that create the empty tables and leaves. The same transaction marks them.
-    fn creation(&self, how: &InitWork) -> Chain {
+    fn creation(&self, how: &InitWork, dialect: &Dialect) -> Chain {
         let options = &self.0;
         let tables = || (1..=ALL.len()).map(|number| BY_SIZE[place_of(number)]);
-        let mut sql: Vec<String> = tables().map(|table| table.create(options)).collect();
+        let mut sql: Vec<String> = tables().map(|table| table.create(options, dialect)).collect();
         sql.extend(ALL.iter().map(|table| mark_table(table, &how.mark)));
         if options.distribute.is_some() {
             sql.extend(tables().map(Table::distribute));
@@ -101,7 +104,7 @@ impl Tpcc {
                 let last = options.partitions.min(first + LEAVES_PER_TRANSACTION - 1);
                 let leaves = (first..=last).flat_map(|number| {
                     let mark = mark_table(&table.leaf(number), &how.mark);
-                    [table.create_leaf(options, number), mark]
+                    [table.create_leaf(options, number, dialect), mark]
                 });
                 let name = format!("create partitions of {} from {first}", table.name());
                 chain.push(Piece::transaction(&name, PhaseName::Create, leaves.collect()));
@@ -111,34 +114,37 @@ impl Tpcc {
     }
 
     /// The chains that fill one table: one chain, or one for each leaf.
-    fn filling(&self, table: Table, counter: usize) -> Stage {
+    fn filling(&self, table: Table, counter: usize, dialect: &Dialect) -> Stage {
         let options = &self.0;
         let rows = |partition| {
             let what = (options.seed, options.c_last, options.warehouses);
             Box::new(Rows::new(table, what, partition))
         };
         if !table.is_partitioned(options) {
-            return vec![self.chain(table, table.name().to_string(), rows(None), counter)];
+            return vec![self.chain(
+                table,
+                table.name().to_string(),
+                rows(None),
+                (counter, dialect),
+            )];
         }
         let leaf = |number: u32| {
             let rows = rows(Some((options.partitions, number - 1)));
-            self.chain(table, table.leaf(number), rows, counter)
+            self.chain(table, table.leaf(number), rows, (counter, dialect))
         };
         (1..=options.partitions).map(leaf).collect()
     }
 
-    fn chain(&self, table: Table, name: String, rows: Box<Rows>, counter: usize) -> Chain {
-        let mut copy = Piece::frozen_copy(&name, rows, counter);
-        let mut vacuum = "vacuum analyze";
-        if self.0.distribute.is_some()
-            && let Work::Copy(work) = &mut copy.work
-        {
-            work.before.clear();
-            work.copy = format!("copy {name} from stdin");
-            vacuum = "vacuum (freeze, analyze)";
-        }
-        let vacuum =
-            Piece::alone(&format!("vacuum {name}"), PhaseName::Vacuum, format!("{vacuum} {name}"));
+    fn chain(
+        &self,
+        table: Table,
+        name: String,
+        rows: Box<Rows>,
+        (counter, dialect): (usize, &Dialect),
+    ) -> Chain {
+        let copy = Piece::copy_whole(&name, rows, counter, dialect);
+        let vacuum = dialect.vacuum(&name, false, true);
+        let vacuum = Piece::alone(&format!("vacuum {name}"), PhaseName::Vacuum, vacuum);
         let mut chain = vec![copy, vacuum];
         for (number, sql) in table.index_statements(&name).into_iter().enumerate() {
             let title = format!("index {} {name}", number + 1);
@@ -165,7 +171,7 @@ impl Tpcc {
         parents.map(chain).collect()
     }
 
-    fn foreign_keys(&self) -> Chain {
+    fn foreign_keys(&self, dialect: &Dialect) -> Chain {
         if !self.0.foreign_keys {
             return Vec::new();
         }
@@ -177,7 +183,7 @@ impl Tpcc {
                 known.name() == table
                     && known.warehouse_column().is_some_and(|column| columns.starts_with(column))
             };
-            self.0.distribute.is_none()
+            dialect.foreign_keys != ForeignKeys::SameNode
                 || referred == Table::Item.name()
                 || BY_SIZE.iter().any(is_local)
         };
@@ -217,7 +223,7 @@ mod tests {
             resume: false,
             keep_unfinished: false,
         };
-        let stages = crate::dataset::of(&how.dataset).stages(&how, 18);
+        let stages = crate::dataset::of(&how.dataset).stages(&how, Server::assumed(18, None));
         let mut names: Vec<&String> = pieces(&stages).map(|piece| &piece.name).collect();
         let count = names.len();
         names.sort();

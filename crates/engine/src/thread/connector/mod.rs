@@ -73,6 +73,9 @@ pub(super) struct Connector<'s> {
     is_parked: bool,
     waker: Waker,
     reach: Reach,
+    thread: u32,
+    /// Sessions opened at each host of the job.
+    opened_at: Vec<u64>,
     /// The address where the last session was opened.
     good_address: usize,
     /// Connections that wait for their begin.
@@ -114,6 +117,7 @@ pub(super) struct Way {
     pub(super) names: Arc<Names>,
     pub(super) waker: Waker,
     pub(super) pace: Pace,
+    pub(super) thread: u32,
 }
 
 impl<'s> Connector<'s> {
@@ -124,7 +128,7 @@ impl<'s> Connector<'s> {
         client_connections: u32,
         all_connections: u32,
     ) -> Self {
-        let Way { names, waker, pace } = way;
+        let Way { names, waker, pace, thread } = way;
         let command = plan.target.password_command.as_deref();
         let first = plan.target.password.as_deref();
         let (endpoints, version) = names.endpoints();
@@ -141,6 +145,8 @@ impl<'s> Connector<'s> {
             is_parked: false,
             waker,
             reach: plan.target.reach.clone(),
+            thread,
+            opened_at: vec![0; plan.target.hosts.len()],
             good_address: 0,
             waiting: VecDeque::new(),
             in_flight: 0,
@@ -296,6 +302,10 @@ impl<'s> Connector<'s> {
         std::mem::take(&mut self.durations)
     }
 
+    pub(super) fn take_opened_at(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.opened_at)
+    }
+
     /// Return the address to which a connection was made.
     pub(super) fn endpoint_of(&self, index: u32, shard: &Shard) -> &Endpoint {
         &self.endpoints[shard.clients.connections[index as usize].walk.address]
@@ -323,6 +333,15 @@ impl<'s> Connector<'s> {
     /// The index of the address that a connection tries first.
     fn first_address(&self, index: u32) -> usize {
         match self.reach {
+            Reach { in_turns: true, .. } => {
+                // Connections are distributed over the threads round robin, as their clients are.
+                let number = index as usize * self.plan.thread_count() as usize;
+                let turn = number + self.thread as usize;
+                let hosts = &self.plan.target.hosts;
+                let host = &hosts[turn % hosts.len()];
+                let at_host = self.endpoints.iter().position(|endpoint| endpoint.host == *host);
+                at_host.unwrap_or(turn % self.endpoints.len())
+            }
             Reach { load_balance: true, .. } => {
                 let mixed = (now_ns() ^ u64::from(index)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 (mixed >> 32) as usize % self.endpoints.len()
@@ -331,6 +350,12 @@ impl<'s> Connector<'s> {
             Reach { target_session_attrs: SessionAttrs::Any, .. } => 0,
             _ => self.good_address,
         }
+    }
+
+    /// The number of the host of an address, in the order of the job.
+    fn host_number(&self, address: usize) -> usize {
+        let host = &self.endpoints[address].host;
+        self.plan.target.hosts.iter().position(|other| other == host).unwrap_or(0)
     }
 
     fn attrs(&self) -> SessionAttrs {

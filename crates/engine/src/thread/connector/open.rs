@@ -103,6 +103,8 @@ impl Connector<'_> {
             self.durations.record(now_ns() - began_ns);
         }
         self.good_address = connection.walk.address;
+        connection.host = self.host_number(self.good_address);
+        self.opened_at[connection.host] += 1;
         let is_reconnect = connection.walk.is_after_loss;
         connection.walk.arrive();
         connection.link = Link::Up;

@@ -1,0 +1,58 @@
+"""`pgdyno init --dry-run`: prints what a load would do."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pgdyno.cli import options, output
+from pgdyno.cli.effect import refuse_without_effect
+from pgdyno.cli.live import Live
+from pgdyno.measure.load_plan import LoadPlan, planned, timed
+from pgdyno.measure.loading import Loading
+from pgdyno.quantities import duration_text, format_bytes
+from pgdyno.server import server_facts
+from pgdyno.server.connect import connect, pinned
+from pgdyno.server.conninfo import Resolved
+from pgdyno.server.target import refuse_what_the_engine_lacks
+from pgdyno.spec.dataset import Dataset
+
+
+def show_plan(
+    dataset: Dataset, how: Loading, resolved: Resolved | None, given: dict[str, Any]
+) -> int:
+    """Print the plan of a load; a server is only read, except by --probe."""
+    because = "--dry-run loads nothing"
+    names = ("restart", "no_check", "skip_space_check", "confirm")
+    refuse_without_effect(given, names, because, "leave it out")
+    if resolved is None:
+        no_server = "--probe loads on a server, but the command names none"
+        refuse_without_effect(given, ("probe",), no_server, "name the server with -h or -d")
+        plan = planned(dataset, how, None)
+    else:
+        refuse_what_the_engine_lacks(resolved.target)
+        with connect(resolved.target, verb="init") as connection:
+            target = pinned(resolved.target, connection)
+            facts = server_facts.collect(connection, target)
+            output.note(f"target  {server_facts.target_line(facts)}")
+            plan = planned(dataset, how, connection)
+        if given["probe"]:
+            plan = timed(plan, dataset, target, how, Live())
+    document = json.dumps(plan.as_document(), indent=2)
+    options.write("\n".join(_lines(plan)), document, given["json_to"])
+    return 0
+
+
+def _lines(plan: LoadPlan) -> list[str]:
+    lines = [f"load   {plan.size_words}: about {format_bytes(plan.size_bytes)} with indexes"]
+    lines += [f"rows   {count:>15,}  {table}" for table, count in plan.rows.items()]
+    lines += [f"node   {name}  about {format_bytes(size)}" for name, size in plan.nodes.items()]
+    if plan.seconds is None:
+        return [*lines, "time   not known: --probe measures it with two small loads"]
+    small = " and ".join(f"{size} in {seconds:.1f} s" for size, seconds in plan.probed)
+    return [
+        *lines,
+        f"time   about {duration_text(round(plan.seconds * 1e9))}, from small loads on this"
+        f" server: size {small}",
+        "       no interval: n = 1 each; longer if the tables exceed the memory of the server",
+    ]
