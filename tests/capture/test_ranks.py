@@ -14,7 +14,7 @@ def distribution(distinct: float, *, hot: float, bounds: tuple[str, ...]) -> Dis
 
 
 def test_a_column_of_common_and_unique_values_has_more_than_the_estimate() -> None:
-    # 60,000 rows, of which 24,000 have values of their own: ANALYZE finds 15,000 in its sample.
+    # 60,000 rows, 24,000 of them with a unique value: ANALYZE finds 15,000 in its sample.
     whole = distribution(24_001, hot=0.6, bounds=("0", "1000000000"))
     assert estimated_distinct(whole, 60_000) == pytest.approx(15_002, rel=0.001)
     estimated = whole.model_copy(update={"distinct": 15_002})

@@ -76,8 +76,8 @@ def estimated_distinct(distribution: Distribution, rows: float) -> float:
         if number <= 0 or own <= 0:
             continue
         # Some values have one row more than the others.
-        each = max(1.0, own / number)
-        for size, part in ((int(each), 1 - each % 1), (int(each) + 1, each % 1)):
+        run = max(1.0, own / number)
+        for size, part in ((int(run), 1 - run % 1), (int(run) + 1, run % 1)):
             seen += number * part * (1 - (1 - share) ** size)
             once += number * part * size * share * (1 - share) ** (size - 1)
     sampled = count * share

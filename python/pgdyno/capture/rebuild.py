@@ -343,7 +343,7 @@ def _named(item: SchemaObject) -> str | None:
 def _typed(column: ColumnShape, distribution: Distribution) -> Distribution:
     """Return the distribution with what the column's type demands."""
     if column.type == "cidr" and distribution.bounds:
-        # An address between two networks is no network.
+        # An address between two networks has another form.
         return distribution.model_copy(update={"kind": "other"})
     if distribution.kind == "other" and not (distribution.bounds or distribution.hot):
         kind, bounds = _TYPICAL.get(column.type.partition("(")[0], ("other", ()))

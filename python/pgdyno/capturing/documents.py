@@ -82,7 +82,7 @@ def _place(value: Any) -> tuple[Any, ...]:
 
 
 def _read(document: str) -> Any:
-    """Return the parsed document; a text that is none stands for itself."""
+    """Return the parsed document; any other text stands for itself."""
     if document.count("[") + document.count("{") > _BRACKETS_MAX:
         return document
     try:

@@ -27,7 +27,12 @@ from pgdyno.measure.last_words import quoting_the_log, words_of_log
 from pgdyno.measure.preparing import prepared
 from pgdyno.measure.run_progress import Brake, Moment, Progress, RunWatch
 from pgdyno.measure.servers import Servers, Spent
-from pgdyno.measure.statement_counters import StatementCounters, growth_document, read_counters
+from pgdyno.measure.statement_counters import (
+    StatementCounters,
+    growth_document,
+    make_countable,
+    read_counters,
+)
 from pgdyno.measure.statement_texts import read_texts
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.observe.collector import Notice, NoticeKind
@@ -169,7 +174,7 @@ def _made_ready(planned: PlannedRun, stage: Stage, under_test: UnderTest, label:
     plans = _plans(stage, planned, under_test, name)
     # The totals are read after EXPLAIN, so that EXPLAIN is not counted as work of the load.
     before = totals(under_test, name, application_name)
-    counters = _counters(stage, under_test, name)
+    counters = _counters(stage, under_test, name, is_first=True)
     begun = _begun(stage, planned, under_test, name)
     job, may_probe = _job(planned, stage, under_test, name, application_name)
     return _Ready(
@@ -331,10 +336,15 @@ def _begun(stage: Stage, planned: PlannedRun, under_test: UnderTest, name: str) 
     return noted_before_run(lambda: under_test.control(name), under_test.facts.dataset, shapes)
 
 
-def _counters(stage: Stage, under_test: UnderTest, name: str) -> StatementCounters | None:
+def _counters(
+    stage: Stage, under_test: UnderTest, name: str, *, is_first: bool = False
+) -> StatementCounters | None:
     """Return the counters of all statements, if the program of the load needs them."""
     if not stage.experiment.program.counts_statements:
         return None
+    if is_first and under_test.is_scratch:
+        with under_test.control(name) as connection:
+            make_countable(connection)
     target = under_test.observe_within or under_test.observe
     return read_counters(target, verb=under_test.verb, run=name)
 

@@ -13,8 +13,9 @@ from pgdyno.report.own import Column, OwnShown, OwnTable, Tile
 
 _COLUMNS = tuple(map(Column, ("quantity", "source", "copy", "ratio", "limit", "verdict")))
 _NOT_COUNTED = (
-    "Rows, blocks and WAL are not known: the copy counts them only with the extension"
-    " pg_stat_statements in its database, and in shared_preload_libraries."
+    "Rows, blocks and WAL are not known. To count them, add pg_stat_statements to"
+    " shared_preload_libraries, and run CREATE EXTENSION pg_stat_statements in the database of the"
+    " copy."
 )
 _AS_VALUES = ("mix of calls (distance)", "waits (cosine)")
 # The quantities in the line of a cell.
