@@ -102,6 +102,40 @@ def test_a_schema_with_everything_difficult_is_captured(
         run_sql(database, f"DROP DATABASE {copy} WITH (FORCE)")
 
 
+def test_circular_foreign_keys_and_row_security_can_be_rebuilt(
+    pgdyno: Command, observed: Target, tmp_path: Path
+) -> None:
+    for statement in (
+        "CREATE TABLE team (id int PRIMARY KEY, captain int)",
+        "CREATE TABLE player (id int PRIMARY KEY, team int REFERENCES team, mentor int"
+        " REFERENCES player)",
+        "INSERT INTO team SELECT g FROM generate_series(1, 50) g",
+        "INSERT INTO player SELECT g, 1 + g % 50, g FROM generate_series(1, 500) g",
+        "UPDATE team SET captain = id",
+        "ALTER TABLE team ADD CONSTRAINT led FOREIGN KEY (captain) REFERENCES player"
+        " DEFERRABLE INITIALLY DEFERRED",
+        "ALTER TABLE player ENABLE ROW LEVEL SECURITY",
+        "ALTER TABLE player FORCE ROW LEVEL SECURITY",
+        "CREATE POLICY own ON player USING (team = 1)",
+        "ANALYZE",
+    ):
+        run_sql(observed, statement)
+    path = tmp_path / "team.capture"
+    capture = captured(pgdyno, observed, path)
+    assert any("row security" in note for note in capture.notes)
+    copy = observed.with_database(f"{observed.database}_copy")
+    run_sql(observed, f'CREATE DATABASE "{copy.database}"')
+    try:
+        said = pgdyno("init", str(path), *server_options(copy), "--json")
+        assert said.code == 0, said.err
+        counts = "SELECT (SELECT count(*) FROM team), (SELECT count(*) FROM player)"
+        assert run_sql(copy, counts) == [(50, 500)]
+        keys = "SELECT count(*) FROM pg_constraint WHERE contype = 'f' AND convalidated"
+        assert run_sql(copy, keys) == [(3,)]
+    finally:
+        run_sql(observed, f'DROP DATABASE "{copy.database}" WITH (FORCE)')
+
+
 @pytest.mark.parametrize("damage", ["cut", "newer"])
 def test_a_damaged_or_newer_file_is_refused_by_show(
     pgdyno: Command, tmp_path: Path, damage: str

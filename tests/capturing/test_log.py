@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.fixtures.clusters import Make, connection, run_sql
-from tests.fixtures.command import Command, server_options
+from tests.fixtures.command import Command, eventually, server_options
 
 from pgdyno.capture import file
 from pgdyno.capture.model import Capture, Constant, Drawn, Equal, Fresh, ListOf, OfColumn
@@ -153,6 +153,72 @@ def test_values_of_the_log_are_not_in_the_capture(
         isinstance(s, ListOf) and s.length.mean == 2 for t in counted for s in t.steps[0].parameters
     )
     assert any(s == Constant(value="10") for t in counted for s in t.steps[0].parameters)
+
+
+def test_statistics_and_logs_together_are_one_capture(
+    pgdyno: Command, new_cluster: Make, tmp_path: Path
+) -> None:
+    settings = {
+        "shared_preload_libraries": "pg_stat_statements",
+        "logging_collector": "on",
+        "log_destination": "csvlog",
+        "log_transaction_sample_rate": "1",
+        "log_directory": "log",
+    }
+    target = new_cluster("15", settings=settings).target
+    run_sql(target, "CREATE EXTENSION pg_stat_statements")
+    pgbench(target, "-i", "-s", "1", "-q")
+    pgbench(target, "-n", "-c", "2", "-t", "50", "-M", "prepared")
+    path = tmp_path / "both.capture"
+    [log] = logs_of(target, "csv")
+    given = ("-o", path, "--log", log, "--duration", "4s")
+    running = pgdyno.start("capture", *server_options(target), *given)
+    eventually(lambda: path.with_name("both.capture.partial").exists())
+    pgbench(target, "-n", "-c", "2", "-T", "2", "-M", "prepared")
+    said = running.wait(60)
+    assert said.code == 0, said.err
+    capture = file.read(path)
+    assert set(capture.header.sources) == {"statistics", "log"}
+    # The transactions and their parameters are those of the log ...
+    [tpcb] = [template for template in capture.templates if len(template.steps) == len(TPCB)]
+    assert tpcb.origin == "log"
+    assert tpcb.steps[2].parameters == (Equal(step=1, parameter=1),)
+    # ... and the counters those of the server.
+    used = {step.statement for step in tpcb.steps}
+    counted = [own.counters for own in capture.statements if own.id in used and own.tables]
+    assert len(counted) == len(TPCB) - 2
+    assert all(own.hit_blocks > 0 and own.rows == own.calls for own in counted)
+    assert capture.profile.commits >= counted[0].calls > 0
+    assert capture.profile.updates >= 3 * counted[0].calls
+    said = pgdyno("capture", "show", path, "--coverage", "--json")
+    assert said.document["calls_ratio"] > 0.95
+
+
+def test_a_log_in_german_with_nul_bytes_and_a_cut_end_is_read_as_far_as_it_goes(
+    pgdyno: Command, database15: Target, tmp_path: Path
+) -> None:
+    run_sql(database15, "CREATE TABLE t (a int PRIMARY KEY, b text)")
+    run_sql(database15, "INSERT INTO t SELECT g, 'x' FROM generate_series(1, 100) g")
+    path, lines = tmp_path / "a.log", b""
+    for number in range(30):
+        prefix = f"2026-11-24 10:00:{number:02}.000 UTC [{7 + number % 2}] {database15.database} "
+        lines += f"{prefix}LOG:  Dauer: 1.000 ms  Ausführen <unnamed>: ".encode()
+        lines += b"SELECT b FROM t WHERE a = $1\n"
+        lines += f"{prefix}DETAIL:  Parameter: $1 = '{number}'\n".encode()
+        lines += b"\0\0\0\xff\n" if number == 12 else b""
+    path.write_bytes(lines[:-20])
+    given = (*server_options(database15), "--log", path, "-o", tmp_path / "a.capture")
+    said = pgdyno("capture", *given, "--log-line-prefix", "%m [7] %d ")
+    assert said.code == 1
+    assert "log_line_prefix has neither %c nor %p" in " ".join(said.err.split())
+    said = pgdyno("capture", *given, "--log-line-prefix", "%m [%p] %d ")
+    assert said.code == 0, said.err
+    capture = file.read(tmp_path / "a.capture")
+    [template] = capture.templates
+    assert len(template.steps) == 1
+    notes = " ".join(capture.notes)
+    assert "NUL bytes in the logs: 3" in notes
+    assert "texts of the logs are not UTF-8" in notes or "belong to no message" in notes
 
 
 def test_a_log_of_another_database_is_refused(
