@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 
-from tests.tidy.source import Source, room_of
+from tests.tidy.source import RUNS_ELSEWHERE, Source, room_of
 
 FUNCTION_LINES_MAX = 70
 # The stages data flows through: an import points to an earlier one.
@@ -22,6 +22,7 @@ ARROW = (
     ("server",),
     ("engine",),
     ("observe",),
+    ("hosts",),
     ("capturing",),
     ("doctor",),
     ("store",),
@@ -116,9 +117,14 @@ def no_io_in_pure_stages(source: Source) -> Iterator[str]:
             yield source.problem(call.lineno, f"{name or method} does I/O; the stage is pure")
 
 
+def runs_elsewhere(source: Source) -> bool:
+    """Return whether the file is sent to another host, where nothing of pgdyno is installed."""
+    return source.path.startswith(RUNS_ELSEWHERE)
+
+
 def processes_in_one_place(source: Source) -> Iterator[str]:
     """Only `process` starts, signals and awaits processes."""
-    if source.package and source.package != "process":
+    if source.package and source.package != "process" and not runs_elsewhere(source):
         yield from _uses(source, PROCESS_NAMES, "belongs to process/")
 
 
@@ -156,6 +162,8 @@ def writing_in_few_places(source: Source) -> Iterator[str]:
     """A file is written by `store.files` or `cli.options.write_file`, which redact the text."""
     if source.package is None or source.path.removeprefix("python/pgdyno/") in MAY_WRITE:
         return
+    if runs_elsewhere(source):
+        return
     for call, name in source.calls():
         method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         full = name or f".{method}"
@@ -179,6 +187,8 @@ def skipping_in_one_place(source: Source) -> Iterator[str]:
 
 def one_clock(source: Source) -> Iterator[str]:
     """Time comes from `pgdyno.clock`: one monotonic clock, one pair that maps it to Unix time."""
+    if runs_elsewhere(source):
+        return
     if source.package != "clock" and (source.package or source.path.startswith("bench/")):
         yield from _uses(source, CLOCK_NAMES, "reads another clock than pgdyno.clock")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from tests.tidy.source import Source
 
 UNITS = {
-    *("ns", "us", "ms", "s", "seconds", "minutes", "hours", "hz", "px"),
+    *("ns", "us", "ms", "s", "seconds", "minutes", "hours", "hz", "px", "ppm"),
     *("bytes", "kib", "mib", "gib", "pages", "sectors", "columns", "lines"),
     "celsius",
     *("tps", "ratio", "count", "percent", "rows", "cores", "pid", "uid", "gid", "fd", "oid"),
@@ -20,7 +20,7 @@ DIMENSIONLESS = {
     *("minor", "line", "column", "number", "index", "round", "rank", "level", "priority"),
     *("statement", "script", "variant", "bucket", "exit_code", "returncode", "backlog"),
     *("reference", "in_flight", "thinking"),
-    *("client", "sequence", "xid"),
+    *("client", "sequence", "xid", "thread", "phase", "place"),
     # As in pg_stats; a distribution has the unit of its values.
     *("fraction", "distinct", "width", "correlation", "step", "parameter", "position"),
     "c_last",  # TPC-C: NURand's constant for last names.

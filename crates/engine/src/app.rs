@@ -16,6 +16,7 @@ use crate::contract::record::{
     Ending, EngineUsage, ErrorKind, Hello, Record, ScriptShape, Summary,
 };
 use crate::contract::{FORMAT, REVISION, corpus};
+use crate::control::Order;
 use crate::dataset::Dataset;
 use crate::output::Output;
 use crate::plan::{Plan, Refusal};
@@ -26,7 +27,8 @@ use crate::{control, dataset, load, pgbench, program, read_log};
 const USAGE: &str = "usage: pgdyno-engine VERB
 
   run            read a job (one JSON line) from standard input, do it, and write records to
-                 standard output. A further line `stop`, or the end of the input, stops it
+                 standard output. A further line `stop`, or the end of the input, stops it; a
+                 part of a load waits for `start INSTANT` (CLOCK_MONOTONIC, ns)
   check-job      check a job without connecting
   print-sql      print the statements that a loading job may send, without connecting
   facts          print the built-ins, meta commands and datasets of this engine as JSON
@@ -253,9 +255,12 @@ fn run_load<W: Write>(
 ) -> io::Result<Ending> {
     let ends = load::Ends::new();
     let sender = ends.sender.clone();
-    control::listen(input, move || {
-        // If the coordinator has ended, there is nothing to stop.
-        let _ = sender.send(Message::Stop);
+    control::listen(input, move |order| {
+        // If the coordinator has ended, there is nothing to start or stop.
+        let _ = sender.send(match order {
+            Order::Start { at_ns } => Message::Start { at_ns },
+            Order::Stop => Message::Stop,
+        });
     })?;
     Ok(load::run(plan, output, ends))
 }
@@ -268,7 +273,11 @@ fn run_init<W: Write>(
 ) -> io::Result<Ending> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
-    control::listen(input, move || flag.store(true, Ordering::Release))?;
+    control::listen(input, move |order| {
+        if order == Order::Stop {
+            flag.store(true, Ordering::Release);
+        }
+    })?;
     let done = dataset::run(job, init, &stop, &mut |record| {
         output.write(&record);
         output.flush();

@@ -11,6 +11,7 @@ from pgdyno.analysis.compare_findings import CompareFindings
 from pgdyno.analysis.curve import LoadCurve
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.hazel import Hazel
+from pgdyno.analysis.load_hosts import HostFindings
 from pgdyno.analysis.script_findings import Latency, ScriptFindings
 from pgdyno.analysis.speed_up import SpeedUp
 from pgdyno.analysis.verdicts import Doubt
@@ -229,6 +230,8 @@ class RunFindings:
     late: LateFindings | None = None
     connections: ConnectionFindings | None = None
     program: ProgramFindings = ProgramFindings()
+    hosts: tuple[HostFindings, ...] = ()
+    "The hosts that made the load; empty if one engine on this host made it."
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from pgdyno.analysis.findings import FactTable
+from pgdyno.answer.load_hosts import hosts_of, hosts_table
 from pgdyno.loop.counter_growth import counters_of
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.measure.statement_texts import StatementNames
@@ -34,7 +35,7 @@ def fact_tables(stored: StoredRun, numbers: LoadNumbers) -> tuple[FactTable, ...
         _hosts,
     )
     tables = [made for make in makers if (made := make(stored, numbers)) is not None]
-    return (*tables, *state_tables([stored]))
+    return (*hosts_table(hosts_of(stored)), *tables, *state_tables([stored]))
 
 
 def state_tables(runs: Sequence[StoredRun]) -> tuple[FactTable, ...]:

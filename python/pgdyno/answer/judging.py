@@ -10,6 +10,7 @@ from typing import Any
 
 from pgdyno.analysis.change_points import change_points
 from pgdyno.analysis.consistency import check_doubts
+from pgdyno.analysis.load_hosts import host_doubts
 from pgdyno.analysis.verdicts import (
     CourseFacts,
     DatabaseFacts,
@@ -21,6 +22,7 @@ from pgdyno.analysis.verdicts import (
 )
 from pgdyno.analysis.within_run import warmup_cut
 from pgdyno.answer.checked import check_of
+from pgdyno.answer.load_hosts import hosts_of
 from pgdyno.answer.own import own_answer, program_of_run
 from pgdyno.answer.telemetry import telemetry_doubts
 from pgdyno.answer.time_split import others_ratio_of
@@ -111,6 +113,7 @@ def doubts_of(
         *_doubts_of_data(stored, (server.get("dataset") or {}).get("kind", "")),
         *own_answer(program_of_run(numbers)).doubts_of_every_run(stored),
         *_ended_early(stored, summary.ending),
+        *host_doubts(hosts_of(stored), numbers.seconds),
         *_restarted(stored, numbers),
         *doubts(facts),
         *telemetry_doubts(stored),

@@ -92,6 +92,7 @@ def experiment_of(
                 clients=options.get("clients") or _clients(options, scripts, dataset),
                 rate=options.get("rate"),
                 threads=options.get("threads"),
+                hosts=options.get("hosts"),
                 protocol=options.get("protocol") or protocol_of(scripts),
                 think_ratio=options.get("think_ratio") or 0.0,
                 latency_limit=_limit_of(options.get("latency_limit")),

@@ -108,11 +108,23 @@ def programs(command: Command) -> Command:
     )
 
 
+def load_hosts(command: Command) -> Command:
+    """Add the option for the hosts that make the load."""
+    return apply(
+        command,
+        under(LOAD)(
+            "--hosts",
+            metavar="HOSTS",
+            help="Load hosts: a,b,c (by ssh), tls://SCHEDULER:8786 (Dask), or local:N.",
+        ),
+    )
+
+
 def workload(command: Command) -> Command:
     """Add the options for the clients' work, without their number."""
     option, before = under(LOAD), under(BEFORE)
     return apply(
-        programs(command),
+        load_hosts(programs(command)),
         option(
             "-f", "--file", multiple=True, metavar="FILE[@W]", help="Script file and its weight."
         ),

@@ -14,7 +14,7 @@ from pgdyno.capture.distribution import Distribution
 
 CONTRACT_FORMAT = "pgdyno.contract/1"
 # The engine must have this revision or a later one; `pgdyno-engine --version` shows it.
-CONTRACT_REVISION = 17
+CONTRACT_REVISION = 18
 U16_MAX = 2**16 - 1
 U32_MAX = 2**32 - 1
 U64_MAX = 2**64 - 1
@@ -181,6 +181,16 @@ class MeasureTransactions(Strict):
     transactions_per_client: U64
 
 
+class Part(Strict):
+    """The threads that one engine runs of a load which several engines share.
+
+    The engine then waits for `start INSTANT` when it is prepared.
+    """
+
+    first_thread: U16
+    threads: U16
+
+
 class LoadWork(Strict):
     """Generate load."""
 
@@ -204,6 +214,7 @@ class LoadWork(Strict):
     allow_shell: bool = False
     journal: str | None = None
     probe_application_name: str | None = None
+    part: Part | None = None
 
 
 class Distribute(Strict):

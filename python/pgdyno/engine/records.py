@@ -189,6 +189,13 @@ class Connecting(Open):
     wanted_count: int
 
 
+class Ready(Open):
+    """A part of a load is prepared, and waits for `start`."""
+
+    record: Literal["ready"] = "ready"
+    time_ns: int
+
+
 class WarningKind(StrEnum):
     """The kinds of the engine's warnings."""
 
@@ -282,6 +289,7 @@ class ThreadFacts(Open):
     timer_lag_ns_p99: int
     timer_lag_ns_max: int
     reply_wait_ns_mean: int | None = None
+    began_ns: int | None = None
 
 
 class Fairness(Open):
@@ -426,6 +434,7 @@ Record = Annotated[
     | Progress
     | Pieces
     | Connecting
+    | Ready
     | Warning_
     | Failure
     | Summary,

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from pydantic import BaseModel
+
 from pgdyno.clock import monotonic_ns
 from pgdyno.engine.executable import engine_for_jobs
 from pgdyno.engine.job import Job
@@ -54,6 +56,9 @@ class EngineOutcome:
 class EngineRun:
     """A started engine; use it as a context manager: the process never outlives the block."""
 
+    hosts: tuple[BaseModel, ...] = ()
+    """Facts of each load host; empty for one engine on this host."""
+
     def __init__(self, job: Job, *, log: IO[bytes] | int = subprocess.DEVNULL) -> None:
         self._log = log
         self._pending = b""
@@ -64,7 +69,7 @@ class EngineRun:
             stdout=subprocess.PIPE,
             stderr=log,
         )
-        self.pid = self._child.pid
+        self.pid: int | None = self._child.pid
         self._write(job.to_line())
 
     def __enter__(self) -> EngineRun:

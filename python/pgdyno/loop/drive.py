@@ -30,7 +30,7 @@ from pgdyno.loop.one_run import RunEnd, carry_out_run
 from pgdyno.loop.stored_facts import StoredFacts
 from pgdyno.measure.execute import Stage
 from pgdyno.measure.jobs import engine_target, load_job
-from pgdyno.measure.opening import opened_servers
+from pgdyno.measure.load_hosts import opened_with_hosts
 from pgdyno.measure.run_progress import Progress, abreast
 from pgdyno.measure.under_test import Conditions
 from pgdyno.plan.design import Design, next_runs, plan_of, settled
@@ -94,7 +94,7 @@ def carry_out(
     folder = resumed
     error: PgdynoError | None = None
     try:
-        with opened_servers(experiment, conditions, progress) as servers:
+        with opened_with_hosts(experiment, conditions, progress) as servers:
             if folder is None:
                 folder = store.create(experiment.name, verb, began_ns=clock.now_ns())
                 folder.write_spec(to_toml(experiment))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
 
 import psycopg
 
@@ -24,6 +24,7 @@ from pgdyno.measure.consistency import Begun, checked_after_run, conditions_afte
 from pgdyno.measure.host_access import lay_files, observed_pooler
 from pgdyno.measure.jobs import engine_target, is_probed, load_job
 from pgdyno.measure.last_words import quoting_the_log, words_of_log
+from pgdyno.measure.load_hosts import load_on_hosts
 from pgdyno.measure.preparing import prepared
 from pgdyno.measure.run_progress import Brake, Moment, Progress, RunWatch
 from pgdyno.measure.servers import Servers, Spent
@@ -50,6 +51,9 @@ from pgdyno.spec.planned import PlannedRun
 from pgdyno.store.folder import ExperimentFolder
 from pgdyno.store.run_writer import RunWriter
 from pgdyno.store.stored_run import StoredRun
+
+if TYPE_CHECKING:
+    from pgdyno.hosts.run import HostsRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +206,7 @@ def _loaded(
     spent = ready.stage.servers.spent
     observer.start()
     try:
-        outcome = _drive(ready.job, writer, observer, watch, brake, ready.around, spent)
+        outcome = _drive(ready, writer, observer, watch, brake, spent)
         if not ready.before:
             return outcome, None
         # This waits for the end of the load's sessions, so the observer's last samples have all of
@@ -453,28 +457,48 @@ def _lay_files(
 
 
 def _drive(
-    job: Job,
+    ready: _Ready,
     writer: RunWriter,
     observer: Observer,
     watch: RunWatch,
     brake: Brake,
-    around: Around,
     spent: Spent,
 ) -> EngineOutcome:
     # The file is in the folder of the run, so that it is found if the lab is killed.
     said = writer.folder / "engine.stderr"
     try:
-        with spent.on_load(), said.open("wb") as log, EngineRun(job, log=log) as engine:
-            observer.watch_engine(engine.pid)
+        with spent.on_load(), said.open("wb") as log, _engine_of(ready, log) as engine:
+            if engine.pid is not None:
+                observer.watch_engine(engine.pid)
 
             def keep(line: bytes, record: Record) -> None:
                 writer.add_record(raw_record(line))
                 watch.see(record)
-                around.look_at_clock()
+                ready.around.look_at_clock()
                 if brake.see(record):
                     engine.stop()
 
-            return engine.run(keep)
+            outcome = engine.run(keep)
+            if engine.hosts:
+                document = [host.model_dump(mode="json") for host in engine.hosts]
+                writer.write_json("hosts.json", {"hosts": document})
+            return outcome
     finally:
         writer.add_engine_log(said.read_text(errors="replace"))
         said.unlink()
+
+
+def _engine_of(ready: _Ready, log: IO[bytes]) -> EngineRun | HostsRun:
+    """Return the engine that makes the load: one here, or one on each load host."""
+    fleet, planned = ready.stage.servers.fleet, ready.planned
+    if fleet is None:
+        return EngineRun(ready.job, log=log)
+    workload = ready.stage.experiment.workload_of(planned.cell.variant)
+    return load_on_hosts(
+        fleet,
+        ready.job,
+        ready.stage.clock,
+        connections=workload.working_connections(planned.cell.clients),
+        threads=workload.threads,
+        log=log,
+    )

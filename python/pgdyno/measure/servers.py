@@ -7,13 +7,16 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pgdyno.clock import monotonic_ns
 from pgdyno.measure.changes import Journal
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.server.server_facts import ServerFacts
 from pgdyno.spec.planned import PlannedVariant
+
+if TYPE_CHECKING:
+    from pgdyno.hosts.fleet import Fleet
 
 # What the time of a run is spent on: the load, the reset before it, loading data, and changing
 # settings with or without a restart. `start`: everything before the load, so it overlaps the rest.
@@ -60,7 +63,7 @@ class Servers(ABC):
 
     `journal` keeps what is changed on a server that is not ours, before it is changed. `equal`: the
     facts of each of several equal servers by its number, empty without such; `differences`: how
-    these differ, in sentences.
+    these differ, in sentences. `fleet`: the load hosts; None: the load comes from this host.
     """
 
     def __init__(self) -> None:
@@ -69,6 +72,7 @@ class Servers(ABC):
         self._here = _OfThread()
         self.equal: Mapping[int, ServerFacts] = {}
         self.differences: tuple[str, ...] = ()
+        self.fleet: Fleet | None = None
 
     @property
     def spent(self) -> Spent:

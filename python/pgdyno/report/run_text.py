@@ -19,9 +19,10 @@ from pgdyno.answer.sentences import capacity_words, speed_up_words
 from pgdyno.quantities import fixed
 from pgdyno.report import numbers
 from pgdyno.report.figures import in_ms, percentile_name
+from pgdyno.report.load_hosts import host_lines
 from pgdyno.report.own import OwnShown, own_of_cells, own_shown, text_table
 from pgdyno.report.parts import OTHER, TimePart, fold, in_bar_order, parts_of, shown_decimals
-from pgdyno.report.text_page import LABEL_WIDTH, WIDTH, TextPage, joined
+from pgdyno.report.text_page import LABEL_WIDTH, WIDTH, TextPage, joined, right_aligned
 from pgdyno.report.tiles import doubts_of, is_valid, latency_at
 from pgdyno.report.time_words import statement_lines, type_lines
 from pgdyno.report.words import (
@@ -99,6 +100,7 @@ def _run(page: TextPage, run: RunFindings) -> Iterator[str]:
         f"{failures_text(counts.failures)}"
         + (f", {quantities.count(counts.retried)} retried" if counts.retried else ""),
     )
+    yield from host_lines(page, run.hosts)
     yield from _latency(run)
     for label, text in connection_rows(run.connections) if run.connections is not None else ():
         yield from page.row(label, text)
@@ -154,10 +156,7 @@ def _phases(phases: tuple[PhaseFindings, ...]) -> Iterator[str]:
                 quantities.count(phase.backlog_at_end_count),
             )
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        cells = "   ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
-        yield f"  {cells}"
+    yield from right_aligned(rows)
 
 
 def _latency(run: RunFindings) -> Iterator[str]:

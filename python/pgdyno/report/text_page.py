@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 # The width for a file or a pipe. At this width, rows of tables need no second line.
@@ -36,3 +36,11 @@ class TextPage:
 def joined(lines: Iterable[str]) -> str:
     """Return the lines as one text, without spaces at their ends."""
     return "\n".join(line.rstrip() for line in lines)
+
+
+def right_aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table; the first row has the titles."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        cells = "   ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
+        yield f"  {cells}"

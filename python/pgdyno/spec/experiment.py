@@ -23,6 +23,7 @@ from pgdyno.spec.designs import (
     Metric,
     SweepDesign,
 )
+from pgdyno.spec.hosts import hosts_from
 from pgdyno.spec.planned import PlannedVariant
 from pgdyno.spec.variant import COMMANDS, Settings, Variant
 from pgdyno.spec.workload import Protocol, Script, Workload
@@ -244,6 +245,21 @@ class Experiment(Spec):
                 f"active = {active} connections for {self.clients_max()} clients: connections are"
                 " shared only if there are fewer of them than clients"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _each_host_has_a_client(self) -> Experiment:
+        hosts = None if self.workload.hosts is None else hosts_from(self.workload.hosts)
+        if hosts is None:
+            return self
+        count = hosts.local_count or len(hosts.names)
+        if count > self.clients_max():
+            raise ValueError(
+                f"hosts = {hosts.text!r} names {count} hosts for {self.clients_max()} clients: "
+                "each host needs at least one client"
+            )
+        if self.server.equal:
+            raise ValueError("hosts share one load, but several servers have a load each")
         return self
 
     def all_variants(self) -> tuple[Variant, ...]:

@@ -6,13 +6,14 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, model_validator
 
 from pgdyno.errors import SpecError
 from pgdyno.programs.mirror.load import MIRROR
 from pgdyno.programs.mirror.recorded import is_recorded, rate_of
 from pgdyno.programs.registry import program_named
 from pgdyno.spec.base import SECOND_NS, DurationNs, Spec
+from pgdyno.spec.hosts import hosts_from
 from pgdyno.spec.rate import Rate, rate_from
 from pgdyno.user_file import read_text
 
@@ -97,6 +98,8 @@ class Workload(Spec):
     )
     """A transaction that takes longer is late: it is counted, and never skipped."""
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
+    hosts: str | None = None
+    """The hosts that make the load: local:4, a,b,c or tls://SCHEDULER:8786; None: this one."""
     protocol: Protocol = "simple"
     duration_ns: Annotated[DurationNs, Field(gt=0)] = Field(
         default=60 * SECOND_NS, alias="duration"
@@ -126,6 +129,11 @@ class Workload(Spec):
     def rate_tps(self) -> float | None:
         """Return the mean rate offered while measuring; None for a closed loop."""
         return None if self.rate is None else self.rate.mean_tps(self.duration_ns)
+
+    @field_validator("hosts")
+    @classmethod
+    def _hosts_are_named(cls, text: str | None) -> str | None:
+        return None if text is None else hosts_from(text).text
 
     @model_validator(mode="before")
     @classmethod

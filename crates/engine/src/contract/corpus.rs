@@ -74,6 +74,7 @@ fn records_with(edge: u64) -> Vec<Record> {
             done_count: edge,
             total_count: edge,
         }),
+        Record::Ready(Ready { time_ns: edge }),
         Record::Connecting(Connecting { time_ns: edge, made_count: edge, wanted_count: edge }),
     ]
 }
@@ -105,6 +106,7 @@ fn thread_facts(edge: u64) -> ThreadFacts {
         timer_lag_ns_p99: edge,
         timer_lag_ns_max: edge,
         reply_wait_ns_mean: (edge > 0).then_some(edge),
+        began_ns: (edge > 1).then_some(edge),
     }
 }
 

@@ -223,6 +223,7 @@ fn load(protocol: Protocol, process: Option<ArrivalProcess>) -> LoadWork {
         think_ratio: if process.is_none() { 0.1 } else { 0.0 },
         allow_shell: true,
         journal: process.is_none().then(|| "/var/tmp/größe/commits".into()),
+        part: process.map(|_| Part { first_thread: 1022, threads: 2 }),
         probe_application_name: process.is_none().then(|| "pgdyno/observe/7.1".into()),
     }
 }

@@ -199,6 +199,22 @@ pub struct LoadWork {
     /// absent = no such connection. If it cannot be opened, the run continues without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_application_name: Option<String>,
+    /// Absent = this engine makes the whole load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
+}
+
+/// The threads of the load that this engine runs, if several engines share the load. Everything
+/// else in the job describes the whole load, and each thread does exactly what it would do if one
+/// engine ran all threads. When the engine is prepared, it writes a `ready` record. Then it waits
+/// for the line `start INSTANT` on its standard input: CLOCK_MONOTONIC of its host, nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// `first_thread + threads` is at most `threads` of the job.
+    pub first_thread: u16,
+    /// At least 1.
+    pub threads: u16,
 }
 
 fn yes() -> bool {

@@ -18,6 +18,7 @@ pub enum Record {
     Histogram(Histogram),
     Progress(Progress),
     Connecting(Connecting),
+    Ready(Ready),
     Pieces(Pieces),
     Warning(Notice),
     Error(Failure),
@@ -225,6 +226,12 @@ pub struct Connecting {
     pub time_ns: u64,
     pub made_count: u64,
     pub wanted_count: u64,
+}
+
+/// A part of a load is prepared, and waits for `start`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Ready {
+    pub time_ns: u64,
 }
 
 /// A problem that did not stop the run, but that the reader must know.

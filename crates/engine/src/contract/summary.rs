@@ -206,6 +206,9 @@ pub struct ThreadFacts {
     /// in 61 is measured, or more if turns are long. Null if the kernel has no schedstat, or no
     /// reply was in a measured turn.
     pub reply_wait_ns_mean: Option<u64>,
+    /// When the thread began the load; absent if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began_ns: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -58,7 +58,7 @@ impl Collector {
         let layout = plan.layout.clone();
         let sets = || OWNERS.map(|_| HistogramSet::new(&layout));
         let (window, histograms) = (sets(), sets());
-        let thread_count = plan.thread_count() as usize;
+        let thread_count = plan.own_thread_count() as usize;
         Collector {
             timeline,
             seen_ns: vec![timeline.connect_ns; thread_count],

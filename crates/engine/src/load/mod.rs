@@ -21,7 +21,7 @@ pub(crate) use self::summary::resident_bytes_max;
 use self::watch::Watch;
 use crate::clock::{NEVER_NS, now_ns};
 use crate::contract::job::Measure;
-use crate::contract::record::{Ending, ErrorKind, Record, WarningKind};
+use crate::contract::record::{Ending, ErrorKind, Ready, Record, WarningKind};
 use crate::outcome::Remark;
 use crate::output::Output;
 use crate::plan::{Plan, Refusal};
@@ -50,7 +50,7 @@ pub fn run<W: Write>(plan: Plan, output: &mut Output<W>, ends: Ends) -> Ending {
     for notice in &plan.notices {
         output.warn(WarningKind::ScriptNotice, notice.clone(), "", now_ns());
     }
-    let thread_count = plan.thread_count();
+    let thread_count = plan.own_thread_count();
     let mut coordinator = Coordinator {
         collector: Collector::new(&plan, spares, Timeline::begin(connect_ns), output.clock),
         connecting: Connecting::new(&plan, connect_ns),
@@ -61,6 +61,7 @@ pub fn run<W: Write>(plan: Plan, output: &mut Output<W>, ends: Ends) -> Ending {
         output,
         connected_count: 0,
         prepared_count: 0,
+        start_ns: None,
         work_done: Vec::new(),
         finished: Vec::new(),
         warned: Vec::new(),
@@ -105,6 +106,8 @@ struct Coordinator<'a, W: Write> {
     timeline: Timeline,
     connected_count: usize,
     prepared_count: usize,
+    /// The instant of the order to start, for a part of a load.
+    start_ns: Option<u64>,
     /// When each thread completed its number of transactions; only threads that have done so.
     work_done: Vec<u64>,
     finished: Vec<Finished>,
@@ -159,7 +162,7 @@ impl<W: Write> Coordinator<'_, W> {
     }
 
     fn on_message(&mut self, message: Message) {
-        let thread_count = self.plan.thread_count() as usize;
+        let thread_count = self.plan.own_thread_count() as usize;
         match message {
             Message::Epoch(epoch) => self.on_epoch(epoch),
             Message::Connected => {
@@ -173,8 +176,12 @@ impl<W: Write> Coordinator<'_, W> {
             Message::Prepared => {
                 self.prepared_count += 1;
                 if self.prepared_count == thread_count {
-                    self.begin_load();
+                    self.on_ready();
                 }
+            }
+            Message::Start { at_ns } => {
+                self.start_ns = Some(at_ns);
+                self.begin_if_ready();
             }
             Message::WorkDone { last_ns } => {
                 self.work_done.push(last_ns);
@@ -233,11 +240,32 @@ impl<W: Write> Coordinator<'_, W> {
         self.output.flush();
     }
 
-    /// All threads are ready: begin the load.
-    fn begin_load(&mut self) {
+    /// All threads are prepared. A part of a load waits for the order to start.
+    fn on_ready(&mut self) {
+        if self.plan.work.part.is_none() {
+            return self.begin_load(0);
+        }
+        self.output.write(&Record::Ready(Ready { time_ns: self.output.clock.unix_ns(now_ns()) }));
+        self.output.flush();
+        self.begin_if_ready();
+    }
+
+    fn begin_if_ready(&mut self) {
+        let is_ready = self.prepared_count == self.plan.own_thread_count() as usize;
+        if let Some(at_ns) = self.start_ns
+            && is_ready
+            && self.timeline.warm_ns == NEVER_NS
+        {
+            self.begin_load(at_ns);
+        }
+    }
+
+    /// Begin the load at an instant, or as soon as possible if that has passed.
+    fn begin_load(&mut self, at_ns: u64) {
         let work = &self.plan.work;
         let (warm_ns, drain_ns, measure) = (work.warm_ns, work.drain_ns, work.measure);
-        self.change(|timeline, begin_ns| {
+        self.change(|timeline, now_ns| {
+            let begin_ns = at_ns.max(now_ns);
             if timeline.drain_ns != NEVER_NS {
                 return;
             }

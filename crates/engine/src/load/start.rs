@@ -40,11 +40,11 @@ pub(super) fn threads(
         plan.thread_count() as usize,
         !is_default_seed_given,
     );
-    let create = |path| CommitJournal::create(path, plan.thread_count(), clock);
+    let create = |path| CommitJournal::create(path, plan.own_thread_count(), clock);
     let journal = plan.work.journal.as_deref().map(create).transpose()?;
     let mut spares = Vec::new();
     let mut setups = Vec::new();
-    for thread in 0..plan.thread_count() {
+    for (own, thread) in (0..).zip(plan.own_threads()) {
         let waker = Waker::new().map_err(|error| system("making an eventfd", &error))?;
         shared.add_waker(waker.clone());
         let (spare_sender, spare_receiver) = channel();
@@ -52,7 +52,7 @@ pub(super) fn threads(
         let timeline = Timeline::begin(connect_ns);
         let setup = RecorderSetup {
             layout: plan.layout.clone(),
-            thread,
+            thread: own,
             latency_limit_ns: latency_limit(plan),
             count_interval_ns: plan.work.count_interval_ns,
             histogram_interval_ns: plan.work.histogram_interval_ns,
@@ -74,7 +74,7 @@ pub(super) fn threads(
             choose: streams.threads[thread as usize].choose,
             arrivals: arrivals(plan, thread, streams.threads[thread as usize].throttle),
             connecting: pace(plan, thread, connect_ns),
-            thread,
+            thread: own,
             sender: sender.clone(),
         });
     }

@@ -130,7 +130,7 @@ pub(super) fn summary(parts: &Parts<'_>) -> Record {
             cpu_user_ns: during(user, |times| times.0),
             cpu_system_ns: during(system, |times| times.1),
             resident_bytes_max: resident_bytes_max(),
-            threads: threads(parts, plan.thread_count()),
+            threads: threads(parts, plan.own_thread_count()),
         },
         init: None,
     }))
@@ -217,6 +217,7 @@ fn threads(parts: &Parts<'_>, thread_count: u32) -> Vec<ThreadFacts> {
                 timer_lag_ns_p99: lag.quantile_ns(0.99),
                 timer_lag_ns_max: lag.max_ns(),
                 reply_wait_ns_mean: thread.usage.reply_wait_ns_mean(),
+                began_ns: thread.load_begun_ns.map(|begun_ns| parts.clock.unix_ns(begun_ns)),
             }
         })
         .collect()

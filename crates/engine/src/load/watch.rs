@@ -58,7 +58,7 @@ impl Watch {
             return None;
         }
         self.failing.insert(thread, code);
-        let is_every_thread = self.failing.len() == plan.thread_count() as usize;
+        let is_every_thread = self.failing.len() == plan.own_thread_count() as usize;
         (is_every_thread && self.failing.values().all(|&other| other == code)).then(|| {
             let message = format!("the first {FIRST_TRANSACTIONS} transactions all failed");
             self.refusal(message, code, plan)

@@ -364,6 +364,7 @@ fn work(options: &Options, seed: u64, scale: u64) -> LoadWork {
         think_ratio: 0.0,
         allow_shell: true,
         journal: None,
+        part: None,
         probe_application_name: None,
     }
 }

@@ -65,6 +65,15 @@ pub(super) fn load(work: &LoadWork) -> Vec<Refusal> {
         }
     };
     refusals.within("threads", u64::from(work.threads), 1, u64::from(MAX_THREADS));
+    if let Some(part) = work.part {
+        let end = u32::from(part.first_thread) + u32::from(part.threads);
+        refusals.rule(part.threads > 0 && end <= u32::from(work.threads), || {
+            format!(
+                "part must be at least 1 of the {} threads, got {} threads from {} on",
+                work.threads, part.threads, part.first_thread
+            )
+        });
+    }
     refusals.within("clients", u64::from(clients), 1, u64::from(MAX_CLIENTS));
     refusals.rule(!work.scripts.is_empty(), || "scripts must name at least one script".into());
     refusals.rule(

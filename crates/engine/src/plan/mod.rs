@@ -200,9 +200,22 @@ impl Plan {
         self.work.connect.idle_connections
     }
 
-    /// Number of threads to start: each has at least one connection for transactions.
+    /// Number of threads of the whole load: each has at least one connection for transactions.
     pub fn thread_count(&self) -> u32 {
         u32::from(self.work.threads).min(self.asked_connection_count())
+    }
+
+    /// The threads that this engine runs. Their numbers are those of the whole load.
+    pub fn own_threads(&self) -> std::ops::Range<u32> {
+        let all = self.thread_count();
+        self.work.part.map_or(0..all, |part| {
+            let first = u32::from(part.first_thread).min(all);
+            first..(first + u32::from(part.threads)).min(all)
+        })
+    }
+
+    pub fn own_thread_count(&self) -> u32 {
+        self.own_threads().len() as u32
     }
 
     /// Highest rate that the schedule offers to each thread, in transactions per second; None in a

@@ -52,6 +52,7 @@ pub struct Setup {
     pub choose: Prng,
     pub arrivals: Option<OpenArrivals>,
     pub connecting: Pace,
+    /// Number among the threads of this engine.
     pub thread: u32,
     pub sender: Sender<Message>,
 }
@@ -92,7 +93,8 @@ pub fn run(setup: Setup) {
         names: setup.names,
         waker: setup.waker,
         pace: setup.connecting,
-        thread: setup.thread,
+        // Whose turn it is follows from the number within the whole load.
+        thread: plan.own_threads().start + setup.thread,
     };
     let mut the_loop = Loop {
         plan: &plan,

@@ -378,6 +378,7 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
             unfinished_ages_ns,
             shares,
             usage: self.report.usage(),
+            load_begun_ns: self.stages.load_begun_ns(),
             timer_lag: self.pacing.take_timer_lag(),
             round_trips: self.preparation.take_round_trips(),
         };

@@ -35,6 +35,10 @@ pub enum Message {
     Finished(Box<Finished>),
     /// A thread panicked.
     Died(ThreadId),
+    /// The order to begin the load at this instant.
+    Start {
+        at_ns: u64,
+    },
     /// A signal, `stop` or the end of the input stops the run.
     Stop,
 }
@@ -52,6 +56,8 @@ pub struct Finished {
     pub unfinished_ages_ns: Vec<u64>,
     pub shares: Shares,
     pub usage: Usage,
+    /// When the load began in this thread; None if it did not.
+    pub load_begun_ns: Option<u64>,
     /// How late timers fired while a client was free.
     pub timer_lag: Histogram,
     pub round_trips: RoundTrips,

@@ -28,11 +28,12 @@ pub(super) struct Stages {
     generation: u32,
     timeline: Timeline,
     stage: Stage,
+    load_begun_ns: Option<u64>,
 }
 
 impl Stages {
     pub(super) fn new(shared: Arc<Shared>, timeline: Timeline) -> Stages {
-        Stages { shared, generation: 0, timeline, stage: Stage::Connect }
+        Stages { shared, generation: 0, timeline, stage: Stage::Connect, load_begun_ns: None }
     }
 
     /// Take over what the coordinator changed; None if it changed nothing.
@@ -65,7 +66,15 @@ impl Stages {
         let (stage, _) =
             begins.into_iter().find(|&(stage, at_ns)| self.stage < stage && now_ns >= at_ns)?;
         self.stage = stage;
+        if stage == Stage::Load {
+            self.load_begun_ns = Some(now_ns);
+        }
         Some(stage)
+    }
+
+    /// When this thread entered the load.
+    pub(super) fn load_begun_ns(&self) -> Option<u64> {
+        self.load_begun_ns
     }
 
     /// Enter a stage that no instant of the timeline begins.

@@ -7,6 +7,7 @@ mod fake;
 mod journal;
 mod native;
 mod outcomes;
+mod parts;
 mod read_only;
 mod stillness;
 mod truth;

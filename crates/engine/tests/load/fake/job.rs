@@ -45,6 +45,7 @@ pub(crate) fn work(script: &str) -> LoadWork {
         think_ratio: 0.0,
         allow_shell: false,
         journal: None,
+        part: None,
         probe_application_name: None,
     }
 }

@@ -1,0 +1,78 @@
+"""Reads the facts of the load hosts of a run, and makes their table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdyno.analysis.findings import FactTable
+from pgdyno.analysis.load_hosts import HostFindings
+from pgdyno.hosts.facts import LoadHostFacts
+from pgdyno.quantities import percent, plain
+from pgdyno.store.stored_run import StoredRun
+
+_COLUMNS = (
+    *("host", "clients", "threads", "transactions", "tps", "offered tps", "CPU s"),
+    *("busiest thread", "timer lag p99 ms", "steal", "clock offset ms", "error ms", "drift ppm"),
+    *("start skew ms", "lost"),
+)
+
+
+def hosts_of(stored: StoredRun) -> tuple[HostFindings, ...]:
+    """Return the load hosts of a run; empty if one engine on this host made the load."""
+    document = stored.document("hosts.json") or {}
+    return tuple(_findings(LoadHostFacts(**part)) for part in document.get("hosts", ()))
+
+
+def _findings(facts: LoadHostFacts) -> HostFindings:
+    return HostFindings(
+        name=facts.name,
+        client_count=facts.client_count,
+        thread_count=facts.thread_count,
+        transaction_count=facts.transaction_count,
+        tps=facts.tps,
+        offered_tps=facts.offered_tps,
+        clock_offset_ns=facts.clock_offset_ns,
+        clock_error_ns=facts.clock_error_ns,
+        clock_drift_ppm=facts.clock_drift_ppm,
+        start_skew_ns=facts.start_skew_ns,
+        cpu_ns=facts.cpu_ns,
+        worker_cpu_ns=facts.worker_cpu_ns,
+        busy_ratio=facts.busy_ratio,
+        timer_lag_ns_p99=facts.timer_lag_ns_p99,
+        steal_ratio=facts.steal_ratio,
+        core_count=facts.core_count,
+        is_local=facts.is_local,
+        lost=facts.lost,
+    )
+
+
+def hosts_table(hosts: Sequence[HostFindings]) -> tuple[FactTable, ...]:
+    """Return the table of the load hosts, the busiest first; nothing without hosts."""
+    if not hosts:
+        return ()
+    by_load = sorted(hosts, key=lambda host: -(host.busy_ratio or 0.0))
+    rows = tuple(
+        (
+            host.name,
+            f"{host.client_count:,}",
+            f"{host.thread_count:,}",
+            f"{host.transaction_count:,}",
+            plain(host.tps),
+            "" if host.offered_tps is None else plain(host.offered_tps),
+            f"{host.cpu_ns / 1e9:.2f}",
+            "" if host.busy_ratio is None else percent(host.busy_ratio),
+            _ms(host.timer_lag_ns_p99),
+            "" if host.steal_ratio is None else percent(host.steal_ratio),
+            _ms(host.clock_offset_ns),
+            _ms(host.clock_error_ns),
+            "" if host.clock_drift_ppm is None else f"{host.clock_drift_ppm:.1f}",
+            _ms(host.start_skew_ns),
+            host.lost,
+        )
+        for host in by_load
+    )
+    return (FactTable("load_hosts", "Load hosts, the busiest first", _COLUMNS, rows),)
+
+
+def _ms(value_ns: int | None) -> str:
+    return "" if value_ns is None else f"{value_ns / 1e6:.3f}"

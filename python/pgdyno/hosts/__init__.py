@@ -1,0 +1,1 @@
+"""Load from many hosts: Dask workers, clock offsets, one start, and records that add up."""

@@ -1,0 +1,352 @@
+"""The hosts of one experiment: a Dask scheduler, a worker on each host, an agent in each worker.
+
+Everything of Dask lives in one event loop in its own thread. The other methods wait for it, and a
+signal ends their wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import inspect
+import json
+import logging
+import os
+import platform
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import cloudpickle
+import dask
+import distributed
+from distributed import scheduler as dask_scheduler
+
+from pgdyno.clock import monotonic_ns
+from pgdyno.engine.executable import engine_for_jobs
+from pgdyno.errors import EngineError
+from pgdyno.hosts.certificates import Identities, identities
+from pgdyno.hosts.clocks import Offset, Probe, offset_from
+from pgdyno.hosts.there import agent, worker
+from pgdyno.observe.remote.host_session import ssh_command
+from pgdyno.process import child, cleanup, signals
+from pgdyno.process.child import Child
+from pgdyno.spec.hosts import Hosts
+
+T = TypeVar("T")
+OPEN_S, ANSWER_S = 40.0, 5.0
+_PYTHON, _SSH = "PGDYNO_HOSTS_PYTHON", "PGDYNO_SSH"
+_START = "import json,sys;order=json.loads(sys.stdin.readline());exec(order['code'])"
+# The shell removes the folder of a worker that was killed, too.
+_SHELL = (
+    "PGDYNO_FOLDER=$(mktemp -d) && export PGDYNO_FOLDER || exit 73; {python} -c {start}; "
+    'code=$?; rm -rf "$PGDYNO_FOLDER"; exit $code'
+)
+_HEARTBEAT_S = 5.0
+_EXTRA = "pip install 'pgdyno[hosts]' on that host"
+
+
+@dataclass(slots=True)
+class Host:
+    """One load host. `address`: of its worker; `lost`: why it is lost, "" if it is not."""
+
+    name: str
+    address: str = ""
+    core_count: int = 1
+    is_local: bool = False
+    lost: str = ""
+    process: Child | None = None
+    said: IO[bytes] | None = None
+    resources: dict[str, float] = field(default_factory=dict)
+
+    def last_words(self) -> str:
+        """Return the last lines that the worker, or ssh, wrote to standard error."""
+        if self.said is None:
+            return ""
+        self.said.seek(0)
+        lines = self.said.read().decode(errors="replace").strip().splitlines()
+        return " ".join(lines[-3:])
+
+
+class Fleet:
+    """Connected hosts. Use it as a context manager: no worker and no engine outlives the block."""
+
+    def __init__(self, asked: Hosts) -> None:
+        self.asked = asked
+        names = [f"local-{number}" for number in range(1, asked.local_count + 1)] or asked.names
+        self.hosts = [Host(name, is_local=bool(asked.local_count)) for name in names]
+        self._ours, self._theirs = socket.socketpair()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="hosts", daemon=True)
+        self._scheduler: Any = None
+        self._client: Any = None
+        self._token = 0
+
+    def __enter__(self) -> Fleet:
+        self._thread.start()
+        self._token = cleanup.register("load hosts", self.close)
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def present(self) -> list[Host]:
+        """Return the hosts that are not lost."""
+        return [host for host in self.hosts if not host.lost]
+
+    def call(self, work: Coroutine[Any, Any, T], timeout_s: float) -> T:
+        """Return the result of `work`, which runs in the loop of the fleet.
+
+        Raises: InterruptedByUser, EngineError after `timeout_s`, or what `work` raises.
+        """
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future.add_done_callback(lambda _: self.wake())
+        deadline_ns = monotonic_ns() + int(timeout_s * 1e9)
+        try:
+            while not future.done():
+                if (rest_s := (deadline_ns - monotonic_ns()) / 1e9) <= 0:
+                    raise EngineError(
+                        f"The load hosts did not answer within {timeout_s:g} s.",
+                        hint="look whether the hosts and the network are overloaded",
+                    )
+                self.wait(rest_s)
+        except BaseException:
+            future.cancel()
+            raise
+        return future.result()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> Any:
+        """Begin `work` in the loop of the fleet, and return its future."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until `wake` is called, or the time is over. Raises: InterruptedByUser."""
+        if signals.wait_readable([self._ours.fileno()], seconds):
+            self._ours.recv(4096)
+
+    def wake(self) -> None:
+        """End a `wait`; called by the loop."""
+        with contextlib.suppress(OSError):
+            self._theirs.send(b"\0")
+
+    async def ask(
+        self, host: Host, ask: str, *, timeout_s: float = ANSWER_S, **given: Any
+    ) -> dict[str, Any]:
+        """Return the agent's answer. Raises: EngineError with its reason, OSError, TimeoutError."""
+        answering = self._client.rpc(host.address).pgdyno(ask=ask, **given)
+        answer: dict[str, Any] = await asyncio.wait_for(answering, timeout_s)
+        if why := answer.get("why"):
+            raise EngineError(f"Load host {host.name}: {why}.")
+        return answer
+
+    async def offset(self, host: Host, count: int) -> Offset:
+        """Return the offset of a host's clock by `count` probes."""
+        probes = []
+        for _ in range(count):
+            sent_ns = monotonic_ns()
+            answer = await self.ask(host, "clock")
+            probes.append(Probe(sent_ns, answer["received_ns"], answer["sent_ns"], monotonic_ns()))
+        return offset_from(probes)
+
+    def submit(self, host: Host, run: str, job: str) -> Any:
+        """Give a host its part of a load: a task that only this host does, and only once."""
+        return self._client.submit(
+            agent.work,
+            run,
+            job,
+            key=f"pgdyno-{run}",
+            workers=[host.address],
+            allow_other_workers=False,
+            resources={"PGDYNO": 1} if "PGDYNO" in host.resources else None,
+            pure=False,
+            retries=0,
+        )
+
+    def _open(self) -> None:
+        dask.config.set(worker.SETTINGS)
+        for name in logging.root.manager.loggerDict:
+            if name.startswith("distributed"):
+                # What Dask logs about lost workers, our own messages say.
+                logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+        # Who may use the module by value needs no pgdyno.
+        cloudpickle.register_pickle_by_value(agent)
+        if self.asked.scheduler:
+            self.call(self._join(), OPEN_S)
+        else:
+            made = identities(tuple(host.name for host in self.hosts))
+            port = self.call(self._begin(made), OPEN_S)
+            for host, identity in zip(self.hosts, made.hosts, strict=True):
+                order = {
+                    "code": inspect.getsource(worker),
+                    "ca": made.authority,
+                    "certificate": identity.certificate,
+                    "key": identity.key,
+                    "port": port,
+                    "name": host.name,
+                }
+                self._start_worker(host, json.dumps(order).encode() + b"\n")
+            self.call(self._gather(), OPEN_S)
+        self.call(self._equip(), OPEN_S)
+
+    def _start_worker(self, host: Host, order: bytes) -> None:
+        python = sys.executable if self.asked.local_count else os.environ.get(_PYTHON, "python3")
+        script = _SHELL.format(python=shlex.quote(python), start=shlex.quote(_START))
+        way: tuple[str, ...] = ("sh", "-c")
+        if not self.asked.local_count:
+            way = ssh_command(host.name)[:-1]
+            way = (*shlex.split(os.environ.get(_SSH, way[0])), *way[1:])
+        host.said = tempfile.TemporaryFile()  # noqa: SIM115
+        host.process = child.start(
+            [*way, script],
+            name=f"load host {host.name}",
+            stdin=subprocess.PIPE,
+            stderr=host.said,
+        )
+        assert host.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            host.process.stdin.write(order)
+            host.process.stdin.flush()
+
+    async def _begin(self, made: Identities) -> int:
+        security = distributed.Security(
+            require_encryption=True,
+            tls_ca_file=made.authority,
+            tls_scheduler_cert=made.own.certificate,
+            tls_scheduler_key=made.own.key,
+            tls_client_cert=made.own.certificate,
+            tls_client_key=made.own.key,
+        )
+        dask_scheduler.heartbeat_interval = lambda _count: _HEARTBEAT_S
+        self._scheduler = await dask_scheduler.Scheduler(
+            host="127.0.0.1" if self.asked.local_count else "",
+            port=0,
+            protocol="tls",
+            security=security,
+            dashboard=False,
+            dashboard_address="127.0.0.1:0",
+        )
+        port = int(self._scheduler.address.rpartition(":")[2])
+        self._client = await distributed.Client(
+            f"tls://127.0.0.1:{port}",
+            security=security,
+            asynchronous=True,
+            set_as_default=False,
+        )
+        return port
+
+    async def _gather(self) -> None:
+        """Wait until every worker has come. Raises: EngineError that names one that does not."""
+        while True:
+            came = {str(state.name): state for state in self._scheduler.workers.values()}
+            for host in self.hosts:
+                if host.name in came:
+                    host.address = came[host.name].address
+                    host.resources = dict(came[host.name].resources)
+                elif host.process is not None and host.process.poll() is not None:
+                    raise _did_not_come(host)
+            if all(host.address for host in self.hosts):
+                return
+            await asyncio.sleep(0.02)
+
+    async def _join(self) -> None:
+        """Take a worker on each host of a cluster that is there."""
+        address = self.asked.scheduler
+        try:
+            self._client = await asyncio.wait_for(
+                distributed.Client(address, asynchronous=True, set_as_default=False, timeout=10),
+                15,
+            )
+            identity = await self._client.scheduler.identity(n_workers=-1)
+        except (OSError, TimeoutError, TypeError) as error:
+            raise EngineError(
+                f"The Dask scheduler {address} cannot be used: {error}.",
+                hint="name its certificates with DASK_DISTRIBUTED__COMM__TLS__CA_FILE, "
+                "..._TLS__CLIENT__CERT and ..._TLS__CLIENT__KEY",
+            ) from None
+        chosen: dict[str, Host] = {}
+        for place, known in sorted(identity["workers"].items()):
+            resources = known.get("resources") or {}
+            name = str(known["name"]) if "PGDYNO" in resources else known["host"]
+            chosen.setdefault(name, Host(name, place, resources=resources))
+        if not chosen:
+            raise EngineError(
+                f"The Dask scheduler {address} has no worker.",
+                hint="start one on each load host: dask worker --nthreads 1 --no-nanny",
+            )
+        self.hosts = list(chosen.values())
+
+    async def _equip(self) -> None:
+        """Install the agents, and give each the engine."""
+        await self._client.run(agent.install, workers=[host.address for host in self.hosts])
+        program = Path(engine_for_jobs()).read_bytes()
+        sha256 = hashlib.sha256(program).hexdigest()
+
+        async def equip(host: Host) -> None:
+            facts = await self.ask(host, "facts")
+            host.core_count = facts["core_count"]
+            if (there := (facts["system"], facts["machine"])) != _platform():
+                raise EngineError(
+                    f"Load host {host.name} is {' '.join(there)}, but this engine is for "
+                    f"{' '.join(_platform())}.",
+                    hint="use hosts of the same kind as this one",
+                )
+            await self.ask(host, "engine", timeout_s=OPEN_S, sha256=sha256, program=program)
+
+        await asyncio.gather(*(equip(host) for host in self.hosts))
+
+    def close(self) -> None:
+        """End the engines, the workers and the scheduler."""
+        cleanup.forget(self._token)
+        if not self._thread.is_alive():
+            return
+        with signals.shielded():
+            with contextlib.suppress(Exception):
+                self.call(self._leave(), ANSWER_S)
+            for host in self.hosts:
+                if host.process is not None:
+                    host.process.close_pipes()
+            for host in self.hosts:
+                if host.process is not None and not host.process.ends_within(3.0):
+                    host.process.terminate_session()
+                if host.said is not None:
+                    host.said.close()
+            with contextlib.suppress(Exception):
+                self.call(self._end(), ANSWER_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(ANSWER_S)
+
+    async def _leave(self) -> None:
+        leaving = (self.ask(host, "leave") for host in self.present if host.address)
+        await asyncio.gather(*leaving, return_exceptions=True)
+
+    async def _end(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+        if self._scheduler is not None:
+            await self._scheduler.close()
+
+
+def _platform() -> tuple[str, str]:
+    return platform.system(), platform.machine()
+
+
+def _did_not_come(host: Host) -> EngineError:
+    said = host.last_words()
+    hint = f"try: ssh -o BatchMode=yes {host.name} true"
+    if "No module named" in said:
+        hint = f"{_EXTRA}, or name its Python with {_PYTHON}"
+    return EngineError(f"Load host {host.name} did not start a worker: {said}", hint=hint)

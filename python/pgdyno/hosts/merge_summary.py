@@ -1,0 +1,269 @@
+"""Adds the summaries of several engines up: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from pgdyno.engine.records import (
+    ClientTimes,
+    ConnectionFacts,
+    Counts,
+    Distribution,
+    EngineUsage,
+    Gap,
+    HostFacts,
+    IdleFacts,
+    Interval,
+    PhaseSpan,
+    RoundTripProbes,
+    ScriptCounts,
+    Served,
+    Summary,
+    TrafficFacts,
+)
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def summed(models: Sequence[M]) -> M:
+    """Return a model whose integers are the sums of those of `models`, which have only integers."""
+    kind = type(models[0])
+    return kind(
+        **{name: sum(getattr(model, name) for model in models) for name in kind.model_fields}
+    )
+
+
+def added(sum_so_far: Sequence[Interval], interval: Interval) -> Interval:
+    """Return an interval with the events of both, at the time of the later part."""
+    if not sum_so_far:
+        return interval
+    (known,) = sum_so_far
+    pairs = zip(known.completed_by_script, interval.completed_by_script, strict=True)
+    return interval.model_copy(
+        update={
+            "time_ns": max(known.time_ns, interval.time_ns),
+            "interval_ns": max(known.interval_ns, interval.interval_ns),
+            "counts": summed([known.counts, interval.counts]),
+            "completed_by_script": tuple(a + b for a, b in pairs),
+            "latency_sum_ns": known.latency_sum_ns + interval.latency_sum_ns,
+        }
+    )
+
+
+def merged_distributions(known: Iterable[Distribution]) -> list[Distribution]:
+    """Return one distribution for each duration, script and statement: the buckets add up."""
+    groups: dict[tuple[Any, ...], list[Distribution]] = {}
+    for part in known:
+        groups.setdefault((part.measured, part.script, part.statement), []).append(part)
+    return [_merged(group) for group in groups.values()]
+
+
+def _merged(group: Sequence[Distribution]) -> Distribution:
+    buckets: dict[int, int] = {}
+    for part in group:
+        for bucket, count in part.buckets:
+            buckets[bucket] = buckets.get(bucket, 0) + count
+    filled = [part for part in group if part.count] or [group[0]]
+    return Distribution(
+        measured=group[0].measured,
+        script=group[0].script,
+        statement=group[0].statement,
+        count=sum(part.count for part in group),
+        sum_ns=sum(part.sum_ns for part in group),
+        min_ns=min(part.min_ns for part in filled),
+        max_ns=max(part.max_ns for part in filled),
+        buckets=tuple(sorted(buckets.items())),
+    )
+
+
+def of_lost_host(
+    measured: Interval, distributions: Sequence[Distribution], script_count: int
+) -> Summary:
+    """Return what is known of a host that was lost in the measured phase, as a summary."""
+    counts = measured.counts
+    started = counts.completed + counts.failed + measured.in_flight
+    counts = counts.model_copy(
+        update={
+            "started": started,
+            "unfinished": measured.in_flight,
+            "scheduled": started + counts.skipped + counts.not_started,
+        }
+    )
+    completed = (*measured.completed_by_script, *[0] * script_count)[:script_count]
+    return Summary(
+        time_ns=measured.time_ns,
+        ending="aborted",
+        phases=(),
+        counts=counts,
+        transactions_committed_all_phases=counts.completed,
+        scripts=tuple(
+            ScriptCounts(
+                counts=Counts(scheduled=count, started=count, completed=count), failures={}
+            )
+            for count in completed
+        ),
+        failures={},
+        distributions=tuple(distributions),
+        unfinished_ages_ns=(),
+        clients=ClientTimes(),
+        connections=ConnectionFacts(lost_count=0, reconnect_count=0),
+        traffic=TrafficFacts(round_trips=0, bytes_sent=0, bytes_received=0),
+        engine=EngineUsage(cpu_user_ns=0, cpu_system_ns=0, resident_bytes_max=0, threads=()),
+    )
+
+
+def whole(known: Sequence[Summary]) -> Summary:
+    """Return the summary of a load from those of its hosts; at least part.
+
+    Limits: the fairness over the clients of several hosts is unknown; the longest gap is one that
+    all hosts share, and may not be the longest.
+    """
+    if len(known) == 1:
+        return known[0]
+    endings = [part.ending for part in known if part.phases]
+    messages: dict[str, str] = {}
+    failures: dict[str, int] = {}
+    for part in known:
+        messages = {**(part.failure_messages or {}), **messages}
+        for name, count in part.failures.items():
+            failures[name] = failures.get(name, 0) + count
+    return Summary(
+        time_ns=max(part.time_ns for part in known),
+        ending=next((e for e in ("aborted", "stopped") if e in endings), "completed"),
+        phases=_spans(known),
+        counts=summed([part.counts for part in known]),
+        transactions_committed_all_phases=sum(
+            part.transactions_committed_all_phases for part in known
+        ),
+        scripts=tuple(
+            _scripts(of_one) for of_one in zip(*(part.scripts for part in known), strict=True)
+        ),
+        failures=failures,
+        failure_messages=messages,
+        distributions=tuple(merged_distributions(d for part in known for d in part.distributions)),
+        unfinished_ages_ns=tuple(sorted(age for part in known for age in part.unfinished_ages_ns)),
+        commits_in_doubt=sum(part.commits_in_doubt for part in known),
+        longest_gap=_gap([part for part in known if part.phases]),
+        clients=ClientTimes(
+            between_transactions_ns=_sum_if_known(
+                [part.clients.between_transactions_ns for part in known if part.phases]
+            ),
+            sleep_ns=sum(part.clients.sleep_ns for part in known),
+            shell_ns=sum(part.clients.shell_ns for part in known),
+            think_time_ns=_sum_if_known(
+                [part.clients.think_time_ns for part in known if part.phases]
+            ),
+        ),
+        connections=ConnectionFacts(
+            lost_count=sum(part.connections.lost_count for part in known),
+            reconnect_count=sum(part.connections.reconnect_count for part in known),
+            idle=_idle([part.connections.idle for part in known]),
+            hosts=_served([host for part in known for host in part.connections.hosts]),
+        ),
+        traffic=_traffic([part.traffic for part in known]),
+        engine=EngineUsage(
+            cpu_user_ns=sum(part.engine.cpu_user_ns for part in known),
+            cpu_system_ns=sum(part.engine.cpu_system_ns for part in known),
+            resident_bytes_max=sum(part.engine.resident_bytes_max for part in known),
+            threads=tuple(thread for part in known for thread in part.engine.threads),
+        ),
+    )
+
+
+def _spans(known: Sequence[Summary]) -> tuple[PhaseSpan, ...]:
+    """Return each phase from its first begin to its last end on any host."""
+    names = dict.fromkeys(span.phase for part in known for span in part.phases)
+    spans = []
+    for name in names:
+        own = [span for part in known for span in part.phases if span.phase == name]
+        began_ns = min(span.began_ns for span in own)
+        spans.append(
+            PhaseSpan(phase=name, began_ns=began_ns, ended_ns=max(s.ended_ns for s in own))
+        )
+    return tuple(spans)
+
+
+def _scripts(of_one: Sequence[ScriptCounts]) -> ScriptCounts:
+    failures: dict[str, int] = {}
+    counted: dict[str, int] = {}
+    for part in of_one:
+        for total, own in ((failures, part.failures), (counted, part.counted)):
+            for name, count in own.items():
+                total[name] = total.get(name, 0) + count
+    return ScriptCounts(
+        counts=summed([part.counts for part in of_one]),
+        failures=failures,
+        counted=counted,
+        served=summed([part.served for part in of_one]) if of_one else Served(),
+    )
+
+
+def _gap(known: Sequence[Summary]) -> Gap | None:
+    gaps = [part.longest_gap for part in known]
+    present = [gap for gap in gaps if gap is not None]
+    if not present or len(present) < len(gaps):
+        return None
+    began_ns = max(gap.began_ns for gap in present)
+    ended_ns = min(gap.ended_ns for gap in present)
+    return Gap(began_ns=began_ns, ended_ns=ended_ns) if began_ns < ended_ns else None
+
+
+def _sum_if_known(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def _served(known: Sequence[HostFacts]) -> tuple[HostFacts, ...]:
+    """Return what each host of the server served, over all load hosts."""
+    by_place: dict[tuple[str, int], list[HostFacts]] = {}
+    for facts in known:
+        by_place.setdefault((facts.host, facts.port), []).append(facts)
+    return tuple(
+        HostFacts(
+            host=host,
+            port=port,
+            opened_count=sum(facts.opened_count for facts in group),
+            completed_count=sum(facts.completed_count for facts in group),
+        )
+        for (host, port), group in by_place.items()
+    )
+
+
+def _idle(known: Sequence[IdleFacts | None]) -> IdleFacts | None:
+    present = [part for part in known if part is not None]
+    return summed(present) if present else None
+
+
+def _traffic(known: Sequence[TrafficFacts]) -> TrafficFacts:
+    idle = [part.round_trip_runnable_ns for part in known]
+    present = [value for value in idle if value is not None]
+    return TrafficFacts(
+        round_trips=sum(part.round_trips for part in known),
+        round_trip_runnable_ns=sum(present) // len(present) if present else None,
+        round_trip_probes=_probes([p for part in known if (p := part.round_trip_probes)]),
+        bytes_sent=sum(part.bytes_sent for part in known),
+        bytes_received=sum(part.bytes_received for part in known),
+    )
+
+
+def _probes(known: Sequence[RoundTripProbes]) -> RoundTripProbes | None:
+    """Return means over the probes of all hosts."""
+    count = sum(part.count for part in known)
+    if not count:
+        return None
+
+    def mean(name: str) -> int:
+        return int(sum(getattr(part, name) * part.count for part in known) // count)
+
+    has_backend = all(part.backend_runnable_ns is not None for part in known)
+    variance = sum((part.error_ns * part.count / count) ** 2 for part in known)
+    return RoundTripProbes(
+        count=count,
+        round_trip_ns=mean("round_trip_ns"),
+        engine_runnable_ns=mean("engine_runnable_ns"),
+        backend_runnable_ns=mean("backend_runnable_ns") if has_backend else None,
+        error_ns=round(variance**0.5),
+    )

@@ -1,0 +1,1 @@
+"""What runs on the load hosts; it is sent to them, so it imports nothing of pgdyno."""

@@ -1,0 +1,78 @@
+"""Runs a Dask worker on a load host until its standard input ends.
+
+The lab sends this text to Python on the host, with certificate and key: neither is in an argument
+list or in a file that stays. The Python needs only the package `distributed`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from typing import Any
+
+SETTINGS = {
+    "distributed.admin.system-monitor.interval": "1h",
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.tick.limit": "1h",
+    "distributed.comm.require-encryption": True,
+    "distributed.comm.timeouts.connect": "10s",
+    "distributed.scheduler.active-memory-manager.start": False,
+    "distributed.scheduler.allowed-failures": 0,
+    "distributed.scheduler.http.routes": [],
+    "distributed.scheduler.work-stealing": False,
+    "distributed.worker.http.routes": [],
+    "distributed.worker.profile.enabled": False,
+    "logging": {"distributed": "error", "distributed.worker": "error"},
+}
+
+
+def main(order: dict[str, Any]) -> None:
+    """Connect to the scheduler as `order` says, and work until the lab closes our input."""
+    import dask
+
+    dask.config.set(SETTINGS)
+    import distributed
+
+    # SSH_CONNECTION: the lab's address and port as this host sees them, then our own.
+    seen = os.environ.get("SSH_CONNECTION", "").split()
+    lab, own = (seen[0], seen[2]) if len(seen) == 4 else ("127.0.0.1", "127.0.0.1")
+    host = f"[{lab}]" if ":" in lab else lab
+    security = distributed.Security(
+        require_encryption=True,
+        tls_ca_file=order["ca"],
+        tls_worker_cert=order["certificate"],
+        tls_worker_key=order["key"],
+    )
+    threading.Thread(target=_end_with_input, daemon=True).start()
+
+    async def work() -> None:
+        worker = distributed.Worker(
+            f"tls://{host}:{order['port']}",
+            nthreads=1,
+            name=order["name"],
+            resources={"PGDYNO": 1},
+            security=security,
+            host=own,
+            memory_limit=0,
+            heartbeat_interval="5s",
+            local_directory=os.environ["PGDYNO_FOLDER"],
+            dashboard=False,
+            dashboard_address="127.0.0.1:0",
+            death_timeout=20,
+        )
+        async with worker:
+            await worker.finished()
+
+    asyncio.run(work())
+
+
+def _end_with_input() -> None:
+    while os.read(0, 1 << 16):
+        pass
+    # The engine ends with the thread that started it; the shell around us removes our folder.
+    os._exit(0)
+
+
+if "order" in globals():
+    main(globals()["order"])

@@ -1,0 +1,77 @@
+"""Opens the load hosts of an experiment, if it names any; without them, Dask is not needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import IO, TYPE_CHECKING
+
+from pgdyno.clock import ClockPair
+from pgdyno.engine.job import Job
+from pgdyno.errors import SpecError
+from pgdyno.measure.opening import opened_servers
+from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.servers import Servers
+from pgdyno.measure.under_test import Conditions
+from pgdyno.spec.experiment import Experiment
+from pgdyno.spec.hosts import hosts_from
+
+if TYPE_CHECKING:
+    from pgdyno.hosts.fleet import Fleet
+    from pgdyno.hosts.run import HostsRun
+
+
+@contextmanager
+def opened_with_hosts(
+    experiment: Experiment, conditions: Conditions, progress: Progress
+) -> Iterator[Servers]:
+    """Yield the servers of an experiment, with its load hosts.
+
+    Raises: as `_opened_fleet` and `opened_servers` do.
+    """
+    with (
+        _opened_fleet(experiment.workload.hosts, progress) as fleet,
+        opened_servers(experiment, conditions, progress) as servers,
+    ):
+        servers.fleet = fleet
+        yield servers
+
+
+@contextmanager
+def _opened_fleet(text: str | None, progress: Progress) -> Iterator[Fleet | None]:
+    """Yield the connected load hosts; None if `text` is None.
+
+    Raises: SpecError if the extra is not installed, EngineError if a host cannot be used.
+    """
+    if text is None:
+        yield None
+        return
+    if find_spec("distributed") is None or find_spec("cryptography") is None:
+        raise SpecError(
+            f"--hosts {text} needs the packages of the extra hosts, which are not installed.",
+            hint="pip install 'pgdyno[hosts]'",
+        )
+    from pgdyno.hosts.fleet import Fleet
+
+    with Fleet(hosts_from(text)) as fleet:
+        progress.said(f"load hosts: {', '.join(host.name for host in fleet.hosts)}")
+        yield fleet
+
+
+def load_on_hosts(
+    fleet: Fleet,
+    job: Job,
+    clock: ClockPair,
+    *,
+    connections: int,
+    threads: int | None,
+    log: IO[bytes],
+) -> HostsRun:
+    """Return the load of one run on all hosts.
+
+    Args: connections, how many of them are at work; threads, of the whole load, None: the default.
+    """
+    from pgdyno.hosts.run import HostsRun, threads_over
+
+    return HostsRun(fleet, job, clock, threads=threads_over(fleet, connections, threads), log=log)
