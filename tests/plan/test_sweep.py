@@ -144,3 +144,41 @@ def test_a_latency_target_is_searched_after_the_curve_with_the_peaks_clients() -
     assert {variant_id(run) for run in tried} == {"0", "1"}
     assert {run.cell.clients for run in tried} == {4}
     assert history[-1].run.purpose == "detail"
+
+
+LATE = "The engine's timers fired 9 ms late."
+
+
+def search_of(disturbed: Callable[[int], bool], *, held_tps: float) -> tuple[Measured, ...]:
+    """Return the whole sweep with a latency target. Args: which of the trials are disturbed."""
+    experiment = with_variants((1, 4), slo="p99=20ms")
+    history: tuple[Measured, ...] = ()
+    while isinstance(run := Sweep(experiment).next_run(history), PlannedRun):
+        tried = sum(measured.run.purpose == "capacity" for measured in history)
+        late = LATE if run.purpose == "capacity" and disturbed(tried) else ""
+        tps = run.cell.rate_tps or saturating(4)(run.cell.clients)
+        latency = {"p99": 5.0 if tps < held_tps else 50.0}
+        history = (*history, Measured(run, tps, 1, latency_ms=latency, disturbed_by=late))
+    return history
+
+
+def test_a_search_that_the_machine_disturbs_ends_after_its_first_trials_and_says_why() -> None:
+    history = search_of(lambda _: True, held_tps=1)
+    assert sum(measured.run.purpose == "capacity" for measured in history) == 3
+    assert history[-1].run.purpose == "detail"
+    plan = Sweep(with_variants((1, 4), slo="p99=20ms"))
+    assert plan.outlook(history) == (
+        "the search for the load under p99 ends: this machine was disturbed in 3 of 3 trials,"
+        f" and each of these missed the target. {LATE}"
+    )
+    assert plan.runs_expected(history) == len(history)
+
+
+def test_disturbed_trials_that_meet_the_target_or_are_few_do_not_end_the_search() -> None:
+    plan = Sweep(with_variants((1, 4), slo="p99=20ms"))
+    for history in (
+        search_of(lambda _: True, held_tps=3000),
+        search_of(lambda number: number % 2 == 1, held_tps=1),
+    ):
+        assert sum(measured.run.purpose == "capacity" for measured in history) > 6
+        assert plan.outlook(history) == ""

@@ -374,6 +374,10 @@ RULES: tuple[Callable[[RunFacts], Doubt | None], ...] = (
 )
 
 
+MACHINE_DOUBTS = ("engine_busy", "timer_lag", "steal", "throttled")
+"""Doubts that are about the machine of a run: such a run says nothing about the server."""
+
+
 def doubts(facts: RunFacts) -> tuple[Doubt, ...]:
     """Return every doubt about a run, the worst first."""
     judged = [doubt for rule in RULES if (doubt := rule(facts)) is not None]

@@ -37,6 +37,7 @@ from pgdyno.answer.telemetry import telemetry_findings
 from pgdyno.answer.time_split import split_or_why_not
 from pgdyno.answer.timeline import checkpoint_count, marks_of, panels_of
 from pgdyno.errors import AnalysisError, StoreError
+from pgdyno.loop.disturbed import disturbed_by
 from pgdyno.loop.history import measured
 from pgdyno.loop.journal import Visit, shown_visits, stopped_by
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, script_findings
@@ -47,8 +48,6 @@ from pgdyno.store.folder import ExperimentFolder
 
 # Doubts about conditions that a single execution cannot meet.
 _OF_A_DURATION = ("too_short", "littles_law")
-# Doubts that make a trial of a load useless. A load that the server does not hold is a result.
-_OF_A_TRIAL = ("engine_busy", "timer_lag", "steal", "throttled")
 # Settings for the place of a server. They do not change how it works.
 _PLACES = frozenset({"port", "listen_addresses", "cluster_name", "unix_socket_permissions"})
 
@@ -252,14 +251,17 @@ def _doubts_of_round(
 
 
 def _doubts_of_trial(
-    visit: Visit, numbers: LoadNumbers, facts: Mapping[str, Any]
+    visit: Visit,
+    numbers: LoadNumbers,
+    facts: Mapping[str, Any],  # noqa: ARG001
 ) -> tuple[Doubt, ...]:
-    """Return the doubts because of which a trial load says nothing about the server."""
-    doubts = _doubts_of_round(visit, numbers, facts)
+    """Return the doubts because of which a trial load says nothing about the server.
+
+    A load that the server does not hold is a result.
+    """
     return tuple(
         replace(doubt, message=f"During the search for the capacity: {doubt.message}")
-        for doubt in doubts
-        if doubt.kind in _OF_A_TRIAL
+        for doubt in disturbed_by(visit.stored, numbers)
     )
 
 

@@ -22,7 +22,7 @@ from pgdyno.errors import AnalysisError
 from pgdyno.loop.history import measured, own_metric_of
 from pgdyno.loop.journal import Visit, excluded
 from pgdyno.loop.load_numbers import LoadNumbers
-from pgdyno.plan.designs.sweep import Line, Sweep, trials_of
+from pgdyno.plan.designs.sweep import Line, Sweep, trials_of, why_no_load
 from pgdyno.plan.history import History
 from pgdyno.programs.program import Metric
 from pgdyno.programs.registry import program_named
@@ -35,15 +35,23 @@ Numbers = Mapping[int, LoadNumbers]
 
 def sweep_answer(seen: Measurements) -> Answer:
     """Return the answer of a sweep: its curves."""
-    curves = _curves(seen)
-    return Answer(sweep_sentence(curves), curves=curves)
-
-
-def _curves(seen: Measurements) -> tuple[CurveFindings, ...]:
-    """Return the curve of every line that was measured; the variants of a script are neighbours."""
-    numbers, rounds = seen.numbers, seen.rounds
     sweep = Sweep(seen.experiment)
-    history = _trials((*seen.visits, *seen.without), numbers, sweep.slo)
+    history = _trials((*seen.visits, *seen.without), seen.numbers, sweep.slo)
+    why = why_no_load(history, sweep.slo)
+    curves = _curves(seen, sweep, () if why else history)
+    words = ""
+    if sweep.slo is not None and why:
+        kept = f"{sweep.slo.name} <= {sweep.slo.limit_ms:g} ms"
+        words = f" It is not known which load keeps {kept}: {why}"
+    return Answer(sweep_sentence(curves) + words, curves=curves)
+
+
+def _curves(seen: Measurements, sweep: Sweep, history: History) -> tuple[CurveFindings, ...]:
+    """Return the curve of every line that was measured; the variants of a script are neighbours.
+
+    Args: history, the trials of the search for the load that meets the latency target.
+    """
+    numbers, rounds = seen.numbers, seen.rounds
     curves: list[CurveFindings] = []
     references: dict[int, tuple[Line, CurveFindings]] = {}
     for line in sweep.lines(frozenset(excluded(seen.folder))):

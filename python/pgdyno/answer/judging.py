@@ -16,7 +16,6 @@ from pgdyno.analysis.verdicts import (
     DatabaseFacts,
     Doubt,
     LoadFacts,
-    MachineFacts,
     RunFacts,
     doubts,
 )
@@ -27,9 +26,8 @@ from pgdyno.answer.own import own_answer, program_of_run
 from pgdyno.answer.telemetry import telemetry_doubts
 from pgdyno.answer.time_split import others_ratio_of
 from pgdyno.errors import AnalysisError
-from pgdyno.loop.counter_growth import deltas_of, grown
+from pgdyno.loop.disturbed import cpu_ns_by_mode, machine_facts
 from pgdyno.loop.load_numbers import LoadNumbers
-from pgdyno.observe.host.cpu import CpuCollector, ThrottlingCollector
 from pgdyno.quantities import counted
 from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.spec.planned import Cell, PlannedRun
@@ -42,7 +40,6 @@ _OF_EVERY_RUN = ("clients_above_scale", "same_host", "not_steady")
 _PLACES_NAMED = 3
 _SEED = 20_260_103
 _WARMUP_COUNTS_MIN = 20
-_CPU_MODES = tuple(c.name for c in CpuCollector.columns if c.nature == "counter")
 _IDLE_MODES = ("idle_ns", "iowait_ns")
 
 
@@ -85,15 +82,7 @@ def doubts_of(
             between_transactions_ns=summary.clients.between_transactions_ns,
             think_time_ns=summary.clients.think_time_ns,
         ),
-        MachineFacts(
-            thread_busy_ratio=max((t.busy_ratio for t in summary.engine.threads), default=None),
-            timer_lag_p99_ns=max(
-                (t.timer_lag_ns_p99 for t in summary.engine.threads), default=None
-            ),
-            steal_ratio=_steal_ratio(stored, numbers),
-            throttled_ns=_throttled_ns(stored, numbers),
-            is_same_host=bool(server.get("is_local")),
-        ),
+        machine_facts(stored, numbers, is_same_host=bool(server.get("is_local"))),
         DatabaseFacts(
             is_written=any(not script.reads_only for script in numbers.scripts),
             # In a sweep every run begins at the same checkpoint phase on purpose: no doubt.
@@ -141,7 +130,7 @@ def offered_tps(numbers: LoadNumbers) -> float:
 
 def cpu_busy_ratio(stored: StoredRun, numbers: LoadNumbers) -> float | None:
     """Return the busy share of all cores of this host in the measured phase, 0..1."""
-    by_mode = _cpu(stored, numbers)
+    by_mode = cpu_ns_by_mode(stored, numbers)
     total = sum(by_mode.values())
     if not total:
         return None
@@ -193,37 +182,6 @@ def _is_steady(numbers: LoadNumbers) -> bool | None:
         return warmup_cut(numbers.counts_100ms, numbers.interval_ns).is_steady
     except AnalysisError:
         return None
-
-
-def _steal_ratio(stored: StoredRun, numbers: LoadNumbers) -> float | None:
-    """Return the larger steal ratio of two hosts: the server's and the load's."""
-    ratios = []
-    for table in ("cpu", "load_cpu"):
-        by_mode = _cpu(stored, numbers, table)
-        if total := sum(by_mode.values()):
-            ratios.append(by_mode["steal_ns"] / total)
-    return max(ratios, default=None)
-
-
-def _cpu(stored: StoredRun, numbers: LoadNumbers, table: str = "cpu") -> dict[str, float]:
-    """Return the time of all cores by mode in the measured phase; empty if not measured."""
-    whole = deltas_of(stored, table, CpuCollector.columns, "all")
-    by_mode = {mode: grown(whole, mode, *numbers.span_ns) for mode in _CPU_MODES}
-    known = {mode: value for mode, value in by_mode.items() if value is not None}
-    return known if len(known) == len(_CPU_MODES) else {}
-
-
-def _throttled_ns(stored: StoredRun, numbers: LoadNumbers) -> int | None:
-    totals = [
-        grown(
-            deltas_of(stored, "throttling", ThrottlingCollector.columns, program),
-            "throttled_ns",
-            *numbers.span_ns,
-        )
-        for program in ("lab", "server")
-    ]
-    known = [total for total in totals if total is not None]
-    return int(max(known)) if known else None
 
 
 def doubts_of_rounds(

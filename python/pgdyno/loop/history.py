@@ -9,6 +9,7 @@ from functools import partial
 from pgdyno.analysis.within_run import warmup_cut
 from pgdyno.errors import AnalysisError
 from pgdyno.loop.counter_growth import grown, load_backends
+from pgdyno.loop.disturbed import disturbed_by
 from pgdyno.loop.journal import Visit, visits
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, type_latencies_ms
 from pgdyno.plan.history import History, Measured
@@ -115,7 +116,14 @@ def measured(visit: Visit, numbers: LoadNumbers | None = None) -> Measured:
         latency_ms={**latency, "mean": numbers.latency.mean.value},
         achieved_ratio=numbers.counts.completed / numbers.counts.scheduled if is_offered else 1.0,
         failed_ns=visit.failed_ns,
+        disturbed_by=_disturbed_by(visit, numbers),
     )
+
+
+def _disturbed_by(visit: Visit, numbers: LoadNumbers) -> str:
+    if visit.planned.purpose != "capacity":
+        return ""
+    return next((doubt.message for doubt in disturbed_by(visit.stored, numbers)), "")
 
 
 def history_of(folder: ExperimentFolder) -> History:

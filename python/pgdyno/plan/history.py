@@ -16,7 +16,8 @@ class Measured:
     value of the measured metrics that a design may decide by. `took_ns`: the time from the decision
     to the stored result. `failed_ns`: the time of the failed runs since the complete run before.
     `latency_ms`: name -> mean or percentile; "new-order.p90" is the figure of a transaction type.
-    `achieved_ratio`: throughput over the offered load, 1 in a closed loop.
+    `achieved_ratio`: throughput over the offered load, 1 in a closed loop. `disturbed_by`: of a
+    trial against a latency target, why its machine could not answer; "" for all other runs.
     """
 
     run: PlannedRun
@@ -27,6 +28,7 @@ class Measured:
     latency_ms: Mapping[str, float] = field(default_factory=dict)
     achieved_ratio: float = 1.0
     failed_ns: int = 0
+    disturbed_by: str = ""
 
     @property
     def elapsed_ns(self) -> float:

@@ -9,7 +9,8 @@ A line is one script of one variant; each line has one curve. The stages are:
    doubles the level until throughput has fallen past the peak, and then adds levels next to the
    best one. The first variant finds these levels, the others use the same.
 3. With a latency target: for each line, the search for the highest load that meets the target. The
-   load is a rate, or a number of clients if the target is that of a transaction type.
+   load is a rate, or a number of clients if the target is that of a transaction type. If the
+   machine disturbs most trials, the search ends after the first few.
 4. One longer run of the first line at its knee, which is reported in detail.
 """
 
@@ -25,7 +26,7 @@ from pgdyno.analysis.capacity import Target, Trial
 from pgdyno.analysis.compare import is_reversed
 from pgdyno.plan.capacity import RUNS_MAX, next_clients, next_rate
 from pgdyno.plan.design import NONE, Design
-from pgdyno.plan.history import History, pilots, rounds, trials, warm_ns
+from pgdyno.plan.history import History, Measured, pilots, rounds, trials, warm_ns
 from pgdyno.plan.visits import WARMUP_LEAST_NS, pilot
 from pgdyno.quantities import counted
 from pgdyno.spec.designs import SweepDesign
@@ -36,6 +37,8 @@ PLATEAU_RATIO = 0.03
 # `auto` stops climbing at a level this far below the peak, or at two levels below the plateau.
 PAST_PEAK_RATIO = 0.10
 PILOT_CLIENTS_MAX = 8
+# The search for a load ends if its machine spoiled so many trials, and this share of them.
+SPOILED_MIN, SPOILED_RATIO = 3, 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +84,17 @@ class Sweep(Design[SweepDesign]):
         design, lines, counted = self.asked, self.lines(excluded), rounds(history)
         levels = sum(len(_levels(design, counted, line)) or _doublings(design) for line in lines)
         piloted = len(lines) if self.experiment.workload.warmup_ns is None else 0
-        tried = len(lines) * (RUNS_MAX * 3 // 4) if design.target is not None else 0
+        is_searched = design.target is not None and not why_no_load(history, self.slo)
+        tried = len(lines) * (RUNS_MAX * 3 // 4) if is_searched else 0
         expected = piloted + levels * design.rounds + max(tried, len(trials(history))) + 1
         return max(expected, len(history))
+
+    def outlook(self, history: History, excluded: frozenset[str] = NONE) -> str:  # noqa: ARG002
+        """Return that the search for the load ended early, and why; else ""."""
+        why = why_no_load(history, self.slo)
+        if self.slo is None or not why:
+            return ""
+        return f"the search for the load under {self.slo.name} ends: {why}"
 
     def clocked_ns(self) -> Mapping[Purpose, tuple[str, int]]:
         """Return the lengths of the runs at a level and of the run at the knee."""
@@ -143,7 +154,7 @@ class Sweep(Design[SweepDesign]):
     def _next_trial(self, history: History, lines: tuple[Line, ...]) -> PlannedRun | None:
         """Return the next run against the target, with as many clients as at the peak."""
         target = self.slo
-        if target is None:
+        if target is None or why_no_load(history, target):
             return None
         for line in lines:
             if target.is_closed:
@@ -188,6 +199,25 @@ class Sweep(Design[SweepDesign]):
         )
 
 
+def why_no_load(history: History, target: Target | None) -> str:
+    """Return why this machine cannot say which load meets a latency target, or "".
+
+    A disturbed trial that met the target is as good as another; one that missed it says nothing.
+    """
+    tried = trials(history)
+    spoiled = [
+        trial.disturbed_by
+        for trial in tried
+        if trial.disturbed_by and target and not target.is_met(_trial(trial, target))
+    ]
+    if len(spoiled) < SPOILED_MIN or len(spoiled) < SPOILED_RATIO * len(tried):
+        return ""
+    return (
+        f"this machine was disturbed in {len(spoiled)} of {len(tried)} trials, and each of these"
+        f" missed the target. {spoiled[-1]}"
+    )
+
+
 def plateau_start(tps_by_level: dict[int, float]) -> int:
     """Return the smallest level with a throughput of at least 97 % of the best."""
     best = max(tps_by_level.values())
@@ -208,21 +238,16 @@ def trials_of(history: History, line: Line, target: Target) -> list[Trial]:
 
     If the load is a number of clients, the runs of the levels are trials, too.
     """
+    runs = (*rounds(history), *trials(history)) if target.is_closed else trials(history)
+    return [_trial(measured, target) for measured in runs if line.is_of(measured.run.cell)]
+
+
+def _trial(measured: Measured, target: Target) -> Trial:
+    latency_ms = measured.latency_ms.get(target.name, math.inf)
     if target.is_closed:
-        return [
-            Trial(measured.run.cell.clients, 1.0, measured.latency_ms.get(target.name, math.inf))
-            for measured in (*rounds(history), *trials(history))
-            if line.is_of(measured.run.cell)
-        ]
-    return [
-        Trial(
-            trial.run.cell.rate_tps or trial.tps,
-            trial.achieved_ratio,
-            trial.latency_ms.get(target.name, math.inf),
-        )
-        for trial in trials(history)
-        if line.is_of(trial.run.cell)
-    ]
+        return Trial(measured.run.cell.clients, 1.0, latency_ms)
+    offered_tps = measured.run.cell.rate_tps or measured.tps
+    return Trial(offered_tps, measured.achieved_ratio, latency_ms)
 
 
 def _blocks(
