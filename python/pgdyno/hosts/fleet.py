@@ -207,7 +207,7 @@ class Fleet:
         script = _SHELL.format(python=shlex.quote(python), start=shlex.quote(_START))
         way: tuple[str, ...] = ("sh", "-c")
         if not self.asked.local_count:
-            way = ssh_command(host.name)[:-1]
+            way, script = ssh_command(host.name)[:-1], f"sh -c {shlex.quote(script)}"
             way = (*shlex.split(os.environ.get(_SSH, way[0])), *way[1:])
         host.said = tempfile.TemporaryFile()  # noqa: SIM115
         host.process = child.start(
@@ -287,7 +287,7 @@ class Fleet:
                 f"The Dask scheduler {address} has no worker.",
                 hint="start one on each load host: dask worker --nthreads 1 --no-nanny",
             )
-        self.hosts = list(chosen.values())
+        self.hosts = sorted(chosen.values(), key=lambda host: host.name)
 
     async def _equip(self) -> None:
         """Install the agents, and give each the engine."""

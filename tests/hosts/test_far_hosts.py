@@ -1,0 +1,156 @@
+"""Load hosts by ssh, and the workers of a Dask cluster that is there: real sshd, real scheduler."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.fixtures.command import Command, Said, eventually, server_options
+from tests.fixtures.ports import port_of, reserved_port
+from tests.fixtures.ssh import SshServer
+
+from pgdyno.hosts.certificates import Identity, identities
+from pgdyno.server.target import Target
+
+pytestmark = pytest.mark.pg
+
+
+def bench(pgdyno: Command, target: Target, hosts: str, env: dict[str, str]) -> Said:
+    """Run a short load of four clients on `hosts`."""
+    script = pgdyno.store.parent / "read.sql"
+    script.write_text("SELECT 1;\n")
+    options = ("-f", script, "-c", "4", "-t", "50", "--warmup", "0", "--reset", "none", "--json")
+    return pgdyno("bench", *server_options(target), *options, "--hosts", hosts, env=env)
+
+
+def by_ssh(ssh_server: SshServer) -> dict[str, str]:
+    words = ssh_server.shell.split()
+    return {"PGDYNO_SSH": " ".join(words[:-1]), "PGDYNO_HOSTS_PYTHON": sys.executable}
+
+
+def test_hosts_by_ssh_make_one_load_and_leave_nothing(
+    pgdyno: Command, database15: Target, ssh_server: SshServer
+) -> None:
+    said = bench(pgdyno, database15, "dyno-a,dyno-b", by_ssh(ssh_server))
+    assert said.code in (0, 3), said.err
+    hosts = said.document["hosts"]
+    assert [host["name"] for host in hosts] == ["dyno-a", "dyno-b"]
+    assert [host["transactions"] for host in hosts] == [100, 100]
+    assert [host["lost"] for host in hosts] == [None, None]
+    assert eventually(lambda: not _workers())
+
+
+def test_ssh_that_asks_and_a_python_without_dask_are_named(
+    pgdyno: Command, database15: Target, ssh_server: SshServer
+) -> None:
+    env = by_ssh(ssh_server)
+    keyless = f"ssh -F /dev/null -o HostName=127.0.0.1 -o Port={ssh_server.port}"
+    keyless += " -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
+    keyless += " -o IdentityFile=/dev/null -o IdentitiesOnly=yes"
+    said = bench(pgdyno, database15, "dyno-a", env | {"PGDYNO_SSH": keyless})
+    assert said.code == 2
+    assert "Permission denied" in said.error
+    said = bench(pgdyno, database15, "dyno-a", env | {"PGDYNO_HOSTS_PYTHON": "/no/python3"})
+    assert said.code == 2
+    assert "Load host dyno-a did not start a worker" in said.error
+    assert "/no/python3" in said.error
+    said = bench(pgdyno, database15, "nobody.invalid", env | {"PGDYNO_SSH": "ssh -F /dev/null"})
+    assert said.code == 2
+    assert "Could not resolve hostname" in said.error
+    assert "ssh -o BatchMode=yes nobody.invalid true" in said.error
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A Dask cluster with TLS; `environment` names the certificate of a client."""
+
+    address: str
+    environment: dict[str, str]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A scheduler and two workers, started as Dask's own tools start them."""
+    made = identities(("of a worker",))
+    ca = tmp_path / "ca.pem"
+    ca.write_text(made.authority)
+    own, of_worker = (
+        _files(tmp_path / name, identity)
+        for name, identity in (("own", made.own), ("worker", made.hosts[0]))
+    )
+    with ExitStack() as stack:
+        holder = stack.enter_context(reserved_port())
+        address = f"tls://127.0.0.1:{port_of(holder)}"
+
+        def start(tool: str, files: tuple[str, str], *options: str) -> None:
+            tls = ("--tls-ca-file", str(ca), "--tls-cert", files[0], "--tls-key", files[1])
+            words = [sys.executable, "-m", f"distributed.cli.dask_{tool}", *options, *tls]
+            log = stack.enter_context((tmp_path / f"{tool}.log").open("ab"))
+            process = subprocess.Popen(words, stdout=log, stderr=log, cwd=tmp_path)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+
+        port = str(port_of(holder))
+        quiet = ("--no-dashboard", "--dashboard-address", "127.0.0.1:0")
+        start("scheduler", own, "--host", address, "--port", port, *quiet)
+        for name in ("one", "two"):
+            worker = ("--name", name, "--nthreads", "1", "--no-nanny", "--resources", "PGDYNO=1")
+            start("worker", of_worker, address, *worker, "--host", "127.0.0.1", *quiet)
+        log = tmp_path / "scheduler.log"
+        eventually(lambda: log.read_bytes().count(b"Register worker") == 2)
+        prefix = "DASK_DISTRIBUTED__COMM__TLS__"
+        yield Cluster(
+            address,
+            {
+                f"{prefix}CA_FILE": str(ca),
+                f"{prefix}CLIENT__CERT": own[0],
+                f"{prefix}CLIENT__KEY": own[1],
+            },
+        )
+
+
+def test_the_workers_of_a_cluster_make_a_load_and_stay(
+    pgdyno: Command, database15: Target, cluster: Cluster, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        said = bench(pgdyno, database15, cluster.address, cluster.environment)
+        assert said.code in (0, 3), said.err
+        hosts = said.document["hosts"]
+        assert [host["name"] for host in hosts] == ["one", "two"]
+        assert [host["transactions"] for host in hosts] == [100, 100]
+    other = identities(())
+    files = _files(tmp_path / "other", other.own)
+    prefix = "DASK_DISTRIBUTED__COMM__TLS__CLIENT__"
+    foreign = {f"{prefix}CERT": files[0], f"{prefix}KEY": files[1]}
+    said = bench(pgdyno, database15, cluster.address, cluster.environment | foreign)
+    assert said.code == 2
+    assert "cannot be used" in said.error
+    assert "TLS__CA_FILE" in said.error
+
+
+def _files(place: Path, identity: Identity) -> tuple[str, str]:
+    certificate, key = place.with_suffix(".pem"), place.with_suffix(".key")
+    certificate.write_text(identity.certificate)
+    key.touch(mode=0o600)
+    key.write_text(identity.key)
+    return str(certificate), str(key)
+
+
+def _workers() -> list[str]:
+    """Return the workers that pgdyno started by ssh, and that still run."""
+    names = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                command = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if command.startswith(sys.executable.encode()) and b"exec(order" in command:
+                names.append(entry.name)
+    return names
