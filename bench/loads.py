@@ -7,6 +7,7 @@ import re
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from bench import processes
 from bench.processes import Ended
@@ -80,7 +81,10 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The load for both programs: prepared select-only on `target`, or the text of a script."""
+    """The load for both programs: prepared select-only on `target`, or the text of a script.
+
+    `mirror`: the transactions of a mirror instead, as the job has them.
+    """
 
     target: Target
     clients: int
@@ -88,6 +92,7 @@ class Load:
     threads: int
     rate_tps: float | None = None
     script: str | None = None
+    mirror: dict[str, Any] | None = None
 
 
 def engine(load: Load) -> Measured:
@@ -119,7 +124,7 @@ def _work_of(load: Load) -> LoadWork:
         threads=load.threads,
         seed=1,
         protocol="prepared",
-        scripts=(_script(load.script),),
+        scripts=(_script(load),),
         arrivals=arrivals,
         connect=Connect(timeout_ns=60 * SECOND_NS),
         warm_ns=0,
@@ -143,10 +148,13 @@ def report(result: Path) -> Measured:
     return replace(made, page_bytes=page.stat().st_size)
 
 
-def _script(text: str | None) -> ScriptSource:
-    if text is None:
+def _script(load: Load) -> ScriptSource:
+    if load.mirror is not None:
+        source = BuiltinScript(builtin="mirror")
+        return ScriptSource(name="mirror", source=source, mirror=load.mirror)
+    if load.script is None:
         return ScriptSource(name="select-only", source=BuiltinScript(builtin="select-only"))
-    return ScriptSource(name="script", source=TextScript(text=text))
+    return ScriptSource(name="script", source=TextScript(text=load.script))
 
 
 def engine_init(target: Target, scale: int) -> Measured:

@@ -6,13 +6,13 @@ import itertools
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from psycopg import sql
 
-from bench import ledger, loads, logs, synthesis, tpcc
+from bench import ledger, loads, logs, mirrors, synthesis, tpcc
 from bench import watching as telemetry
 from bench.contest import Contest, Question
 from bench.hour import generate_hour
@@ -393,6 +393,22 @@ def journal(bench: Bench) -> Iterator[Contest]:
         )
 
 
+def mirror(bench: Bench) -> Iterator[Contest]:
+    """Templates of a mirror against the same transactions as scripts, both by the engine."""
+    known = (
+        ("select-only", None, mirrors.select_only()),
+        ("tpcb-like", mirrors.TPCB_LIKE, mirrors.tpcb_like()),
+    )
+    for name, script, templates in known:
+        load = Load(bench.server.target, 8, bench.seconds, 1, script=script)
+        yield Contest(
+            f"mirror of {name} vs its script, 8 clients",
+            partial(loads.engine, load),
+            partial(loads.engine, replace(load, mirror=templates)),
+            (Question("client CPU per transaction", cpu_per_transaction, 1.1, "at most"),),
+        )
+
+
 def power_disk(bench: Bench) -> Iterator[Contest]:
     """The ledger on the disk that loses power, against 1,000 transactions a second."""
     clients = 8
@@ -446,6 +462,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Contest]]] = {
     "tpcc-statements": tpcc_statements,
     "tpcc-load": tpcc_load,
     "journal": journal,
+    "mirror": mirror,
     "power-disk": power_disk,
 }
 # Rows that run only if they are named: they need a file that a fresh clone does not have.

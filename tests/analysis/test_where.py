@@ -380,6 +380,20 @@ def test_a_commit_that_never_shows_its_identifier_is_named_where_its_time_is() -
     ]
 
 
+def test_a_commit_that_showed_its_identifier_once_is_named_where_its_time_is() -> None:
+    """Before PostgreSQL 18 only its parsing has an identifier."""
+    at = np.arange(100) * 100 * MS
+    ids = np.tile([0, 11], 100)
+    ids[0] = 12
+    waits = WaitSamples(at, np.repeat(at, 2), ["IO:WALSync", ""] * 100, np.tile([3, 1], 100), ids)
+    places = (
+        Place("a", 1, "UPDATE", 100, (11,), server_ns=1e6),
+        Place("a", 2, "COMMIT", 100, (12,), server_ns=3e6),
+    )
+    [largest, *_] = named_statements(facts(samples=waits), 8.0, places, seed=1)
+    assert largest.text == "without an identifier: COMMIT, parsing"
+
+
 def test_without_query_identifiers_statements_have_no_parts() -> None:
     assert named_statements(facts(samples=exact({"": 1})), 8.0, (), seed=1) == ()
 

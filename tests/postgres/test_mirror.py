@@ -180,6 +180,18 @@ def test_a_step_whose_row_is_missing_is_not_executed_and_a_rollback_is_counted(
     assert end.summary.failures == {}
 
 
+def test_a_load_that_always_fails_names_the_statement(engine: Engine, database15: Target) -> None:
+    steps = [{"statement": number} for number in range(3)]
+    steps[1]["same_trip"] = steps[2]["same_trip"] = True
+    load = load_of("SELECT 1", "SELECT 2,\n  1 / 0", "SELECT 3", templates=[template(*steps)])
+    end = mirrored(engine, database15, load, turns=200)
+    [failure] = end.failures
+    said = "100 transactions all failed in script own, statement SELECT 2, 1 / 0: ERROR: division"
+    assert said in failure.message
+    messages = end.summary.failure_messages or {}
+    assert messages["22012"].endswith("22012), in SELECT 2, 1 / 0")
+
+
 def test_a_database_without_the_tables_is_refused_with_their_names(
     engine: Engine, database: Target, tmp_path: Path
 ) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 from tests.fixtures.captures import tpcb_capture
 from tests.fixtures.clusters import run_sql, scalar
-from tests.fixtures.command import Command, server_options
+from tests.fixtures.command import Command, eventually, server_options
 from tests.fixtures.engine_process import Engine, init_job
 
 from pgdyno.capture.file import encoded
@@ -107,6 +108,46 @@ def test_a_comparison_and_a_sweep_say_how_alike_each_variant_and_load_was(
         page = pgdyno("report", "last", *form, "--output", str(made))
         assert page.code == 0, page.err
         assert words in made.read_text()
+    assert pgdyno("drop", *where).code == 0
+
+
+def test_a_spec_names_a_capture_beside_it_and_an_interrupted_run_goes_on(
+    pgdyno: Command, database15: Target, tmp_path: Path
+) -> None:
+    path, where = written(tmp_path / "core.capture", tpcb_capture()), server_options(database15)
+    assert pgdyno("init", path, *where).code == 0
+    options = dict(zip(("host", "port", "user", "dbname"), where[1::2], strict=True))
+    (tmp_path / "mine.toml").write_text(
+        f"""
+        experiment = {{ name = "mine" }}
+        server = {{ dsn = "{" ".join(f"{name}={value}" for name, value in options.items())}" }}
+        dataset = {{ kind = "capture", file = "core.capture" }}
+        [workload]
+        scripts = [{{ builtin = "mirror", capture = "core.capture" }}]
+        duration = "1s"
+        warmup = "0s"
+        [design]
+        kind = "sweep"
+        levels = [1, 2]
+        rounds = 1
+        knee = "1s"
+        """
+    )
+    running = pgdyno.start("run", str(tmp_path / "mine.toml"))
+    eventually(
+        lambda: list(pgdyno.store.glob("*/runs/*[0-9]")),
+        unless=lambda: running.process.poll() is not None,
+    )
+    running.process.send_signal(signal.SIGINT)
+    said = running.wait()
+    assert said.code == 130, said.err
+    said = pgdyno("run", "--resume", "last", "--json", "-q")
+    assert said.code in (0, 3), said.err
+    assert said.document["is_complete"]
+    assert [cell["name"] for cell in said.document["likeness"]["cells"]] == [
+        "1 client",
+        "2 clients",
+    ]
     assert pgdyno("drop", *where).code == 0
 
 

@@ -85,11 +85,16 @@ def named_statements(
         replace(facts, samples=labelled), np.random.default_rng(seed), replicates
     )
     parts = shared_out(of_statements, server_ms, "ms", seen_count=int(counts.sum()))
+    seen = {
+        key: ms.value / server_ms if server_ms else 0.0
+        for key, ms in zip(of_statements.events, parts, strict=True)
+    }
+    without = _without(places, by_id, seen)
     times = []
     for key, ms in zip(of_statements.events, parts, strict=True):
         rows = np.isin(of_sample, [place for place, name in enumerate(names) if name == key])
         shares = _events(event_names, event[rows], counts[rows])
-        times += _named(key, by_id, _without(places, by_id, of_statements.events), ms, shares)
+        times += _named(key, by_id, without, ms, shares)
     return tuple(sorted(times, key=lambda time: -time.ms.value))
 
 
@@ -105,21 +110,22 @@ def _label(identifier: int, by_id: Mapping[int, Sequence[Place]]) -> str:
 
 
 def _without(
-    places: Sequence[Place], by_id: Mapping[int, Sequence[Place]], seen: Sequence[str]
+    places: Sequence[Place], by_id: Mapping[int, Sequence[Place]], seen: Mapping[str, float]
 ) -> list[str]:
     """Return the texts of the statements that showed no identifier while they were executed.
 
-    The extension may know one for BEGIN or COMMIT that pg_stat_activity did not show.
+    The extension may know one for BEGIN or COMMIT that pg_stat_activity did not show, or showed
+    only while the statement was parsed: then samples saw it for less than half of its time.
+    Args: seen, the share of the samples with each key.
     """
-    texts = [
-        place.text.rstrip(";")
-        for place in places
-        if not place.query_ids
-        or (
-            place.text.strip().rstrip(";").partition(" ")[0].upper() in _CONTROL
-            and _label(place.query_ids[0], by_id) not in seen
-        )
-    ]
+    whole_ns = math.fsum(place.server_ns or 0.0 for place in places)
+    texts = []
+    for place in places:
+        is_control = place.text.strip().rstrip(";").partition(" ")[0].upper() in _CONTROL
+        share = (place.server_ns or 0.0) / whole_ns if whole_ns else 0.0
+        known = seen.get(_label(place.query_ids[0], by_id), 0.0) if place.query_ids else 0.0
+        if not place.query_ids or (is_control and (not known or known < share / 2)):
+            texts.append(place.text.rstrip(";"))
     return list(dict.fromkeys(texts))
 
 

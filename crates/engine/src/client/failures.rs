@@ -23,6 +23,8 @@ pub struct FailureWords {
     pub script: usize,
     /// Line of the command that failed, in a text script.
     pub line: Option<u32>,
+    /// Place of the statement that the server refused, in a native program.
+    pub statement: Option<usize>,
 }
 
 /// News for the coordinator.
@@ -93,7 +95,9 @@ pub(super) fn note_words(client: Client<'_>, code: FailureCode, script: usize) {
     let text = client.plan.scripts[script].program.as_script();
     let failed = text.and_then(|script| script.commands.get(connection.place));
     let line = failed.map(|command| command.line() as u32);
-    shard.failures.first(FailureWords { code, message, hint, script, line });
+    let is_refused = text.is_none() && matches!(code, FailureCode::Sql(_));
+    let statement = is_refused.then_some(connection.place);
+    shard.failures.first(FailureWords { code, message, hint, script, line, statement });
 }
 
 /// Count a transaction that failed for good.

@@ -101,6 +101,11 @@ impl<'s> NativeLink<'s> {
             }
         }
         if let Some(sqlstate) = error {
+            let answered = if waiting.statements.len() > 1 { results_ns.len() } else { 0 };
+            // Without times nothing tells which statement of several failed.
+            let is_known = waiting.statements.len() <= 1 || times_each(self.client);
+            let failed = waiting.statements.get(answered).filter(|_| is_known);
+            connection.place = failed.copied().unwrap_or(usize::MAX);
             waiting.statements.clear();
             return Err(Stopped::Failed(FailureCode::Sql(sqlstate)));
         }
@@ -108,7 +113,7 @@ impl<'s> NativeLink<'s> {
             return Err(Stopped::Failed(FailureCode::UnexpectedRows));
         }
         let captured = std::mem::take(&mut connection.reply.captured);
-        if self.client.plan.work.statement_latency {
+        if times_each(self.client) {
             let owner = owner_of(connection, &shard.recorder);
             for (place, statement) in waiting.statements.drain(..).enumerate() {
                 let result_ns = results_ns.get(place).copied().unwrap_or(replied_ns);
@@ -119,6 +124,11 @@ impl<'s> NativeLink<'s> {
         waiting.statements.clear();
         Ok(captured)
     }
+}
+
+/// Return whether the result of each statement of several is timed.
+fn times_each(client: Client<'_>) -> bool {
+    client.plan.work.statement_latency
 }
 
 impl Link for NativeLink<'_> {
@@ -172,7 +182,7 @@ impl Link for NativeLink<'_> {
             return Err(Stopped::Cancelled);
         }
         let waiting = &*self.waiting.borrow();
-        let times_each = self.client.plan.work.statement_latency && waiting.statements.len() > 1;
+        let times_each = times_each(self.client) && waiting.statements.len() > 1;
         let sent_ns = now_ns();
         self.sent_ns.set(sent_ns);
         let commit = waiting.commit.map(|entry| Sent { entry, sent_ns });

@@ -337,7 +337,7 @@ impl<W: Write> Coordinator<'_, W> {
             ending: self.ending,
             collector: &self.collector,
             finished: &self.finished,
-            failure_messages: self.watch.messages(),
+            failure_messages: self.watch.messages(self.plan),
             usage: self.usage,
             probes,
         });

@@ -15,6 +15,24 @@ const PATIENCE_NS: u64 = 5_000_000_000;
 /// How long all connections may be lost if there is another host to connect to.
 const FAILOVER_NS: u64 = 60_000_000_000;
 
+/// Most characters of a statement in an error.
+const TEXT_MAX: usize = 100;
+
+/// Return the statement that the server refused, if it is one of a native program.
+fn refused(words: &FailureWords, plan: &Plan) -> Option<String> {
+    let statement = plan.scripts[words.script].statements.get(words.statement?)?;
+    Some(begin_of(&statement.text))
+}
+
+/// Return the first words of a statement, on one line.
+fn begin_of(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(TEXT_MAX) {
+        Some((end, _)) => format!("{} ...", &line[..end]),
+        None => line,
+    }
+}
+
 /// The state of both conditions.
 #[derive(Debug)]
 pub(super) struct Watch {
@@ -65,9 +83,13 @@ impl Watch {
         })
     }
 
-    /// The server's words by the name of the failure.
-    pub(super) fn messages(&self) -> BTreeMap<String, String> {
-        self.words.values().map(|words| (words.code.name(), words.message.clone())).collect()
+    /// The server's words by the name of the failure; of a native program, with the statement.
+    pub(super) fn messages(&self, plan: &Plan) -> BTreeMap<String, String> {
+        let said = |words: &FailureWords| match refused(words, plan) {
+            Some(statement) => format!("{}, in {statement}", words.message),
+            None => words.message.clone(),
+        };
+        self.words.values().map(|words| (words.code.name(), said(words))).collect()
     }
 
     /// Args: `message`, what became of the load; `code`, how its transactions failed.
@@ -82,7 +104,12 @@ impl Watch {
         };
         let hint = next_step(code, plan.work.read_only, of_server);
         let line = words.and_then(|words| words.line);
-        let at = line.map_or_else(String::new, |line| format!(", line {line}"));
+        let refused = words.and_then(|words| refused(words, plan));
+        let at = match (line, refused) {
+            (Some(line), _) => format!(", line {line}"),
+            (None, Some(text)) => format!(", statement {text}"),
+            _ => String::new(),
+        };
         let place =
             script.as_ref().map_or_else(String::new, |name| format!(" in script {name}{at}"));
         Refusal {
