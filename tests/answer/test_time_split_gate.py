@@ -18,6 +18,7 @@ from pgdyno.answer.time_split import Split, split_or_why_not
 from pgdyno.answer.timeline import panels_of
 from pgdyno.engine.records import (
     ClientTimes,
+    ConnectionFacts,
     Counts,
     EngineUsage,
     Summary,
@@ -47,6 +48,7 @@ def numbers(
         scripts=(),
         distributions=(),
         clients=ClientTimes(),
+        connections=ConnectionFacts(lost_count=0, reconnect_count=0),
         traffic=TrafficFacts(round_trips=completed, bytes_sent=0, bytes_received=0),
         engine=EngineUsage.model_construct(
             threads=(ThreadFacts.model_construct(clients=clients, reply_wait_ns_mean=None),),

@@ -230,9 +230,10 @@ def test_a_dry_run_says_rows_bytes_and_a_measured_time(pgdyno: Command, database
     assert plan["rows"]["pgbench_accounts"] == 1_142_400_000
     assert plan["size_bytes"] == pytest.approx(179e9, rel=0.01)
     assert plan["nodes"] == []
-    [(one, one_s), (three, three_s)] = ((p["size"], p["seconds"]) for p in plan["probed"])
-    assert (one, three) == (1, 3)
-    expected = one_s + 11_423 * max(0.0, (three_s - one_s) / 2)
+    small, larger = plan["probed"]
+    assert (small["size"], larger["size"]) == (1, 3)
+    per_unit = max(0.0, (larger["seconds"] - small["seconds"]) / 2)
+    expected = small["seconds"] + 11_423 * per_unit
     assert plan["seconds"] == pytest.approx(expected)
     left = "SELECT count(*) FROM pg_class WHERE relname ~ '^pgbench'"
     assert scalar(database15, left) == 0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -79,7 +79,8 @@ class WhereTheTimeGoes:
     `planning_ms`: planning within the times of `statements`, None if not known. `nodes`: how long
     sessions of each worker of a distributed server were active, in ms a transaction, the busiest
     first; empty for any other server. `several_shards_ratio`: the share of its statements that
-    needed several shards, None if not counted.
+    needed several shards, None if not counted. `node_waits`: of each worker, what its sessions at
+    work waited for, with shares of its samples.
     """
 
     latency_ms: Estimate
@@ -101,6 +102,7 @@ class WhereTheTimeGoes:
     planning_ms: float | None = None
     nodes: tuple[tuple[str, float], ...] = ()
     several_shards_ratio: float | None = None
+    node_waits: Mapping[str, tuple[tuple[str, float], ...]] = field(default_factory=dict)
 
     @property
     def waiting_ratio(self) -> float:

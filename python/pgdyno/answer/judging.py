@@ -22,6 +22,7 @@ from pgdyno.analysis.verdicts import (
 from pgdyno.analysis.within_run import warmup_cut
 from pgdyno.answer.checked import check_of
 from pgdyno.answer.load_hosts import hosts_of
+from pgdyno.answer.nodes import doubts_of_nodes
 from pgdyno.answer.own import own_answer, program_of_run
 from pgdyno.answer.telemetry import telemetry_doubts
 from pgdyno.answer.time_split import others_ratio_of
@@ -105,6 +106,7 @@ def doubts_of(
         *host_doubts(hosts_of(stored), numbers.seconds),
         *_restarted(stored, numbers),
         *doubts(facts),
+        *doubts_of_nodes(stored, numbers),
         *telemetry_doubts(stored),
     )
 

@@ -22,6 +22,7 @@ from pgdyno.analysis.where_facts import (
 )
 from pgdyno.analysis.where_statements import named_statements
 from pgdyno.analysis.where_types import time_by_type
+from pgdyno.answer.nodes import waits_of_nodes
 from pgdyno.answer.planning import planning_ms
 from pgdyno.answer.server_time import (
     FOR_SOMEBODY,
@@ -132,6 +133,7 @@ def split_or_why_not(
             types=types,
             planning_ms=planned_ms,
             several_shards_ratio=_several_shards_ratio(stored, numbers),
+            node_waits=waits_of_nodes(stored, numbers),
             nodes=tuple((name, facts.each(ms) or 0.0) for name, ms in nodes_ms(stored, numbers)),
         )
     )

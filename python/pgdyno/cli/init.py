@@ -89,7 +89,7 @@ def command_for(kind: DatasetKind) -> Verb:
         under(ANSWER)(
             "--probe",
             is_flag=True,
-            help="With --dry-run: estimate the time from two small loads in a schema of their own.",
+            help="With --dry-run: estimate the time from two small loads in a new schema.",
         ),
         options.confirm,
         options.json_option,

@@ -49,7 +49,9 @@ def _lines(plan: LoadPlan) -> list[str]:
     lines += [f"node   {name}  about {format_bytes(size)}" for name, size in plan.nodes.items()]
     if plan.seconds is None:
         return [*lines, "time   not known: --probe measures it with two small loads"]
-    small = " and ".join(f"{size} in {seconds:.1f} s" for size, seconds in plan.probed)
+    small = " and ".join(
+        f"{size} in {seconds:.1f} s" for size, seconds in plan.probe_seconds.items()
+    )
     return [
         *lines,
         f"time   about {duration_text(round(plan.seconds * 1e9))}, from small loads on this"

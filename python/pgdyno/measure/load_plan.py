@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from psycopg import sql
@@ -34,7 +33,7 @@ class LoadPlan:
 
     `size_words`: such as "scale 100". `rows`: of each table, empty if not known before a load.
     `nodes`: the bytes of each node; empty without nodes, or if no server was asked. `seconds`: the
-    estimated time, None without a probe; `probed`: size and seconds of the loads that it is from.
+    estimated time, None without a probe; `probe_seconds`: of the small loads, by their size.
     """
 
     size_words: str
@@ -42,7 +41,7 @@ class LoadPlan:
     size_bytes: int
     nodes: Mapping[str, int]
     seconds: float | None = None
-    probed: tuple[tuple[int, float], ...] = ()
+    probe_seconds: Mapping[int, float] = field(default_factory=dict)
 
     def as_document(self) -> dict[str, Any]:
         """Return the JSON document of `init --dry-run`."""
@@ -53,7 +52,9 @@ class LoadPlan:
             "size_bytes": self.size_bytes,
             "nodes": [{"node": node, "size_bytes": size} for node, size in self.nodes.items()],
             "seconds": self.seconds,
-            "probed": [{"size": size, "seconds": seconds} for size, seconds in self.probed],
+            "probed": [
+                {"size": size, "seconds": seconds} for size, seconds in self.probe_seconds.items()
+            ],
         }
 
 
@@ -107,8 +108,8 @@ def timed(
             seconds.append((monotonic_ns() - began_ns) / 1e9)
     per_unit = max(0.0, (seconds[1] - seconds[0]) / (PROBE_SIZES[1] - PROBE_SIZES[0]))
     total = seconds[0] + (kind_of(dataset).size_of(dataset) - PROBE_SIZES[0]) * per_unit
-    probed = tuple(zip(PROBE_SIZES, seconds, strict=True))
-    return replace(plan, seconds=math.fsum([total]), probed=probed)
+    of_sizes = dict(zip(PROBE_SIZES, seconds, strict=True))
+    return replace(plan, seconds=total, probe_seconds=of_sizes)
 
 
 @contextmanager

@@ -47,8 +47,7 @@ def reached(
     Raises: ServerError if it cannot be reached; SpecError for options that do not fit; RefusedError
     if a check fails.
     """
-    refuse_what_the_engine_lacks(target)
-    _refuse_one_host_in_turns(experiment, target)
+    _refuse_what_fits_no_load(experiment, target)
     server = experiment.server
     with connect(target, verb=conditions.verb, patient=True) as connection:
         target = pinned(target, connection)
@@ -106,7 +105,8 @@ def reached(
     )
 
 
-def _refuse_one_host_in_turns(experiment: Experiment, target: Target) -> None:
+def _refuse_what_fits_no_load(experiment: Experiment, target: Target) -> None:
+    refuse_what_the_engine_lacks(target)
     if not experiment.workload.hosts_in_turns:
         return
     if len(target.hosts()) == 1:

@@ -179,7 +179,10 @@ def _nodes(where: WhereTheTimeGoes) -> Document:
     if not where.nodes:
         return {}
     return {
-        "nodes": [{"name": name, "ms": ms} for name, ms in where.nodes],
+        "nodes": [
+            {"name": name, "ms": ms, "waits": dict(where.node_waits.get(name, ()))}
+            for name, ms in where.nodes
+        ],
         "several_shards_ratio": where.several_shards_ratio,
     }
 

@@ -206,7 +206,8 @@ def connection_rows(connections: ConnectionFindings) -> Iterator[tuple[str, str]
     if connections.hosts:
         parts = (
             f"{host.host}:{host.port} {quantities.counted(host.opened_count, 'connection')}, "
-            f"{quantities.percent(host.transactions_ratio)} of the transactions"
+            f"{quantities.count(host.transactions_count)} transactions "
+            f"({quantities.percent(host.transactions_ratio)})"
             for host in connections.hosts
         )
         yield "hosts", "; ".join(parts)

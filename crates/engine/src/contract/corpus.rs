@@ -110,6 +110,16 @@ fn thread_facts(edge: u64) -> ThreadFacts {
     }
 }
 
+fn hosts(edge: u64) -> Vec<HostFacts> {
+    let host = |name: &str| HostFacts {
+        host: name.into(),
+        port: u16::MAX,
+        opened_count: edge,
+        completed_count: edge,
+    };
+    if edge > 0 { vec![host("a"), host("/b")] } else { Vec::new() }
+}
+
 fn summary(edge: u64, ending: Ending) -> Summary {
     let span = PhaseSpan { phase: PhaseName::Load, began_ns: edge, ended_ns: edge };
     let failures = BTreeMap::from([("40001".to_owned(), edge), ("XXopen_block".to_owned(), 1)]);
@@ -150,15 +160,7 @@ fn summary(edge: u64, ending: Ending) -> Summary {
             lost_count: edge,
             reconnect_count: edge,
             idle: (edge > 0).then_some(IdleFacts { opened_count: edge, alive_count: edge }),
-            hosts: (edge > 0)
-                .then(|| HostFacts {
-                    host: "h".into(),
-                    port: u16::MAX,
-                    opened_count: edge,
-                    completed_count: edge,
-                })
-                .into_iter()
-                .collect(),
+            hosts: hosts(edge),
         },
         traffic: TrafficFacts {
             round_trips: edge,

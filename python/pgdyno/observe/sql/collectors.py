@@ -9,6 +9,8 @@ from pgdyno.observe.sql.io import BuffersCollector, IoCollector, SlruCollector
 from pgdyno.observe.sql.nodes import (
     NodeConnectionsCollector,
     NodesCollector,
+    NodeWaitsCollector,
+    PlacementsCollector,
     ShardsCollector,
 )
 from pgdyno.observe.sql.objects import (
@@ -47,6 +49,8 @@ SQL_COLLECTORS: tuple[type[SqlCollector], ...] = (
     BuffersCollector,
     ObjectsCollector,
     NodesCollector,
+    NodeWaitsCollector,
+    PlacementsCollector,
     ShardsCollector,
     NodeConnectionsCollector,
     WaitSampler,

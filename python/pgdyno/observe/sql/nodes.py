@@ -16,6 +16,9 @@ from pgdyno.observe.collector import (
 )
 from pgdyno.observe.sql.sql_collector import SqlCollector, schema_sql
 
+# The word for a session that executes a statement and waits for nothing.
+WORKING: Final = "no wait event"
+
 _SESSIONS = "SELECT count(*) FROM pg_catalog.pg_stat_activity a WHERE a.datid = d.datid"
 # What every node is asked about its database. Each answer is one line, split by "|".
 _ASKED: Final = (
@@ -102,6 +105,57 @@ class NodesCollector(CitusCollector):
             (gauge if name in _GAUGES else counter)(name, unit, meaning, is_nullable=True)
             for name, unit, _, meaning in _ASKED
         ),
+    )
+
+
+# What the sessions of a node wait for, as "event=count|event=count".
+_WAITS_OF_NODE = (
+    "SELECT coalesce(string_agg(event || '=' || count, '|'), '') FROM (SELECT"
+    f" coalesce(a.wait_event_type || ':' || a.wait_event, '{WORKING}') AS event, count(*)"
+    " FROM pg_catalog.pg_stat_activity a WHERE a.datname = current_database()"
+    " AND a.state = 'active' AND a.pid <> pg_backend_pid() GROUP BY 1) waits"
+)
+
+
+class NodeWaitsCollector(CitusCollector):
+    """Samples the wait events of the sessions at work on each worker, through the coordinator."""
+
+    name = "node_waits"
+    meaning = "What the sessions at work on each worker of a distributed server wait for"
+    sql: ClassVar = {
+        14: (
+            "SELECT n.nodename || ':' || n.nodeport, split_part(item, '=', 1),"
+            " split_part(item, '=', 2)::int8 FROM pg_catalog.pg_dist_node n"
+            f" JOIN run_command_on_workers($sql${_WAITS_OF_NODE}$sql$) r USING (nodename, nodeport)"
+            " CROSS JOIN LATERAL unnest(string_to_array(r.result, '|')) item"
+            " WHERE n.groupid <> 0 AND r.success AND r.result <> ''"
+        )
+    }
+    columns: ClassVar[tuple[Column, ...]] = (
+        key("node", "its host and port, as the coordinator names it"),
+        key("wait_event", f"type and event; {WORKING!r} = none, so CPU or not instrumented"),
+        gauge("sessions", "sessions", "executing a statement, without our own"),
+    )
+
+
+class PlacementsCollector(CitusCollector):
+    """Samples where the shards are and which are moved; it reads the coordinator only."""
+
+    name = "placements"
+    meaning = "Where the shards of a distributed server are, and how many are being moved"
+    interval_ns = 2 * SECOND_NS
+    sql: ClassVar = {
+        14: (
+            "SELECT n.nodename || ':' || n.nodeport, (SELECT count(*) FROM"
+            " pg_catalog.pg_dist_placement p WHERE p.groupid = n.groupid)::int8, (SELECT count(*)"
+            " FROM get_rebalance_progress() m WHERE m.progress = 1 AND m.targetname = n.nodename"
+            " AND m.targetport = n.nodeport)::int8 FROM pg_catalog.pg_dist_node n"
+        )
+    }
+    columns: ClassVar[tuple[Column, ...]] = (
+        key("node", "its host and port, as the coordinator names it"),
+        gauge("shards", "shards", "that are on the node"),
+        gauge("arriving", "shards", "that are being moved to the node"),
     )
 
 

@@ -1,0 +1,77 @@
+"""The nodes of a distributed server in a run: doubts, and what their sessions waited for."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from pgdyno.analysis.verdicts import Doubt
+from pgdyno.loop.load_numbers import LoadNumbers
+from pgdyno.quantities import counted
+from pgdyno.store.stored_run import StoredRun
+
+Waits = tuple[tuple[str, float], ...]
+
+
+def doubts_of_nodes(stored: StoredRun, numbers: LoadNumbers) -> Iterator[Doubt]:
+    """Yield the doubts about a run in which a node was lost or shards were moved."""
+    rows = stored.telemetry("nodes")
+    if rows is not None:
+        time_ns = np.asarray(rows["time_ns"], dtype=np.int64)
+        is_silent = np.asarray(rows["answers"]) == 0
+        is_silent &= (time_ns >= numbers.began_ns) & (time_ns <= numbers.ended_ns)
+        names = np.asarray(rows["node"])
+        for name in sorted(set(names[is_silent].tolist())):
+            first_ns = int(time_ns[is_silent & (names == name)].min())
+            yield Doubt(
+                "node_lost",
+                "not_valid",
+                f"The node {name} did not answer the coordinator"
+                f" {(first_ns - numbers.began_ns) / 1e9:.1f} s after the beginning of the measured"
+                " time.",
+                "start the node again and measure again; see its log for the reason",
+            )
+    yield from _rebalanced(stored)
+
+
+def _rebalanced(stored: StoredRun) -> Iterator[Doubt]:
+    rows = stored.telemetry("placements")
+    if rows is None:
+        return
+    names, shards = np.asarray(rows["node"]), np.asarray(rows["shards"], dtype=np.int64)
+    changed = [int(np.ptp(shards[names == name])) for name in sorted(set(names.tolist()))]
+    arriving = int(np.asarray(rows["arriving"], dtype=np.int64).max(initial=0))
+    moved = max([arriving, *changed], default=0)
+    if moved:
+        yield Doubt(
+            "rebalanced",
+            "doubt",
+            f"Shards were moved between the nodes during the run: {counted(moved, 'shard')} or"
+            " more.",
+            "wait until the rebalancing has ended (SELECT * FROM citus_rebalance_status()), or stop"
+            " it (SELECT citus_rebalance_stop()), and measure again",
+        )
+
+
+def waits_of_nodes(stored: StoredRun, numbers: LoadNumbers) -> dict[str, Waits]:
+    """Return what the sessions at work on each worker waited for, the largest share first.
+
+    Returns: by node, wait events with their shares of the samples; nothing if nothing was sampled.
+    """
+    rows = stored.telemetry("node_waits")
+    if rows is None:
+        return {}
+    time_ns = np.asarray(rows["time_ns"], dtype=np.int64)
+    inside = (time_ns >= numbers.began_ns) & (time_ns <= numbers.ended_ns)
+    counts: dict[str, Counter[str]] = {}
+    columns = (np.asarray(rows[name])[inside].tolist() for name in ("node", "wait_event"))
+    sessions = np.asarray(rows["sessions"], dtype=np.int64)[inside].tolist()
+    for node, event, count in zip(*columns, sessions, strict=True):
+        counts.setdefault(node, Counter())[event] += count
+    return {
+        node: tuple((event, count / math.fsum(of.values())) for event, count in of.most_common())
+        for node, of in counts.items()
+    }
