@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 
@@ -12,10 +13,12 @@ from tests.fixtures.clusters import connection, run_sql, scalar
 from tests.fixtures.command import Command, eventually, server_options
 
 from pgdyno.server.dataset_kinds import KINDS
+from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
 QUICK = ("--rounds", "1", "--knee-duration", "1s")
 BUILTINS = ("tpcb-like", "simple-update", "select-only", "insert-only", "update-only")
+TABLES_OF_NODES = {"nodes", "shards", "node_connections", "node_waits", "placements"}
 WORKER_PORTS = "SELECT nodeport FROM pg_dist_node WHERE groupid <> 0 ORDER BY nodeport"
 SHARDS = (
     "SELECT count(*) FROM citus_shards WHERE table_name = 'pgbench_accounts'::regclass"
@@ -79,12 +82,15 @@ def test_the_builtin_scripts_and_a_sweep_run_and_the_coordinator_is_observed(
     assert all(node["ms"] > 0 for node in time["nodes"])
     assert time["several_shards_ratio"] < 0.5
     parts = {part["name"]: part["ms"] for part in time["parts"]}
+    # A sample may find no session at work on a node.
+    sums = [sum(node["waits"].values()) for node in time["nodes"] if node["waits"]]
+    assert sums == pytest.approx([1.0] * len(sums))
     assert 0 < parts["other nodes"] <= sum(node["ms"] for node in time["nodes"]) * 1.001
     assert sum(parts.values()) + time["residual_ms"] == pytest.approx(time["latency_ms"])
     said = pgdyno("sweep", *where, "-b", "select-only", "-c", "1,2", "-T", "1s", *QUICK, *store)
     assert said.code in (0, 3), said.err
     tables = {path.stem for path in tmp_path.glob("*/runs/*/telemetry/*.parquet")}
-    assert tables >= {"database", "wal", "nodes", "shards", "node_connections"}, tables
+    assert tables >= {"database", "wal", *TABLES_OF_NODES}, tables
     assert pgdyno("drop", *where).code == 0
 
 
@@ -167,6 +173,78 @@ def test_an_interrupted_load_goes_on(pgdyno: Command, citus: Target) -> None:
     assert said.document["is_resumed"]
     assert scalar(citus, "SELECT count(*) FROM pgbench_accounts") == 500_000
     assert pgdyno("drop", "pgbench", *server_options(citus)).code == 0
+
+
+def test_shards_that_move_during_a_run_are_a_doubt(
+    pgdyno: Command, citus: Target, tmp_path: Path
+) -> None:
+    where = server_options(citus)
+    assert pgdyno("init", *where, "-s", "1", "--distribute", "citus").code == 0
+    load = ("-b", "select-only", "-c", "1", "-T", "6s", "--warmup", "0s", "--reset", "none")
+    running = pgdyno.start("bench", *where, *load, "--json", "--store", str(tmp_path))
+    eventually(
+        lambda: any(tmp_path.glob("*/runs/*/telemetry/placements.jsonl")),
+        unless=lambda: running.process.poll() is not None,
+    )
+    run_sql(
+        citus,
+        "SELECT citus_move_shard_placement(s.shardid, s.nodename, s.nodeport, n.nodename,"
+        " n.nodeport, 'block_writes') FROM citus_shards s, pg_dist_node n"
+        " WHERE s.table_name = 'pgbench_accounts'::regclass AND n.groupid <> 0"
+        " AND n.nodeport <> s.nodeport LIMIT 1",
+    )
+    said = running.wait()
+    assert "rebalanced" in {doubt["kind"] for doubt in json.loads(said.out)["warnings"]}, said.err
+
+
+def test_a_worker_killed_in_a_load_is_named_and_the_load_goes_on_when_it_is_back(
+    pgdyno: Command, citus_nodes: tuple[Target, list[ScratchCluster]]
+) -> None:
+    citus, workers = citus_nodes
+    words = ["init", *server_options(citus), "-s", "10", "--distribute", "citus", "-j", "2"]
+    done = "SELECT count(*) FROM pgdyno_load WHERE piece ~ '^copy pgbench_accounts'"
+    running = pgdyno.start(*words)
+    eventually(
+        lambda: scalar(citus, "SELECT to_regclass('pgdyno_load')") and scalar(citus, done) > 0,
+        unless=lambda: running.process.poll() is not None,
+    )
+    workers[0].kill()
+    said = running.wait()
+    assert said.code == 2, said.err
+    assert "run the same command again to continue" in said.err
+    said = pgdyno(*words)
+    assert said.code == 1
+    assert "connection to the remote node" in said.error
+    assert "the connection broke" in said.error
+    workers[0].start()
+    said = pgdyno(*words, "--json")
+    assert said.code == 0, said.err
+    assert said.document["is_resumed"]
+    totals = "SELECT count(*), count(DISTINCT aid) FROM pgbench_accounts"
+    assert run_sql(citus, totals) == [(1_000_000, 1_000_000)]
+
+
+def test_a_worker_killed_in_a_run_makes_the_run_not_valid_and_is_named(
+    pgdyno: Command, citus_nodes: tuple[Target, list[ScratchCluster]], tmp_path: Path
+) -> None:
+    citus, workers = citus_nodes
+    where = server_options(citus)
+    assert pgdyno("init", *where, "-s", "1", "--distribute", "citus").code == 0
+    load = ("-b", "tpcb-like", "-c", "2", "-T", "12s", "--warmup", "0s", "--reset", "none")
+    running = pgdyno.start("bench", *where, *load, "--json", "--store", str(tmp_path))
+    eventually(
+        lambda: any(tmp_path.glob("*/runs/*/telemetry/nodes.jsonl")),
+        unless=lambda: running.process.poll() is not None,
+    )
+    workers[1].kill()
+    said = running.wait()
+    assert said.code != 0
+    document = json.loads(said.out)
+    doubts = {doubt["kind"]: doubt["verdict"] for doubt in document["warnings"]}
+    assert doubts["node_lost"] == "not_valid"
+    assert "08006" in document["failures"]
+    assert "connection to the remote node" in said.err
+    workers[1].start()
 
 
 def _locked(session: psycopg.Connection, table: str) -> bool:

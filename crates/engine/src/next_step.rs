@@ -41,6 +41,7 @@ pub fn of_state(state: &str) -> Option<&'static str> {
 /// The next step for all other errors of a class.
 pub fn of_class(state: &str) -> &'static str {
     match state.get(..2).unwrap_or_default() {
+        "08" => "start the node that the server cannot reach, and see its log",
         "22" => "correct the script, or the data that it works on",
         "23" => "let the script make rows that keep this rule, or load its data again",
         "40" => "use fewer clients, or a script in which fewer transactions meet",

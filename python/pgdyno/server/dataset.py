@@ -17,6 +17,7 @@ from psycopg import sql
 from pgdyno.errors import RefusedError, ServerError
 from pgdyno.server.connect import Connection
 from pgdyno.server.dataset_kinds import KINDS, PGBENCH, DatasetKind
+from pgdyno.server.failures import step_for
 
 MARK = "pgdyno dataset"
 # The loader's journal exists until a load is finished. Its comment begins with the mark.
@@ -429,7 +430,10 @@ def _judged(
     except psycopg.Error as error:
         raise ServerError(
             f"The {kind.name} tables cannot be read: {str(error).splitlines()[0]}.",
-            hint=f"GRANT SELECT ON ALL TABLES IN SCHEMA {dataset.schema} TO your role",
+            hint=step_for(
+                error.sqlstate if error.sqlstate != "42501" else None,
+                f"GRANT SELECT ON ALL TABLES IN SCHEMA {dataset.schema} TO your role",
+            ),
             sqlstate=error.sqlstate,
         ) from error
     state: DatasetState = "partial" if why else "complete"
