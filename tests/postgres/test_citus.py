@@ -175,6 +175,31 @@ def test_an_interrupted_load_goes_on(pgdyno: Command, citus: Target) -> None:
     assert pgdyno("drop", "pgbench", *server_options(citus)).code == 0
 
 
+def test_a_citus_without_workers_is_said_before_the_load(pgdyno: Command, citus: Target) -> None:
+    run_sql(citus, "CREATE DATABASE alone")
+    alone = citus.with_database("alone")
+    run_sql(alone, "CREATE EXTENSION citus")
+    said = pgdyno("init", *server_options(alone), "-s", "1", "--distribute", "citus")
+    assert "no workers" in said.err
+    assert "citus_add_node" in said.err
+    assert said.code == 0, said.err
+
+
+def test_tables_with_another_distribution_than_the_scripts_need_are_a_doubt(
+    pgdyno: Command, citus: Target
+) -> None:
+    where = server_options(citus)
+    assert pgdyno("init", *where, "-s", "1", "--distribute", "citus:bid").code == 0
+    with connection(citus) as session:
+        session.execute("ALTER SYSTEM SET citus.enable_stat_counters = on")
+        session.execute("SELECT pg_reload_conf()")
+    load = ("-b", "select-only", "-c", "2", "-T", "4s", "--warmup", "0s", "--json")
+    said = pgdyno("bench", *where, *load)
+    warnings = {warning["kind"]: warning["hint"] for warning in said.document["warnings"]}
+    assert "alter_distributed_table" in warnings["several_shards"]
+    assert pgdyno("drop", *where).code == 0
+
+
 def test_shards_that_move_during_a_run_are_a_doubt(
     pgdyno: Command, citus: Target, tmp_path: Path
 ) -> None:

@@ -9,10 +9,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from pgdyno.analysis.verdicts import Doubt
+from pgdyno.loop.counter_growth import counters_of, grown
 from pgdyno.loop.load_numbers import LoadNumbers
-from pgdyno.quantities import counted
+from pgdyno.quantities import counted, percent
 from pgdyno.store.stored_run import StoredRun
 
+# Statements that need several shards beyond this share make a run one of their coordination.
+_SEVERAL_RATIO_MAX = 0.2
 Waits = tuple[tuple[str, float], ...]
 
 
@@ -35,6 +38,17 @@ def doubts_of_nodes(stored: StoredRun, numbers: LoadNumbers) -> Iterator[Doubt]:
                 "start the node again and measure again; see its log for the reason",
             )
     yield from _rebalanced(stored)
+    several = several_shards_ratio(stored, numbers)
+    if several is not None and several > _SEVERAL_RATIO_MAX:
+        yield Doubt(
+            "several_shards",
+            "doubt",
+            f"{percent(several)} of the statements needed several shards: the scripts find rows by"
+            " another column than that of the distribution.",
+            "distribute them by the column of the scripts, for pgbench's own: pgdyno init"
+            " --distribute citus, or SELECT alter_distributed_table('pgbench_accounts',"
+            " distribution_column => 'aid')",
+        )
 
 
 def _rebalanced(stored: StoredRun) -> Iterator[Doubt]:
@@ -75,3 +89,14 @@ def waits_of_nodes(stored: StoredRun, numbers: LoadNumbers) -> dict[str, Waits]:
         node: tuple((event, count / math.fsum(of.values())) for event, count in of.most_common())
         for node, of in counts.items()
     }
+
+
+def several_shards_ratio(stored: StoredRun, numbers: LoadNumbers) -> float | None:
+    """Return the share of the coordinator's statements that needed several shards."""
+    for growth in counters_of(stored, "node_connections"):
+        single, several = (
+            grown(growth, name, *numbers.span_ns) for name in ("single_shard", "multi_shard")
+        )
+        if single is not None and several is not None and single + several > 0:
+            return several / (single + several)
+    return None

@@ -22,7 +22,7 @@ from pgdyno.analysis.where_facts import (
 )
 from pgdyno.analysis.where_statements import named_statements
 from pgdyno.analysis.where_types import time_by_type
-from pgdyno.answer.nodes import waits_of_nodes
+from pgdyno.answer.nodes import several_shards_ratio, waits_of_nodes
 from pgdyno.answer.planning import planning_ms
 from pgdyno.answer.server_time import (
     FOR_SOMEBODY,
@@ -32,7 +32,7 @@ from pgdyno.answer.server_time import (
     loads_server_time,
 )
 from pgdyno.answer.waited_for import WaitedFor, exchange_of, mean_ns, reply_wait_ns, waited_for
-from pgdyno.loop.counter_growth import counters_of, deltas_of, grown, growth_of, load_backends
+from pgdyno.loop.counter_growth import deltas_of, grown, growth_of, load_backends
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.observe.collector import NoticeKind
 from pgdyno.observe.pooler.pools import PoolerTrafficCollector
@@ -132,7 +132,7 @@ def split_or_why_not(
             statements=statements,
             types=types,
             planning_ms=planned_ms,
-            several_shards_ratio=_several_shards_ratio(stored, numbers),
+            several_shards_ratio=several_shards_ratio(stored, numbers),
             node_waits=waits_of_nodes(stored, numbers),
             nodes=tuple((name, facts.each(ms) or 0.0) for name, ms in nodes_ms(stored, numbers)),
         )
@@ -239,17 +239,6 @@ def nodes_ms(stored: StoredRun, numbers: LoadNumbers) -> tuple[tuple[str, float]
             return ()
         workers.append((growth.key["node"], active_ns / 1e6))
     return tuple(sorted(workers, key=lambda node: -node[1]))
-
-
-def _several_shards_ratio(stored: StoredRun, numbers: LoadNumbers) -> float | None:
-    """Return the share of the coordinator's statements that needed several shards."""
-    for growth in counters_of(stored, "node_connections"):
-        single, several = (
-            grown(growth, name, *numbers.span_ns) for name in ("single_shard", "multi_shard")
-        )
-        if single is not None and several is not None and single + several > 0:
-            return several / (single + several)
-    return None
 
 
 def _pooler_wait_ns(stored: StoredRun, numbers: LoadNumbers) -> float | None:

@@ -29,6 +29,7 @@ from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.errors import SpecError
 from pgdyno.measure.consistency import require_consistent
 from pgdyno.measure.copy_likeness import CopyLikeness
+from pgdyno.measure.load_plan import why_not_spread
 from pgdyno.measure.loading import Loading, load_dataset, refuse_other_options, statements
 from pgdyno.quantities import duration_text, format_bytes
 from pgdyno.server import dataset as datasets
@@ -230,6 +231,8 @@ def _examined(
             tables=present.tables,
         )
         output.note(f"target  {server_facts.target_line(facts)}")
+        if alone := why_not_spread(how, connection):
+            output.warning(alone, "add workers first: SELECT citus_add_node('host', 5432)")
         space.refuse_too_few_locks(connection, dataset)
         if not given["skip_space_check"] and kind.has_step(how.loading, "gG"):
             why_not = space.check_own_server(

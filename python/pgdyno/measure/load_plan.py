@@ -73,6 +73,16 @@ def planned(dataset: Dataset, how: Loading, connection: Connection | None) -> Lo
     return LoadPlan(kind.label(dataset), kind.rows(dataset), size_bytes, nodes)
 
 
+def why_not_spread(how: Loading, connection: Connection) -> str:
+    """Return why a distributed load would have one node only; "" if it has more, or is not one."""
+    if not str(getattr(how.loading, "distribute", None) or "").startswith("citus"):
+        return ""
+    known = connection.execute("SELECT to_regclass('pg_catalog.pg_dist_node')").fetchone()
+    if known is None or known[0] is None or connection.execute(_NODES).fetchone() is not None:
+        return ""
+    return "This Citus has no workers, so all shards will be on the coordinator."
+
+
 def _spread(size_bytes: int, names: list[str], shard_count: int) -> dict[str, int]:
     """Return the bytes of each node: shards are of equal size, and Citus places them in turns."""
     if not names:
