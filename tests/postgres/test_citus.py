@@ -138,6 +138,8 @@ def test_the_tpcc_like_program_runs_in_every_mode_and_keeps_the_data_consistent(
     distributed = dict(
         run_sql(citus, "SELECT table_name::text, citus_table_type FROM citus_tables")
     )
+    places = "SELECT count(DISTINCT colocation_id) FROM citus_tables WHERE citus_table_type = %s"
+    assert scalar(citus, places, "distributed") == 1, "a warehouse is on one node"
     assert distributed.pop("item") == "reference"
     assert distributed == dict.fromkeys(set(KINDS["tpcc"].tables) - {"item"}, "distributed")
     # The coordinator has empty tables: the size is that of the shards.
