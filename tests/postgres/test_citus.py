@@ -224,33 +224,6 @@ def test_shards_that_move_during_a_run_are_a_doubt(
     assert "rebalanced" in {doubt["kind"] for doubt in json.loads(said.out)["warnings"]}, said.err
 
 
-def test_a_worker_killed_in_a_load_is_named_and_the_load_goes_on_when_it_is_back(
-    pgdyno: Command, citus_nodes: tuple[Target, list[ScratchCluster]]
-) -> None:
-    citus, workers = citus_nodes
-    words = ["init", *server_options(citus), "-s", "10", "--distribute", "citus", "-j", "2"]
-    done = "SELECT count(*) FROM pgdyno_load WHERE piece ~ '^copy pgbench_accounts'"
-    running = pgdyno.start(*words)
-    eventually(
-        lambda: scalar(citus, "SELECT to_regclass('pgdyno_load')") and scalar(citus, done) > 0,
-        unless=lambda: running.process.poll() is not None,
-    )
-    workers[0].kill()
-    said = running.wait()
-    assert said.code == 2, said.err
-    assert "run the same command again to continue" in said.err
-    said = pgdyno(*words)
-    assert said.code == 1
-    assert "connection to the remote node" in said.error
-    assert "the connection broke" in said.error
-    workers[0].start()
-    said = pgdyno(*words, "--json")
-    assert said.code == 0, said.err
-    assert said.document["is_resumed"]
-    totals = "SELECT count(*), count(DISTINCT aid) FROM pgbench_accounts"
-    assert run_sql(citus, totals) == [(1_000_000, 1_000_000)]
-
-
 def test_a_worker_killed_in_a_run_makes_the_run_not_valid_and_is_named(
     pgdyno: Command, citus_nodes: tuple[Target, list[ScratchCluster]], tmp_path: Path
 ) -> None:
