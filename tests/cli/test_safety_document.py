@@ -17,6 +17,8 @@ from pgdyno.server.target import Target
 DOCUMENT = (ROOT / "docs/safety.md").read_text()
 # The beginning of a row or sentence, and the tests that fail if it is not true.
 HELD = {
+    "For a security department:": ("test_each_row_and_sentence_has_its_tests",),
+    "A test holds each row and sentence": ("test_each_row_and_sentence_has_its_tests",),
     "`bench`, `sweep`": (
         "test_a_text_that_permits_itself_to_write_is_refused",
         "test_a_load_that_may_hurt_is_refused_with_the_option_that_allows_it",
@@ -68,6 +70,18 @@ HELD = {
         "test_a_script_through_a_pooler_needs_permission",
         "test_a_script_together_with_a_built_in_that_writes_is_refused",
     ),
+    "There, a script of your own needs": (
+        "test_a_script_through_a_pooler_needs_permission",
+        "test_a_script_together_with_a_built_in_that_writes_is_refused",
+    ),
+    "`pgdyno doctor` tells": ("test_the_documented_role_cannot_write_and_doctor_says_so",),
+    "PostgreSQL permits the following": (
+        "test_what_a_read_only_transaction_permits_is_documented",
+    ),
+    "As a statement of the script": (
+        "test_the_document_lists_exactly_the_tried_ways_to_write",
+        "test_a_script_with_this_statement_is_refused_by_its_text",
+    ),
     "The only complete limit": ("test_the_documented_role_cannot_write_and_doctor_says_so",),
     "Passwords, keys and tokens": (
         "test_a_secret_in_a_script_is_in_no_output_no_file_and_no_child",
@@ -97,16 +111,25 @@ def row_of(row: Permitted) -> str:
     return f"| {row.words} | {row.roles} | {versions} | {direct} |"
 
 
-def rows_and_bullets() -> list[str]:
-    """Return the rows of the first table and the bullets."""
+def rows_and_sentences() -> list[str]:
+    """Return the rows of the first table, and every sentence of the page in one line each.
+
+    Code, headings and the second table, which `PERMITTED` holds, are left out.
+    """
     verbs = re.findall(r"^\| (`.*?`) \|", DOCUMENT, re.M)
-    return [*verbs, *re.findall(r"^- (.*)$", DOCUMENT, re.M)]
+    prose = re.sub(r"```.*?```", "", DOCUMENT, flags=re.S)
+    blocks = [
+        " ".join(block.removeprefix("- ").split())
+        for block in re.split(r"\n\n|\n(?=- )", prose)
+        if not block.lstrip().startswith(("#", "|"))
+    ]
+    return [*verbs, *(text for block in blocks for text in re.split(r"(?<=\.) (?=[A-Z`])", block))]
 
 
 def test_each_row_and_sentence_has_its_tests() -> None:
-    known = {text: [key for key in HELD if text.startswith(key)] for text in rows_and_bullets()}
-    assert [text for text, keys in known.items() if len(keys) != 1] == []
-    assert {key for [key] in known.values()} == set(HELD)
+    known = {text: [key for key in HELD if text.startswith(key)] for text in rows_and_sentences()}
+    assert [text for text, keys in known.items() if text and len(keys) != 1] == []
+    assert {key for keys in known.values() for key in keys} == set(HELD)
 
 
 def test_the_tests_that_it_relies_on_exist() -> None:
