@@ -5,7 +5,8 @@ lint() {
   step "rust format" cargo fmt --all --check
   step "python format" "$BIN/ruff" format --check python tests bench
   step "python lints" "$BIN/ruff" check python tests bench
-  aside "rust lints" cargo clippy --quiet --release --workspace --all-targets --locked -- -D warnings
+  aside "rust lints" \
+    cargo clippy --quiet --release --workspace --all-targets --locked -- -D warnings
   aside "python types" "$BIN/mypy" -p pgdyno
   aside "tidy" "$BIN/pytest" -q -p no:cacheprovider tests/test_tidy.py
 }
