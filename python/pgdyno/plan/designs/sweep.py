@@ -37,7 +37,7 @@ PLATEAU_RATIO = 0.03
 # `auto` stops climbing at a level this far below the peak, or at two levels below the plateau.
 PAST_PEAK_RATIO = 0.10
 PILOT_CLIENTS_MAX = 8
-# The search for a load ends if its machine spoiled this number of trials, and this share of them.
+# The search for a load ends if its machine spoiled at least this number and this share of trials.
 SPOILED_MIN, SPOILED_RATIO = 3, 0.75
 
 
