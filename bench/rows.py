@@ -12,7 +12,7 @@ from pathlib import Path
 
 from psycopg import sql
 
-from bench import ledger, loads, logs, mirrors, synthesis, tpcc
+from bench import capturing, ledger, loads, logs, mirrors, synthesis, tpcc
 from bench import watching as telemetry
 from bench.contest import Contest, Question
 from bench.hour import generate_hour
@@ -303,6 +303,25 @@ def taken(bench: Bench) -> Iterator[Contest]:
             )
 
 
+def capture(bench: Bench) -> Iterator[Contest]:
+    """A capture from statistics, with 250 clients on busy cores: its time, and what a load loses.
+
+    The limit of 2 % of one core is 1 % of two cores.
+    """
+    server = bench.stack.enter_context(capturing.counting_server(bench.server.binaries))
+    for size in _BUSY_ROWS:
+        load = replace(busy_load(bench, size), target=server.target)
+        with SteadyLoad(load) as going_on:
+            signals.sleep(2 * bench.seconds)
+            yield Contest(
+                f"a capture and what a load loses to it on busy cores, {size} of rows",
+                capturing.allowed,
+                partial(capturing.taken_from, going_on, server, 8 * bench.seconds),
+                (Question("vs 2 % of a core", watch_cost, 1.0, "at most"),),
+                half_width_ratio=0.08,
+            )
+
+
 def report(bench: Bench) -> Iterator[Contest]:
     """The page of an hour: the whole process, for which a user waits."""
     place = bench.stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-of-pgdyno-"))
@@ -457,6 +476,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Contest]]] = {
     "watching": watching,
     "busy-cores": busy_cores,
     "taken": taken,
+    "capture": capture,
     "report": report,
     "logs": reading_logs,
     "tpcc-statements": tpcc_statements,
