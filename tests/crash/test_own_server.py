@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.fixtures import needs
 from tests.fixtures.clusters import Make, run_sql, scalar
 from tests.fixtures.command import Command, Said, eventually, server_options
 
@@ -59,16 +60,18 @@ def crash_own(
     return running.wait()
 
 
+@pytest.mark.parametrize("version", ["15", "18"])
 def test_a_crash_of_the_own_server_is_checked_and_its_control_holds(
-    pgdyno: Command, new_cluster: Make, elsewhere: Path
+    version: str, pgdyno: Command, new_cluster: Make, elsewhere: Path
 ) -> None:
-    cluster = new_cluster("15", settings={"fsync": "on", "full_page_writes": "on"})
-    said = crash_own(pgdyno, cluster, elsewhere, "--crashes", "1", "--json")
+    needs.postgresql(version)
+    cluster = new_cluster(version, settings={"fsync": "on", "full_page_writes": "on"})
+    said = crash_own(pgdyno, cluster, elsewhere, "--crashes", "3", "--json")
     document = said.document
     assert (said.code, document["verdict"]) == (0, "nothing lost"), said.err
     [control] = document["controls"]
     assert (control["name"], control["holds"]) == ("synchronous_commit = off", True)
-    assert (document["crashes"], document["lost"]) == (1, 0)
+    assert (document["crashes"], document["lost"]) == (3, 0)
     assert document["acknowledged"] > 0
     assert scalar(cluster.target, COUNT) > document["acknowledged"]  # type: ignore[operator]
     assert document["target"].startswith("local")

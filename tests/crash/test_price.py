@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tests.crash.records import BAD, crash
+from tests.fixtures import needs
 from tests.fixtures.command import Command
 
 from pgdyno.crash import price
@@ -79,3 +82,39 @@ def test_only_scratch_servers_crash_for_a_price(pgdyno: Command) -> None:
     said = pgdyno("tune", *own, "--setting", "synchronous_commit", "--class", "durability")
     assert said.code == 1
     assert "only scratch servers may crash" in said.error
+
+
+# Faster without the wait for the disk, on any machine.
+WAITS = "SELECT pg_sleep(CASE current_setting('synchronous_commit') WHEN 'on' THEN 0.03"
+WAITS += " ELSE 0.003 END);\n"
+
+
+@pytest.mark.slow
+@pytest.mark.pg
+@pytest.mark.usefixtures("short_runs")
+def test_a_tuning_that_weakens_durability_shows_the_loss_beside_the_gain(
+    pgdyno: Command, tmp_path: Path
+) -> None:
+    needs.postgresql("15")
+    script = tmp_path / "waits.sql"
+    script.write_text(WAITS)
+    said = pgdyno(
+        *("tune", "--scratch", "--pg-version", "15", "-s", "1", "-f", script, "-c", "1"),
+        *("-T", "200ms", "--warmup", "0s", "--reset", "none", "--goal", "tps", "--budget", "2min"),
+        *("--setting", "synchronous_commit=on,off", "--class", "durability"),
+        *("--price-of-loss", "2", "--json"),
+        timeout_s=600,
+    )
+    assert said.code in (0, 3), said.err
+    document = said.document
+    assert document["verdict"] == "better", document["sentence"]
+    [setting] = document["settings"]
+    assert (setting["name"], setting["new"]) == ("synchronous_commit", "off")
+    crashed = [
+        json.loads(line)["arm"]
+        for stored_crashes in pgdyno.store.glob("*/crashes.jsonl")
+        for line in stored_crashes.read_text().splitlines()
+    ]
+    assert len([arm for arm in crashed if arm.startswith("variant")]) == 2
+    shown = " ".join(pgdyno("show", "last").out.split())
+    assert re.search(r"of 2 (power failures|crashes) lost", shown), shown
