@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.fixtures.command import Command, Said, eventually, server_options
+from tests.fixtures.needs import when_offered
 from tests.fixtures.ports import port_of, reserved_port
 from tests.fixtures.ssh import SshServer
 
@@ -64,6 +66,34 @@ def test_ssh_that_asks_and_a_python_without_dask_are_named(
     assert said.code == 2
     assert "Could not resolve hostname" in said.error
     assert "ssh -o BatchMode=yes nobody.invalid true" in said.error
+
+
+def _has_time_namespaces() -> bool:
+    words = ["unshare", "--time", "--fork", "--monotonic=2", "true"]
+    return shutil.which("unshare") is not None and not subprocess.run(words).returncode
+
+
+@when_offered(_has_time_namespaces(), "no time namespaces for this user")
+@pytest.mark.parametrize("ahead_s", [2, -2])
+def test_a_clock_two_seconds_off_changes_no_figure_and_is_reported(
+    pgdyno: Command, database15: Target, ssh_server: SshServer, tmp_path: Path, ahead_s: int
+) -> None:
+    # The kernel gives worker and engine another CLOCK_MONOTONIC.
+    python = tmp_path / "python3"
+    shift = f"unshare --time --fork --monotonic={ahead_s} --boottime={ahead_s}"
+    python.write_text(f'#!/bin/sh\nexec {shift} {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    env = by_ssh(ssh_server) | {"PGDYNO_HOSTS_PYTHON": str(python)}
+    said = bench(pgdyno, database15, "dyno-a", env)
+    assert said.code in (0, 3), said.err
+    (host,) = said.document["hosts"]
+    assert abs(host["clock_offset_ms"] - ahead_s * 1000) <= host["clock_error_ms"]
+    assert host["clock_error_ms"] < 100
+    # A start by the wrong clock would be 2 s late, or not wait.
+    assert 0 <= host["start_skew_ms"] < 1000
+    assert said.document["transactions"] == host["transactions"] == 200
+    assert 0 < said.document["duration_seconds"] < 1.9
+    assert 0 < said.document["latency_ms"]["mean"]["value"] < 1000
 
 
 @dataclass(frozen=True)
