@@ -200,7 +200,8 @@ class Fleet:
                 }
                 self._start_worker(host, json.dumps(order).encode() + b"\n")
             self.call(self._gather(), OPEN_S)
-        self.call(self._equip(), OPEN_S)
+        # The engine's version is asked by a child, which only this thread may start.
+        self.call(self._equip(Path(engine_for_jobs()).read_bytes()), OPEN_S)
 
     def _start_worker(self, host: Host, order: bytes) -> None:
         python = sys.executable if self.asked.local_count else os.environ.get(_PYTHON, "python3")
@@ -289,10 +290,9 @@ class Fleet:
             )
         self.hosts = sorted(chosen.values(), key=lambda host: host.name)
 
-    async def _equip(self) -> None:
+    async def _equip(self, program: bytes) -> None:
         """Install the agents, and give each the engine."""
         await self._client.run(agent.install, workers=[host.address for host in self.hosts])
-        program = Path(engine_for_jobs()).read_bytes()
         sha256 = hashlib.sha256(program).hexdigest()
 
         async def equip(host: Host) -> None:
