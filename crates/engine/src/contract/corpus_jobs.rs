@@ -132,7 +132,14 @@ fn mirror(protocol: Protocol) -> MirrorLoad {
         ParameterSource::Between { step: 0, parameter: 0, least: 0.0, most: 20.0 },
         ParameterSource::Fresh { table: table.clone(), column },
         ParameterSource::Now { minus_s: 86_400.0 },
-        ParameterSource::List { of: Box::new(of_column), length: spread },
+        ParameterSource::Taken { statement: 0, column: u32::MAX },
+        ParameterSource::Record { fields: vec![ParameterSource::Now { minus_s: 0.0 }] },
+        ParameterSource::List {
+            of: Box::new(of_column),
+            length: spread,
+            as_long_as: Some(0),
+            is_one_value: true,
+        },
     ];
     let step = MirrorStep {
         statement: 0,

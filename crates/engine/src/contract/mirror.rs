@@ -147,10 +147,27 @@ pub enum ParameterSource {
         #[serde(default)]
         minus_s: f64,
     },
+    /// A value that this statement returned in an earlier transaction, of any client. Each is used
+    /// once, in the order in which the transactions ended. Without one the step is not executed.
+    Taken {
+        /// Place in `MirrorLoad::statements`.
+        statement: u32,
+        column: u32,
+    },
+    /// A value of a composite type.
+    Record {
+        fields: Vec<ParameterSource>,
+    },
     /// An array.
     List {
         of: Box<ParameterSource>,
         length: Spread,
+        /// An earlier parameter of this step, counted from 0: an array that has as many elements.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        as_long_as: Option<u32>,
+        /// All elements are the same value.
+        #[serde(default)]
+        is_one_value: bool,
     },
 }
 
@@ -161,4 +178,6 @@ pub enum Pick {
     #[default]
     First,
     Any,
+    /// The values of all rows, as an array.
+    All,
 }

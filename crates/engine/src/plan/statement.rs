@@ -249,6 +249,12 @@ fn kind_of(text: &str) -> StatementKind {
     match word.as_str() {
         "BEGIN" | "START" => StatementKind::Begin,
         "COMMIT" | "END" => StatementKind::Commit,
+        // Back to a savepoint: the transaction goes on.
+        "ROLLBACK"
+            if text.split_whitespace().take(3).any(|word| word.eq_ignore_ascii_case("to")) =>
+        {
+            StatementKind::Other
+        }
         "ROLLBACK" | "ABORT" => StatementKind::Rollback,
         "CREATE" | "ALTER" | "DROP" => StatementKind::Ddl,
         _ => StatementKind::Other,

@@ -76,12 +76,24 @@ impl Segments {
         let mut items = Vec::new();
         let mut hots = places.iter().copied().peekable();
         let bin_mass = rest_of(distribution) / (bounds.len().max(2) - 1) as f64;
+        // The value of the bin before, if it has only one: it is not a value of the next bin, too.
+        let mut alone: Option<i64> = None;
         for (bin, pair) in bounds.windows(2).enumerate() {
-            let (low, mut high) = (pair[0], pair[1]);
+            let (mut low, mut high) = (pair[0], pair[1]);
             // The last bin has its upper bound, and a bin of a single value has this value.
             let is_last = bin + 2 == bounds.len();
             if is_last || high == low {
                 high = high.saturating_add(1);
+            }
+            if alone == Some(low) {
+                low = low.saturating_add(1);
+            }
+            alone = (pair[0] == pair[1]).then_some(pair[0]);
+            if low >= high {
+                if let Some((_, _, Item::Part(before))) = items.last_mut() {
+                    before.mass += bin_mass;
+                }
+                continue;
             }
             let mut from = low;
             let mut parts = Vec::new();

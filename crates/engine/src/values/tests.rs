@@ -46,6 +46,18 @@ fn a_dense_unique_column_has_every_number_of_its_range_once_and_in_order() {
 }
 
 #[test]
+fn a_bound_that_repeats_is_one_value_with_the_rows_of_all_its_bins() {
+    let bounds = ["0", "1", "4", "4", "4", "5", "6"];
+    let values = Values::new(&numbers(ValueKind::Integer, 7.0, &bounds)).unwrap();
+    let texts = texts(&values, 60);
+    let counts = counted(&texts);
+    assert_eq!(counts["4"], 30, "{counts:?}");
+    let mut every: Vec<_> = (0..values.count()).map(|number| values.value(number)).collect();
+    every.dedup();
+    assert_eq!(every, [0, 1, 2, 3, 4, 5, 6]);
+}
+
+#[test]
 fn common_values_have_their_frequency_and_the_others_share_the_rest() {
     let skewed = Distribution {
         hot: hot(&[("50", 0.5), ("10", 0.25)]),

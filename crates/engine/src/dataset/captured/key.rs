@@ -58,6 +58,11 @@ impl Key {
         self.columns.len()
     }
 
+    /// Number of different values of a column; `None` for one that is not of the key.
+    pub(super) fn count(&self, index: usize) -> Option<u64> {
+        self.counts.get(index).copied()
+    }
+
     /// The index of the leading column.
     pub(super) fn leading(&self) -> usize {
         self.leading

@@ -35,6 +35,7 @@ enum Source {
     Member {
         group: usize,
         index: usize,
+        is_nullable: bool,
     },
 }
 
@@ -119,7 +120,8 @@ impl Table {
         let mut join = |columns: &[String], group: usize| -> Result<(), String> {
             let indexes = of_names(table, columns).ok_or("a link has an unknown column")?;
             for (place, index) in indexes.into_iter().enumerate() {
-                member[index].get_or_insert(Source::Member { group, index: place });
+                let is_nullable = values[index].null_fraction() > 0.0;
+                member[index].get_or_insert(Source::Member { group, index: place, is_nullable });
             }
             Ok(())
         };
@@ -172,6 +174,13 @@ impl Group {
         for (extra, number) in chosen.extra.iter().zip(of_extra).rev() {
             *number = index % extra.count().max(1);
             index /= extra.count().max(1);
+        }
+    }
+
+    /// Put the number of some value of each column into `numbers`.
+    fn free_numbers(&self, row: u64, numbers: &mut [u64]) {
+        for (index, number) in numbers.iter_mut().enumerate() {
+            *number = self.key.count(index).map_or(0, |count| row % count.max(1));
         }
     }
 
@@ -242,8 +251,10 @@ impl Rows {
         for (index, group) in self.table.groups.iter().enumerate() {
             let place = group.order.place(row);
             self.is_null[index] = place.is_none();
-            if let Some(place) = place {
-                group.numbers(place, &mut self.numbers[index]);
+            match place {
+                Some(place) => group.numbers(place, &mut self.numbers[index]),
+                // A key with a NULL is like no other one, so its other columns are free.
+                None => group.free_numbers(row, &mut self.numbers[index]),
             }
         }
         for (index, column) in self.table.columns.iter().enumerate() {
@@ -259,12 +270,13 @@ impl Rows {
                     }
                     None => false,
                 },
-                Source::Member { group, index } => {
-                    if !self.is_null[*group] {
+                Source::Member { group, index, is_nullable } => {
+                    let is_written = !(self.is_null[*group] && *is_nullable);
+                    if is_written {
                         let number = self.numbers[*group][*index];
                         self.table.groups[*group].write(*index, number, out);
                     }
-                    !self.is_null[*group]
+                    is_written
                 }
             };
             if !is_written {

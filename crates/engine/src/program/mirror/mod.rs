@@ -8,12 +8,13 @@ mod number;
 mod slots;
 mod template;
 
-use std::sync::{Arc, OnceLock};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use pgdyno_script::Prng;
 
 use self::keys::{Chosen, Keys};
-use self::slots::{Element, Slots};
+use self::slots::{Element, Slots, element_count, write_record};
 use self::template::{Draw, KeysOfJob, Step, Template};
 use super::rows::Parameter;
 use super::{Asked, Done, Native, Pauses, Planned, Rows, Session, Task, Transactions, Unready};
@@ -21,6 +22,11 @@ use crate::clock::now_ns;
 use crate::contract::job::{ClockPair, Pick};
 use crate::dataset::sql::quote_literal;
 use crate::outcome::Stopped;
+
+/// Most values that wait for a transaction that takes them; later ones are not kept.
+const TAKEN_MAX: usize = 100_000;
+/// Most rows whose values become an array.
+const ROWS_MAX: u64 = 10_000;
 
 /// The program as `-b` knows it.
 pub(super) struct Mirror;
@@ -47,7 +53,7 @@ impl Native for Mirror {
         if load.templates.is_empty() {
             return Err("needs at least one template".to_owned());
         }
-        let mut wanted = KeysOfJob::default();
+        let mut wanted = KeysOfJob::of_queues(&load.templates);
         let (mut templates, mut types) = (Vec::new(), Vec::new());
         for given in &load.templates {
             let (template, kind) = template::plan(given, load, &mut wanted)?;
@@ -56,6 +62,7 @@ impl Native for Mirror {
         }
         let run = Run {
             templates,
+            queues: wanted.taken.iter().map(|_| Mutex::default()).collect(),
             wanted,
             tables: load.tables.clone(),
             terminals: asked.terminal_count,
@@ -74,6 +81,8 @@ impl Native for Mirror {
 struct Run {
     templates: Vec<Template>,
     wanted: KeysOfJob,
+    /// Values that transactions have returned for others.
+    queues: Vec<Mutex<VecDeque<Box<[u8]>>>>,
     tables: Vec<String>,
     terminals: u32,
     clock: ClockPair,
@@ -86,7 +95,7 @@ impl Transactions for Run {
         Box::pin(async move {
             if self.keys.get().is_none() {
                 self.look_at_tables(session).await?;
-                let KeysOfJob { existing, fresh } = &self.wanted;
+                let KeysOfJob { existing, fresh, .. } = &self.wanted;
                 let keys = Keys::read(session, existing, fresh, self.terminals).await?;
                 // Another thread may have read the same, because no transaction has begun.
                 self.keys.get_or_init(|| keys);
@@ -168,6 +177,14 @@ impl Run {
             at = first.loop_end;
         }
         flush(template, &mut trip, &mut slots, session).await?;
+        if done == Done::Committed {
+            for (queue, value) in slots.given {
+                let mut queue = self.queues[queue].lock().unwrap_or_else(PoisonError::into_inner);
+                if queue.len() < TAKEN_MAX {
+                    queue.push_back(value);
+                }
+            }
+        }
         Ok(done)
     }
 
@@ -202,7 +219,7 @@ impl Run {
             value.is_some()
         });
         trip.steps.push(number);
-        trip.is_read |= !step.returns.is_empty();
+        trip.is_read |= !step.returns.is_empty() || !step.gives.is_empty();
         Ok(true)
     }
 
@@ -225,6 +242,19 @@ impl Run {
         step.draws.iter().all(|(slot, draw)| match draw {
             Draw::Copy { slot: from } => slots.copy(*from, *slot),
             Draw::Linear { .. } | Draw::Between { .. } => derive(draw, *slot, slots, random),
+            Draw::Taken { queue } => {
+                let mut queue = self.queues[*queue].lock().unwrap_or_else(PoisonError::into_inner);
+                let taken = queue.pop_front();
+                slots.set(*slot, taken.as_deref());
+                taken.is_some()
+            }
+            Draw::List { .. } => match self.list(draw, slots, keys, terminal, random) {
+                Some(array) => {
+                    slots.set(*slot, Some(&array));
+                    true
+                }
+                None => false,
+            },
             _ => {
                 slots.write(*slot, |out| self.write(draw, keys, terminal, random, out));
                 true
@@ -263,18 +293,52 @@ impl Run {
                     Chosen::Nothing => false,
                 }
             }
-            Draw::List { of, length } => {
-                let elements: Vec<_> = (0..length.draw(random))
-                    .map(|_| {
-                        let mut element = Vec::new();
-                        let is_there = self.write(of, keys, terminal, random, &mut element);
-                        Element(is_there.then_some(element))
-                    })
-                    .collect();
-                elements.as_slice().write(out)
+            Draw::Record(fields) => {
+                write_record(out, fields, |field, value| {
+                    self.write(field, keys, terminal, random, value)
+                });
+                true
             }
-            Draw::Copy { .. } | Draw::Linear { .. } | Draw::Between { .. } => false,
+            Draw::Copy { .. }
+            | Draw::Linear { .. }
+            | Draw::Between { .. }
+            | Draw::Taken { .. }
+            | Draw::List { .. } => false,
         }
+    }
+
+    /// Return the text of an array; `None` if it needs a value that does not exist.
+    fn list(
+        &self,
+        draw: &Draw,
+        slots: &Slots,
+        keys: &Keys,
+        terminal: u32,
+        random: &mut Prng,
+    ) -> Option<Vec<u8>> {
+        let Draw::List { of, length, as_long_as, is_one_value } = draw else { return None };
+        let count = match as_long_as {
+            Some(other) => slots.get(*other).flatten().map_or(0, element_count),
+            None => length.draw(random),
+        };
+        let element = |random: &mut Prng| {
+            if let Draw::Copy { slot } = **of {
+                return Some(slots.get(slot)?.map(Vec::from));
+            }
+            let mut element = Vec::new();
+            let is_there = self.write(of, keys, terminal, random, &mut element);
+            Some(is_there.then_some(element))
+        };
+        let mut elements = Vec::new();
+        let only = if *is_one_value { Some(element(random)?) } else { None };
+        for _ in 0..count {
+            elements.push(Element(match &only {
+                Some(value) => value.clone(),
+                None => element(random)?,
+            }));
+        }
+        let mut array = Vec::new();
+        elements.as_slice().write(&mut array).then_some(array)
     }
 }
 
@@ -333,7 +397,7 @@ async fn flush(
     Ok(())
 }
 
-/// Read the rows of one step.
+/// Read the rows of one step. Of an array there are at most `ROWS_MAX` elements.
 fn keep(
     step: &Step,
     rows: &mut Rows,
@@ -342,17 +406,32 @@ fn keep(
 ) -> Result<(), Stopped> {
     step.returns.iter().for_each(|returned| slots.clear(returned.slot));
     let mut count = 0;
+    let whole = |pick| pick == Pick::All;
+    let mut arrays: Vec<Vec<Element>> = step.returns.iter().map(|_| Vec::new()).collect();
     loop {
         // The n-th row takes the place of the row before it in one of n cases.
         let is_any = count == 0 || session.random(|random| random.offset(count) == 0);
         let is_row = rows.next_columns(|column, value| {
-            for returned in step.returns.iter().filter(|returned| returned.column == column) {
-                if count == 0 || is_any && returned.pick == Pick::Any {
+            for &(_, queue) in step.gives.iter().filter(|(given, _)| *given == column) {
+                slots.given.extend(value.map(|value| (queue, Box::from(value))));
+            }
+            for (returned, array) in step.returns.iter().zip(&mut arrays) {
+                if returned.column != column {
+                } else if whole(returned.pick) {
+                    if let Some(value) = value.filter(|_| count < ROWS_MAX) {
+                        array.push(Element(Some(value.to_vec())));
+                    }
+                } else if count == 0 || is_any && returned.pick == Pick::Any {
                     slots.set(returned.slot, value);
                 }
             }
         })?;
         if !is_row {
+            for (returned, array) in step.returns.iter().zip(&arrays) {
+                if !array.is_empty() {
+                    slots.write(returned.slot, |out| array.as_slice().write(out));
+                }
+            }
             return Ok(());
         }
         count += 1;

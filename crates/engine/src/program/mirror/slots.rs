@@ -7,6 +7,8 @@ use super::super::rows::Parameter;
 pub(super) struct Slots {
     bytes: Vec<u8>,
     places: Vec<Place>,
+    /// Returned values for other transactions, each with the place of its queue.
+    pub(super) given: Vec<(usize, Box<[u8]>)>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +27,11 @@ pub(super) type Value<'a> = Option<&'a [u8]>;
 
 impl Slots {
     pub(super) fn new(count: usize) -> Slots {
-        Slots { bytes: Vec::with_capacity(16 * count), places: vec![Place::Nothing; count] }
+        Slots {
+            bytes: Vec::with_capacity(16 * count),
+            places: vec![Place::Nothing; count],
+            given: Vec::new(),
+        }
     }
 
     /// Return the value of a slot; `None` if it has nothing.
@@ -83,9 +89,70 @@ impl Parameter for Element {
     }
 }
 
+/// Append the text of a composite value. `write` appends one field; null if it returns false.
+pub(super) fn write_record<T>(
+    out: &mut Vec<u8>,
+    fields: &[T],
+    mut write: impl FnMut(&T, &mut Vec<u8>) -> bool,
+) {
+    out.push(b'(');
+    for (number, field) in fields.iter().enumerate() {
+        if number > 0 {
+            out.push(b',');
+        }
+        let mut value = Vec::new();
+        if write(field, &mut value) {
+            out.push(b'"');
+            for byte in value {
+                let is_special = matches!(byte, b'"' | b'\\');
+                out.extend_from_slice(if is_special { b"\\" } else { b"" });
+                out.push(byte);
+            }
+            out.push(b'"');
+        }
+    }
+    out.push(b')');
+}
+
+/// Return how many elements the text of an array has, which has one dimension.
+pub(super) fn element_count(array: &[u8]) -> u64 {
+    let inside = array.strip_prefix(b"{").and_then(|rest| rest.strip_suffix(b"}"));
+    let Some(inside) = inside.filter(|inside| !inside.is_empty()) else { return 0 };
+    let (mut commas, mut is_quoted, mut is_escaped) = (0, false, false);
+    for &byte in inside {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' => is_quoted = !is_quoted,
+            b',' if !is_quoted => commas += 1,
+            _ => {}
+        }
+    }
+    commas + 1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_record_has_its_fields_in_quotes_and_nothing_for_null() {
+        let mut out = Vec::new();
+        write_record(&mut out, &[Some("a"), None, Some(r#"{"b": "\"}"#)], |field, value| {
+            value.extend_from_slice(field.unwrap_or_default().as_bytes());
+            field.is_some()
+        });
+        assert_eq!(String::from_utf8(out).unwrap(), r#"("a",,"{\"b\": \"\\\"}")"#);
+    }
+
+    #[test]
+    fn elements_of_an_array_are_counted() {
+        for (array, count) in
+            [("{}", 0), ("{7}", 1), ("{7,NULL,9}", 3), (r#"{"a,b",c}"#, 2), (r#"{"a\",b",c}"#, 2)]
+        {
+            assert_eq!(element_count(array.as_bytes()), count, "{array}");
+        }
+    }
 
     #[test]
     fn a_slot_has_its_latest_value() {

@@ -28,6 +28,8 @@ pub(super) struct Step {
     pub(super) draws: Vec<(usize, Draw)>,
     /// Returned columns that later steps use.
     pub(super) returns: Vec<Return>,
+    /// Returned columns that other transactions take, and the places of their queues.
+    pub(super) gives: Vec<(usize, usize)>,
     /// Steps whose returned columns this one uses.
     pub(super) awaits: Vec<usize>,
     pub(super) repeat: Counts,
@@ -75,9 +77,16 @@ pub(super) enum Draw {
     Now {
         minus_s: f64,
     },
+    Taken {
+        queue: usize,
+    },
+    Record(Vec<Draw>),
     List {
         of: Box<Draw>,
         length: Counts,
+        /// The slot of an array with as many elements.
+        as_long_as: Option<usize>,
+        is_one_value: bool,
     },
     /// One element of a list: a value of a column.
     Existing {
@@ -100,6 +109,28 @@ pub(super) struct Return {
 pub(super) struct KeysOfJob {
     pub(super) existing: Vec<Wanted>,
     pub(super) fresh: Vec<Wanted>,
+    /// Values that transactions take from others: a statement of the load, and its column.
+    pub(super) taken: Vec<(u32, u32)>,
+}
+
+impl KeysOfJob {
+    /// The places of the values that the steps of these templates take from other transactions.
+    pub(super) fn of_queues(templates: &[MirrorTemplate]) -> KeysOfJob {
+        let mut keys = KeysOfJob::default();
+        let steps = templates.iter().flat_map(|template| &template.steps);
+        for source in steps.flat_map(|step| &step.parameters) {
+            let source = match source {
+                ParameterSource::List { of, .. } => of,
+                source => source,
+            };
+            if let &ParameterSource::Taken { statement, column } = source
+                && !keys.taken.contains(&(statement, column))
+            {
+                keys.taken.push((statement, column));
+            }
+        }
+        keys
+    }
 }
 
 fn place_of(list: &mut Vec<Wanted>, table: &str, columns: &[&str]) -> usize {
@@ -169,7 +200,8 @@ pub(super) fn plan(
     }
     kind.unread = (0..kind.statements.len())
         .filter(|&place| {
-            steps.iter().all(|step| step.statement != place || step.returns.is_empty())
+            let is_unread = |step: &Step| step.returns.is_empty() && step.gives.is_empty();
+            steps.iter().all(|step| step.statement != place || is_unread(step))
         })
         .collect();
     Ok((Template { steps, slot_count: planner.slot_count }, kind))
@@ -205,6 +237,7 @@ impl Planner<'_> {
             rows: Vec::new(),
             draws: Vec::new(),
             returns: Vec::new(),
+            gives: self.gives(step.statement),
             awaits: Vec::new(),
             repeat: Counts::new(spread),
             probability: step.probability,
@@ -243,12 +276,27 @@ impl Planner<'_> {
                     });
                 }
                 _ => {
-                    let draw = self.draw(number, source, &mut planned.awaits)?;
+                    let mut draw = self.draw(number, source, &mut planned.awaits)?;
+                    if let Draw::List { as_long_as: Some(other), .. } = &mut draw {
+                        if *other >= place {
+                            return Err("has a list as long as one that is not before it".into());
+                        }
+                        *other += first_slot;
+                    }
                     planned.draws.push((slot, draw));
                 }
             }
         }
         Ok(planned)
+    }
+
+    /// Return the columns of a statement that other transactions take.
+    fn gives(&self, statement: u32) -> Vec<(usize, usize)> {
+        let taken = self.keys.taken.iter().enumerate();
+        taken
+            .filter(|(_, (of, _))| *of == statement)
+            .map(|(queue, &(_, column))| (column as usize, queue))
+            .collect()
     }
 
     fn draw(
@@ -300,16 +348,35 @@ impl Planner<'_> {
                 Draw::Fresh { keys: place_of(&mut self.keys.fresh, table, &[column]) }
             }
             &ParameterSource::Now { minus_s } => Draw::Now { minus_s },
-            ParameterSource::List { of, length } => {
+            &ParameterSource::Taken { statement, column } => {
+                let wanted = (statement, column);
+                let queue = self.keys.taken.iter().position(|known| *known == wanted);
+                Draw::Taken { queue: queue.ok_or("takes a value inside of a list of lists")? }
+            }
+            ParameterSource::Record { fields } => {
+                Draw::Record(self.fields(number, fields, awaits)?)
+            }
+            ParameterSource::List { of, length, as_long_as, is_one_value } => {
                 if !is_spread(*length) {
                     return Err("has a list whose length is not possible".into());
                 }
                 Draw::List {
                     of: Box::new(self.draw(number, of, awaits)?),
                     length: Counts::new(*length),
+                    as_long_as: as_long_as.map(|other| other as usize),
+                    is_one_value: *is_one_value,
                 }
             }
         })
+    }
+
+    fn fields(
+        &mut self,
+        number: usize,
+        fields: &[ParameterSource],
+        awaits: &mut Vec<usize>,
+    ) -> Result<Vec<Draw>, String> {
+        fields.iter().map(|field| self.draw(number, field, awaits)).collect()
     }
 
     fn slot(&self, step: u32, parameter: u32) -> Result<usize, String> {
