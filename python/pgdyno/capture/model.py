@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
@@ -19,7 +20,17 @@ FORMAT = "pgdyno.capture/1"
 Origin = Literal["statistics", "log"]
 Protocol = Literal["simple", "extended", "prepared"]
 StatementKind = Literal[
-    "select", "insert", "update", "delete", "merge", "begin", "commit", "rollback", "set", "other"
+    "select",
+    "insert",
+    "update",
+    "delete",
+    "merge",
+    "begin",
+    "commit",
+    "rollback",
+    "savepoint",
+    "set",
+    "other",
 ]
 # Why something cannot be reproduced.
 REASONS = {
@@ -37,6 +48,7 @@ REASONS = {
     "ddl": "changes of the schema",
     "maintenance": "VACUUM, ANALYZE, CHECKPOINT and similar",
     "session": "settings of a session",
+    "savepoint": "savepoints: statistics do not show their place",
     "prepared_by_sql": "PREPARE and EXECUTE as SQL",
     "catalog": "questions to the system catalogs",
     "procedure": "CALL and DO",
@@ -140,12 +152,15 @@ class Equal(Part):
 
 
 class Returned(Part):
-    """A value that an earlier step returned. `column` counts from 0."""
+    """A value that an earlier step returned. `column` counts from 0.
+
+    `pick`: of the first row, of any row, or of all rows as an array.
+    """
 
     origin: Literal["returned"] = Field("returned", alias="from")
     step: int
     column: int
-    pick: Literal["first", "any"] = "first"
+    pick: Literal["first", "any", "all"] = "first"
 
 
 class Linear(Part):
@@ -183,18 +198,61 @@ class Now(Part):
     minus_s: float = 0
 
 
+class Taken(Part):
+    """A value that a statement returned in an earlier transaction; each is used once.
+
+    `statement`: its id. `column` counts from 0. Without a value the step is not carried out.
+    """
+
+    origin: Literal["taken"] = Field("taken", alias="from")
+    statement: str
+    column: int
+
+
+class Record(Part):
+    """A value of a composite type."""
+
+    origin: Literal["record"] = Field("record", alias="from")
+    fields: tuple[Source, ...]
+
+
 class ListOf(Part):
-    """An array, or the list of IN."""
+    """An array, or the list of IN.
+
+    `as_long_as`: an earlier parameter of the step, from 0, whose array has as many elements.
+    `is_one_value`: all elements are the same.
+    """
 
     origin: Literal["list"] = Field("list", alias="from")
     of: Source
     length: Spread
+    as_long_as: int | None = None
+    is_one_value: bool = False
 
 
 Source: TypeAlias = Annotated[
-    Constant | Drawn | OfColumn | Equal | Returned | Linear | Between | Fresh | Now | ListOf,
+    Constant
+    | Drawn
+    | OfColumn
+    | Equal
+    | Returned
+    | Linear
+    | Between
+    | Fresh
+    | Now
+    | Taken
+    | Record
+    | ListOf,
     Field(discriminator="origin"),
 ]
+
+
+def parts_of(source: Source) -> Iterator[Source]:
+    """Yield a source, and those of its elements or fields."""
+    yield source
+    inner = (source.of,) if isinstance(source, ListOf) else ()
+    for part in source.fields if isinstance(source, Record) else inner:
+        yield from parts_of(part)
 
 
 class Step(Part):
@@ -203,7 +261,8 @@ class Step(Part):
     `step` of a source counts the steps of the template from 0, `parameter` those of that step
     from 0. `repeat`: how often the step is carried out, if it is, which has the `probability`.
     `pause_ms`: mean time of the client before this step. `same_trip`: it is sent together with
-    the step before it, without waiting.
+    the step before it, without waiting. `loops_with_before`: it belongs to the loop of the step
+    before it, and is carried out once in each turn; the first step of the loop has the turns.
     """
 
     statement: str
@@ -212,6 +271,7 @@ class Step(Part):
     probability: Share = 1
     pause_ms: float = 0
     same_trip: bool = False
+    loops_with_before: bool = False
 
 
 class Template(Part):

@@ -20,9 +20,11 @@ from pgdyno.capture.model import (
     ListOf,
     Now,
     OfColumn,
+    Record,
     Returned,
     Source,
     Step,
+    Taken,
     Template,
 )
 from pgdyno.capture.schema import ColumnShape
@@ -104,6 +106,8 @@ class _Writer:
         if isinstance(source, ListOf):
             value, expression = self._value(source.of, name)
             return f"ARRAY[{value}]", expression
+        if isinstance(source, Taken | Record):
+            return "NULL", ""
         if isinstance(source, Drawn):
             return self._drawn(source.distribution.kind, source.distribution.bounds, name)
         column = self._columns.get((source.table, source.column))

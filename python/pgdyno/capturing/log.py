@@ -89,6 +89,11 @@ class Logged:
         """Return what the reader says about the files."""
         return self._reading.seen
 
+    @property
+    def texts(self) -> list[str]:
+        """Return the texts of the statements that transactions have."""
+        return [statement.parsed.text for statement in self._grouping.statements.values()]
+
     def _calls(self) -> Iterator[Call]:
         for call in self._reading.calls():
             if call.session.database not in ("", self._request.database):
@@ -123,13 +128,14 @@ class Logged:
         used = {key: self._grouping.statements[key] for group in groups for key in group.steps}
         ids = {key: statement_id(*key) for key in used}
         types = types_of(sorted({s.parsed.text for s in used.values() if s.parsed.parameters}))
-        sources = Sources(capture.columns, {shape.name: shape.rows for shape in capture.tables})
+        rows = {shape.name: shape.rows for shape in capture.tables}
+        sources = Sources(capture.columns, rows, capture.objects)
         context = Context(
             ids=ids,
             columns={(column.table, column.column): column for column in capture.columns},
             types=types,
             raw_ranges=raw_ranges,
-            key_of=sources.key_of,
+            sources=sources,
         )
         templates = templates_of(
             groups,

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from pgdyno.capture.distribution import Spread
-from pgdyno.capture.model import Protocol, Source, Step, Template
+from pgdyno.capture.model import Protocol, Returned, Source, Step, Template
 from pgdyno.capture.schema import ColumnShape
 from pgdyno.capturing.log_reading import Call, Value
 from pgdyno.capturing.log_statements import LoggedStatement
 from pgdyno.capturing.log_transactions import Transaction
 from pgdyno.capturing.log_values import Observed, source_of
-from pgdyno.capturing.parsed import Parameter
+from pgdyno.capturing.parsed import Parameter, Parsed
+from pgdyno.capturing.templates import Sources
 
 INSTANCES_MAX = 10_000
 _LOOP_MAX = 8
@@ -46,6 +48,14 @@ class Group:
     kept: list[Kept] = field(default_factory=list)
     think_us: list[int] = field(default_factory=list)
     protocols: Counter[Protocol] = field(default_factory=Counter)
+    members: set[int] = field(default_factory=set)
+    """Steps that repeat together with the step before them."""
+
+    def loops_with_before(self, number: int) -> bool:
+        """Return whether a step repeats together with the one before it, in every transaction."""
+        return number in self.members and all(
+            len(kept.calls[number]) == len(kept.calls[number - 1]) for kept in self.kept
+        )
 
 
 class Grouping:
@@ -66,7 +76,7 @@ class Grouping:
         self.busy_us[second] += sum(call.duration_us or 0 for call in calls)
         if not any(call.statement.parsed.kind not in _FRAMES for call in calls):
             return
-        steps, turns = _without_loops(calls)
+        steps, turns, members = _without_loops(calls)
         for key, of_step in zip(steps, turns, strict=True):
             self.statements.setdefault(key, of_step[0].statement)
         group = self.groups.get(steps)
@@ -76,6 +86,7 @@ class Grouping:
                 return
             group = self.groups[steps] = Group(steps, present_count=[0] * len(steps))
         group.count += 1
+        group.members |= members
         group.present_count = [count + 1 for count in group.present_count]
         group.protocols[calls[-1].protocol] += 1  # type: ignore[index]
         if transaction.think_us is not None and len(group.think_us) < INSTANCES_MAX:
@@ -105,19 +116,21 @@ def _key(call: Call) -> StatementKey:
     return call.session.user, call.statement.parsed.text
 
 
-def _without_loops(calls: Sequence[Call]) -> tuple[Kind, list[list[Call]]]:
-    """Return the steps, and the calls of each: a repeated sequence of steps is a loop."""
+def _without_loops(calls: Sequence[Call]) -> tuple[Kind, list[list[Call]], set[int]]:
+    """Return the steps, the calls of each, and which repeat together with the step before them."""
     keys = [_key(call) for call in calls]
     steps: list[StatementKey] = []
     turns: list[list[Call]] = []
+    members: set[int] = set()
     at = 0
     while at < len(keys):
         length, count = _loop_at(keys, at)
+        members |= {len(steps) + offset for offset in range(1, length) if count > 1}
         for offset in range(length):
             steps.append(keys[at + offset])
             turns.append([calls[at + offset + length * turn] for turn in range(count)])
         at += length * count
-    return tuple(steps), turns
+    return tuple(steps), turns, members
 
 
 def _loop_at(keys: Sequence[StatementKey], at: int) -> tuple[int, int]:
@@ -164,22 +177,34 @@ def _join(larger: Group, group: Group, missing: int) -> None:
 class Context:
     """What is known of the database. `ids`: of the statements. `types`: of parameters, by text.
 
-    `raw_ranges`: least and largest value of a column; it is used and not kept. `key_of`: the unique
-    column whose keys a column holds, if it is another one.
+    `raw_ranges`: least and largest value of a column; it is used and not kept. `sources`: what the
+    schema says of keys.
     """
 
     ids: Mapping[StatementKey, str]
     columns: Mapping[tuple[str, str], ColumnShape]
     types: Mapping[str, Sequence[str]]
     raw_ranges: Mapping[tuple[str, str], tuple[str, str]]
-    key_of: Callable[[ColumnShape], ColumnShape | None]
+    sources: Sources
 
     def column_of(self, use: Parameter) -> ColumnShape | None:
         """Return the column of a parameter; for a key of another table, that table's column."""
         column = self.columns.get((use.table, use.column))
-        if column is None or use.use not in ("equal", "insert", "set"):
+        if column is None or use.use not in ("equal", "insert", "set", "list"):
             return column
-        return self.key_of(column) or column
+        return self.sources.key_of(column) or column
+
+    def known_key(
+        self, use: Parameter, before: Sequence[tuple[Parsed, dict[int, Parameter]]]
+    ) -> Source | None:
+        """Return where the schema says that a key comes from."""
+        if use.use not in ("equal", "insert", "set", "list"):
+            return None
+        source = self.sources.dependency(before, (use.table, use.column))
+        if isinstance(source, Returned) and use.use in ("insert", "set"):
+            # A row that is only read may be missing, and then nothing would be written.
+            return source if before[source.step][0].kind == "insert" else None
+        return source
 
     def is_last_of_key(self, column: ColumnShape) -> bool:
         """Return whether a column alone, or as the last of several, makes its row unique."""
@@ -197,6 +222,8 @@ def templates_of(
 ) -> Iterator[Template]:
     """Yield a template for each group."""
     names: Counter[str] = Counter()
+    used = {key: statements[key].parsed for group in groups for key in group.steps}
+    keys = context.sources.key_sources((context.ids[key], p) for key, p in used.items())
     for group in groups:
         name = _name(group, statements)
         names[name] += 1
@@ -207,7 +234,13 @@ def templates_of(
             name=name if names[name] == 1 else f"{name} ({names[name]})",
             rate_tps=group.count / max(seconds, 1e-3) / sample_ratio,
             protocol=protocol,
-            steps=tuple(_steps(group, statements, context)),
+            steps=tuple(
+                keys.changed(
+                    list(_steps(group, statements, context)),
+                    [used[key] for key in group.steps],
+                    partial(_is_used_once, group),
+                )
+            ),
             think_ms=think_ms,
             origin="log",
         )
@@ -231,8 +264,10 @@ def _steps(
     group: Group, statements: Mapping[StatementKey, LoggedStatement], context: Context
 ) -> Iterator[Step]:
     earlier: list[Observed] = []
+    before: list[tuple[Parsed, dict[int, Parameter]]] = []
     for number, key in enumerate(group.steps):
         statement = statements[key]
+        parsed = statement.parsed
         sources: list[Source] = []
         columns = _observed(group, number, statement, context)
         for observed in columns:
@@ -248,9 +283,13 @@ def _steps(
                     is_key=column is not None
                     and column.table == observed.use.table
                     and context.is_last_of_key(column),
+                    known_key=context.known_key(observed.use, before),
+                    record=context.sources.record(observed.type, parsed),
+                    as_long_as=_as_long_as(parsed, observed.position),
                 )
             )
             earlier.append(observed)
+        before.append((parsed, parsed.parameters))
         turns = [len(kept.calls[number]) for kept in group.kept if kept.calls[number]] or [1]
         yield Step(
             statement=context.ids[key],
@@ -258,7 +297,23 @@ def _steps(
             repeat=Spread(least=min(turns), mean=sum(turns) / len(turns), most=max(turns)),
             probability=group.present_count[number] / group.count,
             pause_ms=_pause_ms(group, number),
+            loops_with_before=group.loops_with_before(number),
         )
+
+
+def _as_long_as(parsed: Parsed, position: int) -> int | None:
+    other = parsed.as_long_as.get(position + 1)
+    return None if other is None else other - 1
+
+
+def _is_used_once(group: Group, step: int, position: int, most: float) -> bool:
+    """Return whether a mean value of a parameter was seen at most so often, and more than one."""
+    seen: Counter[str] = Counter()
+    for kept in group.kept:
+        for call in kept.calls[step]:
+            value = call.values[position] if position < len(call.values) else None
+            seen.update(map(str, value) if isinstance(value, list) else [str(value)])
+    return len(seen) > 1 and sum(seen.values()) <= most * len(seen)
 
 
 def _observed(

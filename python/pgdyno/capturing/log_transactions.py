@@ -39,6 +39,8 @@ class _Open:
     block: list[Call] | None = None
     undecided: list[Call] | None = field(default_factory=list)
     has_failed: bool = False
+    savepoints: list[int] = field(default_factory=list)
+    """Where the open savepoints are among the calls of the block."""
     ended_us: int | None = None
 
 
@@ -76,10 +78,12 @@ class Transactions:
         if kind == "begin" and not call.is_error:
             yield from self._singles(known)
             self.cut_count += known.block is not None
-            known.block, known.has_failed = [call], False
+            known.block, known.has_failed, known.savepoints = [call], False, []
             return
         is_end = kind in ("commit", "rollback") and not call.is_error
         if known.block is not None:
+            if kind == "savepoint" and _is_undone(known, call):
+                return
             known.has_failed |= call.is_error
             known.block.append(call)
             if is_end:
@@ -122,3 +126,23 @@ class Transactions:
         if think_us is not None and think_us < -_STEP_US:
             think_us = None
         yield Transaction(made.session, made.calls, think_us and max(think_us, 0))
+
+
+def _is_undone(known: _Open, call: Call) -> bool:
+    """Note a savepoint; return whether a rollback to one ended with what failed after it.
+
+    What was done between, the statement that failed included, is not in the transaction then.
+    """
+    block, open_ = known.block, known.savepoints
+    if block is None or call.is_error:
+        return False
+    text = call.statement.parsed.text
+    if text.startswith("SAVEPOINT"):
+        open_.append(len(block))
+    elif text.startswith("RELEASE") and open_:
+        open_.pop()
+    elif text.startswith("ROLLBACK") and open_ and known.has_failed:
+        del block[open_[-1] + 1 :]
+        known.has_failed = False
+        return True
+    return False

@@ -28,6 +28,7 @@ from pgdyno.capture.model import (
     ListOf,
     Now,
     OfColumn,
+    Returned,
     Source,
 )
 from pgdyno.capture.schema import ColumnShape
@@ -41,6 +42,8 @@ FloatArray = npt.NDArray[np.float64]
 # A dependency holds in all transactions but these: a log may have a few that differ.
 _ALWAYS = 0.99
 _INSTANCES_MIN = 10
+# Fewer transactions are enough to see that two parameters are equal if this many values differ.
+_DISTINCT_MIN = 3
 # A difference is bounded if it varies this much less than the parameter itself.
 _BOUNDED = 0.1
 _BOUNDS = 50
@@ -59,6 +62,8 @@ _KIND_OF_CAST: dict[str, ValueKind] = {
     "date": "date",
     "interval": "interval",
     "uuid": "uuid",
+    "json": "json",
+    "jsonb": "json",
 }
 
 
@@ -97,8 +102,16 @@ def source_of(
     *,
     raw_range: tuple[str, str] | None,
     is_key: bool,
+    known_key: Source | None = None,
+    record: Source | None = None,
+    as_long_as: int | None = None,
 ) -> Source:
-    """Return the source of a parameter."""
+    """Return the source of a parameter.
+
+    Args: known_key, where the schema says that a key comes from: an earlier parameter, or a row
+    that an earlier step returned. record, a value of the parameter's composite type. as_long_as, an
+    earlier parameter of the step with as many elements.
+    """
     values = observed.values
     if not values or all(value is False for value in values):
         return (
@@ -106,11 +119,26 @@ def source_of(
         )
     if all(value is None for value in values):
         return Constant(value=None)
-    if source := _list(observed, column):
-        return source
+    if record is not None and not observed.type.endswith("[]"):
+        return record
+    if record is not None:
+        # Of long values only the beginning is known: then one element is assumed.
+        lists = [items for value in values if (items := _items(value, observed)) is not None]
+        lengths = [len(items) for items in lists] or [1]
+        spread = Spread(least=min(lengths), mean=sum(lengths) / len(lengths), most=max(lengths))
+        return ListOf(of=record, length=spread)
+    if source := _list(observed, column, earlier, known_key):
+        is_list = isinstance(source, ListOf)
+        return source.model_copy(update={"as_long_as": as_long_as}) if is_list else source
     numbers = _numbers(observed)
-    if source := _dependency(observed, numbers, earlier):
+    source = _dependency(observed, numbers, earlier)
+    if isinstance(known_key, Returned) and not _is_of_same_column(source, observed, earlier):
+        # Keys of two tables may be equal because their rows were made together.
+        return known_key
+    if source is not None:
         return source
+    if known_key is not None and _is_same(observed, known_key, earlier):
+        return known_key
     kind = _kind(observed, column, numbers)
     if source := _now(observed, kind):
         return source
@@ -128,21 +156,91 @@ def source_of(
         and len(known) == len(values)
     ):
         return Constant(value=known[0])
+    is_written = observed.use.use in ("set", "insert")
+    if column is not None and kind in ("enum", "boolean") and is_written:
+        return Drawn(distribution=_of_labels(observed, kind, column))
     if column is not None and observed.use.use not in ("change", "limit", "offset"):
         access = _access(numbers, column, raw_range)
         return OfColumn(table=column.table, column=column.column, distribution=access)
     return Drawn(distribution=distribution_of(observed, kind))
 
 
-def _list(observed: Observed, column: ColumnShape | None) -> Source | None:
+def _of_labels(observed: Observed, kind: ValueKind, column: ColumnShape) -> Distribution:
+    """Return how often each label of an enum, or each truth value, was written."""
+    labels = column.distribution.labels
+    known = [text for text in observed.known() if kind == "boolean" or text in labels]
+    if kind == "boolean" or not known:
+        return distribution_of(observed, "boolean") if known else column.distribution
+    hot = tuple(Hot(value=v, fraction=n / len(known)) for v, n in Counter(known).most_common())
+    nulls = sum(value is None for value in observed.values) / len(observed.values)
+    return Distribution(kind="enum", null_fraction=nulls, distinct=len(hot), hot=hot, labels=labels)
+
+
+def _is_of_same_column(
+    source: Source | None, observed: Observed, earlier: Sequence[Observed]
+) -> bool:
+    """Return whether a source is a parameter that is compared with the same column."""
+    return isinstance(source, Equal) and any(
+        (other.step, other.position) == (source.step, source.parameter)
+        and (other.use.table, other.use.column) == (observed.use.table, observed.use.column)
+        for other in earlier
+    )
+
+
+def _is_same(observed: Observed, known_key: Source | None, earlier: Sequence[Observed]) -> bool:
+    """Return whether a parameter has the value of an earlier one in every transaction.
+
+    The schema says that it may; so few transactions are enough.
+    """
+    if not isinstance(known_key, Equal):
+        return False
+    for other in earlier:
+        if (other.step, other.position) == (known_key.step, known_key.parameter):
+            mine, theirs = _paired(observed.values, observed, other.values, other)
+            return bool(mine) and mine == theirs
+    return False
+
+
+def _same_list(
+    observed: Observed, lists: Sequence[list[Any]], earlier: Sequence[Observed]
+) -> Source | None:
+    """Return the earlier parameter that has the same array, or the only value of each array."""
+    for other in earlier:
+        mine, theirs = _paired(observed.values, observed, other.values, other)
+        if mine and mine == theirs:
+            return Equal(step=other.step, parameter=other.position)
+        if max(map(len, lists)) == 1 == min(map(len, lists)):
+            only = [items[0] for items in lists]
+            mine, theirs = _paired(only, observed, other.values, other)
+            if mine and mine == theirs:
+                same = Equal(step=other.step, parameter=other.position)
+                return ListOf(of=same, length=Spread())
+    return None
+
+
+def _list(
+    observed: Observed,
+    column: ColumnShape | None,
+    earlier: Sequence[Observed],
+    known_key: Source | None,
+) -> Source | None:
     """Return the source of an array or of the list of IN."""
     lists = [source for value in observed.values if (source := _items(value, observed)) is not None]
     if not lists or len(lists) < _ALWAYS * len(observed.values):
         return None
+    if len(lists) == len(observed.values) and (same := _same_list(observed, lists, earlier)):
+        return same
+    if isinstance(known_key, Returned):
+        return known_key.model_copy(update={"pick": "all"})
     lengths = [len(items) for items in lists]
+    is_one_value = max(lengths) > 1 and all(len(set(map(str, items))) <= 1 for items in lists)
     length = Spread(least=min(lengths), mean=sum(lengths) / len(lengths), most=max(lengths))
     if column is not None and column.distribution.kind != "array":
-        return ListOf(of=OfColumn(table=column.table, column=column.column), length=length)
+        return ListOf(
+            of=OfColumn(table=column.table, column=column.column),
+            length=length,
+            is_one_value=is_one_value,
+        )
     flat = [item for items in lists for item in items][: 10 * len(lists)]
     items_observed = Observed(
         observed.step,
@@ -156,6 +254,7 @@ def _list(observed: Observed, column: ColumnShape | None) -> Source | None:
     return ListOf(
         of=Drawn(distribution=distribution_of(items_observed, _kind(items_observed, None, None))),
         length=length,
+        is_one_value=is_one_value,
     )
 
 
@@ -199,15 +298,17 @@ def _dependency(
     observed: Observed, numbers: FloatArray | None, earlier: Sequence[Observed]
 ) -> Source | None:
     """Return the earlier parameter from which the values follow, the nearest one first."""
-    if len(observed.values) < _INSTANCES_MIN or len(set(map(str, observed.values))) == 1:
+    distinct = len(set(map(str, observed.values)))
+    if distinct == 1 or (distinct < _DISTINCT_MIN and len(observed.values) < _INSTANCES_MIN):
         return None
     candidates = list(reversed(earlier))
     for other in candidates:
         mine, theirs = _paired(observed.values, observed, other.values, other)
         same = sum(a == b for a, b in zip(mine, theirs, strict=True))
-        if len(mine) >= _INSTANCES_MIN and same >= _ALWAYS * len(mine):
+        is_enough = len(mine) >= (_INSTANCES_MIN if distinct < _DISTINCT_MIN else _DISTINCT_MIN)
+        if is_enough and same >= _ALWAYS * len(mine):
             return Equal(step=other.step, parameter=other.position)
-    if numbers is None:
+    if numbers is None or len(observed.values) < _INSTANCES_MIN:
         return None
     for other in candidates:
         their_numbers = _numbers(other)
@@ -387,6 +488,10 @@ def distribution_of(observed: Observed, kind: ValueKind) -> Distribution:
     if kind == "boolean":
         labels = tuple(Hot(value=v[0], fraction=n / len(known)) for v, n in counts.most_common(2))
         return Distribution(kind="boolean", null_fraction=nulls, distinct=2, hot=labels)
+    if kind == "json":
+        # Without bounds the engine makes whole documents.
+        width = _width(observed.values)
+        return Distribution(kind=kind, null_fraction=nulls, distinct=len(counts), width=width)
     texts = sorted(counts)
     stand_ins = StandIns(texts, texts)
     common = [(text, count) for text, count in counts.most_common(_HOT_MAX) if count > 1]
@@ -398,7 +503,7 @@ def distribution_of(observed: Observed, kind: ValueKind) -> Distribution:
     every = max(1, len(rest) // _BOUNDS)
     bounds = sorted(stand_ins.text(text) for text in rest[::every])
     return Distribution(
-        kind="text" if kind not in ("json", "uuid", "bytes", "inet") else kind,
+        kind="text" if kind not in ("uuid", "bytes", "inet") else kind,
         null_fraction=nulls,
         distinct=len(counts),
         width=_width(observed.values),

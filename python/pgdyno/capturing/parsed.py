@@ -10,6 +10,7 @@ from typing import Any, Literal
 import pgparse
 
 from pgdyno.capture.model import StatementKind
+from pgdyno.capturing.functions import Argument, Function, Functions
 
 Use = Literal["equal", "range", "list", "insert", "set", "change", "limit", "offset", "other"]
 Tree = Mapping[str, Any]
@@ -25,6 +26,12 @@ _TRANSACTION: dict[str, StatementKind] = {
     "TRANS_STMT_START": "begin",
     "TRANS_STMT_COMMIT": "commit",
     "TRANS_STMT_ROLLBACK": "rollback",
+}
+# A savepoint has the same name everywhere: the innermost one of a name is meant.
+_SAVEPOINTS = {
+    "TRANS_STMT_SAVEPOINT": "SAVEPOINT s",
+    "TRANS_STMT_RELEASE": "RELEASE SAVEPOINT s",
+    "TRANS_STMT_ROLLBACK_TO": "ROLLBACK TO SAVEPOINT s",
 }
 _REASONS = {
     "CopyStmt": "copy",
@@ -75,6 +82,8 @@ class Parameter:
     table: str = ""
     column: str = ""
     operator: str = ""
+    argument: Argument | None = None
+    """Of a function, if the parameter is one."""
 
 
 @dataclass(slots=True)
@@ -82,7 +91,8 @@ class Parsed:
     """A statement. `reason`: why it cannot be reproduced, "" if it can.
 
     `parameters`: by number from 1. `outputs`: table and column of each column of the result, ""
-    for expressions. `written`: the table that it changes.
+    for expressions. `written`: the table that it changes. `as_long_as`: parameters that are arrays
+    of the same length as an earlier one.
     """
 
     text: str
@@ -94,15 +104,22 @@ class Parsed:
     parameters: dict[int, Parameter] = field(default_factory=dict)
     outputs: tuple[tuple[str, str], ...] = ()
     locks_rows: bool = False
+    as_long_as: dict[int, int] = field(default_factory=dict)
 
 
 class Names:
     """The tables of a database with their columns, found by the names that statements use."""
 
-    def __init__(self, columns: Mapping[str, list[str]], path: list[str]) -> None:
+    def __init__(
+        self,
+        columns: Mapping[str, list[str]],
+        path: list[str],
+        functions: Functions = Functions(),  # noqa: B008
+    ) -> None:
         """Args: columns by qualified table; path, the schemas in the order of search_path."""
         self._columns = columns
         self._path = path
+        self.functions = functions
 
     def table(self, schema: str | None, name: str) -> str:
         """Return the qualified name of a table, "" without a table."""
@@ -132,9 +149,10 @@ def parse(text: str | None, names: Names) -> Parsed:
     [(node, tree)] = statements[0]["stmt"].items()
     if node == "TransactionStmt":
         kind = _TRANSACTION.get(tree["kind"])
+        if (savepoint := _SAVEPOINTS.get(tree["kind"])) is not None:
+            return Parsed(savepoint, kind="savepoint", reads_only=True)
         if kind is None:
-            is_savepoint = "SAVEPOINT" in tree["kind"] or "ROLLBACK_TO" in tree["kind"]
-            return Parsed(_first_words(clean), reason="other" if is_savepoint else "two_phase")
+            return Parsed(_first_words(clean), reason="two_phase")
         return Parsed(clean, kind=kind, reads_only=True)
     if node not in _KINDS:
         reason = _REASONS.get(node, "ddl")
@@ -149,17 +167,23 @@ def _of_data(text: str, node: str, tree: Tree, names: Names) -> Parsed:
         parsed.text, parsed.reason = pgparse.normalize(text), "constants"
         return parsed
     reader = _Reader(node, tree, names)
-    parsed.tables = tuple(sorted({name for name in reader.aliases.values() if name}))
+    used = set(reader.aliases.values())
+    used |= {name for function in reader.called for name in reader.tables_of(function)}
+    parsed.tables = tuple(sorted(used - {""}))
     writes = [name for name, _ in _nodes(tree) if name in _KINDS and name != "SelectStmt"]
     parsed.locks_rows = any(name == "LockingClause" for name, _ in _nodes(tree))
     parsed.reads_only = node == "SelectStmt" and not writes and not parsed.locks_rows
     parsed.reads_only = parsed.reads_only and not tree.get("intoClause")
+    parsed.reads_only = parsed.reads_only and not any(f.is_volatile for f in reader.called)
     relation = tree.get("relation")
     parsed.written = reader.qualified(relation) if isinstance(relation, Mapping) else ""
     reader.read()
     parsed.parameters = reader.parameters
     parsed.outputs = tuple(reader.outputs())
-    if reader.of_catalog:
+    parsed.as_long_as = reader.as_long_as
+    if reader.sets_session:
+        parsed.reason = "session"
+    elif reader.of_catalog:
         parsed.reason = "catalog"
     elif reader.missing:
         parsed.reason = "object_missing"
@@ -174,6 +198,12 @@ class _Reader:
         self.parameters: dict[int, Parameter] = {}
         self.missing = False
         self.of_catalog = False
+        self.as_long_as: dict[int, int] = {}
+        self._calls = [item for name, item in _nodes(tree) if name == "FuncCall"]
+        called = [(_called(item), item) for item in self._calls]
+        self.sets_session = any(name == "set_config" for name, _ in called)
+        known = names.functions.functions
+        self.called = [known[name] for name, _ in called if name in known]
         inner = {item.get("ctename") for name, item in _nodes(tree) if name == "CommonTableExpr"}
         self.aliases: dict[str, str] = {}
         ranges = [item for name, item in _nodes(tree) if name == "RangeVar"]
@@ -191,6 +221,22 @@ class _Reader:
                 self.missing = True
             alias = item.get("alias", {}).get("aliasname", item["relname"])
             self.aliases.setdefault(alias, table)
+        for item in (item for name, item in _nodes(tree) if name == "RangeFunction"):
+            self._add_rows_of_function(item)
+
+    def _add_rows_of_function(self, item: Tree) -> None:
+        """Note a function in FROM whose rows are those of a table."""
+        for name in [_called(call) for part, call in _nodes(item) if part == "FuncCall"][:1]:
+            function = self._names.functions.functions.get(name)
+            table = self._names.table(None, function.returns) if function else ""
+            if table:
+                self.aliases.setdefault(item.get("alias", {}).get("aliasname", name), table)
+
+    def tables_of(self, function: Function) -> list[str]:
+        """Return the tables that the body of a function names, in their order."""
+        return list(
+            dict.fromkeys(t for word in function.words if (t := self._names.table(None, word)))
+        )
 
     def qualified(self, item: Tree) -> str:
         """Return the qualified name of a table that a statement names."""
@@ -205,6 +251,8 @@ class _Reader:
                 self._read_expression(item)
             elif name == "UpdateStmt":
                 self._read_update(item)
+        for item in self._calls:
+            self._read_call(item)
         if self._node == "UpdateStmt":
             self._read_update(self._tree)
         selects = [self._tree, *(item for name, item in _nodes(self._tree) if name == "SelectStmt")]
@@ -227,6 +275,34 @@ class _Reader:
         for column, item in zip(columns, select.get("targetList", ()), strict=False):
             for number in _alone(item["ResTarget"].get("val")):
                 self.parameters[number] = Parameter("insert", table, column)
+
+    def _read_call(self, call: Tree) -> None:
+        """Note the arguments of a function of the database, and the arrays of unnest."""
+        name, given = _called(call), [_alone(part) for part in call.get("args", ())]
+        numbers = [alone[0] if alone else 0 for alone in given]
+        if name == "unnest" and len(numbers) > 1 and all(numbers):
+            self.as_long_as |= dict.fromkeys(numbers[1:], numbers[0])
+            if self._node == "InsertStmt":
+                table = self.qualified(self._tree["relation"])
+                named = [item["ResTarget"]["name"] for item in self._tree.get("cols", ())]
+                for number, column in zip(numbers, named, strict=False):
+                    self.parameters[number] = Parameter("list", table, column, "unnest")
+        function = self._names.functions.functions.get(name)
+        if function is None:
+            return
+        tables = self.tables_of(function)
+        for number, argument in zip(numbers, function.arguments, strict=False):
+            if number:
+                self.parameters[number] = self._of_argument(argument, tables)
+
+    def _of_argument(self, argument: Argument, tables: list[str]) -> Parameter:
+        """Return the column of an argument; without one, a column that has its name."""
+        bare = re.sub(r"^(?:_|p_|new_|in_)+", "", argument.name)
+        for column in (argument.column, bare):
+            for table in tables:
+                if column and column in self._names.columns(table):
+                    return Parameter(argument.use, table, column, "=", argument)
+        return Parameter("other", argument=argument)
 
     def _read_update(self, tree: Tree) -> None:
         table = self.qualified(tree["relation"])
@@ -288,6 +364,11 @@ class _Reader:
                 yield self._column(value) or ("", "")
 
 
+def _called(call: Tree) -> str:
+    names = [part["String"]["sval"] for part in call.get("funcname", ()) if "String" in part]
+    return names[-1] if names else ""
+
+
 def _operator(item: Tree) -> str:
     names = [part["String"]["sval"] for part in item.get("name", ()) if "String" in part]
     return names[-1] if names else ""
@@ -300,6 +381,8 @@ def _alone(tree: Any) -> list[int]:
             return [tree["ParamRef"].get("number", 0)]
         if "TypeCast" in tree:
             return _alone(tree["TypeCast"].get("arg"))
+        if "NamedArgExpr" in tree:
+            return _alone(tree["NamedArgExpr"].get("arg"))
     return []
 
 

@@ -47,6 +47,10 @@ class Column:
     place: tuple[str, str, str]
 
 
+# Objects before the functions, tables, objects after them; rows of functions; what uses them.
+_Parts = tuple[list[SchemaObject], list[SchemaObject], list[SchemaObject], Rows, list[str]]
+
+
 @dataclass(slots=True)
 class Schema:
     """Everything about the schema that a capture keeps, and what its columns need."""
@@ -60,6 +64,25 @@ class Schema:
     keys: dict[tuple[str, str], int] = field(default_factory=dict)
     references: dict[tuple[str, str], Reference] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    _parts: _Parts | None = None
+
+    def use(self, texts: Iterable[str]) -> None:
+        """Keep the functions that these statements use, too."""
+        if self._parts is None:
+            return
+        first, tables, rest, rows, uses = self._parts
+        uses += texts
+        notes: list[str] = []
+        early, late = _functions(rows, uses, notes)
+        self.notes += [note for note in notes if note not in self.notes]
+        self.objects = [*first, *early, *tables, *late, *rest]
+
+    @property
+    def every_function(self) -> list[SchemaObject]:
+        """Return all functions of the database, and its types."""
+        first, _, _, rows, _ = self._parts or ((), (), (), (), ())
+        made = [SchemaObject(kind="function", name=n, sql=text.strip()) for n, text, *_ in rows]
+        return [*made, *(item for item in first if item.kind == "type")]
 
     @property
     def names(self) -> set[str]:
@@ -84,8 +107,9 @@ def read_schema(fetch: Fetch, texts: Sequence[str]) -> Schema:
     views = list(_views(fetch(catalog.VIEWS_SQL)))
     tables = list(_tables(fetch(catalog.TABLES_SQL), by_table, schema))
     uses = [*texts, *(item.sql for item in (*after, *views, *tables))]
-    early, late = _functions(fetch(catalog.FUNCTIONS_SQL), uses, schema)
-    schema.objects += [*early, *tables, *late, *views, *after]
+    functions = fetch(catalog.FUNCTIONS_SQL)
+    schema._parts = (list(schema.objects), tables, [*views, *after], functions, uses)
+    schema.use(())
     return schema
 
 
@@ -240,7 +264,7 @@ def _views(rows: Rows) -> Iterator[SchemaObject]:
 
 
 def _functions(
-    rows: Rows, uses: Iterable[str], schema: Schema
+    rows: Rows, uses: Iterable[str], notes: list[str]
 ) -> tuple[list[SchemaObject], list[SchemaObject]]:
     """Return the functions that are used: those for before the tables, those for after them.
 
@@ -260,7 +284,7 @@ def _functions(
     for item in sorted(kept, key=list(texts).index):
         name, definition = item
         if texts[item]:
-            schema.notes.append(f"{name} is a function in C: the copy needs its library")
+            notes.append(f"{name} is a function in C: the copy needs its library")
         is_checked = re.search(r"(?mi)^\s*(BEGIN ATOMIC|RETURN )", definition)
         (late if is_checked else early).append(
             SchemaObject(kind="function", name=name, sql=definition.strip())

@@ -28,6 +28,7 @@ from pgdyno.capturing.columns import (
     texts_to_replace,
 )
 from pgdyno.capturing.counted import Counted, Key
+from pgdyno.capturing.functions import functions_of
 from pgdyno.capturing.parsed import Names, Parsed, parse
 from pgdyno.capturing.schema import Rows, read_schema
 from pgdyno.capturing.sources import POLL_S_MAX, POLL_S_MIN, SourceSeen, sources_of
@@ -307,6 +308,7 @@ class Reading:
             try:
                 self._take_snapshot()
                 self._read_texts()
+                self.schema.use(text for text, _ in self._texts.values() if text)
                 so_far.transactions_seen = (self._first_database, self._database_totals())
                 so_far.updates = (self._first_updates, self._update_totals())
                 self._types = self._read_types()
@@ -367,7 +369,7 @@ class Reading:
             columns[column.table].append(column.bare_name)
         for name in self.schema.names:
             columns.setdefault(name, [])
-        return Names(columns, self._path)
+        return Names(columns, self._path, functions_of(self.schema.every_function))
 
     def _parsed(self) -> dict[Key, Parsed]:
         names = self.names

@@ -7,10 +7,11 @@ existing value of its column.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pgdyno.capture.distribution import Distribution, Spread, ValueKind
+from pgdyno.capture.distribution import Distribution, Hot, Spread, ValueKind
 from pgdyno.capture.model import (
     Between,
     Constant,
@@ -21,14 +22,17 @@ from pgdyno.capture.model import (
     ListOf,
     Now,
     OfColumn,
+    Record,
     Returned,
     Source,
     Statement,
     Step,
     Template,
 )
-from pgdyno.capture.schema import ColumnShape
+from pgdyno.capture.schema import ColumnShape, SchemaObject
+from pgdyno.capturing.functions import functions_of
 from pgdyno.capturing.grouping import Group
+from pgdyno.capturing.key_sources import KeySources, fresh, givers_of, unique_keys
 from pgdyno.capturing.parsed import Parameter, Parsed
 
 _TIME_KINDS = ("date", "timestamp", "timestamptz")
@@ -46,8 +50,9 @@ _KIND_OF_TYPE: dict[str, ValueKind] = {
     "bytea": "bytes",
     "interval": "interval",
 }
-# A change by a parameter, such as SET balance = balance + $1, is of this size.
-_CHANGES = ("-100", "100")
+# A change by a parameter, such as SET balance = balance + $1, is of this size; of a column with a
+# CHECK constraint, which may forbid negative numbers, it is not negative.
+_CHANGES, _CHANGES_CHECKED = ("-100", "100"), ("0", "100")
 _LIST_LENGTH = Spread(least=1, mean=3, most=10)
 _LIST_LENGTH_MAX = 100.0
 # A source that names its own step; the number is known when the steps are.
@@ -71,12 +76,25 @@ class Described:
 class Sources:
     """Finds the source of each parameter."""
 
-    def __init__(self, columns: Sequence[ColumnShape], rows: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        columns: Sequence[ColumnShape],
+        rows: Mapping[str, float],
+        objects: Sequence[SchemaObject] = (),
+    ) -> None:
+        self._types = functions_of(item for item in objects if item.kind == "type").types
+        self._unique = unique_keys(columns, objects)
+        checks = [(item.table, item.sql) for item in objects if item.kind == "check"]
+        self._checked = {(table, name) for table, sql in checks for name in re.findall(r"\w+", sql)}
         self._columns = {(column.table, column.column): column for column in columns}
         self._rows = rows
         self._families: dict[tuple[str, str], set[tuple[str, str]]] = {}
         self.assumed: dict[str, str] = {}
         """Statements whose parameters have assumed values, with the use of each."""
+
+    def key_sources(self, statements: Iterable[tuple[str, Parsed]]) -> KeySources:
+        """Return what changes the keys of templates that have these statements (id and text)."""
+        return KeySources(self._columns, self._unique, givers_of(statements, self._columns))
 
     def keys_of(self, parsed: Parsed) -> set[tuple[str, str]]:
         """Return the keys that a statement uses: one column for each family of joined columns."""
@@ -98,7 +116,7 @@ class Sources:
 
     def steps(self, group: Group, statements: Mapping[str, Described]) -> Iterator[Step]:
         """Yield the steps of a kind of transaction."""
-        earlier: list[tuple[Described, dict[int, Parameter]]] = []
+        earlier: list[tuple[Parsed, dict[int, Parameter]]] = []
         for name, turns in group.turns.items():
             described = statements[name]
             parameters = described.parsed.parameters
@@ -108,14 +126,14 @@ class Sources:
                 sources.append(self._source(described, number, use, earlier, sources))
             repeat = Spread(least=1, mean=turns, most=max(1.0, 2 * turns - 1))
             yield Step(statement=name, parameters=tuple(sources), repeat=repeat)
-            earlier.append((described, parameters))
+            earlier.append((described.parsed, parameters))
 
     def _source(
         self,
         described: Described,
         number: int,
         use: Parameter,
-        earlier: Sequence[tuple[Described, dict[int, Parameter]]],
+        earlier: Sequence[tuple[Parsed, dict[int, Parameter]]],
         own: Sequence[Source],
     ) -> Source:
         place = (use.table, use.column)
@@ -124,15 +142,22 @@ class Sources:
         if use.use in ("limit", "offset"):
             rows = round(described.rows_per_call)
             return Constant(value=str(max(1, rows)) if use.use == "limit" else "0")
+        if use.argument is not None and use.argument.is_optional:
+            return Constant(value=None)
+        if use.argument is not None and (values := use.argument.values):
+            hot = tuple(Hot(value=value, fraction=1 / len(values)) for value in values)
+            return Drawn(distribution=Distribution(kind="text", distinct=len(values), hot=hot))
         if use.use == "list" and column is not None:
+            return self._listed(described, number, column, earlier)
+        if record := self.record(type_, described.parsed):
             length = self._list_length(described)
-            return ListOf(of=OfColumn(table=use.table, column=use.column), length=length)
+            return ListOf(of=record, length=length) if type_.endswith("[]") else record
         if column is None or use.use == "other":
             return self._by_type(described, number, type_)
         if use.use == "change":
             shared = self._shared_change(earlier)
             return shared or self._by_change(described, column, number)
-        if use.use in ("equal", "insert", "set") and (source := self._dependency(earlier, place)):
+        if use.use in ("equal", "insert", "set") and (source := self.dependency(earlier, place)):
             return source
         if use.use in ("equal", "insert", "set") and (key := self.key_of(column)):
             return OfColumn(table=key.table, column=key.column)
@@ -149,18 +174,58 @@ class Sources:
             return Now()
         return OfColumn(table=use.table, column=use.column, group=self._group(described, use))
 
-    def _dependency(
-        self, earlier: Sequence[tuple[Described, dict[int, Parameter]]], place: tuple[str, str]
+    def _listed(
+        self,
+        described: Described,
+        number: int,
+        column: ColumnShape,
+        earlier: Sequence[tuple[Parsed, dict[int, Parameter]]],
+    ) -> Source:
+        """Return an array: of all keys that an earlier step returned, or of existing values."""
+        source = self.dependency(earlier, (column.table, column.column))
+        if isinstance(source, Returned):
+            return source.model_copy(update={"pick": "all"})
+        key = self.key_of(column) or column
+        other = described.parsed.as_long_as.get(number)
+        return ListOf(
+            of=source or OfColumn(table=key.table, column=key.column),
+            length=Spread() if source else self._list_length(described),
+            as_long_as=None if other is None else other - 1,
+        )
+
+    def record(self, type_: str, parsed: Parsed) -> Record | None:
+        """Return a value of a composite type; a field is a column that has its name."""
+        fields = self._types.get(type_.removesuffix("[]").rpartition(".")[2].strip('"'))
+        if fields is None:
+            return None
+        return Record(fields=tuple(self._field(name, parsed.tables) for name, _ in fields))
+
+    def _field(self, name: str, tables: Sequence[str]) -> Source:
+        columns = [self._columns[table, name] for table in tables if (table, name) in self._columns]
+        if not columns:
+            return Constant(value=None)
+        column = columns[0]
+        if any(key[-1] == name for key in self._unique.get(column.table, ())):
+            return fresh(column)
+        key = self.key_of(column) or column
+        return OfColumn(table=key.table, column=key.column)
+
+    def dependency(
+        self, earlier: Sequence[tuple[Parsed, dict[int, Parameter]]], place: tuple[str, str]
     ) -> Source | None:
         """Return the value that an earlier step returned or used for the same key."""
-        if not self._is_key(place):
+        if place not in self._columns or not self._is_key(place):
             return None
         alike = self._family(place)
+        # A step that returns the column itself is nearer than one that refers to it.
         for step in reversed(range(len(earlier))):
-            described, parameters = earlier[step]
-            outputs = described.parsed.outputs
-            is_new = described.parsed.kind == "insert"
-            for position, output in enumerate(outputs):
+            parsed, parameters = earlier[step]
+            if place in parsed.outputs and not self._is_asked(parameters, place):
+                return Returned(step=step, column=parsed.outputs.index(place))
+        for step in reversed(range(len(earlier))):
+            parsed, parameters = earlier[step]
+            is_new = parsed.kind == "insert"
+            for position, output in enumerate(parsed.outputs):
                 if output in alike and (is_new or not self._is_asked(parameters, output)):
                     return Returned(step=step, column=position)
             for number, other in parameters.items():
@@ -292,7 +357,7 @@ class Sources:
 
     @staticmethod
     def _shared_change(
-        earlier: Sequence[tuple[Described, dict[int, Parameter]]],
+        earlier: Sequence[tuple[Parsed, dict[int, Parameter]]],
     ) -> Source | None:
         """Return the change of an earlier step: one amount moves between several rows."""
         for step in reversed(range(len(earlier))):
@@ -305,9 +370,9 @@ class Sources:
         kind = column.distribution.kind
         if kind in ("integer", "numeric", "real"):
             self.assumed.setdefault(described.statement.id, f"${number}: the size of a change")
-            return Drawn(
-                distribution=Distribution(kind=kind, bounds=_CHANGES, distinct=201, step=1)
-            )
+            is_checked = (column.table, column.column) in self._checked
+            bounds = _CHANGES_CHECKED if is_checked else _CHANGES
+            return Drawn(distribution=Distribution(kind=kind, bounds=bounds, distinct=101, step=1))
         return OfColumn(table=column.table, column=column.column)
 
     def _by_type(self, described: Described, number: int, type_: str) -> Source:
@@ -352,11 +417,13 @@ def templates_of(
     """Return a template for each kind of transaction."""
     templates: list[Template] = []
     names: dict[str, int] = {}
+    keys = sources.key_sources((name, d.parsed) for name, d in statements.items())
     for group in groups:
         name = _name(group, statements)
         names[name] = names.get(name, 0) + 1
         numbered = name if names[name] == 1 else f"{name} ({names[name]})"
-        steps = tuple(_resolved(sources.steps(group, statements)))
+        parsed = [statements[step].parsed for step in group.turns]
+        steps = tuple(keys.changed(list(_resolved(sources.steps(group, statements))), parsed))
         templates.append(
             Template(
                 name=numbered,

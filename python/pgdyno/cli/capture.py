@@ -257,6 +257,7 @@ def _logged(given: Mapping[str, Any], reading: Reading) -> log.Logged:
         sample_ratio=given["log_sample_rate"] or server.sample_ratio,
     )
     logged = log.Logged(request, reading.names)
+    reading.schema.use(logged.texts)
     end = logged.seen.end
     output.note(f"{'log':20}{end['statements']} statements of {end['messages']} messages")
     return logged

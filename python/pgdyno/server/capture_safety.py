@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pgdyno.capture.model import Capture, Fresh, OfColumn
+from pgdyno.capture.model import Capture, Fresh, OfColumn, parts_of
 from pgdyno.capture.schema import SchemaObject
 from pgdyno.errors import SpecError
 from pgdyno.server.grammar import Statement, statements_of
@@ -96,8 +96,7 @@ def refuse_other_loads(capture: Capture, *, file: str) -> None:
                 _refuse(file, f"the statement {statement.id}", why)
     for template in capture.templates:
         for step in template.steps:
-            for source in step.parameters:
-                own = getattr(source, "of", source)
+            for own in (part for source in step.parameters for part in parts_of(source)):
                 if isinstance(own, OfColumn | Fresh) and (own.table, own.column) not in columns:
                     place = f"{own.table}.{own.column}"
                     _refuse(file, f"the transaction {template.name}", f"it has no column {place}")

@@ -24,8 +24,8 @@ _BLOCK = re.compile(
 # A script variable, but not a cast, and not inside a string or a quoted name.
 _TOKENS = re.compile(r"('(?:[^']|'')*'|\"[^\"]*\"|::)|(?<![\w:]):([A-Za-z_]\w*)")
 _NUMBERED = re.compile(r"\$(\d+)")
-# A number cannot replace an array.
-_ARRAY = re.compile(r"\$\d+\s*::\s*\w+\s*\[")
+# Types whose constants are numbers: int8, int2, int4, oid, float4, float8, numeric.
+_NUMBERS = frozenset((20, 21, 23, 26, 700, 701, 1700))
 _NAME = "pgdyno_explain"
 _AS_JSON = "FORMAT JSON, VERBOSE, COSTS OFF"
 _GENERIC_PLAN_SINCE = 160_000
@@ -134,10 +134,9 @@ def _query_ids(connection: Connection, onlooker: Connection, text: str) -> list[
     statement, count = _with_parameters(text)
     is_planned = _PLANNED.match(text) is not None
     ways = [(statement, count)]
-    has_numbers = count > 0 and _ARRAY.search(statement) is None
     is_normalised = connection.info.server_version >= _COMMANDS_NORMALISED_SINCE
-    if has_numbers and (is_planned or is_normalised):
-        ways.append((re.sub(r"\$\d+", "1", statement), 0))
+    if count > 0 and (is_planned or is_normalised):
+        ways.append((_with_literals(connection, statement), 0))
     if not is_planned:
         query_ids = [_parsed_query_id(connection, onlooker, way) for way, _ in ways]
     else:
@@ -146,6 +145,33 @@ def _query_ids(connection: Connection, onlooker: Connection, text: str) -> list[
             document.get("Query Identifier") for document in explained if document is not None
         ]
     return [int(query_id) for query_id in dict.fromkeys(query_ids) if query_id]
+
+
+def _with_literals(connection: Connection, statement: str) -> str:
+    """Return a statement with constants as the simple protocol has them.
+
+    A number stands without quotes and has a type. Any other constant gets its type from its place,
+    as NULL does. The values have no influence on the identifier.
+    """
+    types: list[int] = []
+    try:
+        with connection.transaction(force_rollback=True):
+            connection.execute(_BOUNDED)
+            if (
+                connection.pgconn.prepare(b"", statement.encode()).status
+                == pq.ExecStatus.COMMAND_OK
+            ):
+                described = connection.pgconn.describe_prepared(b"")
+                types = [described.param_type(place) for place in range(described.nparams)]
+    except psycopg.Error:
+        types = []
+
+    def literal(match: re.Match[str]) -> str:
+        place = int(match[1]) - 1
+        is_number = place >= len(types) or types[place] in _NUMBERS
+        return "1" if is_number else "NULL"
+
+    return _NUMBERED.sub(literal, statement)
 
 
 def _parsed_query_id(connection: Connection, onlooker: Connection, statement: str) -> int | None:

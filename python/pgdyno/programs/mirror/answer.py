@@ -13,6 +13,7 @@ from pgdyno.analysis.verdicts import Doubt
 from pgdyno.answer.own import OwnAnswer
 from pgdyno.loop.load_numbers import LoadNumbers, statement_findings
 from pgdyno.programs.mirror.findings import CopySeen, Counters, Likeness, likeness_of, together
+from pgdyno.redaction import redacted
 from pgdyno.store.stored_run import StoredRun
 
 CPU = "CPU"
@@ -66,7 +67,8 @@ def _seen(stored: StoredRun, numbers: LoadNumbers) -> CopySeen:
             continue
         transactions[shape.name] = script.counts.completed
         for statement in statement_findings(stored, shape, index):
-            calls[statement.text] = calls.get(statement.text, 0) + statement.calls
+            text = redacted(statement.text)
+            calls[text] = calls.get(text, 0) + statement.calls
     return CopySeen(
         calls=calls,
         counters=_counters(document, seen, numbers),
@@ -94,7 +96,8 @@ def _counters(
             for number in set(ids) - used:
                 used.add(number)
                 if (grown := by_id.get(str(number))) is not None:
-                    own = counters.setdefault(statement.text, dict.fromkeys(grown, 0.0))
+                    text = redacted(statement.text)
+                    own = counters.setdefault(text, dict.fromkeys(grown, 0.0))
                     for name, value in grown.items():
                         own[name] += value
     return dict(counters)

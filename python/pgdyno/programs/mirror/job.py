@@ -11,10 +11,22 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from pgdyno.capture.model import Capture, OfColumn, Statement, Step, Template
+from pgdyno.capture.model import (
+    Capture,
+    ListOf,
+    OfColumn,
+    Record,
+    Source,
+    Statement,
+    Step,
+    Taken,
+    Template,
+    parts_of,
+)
 from pgdyno.clock import read_pair
 from pgdyno.errors import SpecError
 from pgdyno.programs.mirror.load import capture_at
+from pgdyno.redaction import redacted
 from pgdyno.server.capture_safety import harmless, refuse_other_loads, refuse_other_statements
 from pgdyno.server.grammar import statements_of
 from pgdyno.server.permission import unpermitted
@@ -50,6 +62,7 @@ def mirror_load(script: Script) -> dict[str, Any]:
         )
     known = {statement.id: statement for statement in capture.statements}
     used = list(dict.fromkeys(step.statement for kind in templates for step in kind.steps))
+    used += sorted(_taken_from(templates) - set(used))
     place = {name: number for number, name in enumerate(used)}
     ranges = _ranges(capture)
     whole_tps = sum(template.rate_tps for template in templates)
@@ -74,6 +87,13 @@ def mirror_load(script: Script) -> dict[str, Any]:
             for template in templates
         ],
     }
+
+
+def _taken_from(templates: tuple[Template, ...]) -> set[str]:
+    """Return the statements whose values other transactions take."""
+    steps = [step for template in templates for step in template.steps]
+    parts = [part for step in steps for source in step.parameters for part in parts_of(source)]
+    return {part.statement for part in parts if isinstance(part, Taken)}
 
 
 def templates_of(script: Script) -> tuple[Template, ...]:
@@ -140,10 +160,26 @@ def _step(
 ) -> dict[str, Any]:
     document = step.model_dump(mode="json", by_alias=True, exclude_none=True)
     for source, given in zip(step.parameters, document.get("parameters", ()), strict=True):
-        for own, part in ((source, given), (getattr(source, "of", None), given.get("of"))):
-            if isinstance(own, OfColumn) and (own.table, own.column) in ranges:
-                part["range"] = list(ranges[own.table, own.column])
+        _place(source, given, place, ranges)
     return {**document, "statement": place[step.statement]}
+
+
+def _place(
+    source: Source,
+    given: dict[str, Any],
+    place: Mapping[str, int],
+    ranges: Mapping[tuple[str, str], tuple[int, int]],
+) -> None:
+    """Put the places of statements and the ranges of columns into the document of a source."""
+    if isinstance(source, OfColumn) and (source.table, source.column) in ranges:
+        given["range"] = list(ranges[source.table, source.column])
+    elif isinstance(source, Taken):
+        given["statement"] = place[source.statement]
+    elif isinstance(source, ListOf):
+        _place(source.of, given["of"], place, ranges)
+    elif isinstance(source, Record):
+        for field, part in zip(source.fields, given["fields"], strict=True):
+            _place(field, part, place, ranges)
 
 
 def _settings(capture: Capture, statements: list[Statement]) -> dict[str, str]:
@@ -204,12 +240,15 @@ def source_document(script: Script) -> dict[str, Any]:
             {
                 "name": template.name,
                 "rate_tps": template.rate_tps,
-                "statements": list(dict.fromkeys(known[s.statement].text for s in template.steps)),
+                "statements": list(
+                    dict.fromkeys(redacted(known[s.statement].text) for s in template.steps)
+                ),
             }
             for template in templates_of(script)
         ],
         "statements": {
-            statement.text: statement.counters.model_dump(mode="json")
+            # As every text in a result, so that both sides of a comparison have the same.
+            redacted(statement.text): statement.counters.model_dump(mode="json")
             for statement in capture.statements
         },
     }

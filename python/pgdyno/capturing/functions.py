@@ -1,0 +1,114 @@
+"""What the functions of a database do with their arguments, as far as their texts show it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pgparse
+
+from pgdyno.capture.schema import SchemaObject
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument, and the column that it is compared with or written to.
+
+    `values`: those that the function compares it with, if they are few texts. `is_optional`: NULL
+    means that nothing is compared.
+    """
+
+    name: str = ""
+    use: Literal["equal", "list", "set"] = "set"
+    column: str = ""
+    values: tuple[str, ...] = ()
+    is_optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function. `returns`: the bare name of its type. `words`: the names in its body."""
+
+    arguments: tuple[Argument, ...]
+    returns: str
+    is_volatile: bool
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """Functions and composite types by their bare names; a type has the names of its fields."""
+
+    functions: Mapping[str, Function] = field(default_factory=dict)
+    types: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+
+
+def functions_of(objects: Iterable[SchemaObject]) -> Functions:
+    """Return the functions and composite types of a schema. One that cannot be read is left out."""
+    functions: dict[str, Function] = {}
+    types: dict[str, tuple[tuple[str, str], ...]] = {}
+    for item in objects:
+        if item.kind not in ("function", "type"):
+            continue
+        try:
+            [(node, tree)] = pgparse.parse(item.sql)[0]["stmt"].items()
+        except (pgparse.PGQueryError, IndexError, ValueError):
+            continue
+        if node == "CreateFunctionStmt":
+            functions.setdefault(_last(tree["funcname"]), _function(tree))
+        elif node == "CompositeTypeStmt":
+            types[tree["typevar"]["relname"]] = tuple(_fields(tree))
+    return Functions(functions, types)
+
+
+def _fields(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for item in tree.get("coldeflist", ()):
+        column = item["ColumnDef"]
+        yield column["colname"], _last(column["typeName"]["names"])
+
+
+def _function(tree: Mapping[str, Any]) -> Function:
+    body, is_volatile = "", True
+    for option in tree.get("options", ()):
+        element = option["DefElem"]
+        if element["defname"] == "as":
+            parts = element["arg"].get("List", {}).get("items", ())
+            body = " ".join(part.get("String", {}).get("sval", "") for part in parts)
+        elif element["defname"] == "volatility":
+            is_volatile = element["arg"]["String"]["sval"] == "volatile"
+    body = re.sub(r"--[^\n]*|/\*.*?\*/", " ", body, flags=re.S)
+    names = [
+        item["FunctionParameter"].get("name", "")
+        for item in tree.get("parameters", ())
+        if item["FunctionParameter"].get("mode") not in ("FUNC_PARAM_OUT", "FUNC_PARAM_TABLE")
+    ]
+    return Function(
+        arguments=tuple(_argument(name, body) if name else Argument() for name in names),
+        returns=_last(tree.get("returnType", {}).get("names", ())),
+        is_volatile=is_volatile,
+        words=tuple(dict.fromkeys(re.findall(r"[a-z_]\w*", body.lower()))),
+    )
+
+
+def _argument(name: str, body: str) -> Argument:
+    """Return what a body does with an argument, by the first comparison that names it."""
+    own = re.escape(name)
+    is_optional = re.search(rf"\b{own}\s+IS\s+NULL\s+OR\b", body, re.I) is not None
+    listed = re.search(rf"\b(\w+)\s*=\s*ANY\s*\(\s*{own}\s*\)", body, re.I)
+    if listed is not None:
+        return Argument(name, "list", listed[1], is_optional=is_optional)
+    where = rf"\b(WHERE|AND|OR|ON)\s*\(?\s*(?:\w+\.)?(\w+)\s*=\s*{own}\b"
+    compared = re.search(where, body, re.I)
+    if compared is not None:
+        return Argument(name, "equal", compared[2], is_optional=is_optional)
+    among = re.search(rf"\b{own}\s+(?:NOT\s+)?IN\s*\(([^()]*)\)", body, re.I)
+    values = tuple(re.findall(r"'([^']*)'", among[1])) if among is not None else ()
+    written = re.search(rf"\b(\w+)\s*=\s*(?:COALESCE\s*\(\s*)?{own}\b", body, re.I)
+    return Argument(name, "set", written[1] if written is not None else "", values, is_optional)
+
+
+def _last(names: Iterable[Any]) -> str:
+    parts = [part["String"]["sval"] for part in names if "String" in part]
+    return parts[-1] if parts else ""
