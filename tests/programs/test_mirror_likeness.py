@@ -13,8 +13,9 @@ from pydantic import ValidationError
 from tests.fixtures.captures import tpcb_capture
 
 from pgdyno.analysis.findings import CellFindings
+from pgdyno.capture.distribution import Distribution
 from pgdyno.capture.file import encoded
-from pgdyno.capture.model import Arrivals
+from pgdyno.capture.model import Arrivals, OfColumn
 from pgdyno.errors import SpecError
 from pgdyno.programs.mirror.answer import CPU, active_sessions, waits_of
 from pgdyno.programs.mirror.findings import (
@@ -169,6 +170,29 @@ def test_keys_are_drawn_from_the_range_of_the_source(script: Script) -> None:
     [template] = mirror_load(script)["templates"]
     assert template["steps"][1]["parameters"][1]["range"] == [1, 100_000]
     assert template["weight"] == 1_000_000
+
+
+def test_a_column_without_statistics_gets_a_value_and_a_key_does_not(tmp_path: Path) -> None:
+    capture = tpcb_capture()
+    empty = {"distribution": Distribution(kind="text", distinct=0), "is_not_null": True}
+    columns = tuple(column.model_copy(update=empty) for column in capture.columns)
+    [template] = capture.templates
+    step = template.steps[1].model_copy(
+        update={
+            "parameters": tuple(
+                OfColumn(table="public.pgbench_accounts", column=name)
+                for name in ("abalance", "aid")
+            )
+        }
+    )
+    template = template.model_copy(update={"steps": (template.steps[0], step)})
+    path = tmp_path / "empty.capture"
+    update = {"columns": columns, "templates": (template,)}
+    path.write_bytes(encoded(capture.model_copy(update=update)))
+    [shown] = mirror_load(Script(builtin="mirror", capture=path))["templates"]
+    value, key = shown["steps"][1]["parameters"]
+    assert (value["from"], value["distribution"]["distinct"]) == ("drawn", 100)
+    assert (key["from"], key["column"]) == ("column", "aid")
 
 
 def test_the_recorded_rate_is_scaled_repeated_and_flattened(script: Script) -> None:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
+from pgdyno.capture.distribution import Distribution
 from pgdyno.capture.model import (
     Capture,
     ListOf,
@@ -34,6 +35,8 @@ from pgdyno.spec.experiment import Script
 
 # The rarest template still has a weight of one, and all weights together fit 32 bits.
 _WEIGHTS = 1_000_000
+# Different values, and bytes of a text, in a column about which nothing is known.
+_UNKNOWN_DISTINCT, _UNKNOWN_WIDTH = 100, 8
 
 
 def capture_of(script: Script) -> Capture:
@@ -64,7 +67,7 @@ def mirror_load(script: Script) -> dict[str, Any]:
     used = list(dict.fromkeys(step.statement for kind in templates for step in kind.steps))
     used += sorted(_taken_from(templates) - set(used))
     place = {name: number for number, name in enumerate(used)}
-    ranges = _ranges(capture)
+    sources = _Sources(place, _ranges(capture), _without_statistics(capture))
     whole_tps = sum(template.rate_tps for template in templates)
     tables = sorted({table for name in used for table in known[name].tables})
     return {
@@ -82,7 +85,7 @@ def mirror_load(script: Script) -> dict[str, Any]:
                 "reads_only": reads_only(template, known),
                 "protocol": template.protocol,
                 "think_ms": template.think_ms or 0.0,
-                "steps": _steps(template, known, place, ranges),
+                "steps": _steps(template, known, sources),
             }
             for template in templates
         ],
@@ -137,49 +140,76 @@ def _ranges(capture: Capture) -> dict[tuple[str, str], tuple[int, int]]:
     return ranges
 
 
+def _without_statistics(capture: Capture) -> dict[tuple[str, str], Distribution]:
+    """Return values for columns that need one, in tables that were never analysed with a row.
+
+    Such a table may be empty in the copy, so it has no existing value either. Keys are left alone.
+    """
+    return {
+        (shape.table, shape.column): shape.distribution.model_copy(
+            update={
+                "distinct": len(shape.distribution.labels) or _UNKNOWN_DISTINCT,
+                "width": _UNKNOWN_WIDTH,
+            }
+        )
+        for shape in capture.columns
+        if shape.is_not_null
+        and not shape.distribution.distinct
+        and not (shape.is_unique or shape.key_position or shape.references)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """What a source of parameters needs to know of the whole capture.
+
+    `place`: of each statement, by its id. `ranges`: the ends of integer columns. `unknown`: values
+    for columns without statistics.
+    """
+
+    place: Mapping[str, int]
+    ranges: Mapping[tuple[str, str], tuple[int, int]]
+    unknown: Mapping[tuple[str, str], Distribution]
+
+    def put(self, source: Source, given: dict[str, Any]) -> None:
+        """Put places of statements, ranges and unknown values into the document of a source."""
+        if isinstance(source, OfColumn):
+            column = source.table, source.column
+            if source.group is None and column in self.unknown:
+                drawn = self.unknown[column].model_dump(mode="json", exclude_none=True)
+                given.clear()
+                given.update({"from": "drawn", "distribution": drawn})
+            elif column in self.ranges:
+                given["range"] = list(self.ranges[column])
+        elif isinstance(source, Taken):
+            given["statement"] = self.place[source.statement]
+        elif isinstance(source, ListOf):
+            self.put(source.of, given["of"])
+        elif isinstance(source, Record):
+            for field, part in zip(source.fields, given["fields"], strict=True):
+                self.put(field, part)
+
+
 def _steps(
-    template: Template,
-    known: Mapping[str, Statement],
-    place: Mapping[str, int],
-    ranges: Mapping[tuple[str, str], tuple[int, int]],
+    template: Template, known: Mapping[str, Statement], sources: _Sources
 ) -> list[dict[str, Any]]:
     """Return the steps of a template for the job.
 
     If it only reads, each transaction begins in a separate round trip: its session reports in
     between whether it is still read-only.
     """
-    documents = [_step(step, place, ranges) for step in template.steps]
+    documents = [_step(step, sources) for step in template.steps]
     if reads_only(template, known):
         for before, document in zip(template.steps, documents[1:], strict=False):
             document["same_trip"] &= known[before.statement].kind == "select"
     return documents
 
 
-def _step(
-    step: Step, place: Mapping[str, int], ranges: Mapping[tuple[str, str], tuple[int, int]]
-) -> dict[str, Any]:
+def _step(step: Step, sources: _Sources) -> dict[str, Any]:
     document = step.model_dump(mode="json", by_alias=True, exclude_none=True)
     for source, given in zip(step.parameters, document.get("parameters", ()), strict=True):
-        _place(source, given, place, ranges)
-    return {**document, "statement": place[step.statement]}
-
-
-def _place(
-    source: Source,
-    given: dict[str, Any],
-    place: Mapping[str, int],
-    ranges: Mapping[tuple[str, str], tuple[int, int]],
-) -> None:
-    """Put the places of statements and the ranges of columns into the document of a source."""
-    if isinstance(source, OfColumn) and (source.table, source.column) in ranges:
-        given["range"] = list(ranges[source.table, source.column])
-    elif isinstance(source, Taken):
-        given["statement"] = place[source.statement]
-    elif isinstance(source, ListOf):
-        _place(source.of, given["of"], place, ranges)
-    elif isinstance(source, Record):
-        for field, part in zip(source.fields, given["fields"], strict=True):
-            _place(field, part, place, ranges)
+        sources.put(source, given)
+    return {**document, "statement": sources.place[step.statement]}
 
 
 def _settings(capture: Capture, statements: list[Statement]) -> dict[str, str]:
