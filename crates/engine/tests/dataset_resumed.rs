@@ -209,7 +209,7 @@ fn a_server_without_citus_is_refused_before_anything_is_dropped() {
         assert_eq!(outcome.ending, Ending::Completed);
         for (kind, text) in [
             (DistributedServer::Citus, "no extension citus"),
-            (DistributedServer::Greenplum, "not Greenplum"),
+            (DistributedServer::Greenplum, "neither Greenplum"),
         ] {
             let distribute = Distribute { server: kind, column: DistributionColumn::Aid };
             let options = PgbenchOptions { distribute: Some(distribute), ..init(2) };
