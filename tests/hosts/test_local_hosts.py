@@ -76,9 +76,12 @@ def test_engines_end_when_the_lab_is_killed(
     workers = _workers(running)
     engines = [pid for worker in workers for pid in _children(worker)]
     assert len(engines) == 3
+    folders = [_folder(worker) for worker in workers]
+    assert all(folder.is_dir() for folder in folders)
     running.signal(signal.SIGKILL)
     running.process.wait()
     assert eventually(lambda: not any(map(_is_alive, [*workers, *engines])))
+    assert not any(folder.exists() for folder in folders)
 
 
 def _started(pgdyno: Command, target: Target, folder: Path, *, seconds: int) -> RunningCommand:
@@ -102,6 +105,12 @@ def _workers(running: RunningCommand) -> list[int]:
     """Return the pids of the workers: the children of the shells that the lab started."""
     below = [pid for shell in _children(running.process.pid) for pid in _children(shell)]
     return sorted(pid for pid in below if b"exec(order" in _command(pid))
+
+
+def _folder(worker: int) -> Path:
+    """Return the folder of a worker on its host."""
+    words = Path(f"/proc/{worker}/environ").read_bytes().decode().split("\0")
+    return Path(dict(word.split("=", 1) for word in words if word)["PGDYNO_FOLDER"])
 
 
 def _children(parent: int) -> list[int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import threading
 from typing import Any
 
@@ -70,7 +71,9 @@ def main(order: dict[str, Any]) -> None:
 def _end_with_input() -> None:
     while os.read(0, 1 << 16):
         pass
-    # The engine ends with the thread that started it; the shell around us removes our folder.
+    # The engine ends with the thread that started it. The shell around us removes our folder, too,
+    # if it has not ended with the lab.
+    shutil.rmtree(os.environ["PGDYNO_FOLDER"], ignore_errors=True)
     os._exit(0)
 
 
