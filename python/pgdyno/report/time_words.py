@@ -16,7 +16,7 @@ from pgdyno.report.parts import shown_decimals, words_of
 _STATEMENTS_SHOWN = 8
 _EVENTS_SHOWN = 2
 # Wait events of the busiest node that are named.
-_EVENTS_SHOWN = 3
+_NODE_EVENTS_SHOWN = 3
 _NODES_SHOWN = 4
 _ROOM_MIN = 28
 _LEAST_RATIO = 0.005
@@ -52,7 +52,7 @@ def nodes_words(where: WhereTheTimeGoes) -> str:
     more = len(where.nodes) - _NODES_SHOWN
     listed = ", ".join(shares) + (f", and {more} more nodes" if more > 0 else "")
     words = f"sessions of other nodes worked, for each transaction: {listed}"
-    busiest = where.node_waits.get(where.nodes[0][0], ())[:_EVENTS_SHOWN]
+    busiest = where.node_waits.get(where.nodes[0][0], ())[:_NODE_EVENTS_SHOWN]
     if busiest:
         events = ", ".join(f"{event} {quantities.percent(ratio)}" for event, ratio in busiest)
         words += f"; on the busiest: {events}"
