@@ -235,8 +235,10 @@ def claim(run: str) -> Path:
     if folder.lstat().st_uid != os.getuid() or folder.is_symlink():
         raise PermissionError(f"{folder} belongs to another user")
     for old in folder.iterdir():
-        if time.time() - old.stat().st_mtime > _DAY_S:
-            old.unlink(missing_ok=True)
+        # Another worker of this host may remove it at the same time.
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - old.stat().st_mtime > _DAY_S:
+                old.unlink()
     os.close(os.open(folder / run, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     return folder / run
 
