@@ -1,4 +1,4 @@
-"""Signals at ten moments of a capture and of a rebuilt copy: what stays is whole."""
+"""Signals at ten moments of a capture and of a rebuilt copy: no file that remains is cut short."""
 
 from __future__ import annotations
 

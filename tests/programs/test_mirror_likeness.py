@@ -244,12 +244,12 @@ def test_an_answer_of_several_cells_has_a_line_for_each_and_one_sentence() -> No
     assert dict(line for line in shown.lines if isinstance(line, tuple))["likeness"] == (
         f"{sentence} bytes a call"
     )
-    lines, beside = shown.tables
+    lines, quantities = shown.tables
     assert [row[:4] for row in lines.rows] == [
         ("15", "alike", "1.00x", "1.00x"),
         ("18", "not alike", "1.00x", "2.00x"),
     ]
-    [wal] = [row for row in beside.rows if row[0] == "WAL bytes a call"]
+    [wal] = [row for row in quantities.rows if row[0] == "WAL bytes a call"]
     assert wal == ("WAL bytes a call", "200", "1.00x", "2.00x short", "within 10 %")
     document = shown.document["likeness"]
     assert [cell["name"] for cell in document["cells"]] == ["15", "18"]

@@ -89,5 +89,5 @@ def host_doubts(hosts: Sequence[HostFindings], measured_seconds: float) -> Itera
                 "not_valid",
                 f"The hypervisor took {percent(host.steal_ratio or 0.0)} of the CPU of load host "
                 f"{host.name} (limit {percent(_STEAL_RATIO_MAX)}).",
-                "use a host with CPUs of its own",
+                "use a host whose CPUs no other virtual machine uses",
             )
