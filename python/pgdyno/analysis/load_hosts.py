@@ -42,7 +42,7 @@ class HostFindings:
 
 
 def start_skew_ns(hosts: Sequence[HostFindings]) -> int | None:
-    """Return the time between the first and the last host's start; None if it is not known."""
+    """Return how far the starts and the common instant spread; None if it is not known."""
     known = [host.start_skew_ns for host in hosts if host.start_skew_ns is not None]
     return max(known) - min(0, *known) if known else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 
 from pgdyno.analysis.findings import FactTable
 from pgdyno.analysis.load_hosts import HostFindings
@@ -24,25 +25,9 @@ def hosts_of(stored: StoredRun) -> tuple[HostFindings, ...]:
 
 
 def _findings(facts: LoadHostFacts) -> HostFindings:
+    """Return the facts that an answer shows; both types give them the same names."""
     return HostFindings(
-        name=facts.name,
-        client_count=facts.client_count,
-        thread_count=facts.thread_count,
-        transaction_count=facts.transaction_count,
-        tps=facts.tps,
-        offered_tps=facts.offered_tps,
-        clock_offset_ns=facts.clock_offset_ns,
-        clock_error_ns=facts.clock_error_ns,
-        clock_drift_ppm=facts.clock_drift_ppm,
-        start_skew_ns=facts.start_skew_ns,
-        cpu_ns=facts.cpu_ns,
-        worker_cpu_ns=facts.worker_cpu_ns,
-        busy_ratio=facts.busy_ratio,
-        timer_lag_ns_p99=facts.timer_lag_ns_p99,
-        steal_ratio=facts.steal_ratio,
-        core_count=facts.core_count,
-        is_local=facts.is_local,
-        lost=facts.lost,
+        **{shown.name: getattr(facts, shown.name) for shown in fields(HostFindings)}
     )
 
 
