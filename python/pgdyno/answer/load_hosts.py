@@ -12,9 +12,9 @@ from pgdyno.quantities import percent, plain
 from pgdyno.store.stored_run import StoredRun
 
 _COLUMNS = (
-    *("host", "clients", "threads", "transactions", "tps", "offered tps", "CPU s"),
+    *("host", "lost", "clients", "threads", "transactions", "tps", "offered tps", "CPU s"),
     *("busiest thread", "timer lag p99 ms", "steal", "clock offset ms", "error ms", "drift ppm"),
-    *("start skew ms", "lost"),
+    "start skew ms",
 )
 
 
@@ -39,6 +39,7 @@ def hosts_table(hosts: Sequence[HostFindings]) -> tuple[FactTable, ...]:
     rows = tuple(
         (
             host.name,
+            host.lost,
             f"{host.client_count:,}",
             f"{host.thread_count:,}",
             f"{host.transaction_count:,}",
@@ -52,7 +53,6 @@ def hosts_table(hosts: Sequence[HostFindings]) -> tuple[FactTable, ...]:
             _ms(host.clock_error_ns),
             "" if host.clock_drift_ppm is None else f"{host.clock_drift_ppm:.1f}",
             _ms(host.start_skew_ns),
-            host.lost,
         )
         for host in by_load
     )

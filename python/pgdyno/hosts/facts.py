@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from pgdyno.engine.job import LoadWork, Part
+from pgdyno.engine.job import LoadWork, OpenLoop, Part
 from pgdyno.engine.records import Interval, Summary
 from pgdyno.hosts.clocks import Offset, drift_ppm
 
@@ -17,7 +17,7 @@ _STEAL = 7
 class LoadHostFacts(BaseModel):
     """One host in one run. `start_skew_ns`: its last thread began this much after the instant.
 
-    `lost`: why the host was lost, "" if it was not. Counts are of the measured phase.
+    `offered_tps`: None in a closed loop. `lost`: why the host was lost, "" if it was not. Counts are of the measured phase.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -92,6 +92,8 @@ def facts_of(share: Shared, sent: Sent, start_ns: int | None, work: LoadWork) ->
         facts |= {"clock_drift_ppm": drift, "clock_drift_error_ppm": error}
     if summary is not None:
         facts |= _of_summary(summary, start_ns)
+        if isinstance(work.arrivals, OpenLoop) and facts["measured_ns"]:
+            facts["offered_tps"] = summary.counts.scheduled * 1e9 / facts["measured_ns"]
     elif sent.measured:
         last = sent.measured[0]
         facts["transaction_count"] = last.counts.completed
@@ -116,7 +118,6 @@ def _of_summary(summary: Summary, start_ns: int | None) -> dict[str, Any]:
         "cpu_ns": summary.engine.cpu_user_ns + summary.engine.cpu_system_ns,
         "busy_ratio": max((thread.busy_ratio for thread in threads), default=None),
         "timer_lag_ns_p99": max((thread.timer_lag_ns_p99 for thread in threads), default=None),
-        "offered_tps": summary.counts.scheduled * 1e9 / measured_ns if measured_ns else None,
     }
 
 
