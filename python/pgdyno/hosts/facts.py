@@ -17,7 +17,8 @@ _STEAL = 7
 class LoadHostFacts(BaseModel):
     """One host in one run. `start_skew_ns`: its last thread began this much after the instant.
 
-    `offered_tps`: None in a closed loop. `lost`: why the host was lost, "" if it was not. Counts are of the measured phase.
+    `offered_tps`: None in a closed loop. `lost`: why the host was lost, "" if it was not. Counts
+    are of the measured phase.
     """
 
     model_config = ConfigDict(frozen=True)
