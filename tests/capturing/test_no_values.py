@@ -12,7 +12,8 @@ from pgdyno.server.target import Target
 
 MAILS = [f"planted.person{n}@secret-{n * 37}.example" for n in range(120)]
 CITIES = ["Planthausen", "Secretville", "Markerstadt"]
-SALARIES = [123457 + 7919 * n for n in range(120)]
+# Ten digits: shorter ones are found by chance among the counts and times of a capture.
+SALARIES = [1_123_457_003 + 7919 * n for n in range(120)]
 PRICES = [f"{98765.43 + 131.57 * n:.2f}" for n in range(120)]
 DATES = [f"19{40 + n % 50}-0{1 + n % 9}-1{n % 10}" for n in range(120)]
 TIMES = [f"2019-04-{1 + n % 28:02} 11:{n % 60:02}:37.123456" for n in range(120)]

@@ -76,8 +76,9 @@ class LedgerLoad:
 
     def __exit__(self, *details: object) -> None:
         with signals.shielded():
-            self._engine.__exit__(*details)
+            self._engine.end()
             self._reader.join()
+            self._engine.__exit__(*details)
 
     def await_begin(self) -> None:
         """Wait until the clients work.

@@ -79,6 +79,10 @@ class EngineRun:
         self._child.close_pipes()
         self._child.terminate(grace_s=_STOP_GRACE_S)
 
+    def end(self) -> None:
+        """End the engine and leave its records to whoever reads them in another thread."""
+        self._child.terminate(grace_s=_STOP_GRACE_S)
+
     def stop(self) -> None:
         """Ask for an early, clean end: the engine drains, cancels statements, and reports."""
         self._write(b"stop\n")
