@@ -10,17 +10,22 @@ In Python and notebooks:
 Everything else is in `pgdyno.api`, which is loaded when one of these names is first used.
 """
 
-from __future__ import annotations
+# Subtle: only modules that are built into Python. While a file of another one is read, a Ctrl-C
+# would print a traceback. From here on it ends the command without one.
+import _signal  # type: ignore[import-not-found]
+import sys
 
-from typing import TYPE_CHECKING, Any
+if sys.argv[0].endswith("/pgdyno") and _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pgdyno.api import Contrast, Result, open, results, run
 
 __all__ = ["Contrast", "Result", "open", "results", "run"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'pgdyno' has no attribute {name!r}")
     from pgdyno import api

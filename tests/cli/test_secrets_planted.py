@@ -10,7 +10,7 @@ import duckdb
 import pytest
 from tests.fixtures import needs
 from tests.fixtures.clusters import Make, run_sql
-from tests.fixtures.command import Command, RunningCommand, Said, eventually, server_options
+from tests.fixtures.command import Command, RunningCommand, Said, server_options
 from tests.test_redaction import FORMS
 
 from pgdyno.cli.output import keep_trace
@@ -64,14 +64,22 @@ def stored(folder: Path) -> Iterator[tuple[str, str]]:
             yield str(path), path.read_bytes().decode(errors="replace")
 
 
-def children(running: RunningCommand) -> Iterator[bytes]:
-    """Yield the arguments and the environment of each process that the command started."""
+def children(running: RunningCommand) -> dict[int, bytes]:
+    """Return the arguments and the environment of each process that the command started, by pid.
+
+    Before its exec such a process is a copy of the command, with the same arguments.
+    """
+    command = running.process.pid
+    started = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                if int(fields[1]) == running.process.pid:
-                    yield (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+                is_copy = (entry / "exe").samefile(f"/proc/{command}/exe")
+                if int(fields[1]) == command and not is_copy:
+                    given = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+                    started[int(entry.name)] = given
+    return started
 
 
 def conninfo(target: Target) -> str:
@@ -101,8 +109,10 @@ def test_a_secret_in_a_script_is_in_no_output_no_file_and_no_child(
         *("--allow-write", "--json", str(tmp_path / "out.json"), "-D", f"password={GIVEN[2]}"),
         env=ENVIRONMENT,
     )
-    eventually(lambda: running.engine_pid, unless=lambda: running.process.poll() is not None)
-    assert [seen_in(child) for child in children(running)] == [set()]
+    engine = running.await_load(pgdyno.store)
+    started = children(running)
+    assert started[engine]
+    assert [seen_in(given) for given in started.values()] == [set()] * len(started)
     said = running.wait()
     assert said.code in (0, 2, 3), said.err
     assert_silent(said)

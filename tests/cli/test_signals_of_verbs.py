@@ -16,11 +16,15 @@ import pytest
 from tests.fixtures.clusters import run_sql
 from tests.fixtures.command import Command, eventually, server_options
 
+import pgdyno as pgdyno_package
 from pgdyno.cli.main import VERBS
 from pgdyno.server.target import Target
 
 Server = tuple[str, ...]
 LATEST_S = 4.0
+# While modules are loaded.
+LOADED_S = 0.3
+PACKAGE = Path(pgdyno_package.__file__ or "").parent
 SESSIONS = (
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
     " AND pid <> pg_backend_pid() AND application_name LIKE 'pgdyno%'"
@@ -142,14 +146,28 @@ def test_a_signal_ends_every_verb_and_nothing_is_left(
         ends(verb, moment_s, database15, pgdyno, tmp_path)
 
 
-def test_a_signal_while_modules_are_loaded_leaves_no_traceback() -> None:
+def test_ctrl_c_while_modules_are_loaded_ends_the_command_quietly(pgdyno: Command) -> None:
+    draw = random.Random(LOADED_S)
+    for moment_s in [draw.uniform(0.0, LOADED_S) for _ in range(8)]:
+        running = pgdyno.start("list")
+        threading.Timer(moment_s, running.signal, (signal.SIGINT,)).run()
+        said = running.wait()
+        # Before the first line of pgdyno, Python ends as it likes. Later nothing of ours is shown.
+        assert str(PACKAGE) not in said.err, said.err
+        if "Traceback" not in said.err:
+            assert said.code in (0, 128 + signal.SIGINT, -signal.SIGINT), said.err
+
+
+def test_the_package_takes_over_ctrl_c_before_it_reads_another_file() -> None:
     shown = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
-        " import sys; sys.argv[0] = '/bin/pgdyno'; import pgdyno.cli;"
-        " print(signal.getsignal(signal.SIGINT).name)"
+        "import sys; sys.argv[0] = '/bin/pgdyno'; before = {*sys.modules}; import pgdyno;"
+        " read = {*sys.modules} - before - {*sys.builtin_module_names};"
+        " import signal; print(signal.getsignal(signal.SIGINT).name, read)"
     )
-    done = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=True)
-    assert done.stdout == "SIG_DFL\n"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", shown], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "SIG_DFL {'pgdyno'}\n"
 
 
 @pytest.mark.slow
