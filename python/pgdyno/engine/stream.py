@@ -80,7 +80,7 @@ class EngineRun:
         self._child.terminate(grace_s=_STOP_GRACE_S)
 
     def end(self) -> None:
-        """End the engine and leave its records to whoever reads them in another thread."""
+        """End the engine and leave its records to the thread that reads them."""
         self._child.terminate(grace_s=_STOP_GRACE_S)
 
     def stop(self) -> None:
