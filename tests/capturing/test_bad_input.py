@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from tests.fixtures.observed import STATEMENTS, make_shop
 
 from pgdyno.capture import file
 from pgdyno.capture.model import Capture
+from pgdyno.capturing.statistics import Reading, Request
+from pgdyno.errors import ServerError
 from pgdyno.server.target import Target
 
 
@@ -53,6 +56,45 @@ def test_a_lost_connection_is_opened_again_and_the_capture_goes_on(
     assert said.code == 0, said.err
     assert "pgdyno connects again" in said.err
     assert any("nothing was counted" in note for note in file.read(path).notes)
+
+
+def reading_of(target: Target, seconds: float) -> Reading:
+    return Reading(
+        Request(
+            target=target,
+            seconds=seconds,
+            keeps_values=False,
+            moved=lambda _: None,
+            checkpoint=lambda _: None,
+            lost=lambda _: None,
+        )
+    )
+
+
+def test_a_connection_lost_before_the_first_counters_is_opened_again(observed: Target) -> None:
+    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE"
+    with reading_of(observed, 2) as reading:
+        reading.read_once()
+        assert run_sql(observed, f"{end} 'pgdyno/capture/%'") == [(True,)]
+        assert reading.count() is None
+        assert any("nothing was counted" in note for note in reading.capture().notes)
+    with pytest.raises(ServerError, match="terminating connection"):
+        read_after(lambda: run_sql(observed, f"{end} 'pgdyno/capture/%'"), observed)
+
+
+def read_after(loss: Callable[[], object], target: Target) -> None:
+    with reading_of(target, 2) as reading:
+        loss()
+        reading.read_once()
+
+
+def test_a_server_that_stops_before_the_first_counters_is_an_error(new_cluster: Make) -> None:
+    cluster = new_cluster("15")
+    with reading_of(cluster.target, 1) as reading:
+        reading.read_once()
+        cluster.stop()
+        with pytest.raises(ServerError, match="lost before the first counters"):
+            reading.count()
 
 
 def test_a_schema_with_everything_difficult_is_captured(

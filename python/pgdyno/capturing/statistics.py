@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version as version_of
@@ -98,12 +99,18 @@ class Reading:
         self._own_transactions = 0
         self.counted = Counted()
         self._connection = self._opened()
-        self.sources = tuple(
-            sources_of(
-                self.fetch, version=self.version, user=self.user, sees_everybody=self.sees_everybody
+        with ExitStack() as stack:
+            stack.enter_context(self._connection)
+            self.sources = tuple(
+                sources_of(
+                    self.fetch,
+                    version=self.version,
+                    user=self.user,
+                    sees_everybody=self.sees_everybody,
+                )
             )
-        )
-        home = self.fetch(SCHEMA_SQL)
+            home = self.fetch(SCHEMA_SQL)
+            stack.pop_all()
         statements = next(s for s in self.sources if s.name == "pg_stat_statements")
         is_readable = home and "library" not in statements.missing
         self._home = str(home[0][0]) if is_readable else ""
@@ -120,21 +127,22 @@ class Reading:
             lock_timeout_ms=_LOCK_TIMEOUT_MS,
             interruptible=True,
         )
-        row = connection.execute(catalog.SESSION_SQL).fetchone()
-        assert row is not None, "a SELECT without FROM returns one row"
-        if row[0] != connection.info.backend_pid:
-            connection.close()
-            raise ServerError(
-                f"{self._request.target.place} is a pooler, not a server.",
-                hint="name the server itself with -h and -p",
-            )
-        self.version = int(row[1]) // 10_000
-        if self.version < 12:
-            connection.close()
-            raise ServerError(
-                f"{self._request.target.place} is PostgreSQL {self.version}, older than 12.",
-                hint="capture needs PostgreSQL 12 or later",
-            )
+        with ExitStack() as stack:
+            stack.enter_context(connection)
+            row = connection.execute(catalog.SESSION_SQL).fetchone()
+            assert row is not None, "a SELECT without FROM returns one row"
+            if row[0] != connection.info.backend_pid:
+                raise ServerError(
+                    f"{self._request.target.place} is a pooler, not a server.",
+                    hint="name the server itself with -h and -p",
+                )
+            self.version = int(row[1]) // 10_000
+            if self.version < 12:
+                raise ServerError(
+                    f"{self._request.target.place} is PostgreSQL {self.version}, older than 12.",
+                    hint="capture needs PostgreSQL 12 or later",
+                )
+            stack.pop_all()
         self._version_num, self._encoding = int(row[1]), str(row[2])
         self.database, self.user = str(row[3]), str(row[4])
         self.sees_everybody, self._collation = bool(row[5]), str(row[6])
@@ -150,8 +158,9 @@ class Reading:
     def __enter__(self) -> Reading:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._connection.close()
+    def __exit__(self, *ended: Any) -> None:
+        """Close the connection. Raises: ServerError if it was lost."""
+        self._connection.__exit__(*ended)
 
     def read_once(self) -> None:
         """Read the schema, the statistics of its columns, and the texts of the statements."""
@@ -193,7 +202,10 @@ class Reading:
             self._texts[query_id, role_oid] = (text, role or "")
 
     def count(self) -> InterruptedByUser | None:
-        """Count until the time is over, or until a signal arrives, which is returned."""
+        """Count until the time is over, or until a signal arrives, which is returned.
+
+        Raises: ServerError if the server was lost before the first counters, and did not come back.
+        """
         self._began_ns = monotonic_ns()
         # An interrupt must not close the connection: the last counters are read after it.
         self._connection.is_interruptible = False
@@ -212,10 +224,20 @@ class Reading:
 
     def _begin(self) -> None:
         so_far = self.counted
-        if self._home:
-            so_far.first = counted.read_snapshot(self.fetch, self.version, self._home)
-        self._first_database = self._database_totals()
-        self._first_updates = self._update_totals()
+        while True:
+            try:
+                if self._home:
+                    so_far.first = counted.read_snapshot(self.fetch, self.version, self._home)
+                self._first_database = self._database_totals()
+                self._first_updates = self._update_totals()
+                return
+            except psycopg.Error as error:
+                if not self._is_back_after(error):
+                    raise ServerError(
+                        f"{self._request.target.place} was lost before the first counters, and did"
+                        f" not come back within {self._request.seconds:g} s.",
+                        hint="start the capture again when the server is up",
+                    ) from error
 
     def _database_totals(self) -> tuple[int, int]:
         if self.version >= _FORCES_REPORTS:
@@ -290,6 +312,7 @@ class Reading:
         while True:
             try:
                 self._connection = self._opened()
+                self._connection.is_interruptible = False
                 break
             except (ServerError, psycopg.Error):
                 if self._second >= self._request.seconds:
