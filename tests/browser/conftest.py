@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Page,
+    ViewportSize,
+    sync_playwright,
+)
 from tests.report.compare_examples import compared, with_long_names
 from tests.report.examples import EXAMPLES
 from tests.watch.examples import watched
@@ -20,6 +27,9 @@ CHROMIUM = Path(os.environ.get("PGDYNO_CHROMIUM", "/usr/bin/chromium"))
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 OpenReport = Callable[..., "OpenedReport"]
+AtWidth = Callable[[str, int], Page]
+# Charts follow a new width in the next frame.
+TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
 class OpenedReport:
@@ -77,6 +87,30 @@ def open_report(browser: Browser, tmp_path: Path) -> Iterator[OpenReport]:
         context.close()
 
 
+@pytest.fixture(scope="session")
+def at_width(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AtWidth]:
+    """Show an example by name at a width: opened once, for tests that only look at it."""
+    folder = tmp_path_factory.mktemp("pages")
+    context = browser.new_context()
+    pages: dict[str, Page] = {}
+
+    def show(name: str, width: int) -> Page:
+        size: ViewportSize = {"width": width, "height": 800}
+        if name not in pages:
+            path = folder / f"{name}.html"
+            path.write_text(_page(name))
+            pages[name] = context.new_page()
+            pages[name].set_viewport_size(size)
+            pages[name].goto(path.as_uri())
+        pages[name].set_viewport_size(size)
+        pages[name].evaluate(TWO_FRAMES)
+        return pages[name]
+
+    yield show
+    context.close()
+
+
+@functools.cache
 def _page(name: str) -> str:
     """Return the page of an example, of a comparison, or of a watch."""
     if name == "compare":
