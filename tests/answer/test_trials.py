@@ -69,20 +69,27 @@ os.execv({engine!r}, [{engine!r}, *sys.argv[1:]])
 """
 
 
+def starved_engine(tmp_path: Path) -> Path:
+    """Return an engine whose core another process takes."""
+    core = min(os.sched_getaffinity(0))
+    engine = tmp_path / "engine"
+    real = str(engine_for_jobs())
+    engine.write_text(STARVED.format(python=sys.executable, core=core, engine=real))
+    engine.chmod(0o755)
+    (tmp_path / "sleep.sql").write_text("SELECT pg_sleep(0.001);\n")
+    return engine
+
+
 @pytest.mark.slow
 @pytest.mark.pg
 def test_a_search_on_a_machine_without_a_free_core_ends_early_and_says_why(
     pgdyno: Command, tmp_path: Path
 ) -> None:
     needs.postgresql("15")
-    core = min(os.sched_getaffinity(0))
-    engine, script = tmp_path / "engine", tmp_path / "sleep.sql"
-    real = str(engine_for_jobs())
-    engine.write_text(STARVED.format(python=sys.executable, core=core, engine=real))
-    engine.chmod(0o755)
-    script.write_text("SELECT pg_sleep(0.001);\n")
+    engine = starved_engine(tmp_path)
     said = pgdyno(
-        *("sweep", "--pg-version", "15", "-s", "1", "-f", script, "-c", "2", "--rounds", "1"),
+        *("sweep", "--pg-version", "15", "-s", "1", "-f", tmp_path / "sleep.sql"),
+        *("-c", "2", "--rounds", "1"),
         *("-T", "1s", "--warmup", "0s", "--knee-duration", "1s", "--slo", "p99=1500us"),
         *("--reset", "none", "--json"),
         env={"PGDYNO_ENGINE": str(engine)},
@@ -101,3 +108,30 @@ def test_a_search_on_a_machine_without_a_free_core_ends_early_and_says_why(
     assert known is not None, document["sentence"]
     # A trial in which no client was ever free shows no late timer.
     assert (known[1], known[2]) in (("3", "3"), ("3", "4"))
+
+
+@pytest.mark.slow
+@pytest.mark.pg
+def test_a_tuning_for_a_target_on_a_machine_without_a_free_core_ends_early_and_says_why(
+    pgdyno: Command, tmp_path: Path
+) -> None:
+    needs.postgresql("15")
+    # If no client were ever free, no timer would be late.
+    said = pgdyno(
+        *("tune", "--pg-version", "15", "-s", "1", "-f", tmp_path / "sleep.sql", "-c", "16"),
+        *("-R", "20", "--slo", "p99=1500us", "--setting", "work_mem=1MB..64MB"),
+        *("-T", "5s", "--warmup", "0s", "--budget", "10min", "--reset", "none", "--json"),
+        env={"PGDYNO_ENGINE": str(starved_engine(tmp_path))},
+        timeout_s=400,
+    )
+    assert said.code == NOT_VALID, said.err
+    assert "the tuning ends: this machine was disturbed in" in " ".join(said.err.split())
+    document = said.document
+    assert (document["verdict"], document["proved"], document["settings"]) == ("unproved", None, [])
+    known = re.search(
+        r"not known: this machine was disturbed in (\d) of (\d) runs, and each of these says"
+        r" nothing about p99\. The engine's timers",
+        document["sentence"],
+    )
+    assert known is not None, document["sentence"]
+    assert int(known[2]) <= 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -47,8 +48,11 @@ def tps_of(run: PlannedRun, number: int) -> float:
     return usual * (1 + (0.01, -0.01, 0.0)[number % 3])
 
 
+LATE = "The engine's timers fired 9 ms late."
+
+
 def carried_out(
-    question: Experiment, *, fails: str = "", runs_max: int = 3000
+    question: Experiment, *, fails: str = "", runs_max: int = 3000, late: Sequence[int] = ()
 ) -> tuple[History, Stop | None, frozenset[str]]:
     history: History = ()
     excluded: frozenset[str] = frozenset()
@@ -63,7 +67,10 @@ def carried_out(
             continue
         tps = tps_of(decision, len(history))
         metrics = {"tps": tps, "p99": 1e4 / tps}
-        measured = Measured(decision, tps, None, metrics, RUN_NS, latency_ms={"p99": 1e4 / tps})
+        latency_ms, said = {"p99": 1e4 / tps}, LATE if len(history) in late else ""
+        measured = Measured(
+            decision, tps, None, metrics, RUN_NS, latency_ms=latency_ms, disturbed_by=said
+        )
         history = (*history, measured)
     return history, None, excluded
 
@@ -182,6 +189,30 @@ def test_settings_that_miss_the_target_cannot_be_compared_within_it() -> None:
     tuned = findings(question, history)
     assert tuned.verdict == "nothing better"
     assert tuned.sentence() == f"nothing was compared: {stop.reason}"
+
+
+def test_a_machine_that_disturbs_the_first_runs_cannot_tell_whether_a_target_is_kept() -> None:
+    # Your settings miss a p99 of 12 ms; without the disturbance, this would be the answer.
+    for rate, spoiled in ((None, "missed the target"), ("500", "says nothing about p99")):
+        question = asked(slo="p99=12ms", rate=rate)
+        history, stop, _ = carried_out(question, late=range(3000))
+        why = f"this machine was disturbed in 3 of 3 runs, and each of these {spoiled}. {LATE}"
+        assert stop == Stop(why)
+        design = Tune(question)
+        assert design.outlook(history) == f"the tuning ends: {why}"
+        assert design.runs_expected(history) == len(history) == 3
+
+
+def test_disturbed_runs_that_keep_a_limit_or_are_few_do_not_end_a_tuning() -> None:
+    _, stop, _ = carried_out(asked(slo="p99=20ms"), late=range(3000))
+    assert stop == Stop("proved"), "each run met the target"
+    few = asked(slo="p99=12ms", rate="500")
+    assert carried_out(few, late=range(1, 3000, 2))[1] == Stop("proved")
+    # The first run of your settings missed the target, but says nothing: a later pair decides.
+    history, stop, _ = carried_out(asked(slo="p99=12ms"), late=(0, 1))
+    assert stop is not None
+    assert stop.reason.startswith("your settings do not meet p99=12ms")
+    assert len(history) > 4
 
 
 def test_under_a_rate_the_goal_is_to_meet_the_latency_target() -> None:

@@ -61,6 +61,8 @@ def tune_answer(seen: Measurements) -> Answer:
         else trial
         for trial in findings.tried
     )
+    if why := design.why_not_known(history):
+        findings = _not_proved(findings, why)
     findings = replace(
         findings,
         tried=tried,
@@ -106,6 +108,10 @@ def _if_valid(
     reason = f"{sum(valid)} of {counted(len(valid), 'run')} of the proof are valid, too few"
     if not any(valid):
         reason = f"no run of the proof is valid ({counted(len(valid), 'run')})"
+    return _not_proved(findings, reason)
+
+
+def _not_proved(findings: TuneFindings, reason: str) -> TuneFindings:
     return replace(findings, verdict="unproved", reason=reason, proved=None, settings=())
 
 

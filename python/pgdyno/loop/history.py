@@ -121,7 +121,7 @@ def measured(visit: Visit, numbers: LoadNumbers | None = None) -> Measured:
 
 
 def _disturbed_by(visit: Visit, numbers: LoadNumbers) -> str:
-    if visit.planned.purpose != "capacity":
+    if visit.planned.purpose not in ("capacity", "round"):
         return ""
     return next((doubt.message for doubt in disturbed_by(visit.stored, numbers)), "")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from pgdyno.spec.planned import PlannedRun
@@ -16,8 +16,8 @@ class Measured:
     value of the measured metrics that a design may decide by. `took_ns`: the time from the decision
     to the stored result. `failed_ns`: the time of the failed runs since the complete run before.
     `latency_ms`: name -> mean or percentile; "new-order.p90" is the figure of a transaction type.
-    `achieved_ratio`: throughput over the offered load, 1 in a closed loop. `disturbed_by`: of a
-    trial against a latency target, why its machine could not answer; "" for all other runs.
+    `achieved_ratio`: throughput over the offered load, 1 in a closed loop. `disturbed_by`: why its
+    machine could not answer a question about a latency target; "" if it could, and for pilots.
     """
 
     run: PlannedRun
@@ -41,6 +41,10 @@ class Measured:
 
 History = tuple[Measured, ...]
 
+# A question about a latency target ends if its machine spoiled at least this number and this share
+# of the runs.
+SPOILED_MIN, SPOILED_RATIO = 3, 0.75
+
 
 def elapsed_ns(history: History) -> int:
     """Return the time that these runs took, where those at the same time count once."""
@@ -60,6 +64,23 @@ def rounds(history: History) -> History:
 def trials(history: History) -> History:
     """Return the runs that tried a load against a latency target."""
     return tuple(measured for measured in history if measured.run.purpose == "capacity")
+
+
+def why_no_answer(
+    ran: History, is_spoiled: Callable[[Measured], bool], *, runs: str, spoils: str
+) -> str:
+    """Return why this machine cannot answer a question about a latency target, or "".
+
+    Args: is_spoiled, whether a disturbed run says nothing; runs, what they are, in words; spoils,
+    what these runs show, in words.
+    """
+    spoiled = [run.disturbed_by for run in ran if run.disturbed_by and is_spoiled(run)]
+    if len(spoiled) < SPOILED_MIN or len(spoiled) < SPOILED_RATIO * len(ran):
+        return ""
+    return (
+        f"this machine was disturbed in {len(spoiled)} of {len(ran)} {runs}, and each of these"
+        f" {spoils}. {spoiled[-1]}"
+    )
 
 
 def warm_ns(history: History, *, asked_ns: int | None, least_ns: int) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pgdyno.analysis.capacity import Target, Trial
 from pgdyno.errors import AnalysisError
 from pgdyno.plan.design import NONE, WaveDesign
-from pgdyno.plan.history import History, Measured, elapsed_ns, rounds
+from pgdyno.plan.history import History, Measured, elapsed_ns, rounds, why_no_answer
 from pgdyno.plan.visits import pilot_missing, visit
 from pgdyno.quantities import percent, signed
 from pgdyno.spec.condition import condition_from, memory_limit_from
@@ -129,7 +129,7 @@ class Tune(WaveDesign[TuneDesign]):
             return Stop(f"{metric} cannot be measured here")
         tuning = self.tuning(history, excluded)
         steps = tuning.wave()
-        if why := self.why_no_candidate_counts(history):
+        if why := self.why_not_known(history) or self.why_no_candidate_counts(history):
             return Stop(why)
         if not steps:
             return Stop(tuning.reason)
@@ -159,7 +159,7 @@ class Tune(WaveDesign[TuneDesign]):
                 self.experiment.workload.warmup_ns or 0
             )
             return max(1, self.asked.budget_ns // usual_ns)
-        if self.tuning(history, excluded).next() is None:
+        if self.why_not_known(history) or self.tuning(history, excluded).next() is None:
             return len(history)
         each_ns = max(1, elapsed_ns(done) // len(done))
         left_ns = self.asked.budget_ns - elapsed_ns(history)
@@ -169,6 +169,8 @@ class Tune(WaveDesign[TuneDesign]):
         """Return "trial 14, best +21 % over yours, 12 min left with the proof"."""
         if not rounds(history):
             return ""
+        if why := self.why_not_known(history):
+            return f"the tuning ends: {why}"
         tuning = self.tuning(history, excluded)
         if not isinstance(tuning.stage, Search):
             return _STAGE_WORDS[tuning.stage.name]
@@ -180,10 +182,28 @@ class Tune(WaveDesign[TuneDesign]):
         left = max(0, round(left_ns / _MINUTE_NS))
         return f"trial {len(tuning.trials)}: {words}, {left} min left with the proof"
 
+    def why_not_known(self, history: History) -> str:
+        """Return why this machine cannot tell whether a latency target is kept, or "".
+
+        Where the target is a limit, a disturbed run that met it is as good as another. Where the
+        latency itself is compared, each disturbed run says nothing.
+        """
+        target = self.slo
+        if target is None:
+            return ""
+        is_goal = self.is_slo_the_goal
+        return why_no_answer(
+            rounds(history),
+            lambda seen: is_goal or not self._meets(target, seen),
+            runs="runs",
+            spoils=f"says nothing about {target.name}" if is_goal else "missed the target",
+        )
+
     def why_no_candidate_counts(self, history: History) -> str:
         """Return why the server as it is cannot be compared within the latency target, or ""."""
         target = self.slo
-        first = [run for run in rounds(history) if _id(run) == _BASE_ID][:_LOOKS]
+        first = [run for run in rounds(history) if _id(run) == _BASE_ID and not run.disturbed_by]
+        first = first[:_LOOKS]
         if target is None or self.is_slo_the_goal or len(first) < _LOOKS:
             return ""
         if any(self._meets(target, run) for run in first):

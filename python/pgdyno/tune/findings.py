@@ -187,6 +187,8 @@ class TuneFindings:
                 f" {tried}"
             )
         promised = f"the search had promised {change_text(self.promised)}" if self.promised else ""
+        if self.verdict == "unproved" and not promised and self.reason:
+            return f"not known: {self.reason}"
         if self.verdict == "unproved" and not promised:
             return f"not finished: nothing better than your settings in {tried} so far"
         if self.verdict == "unproved":

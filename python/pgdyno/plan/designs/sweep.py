@@ -26,7 +26,7 @@ from pgdyno.analysis.capacity import Target, Trial
 from pgdyno.analysis.compare import is_reversed
 from pgdyno.plan.capacity import RUNS_MAX, next_clients, next_rate
 from pgdyno.plan.design import NONE, Design
-from pgdyno.plan.history import History, Measured, pilots, rounds, trials, warm_ns
+from pgdyno.plan.history import History, Measured, pilots, rounds, trials, warm_ns, why_no_answer
 from pgdyno.plan.visits import WARMUP_LEAST_NS, pilot
 from pgdyno.quantities import counted
 from pgdyno.spec.designs import SweepDesign
@@ -37,8 +37,6 @@ PLATEAU_RATIO = 0.03
 # `auto` stops climbing at a level this far below the peak, or at two levels below the plateau.
 PAST_PEAK_RATIO = 0.10
 PILOT_CLIENTS_MAX = 8
-# The search for a load ends if its machine spoiled at least this number and this share of trials.
-SPOILED_MIN, SPOILED_RATIO = 3, 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,18 +202,13 @@ def why_no_load(history: History, target: Target | None) -> str:
 
     A disturbed trial that met the target is as good as another; one that missed it says nothing.
     """
-    tried = trials(history)
-    spoiled = [
-        trial.disturbed_by
-        for trial in tried
-        if trial.disturbed_by and target and not target.is_met(_trial(trial, target))
-    ]
-    if len(spoiled) < SPOILED_MIN or len(spoiled) < SPOILED_RATIO * len(tried):
+    if target is None:
         return ""
-    return (
-        f"this machine was disturbed in {len(spoiled)} of {len(tried)} trials, and each of these"
-        f" missed the target. {spoiled[-1]}"
-    )
+
+    def missed(seen: Measured) -> bool:
+        return not target.is_met(_trial(seen, target))
+
+    return why_no_answer(trials(history), missed, runs="trials", spoils="missed the target")
 
 
 def plateau_start(tps_by_level: dict[int, float]) -> int:
