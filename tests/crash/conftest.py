@@ -1,14 +1,57 @@
-"""What the tests of crashes need: a disk that can lose its power."""
+"""What the tests of crashes need: a disk that can lose its power, and a place for servers."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.fixtures import needs
+from tests.fixtures.clusters import Make
+from tests.fixtures.house import IN_MEMORY, PREFIX
 
 from pgdyno.crash.power_disk import PowerDisk, why_not_here
+
+# Three copies of the data with their WAL. Containers often offer 64 MB.
+_NEEDED_BYTES = 1 << 30
+
+
+@pytest.fixture
+def crash_dir(house: Path) -> Iterator[Path]:
+    """A folder for servers that crash, empty again afterwards; in memory, where there is space.
+
+    A real disk would let these tests wait for each sync and prove no more: a killed server loses
+    nothing that the kernel has, and the disk that loses power keeps its files in its own memory.
+    """
+    has_space = shutil.disk_usage(IN_MEMORY).free > _NEEDED_BYTES
+    name = f"{PREFIX}{os.getpid()}-"
+    folder = Path(tempfile.mkdtemp(prefix=name, dir=IN_MEMORY if has_space else house))
+    servers = folder / "data"
+    for path in (folder, servers):
+        path.mkdir(exist_ok=True)
+        path.chmod(0o755)
+    yield servers
+    assert list(servers.iterdir()) == []
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def elsewhere(house: Path, crash_dir: Path) -> Iterator[Path]:
+    """A folder that is on another file system than the servers that crash."""
+    parent = IN_MEMORY if crash_dir.is_relative_to(house) else house
+    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=parent))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def crashing(crash_dir: Path, new_cluster: Make) -> Make:
+    """Make clusters in the folder for servers that crash."""
+    return partial(new_cluster, data_dir=crash_dir, allow_tmpfs=True)
 
 
 @pytest.fixture

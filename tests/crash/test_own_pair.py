@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.crash.test_own_server import asks_for, elsewhere  # noqa: F401
+from tests.crash.test_own_server import asks_for
 from tests.fixtures.clusters import Make
 from tests.fixtures.command import Command, Said, eventually, server_options
 
@@ -26,7 +26,13 @@ class OwnPair:
 
     def __init__(self, primary: ScratchCluster) -> None:
         self.primary = primary
-        request = ScratchRequest(primary.binaries, clients=CLIENTS, settings=primary.settings)
+        request = ScratchRequest(
+            primary.binaries,
+            clients=CLIENTS,
+            settings=primary.settings,
+            data_dir=primary.path.parent,
+            allow_tmpfs=True,
+        )
         self.standby = standby_of(primary, request)
         await_following(primary, is_synchronous=True)
         self.hosts = both(primary.target, self.standby.target)
@@ -82,11 +88,9 @@ def fail_over(pgdyno: Command, pair: OwnPair, folder: Path, *given: str) -> Said
 
 
 def test_a_failover_of_the_own_servers_loses_nothing_and_its_control_holds(
-    pgdyno: Command,
-    new_cluster: Make,
-    elsewhere: Path,  # noqa: F811
+    pgdyno: Command, crashing: Make, elsewhere: Path
 ) -> None:
-    with OwnPair(new_cluster("15", clients=CLIENTS, settings=SETTINGS)) as pair:
+    with OwnPair(crashing("15", clients=CLIENTS, settings=SETTINGS)) as pair:
         first = pair.primary
         said = fail_over(pgdyno, pair, elsewhere, "--crashes", "1", "--json")
         document = said.document
@@ -97,14 +101,7 @@ def test_a_failover_of_the_own_servers_loses_nothing_and_its_control_holds(
         assert document["gap_seconds_max"] > 0
         # Every failover swapped the roles: those of the control, and one more.
         assert (pair.primary is first) == (control["crashes"] % 2 == 1)
-
-
-def test_one_failover_needs_no_command_that_repairs_the_pair(
-    pgdyno: Command,
-    new_cluster: Make,
-    elsewhere: Path,  # noqa: F811
-) -> None:
-    with OwnPair(new_cluster("15", clients=CLIENTS, settings=SETTINGS)) as pair:
+        # One failover needs no command that repairs the pair, but the next one then finds no pair.
         given = ("--crashes", "1", "--no-controls", "--json")
         said = fail_over(pgdyno, pair, elsewhere, *given)
         assert (said.code, said.document["verdict"]) == (0, "nothing lost"), said.err

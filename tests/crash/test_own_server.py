@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -23,14 +20,6 @@ from pgdyno.server.storage import Mount
 pytestmark = pytest.mark.pg
 SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'pgdyno%'"
 COUNT = "SELECT count(*) FROM pgdyno_ledger"
-
-
-@pytest.fixture
-def elsewhere() -> Iterator[Path]:
-    """A folder that is not on the disk of the servers."""
-    folder = Path(tempfile.mkdtemp(prefix="pgd-crash-", dir="/dev/shm"))
-    yield folder
-    shutil.rmtree(folder)
 
 
 def asks_for(flag: Path) -> str:
@@ -62,10 +51,10 @@ def crash_own(
 
 @pytest.mark.parametrize("version", ["15", "18"])
 def test_a_crash_of_the_own_server_is_checked_and_its_control_holds(
-    version: str, pgdyno: Command, new_cluster: Make, elsewhere: Path
+    version: str, pgdyno: Command, crashing: Make, elsewhere: Path
 ) -> None:
     needs.postgresql(version)
-    cluster = new_cluster(version, settings={"fsync": "on", "full_page_writes": "on"})
+    cluster = crashing(version, settings={"fsync": "on", "full_page_writes": "on"})
     said = crash_own(pgdyno, cluster, elsewhere, "--crashes", "3", "--json")
     document = said.document
     assert (said.code, document["verdict"]) == (0, "nothing lost"), said.err
@@ -78,9 +67,9 @@ def test_a_crash_of_the_own_server_is_checked_and_its_control_holds(
 
 
 def test_a_command_that_crashes_nothing_is_an_error(
-    pgdyno: Command, new_cluster: Make, elsewhere: Path
+    pgdyno: Command, crashing: Make, elsewhere: Path
 ) -> None:
-    cluster = new_cluster("15")
+    cluster = crashing("15")
     given = ("--crashes", "1", "--no-controls")
     said = crash_own(pgdyno, cluster, elsewhere, *given, crashes=False)
     assert said.code == 2
@@ -89,9 +78,9 @@ def test_a_command_that_crashes_nothing_is_an_error(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_crash_command_that_hangs(
-    pgdyno: Command, new_cluster: Make, elsewhere: Path, number: signal.Signals
+    pgdyno: Command, crashing: Make, elsewhere: Path, number: signal.Signals
 ) -> None:
-    cluster, pid = new_cluster("15"), elsewhere / "pid"
+    cluster, pid = crashing("15"), elsewhere / "pid"
     hangs = f"sleep 600 & echo $! > {pid}.part; mv {pid}.part {pid}; wait"
     place = ("--kind", "command", "--store", str(elsewhere / "store"), "--no-controls")
     running = pgdyno.start(
@@ -133,9 +122,9 @@ def test_a_data_directory_on_a_network_file_system_is_refused(
 
 
 def test_a_server_in_use_needs_a_confirmation(
-    pgdyno: Command, new_cluster: Make, elsewhere: Path
+    pgdyno: Command, crashing: Make, elsewhere: Path
 ) -> None:
-    cluster = new_cluster("15")
+    cluster = crashing("15")
     parameters = {**cluster.target.libpq_parameters(), "application_name": "shop"}
     with psycopg.connect(**parameters):  # type: ignore[arg-type]
         given = ("--kind", "command", "--crash-command", "true", "--store", str(elsewhere / "s"))
@@ -145,9 +134,9 @@ def test_a_server_in_use_needs_a_confirmation(
 
 
 def test_tables_of_others_are_never_replaced(
-    pgdyno: Command, new_cluster: Make, elsewhere: Path
+    pgdyno: Command, crashing: Make, elsewhere: Path
 ) -> None:
-    cluster = new_cluster("15")
+    cluster = crashing("15")
     run_sql(cluster.target, "CREATE TABLE pgdyno_ledger (mine int)")
     given = ("--kind", "command", "--crash-command", "true", "--store", str(elsewhere / "s"))
     said = pgdyno("crash", *server_options(cluster.target), *given)

@@ -40,7 +40,7 @@ class UntilFound(CrashShow):
             raise FoundError("found")
 
 
-def crashes_until_found(defect: str, seed: int, place: Path) -> int:
+def crashes_until_found(defect: str, seed: int, place: Path, crash_dir: Path) -> int:
     """Return how many crashes a try needs to find the defect; 0 if none of them does."""
     request = CrashRequest(
         kind="power",
@@ -50,6 +50,8 @@ def crashes_until_found(defect: str, seed: int, place: Path) -> int:
         binaries=find(version="15"),
         controls=False,
         defect=defect,
+        data_dir=crash_dir,
+        allow_tmpfs=True,
     )
     outcome = crash(request, Store(place), UntilFound())
     assert outcome.error is None or isinstance(outcome.error, FoundError), outcome.error
@@ -58,19 +60,21 @@ def crashes_until_found(defect: str, seed: int, place: Path) -> int:
 
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_a_planted_defect_of_the_disk_is_found(
-    defect: str, can_lose_power: None, tmp_path: Path
+    defect: str, can_lose_power: None, crash_dir: Path, tmp_path: Path
 ) -> None:
     needs.postgresql("15")
-    assert crashes_until_found(defect, 1, tmp_path)
+    assert crashes_until_found(defect, 1, tmp_path, crash_dir)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_a_planted_defect_is_found_in_every_try(
-    defect: str, can_lose_power: None, tmp_path: Path, proved: Proved
+    defect: str, can_lose_power: None, crash_dir: Path, tmp_path: Path, proved: Proved
 ) -> None:
     needs.postgresql("15")
-    needed = [crashes_until_found(defect, seed, tmp_path) for seed in range(1, TRIES + 1)]
+    needed = [
+        crashes_until_found(defect, seed, tmp_path, crash_dir) for seed in range(1, TRIES + 1)
+    ]
     successes = [count for count in needed if count]
     proved(
         f"tries that find the planted defect {defect}",

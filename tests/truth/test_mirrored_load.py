@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ pytestmark = pytest.mark.pg
 COUNTS = {"shared_preload_libraries": "pg_stat_statements", "autovacuum": "off"}
 # The clients of the load are at work.
 WORKING = "SELECT count(*) > 100 FROM pgbench_history"
+# The server counts transactions up to a second late: in this time, less than the limit of 10 %.
+CAPTURED = "12s"
 WORK = (
     "SELECT blks_hit + blks_read, pg_current_wal_lsn() - '0/0'::pg_lsn FROM pg_stat_database"
     " WHERE datname = current_database()"
@@ -38,14 +41,17 @@ def captured(pgdyno: Command, source: Target, path: Path) -> None:
     """Write a capture of the TPC-B-like load, which runs on the source meanwhile."""
     # Our questions whether it works are sessions of another application.
     permitted = ("--allow-write", "--confirm", f"{source.database}@local")
-    options = ("-M", "prepared", "-c", "2", "--warmup", "0s", "-q", *permitted)
+    # What a transaction does is captured, and not how fast the machine is.
+    options = ("-M", "prepared", "-c", "2", "-R", "300", "--warmup", "0s", "-q", *permitted)
     running = pgdyno.start(
-        *("bench", *server_options(source), "-b", "tpcb-like", "--duration", "20s"), *options
+        *("bench", *server_options(source), "-b", "tpcb-like", "--duration", "10min"), *options
     )
-    eventually(lambda: scalar(source, WORKING))
-    said = pgdyno("capture", *server_options(source), "-o", str(path), "--duration", "5s", "-q")
+    eventually(lambda: scalar(source, WORKING), unless=lambda: running.process.poll() is not None)
+    said = pgdyno("capture", *server_options(source), "-o", str(path), "--duration", CAPTURED, "-q")
     assert said.code == 0, said.err
-    assert running.wait().code in (0, 3)
+    # It outlasts the capture, however long a busy machine takes to begin it.
+    running.signal(signal.SIGINT)
+    assert running.wait().code == 130
 
 
 def work_of(engine: Engine, target: Target, **load: Any) -> tuple[float, float]:
@@ -54,8 +60,8 @@ def work_of(engine: Engine, target: Target, **load: Any) -> tuple[float, float]:
     Two clients would wait for each other. Each run has its seed: pages that a run with the same
     seed has changed have room for new versions.
     """
-    once, often = (_spent(engine, target, count, **load) for count in (1, 1501))
-    blocks, wal_bytes = ((more - few) / 1500 for few, more in zip(once, often, strict=True))
+    once, often = (_spent(engine, target, count, **load) for count in (1, 1001))
+    blocks, wal_bytes = ((more - few) / 1000 for few, more in zip(once, often, strict=True))
     return blocks, wal_bytes
 
 
@@ -94,7 +100,7 @@ def test_a_captured_tpcb_does_the_work_of_the_original_on_a_fresh_copy(
             whole[number] += amount
     assert mirrored == pytest.approx(original, rel=0.1)
     said = pgdyno(
-        *("bench", *server_options(copy), "-b", str(path), "--duration", "3s", "-c", "2"),
+        *("bench", *server_options(copy), "-b", str(path), "--duration", "2s", "-c", "2"),
         *("--warmup", "0s", "--json", "-q"),
     )
     assert said.code in (0, 3), said.err
