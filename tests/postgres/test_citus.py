@@ -18,7 +18,7 @@ from pgdyno.server.target import Target
 
 QUICK = ("--rounds", "1", "--knee-duration", "1s")
 BUILTINS = ("tpcb-like", "simple-update", "select-only", "insert-only", "update-only")
-TABLES_OF_NODES = {"nodes", "shards", "node_connections", "node_waits", "placements"}
+TABLES_OF_NODES = {"nodes", "shards", "node_connections", "node_waits", "node_hosts", "placements"}
 WORKER_PORTS = "SELECT nodeport FROM pg_dist_node WHERE groupid <> 0 ORDER BY nodeport"
 SHARDS = (
     "SELECT count(*) FROM citus_shards WHERE table_name = 'pgbench_accounts'::regclass"
@@ -85,6 +85,7 @@ def test_the_builtin_scripts_and_a_sweep_run_and_the_coordinator_is_observed(
     # A sample may find no session at work on a node.
     sums = [sum(node["waits"].values()) for node in time["nodes"] if node["waits"]]
     assert sums == pytest.approx([1.0] * len(sums))
+    assert all(0 < node["processors_ratio"] < 1.1 for node in time["nodes"])
     assert 0 < parts["other nodes"] <= sum(node["ms"] for node in time["nodes"]) * 1.001
     assert sum(parts.values()) + time["residual_ms"] == pytest.approx(time["latency_ms"])
     said = pgdyno("sweep", *where, "-b", "select-only", "-c", "1,2", "-T", "1s", *QUICK, *store)
@@ -92,6 +93,23 @@ def test_the_builtin_scripts_and_a_sweep_run_and_the_coordinator_is_observed(
     tables = {path.stem for path in tmp_path.glob("*/runs/*/telemetry/*.parquet")}
     assert tables >= {"database", "wal", *TABLES_OF_NODES}, tables
     assert pgdyno("drop", *where).code == 0
+
+
+def test_a_role_that_cannot_read_the_counters_of_workers_does_not_try(
+    pgdyno: Command, citus_nodes: tuple[Target, list[ScratchCluster]], tmp_path: Path
+) -> None:
+    citus, workers = citus_nodes
+    assert pgdyno("init", *server_options(citus), "-s", "1", "--distribute", "citus").code == 0
+    run_sql(citus, "CREATE ROLE reader LOGIN IN ROLE pg_monitor, pg_read_all_data")
+    load = ("-b", "select-only", "-c", "1", "-T", "3s", "--json", "--store", str(tmp_path))
+    said = pgdyno("bench", *server_options(citus, "reader"), *load)
+    assert said.code in (0, 3), said.err
+    assert not list(tmp_path.glob("*/runs/*/telemetry/node_hosts.parquet"))
+    assert list(tmp_path.glob("*/runs/*/telemetry/nodes.parquet"))
+    for worker in workers:
+        logs = [path.read_text(errors="replace") for path in worker.path.rglob("*.log")]
+        assert logs
+        assert not any("permission denied for function" in log for log in logs)
 
 
 def test_several_coordinators_are_loaded_in_turns_and_the_balance_is_shown(
@@ -222,6 +240,42 @@ def test_shards_that_move_during_a_run_are_a_doubt(
     )
     said = running.wait()
     assert "rebalanced" in {doubt["kind"] for doubt in json.loads(said.out)["warnings"]}, said.err
+
+
+def test_variants_with_more_workers_have_a_speed_up_and_an_efficiency(
+    pgdyno: Command, citus_nodes: tuple[Target, list[ScratchCluster]]
+) -> None:
+    citus, workers = citus_nodes
+    targets = []
+    for count in (1, 2):
+        # Each database has its own list of workers.
+        name = f"with_{count}"
+        target = citus.with_database(name)
+        for server in (citus, *(worker.target for worker in workers)):
+            run_sql(server, f"CREATE DATABASE {name}")
+            run_sql(server.with_database(name), "CREATE EXTENSION citus")
+        run_sql(target, f"SELECT citus_set_coordinator_host('127.0.0.1', {citus.ports})")
+        for worker in workers[:count]:
+            port = scalar(worker.target, "SELECT current_setting('port')::int")
+            run_sql(target, "SELECT citus_add_node('127.0.0.1', %s)", port)
+        assert pgdyno("init", *server_options(target), "--distribute", "citus").code == 0
+        targets.append(target)
+    said = pgdyno(
+        *("compare", *server_options(targets[0]), "-b", "select-only", "-c", "2", "-T", "2s"),
+        *("--budget", "16s", "--json"),
+        *(
+            word
+            for count, target in zip((1, 2), targets, strict=True)
+            for word in ("--variant", f"{count} of them: dsn={target.as_conninfo()}")
+        ),
+    )
+    assert said.code in (0, 3), said.err
+    first, second = said.document["scaling_out"]["variants"]
+    assert (first["name"], first["workers"], second["workers"]) == ("1 of them", 1, 2)
+    assert second["efficiency"]["value"] == pytest.approx(second["speed_up"]["value"] / 2)
+    shown = pgdyno("show", "1").out
+    assert "scaling out" in shown
+    assert "efficiency" in shown
 
 
 def test_a_worker_killed_in_a_run_makes_the_run_not_valid_and_is_named(

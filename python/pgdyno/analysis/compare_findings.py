@@ -13,6 +13,7 @@ from pgdyno.analysis.contrasts import Effect
 from pgdyno.analysis.crashes import Loss
 from pgdyno.analysis.devices import DeviceFindings
 from pgdyno.analysis.estimate import Estimate, alike, mean_between_runs
+from pgdyno.analysis.scaling_out import ScalingOut
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.analysis.where_difference import Difference
 
@@ -193,6 +194,7 @@ class CompareFindings:
     state: tuple[str, ...] = ()
     settings: tuple[tuple[str, tuple[str, ...]], ...] = ()
     devices: DeviceFindings | None = None
+    scaling_out: ScalingOut | None = None
 
     def shown(self, variant: VariantFindings, name: str) -> Estimate:
         """Return a metric of a variant as people see it: either all variants have an interval."""

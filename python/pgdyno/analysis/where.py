@@ -80,7 +80,8 @@ class WhereTheTimeGoes:
     sessions of each worker of a distributed server were active, in ms a transaction, the busiest
     first; empty for any other server. `several_shards_ratio`: the share of its statements that
     needed several shards, None if not counted. `node_waits`: of each worker, what its sessions at
-    work waited for, with shares of its samples.
+    work waited for, with shares of its samples. `node_processors`: of each worker's host, how many
+    of its processors were at work, as a share of all of them.
     """
 
     latency_ms: Estimate
@@ -103,6 +104,7 @@ class WhereTheTimeGoes:
     nodes: tuple[tuple[str, float], ...] = ()
     several_shards_ratio: float | None = None
     node_waits: Mapping[str, tuple[tuple[str, float], ...]] = field(default_factory=dict)
+    node_processors: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def waiting_ratio(self) -> float:

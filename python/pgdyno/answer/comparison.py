@@ -24,12 +24,14 @@ from pgdyno.analysis.compare_findings import (
 from pgdyno.analysis.contrasts import Effect, factorial, passes
 from pgdyno.analysis.devices import device_findings
 from pgdyno.analysis.estimate import Estimate, mean_between_runs
+from pgdyno.analysis.scaling_out import ScalingOut, scaling_out
 from pgdyno.analysis.where import WhereTheTimeGoes, mean_over_runs
 from pgdyno.analysis.where_difference import Difference, difference
 from pgdyno.answer.answer import Answer, Measurements
 from pgdyno.answer.compare_words import because_words, comparison_sentence, verdict_sentence
 from pgdyno.answer.confounds import between_variants, confounds, state_words
 from pgdyno.answer.devices import QUANTITIES, devices_of_runs
+from pgdyno.answer.nodes import worker_count
 from pgdyno.answer.served import cost_of, served_by
 from pgdyno.answer.statement_changes import statement_changes
 from pgdyno.answer.time_split import time_split
@@ -191,7 +193,20 @@ class Compared:
                 ],
                 QUANTITIES,
             ),
+            scaling_out=self._scaling_out(),
         )
+
+    def _scaling_out(self) -> ScalingOut | None:
+        """Return how throughput grows with the workers of the variants' servers."""
+        order = self.usable
+        counts = [
+            max((worker_count(visit.stored) for visit in self._runs_of(variant)), default=0)
+            for variant in order
+        ]
+        if better_of(self.metric) != "more" or not all(counts):
+            return None
+        names = (variant.name for variant in order)
+        return scaling_out(list(zip(names, counts, strict=True)), self.table(order))
 
     def _server_of(self, variant: PlannedVariant) -> Mapping[str, Any]:
         """Return the facts of the variant's server as stored, empty if it never started."""

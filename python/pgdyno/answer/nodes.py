@@ -70,6 +70,15 @@ def _rebalanced(stored: StoredRun) -> Iterator[Doubt]:
         )
 
 
+def worker_count(stored: StoredRun) -> int:
+    """Return how many workers the server of a run had; 0 if it has no other nodes."""
+    rows = stored.telemetry("nodes")
+    if rows is None:
+        return 0
+    names, roles = np.asarray(rows["node"]), np.asarray(rows["role"])
+    return len(set(names[roles == "worker"].tolist()))
+
+
 def waits_of_nodes(stored: StoredRun, numbers: LoadNumbers) -> dict[str, Waits]:
     """Return what the sessions at work on each worker waited for, the largest share first.
 
@@ -89,6 +98,22 @@ def waits_of_nodes(stored: StoredRun, numbers: LoadNumbers) -> dict[str, Waits]:
         node: tuple((event, count / math.fsum(of.values())) for event, count in of.most_common())
         for node, of in counts.items()
     }
+
+
+def processors_of_nodes(stored: StoredRun, numbers: LoadNumbers) -> dict[str, float]:
+    """Return the share of the processors of each worker's host that were at work."""
+    rows = stored.telemetry("node_hosts")
+    if rows is None:
+        return {}
+    names = np.asarray(rows["node"])
+    cores = {name: int(np.asarray(rows["cores"])[names == name][0]) for name in names.tolist()}
+    shares = {}
+    for growth in counters_of(stored, "node_hosts"):
+        busy_ns = grown(growth, "busy_ns", *numbers.span_ns)
+        if busy_ns is not None:
+            name = growth.key["node"]
+            shares[name] = busy_ns / (numbers.seconds * 1e9 * max(cores[name], 1))
+    return shares
 
 
 def several_shards_ratio(stored: StoredRun, numbers: LoadNumbers) -> float | None:

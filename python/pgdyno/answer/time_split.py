@@ -22,7 +22,7 @@ from pgdyno.analysis.where_facts import (
 )
 from pgdyno.analysis.where_statements import named_statements
 from pgdyno.analysis.where_types import time_by_type
-from pgdyno.answer.nodes import several_shards_ratio, waits_of_nodes
+from pgdyno.answer.nodes import processors_of_nodes, several_shards_ratio, waits_of_nodes
 from pgdyno.answer.planning import planning_ms
 from pgdyno.answer.server_time import (
     FOR_SOMEBODY,
@@ -134,6 +134,7 @@ def split_or_why_not(
             planning_ms=planned_ms,
             several_shards_ratio=several_shards_ratio(stored, numbers),
             node_waits=waits_of_nodes(stored, numbers),
+            node_processors=processors_of_nodes(stored, numbers),
             nodes=tuple((name, facts.each(ms) or 0.0) for name, ms in nodes_ms(stored, numbers)),
         )
     )

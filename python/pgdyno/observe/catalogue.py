@@ -19,7 +19,7 @@ from pgdyno.observe.schedule import OwnCost
 from pgdyno.observe.session import MORE_TIME_SQL, PID_SQL, REPORT_SQL, SESSION_SQL
 from pgdyno.observe.sql import database
 from pgdyno.observe.sql.collectors import SQL_COLLECTORS
-from pgdyno.observe.sql.nodes import COUNTS_SQL, CitusCollector
+from pgdyno.observe.sql.nodes import COUNTS_SQL, RIGHT_SQL, CitusCollector
 from pgdyno.observe.sql.sql_collector import ExtensionCollector, pick, schema_sql
 
 COLLECTORS: tuple[type[Collector], ...] = (
@@ -65,6 +65,7 @@ def statements(version: int) -> dict[str, str]:
         if issubclass(collector, CitusCollector):
             texts["citus"] = schema_sql("citus")
             texts["counters of citus"] = COUNTS_SQL
+            texts["right to read /proc on workers"] = RIGHT_SQL
         if issubclass(collector, ExtensionCollector):
             texts[collector.extension] = schema_sql(collector.extension)
             texts[collector.name] = texts[collector.name].format(schema="public")

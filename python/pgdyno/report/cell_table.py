@@ -92,6 +92,14 @@ def table_lines(table: CellTable, width: int) -> list[str]:
     return ["  ".join(["", *row]).rstrip() for block in blocks for row in zip(*block, strict=True)]
 
 
+def mean_cell(estimate: Estimate | None, unit: str = "") -> str:
+    """Return a mean with its interval if it has one, "-" without a value."""
+    if estimate is None:
+        return "-"
+    value = f"{numbers.value_text(estimate)}{unit and ' '}{unit}"
+    return f"{value} ({numbers.interval_text(estimate)})" if estimate.has_interval else value
+
+
 def _aligned(column: tuple[str, ...]) -> list[str]:
     """Return the cells in one width: numbers aligned right, names (with an empty head) left."""
     width = max(map(len, column))

@@ -14,6 +14,7 @@ from pgdyno.analysis.contrasts import Effect
 from pgdyno.analysis.devices import PLACES, DeviceFindings
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
+from pgdyno.analysis.scaling_out import ScalingOut
 from pgdyno.analysis.where_difference import Difference
 from pgdyno.report.documents import where_document
 
@@ -41,6 +42,7 @@ def compare_body(findings: ExperimentFindings) -> Document:
         "steps": [_contrast(step) for step in compared.steps],
         "confounds": list(compared.confounds),
         "state": list(compared.state),
+        **_scaling_out(compared.scaling_out),
     }
 
 
@@ -85,6 +87,37 @@ def _served(served: Served) -> Document:
         "completed_by_client_min": shown(served.completed_min),
         "completed_by_client_max": shown(served.completed_max),
         "gini": shown(served.gini),
+    }
+
+
+def _scaling_out(scaling: ScalingOut | None) -> Document:
+    """Return the key of servers with different numbers of workers; nothing for all others."""
+    if scaling is None:
+        return {}
+
+    def shown(estimate: Estimate | None) -> Document | None:
+        return None if estimate is None else estimate.to_json()
+
+    law = scaling.law
+    return {
+        "scaling_out": {
+            "variants": [
+                {
+                    "name": of.variant,
+                    "workers": of.worker_count,
+                    "speed_up": shown(of.speed_up),
+                    "efficiency": shown(of.efficiency),
+                }
+                for of in scaling.variants
+            ],
+            "law": None
+            if law is None
+            else {
+                "one_worker": law.gamma.to_json(),
+                "contention": law.alpha.to_json(),
+                "coherency": law.beta.to_json(),
+            },
+        }
     }
 
 

@@ -23,7 +23,7 @@ from pgdyno.report.compare_charts import (
     round_charts,
     total_text,
 )
-from pgdyno.report.device_table import device_table
+from pgdyno.report.further_tables import further_tables
 from pgdyno.report.html import ECHARTS_VERSION, page_assets
 from pgdyno.report.own import own_of_cells
 from pgdyno.report.page_templates import page_environment
@@ -93,7 +93,7 @@ def page_with(
             bars=bars_of(compared),
             legend=legend_of(compared),
             cells=cell_table(compared),
-            devices=device_table(compared),
+            further_tables=further_tables(compared),
             notes_on_means=_notes_on_means(compared),
             changes=[(contrast, changes_of(contrast)) for contrast in compared.contrasts],
             plans=[change for contrast in compared.contrasts for change in contrast.plan_changes],
@@ -202,7 +202,7 @@ def _sections(
         ("rounds", "Every round", has_rounds),
         ("where", "Where the time goes", any(variant.where for variant in compared.variants)),
         ("variants", "Variants", True),
-        ("devices", "Devices", compared.devices is not None),
+        *((further.anchor, further.short, True) for further in further_tables(compared)),
         *((own.anchor, own.short, True) for own in [own_of_cells(findings)] if own is not None),
         (
             "statements",

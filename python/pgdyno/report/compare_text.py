@@ -15,8 +15,8 @@ from pgdyno.quantities import signed
 from pgdyno.report import numbers
 from pgdyno.report.cell_table import CellTable, cell_table, table_lines
 from pgdyno.report.compare_charts import REST, is_too_early
-from pgdyno.report.device_table import TITLE, device_table
 from pgdyno.report.forest import Scale, metric_name, note_on_means, scale_of
+from pgdyno.report.further_tables import further_tables
 from pgdyno.report.parts import words_of
 from pgdyno.report.run_text import lines_of_cells, tail_lines
 from pgdyno.report.statement_table import statement_note, statement_rows
@@ -46,7 +46,8 @@ def compare_text(findings: ExperimentFindings, width: int = WIDTH) -> str:
     if compared.steps:
         lines += _steps(page, compared)
     lines += _effects(page, compared)
-    lines += _table(page, TITLE.lower(), device_table(compared))
+    for further in further_tables(compared):
+        lines += _table(page, further.title.lower(), further.table)
     for name, values in compared.settings[:_SETTINGS_SHOWN]:
         values_text = " / ".join(value or "not read" for value in values)
         lines += page.row("setting", f"{name} differs: {values_text}")

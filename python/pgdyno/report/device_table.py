@@ -5,13 +5,10 @@ from __future__ import annotations
 from pgdyno import quantities
 from pgdyno.analysis.compare_findings import CompareFindings
 from pgdyno.analysis.devices import PLACES
-from pgdyno.analysis.estimate import Estimate, alike
+from pgdyno.analysis.estimate import alike
 from pgdyno.programs.registry import own_metrics
-from pgdyno.report import numbers
-from pgdyno.report.cell_table import CellTable
+from pgdyno.report.cell_table import CellTable, mean_cell
 from pgdyno.report.forest import metric_name
-
-TITLE = "What the devices did"
 
 
 def device_table(compared: CompareFindings) -> CellTable | None:
@@ -28,13 +25,13 @@ def device_table(compared: CompareFindings) -> CellTable | None:
         values = [by_name[variant.name].metrics.get(metric) for variant in devices.variants]
         if any(values):
             unit = next(value.unit for value in values if value is not None)
-            rows.append((_words(metric_name(metric), unit), *map(_cell, alike(values))))
+            rows.append((_words(metric_name(metric), unit), *map(mean_cell, alike(values))))
     for place, words in PLACES.items():
         if any(place in variant.places for variant in devices.variants):
             names = (variant.places.get(place, "-") for variant in devices.variants)
             rows.append((words, *names))
     rows += [
-        (_words(quantity.words, quantity.unit), *map(_cell, devices.shown(quantity.key)))
+        (_words(quantity.words, quantity.unit), *map(mean_cell, devices.shown(quantity.key)))
         for quantity in devices.quantities
     ]
     heads = (
@@ -66,10 +63,3 @@ def _only_disk(compared: CompareFindings) -> str:
 
 def _words(words: str, unit: str) -> str:
     return words if words == unit or unit == "checkpoints" else f"{words}, {unit}"
-
-
-def _cell(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return "-"
-    value = numbers.value_text(estimate)
-    return f"{value} ({numbers.interval_text(estimate)})" if estimate.has_interval else value

@@ -180,7 +180,12 @@ def _nodes(where: WhereTheTimeGoes) -> Document:
         return {}
     return {
         "nodes": [
-            {"name": name, "ms": ms, "waits": dict(where.node_waits.get(name, ()))}
+            {
+                "name": name,
+                "ms": ms,
+                "waits": dict(where.node_waits.get(name, ())),
+                "processors_ratio": where.node_processors.get(name),
+            }
             for name, ms in where.nodes
         ],
         "several_shards_ratio": where.several_shards_ratio,

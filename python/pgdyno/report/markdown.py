@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.report import figures, ink, plot, tiles, words
 from pgdyno.report.compare_charts import round_charts
-from pgdyno.report.device_table import TITLE, device_table
 from pgdyno.report.forest import PAPER_METRICS, forest_of
+from pgdyno.report.further_tables import further_tables
 from pgdyno.report.markdown_tables import (
     Table,
     change_table,
@@ -86,10 +86,10 @@ def _tables(findings: ExperimentFindings) -> Iterator[str]:
     compared, run = findings.compare, findings.run
     if compared is not None:
         yield from _section("Variants", variant_table(compared))
-        devices = device_table(compared)
-        if devices is not None:
-            yield from _section(TITLE, (devices.head, list(devices.rows)))
-            yield from (_cell(devices.note), "")
+        for further in further_tables(compared):
+            table = further.table
+            yield from _section(further.title, (table.head, list(table.rows)))
+            yield from (_cell(table.note), "")
         for contrast in compared.contrasts:
             if contrast.difference is not None:
                 differs = f"{contrast.variant} differs from {contrast.reference}"

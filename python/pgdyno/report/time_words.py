@@ -56,6 +56,10 @@ def nodes_words(where: WhereTheTimeGoes) -> str:
     if busiest:
         events = ", ".join(f"{event} {quantities.percent(ratio)}" for event, ratio in busiest)
         words += f"; on the busiest: {events}"
+    if where.node_processors:
+        busy = sorted(where.node_processors.items(), key=lambda item: -item[1])[:_NODES_SHOWN]
+        hosts = ", ".join(f"{name} {quantities.percent(ratio)}" for name, ratio in busy)
+        words += f"; processors of their hosts at work: {hosts}"
     if where.several_shards_ratio is None:
         return words
     several = quantities.percent(where.several_shards_ratio)

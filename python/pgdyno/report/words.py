@@ -17,6 +17,7 @@ from pgdyno.analysis.findings import (
 from pgdyno.analysis.rounding import change_text
 from pgdyno.analysis.script_findings import ScriptFindings
 from pgdyno.analysis.speed_up import SpeedUp
+from pgdyno.analysis.usl import Usl
 from pgdyno.answer.sentences import capacity_words, speed_up_words
 from pgdyno.programs.registry import program_named
 from pgdyno.report import numbers
@@ -136,12 +137,7 @@ def curve_words(findings: CurveFindings) -> str:
     if curve.degradation is not None:
         said.append(f"Against the peak: {degradation_text(findings)}.")
     if curve.usl is not None:
-        law = curve.usl
-        said.append(
-            f"Fitted law: one client {numbers.estimate_text(law.gamma)} tps, contention "
-            f"{numbers.estimate_text(law.alpha)}, coherency {numbers.estimate_text(law.beta)}"
-            + (f"; {law.reason}." if law.reason else ".")
-        )
+        said.append(law_words(curve.usl, "client"))
     if findings.limit:
         said.append(f"Limit at the knee: {findings.limit}.")
     if findings.capacity is not None:
@@ -152,6 +148,15 @@ def curve_words(findings: CurveFindings) -> str:
         said.append(f"Throughput {speed_up_words(findings.speed_up)}.")
         said.append(f"By level: {level_ratios_text(findings.speed_up)}.")
     return " ".join(said)
+
+
+def law_words(law: Usl, what: str) -> str:
+    """Return the coefficients of the law over clients or workers as a sentence."""
+    words = (
+        f"Fitted law: one {what} {numbers.estimate_text(law.gamma)} tps, contention "
+        f"{numbers.estimate_text(law.alpha)}, coherency {numbers.estimate_text(law.beta)}"
+    )
+    return f"{words}; {law.reason}." if law.reason else f"{words}."
 
 
 def degradation_text(findings: CurveFindings) -> str:

@@ -160,6 +160,8 @@ NODES = within(
           only("waiting_for_locks"), by=("node",)),
     chart("node_waits", "Sessions at work on each node by wait event", "sessions", "node_waits",
           only("sessions"), by=("node", "wait_event"), is_stacked=True),
+    chart("node_processors", "Processors of each worker's host at work", "cores", "node_hosts",
+          only("busy_ns"), by=("node",)),
     chart("node_moves", "Shards that are being moved to each node", "shards", "placements",
           only("arriving"), by=("node",)),
     chart("node_data", "Data that each node holds", "GB", "shards", only("size_bytes"),

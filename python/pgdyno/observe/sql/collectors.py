@@ -8,6 +8,7 @@ from pgdyno.observe.sql.database import AgesCollector, DatabaseCollector, SizesC
 from pgdyno.observe.sql.io import BuffersCollector, IoCollector, SlruCollector
 from pgdyno.observe.sql.nodes import (
     NodeConnectionsCollector,
+    NodeHostsCollector,
     NodesCollector,
     NodeWaitsCollector,
     PlacementsCollector,
@@ -50,6 +51,7 @@ SQL_COLLECTORS: tuple[type[SqlCollector], ...] = (
     ObjectsCollector,
     NodesCollector,
     NodeWaitsCollector,
+    NodeHostsCollector,
     PlacementsCollector,
     ShardsCollector,
     NodeConnectionsCollector,

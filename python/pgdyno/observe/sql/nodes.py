@@ -138,6 +138,66 @@ class NodeWaitsCollector(CitusCollector):
     )
 
 
+# Whether the role may read the counters of the kernel on every worker.
+RIGHT_SQL = (
+    "SELECT bool_and(success AND result = 't') FROM run_command_on_workers($sql$SELECT"
+    " has_function_privilege('pg_catalog.pg_read_file(text,bigint,bigint,boolean)', 'EXECUTE')"
+    " AND pg_has_role('pg_read_server_files', 'MEMBER')$sql$)"
+)
+_KERNEL = "pg_catalog.pg_read_file('/proc/{}', 0, 1000000, true)"
+_TICK_NS = 10_000_000  # Linux counts in /proc/stat in hundredths of a second.
+_STAT = "(regexp_split_to_array((regexp_match(stat, '^cpu +([0-9 ]+)'))[1], ' +')::int8[])"
+_HOST = (
+    f"SELECT concat_ws('|', (v[1] + v[2] + v[3] + v[6] + v[7]) * {_TICK_NS}, v[5] * {_TICK_NS},"
+    f" v[8] * {_TICK_NS}, cores, available) FROM (SELECT {_STAT} AS v, (SELECT count(*) FROM"
+    " regexp_matches(stat, 'cpu[0-9]+ ', 'g')) AS cores, (regexp_match(mem,"
+    " 'MemAvailable: +([0-9]+)'))[1]::int8 * 1024 AS available FROM (SELECT"
+    f" {_KERNEL.format('stat')} AS stat, {_KERNEL.format('meminfo')} AS mem) read) host"
+)
+
+
+class NodeHostsCollector(CitusCollector):
+    """Samples processors and memory of each worker's host, which its server reads from /proc."""
+
+    name = "node_hosts"
+    meaning = "Processors and memory of the host of each worker of a distributed server"
+    sql: ClassVar = {
+        14: (
+            "SELECT n.nodename || ':' || n.nodeport, split_part(r.result, '|', 1)::int8,"
+            " split_part(r.result, '|', 2)::int8, split_part(r.result, '|', 3)::int8,"
+            " split_part(r.result, '|', 4)::int8, split_part(r.result, '|', 5)::int8"
+            f" FROM pg_catalog.pg_dist_node n JOIN run_command_on_workers($sql${_HOST}$sql$) r"
+            " USING (nodename, nodeport) WHERE n.groupid <> 0 AND r.success"
+            " AND r.result LIKE '%|%|%|%|%'"
+        )
+    }
+    columns: ClassVar[tuple[Column, ...]] = (
+        key("node", "its host and port, as the coordinator names it"),
+        counter("busy_ns", "ns", "processors of the host at work, all of them together"),
+        counter("io_wait_ns", "ns", "idle processors while requests to disks were open"),
+        counter("stolen_ns", "ns", "time that the hypervisor gave to other machines"),
+        gauge("cores", "cores", "of the host"),
+        gauge("available_bytes", "bytes", "memory that programs can get without swapping"),
+    )
+    _may: bool | None = None
+
+    def sample(self, now_ns: int) -> list[Row]:
+        """Return a row for each worker whose server can read the counters of its kernel.
+
+        Raises: NotMeasurable if the role may not read them, or Citus is not in the database.
+        """
+        if self._may is None and self._session.fetch(schema_sql("citus")):
+            # Without the right, every sample would be an error in the log of every worker.
+            self._may = bool(self._session.fetch(RIGHT_SQL)[0][0])
+        if self._may is False:
+            raise NotMeasurable(
+                "The role cannot read /proc on the workers, so the processors of their hosts are"
+                " not known. Superusers can; else, on each worker: GRANT EXECUTE ON FUNCTION"
+                " pg_read_file(text, bigint, bigint, boolean), and GRANT pg_read_server_files."
+            )
+        return super().sample(now_ns)
+
+
 class PlacementsCollector(CitusCollector):
     """Samples where the shards are and which are moved; it reads the coordinator only."""
 
