@@ -79,7 +79,7 @@ TRIED = {
     "builtin_option": Words("--builtin-option mode=pipeline", TPCC),
     "active": Words("--active 2", "-c 4"),
     "connect_rate": Words("--connect-rate 5"),
-    "hosts_in_turns": Words("--hosts-in-turns"),
+    "servers_in_turns": Words("--servers-in-turns"),
     "partition_method": Words("--partition-method hash", "--partitions 2"),
     "warehouses": Words("--warehouses 3", TPCC),
     "accounts": Words("--accounts 2000", "-b ledger"),

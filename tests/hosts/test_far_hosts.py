@@ -181,6 +181,6 @@ def _workers() -> list[str]:
                 command = (entry / "cmdline").read_bytes()
             except OSError:
                 continue
-            if command.startswith(sys.executable.encode()) and b"exec(order" in command:
+            if command.startswith(sys.executable.encode()) and b"exec(start" in command:
                 names.append(entry.name)
     return names

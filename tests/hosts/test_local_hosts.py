@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.fixtures.clusters import run_sql
 from tests.fixtures.command import Command, RunningCommand, eventually, server_options, under_way
+from tests.hosts.workers import children, folder_of, is_alive, workers_of
 
 from pgdyno.server.target import Target
 
@@ -53,7 +54,7 @@ def test_a_worker_killed_in_the_run_degrades_it_and_the_others_go_on(
     pgdyno: Command, database15: Target, tmp_path: Path
 ) -> None:
     running = _started(pgdyno, database15, tmp_path, seconds=5)
-    workers = _workers(running)
+    workers = workers_of(running)
     assert len(workers) == 3
     os.kill(workers[1], signal.SIGKILL)
     said = running.wait()
@@ -66,21 +67,21 @@ def test_a_worker_killed_in_the_run_degrades_it_and_the_others_go_on(
     assert sum(host["transactions"] for host in hosts) == document["transactions"]
     assert any("degraded" in warning["message"] for warning in document["warnings"])
     assert not document["valid"]
-    assert eventually(lambda: not any(map(_is_alive, workers)))
+    assert eventually(lambda: not any(map(is_alive, workers)))
 
 
 def test_engines_end_when_the_lab_is_killed(
     pgdyno: Command, database15: Target, tmp_path: Path
 ) -> None:
     running = _started(pgdyno, database15, tmp_path, seconds=60)
-    workers = _workers(running)
-    engines = [pid for worker in workers for pid in _children(worker)]
+    workers = workers_of(running)
+    engines = [pid for worker in workers for pid in children(worker)]
     assert len(engines) == 3
-    folders = [_folder(worker) for worker in workers]
+    folders = [folder_of(worker) for worker in workers]
     assert all(folder.is_dir() for folder in folders)
     running.signal(signal.SIGKILL)
     running.process.wait()
-    assert eventually(lambda: not any(map(_is_alive, [*workers, *engines])))
+    assert eventually(lambda: not any(map(is_alive, [*workers, *engines])))
     assert not any(folder.exists() for folder in folders)
 
 
@@ -99,45 +100,3 @@ def _started(pgdyno: Command, target: Target, folder: Path, *, seconds: int) -> 
 
     eventually(is_measuring, unless=lambda: running.process.poll() is not None)
     return running
-
-
-def _workers(running: RunningCommand) -> list[int]:
-    """Return the pids of the workers: the children of the shells that the lab started."""
-    below = [pid for shell in _children(running.process.pid) for pid in _children(shell)]
-    return sorted(pid for pid in below if b"exec(order" in _command(pid))
-
-
-def _folder(worker: int) -> Path:
-    """Return the folder of a worker on its host."""
-    words = Path(f"/proc/{worker}/environ").read_bytes().decode().split("\0")
-    return Path(dict(word.split("=", 1) for word in words if word)["PGDYNO_FOLDER"])
-
-
-def _children(parent: int) -> list[int]:
-    pids = []
-    for entry in Path("/proc").iterdir():
-        if (
-            entry.name.isdigit()
-            and (fields := _fields(int(entry.name)))
-            and fields[1] == str(parent)
-        ):
-            pids.append(int(entry.name))
-    return pids
-
-
-def _fields(pid: int) -> list[str]:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return []
-
-
-def _command(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
-
-
-def _is_alive(pid: int) -> bool:
-    return bool(fields := _fields(pid)) and fields[0] not in "ZX"

@@ -21,10 +21,10 @@ def test_hosts_are_local_by_ssh_or_of_a_cluster() -> None:
         ("local:x", "from 1 to 256"),
         ("tcp://s:8786", "the code of anybody"),
         ("tls://s", "tls://HOST:PORT"),
-        ("a,,b", "not the name of a host"),
-        ("-oProxyCommand=x", "not the name of a host"),
+        ("a,,b", "not the name of a load host"),
+        ("-oProxyCommand=x", "not the name of a load host"),
         ("a,b,a", "named twice"),
-        ("local:200", "200 hosts for 1 clients"),
+        ("local:200", "200 load hosts for 1 clients"),
     ],
 )
 def test_bad_hosts_are_refused_with_the_rule(pgdyno: Command, text: str, rule: str) -> None:

@@ -121,7 +121,7 @@ def test_several_coordinators_are_loaded_in_turns_and_the_balance_is_shown(
     ports = ",".join((citus.ports, *map(str, workers)))
     many = ("-h", hosts, "-p", ports, "-U", citus.user, "-d", citus.database)
     load = ("-b", "select-only", "-c", "6", "-T", "2s", "--warmup", "0s", "--json")
-    said = pgdyno("bench", *many, *load, "--hosts-in-turns", "--store", str(tmp_path))
+    said = pgdyno("bench", *many, *load, "--servers-in-turns", "--store", str(tmp_path))
     assert said.code in (0, 3), said.err
     [script] = said.document["scripts"]
     shares = said.document["connections"]["hosts"]
@@ -130,12 +130,12 @@ def test_several_coordinators_are_loaded_in_turns_and_the_balance_is_shown(
     assert all(share["transactions_count"] > 0 for share in shares)
     assert sum(share["transactions_count"] for share in shares) == script["transactions"]
     [page] = tmp_path.glob("*/report.html")
-    assert "Hosts of the load" in page.read_text()
+    assert "Servers of the load" in page.read_text()
     # Without the option the same list is for failover.
     said = pgdyno("bench", *many, *load)
     shares = said.document["connections"]["hosts"]
     assert [share["opened_count"] for share in shares] == [6, 0, 0]
-    said = pgdyno("bench", *server_options(citus), *load, "--hosts-in-turns")
+    said = pgdyno("bench", *server_options(citus), *load, "--servers-in-turns")
     assert said.code == 1
     assert "several hosts" in said.error
     assert pgdyno("drop", *server_options(citus)).code == 0

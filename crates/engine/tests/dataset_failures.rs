@@ -40,6 +40,7 @@ fn of(options: PgbenchOptions) -> InitWork {
         drop_existing: false,
         resume: false,
         keep_unfinished: false,
+        share: None,
     }
 }
 

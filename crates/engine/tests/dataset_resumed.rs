@@ -30,6 +30,7 @@ fn how(options: &PgbenchOptions) -> InitWork {
         drop_existing: false,
         resume: false,
         keep_unfinished: true,
+        share: None,
     }
 }
 

@@ -69,6 +69,7 @@ fn load(server: &Server, database: &str, options: PgbenchOptions, jobs: u16) {
         drop_existing: false,
         resume: false,
         keep_unfinished: false,
+        share: None,
     };
     let job = Job {
         format: FORMAT.into(),

@@ -97,6 +97,7 @@ fn load(
         drop_existing: false,
         resume,
         keep_unfinished: true,
+        share: None,
     };
     let job = Job {
         format: FORMAT.into(),

@@ -32,7 +32,7 @@ def fact_tables(stored: StoredRun, numbers: LoadNumbers) -> tuple[FactTable, ...
         _functions,
         _processes,
         _log,
-        _hosts,
+        _servers,
     )
     tables = [made for make in makers if (made := make(stored, numbers)) is not None]
     return (*hosts_table(hosts_of(stored)), *tables, *state_tables([stored]))
@@ -63,8 +63,8 @@ def _indexes(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
     return _table("indexes", "Indexes", columns, rows)
 
 
-def _hosts(_stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
-    """Return how evenly several hosts served the load."""
+def _servers(_stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
+    """Return how evenly several servers served the load."""
     hosts = numbers.summary.connections.hosts
     total = sum(host.completed_count for host in hosts) or 1
     rows = [
@@ -76,8 +76,8 @@ def _hosts(_stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:
         )
         for host in hosts
     ]
-    columns = ("host", "connections opened", "transactions", "share")
-    return _table("hosts", "Hosts of the load", columns, rows, at_most=_OBJECTS_MAX)
+    columns = ("server", "connections opened", "transactions", "share")
+    return _table("servers", "Servers of the load", columns, rows, at_most=_OBJECTS_MAX)
 
 
 def _functions(stored: StoredRun, numbers: LoadNumbers) -> FactTable | None:

@@ -106,7 +106,7 @@ def experiment_of(
                 active=options.get("active"),
                 connect_rate=options.get("connect_rate"),
                 connect_each_transaction=bool(options.get("connect")),
-                hosts_in_turns=bool(options.get("hosts_in_turns")),
+                servers_in_turns=bool(options.get("servers_in_turns")),
             ),
             variant=variants,
             design=design,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -25,10 +25,12 @@ from pgdyno.cli.init_capture import (
 )
 from pgdyno.cli.init_plan import show_plan
 from pgdyno.cli.live import Live
+from pgdyno.cli.load_options import HOSTS_HELP
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.errors import SpecError
 from pgdyno.measure.consistency import require_consistent
 from pgdyno.measure.copy_likeness import CopyLikeness
+from pgdyno.measure.load_hosts import opened_fleet
 from pgdyno.measure.load_plan import why_not_spread
 from pgdyno.measure.loading import Loading, load_dataset, refuse_other_options, statements
 from pgdyno.quantities import duration_text, format_bytes
@@ -44,6 +46,9 @@ from pgdyno.server.dataset_kinds import (
 )
 from pgdyno.server.target import Target, refuse_what_the_engine_lacks
 from pgdyno.spec.dataset import CaptureDataset, Dataset
+
+if TYPE_CHECKING:
+    from pgdyno.hosts.fleet import Fleet
 
 _loading = under(LOADING)
 
@@ -72,6 +77,7 @@ def command_for(kind: DatasetKind) -> Verb:
             type=click.IntRange(1, 64),
             help=f"Number of connections that load {kind.jobs_help}",
         ),
+        _loading("--hosts", metavar="HOSTS", help=HOSTS_HELP),
         options_of(kind.loading, LOADING),
         _loading("--restart", is_flag=True, help="Discard an interrupted load and start again."),
         *(
@@ -161,6 +167,7 @@ def _run(kind: DatasetKind, given: dict[str, Any]) -> int:
             "json_to",
             "dry_run",
             "probe",
+            "hosts",
         )
         refuse_without_effect(given, names, because, "use one of the two")
         output.data(statements(dataset, _nowhere(), clock=read_pair(), how=how))
@@ -170,8 +177,11 @@ def _run(kind: DatasetKind, given: dict[str, Any]) -> int:
         refuse_without_effect(given, ("probe",), only, "add --dry-run, or leave it out")
     resolved = server_named(given)
     if given["dry_run"]:
+        refuse_without_effect(given, ("hosts",), "--dry-run loads nothing", "leave it out")
         return show_plan(dataset, how, resolved, given)
     if resolved is None and given.get("scratch"):
+        only = "a scratch server is loaded from its own host"
+        refuse_without_effect(given, ("hosts",), only, "leave it out")
         with scratch_database(dataset, given) as target:
             return _filled(dataset, target, how, given)
     if resolved is None:
@@ -182,18 +192,38 @@ def _run(kind: DatasetKind, given: dict[str, Any]) -> int:
                 "servers themselves"
             ),
         )
-    target, present = _examined(resolved, given, dataset, how)
-    how = _continued(how, present, dataset, is_restart=given["restart"])
-    return _filled(dataset, target, how, given)
+    with opened_fleet(given["hosts"], Live()) as fleet:
+        if fleet is not None:
+            how = _spread(how, len(fleet.hosts))
+        target, present = _examined(resolved, given, dataset, how)
+        how = _continued(how, present, dataset, is_restart=given["restart"])
+        return _filled(dataset, target, how, given, fleet)
 
 
-def _filled(dataset: Dataset, target: Target, how: Loading, given: dict[str, Any]) -> int:
+def _spread(how: Loading, host_count: int) -> Loading:
+    """Return how to load from several load hosts. Raises: SpecError if some have no connection."""
+    if 0 < how.jobs < host_count:
+        raise SpecError(
+            f"--load-jobs must be at least 1 for each load host, got {how.jobs} for {host_count}.",
+            hint="use more connections, or fewer load hosts",
+        )
+    return replace(how, hosts=host_count)
+
+
+def _filled(
+    dataset: Dataset,
+    target: Target,
+    how: Loading,
+    given: dict[str, Any],
+    fleet: Fleet | None = None,
+) -> int:
     """Load the dataset, and print what was loaded."""
     kind = kind_of(dataset)
     if isinstance(dataset, CaptureDataset):
         refuse_unfit(target, dataset, how)
     began_ns = monotonic_ns()
-    load_dataset(dataset, target, clock=read_pair(), verb="init", progress=Live(), how=how)
+    clock = read_pair()
+    load_dataset(dataset, target, clock=clock, verb="init", progress=Live(), how=how, fleet=fleet)
     spent_ns = monotonic_ns() - began_ns
     if not given.get("no_check"):
         require_consistent(dataset, target, verb="init", progress=Live())

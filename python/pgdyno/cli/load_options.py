@@ -65,10 +65,10 @@ def connections(command: Command) -> Command:
         ),
         option("-C", "--connect", is_flag=True, help="Open a new connection for each transaction."),
         option(
-            "--hosts-in-turns",
+            "--servers-in-turns",
             is_flag=True,
-            help="Load all hosts of -h a,b,c: each new connection goes to the next host. Without"
-            " this option the list is for failover: all connections go to one host.",
+            help="Load all servers of -h a,b,c: each new connection goes to the next server."
+            " Without this option the list is for failover: all connections go to one server.",
         ),
     )
 
@@ -108,6 +108,9 @@ def programs(command: Command) -> Command:
     )
 
 
+HOSTS_HELP = "Load hosts: a,b,c (by ssh), tls://SCHEDULER:8786 (Dask), or local:N."
+
+
 def load_hosts(command: Command) -> Command:
     """Add the option for the hosts that make the load."""
     return apply(
@@ -115,7 +118,7 @@ def load_hosts(command: Command) -> Command:
         under(LOAD)(
             "--hosts",
             metavar="HOSTS",
-            help="Load hosts: a,b,c (by ssh), tls://SCHEDULER:8786 (Dask), or local:N.",
+            help=HOSTS_HELP,
         ),
     )
 

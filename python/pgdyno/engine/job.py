@@ -14,7 +14,7 @@ from pgdyno.capture.distribution import Distribution
 
 CONTRACT_FORMAT = "pgdyno.contract/1"
 # The engine must have this revision or a later one; `pgdyno-engine --version` shows it.
-CONTRACT_REVISION = 19
+CONTRACT_REVISION = 20
 U16_MAX = 2**16 - 1
 U32_MAX = 2**32 - 1
 U64_MAX = 2**64 - 1
@@ -255,6 +255,7 @@ class TpccOptions(Strict):
     unlogged: bool = False
     foreign_keys: bool = False
     partitions: U32 = 0
+    range_warehouses: U32 | None = None
     distribute: Literal["citus", "greenplum"] | None = None
 
 
@@ -308,6 +309,13 @@ class CapturedOptions(Strict):
     seed: U64 = 0
 
 
+class LoadShare(Strict):
+    """Which chains of a load one of `count` engines does; the one with place 0 leads."""
+
+    place: U16
+    count: U16
+
+
 class InitWork(Strict):
     """Create and fill a dataset."""
 
@@ -320,6 +328,7 @@ class InitWork(Strict):
     drop_existing: bool = False
     resume: bool = False
     keep_unfinished: bool = False
+    share: LoadShare | None = None
 
 
 class Job(Strict):

@@ -53,7 +53,6 @@ class Shared(Protocol):
     """What `run.Share` knows of one host."""
 
     host: Any
-    part: Part
     before: Offset
     after: Offset | None
     facts_before: dict[str, Any]
@@ -68,17 +67,20 @@ class Sent(Protocol):
     begins_ns: dict[int, int]
 
 
-def facts_of(share: Shared, sent: Sent, start_ns: int | None, work: LoadWork) -> LoadHostFacts:
+def facts_of(
+    share: Shared, sent: Sent, part: Part, *, start_ns: int | None, work: LoadWork
+) -> LoadHostFacts:
     """Return the facts of one host.
 
-    Args: start_ns, the instant of the common start in Unix time; None if there was none.
+    Args: part, its threads; start_ns, the instant of the common start in Unix time, None if there
+    was none.
     """
     summary = sent.summary
-    own = range(share.part.first_thread, share.part.first_thread + share.part.threads)
+    own = range(part.first_thread, part.first_thread + part.threads)
     clients = work.arrivals.clients
     facts: dict[str, Any] = {
         "name": share.host.name,
-        "thread_count": share.part.threads,
+        "thread_count": part.threads,
         "client_count": sum(len(range(thread, clients, work.threads)) for thread in own),
         "transaction_count": 0,
         "measured_ns": 0,

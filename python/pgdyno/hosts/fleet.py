@@ -9,21 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import inspect
-import json
 import logging
-import os
 import platform
-import shlex
 import socket
-import subprocess
-import sys
-import tempfile
 import threading
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import cloudpickle
 import dask
@@ -35,54 +27,22 @@ from pgdyno.engine.executable import engine_for_jobs
 from pgdyno.errors import EngineError
 from pgdyno.hosts.certificates import Identities, identities
 from pgdyno.hosts.clocks import Offset, Probe, offset_from
+from pgdyno.hosts.starting import PYTHON, Host, end_workers, send_orders
 from pgdyno.hosts.there import agent, worker
-from pgdyno.observe.remote.host_session import ssh_command
-from pgdyno.process import child, cleanup, signals
-from pgdyno.process.child import Child
+from pgdyno.process import cleanup, signals
 from pgdyno.spec.hosts import Hosts
 
 T = TypeVar("T")
 OPEN_S, ANSWER_S = 40.0, 5.0
-_PYTHON, _SSH = "PGDYNO_HOSTS_PYTHON", "PGDYNO_SSH"
-_START = "import json,sys;order=json.loads(sys.stdin.readline());exec(order['code'])"
-# The shell removes the folder of a worker that was killed, too.
-_SHELL = (
-    "PGDYNO_FOLDER=$(mktemp -d) && export PGDYNO_FOLDER || exit 73; {python} -c {start}; "
-    'code=$?; rm -rf "$PGDYNO_FOLDER"; exit $code'
-)
 _HEARTBEAT_S = 5.0
 _EXTRA = "pip install 'pgdyno[hosts]' on that host"
-
-
-@dataclass(slots=True)
-class Host:
-    """One load host. `address`: of its worker; `lost`: why it is lost, "" if it is not."""
-
-    name: str
-    address: str = ""
-    core_count: int = 1
-    is_local: bool = False
-    lost: str = ""
-    process: Child | None = None
-    said: IO[bytes] | None = None
-    resources: dict[str, float] = field(default_factory=dict)
-
-    def last_words(self) -> str:
-        """Return the last lines that the worker, or ssh, wrote to standard error."""
-        if self.said is None:
-            return ""
-        self.said.seek(0)
-        lines = self.said.read().decode(errors="replace").strip().splitlines()
-        return " ".join(lines[-3:])
 
 
 class Fleet:
     """Connected hosts. Use it as a context manager: no worker and no engine outlives the block."""
 
-    def __init__(self, asked: Hosts) -> None:
-        self.asked = asked
-        names = [f"local-{number}" for number in range(1, asked.local_count + 1)] or asked.names
-        self.hosts = [Host(name, is_local=bool(asked.local_count)) for name in names]
+    def __init__(self, asked: Hosts, hosts: list[Host]) -> None:
+        self.asked, self.hosts = asked, hosts
         self._ours, self._theirs = socket.socketpair()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="hosts", daemon=True)
@@ -189,38 +149,10 @@ class Fleet:
         else:
             made = identities(tuple(host.name for host in self.hosts))
             port = self.call(self._begin(made), OPEN_S)
-            for host, identity in zip(self.hosts, made.hosts, strict=True):
-                order = {
-                    "code": inspect.getsource(worker),
-                    "ca": made.authority,
-                    "certificate": identity.certificate,
-                    "key": identity.key,
-                    "port": port,
-                    "name": host.name,
-                }
-                self._start_worker(host, json.dumps(order).encode() + b"\n")
+            send_orders(self.hosts, made, port)
             self.call(self._gather(), OPEN_S)
         # The engine's version is asked by a child, which only this thread may start.
         self.call(self._equip(Path(engine_for_jobs()).read_bytes()), OPEN_S)
-
-    def _start_worker(self, host: Host, order: bytes) -> None:
-        python = sys.executable if self.asked.local_count else os.environ.get(_PYTHON, "python3")
-        script = _SHELL.format(python=shlex.quote(python), start=shlex.quote(_START))
-        way: tuple[str, ...] = ("sh", "-c")
-        if not self.asked.local_count:
-            way, script = ssh_command(host.name)[:-1], f"sh -c {shlex.quote(script)}"
-            way = (*shlex.split(os.environ.get(_SSH, way[0])), *way[1:])
-        host.said = tempfile.TemporaryFile()  # noqa: SIM115
-        host.process = child.start(
-            [*way, script],
-            name=f"load host {host.name}",
-            stdin=subprocess.PIPE,
-            stderr=host.said,
-        )
-        assert host.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            host.process.stdin.write(order)
-            host.process.stdin.flush()
 
     async def _begin(self, made: Identities) -> int:
         security = distributed.Security(
@@ -257,7 +189,7 @@ class Fleet:
                 if host.name in came:
                     host.address = came[host.name].address
                     host.resources = dict(came[host.name].resources)
-                elif host.process is not None and host.process.poll() is not None:
+                elif host.exit_code() is not None:
                     raise _did_not_come(host)
             if all(host.address for host in self.hosts):
                 return
@@ -316,14 +248,7 @@ class Fleet:
         with signals.shielded():
             with contextlib.suppress(Exception):
                 self.call(self._leave(), ANSWER_S)
-            for host in self.hosts:
-                if host.process is not None:
-                    host.process.close_pipes()
-            for host in self.hosts:
-                if host.process is not None and not host.process.ends_within(3.0):
-                    host.process.terminate_session()
-                if host.said is not None:
-                    host.said.close()
+            end_workers(self.hosts)
             with contextlib.suppress(Exception):
                 self.call(self._end(), ANSWER_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -347,6 +272,8 @@ def _platform() -> tuple[str, str]:
 def _did_not_come(host: Host) -> EngineError:
     said = host.last_words()
     hint = f"try: ssh -o BatchMode=yes {host.name} true"
+    if host.is_local:
+        hint = "make memory and processes free on this host, then repeat"
     if "No module named" in said:
-        hint = f"{_EXTRA}, or name its Python with {_PYTHON}"
+        hint = f"{_EXTRA}, or name its Python with {PYTHON}"
     return EngineError(f"Load host {host.name} did not start a worker: {said}", hint=hint)

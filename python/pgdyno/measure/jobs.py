@@ -177,7 +177,7 @@ def load_job(
         allow_shell=workload.allow_shell,
         probe_application_name=probe_name,
     )
-    if workload.hosts_in_turns:
+    if workload.servers_in_turns:
         in_turns = target.reach.model_copy(update={"in_turns": True})
         target = target.model_copy(update={"reach": in_turns})
     return Job(clock=_clock(clock), target=target, work=work)

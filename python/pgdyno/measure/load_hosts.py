@@ -28,10 +28,10 @@ def opened_with_hosts(
 ) -> Iterator[Servers]:
     """Yield the servers of an experiment, with its load hosts.
 
-    Raises: as `_opened_fleet` and `opened_servers` do.
+    Raises: as `opened_fleet` and `opened_servers` do.
     """
     with (
-        _opened_fleet(experiment.workload.hosts, progress) as fleet,
+        opened_fleet(experiment.workload.hosts, progress) as fleet,
         opened_servers(experiment, conditions, progress) as servers,
     ):
         servers.fleet = fleet
@@ -39,7 +39,7 @@ def opened_with_hosts(
 
 
 @contextmanager
-def _opened_fleet(text: str | None, progress: Progress) -> Iterator[Fleet | None]:
+def opened_fleet(text: str | None, progress: Progress) -> Iterator[Fleet | None]:
     """Yield the connected load hosts; None if `text` is None.
 
     Raises: SpecError if the extra is not installed, EngineError if a host cannot be used.
@@ -52,9 +52,17 @@ def _opened_fleet(text: str | None, progress: Progress) -> Iterator[Fleet | None
             f"--hosts {text} needs the packages of the extra hosts, which are not installed.",
             hint="pip install 'pgdyno[hosts]'",
         )
-    from pgdyno.hosts.fleet import Fleet
+    from pgdyno.hosts.starting import end_workers, start_workers
 
-    with Fleet(hosts_from(text)) as fleet:
+    asked = hosts_from(text)
+    hosts = start_workers(asked)
+    try:
+        # Dask needs a second, and so do the workers, at the same time.
+        from pgdyno.hosts.fleet import Fleet
+    except BaseException:
+        end_workers(hosts)
+        raise
+    with Fleet(asked, hosts) as fleet:
         progress.said(f"load hosts: {', '.join(host.name for host in fleet.hosts)}")
         yield fleet
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
@@ -31,12 +31,16 @@ from pgdyno.server.target import Target
 from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import Dataset, PgbenchDataset
 
+if TYPE_CHECKING:
+    from pgdyno.hosts.fleet import Fleet
+    from pgdyno.hosts.loading import HostsLoading
+
 GO_ON = (
     "run the same command again to continue; --restart starts again, and pgdyno drop removes "
     "the tables"
 )
 _GONE = "the tables do not exist: load them again"
-# Number of connections if the user gave none.
+# Number of connections, of each load host, if the user gave none.
 _JOBS = 2
 
 
@@ -47,7 +51,8 @@ class Loading:
     `jobs`: number of connections, 0 for the default. `loading`: options of `init` for this kind of
     dataset, None for the defaults. `resumed_with`: engine options of an interrupted load, which the
     continued load keeps. `drop_existing`: replace tables of the same names. `resume`: continue an
-    interrupted load. `keep_unfinished`: keep the tables if this load is interrupted.
+    interrupted load. `keep_unfinished`: keep the tables if this load is interrupted. `hosts`: the
+    number of load hosts.
     """
 
     jobs: int = 0
@@ -56,10 +61,21 @@ class Loading:
     drop_existing: bool = False
     resume: bool = False
     keep_unfinished: bool = False
+    hosts: int = 1
+
+    @property
+    def connections(self) -> int:
+        """Return the number of connections of all load hosts."""
+        return self.jobs or _JOBS * self.hosts
 
     def engine_options(self, dataset: Dataset) -> dict[str, Any]:
         """Return the dataset in the terms of the engine's job."""
-        options = kind_of(dataset).engine_options(dataset, self.loading, self.jobs)
+        kind, jobs = kind_of(dataset), self.jobs
+        if self.hosts > 1:
+            jobs = self.connections
+        options = kind.engine_options(dataset, self.loading, jobs)
+        if self.hosts > 1:
+            options |= kind.spread_options(dataset, jobs)
         return {**options, **self.resumed_with}
 
     def mark_of(self, dataset: Dataset) -> dict[str, str]:
@@ -99,8 +115,9 @@ def load_dataset(
     verb: str,
     progress: Progress,
     how: Loading | None = None,
+    fleet: Fleet | None = None,
 ) -> None:
-    """Create and fill the tables of a dataset through the engine.
+    """Create and fill the tables of a dataset through the engine, or the engines of `fleet`.
 
     Raises: ServerError or EngineError with the server's own words; InterruptedByUser. Then
     unfinished tables are removed, or kept if `how` says so.
@@ -117,7 +134,7 @@ def load_dataset(
         with connect(target, verb=verb) as connection:
             datasets.drop_many_partitions(connection, kind)
     watch = LoadWatch(kind.label(dataset), progress, row_bytes=kind.row_bytes(dataset))
-    with EngineRun(job, log=subprocess.DEVNULL) as engine:
+    with _engine_of(job, clock, fleet) as engine:
         outcome = engine.run(lambda _line, record: watch.see(record))
     progress.ended()
     if outcome.interrupted is not None:
@@ -178,6 +195,14 @@ def load_scratch(
         load(how=Loading(drop_existing=True))
 
 
+def _engine_of(job: Job, clock: ClockPair, fleet: Fleet | None) -> EngineRun | HostsLoading:
+    if fleet is None:
+        return EngineRun(job, log=subprocess.DEVNULL)
+    from pgdyno.hosts.loading import HostsLoading
+
+    return HostsLoading(fleet, job, clock)
+
+
 def _steps(letters: str) -> Loading:
     return Loading(resumed_with={"steps": letters})
 
@@ -186,7 +211,7 @@ def _job(dataset: Dataset, target: Target, *, clock: ClockPair, verb: str, how: 
     work = InitWork.model_validate(
         {
             "dataset": how.engine_options(dataset),
-            "jobs": how.jobs or _JOBS,
+            "jobs": how.connections,
             "mark": datasets.mark_text(dataset.kind, how.mark_of(dataset)),
             "drop_existing": how.drop_existing,
             "resume": how.resume,
@@ -199,6 +224,7 @@ def _job(dataset: Dataset, target: Target, *, clock: ClockPair, verb: str, how: 
 def _option(name: str) -> str:
     return "--" + {
         "range_rows": "load-jobs",
+        "range_warehouses": "hosts",
         "steps": "init-steps",
         "unlogged": "unlogged-tables",
     }.get(name, name.replace("_", "-"))

@@ -107,17 +107,18 @@ def reached(
 
 def _refuse_what_fits_no_load(experiment: Experiment, target: Target) -> None:
     refuse_what_the_engine_lacks(target)
-    if not experiment.workload.hosts_in_turns:
+    if not experiment.workload.servers_in_turns:
         return
     if len(target.hosts()) == 1:
         raise SpecError(
-            f"--hosts-in-turns needs several hosts, but the connection names one: {target.host}.",
-            hint="name the hosts, such as -h node1,node2,node3, or leave the option out",
+            "--servers-in-turns needs several servers, but the connection names one: "
+            f"{target.host}.",
+            hint="name the servers, such as -h node1,node2,node3, or leave the option out",
         )
     if target.parameters.get("load_balance_hosts", "disable") != "disable":
         raise SpecError(
-            "--hosts-in-turns and load_balance_hosts=random exclude each other: both choose the "
-            "host of a connection.",
+            "--servers-in-turns and load_balance_hosts=random exclude each other: both choose the "
+            "server of a connection.",
             hint="leave one of the two out",
         )
 

@@ -15,16 +15,16 @@ def host_lines(page: TextPage, hosts: Sequence[HostFindings]) -> Iterator[str]:
         return
     lost = [host.name for host in hosts if host.lost]
     skew_ns, error_ns = start_skew_ns(hosts), max(host.clock_error_ns for host in hosts)
-    words = [quantities.counted(len(hosts), "load host")]
+    words = [str(len(hosts))]
     if lost:
         words.append(f"LOST: {', '.join(lost)}")
     if skew_ns is not None:
         words.append(f"began within {skew_ns / 1e6:.2f} ms")
     words.append(f"clocks known to {error_ns / 1e6:.2f} ms")
-    yield from page.row("hosts", ", ".join(words))
+    yield from page.row("load hosts", ", ".join(words))
     rows: list[tuple[str, ...]] = [
         (
-            "host",
+            "load host",
             "clients",
             "transactions",
             "tps",

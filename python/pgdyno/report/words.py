@@ -215,7 +215,7 @@ def connection_rows(connections: ConnectionFindings) -> Iterator[tuple[str, str]
             f"({quantities.percent(host.transactions_ratio)})"
             for host in connections.hosts
         )
-        yield "hosts", "; ".join(parts)
+        yield "servers", "; ".join(parts)
     if connections.lost_count:
         doubt = connections.commits_in_doubt_count
         words = (

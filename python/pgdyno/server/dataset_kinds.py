@@ -131,6 +131,11 @@ class DatasetKind(ABC):
         asked for, else 0.
         """
 
+    def spread_options(self, dataset: Dataset, jobs: int) -> dict[str, Any]:
+        """Return the additional options of a load from several hosts with `jobs` connections."""
+        del dataset, jobs
+        return {}
+
     def mark_options(self, dataset: Dataset, loading: Spec | None) -> dict[str, str]:
         """Return the options of the dataset as text for the mark."""
         fields = {**dataset.model_dump(), **(loading.model_dump() if loading else {})}
@@ -280,6 +285,7 @@ class Tpcc(DatasetKind):
     size_option = "warehouses"
     conditions = CONDITIONS
     conditions_of_load = (ITEMS,)
+    kept_options = ("range_warehouses",)
     check_help = CHECK_HELP
     part_word = "warehouse"
 
@@ -347,6 +353,21 @@ class Tpcc(DatasetKind):
         """Return the options; the number of connections does not change the data."""
         del jobs
         return {**dataset.model_dump(), **(loading.model_dump() if loading else {})}
+
+    def spread_options(self, dataset: Dataset, jobs: int) -> dict[str, Any]:
+        """Return the warehouses of a COPY: at most ten, and a COPY for each connection."""
+        options = _tpcc(dataset)
+        if options.partitions:
+            return {}
+        return {"range_warehouses": min(10, max(1, options.warehouses // jobs))}
+
+    def kept_from(
+        self, options: Mapping[str, Any], interrupted: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """Return the ranges of the interrupted load, whether or not it had load hosts."""
+        del options
+        size = interrupted.get("range_warehouses")
+        return {"range_warehouses": int(size) if size else None}
 
 
 class Ledger(DatasetKind):

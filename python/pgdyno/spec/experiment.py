@@ -255,8 +255,8 @@ class Experiment(Spec):
         count = hosts.local_count or len(hosts.names)
         if count > self.clients_max():
             raise ValueError(
-                f"hosts = {hosts.text!r} names {count} hosts for {self.clients_max()} clients: "
-                "each host needs at least one client"
+                f"hosts = {hosts.text!r} names {count} load hosts for {self.clients_max()} clients"
+                ": each needs at least one client"
             )
         if self.server.equal:
             raise ValueError("hosts share one load, but several servers have a load each")

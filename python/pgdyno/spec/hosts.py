@@ -39,9 +39,9 @@ def hosts_from(text: str) -> Hosts:
     names = tuple(name.strip() for name in text.split(","))
     for name in names:
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is not the name of a host, as in a,user@b or local:4")
+            raise ValueError(f"{name!r} is not the name of a load host, as in a,user@b or local:4")
     if doubled := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"the host {doubled[0]} is named twice")
+        raise ValueError(f"the load host {doubled[0]} is named twice")
     if len(names) > HOSTS_MAX:
-        raise ValueError(f"at most {HOSTS_MAX} hosts can share a load, got {len(names)}")
+        raise ValueError(f"at most {HOSTS_MAX} load hosts can share a load, got {len(names)}")
     return Hosts(text, names=names)

@@ -121,8 +121,8 @@ class Workload(Spec):
         default=None, gt=0, allow_inf_nan=False, alias="connect_rate"
     )
     connect_each_transaction: bool = False
-    hosts_in_turns: bool = False
-    """Connections use the hosts of the connection string in turns; without it, the hosts are
+    servers_in_turns: bool = False
+    """Connections use the servers of the connection string in turns; without it, the servers are
     alternatives."""
 
     @property

@@ -260,6 +260,7 @@ fn init(partition_method: PartitionMethod, is_full: bool) -> InitWork {
         drop_existing: is_full,
         resume: is_full,
         keep_unfinished: is_full,
+        share: is_full.then_some(LoadShare { place: 1022, count: 1023 }),
     }
 }
 
@@ -272,6 +273,7 @@ fn init_tpcc(is_full: bool) -> InitWork {
         unlogged: is_full,
         foreign_keys: is_full,
         partitions: 0,
+        range_warehouses: is_full.then_some(u32::MAX),
         distribute: is_full.then_some(DistributedServer::Citus),
     };
     let dataset = DatasetOptions::Tpcc(options);

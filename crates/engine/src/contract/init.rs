@@ -23,6 +23,24 @@ pub struct InitWork {
     /// If the job is interrupted, keep the loaded rows for a job with `resume`.
     #[serde(default)]
     pub keep_unfinished: bool,
+    /// Present if several engines share the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<LoadShare>,
+}
+
+/// Which chains of each stage one engine loads: those whose number, divided by `count`, leaves
+/// `place`.
+///
+/// The engine with place 0 leads: it creates the journal, writes `ready`, and removes the journal
+/// at the end. The others begin after its `ready`. Every engine reads in the journal whether the
+/// stages before its next chain are done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LoadShare {
+    /// Less than `count`.
+    pub place: u16,
+    /// Number of engines, at least 1.
+    pub count: u16,
 }
 
 /// The kind of dataset, and its options.
@@ -66,6 +84,10 @@ pub struct TpccOptions {
     /// = not partitioned. Item, warehouse and district are never partitioned.
     #[serde(default)]
     pub partitions: u32,
+    /// Load ranges of this many warehouses at the same time, without FREEZE; absent = one COPY with
+    /// FREEZE for each table or leaf. Leaves have no ranges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range_warehouses: Option<u32>,
     /// Distribute the tables by warehouse, with items on every node; absent = not distributed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distribute: Option<DistributedServer>,

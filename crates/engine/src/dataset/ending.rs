@@ -41,10 +41,14 @@ impl Loading<'_> {
     }
 
     fn keep(&mut self) {
-        let pieces = self.sent.pieces.load(Ordering::Relaxed);
+        // Nobody counts what the other engines of a shared load have done.
+        let pieces = match self.how.share {
+            Some(_) => String::new(),
+            None => format!("{} ", self.sent.pieces.load(Ordering::Relaxed)),
+        };
         self.warn(
             WarningKind::DatasetUnfinished,
-            format!("the load did not finish; its {pieces} completed pieces are kept"),
+            format!("the load did not finish; its {pieces}completed pieces are kept"),
             "resume: the same load continues with the missing pieces".into(),
         );
     }

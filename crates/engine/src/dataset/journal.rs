@@ -29,6 +29,9 @@ const KEY: &str = "1885824121, hashtext(current_schema()::text)";
 /// How long sessions of a killed load may take to end. They check their client each second.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Pause between two looks at what other engines have done.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
 /// Rows of each piece that is done, by its name.
 pub(super) type Done = BTreeMap<String, u64>;
 
@@ -111,7 +114,7 @@ pub(super) fn lock(
             waiting();
             has_told = true;
         }
-        thread::sleep(Duration::from_millis(50));
+        thread::sleep(LOOK_EVERY);
     }
     share_lock(session)?;
     run_as(session, DOING, &format!("select pg_advisory_unlock({KEY})"))
@@ -121,6 +124,28 @@ pub(super) fn lock(
 pub(super) fn share_lock(session: &mut Session) -> Result<(), Trouble> {
     let sql = format!("select pg_advisory_lock_shared({KEY})");
     run_as(session, "share the lock of the load", &sql)
+}
+
+/// Wait until `count` pieces of the load are done: the engines that share it do them.
+pub(super) fn wait_for(
+    session: &mut Session,
+    count: usize,
+    stop: &StopFlag,
+) -> Result<(), Trouble> {
+    const DOING: &str = "wait for the other load hosts";
+    loop {
+        let rows = session
+            .query("select count(*) from pgdyno_load")
+            .map_err(|error| Trouble::of_session(DOING, error))?;
+        let done = rows[0][0].as_deref().and_then(|text| text.parse::<usize>().ok());
+        if done.is_some_and(|done| done >= count) {
+            return Ok(());
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(Trouble::of_session(DOING, SessionError::Stopped));
+        }
+        thread::sleep(LOOK_EVERY);
+    }
 }
 
 fn held_by_others(session: &mut Session, doing: &'static str) -> Trouble {

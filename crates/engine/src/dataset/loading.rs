@@ -13,12 +13,12 @@ use super::Dataset;
 use super::journal::{self, Done};
 use super::load_session::{LoadSession, Sent, Shared};
 use super::opening::{open_session, refuse_unfit};
-use super::piece::{Stage, Work, left, pieces};
+use super::piece::{Stage, Turn, Work, pieces, turns};
 use super::steps::{StepEvent, Steps};
 use super::trouble::{Trouble, run_statement};
 use crate::clock::now_ns;
 use crate::contract::job::{InitWork, Job};
-use crate::contract::record::{Ending, InitFacts, Notice, Progress, Record, WarningKind};
+use crate::contract::record::{Ending, InitFacts, Notice, Progress, Ready, Record, WarningKind};
 use crate::dialect::Server;
 use crate::session::{Session, StopFlag};
 
@@ -60,6 +60,7 @@ pub fn load(
         sent: Arc::new(sent),
         is_begun: false,
         sends_one_by_one: false,
+        is_ready: false,
     };
     let result = loading.load();
     let ending = match result {
@@ -86,6 +87,8 @@ pub(super) struct Loading<'a> {
     /// This load holds the lock, and the journal belongs to this load.
     pub is_begun: bool,
     sends_one_by_one: bool,
+    /// The other engines that share the load know that they can begin.
+    is_ready: bool,
 }
 
 impl Loading<'_> {
@@ -94,27 +97,56 @@ impl Loading<'_> {
         if let Some(server) = self.dataset.distributed_server() {
             refuse_unfit(&mut first, server)?;
         }
-        journal::lock(&mut first, self.stop, || self.tell_waiting())?;
+        match self.leads() {
+            true => journal::lock(&mut first, self.stop, || self.tell_waiting())?,
+            false => journal::share_lock(&mut first)?,
+        }
         let server = self.recognise(&mut first)?;
         let all = self.dataset.stages(self.how, server);
-        let done = match self.how.resume {
+        let done = match self.how.resume || !self.leads() {
             true => journal::read(&mut first, self.dataset, self.how)?,
             false => Done::new(),
         };
-        self.is_begun = true;
-        self.count_done(&all, &done);
-        let stages = left(all, &done);
-        self.expect(&stages);
+        if self.leads() {
+            self.is_begun = true;
+            self.count_done(&all, &done);
+        }
+        let total = pieces(&all).count();
+        let turns = turns(all, &done, self.how.share);
+        self.expect(&turns);
 
-        let chain_count = stages.iter().map(Vec::len).max().unwrap_or(1);
+        let chain_count = turns.iter().map(|turn| turn.stage.len()).max().unwrap_or(1);
         let mut sessions = vec![first];
-        for stage in stages {
+        for Turn { after, stage } in turns {
+            self.wait_for(&mut sessions[0], after)?;
             if stage.len() > sessions.len() {
                 self.open_more(&mut sessions, chain_count)?;
             }
             self.work_off(&mut sessions, stage)?;
         }
+        if !self.leads() {
+            return Ok(());
+        }
+        self.wait_for(&mut sessions[0], total)?;
         run_statement(&mut sessions[0], journal::CLOSE)
+    }
+
+    /// Return whether this engine creates the tables and ends the load.
+    fn leads(&self) -> bool {
+        self.how.share.is_none_or(|share| share.place == 0)
+    }
+
+    /// If several engines share the load, wait until they have done the first `after` pieces.
+    fn wait_for(&mut self, session: &mut Session, after: usize) -> Result<(), Trouble> {
+        if self.how.share.is_none() || after == 0 {
+            return Ok(());
+        }
+        if self.leads() && !self.is_ready {
+            self.is_ready = true;
+            let time_ns = self.now_unix_ns();
+            (self.out)(Record::Ready(Ready { time_ns }));
+        }
+        journal::wait_for(session, after, self.stop)
     }
 
     /// Recognise the server. Warn if nobody tested a load of its kind.
@@ -159,8 +191,8 @@ impl Loading<'_> {
         Ok(())
     }
 
-    fn expect(&mut self, stages: &[Stage]) {
-        for piece in pieces(stages) {
+    fn expect(&mut self, turns: &[Turn]) {
+        for piece in turns.iter().flat_map(|turn| turn.stage.iter().flatten()) {
             self.steps.expect(piece.phase, 1);
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Dataset;
 use super::journal::{self, Done};
-use crate::contract::job::InitWork;
+use crate::contract::job::{InitWork, LoadShare};
 use crate::contract::record::PhaseName;
 use crate::dialect::Dialect;
 
@@ -132,14 +132,32 @@ pub(super) fn pieces(stages: &[Stage]) -> impl Iterator<Item = &Piece> {
     stages.iter().flatten().flatten()
 }
 
-/// Return the stages without the pieces that are done, and without empty chains and stages.
-pub(super) fn left(mut stages: Vec<Stage>, done: &Done) -> Vec<Stage> {
-    for stage in &mut stages {
-        for chain in stage.iter_mut() {
+/// What one engine does of a stage. It begins after the first `after` pieces of the load, all those
+/// of the stages before.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub after: usize,
+    pub stage: Stage,
+}
+
+/// Return what is left of each stage: without the pieces that are done, without the chains of other
+/// engines, and without stages that have no chain then.
+pub(super) fn turns(stages: Vec<Stage>, done: &Done, share: Option<LoadShare>) -> Vec<Turn> {
+    let mut after = 0;
+    let mut turn = |stage: Stage| {
+        let turn_after = after;
+        after += stage.iter().flatten().count();
+        let left = |mut chain: Chain| {
             chain.retain(|piece| !done.contains_key(&piece.name));
-        }
-        stage.retain(|chain| !chain.is_empty());
-    }
-    stages.retain(|stage| !stage.is_empty());
-    stages
+            chain
+        };
+        let is_own = |number: usize| {
+            share.is_none_or(|s| number % usize::from(s.count) == usize::from(s.place))
+        };
+        let own = stage.into_iter().enumerate().filter(|(number, _)| is_own(*number));
+        let stage = own.map(|(_, chain)| left(chain)).filter(|chain| !chain.is_empty()).collect();
+        Turn { after: turn_after, stage }
+    };
+    let turns: Vec<Turn> = stages.into_iter().map(&mut turn).collect();
+    turns.into_iter().filter(|turn| !turn.stage.is_empty()).collect()
 }

@@ -28,6 +28,11 @@ pub(super) fn job(job: &Job) -> Vec<Refusal> {
 pub fn init(job_: &Job) -> Result<(), Vec<Refusal>> {
     let mut refusals = Refusals(job(job_));
     if let Work::Init(init) = &job_.work {
+        if let Some(share) = init.share {
+            refusals.rule(share.place < share.count, || {
+                format!("share.place must be less than count {}, got {}", share.count, share.place)
+            });
+        }
         refusals.rule(init.jobs > 0, || "jobs must be above 0, got 0".into());
         for (message, hint) in dataset::of(&init.dataset).broken_rules() {
             refusals.0.push(Refusal::new(ErrorKind::Job, message, hint));

@@ -1,14 +1,17 @@
-"""Runs a Dask worker on a load host until its standard input ends.
+"""Runs Dask workers on a load host until standard input ends.
 
-The lab sends this text to Python on the host, with certificate and key: neither is in an argument
-list or in a file that stays. The Python needs only the package `distributed`.
+The lab sends this text to Python on the host, then certificate and key of each worker: neither is
+in an argument list or in a file that stays. The Python needs only the package `distributed`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
+import sys
+import tempfile
 import threading
 from typing import Any
 
@@ -28,11 +31,35 @@ SETTINGS = {
 }
 
 
-def main(order: dict[str, Any]) -> None:
-    """Connect to the scheduler as `order` says, and work until the lab closes our input."""
+def main(count: int) -> None:
+    """Load the packages, read an order for each worker, and run the workers.
+
+    Several workers are forks of this process.
+    """
     import dask
 
     dask.config.set(SETTINGS)
+    import distributed  # noqa: F401
+
+    orders = [json.loads(sys.stdin.readline() or sys.exit(0)) for _ in range(count)]
+    if count == 1:
+        run(orders[0])
+        return
+    workers = {}
+    for order in orders:
+        if not (pid := os.fork()):
+            run(order)
+            os._exit(0)
+        workers[pid] = order["name"]
+    for _ in orders:
+        pid, status = os.wait()
+        code = os.waitstatus_to_exitcode(status)
+        if code:
+            os.write(2, f"worker {workers[pid]} ended with code {code}\n".encode())
+
+
+def run(order: dict[str, Any]) -> None:
+    """Connect to the scheduler as `order` says, and work until the lab closes our input."""
     import distributed
 
     # SSH_CONNECTION: the lab's address and port as this host sees them, then our own.
@@ -57,7 +84,7 @@ def main(order: dict[str, Any]) -> None:
             host=own,
             memory_limit=0,
             heartbeat_interval="5s",
-            local_directory=os.environ["PGDYNO_FOLDER"],
+            local_directory=tempfile.mkdtemp(dir=os.environ["PGDYNO_FOLDER"]),
             dashboard=False,
             dashboard_address="127.0.0.1:0",
             death_timeout=20,
@@ -77,5 +104,5 @@ def _end_with_input() -> None:
     os._exit(0)
 
 
-if "order" in globals():
-    main(globals()["order"])
+if "start" in globals():
+    main(globals()["start"]["worker_count"])

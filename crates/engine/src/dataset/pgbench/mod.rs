@@ -123,8 +123,9 @@ fn limited(options: &PgbenchOptions, batch_rows: Option<u64>) -> PgbenchOptions 
 pub(super) mod tests {
     use super::ddl::tests::init;
     use super::*;
-    use crate::contract::job::DatasetOptions;
-    use crate::dataset::piece::{Piece, left, pieces};
+    use crate::contract::job::{DatasetOptions, LoadShare};
+    use crate::dataset::journal::Done;
+    use crate::dataset::piece::{Piece, Turn, pieces, turns};
     use crate::dialect::YUGABYTEDB;
 
     fn how(options: &PgbenchOptions) -> InitWork {
@@ -135,6 +136,7 @@ pub(super) mod tests {
             drop_existing: false,
             resume: false,
             keep_unfinished: false,
+            share: None,
         }
     }
 
@@ -152,14 +154,38 @@ pub(super) mod tests {
         let done = |names: &[&str]| names.iter().map(|name| (name.to_string(), 0)).collect();
         let all = || staged(&work, 15);
         let total = pieces(&all()).count();
-        let rest = left(all(), &done(&["create", "copy pgbench_accounts 1-100000"]));
-        assert_eq!(pieces(&rest).count(), total - 2);
-        assert_eq!(rest[0][0][0].name, "copy pgbench_accounts 100001-200000");
-        let last: Vec<_> = rest[rest.len() - 1][0].iter().map(|piece| &piece.name).collect();
-        assert_eq!(last, ["vacuum pgbench_accounts", "key pgbench_accounts"]);
+        let rest = turns(all(), &done(&["create", "copy pgbench_accounts 1-100000"]), None);
+        assert_eq!(rest.iter().flat_map(|turn| turn.stage.iter().flatten()).count(), total - 2);
+        assert_eq!(rest[0].stage[0][0].name, "copy pgbench_accounts 100001-200000");
+        let last = &rest[rest.len() - 1];
+        let names: Vec<_> = last.stage[0].iter().map(|piece| &piece.name).collect();
+        assert_eq!(names, ["vacuum pgbench_accounts", "key pgbench_accounts"]);
+        assert_eq!(last.after, total - 2);
 
         let everything = pieces(&all()).map(|piece| (piece.name.clone(), 0)).collect();
-        assert!(left(all(), &everything).is_empty());
+        assert!(turns(all(), &everything, None).is_empty());
+    }
+
+    #[test]
+    fn engines_that_share_a_load_do_each_piece_once_and_the_first_does_what_has_one_chain() {
+        let work = PgbenchOptions { range_rows: Some(30_000), ..init(2) };
+        let all = || staged(&work, 15);
+        let of = |place| turns(all(), &Done::new(), Some(LoadShare { place, count: 3 }));
+        let shares: Vec<_> = (0..3).map(of).collect();
+        let named = |turns: &[Turn]| -> Vec<String> {
+            let pieces = turns.iter().flat_map(|turn| turn.stage.iter().flatten());
+            pieces.map(|piece| piece.name.clone()).collect()
+        };
+        let mut names: Vec<_> = shares.iter().flat_map(|turns| named(turns)).collect();
+        let mut expected: Vec<_> = pieces(&all()).map(|piece| piece.name.clone()).collect();
+        names.sort();
+        expected.sort();
+        assert_eq!(names, expected);
+        assert_eq!(shares[0][0].after, 0);
+        assert_eq!(shares[0][0].stage[0][0].name, "create");
+        for share in &shares[1..] {
+            assert_eq!((share.len(), share[0].after), (1, 1), "only the stage that fills tables");
+        }
     }
 
     #[test]

@@ -88,6 +88,12 @@ impl Table {
         options.partitions > 0 && !matches!(self, Table::Warehouse | Table::District | Table::Item)
     }
 
+    /// Number of warehouses of one COPY; None if one COPY fills the table or leaf.
+    pub(super) fn range_warehouses(self, options: &TpccOptions) -> Option<u32> {
+        let is_large = !matches!(self, Table::Warehouse | Table::District | Table::Item);
+        options.range_warehouses.filter(|_| is_large && options.partitions == 0)
+    }
+
     /// The column with the number of the warehouse.
     pub(super) fn warehouse_column(self) -> Option<&'static str> {
         Some(match self {

@@ -1,8 +1,9 @@
 //! The nine tables of the TPC-C-like workload.
 //!
 //! Each table or leaf is one COPY with FREEZE in a separate transaction, then VACUUM ANALYZE, its
-//! key and its index. Sessions load several tables at the same time, and start with the largest.
-//! Foreign keys come last. On Citus, COPY cannot freeze, so VACUUM freezes the rows.
+//! key and its index. With `range_warehouses`, ranges of warehouses are separate COPYs, and VACUUM
+//! freezes the rows afterwards. Sessions load several tables at the same time, and start with the
+//! largest. Foreign keys come last. On Citus, COPY cannot freeze, so VACUUM freezes the rows.
 
 mod ddl;
 mod rows;
@@ -10,7 +11,7 @@ mod rows;
 use self::ddl::{ALL, BY_SIZE, FOREIGN_KEYS, Table};
 use self::rows::Rows;
 use super::Dataset;
-use super::piece::{self, Chain, Piece, Stage};
+use super::piece::{self, Chain, Copy, Piece, Stage, Work};
 use super::sql::mark_table;
 use crate::contract::job::{DistributedServer, InitWork, TpccOptions};
 use crate::contract::record::PhaseName;
@@ -41,6 +42,7 @@ impl Dataset for Tpcc {
         vec![
             vec![self.creation(how, server.dialect)],
             filled.collect(),
+            self.ranged(server.dialect),
             self.parents(),
             vec![self.foreign_keys(server.dialect)],
         ]
@@ -64,6 +66,7 @@ impl Dataset for Tpcc {
         }
         let c_last = self.0.c_last;
         rule(c_last <= A_LAST_NAME, format!("c_last must be 0 to {A_LAST_NAME}, got {c_last}"));
+        rule(self.0.range_warehouses != Some(0), "range_warehouses must be above 0, got 0".into());
         rule(
             partitions == 0 || distribute.is_none(),
             "a distributed table cannot have partitions".into(),
@@ -85,6 +88,10 @@ impl Dataset for Tpcc {
 
     fn distributed_server(&self) -> Option<DistributedServer> {
         self.0.distribute
+    }
+
+    fn title_words(&self) -> Vec<String> {
+        self.0.range_warehouses.iter().map(|size| format!("range_warehouses={size}")).collect()
     }
 }
 
@@ -117,9 +124,27 @@ impl Tpcc {
     fn filling(&self, table: Table, counter: usize, dialect: &Dialect) -> Stage {
         let options = &self.0;
         let rows = |partition| {
-            let what = (options.seed, options.c_last, options.warehouses);
-            Box::new(Rows::new(table, what, partition))
+            let what = (options.seed, options.c_last);
+            Box::new(Rows::new(table, what, (1, options.warehouses), partition))
         };
+        if let Some(size) = table.range_warehouses(options) {
+            let range = |first: u32| {
+                let last = first.saturating_add(size - 1).min(options.warehouses);
+                let what = (options.seed, options.c_last);
+                let rows = Rows::new(table, what, (first, last), None);
+                let name = format!("copy {} {first}-{last}", table.name());
+                let copy = Copy {
+                    before: Vec::new(),
+                    copy: format!("copy {} from stdin", table.name()),
+                    after: Vec::new(),
+                    table: table.name().into(),
+                    rows: Box::new(rows),
+                    counter,
+                };
+                vec![Piece { name, phase: PhaseName::Load, work: Work::Copy(copy) }]
+            };
+            return (1..=options.warehouses).step_by(size as usize).map(range).collect();
+        }
         if !table.is_partitioned(options) {
             return vec![self.chain(
                 table,
@@ -144,13 +169,17 @@ impl Tpcc {
     ) -> Chain {
         let copy = Piece::copy_whole(&name, rows, counter, dialect);
         let vacuum = dialect.vacuum(&name, false, true);
-        let vacuum = Piece::alone(&format!("vacuum {name}"), PhaseName::Vacuum, vacuum);
-        let mut chain = vec![copy, vacuum];
-        for (number, sql) in table.index_statements(&name).into_iter().enumerate() {
-            let title = format!("index {} {name}", number + 1);
-            chain.push(Piece::transaction(&title, PhaseName::Index, vec![sql]));
-        }
-        chain
+        [copy].into_iter().chain(finished(table, &name, vacuum)).collect()
+    }
+
+    /// The stage after all ranges are filled: VACUUM freezes the rows, then keys and indexes.
+    fn ranged(&self, dialect: &Dialect) -> Stage {
+        let tables = BY_SIZE.into_iter().filter(|table| table.range_warehouses(&self.0).is_some());
+        let chain = |table: Table| {
+            let vacuum = dialect.vacuum(table.name(), true, true);
+            finished(table, table.name(), vacuum)
+        };
+        tables.map(chain).collect()
     }
 
     /// The stage after all leaves are filled: keys and indexes of the parents, which adopt those of
@@ -160,13 +189,9 @@ impl Tpcc {
         let chain = |table: Table| {
             let name = table.name();
             let analyze = vec![format!("analyze {name}")];
-            let mut chain =
-                vec![Piece::transaction(&format!("analyze {name}"), PhaseName::Vacuum, analyze)];
-            for (number, sql) in table.index_statements(name).into_iter().enumerate() {
-                let title = format!("index {} {name}", number + 1);
-                chain.push(Piece::transaction(&title, PhaseName::Index, vec![sql]));
-            }
-            chain
+            let analyze =
+                Piece::transaction(&format!("analyze {name}"), PhaseName::Vacuum, analyze);
+            [analyze].into_iter().chain(indexes(table, name)).collect()
         };
         parents.map(chain).collect()
     }
@@ -203,6 +228,21 @@ impl Tpcc {
     }
 }
 
+/// The pieces after all rows of `name`, a table or leaf: VACUUM, key and index.
+fn finished(table: Table, name: &str, vacuum: String) -> Chain {
+    let vacuum = Piece::alone(&format!("vacuum {name}"), PhaseName::Vacuum, vacuum);
+    [vacuum].into_iter().chain(indexes(table, name)).collect()
+}
+
+fn indexes(table: Table, name: &str) -> Chain {
+    let statements = table.index_statements(name).into_iter().enumerate();
+    let piece = |(number, sql)| {
+        let title = format!("index {} {name}", number + 1);
+        Piece::transaction(&title, PhaseName::Index, vec![sql])
+    };
+    statements.map(piece).collect()
+}
+
 /// Index in `BY_SIZE` of the table with this number.
 fn place_of(number: usize) -> usize {
     BY_SIZE.iter().position(|table| *table as usize == number).unwrap_or_default()
@@ -222,6 +262,7 @@ mod tests {
             drop_existing: false,
             resume: false,
             keep_unfinished: false,
+            share: None,
         };
         let stages = crate::dataset::of(&how.dataset).stages(&how, Server::assumed(18, None));
         let mut names: Vec<&String> = pieces(&stages).map(|piece| &piece.name).collect();
@@ -250,6 +291,19 @@ mod tests {
         });
         assert_eq!(keys.count(), 8, "every table but history");
         assert_eq!(sql.iter().filter(|statement| statement.contains("foreign key (")).count(), 10);
+    }
+
+    #[test]
+    fn ranges_of_warehouses_are_copied_apart_and_frozen_after_all() {
+        let ranges =
+            TpccOptions { warehouses: 5, range_warehouses: Some(2), ..TpccOptions::default() };
+        let sql = statements(ranges);
+        let count = |text: &str| sql.iter().filter(|statement| *statement == text).count();
+        assert_eq!(count("copy stock from stdin"), 3);
+        assert_eq!(count("copy item from stdin with (freeze on)"), 1);
+        assert_eq!(count("copy district from stdin with (freeze on)"), 1);
+        let place = |text: &str| sql.iter().rposition(|statement| statement == text);
+        assert!(place("copy stock from stdin") < place("vacuum (freeze, analyze) order_line"));
     }
 
     #[test]

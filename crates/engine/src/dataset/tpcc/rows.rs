@@ -28,7 +28,9 @@ pub(super) struct Rows {
     seed: u64,
     /// NURand's C for last names.
     c_last: u32,
-    warehouses: u32,
+    /// The first and the last warehouse.
+    first: u32,
+    last: u32,
     /// Modulus and remainder of the partition.
     partition: Option<(u32, u32)>,
     warehouse: u32,
@@ -45,16 +47,18 @@ pub(super) struct Rows {
 impl Rows {
     pub(super) fn new(
         table: Table,
-        (seed, c_last, warehouses): (u64, u32, u32),
+        (seed, c_last): (u64, u32),
+        (first, last): (u32, u32),
         partition: Option<(u32, u32)>,
     ) -> Rows {
         let mut rows = Rows {
             table,
             seed,
             c_last,
-            warehouses: if table == Table::Item { 1 } else { warehouses },
+            first,
+            last: if table == Table::Item { 1 } else { last },
             partition,
-            warehouse: 0,
+            warehouse: first - 1,
             district: 0,
             row: 1,
             line: 1,
@@ -68,7 +72,7 @@ impl Rows {
     fn next_warehouse(&mut self) {
         self.warehouse += 1;
         if let Some((modulus, remainder)) = self.partition {
-            while self.warehouse <= self.warehouses
+            while self.warehouse <= self.last
                 && partition_of(u64::from(self.warehouse), false, modulus) != remainder
             {
                 self.warehouse += 1;
@@ -189,7 +193,7 @@ impl Rows {
 impl RowSource for Rows {
     fn fill(&mut self, out: &mut Vec<u8>, size: usize) -> u64 {
         let mut count = 0;
-        while out.len() < size && self.warehouse <= self.warehouses {
+        while out.len() < size && self.warehouse <= self.last {
             self.push_row(out);
             self.advance();
             count += 1;
@@ -200,7 +204,7 @@ impl RowSource for Rows {
     /// The count is an estimate: all partitions count as equally large, and each order as ten
     /// lines, which is the mean.
     fn count(&self) -> u64 {
-        let count = self.table.rows_of(self.warehouses);
+        let count = self.table.rows_of(self.last + 1 - self.first);
         self.partition.map_or(count, |(modulus, _)| count / u64::from(modulus))
     }
 }
@@ -342,7 +346,7 @@ mod tests {
     }
 
     fn rows(table: Table, warehouses: u32, partition: Option<(u32, u32)>) -> Rows {
-        Rows::new(table, (1, 157, warehouses), partition)
+        Rows::new(table, (1, 157), (1, warehouses), partition)
     }
 
     #[test]
@@ -380,6 +384,8 @@ mod tests {
         parts.sort();
         expected.sort();
         assert_eq!(parts, expected);
+        let range = |first, last| Rows::new(Table::NewOrder, (1, 157), (first, last), None);
+        assert_eq!(text(range(1, 2), 99) + &text(range(3, 5), 99), whole);
     }
 
     #[test]
