@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from tests.fixtures import needs
 from tests.fixtures.captures import tpcb_capture
 from tests.fixtures.clusters import run_sql, scalar
 from tests.fixtures.command import Command, eventually, server_options
@@ -103,12 +104,42 @@ def test_a_comparison_and_a_sweep_say_how_alike_each_variant_and_load_was(
     assert said.code in (0, 3), said.err
     rows = [line.split("  ")[0] for line in said.out.splitlines()]
     assert {"1 client", "2 clients", "likeness"} <= set(rows)
+    assert rows.count("blocks dirtied a call") == 1, "the card of the run at the knee"
     for form, words in ((), 'id="alike"'), (("--md",), "## Likeness of each"):
         made = tmp_path / "answer"
         page = pgdyno("report", "last", *form, "--output", str(made))
         assert page.code == 0, page.err
         assert words in made.read_text()
     assert pgdyno("drop", *where).code == 0
+
+
+@pytest.mark.usefixtures("short_runs")
+def test_a_tuning_of_a_capture_ends_and_says_how_alike_the_load_was(
+    pgdyno: Command, tmp_path: Path
+) -> None:
+    needs.postgresql("15")
+    path = written(tmp_path / "core.capture", tpcb_capture())
+    said = pgdyno(
+        *("tune", "-b", path, "--pg-version", "15", "--setting", "work_mem=4MB,8MB"),
+        *("-T", "200ms", "--warmup", "0s", "--reset", "none", "--budget", "1min", "--print-spec"),
+    )
+    assert said.code == 0, said.err
+    spec = tmp_path / "tune.toml"
+    spec.write_text(said.out)
+    said = pgdyno("run", spec, "--budget", "4s", "--json", "-q")
+    assert said.code in (0, 3), said.err
+    document = said.document
+    assert document["format"] == "pgdyno.tune/1"
+    assert document["is_complete"]
+    # Without a proof nothing is compared, and the load is still a mirror.
+    cells = document["likeness"]["cells"]
+    assert cells[0]["name"] == "yours"
+    assert {"name", "source", "copy", "verdict"} <= cells[0]["quantities"][0].keys()
+    shown = pgdyno("show", "last").out
+    assert "likeness    alike in " in shown
+    page = pgdyno("report", "last", "--output", str(tmp_path / "page.html"))
+    assert page.code == 0, page.err
+    assert "Likeness to the source" in (tmp_path / "page.html").read_text()
 
 
 def test_a_spec_names_a_capture_beside_it_and_an_interrupted_run_goes_on(

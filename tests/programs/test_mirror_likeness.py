@@ -249,6 +249,9 @@ def test_an_answer_of_several_cells_has_a_line_for_each_and_one_sentence() -> No
         ("15", "alike", "1.00x", "1.00x"),
         ("18", "not alike", "1.00x", "2.00x"),
     ]
+    beside_a_run = shown_of_cells([cells[0], replace(cells[1], is_main=False)], has_run=True)
+    assert beside_a_run.tables == (lines,), "the run shows all quantities"
+    assert shown_of_cells(cells, has_run=True).tables == shown.tables, "it is of one variant"
     [wal] = [row for row in quantities.rows if row[0] == "WAL bytes a call"]
     assert wal == ("WAL bytes a call", "200", "1.00x", "2.00x short", "within 10 %")
     document = shown.document["likeness"]

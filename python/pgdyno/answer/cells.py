@@ -28,9 +28,11 @@ def cells_of(
 ) -> tuple[CellFindings, ...]:
     """Return the findings of each cell of an answer with variants or levels, in their order.
 
-    A design may create many variants; only those that its answer compares are cells of it.
+    A design may create many variants; only those that its answer compares are cells of it. If there
+    is a single one, nothing was compared, and it is the cell.
     """
-    names = [variant.name for variant in compare.variants if variant.runs] if compare else []
+    compared = compare.variants if compare else ()
+    names = [variant.name for variant in compared if variant.runs or len(compared) == 1]
     order = names or list(dict.fromkeys(curve.variant for curve in curves))
     visits: defaultdict[Cell, list[Visit]] = defaultdict(list)
     for visit in rounds:

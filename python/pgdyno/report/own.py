@@ -135,7 +135,8 @@ def own_of_cells(findings: ExperimentFindings) -> OwnShown | None:
         return None
     part = part_of(program_named(findings.cells[0].program), "shown")
     assert part is not None, f"{findings.cells[0].program} finds something and shows it"
-    shown = part.shown_of_cells(findings.cells)
+    has_run = own_shown(findings.run) is not None
+    shown = part.shown_of_cells(findings.cells, has_run=has_run)
     assert isinstance(shown, OwnShown), "shown_of_cells returns an OwnShown"
     return shown
 

@@ -52,16 +52,20 @@ def shown_of(run: RunFindings) -> OwnShown:
     )
 
 
-def shown_of_cells(cells: Sequence[CellFindings]) -> OwnShown:
+def shown_of_cells(cells: Sequence[CellFindings], *, has_run: bool = False) -> OwnShown:
     """Return what a mirror adds to the answer of several variants or loads.
 
     One sentence about all; a line for each; the quantities of the main ones side by side.
+    Args: has_run, the answer has a run in detail, too. It shows all quantities, so a single column
+    of them is left out here.
     """
     sentence = _sentence(cells)
     main = [cell for cell in cells if cell.is_main][:_SIDE_BY_SIDE_MAX] or [cells[0]]
     lines = OwnTable("Likeness of each", _EACH_COLUMNS, tuple(map(_each, cells)))
     tables: tuple[OwnTable, ...] = (lines, _side_by_side(main))
     is_counted = any(_is_counted(cell.own) for cell in cells)
+    if has_run and len(main) == 1:
+        tables, is_counted = (lines,), True
     return OwnShown(
         title=f"Likeness to the source of {cells[0].own.file}",
         anchor="alike",
@@ -72,7 +76,7 @@ def shown_of_cells(cells: Sequence[CellFindings]) -> OwnShown:
             *tables,
             *([] if is_counted else [("", _NOT_COUNTED)]),
         ),
-        tables=tables if is_counted else (lines, replace(tables[1], below=_NOT_COUNTED)),
+        tables=tables if is_counted else (lines, replace(tables[-1], below=_NOT_COUNTED)),
         document={
             "likeness": {
                 "sentence": sentence,
