@@ -112,7 +112,7 @@ def engine(load: Load) -> Measured:
 
 def job_of(load: Load) -> Job:
     """Return the load in the form of the engine's job."""
-    return _job(load.target, _work_of(load))
+    return job_with(load.target, _work_of(load))
 
 
 def _work_of(load: Load) -> LoadWork:
@@ -176,14 +176,15 @@ def engine_facts(target: Target) -> Hello:
     """Return the engine's version, build profile and commit, without connecting."""
     work = InitWork(dataset=PgbenchOptions(scale=1), jobs=1, mark="pgdyno bench")
     ended = processes.run(
-        [engine_path(), "check-job"], given=_job(target, work).to_line(), timeout_s=30
+        [engine_path(), "check-job"], given=job_with(target, work).to_line(), timeout_s=30
     )
     hello = parse_record(ended.stdout.splitlines()[-1])
     assert isinstance(hello, Hello)
     return hello
 
 
-def _job(target: Target, work: LoadWork | InitWork) -> Job:
+def job_with(target: Target, work: LoadWork | InitWork) -> Job:
+    """Return work on a server in the form of the engine's job."""
     clock = read_pair()
     return Job(
         clock=ClockPairModel(monotonic_ns=clock.monotonic_ns, unix_ns=clock.unix_ns),
@@ -209,7 +210,7 @@ def run_engine(
     argv: list[str | Path] = [engine_path(), "run"]
     try:
         ended = processes.run(
-            argv, given=_job(target, work).to_line(), timeout_s=seconds + _SLACK_S
+            argv, given=job_with(target, work).to_line(), timeout_s=seconds + _SLACK_S
         )
     except processes.Failed as failed:
         records = [parse_record(line) for line in failed.stdout.splitlines()]

@@ -76,7 +76,7 @@ def run(argv: Sequence[str | Path], *, timeout_s: float, given: bytes | None = N
         while True:
             # Subtle: VmHWM is the program's own; ru_maxrss would begin with that of Python.
             resident_bytes = max(resident_bytes, _resident_bytes_max(process.pid))
-            looks.append((monotonic_ns(), _cpu_ns(process.pid)))
+            looks.append((monotonic_ns(), cpu_ns_of(process.pid)))
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
             if pid:
                 break
@@ -122,11 +122,21 @@ class _Collected:
         return self._chunks["out"].decode(), self._chunks["err"].decode(errors="replace")
 
 
-def _cpu_ns(pid: int) -> int:
+def cpu_ns_of(pid: int) -> int:
+    """Return the CPU time so far of the living threads of a process."""
     total_ns = 0
     for task in Path(f"/proc/{pid}/task").glob("*/schedstat"):
         with contextlib.suppress(OSError):
             total_ns += int(task.read_text().split()[0])
+    return total_ns
+
+
+def cpu_ns_of_family(pid: int) -> int:
+    """Return the same of a process and those that it started, such as a postmaster's."""
+    total_ns = cpu_ns_of(pid)
+    with contextlib.suppress(OSError):
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        total_ns += sum(cpu_ns_of(int(child)) for child in children)
     return total_ns
 
 

@@ -6,6 +6,7 @@ which differ by 5 % anyway.
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import threading
 from dataclasses import replace
@@ -13,22 +14,25 @@ from types import TracebackType
 from typing import IO
 
 from bench.loads import Load, Measured, job_of
+from bench.processes import cpu_ns_of
 from pgdyno.clock import read_pair
 from pgdyno.engine.executable import engine_path
+from pgdyno.engine.job import Job
 from pgdyno.engine.records import Failure, Interval, parse_record
 from pgdyno.process import child, signals
 
 SECOND_NS = 1_000_000_000
 # Longer than any measurement: the load is stopped earlier.
-_AT_MOST_S = 24 * 3600.0
+AT_MOST_S = 24 * 3600.0
 _GRACE_S = 15.0
 
 
 class SteadyLoad:
     """The load engine, which generates load from the start to the end of the `with` block."""
 
-    def __init__(self, load: Load) -> None:
-        self._load = replace(load, seconds=_AT_MOST_S)
+    def __init__(self, load: Load | Job) -> None:
+        """Take a load of any length, or a job that lasts `AT_MOST_S`."""
+        self._job = load if isinstance(load, Job) else job_of(replace(load, seconds=AT_MOST_S))
         self._intervals: list[Interval] = []
         self._failure = ""
         self._began = threading.Event()
@@ -42,7 +46,7 @@ class SteadyLoad:
         )
         assert self._engine.stdin is not None
         assert self._engine.stdout is not None
-        self._engine.stdin.write(job_of(self._load).to_line())
+        self._engine.stdin.write(self._job.to_line())
         self._engine.stdin.flush()
         self._reader = threading.Thread(target=self._read, args=(self._engine.stdout,))
         self._reader.start()
@@ -60,7 +64,21 @@ class SteadyLoad:
     ) -> None:
         self._end()
 
+    @property
+    def cpu_ns(self) -> int:
+        """Return the CPU time of the engine so far."""
+        return cpu_ns_of(self._engine.pid)
+
+    def pause(self) -> None:
+        """Stop the engine where it is; its connections stay."""
+        self._engine.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let the engine go on after a pause."""
+        self._engine.send_signal(signal.SIGCONT)
+
     def _end(self) -> None:
+        self.resume()
         self._engine.terminate(grace_s=_GRACE_S)
         self._reader.join()
         self._engine.close_pipes()
