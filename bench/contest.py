@@ -43,7 +43,7 @@ class Contest:
     """Two programs to compare: `theirs` and `ours` each do one run.
 
     `half_width_ratio`: the measurement ends when no interval is wider than this on either side.
-    `pairs_in_one`: so many times as many pairs may run, because each is short.
+    `pairs_in_one`: a factor for the numbers of pairs, if each is short.
     """
 
     name: str

@@ -32,7 +32,7 @@ from pgdyno.server.target import Target
 
 _LOAD_TIMEOUT_S = 60
 _SETTLE_S = 0.05
-# So many that every version of PostgreSQL finds a balance by its index.
+# With fewer, PostgreSQL scans the table of balances instead of its index.
 _ACCOUNTS = 10_000
 # Nothing works in the background of one stretch only.
 _SETTINGS = {
@@ -52,7 +52,7 @@ def load(target: Target, clients: int) -> None:
 
 
 class LedgerInTurn:
-    """The ledger on a server of its own: always connected, at work only in its stretches.
+    """The ledger on a separate server: always connected, at work only in its stretches.
 
     Two of these work in turn, so what disturbs one stretch disturbs its neighbour. A paused engine
     keeps its transactions open: on a common server they would keep old rows of the other one. No

@@ -128,8 +128,8 @@ def engine_before(bench: Bench) -> Iterator[Contest]:
             f"engine before, {clients} clients",
             partial(loads.drop_in, bench.engine_before, load),
             partial(loads.drop_in, engine_path(), load),
-            (Question("client CPU per transaction", cpu_per_transaction, 1.02, "at most"),),
-            half_width_ratio=0.01,
+            (Question("client CPU per transaction", cpu_per_transaction, 1.01, "at most"),),
+            half_width_ratio=0.005,
         )
 
 
