@@ -21,7 +21,10 @@ UUIDS = [f"deadbeef-{n:04x}-4abc-8def-0123456789ab" for n in range(120)]
 ADDRESSES = [f"203.0.113.{n + 7}" for n in range(120)]
 TAGS = ["plantedtagone", "plantedtagtwo"]
 IN_JSON = ["plantedjsontext", "7654321"]
-IN_STATEMENTS = ["literalsecret", "settingsecret", "commentsecret", "passwordsecret", "8642097"]
+IN_STATEMENTS = [
+    *("literalsecret", "settingsecret", "commentsecret", "passwordsecret", "8642097"),
+    *("channelsecret", "payloadsecret", "cursorsecret"),
+]
 PLANTED = [
     *(*MAILS, *CITIES, *map(str, SALARIES), *PRICES, *DATES, *UUIDS, *ADDRESSES, *TAGS, *IN_JSON),
     *(*(time.partition(".")[0] for time in TIMES), *IN_STATEMENTS, "cafebabe00ff"),
@@ -69,6 +72,21 @@ def use(target: Target) -> None:
                 assert len(list(copy)) == 1
             session.execute("COMMENT ON TABLE person IS 'literalsecret'")
             session.execute("DECLARE c CURSOR WITH HOLD FOR SELECT 'literalsecret'; CLOSE c")
+            session.execute("SET search_path TO settingsecret, public")
+            session.execute("SELECT set_config('my.setting', 'settingsecret', false)")
+            session.execute("LISTEN channelsecret")
+            session.execute("NOTIFY channelsecret, 'payloadsecret'")
+            session.execute("SELECT pg_notify('channelsecret', 'payloadsecret')")
+            session.execute("SELECT pg_advisory_lock(8642097), pg_advisory_unlock(8642097)")
+            with session.transaction():
+                session.execute("SET LOCAL search_path TO settingsecret, public")
+                session.execute(
+                    "DECLARE cursorsecret CURSOR FOR SELECT 1 FROM person"
+                    " WHERE city = 'literalsecret'"
+                )
+                session.execute("FETCH 10 FROM cursorsecret")
+                session.execute("MOVE 2 IN cursorsecret")
+                session.execute("CLOSE cursorsecret")
 
 
 def test_no_planted_value_is_in_the_file(pgdyno: Command, observed: Target, tmp_path: Path) -> None:

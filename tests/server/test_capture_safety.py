@@ -79,6 +79,10 @@ def test_a_name_that_is_more_than_a_name_is_refused(change: dict[str, str]) -> N
         "SELECT 1; DROP TABLE public.victim",
         "COPY public.victim TO PROGRAM 'cat'",
         "SET default_transaction_read_only = off",
+        "SET ROLE postgres",
+        "SET TRANSACTION READ WRITE",
+        "COPY public.victim FROM STDIN",
+        "COPY public.victim TO '/tmp/victim'",
         "ALTER SYSTEM SET fsync = off",
     ],
 )
@@ -87,6 +91,21 @@ def test_a_transaction_that_does_more_than_a_load_is_refused(text: str) -> None:
     statements = [own.model_copy(update={"text": text}) for own in capture.statements]
     changed = capture.model_copy(update={"statements": tuple(statements)})
     with pytest.raises(SpecError, match="not part of a load"):
+        refuse_other_loads(changed, file="a.capture")
+
+
+def test_utility_statements_as_pgdyno_writes_them_pass() -> None:
+    capture = tpcb_capture()
+    for text in (
+        "SET LOCAL statement_timeout TO '5s'",
+        "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY, DEFERRABLE",
+        "DECLARE c_1234 CURSOR FOR SELECT 1",
+        "FETCH FORWARD 10 FROM c_1234",
+        "LISTEN channel_1234",
+        "COPY public.pgbench_tellers TO STDOUT",
+    ):
+        statements = tuple(own.model_copy(update={"text": text}) for own in capture.statements)
+        changed = capture.model_copy(update={"statements": statements})
         refuse_other_loads(changed, file="a.capture")
 
 

@@ -26,6 +26,7 @@ from pgdyno.capturing.parsed import Parsed
 from pgdyno.capturing.schema import Schema
 from pgdyno.capturing.sources import SourceSeen
 from pgdyno.capturing.templates import Described, Sources, left_out_of, templates_of
+from pgdyno.capturing.utilities import needs_block
 
 _NO_TEXT = Parsed("", reason="text_missing")
 # The server's own questions whether deferred foreign keys hold: COMMIT asks them, so they look like
@@ -139,8 +140,11 @@ class Assembly:
         return self.roles.get(key, "")
 
     def _described(self, key: Key, parsed: Parsed, counters: Counters) -> Described:
+        # Their place in a transaction is not known.
         if parsed.kind == "savepoint":
             parsed = replace(parsed, reason="savepoint")
+        elif not parsed.reason and needs_block(parsed.text):
+            parsed = replace(parsed, reason="session" if parsed.kind == "set" else "cursor")
         types = self.types.get(parsed.text, ())
         statement = Statement(
             id=_statement_id(key, parsed, self._role(key)),

@@ -226,7 +226,8 @@ class Logged:
         """Yield what cannot be reproduced; a statement that the statistics name is named once."""
         yield from capture.left_out
         named = {(item.reason, item.text) for item in capture.left_out}
-        longest = sorted(self._left.items(), key=lambda item: -item[1][1])
+        left = {**self._left, **self._grouping.left}
+        longest = sorted(left.items(), key=lambda item: -item[1][1])
         for (reason, text), (calls, took_ms) in longest:
             if (reason, text) not in named:
                 yield LeftOut(reason=reason, text=text, calls=calls, time_ms=took_ms)

@@ -163,8 +163,8 @@ class LogReading:
 
     def _call(self, session: Session, line: Mapping[str, Any]) -> Call:
         constants = line.get("constants", ())
-        statement = self._shapes[line["shape"]].statement(constants or [""] * 100)
         parameters = list(line.get("parameters", ()))
+        statement = self._shapes[line["shape"]].statement(constants or [""] * 100, parameters)
         missing = statement.parameter_count - len(parameters)
         parameters += [False] * missing
         values = [*parameters, *(constants[at] for at in statement.positions if constants)]

@@ -20,6 +20,14 @@ _TYPE_BEFORE = re.compile(
     re.I,
 )
 _INT4_MAX = (1 << 31) - 1
+# Their values decide whether they can be sent again, and no parameter can take the place of one.
+_BY_VALUE = re.compile(
+    r"\s*(?:SET|RESET|FETCH|MOVE|CLOSE|LISTEN|UNLISTEN|NOTIFY|COPY)\b"
+    r"|.*\b(?:set_config|pg_notify)\s*\(",
+    re.I | re.S,
+)
+_BY_VALUE_MAX = 1_000
+_MADE = ("SELECT set_config('", "SELECT pg_notify('")
 # Constants below these parts of a statement are not values: they count columns, or digits.
 _COUNTS = ("sortClause", "groupClause", "distinctClause", "typmods")
 
@@ -61,15 +69,45 @@ class LoggedShape:
             for start, end, is_list in literals
         ]
         self._made: dict[tuple[Any, ...], LoggedStatement] = {}
+        self._is_by_value = not is_cut and _BY_VALUE.match(sql) is not None
+        self._by_value: dict[tuple[str, ...], LoggedStatement | None] = {}
 
-    def statement(self, constants: Sequence[Any]) -> LoggedStatement:
+    def statement(
+        self, constants: Sequence[Any], parameters: Sequence[Any] = ()
+    ) -> LoggedStatement:
         """Return the statement; constants that count columns belong to its text."""
+        if self._is_by_value:
+            values = tuple(map(_literal, (*constants[: len(self._places)], *parameters)))
+            if values not in self._by_value:
+                if len(self._by_value) >= _BY_VALUE_MAX:
+                    self._by_value.clear()
+                self._by_value[values] = self._with_values(values)
+            if (known := self._by_value[values]) is not None:
+                return known
         key = tuple(
             str(value) for value, place in zip(constants, self._places, strict=False) if place.stays
         )
         if key not in self._made:
             self._made[key] = self._make(constants)
         return self._made[key]
+
+    def _with_values(self, values: Sequence[str]) -> LoggedStatement | None:
+        """Return a statement that is sent again with its harmless values; None for others.
+
+        Args: values, literals of the constants and of the parameters.
+        """
+        given = dict(enumerate(values[len(self._places) :], 1))
+        text, last = "", 0
+        for place, value in zip(self._places, values, strict=False):
+            text += _filled(self._sql[last : place.position[0]], given)
+            is_number = re.match(r"[-+\d.]", self._sql[place.position[0] :])
+            text += value.strip("'") if is_number else value
+            last = place.position[1]
+        parsed = parse(text + _filled(self._sql[last:], given), self._names)
+        is_made = parsed.kind in ("other", "set") or parsed.text.startswith(_MADE)
+        if parsed.reason or parsed.parameters or not is_made:
+            return None
+        return LoggedStatement(parsed, self._parameters)
 
     def _make(self, constants: Sequence[Any]) -> LoggedStatement:
         if self._is_cut:
@@ -127,6 +165,15 @@ class LoggedShape:
             else:
                 made += f"{before}${number}" + (f"::{casts[number]}" if number in casts else "")
         return made + self._sql[last:], types
+
+
+def _literal(value: Any) -> str:
+    """Return a constant or a parameter as a literal of SQL."""
+    return "NULL" if value is None else "'" + str(value).replace("'", "''") + "'"
+
+
+def _filled(part: str, values: Mapping[int, str]) -> str:
+    return _NUMBERED.sub(lambda number: values.get(int(number[1]), number[0]), part)
 
 
 def _without(sql: str, literals: Sequence[tuple[int, int, bool]]) -> str:

@@ -16,6 +16,7 @@ from pgdyno.capturing.log_transactions import Transaction
 from pgdyno.capturing.log_values import Observed, source_of
 from pgdyno.capturing.parsed import Parameter, Parsed
 from pgdyno.capturing.templates import Sources
+from pgdyno.capturing.utilities import without_orphans
 
 INSTANCES_MAX = 10_000
 _LOOP_MAX = 8
@@ -57,6 +58,11 @@ class Group:
             len(kept.calls[number]) == len(kept.calls[number - 1]) for kept in self.kept
         )
 
+    def is_in_loop(self, number: int) -> bool:
+        """Return whether a step repeats together with the one before or after it."""
+        is_first = number + 1 < len(self.steps) and self.loops_with_before(number + 1)
+        return is_first or self.loops_with_before(number)
+
 
 class Grouping:
     """Groups transactions in one pass; keeps at most 10,000 of a kind."""
@@ -65,12 +71,14 @@ class Grouping:
         self.groups: dict[Kind, Group] = {}
         self.statements: dict[StatementKey, LoggedStatement] = {}
         self.rare_count = 0
+        # Calls and time (ms) of what cannot be sent where it is, by reason and text.
+        self.left: dict[tuple[str, str], tuple[int, float]] = {}
         self.seconds: Counter[int] = Counter()
         self.busy_us: Counter[int] = Counter()
 
     def add(self, transaction: Transaction) -> None:
         """Count one transaction."""
-        calls = [call for call in transaction.calls if not call.statement.parsed.reason]
+        calls = list(self._sent(transaction.calls))
         second = transaction.ended_us // 1_000_000
         self.seconds[second] += 1
         self.busy_us[second] += sum(call.duration_us or 0 for call in calls)
@@ -93,6 +101,19 @@ class Grouping:
             group.think_us.append(transaction.think_us)
         if len(group.kept) < INSTANCES_MAX:
             group.kept.append(Kept(calls[0].began_us, turns))
+
+    def _sent(self, calls: Iterable[Call]) -> Iterator[Call]:
+        """Yield the calls that can be sent again; count those that only lack their place."""
+        known = [call for call in calls if not call.statement.parsed.reason]
+        fitting = without_orphans([call.statement.parsed.text for call in known])
+        for call, fits in zip(known, fitting, strict=True):
+            if fits:
+                yield call
+                continue
+            parsed = call.statement.parsed
+            place = ("session" if parsed.kind == "set" else "cursor", parsed.text)
+            count, took_ms = self.left.get(place, (0, 0.0))
+            self.left[place] = (count + 1, took_ms + (call.duration_us or 0) / 1000)
 
     def merged(self) -> list[Group]:
         """Return the groups, the most common first; a group that lacks one step joins another."""
@@ -291,6 +312,8 @@ def _steps(
             earlier.append(observed)
         before.append((parsed, parsed.parameters))
         turns = [len(kept.calls[number]) for kept in group.kept if kept.calls[number]] or [1]
+        if key[1].startswith(("DECLARE", "CLOSE")) and not group.is_in_loop(number):
+            turns = [1]
         yield Step(
             statement=context.ids[key],
             parameters=tuple(sources),

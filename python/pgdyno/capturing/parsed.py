@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import pgparse
 
 from pgdyno.capture.model import StatementKind
+from pgdyno.capturing import utilities
 from pgdyno.capturing.functions import Argument, Function, Functions
 
 Use = Literal["equal", "range", "list", "insert", "set", "change", "limit", "offset", "other"]
@@ -38,9 +39,6 @@ _REASONS = {
     "DeclareCursorStmt": "cursor",
     "FetchStmt": "cursor",
     "ClosePortalStmt": "cursor",
-    "ListenStmt": "listen",
-    "UnlistenStmt": "listen",
-    "NotifyStmt": "listen",
     "VacuumStmt": "maintenance",
     "CheckPointStmt": "maintenance",
     "ReindexStmt": "maintenance",
@@ -72,6 +70,8 @@ _REASONS = {
 _SHORTENED = re.compile(r"(\bNOT\s+)?\bIN\s*\(\s*\$(\d+)\s*/\*, \.\.\. \*/\s*\)", re.I)
 _QUOTED_OR_COMMENT = re.compile(r"(\"[^\"]*\"|'(?:[^']|'')*')|/\*.*?\*/|--[^\n]*", re.S)
 _LARGE_NUMBER = 10_000
+# They keep or end a lock beyond the end of a transaction.
+_SESSION_LOCK = re.compile(r"pg_(?:try_)?advisory_(?:un)?lock(?:_shared|_all)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +130,14 @@ class Names:
             tried += [t for t in self._columns if t.rpartition(".")[2] == quoted]
         return next((name for name in tried if name in self._columns), "")
 
+    def has_schema(self, name: str) -> bool:
+        """Return whether a table of the database is in this schema."""
+        return any(table.startswith(f"{_quoted(name)}.") for table in self._columns)
+
+    def has_word(self, word: str) -> bool:
+        """Return whether the body of a function has this word."""
+        return any(word in function.words for function in self.functions.functions.values())
+
     def columns(self, table: str) -> list[str]:
         """Return the columns of a table in their order."""
         return list(self._columns.get(table, ()))
@@ -154,11 +162,36 @@ def parse(text: str | None, names: Names) -> Parsed:
         if kind is None:
             return Parsed(_first_words(clean), reason="two_phase")
         return Parsed(clean, kind=kind, reads_only=True)
+    made = utilities.text_of(node, tree, is_schema=names.has_schema, is_named=names.has_word)
+    if made is not None:
+        reads_only = not made.startswith(("LISTEN", "UNLISTEN", "NOTIFY", "SELECT pg_notify"))
+        kind = "select" if node == "SelectStmt" else "other"
+        kind = "set" if node == "VariableSetStmt" else kind
+        return Parsed(made, kind=kind, reads_only=reads_only)
+    if node == "DeclareCursorStmt" and (parts := utilities.declared(clean, tree)):
+        beginning, query = parts
+        inner = _of_data(query, "SelectStmt", tree["query"]["SelectStmt"], names)
+        return replace(inner, text=beginning + inner.text, kind="other", outputs=())
+    if node == "CopyStmt" and utilities.copied_out(tree):
+        return _of_copy(clean, tree, names)
     if node not in _KINDS:
         reason = _REASONS.get(node, "ddl")
         kind = "set" if reason == "session" else "other"
         return Parsed(_first_words(clean), kind=kind, reason=reason)
     return _of_data(clean, node, tree, names)
+
+
+def _of_copy(text: str, tree: Tree, names: Names) -> Parsed:
+    """Return COPY TO STDOUT; a constant of its query may be a value, and cannot be a parameter."""
+    query = tree.get("query", {}).get("SelectStmt")
+    if query is None:
+        table = names.table(tree["relation"].get("schemaname"), tree["relation"]["relname"])
+        reason = "" if table else "object_missing"
+        return Parsed(text if table else "COPY", reads_only=True, reason=reason, tables=(table,))
+    inner = _of_data(text, "SelectStmt", query, names)
+    if inner.reason or inner.parameters:
+        return Parsed("COPY", reason="copy")
+    return replace(inner, kind="other", outputs=())
 
 
 def _of_data(text: str, node: str, tree: Tree, names: Names) -> Parsed:
@@ -183,6 +216,8 @@ def _of_data(text: str, node: str, tree: Tree, names: Names) -> Parsed:
     parsed.as_long_as = reader.as_long_as
     if reader.sets_session:
         parsed.reason = "session"
+    elif reader.locks_session:
+        parsed.reason = "session_lock"
     elif reader.of_catalog:
         parsed.reason = "catalog"
     elif reader.missing:
@@ -202,6 +237,7 @@ class _Reader:
         self._calls = [item for name, item in _nodes(tree) if name == "FuncCall"]
         called = [(_called(item), item) for item in self._calls]
         self.sets_session = any(name == "set_config" for name, _ in called)
+        self.locks_session = any(_SESSION_LOCK.fullmatch(name) for name, _ in called)
         known = names.functions.functions
         self.called = [known[name] for name, _ in called if name in known]
         inner = {item.get("ctename") for name, item in _nodes(tree) if name == "CommonTableExpr"}

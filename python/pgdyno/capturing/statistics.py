@@ -34,6 +34,7 @@ from pgdyno.capturing.parsed import Names, Parsed, parse
 from pgdyno.capturing.schema import Rows, read_schema
 from pgdyno.capturing.sources import POLL_S_MAX, POLL_S_MIN, SourceSeen, sources_of
 from pgdyno.capturing.stand_ins import StandIns
+from pgdyno.capturing.utilities import query_of
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.errors import InterruptedByUser, ServerError
 from pgdyno.observe.session import REPORT_SQL
@@ -356,7 +357,7 @@ class Reading:
             names: dict[str, str] = {}
             for number, text in enumerate(texts[begin : begin + _PREPARED_AT_ONCE]):
                 try:
-                    self._connection.execute(f"PREPARE pgdyno_{number} AS {text}")
+                    self._connection.execute(f"PREPARE pgdyno_{number} AS {query_of(text)}")
                 except psycopg.errors.OperationalError:
                     raise
                 except psycopg.Error:

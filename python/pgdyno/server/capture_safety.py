@@ -42,10 +42,16 @@ _PERMITTED: Mapping[str, frozenset[str]] = {
 _CHANGES_TABLE = frozenset(("AlterTableStmt", "IndexStmt", "CreateTrigStmt"))
 _DROPPED_AS = {"partition": "table", "function": "routine"}
 _NAMED = frozenset(("table", "partition", "view", "function", "type", "domain", "sequence"))
-# A load of a capture consists of these.
+# A load of a capture consists of these, of settings that are harmless, and of COPY TO STDOUT.
 _OF_LOADS = frozenset(
-    ("SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt", "TransactionStmt")
+    (
+        *("SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt", "TransactionStmt"),
+        *("DeclareCursorStmt", "FetchStmt", "ClosePortalStmt"),
+        *("ListenStmt", "UnlistenStmt", "NotifyStmt"),
+    )
 )
+# Of SET TRANSACTION: READ WRITE is not among them.
+_MODES = frozenset(("transaction_isolation", "transaction_deferrable"))
 # Settings of a session that change plans, waits or forms of values, and no rights.
 _SESSION_SETTING = re.compile(
     r"enable_\w+|\w+_cost|jit\w*|geqo\w*|\w+_collapse_limit|plan_cache_mode|cursor_tuple_fraction"
@@ -91,7 +97,7 @@ def refuse_other_loads(capture: Capture, *, file: str) -> None:
     used = {step.statement for template in capture.templates for step in template.steps}
     for statement in (own for own in capture.statements if own.id in used):
         for part in statements_of(statement.text, where=f"{file}: statement {statement.id}"):
-            if part.kind not in _OF_LOADS:
+            if not _is_of_load(part):
                 why = f"it is not part of a load: {part.text[:60]}"
                 _refuse(file, f"the statement {statement.id}", why)
     for template in capture.templates:
@@ -100,6 +106,26 @@ def refuse_other_loads(capture: Capture, *, file: str) -> None:
                 if isinstance(own, OfColumn | Fresh) and (own.table, own.column) not in columns:
                     place = f"{own.table}.{own.column}"
                     _refuse(file, f"the transaction {template.name}", f"it has no column {place}")
+
+
+def _is_of_load(statement: Statement) -> bool:
+    tree = statement.tree
+    if statement.kind == "CopyStmt":
+        return not (tree.get("is_from") or tree.get("filename") or tree.get("is_program"))
+    if statement.kind != "VariableSetStmt":
+        return statement.kind in _OF_LOADS
+    name = str(tree.get("name", "")).lower()
+    if tree["kind"] != "VAR_SET_MULTI":
+        return bool(harmless({name: ""}))
+    modes = [argument["DefElem"] for argument in tree.get("args", ())]
+    return name == "transaction" and all(
+        mode["defname"] in _MODES or _is_read_only(mode) for mode in modes
+    )
+
+
+def _is_read_only(mode: Mapping[str, Any]) -> bool:
+    value = mode.get("arg", {}).get("A_Const", {}).get("ival")
+    return bool(mode["defname"] == "transaction_read_only" and value == {"ival": 1})
 
 
 def harmless(settings: Mapping[str, str]) -> dict[str, str]:
