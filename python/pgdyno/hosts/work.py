@@ -143,22 +143,40 @@ class HostsWork(ABC):
         return " ".join(share.log for share in self._shares)
 
     async def _begin_shares(self) -> None:
-        await asyncio.gather(*(self._begin_share(place) for place in range(len(self._hosts))))
+        """Look whether all hosts reach the server, and at their clocks. Raises: EngineError."""
+        places = range(len(self._hosts))
+        reasons = await asyncio.gather(*map(self._why_unreached, self._hosts))
+        unreached = [
+            f"load host {host.name} cannot reach the server: {why}"
+            for host, why in zip(self._hosts, reasons, strict=True)
+            if why
+        ]
+        if unreached:
+            words = "; ".join(unreached)
+            error = EngineError(
+                f"{words[:1].upper()}{words[1:]}.",
+                hint="open the way in the firewall, or name the server as every load host knows it",
+            )
+            error.has_run = False
+            raise error
+        await asyncio.gather(*map(self._begin_share, places))
         self._shares.sort(key=lambda share: share.place)
 
-    async def _begin_share(self, place: int) -> None:
-        """Look at a host: its clock, and whether it can reach the server. Raises: EngineError."""
-        fleet, host = self._fleet, self._hosts[place]
+    async def _why_unreached(self, host: Host) -> str:
         if host.lost:
             raise lost_before(host, host.lost)
         servers = [[h.host, h.hostaddr, h.port] for h in self._job.target.hosts]
         try:
-            await fleet.ask(host, "reach", timeout_s=20.0, hosts=servers)
+            answer = await self._fleet.ask(host, "reach", timeout_s=20.0, hosts=servers)
+        except (OSError, TimeoutError) as error:
+            raise lost_before(host, str(error) or type(error).__name__) from None
+        return str(answer["unreached"])
+
+    async def _begin_share(self, place: int) -> None:
+        fleet, host = self._fleet, self._hosts[place]
+        try:
             before = await fleet.offset(host, self._probe_count)
             facts = await fleet.ask(host, "facts")
-        except EngineError as error:
-            error.hint = error.hint or "name the server so that every load host reaches it"
-            raise
         except (OSError, TimeoutError) as error:
             raise lost_before(host, str(error) or type(error).__name__) from None
         run = f"{secrets.token_hex(8)}-{place}"

@@ -100,7 +100,7 @@ class Agent:
         return {"version": said.stdout.decode().strip()}
 
     async def on_reach(self, hosts: list[list[Any]]) -> dict[str, Any]:
-        """Say why no server of `hosts` (name, address, port) can be reached, if none can."""
+        """Say why no server of `hosts` (name, address, port) can be reached; "" if one can."""
         reasons = []
         for host, address, port in hosts:
             where = f"{host}:{port}"
@@ -112,12 +112,12 @@ class Agent:
                     opening = asyncio.open_connection(address or host, port)
                 _, writer = await asyncio.wait_for(opening, _REACH_S)
                 writer.close()
-                return {}
+                return {"unreached": ""}
             except TimeoutError:
                 reasons.append(f"{where} did not answer within {_REACH_S:g} s")
             except OSError as error:
                 reasons.append(f"{where}: {error.strerror or error}")
-        return {"why": "; ".join(reasons)}
+        return {"unreached": ", ".join(reasons)}
 
     async def on_records(
         self, run: str, after: int, wait_s: float, at_once: bool
