@@ -1,4 +1,4 @@
-"""Load hosts in networks of their own: two network namespaces, each with its sshd."""
+"""Load hosts in different networks: two network namespaces with an sshd each."""
 
 from __future__ import annotations
 
