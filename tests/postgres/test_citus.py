@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from pathlib import Path
 
@@ -218,6 +219,37 @@ def test_tables_with_another_distribution_than_the_scripts_need_are_a_doubt(
     warnings = {warning["kind"]: warning["hint"] for warning in said.document["warnings"]}
     assert "alter_distributed_table" in warnings["several_shards"]
     assert pgdyno("drop", *where).code == 0
+
+
+def test_deadlocks_over_several_nodes_are_counted(
+    pgdyno: Command, citus: Target, tmp_path: Path
+) -> None:
+    where = server_options(citus)
+    assert pgdyno("init", *where, "-s", "1", "--distribute", "citus").code == 0
+    rows = run_sql(
+        citus,
+        "SELECT min(aid) FROM pgbench_accounts JOIN citus_shards s ON s.shardid ="
+        " get_shard_id_for_distribution_column('pgbench_accounts', aid)"
+        " WHERE aid <= 100 GROUP BY s.nodeport",
+    )
+    assert len(rows) == WORKER_COUNT
+    script = tmp_path / "opposite.sql"
+    pair = [f"UPDATE pgbench_accounts SET abalance = 1 WHERE aid = {aid};\n" for (aid,) in rows]
+    # A script locks the rows of two nodes in one order, the other script in the opposite order.
+    for name, statements in (("forth", pair), ("back", pair[::-1])):
+        script = tmp_path / f"{name}.sql"
+        script.write_text("BEGIN;\n" + "SELECT pg_sleep(0.01);\n".join(statements) + "END;\n")
+    run_sql(citus, "ALTER SYSTEM SET deadlock_timeout = '200ms'")
+    run_sql(citus, "SELECT pg_reload_conf()")
+    scripts = ("-f", tmp_path / "forth.sql", "-f", tmp_path / "back.sql")
+    load = ("-c", "4", "-T", "4s", "--warmup", "0s", "--reset", "none", "--allow-write", "--json")
+    said = pgdyno("bench", *where, *scripts, *load)
+    run_sql(citus, "ALTER SYSTEM RESET deadlock_timeout")
+    run_sql(citus, "SELECT pg_reload_conf()")
+    assert said.code in (0, 3), said.err
+    assert said.document["retried"] > 0
+    [doubt] = [of for of in said.document["warnings"] if of["kind"] == "deadlocks_of_nodes"]
+    assert re.match(r"[1-9]\d* deadlocks? over several nodes", doubt["message"])
 
 
 def test_shards_that_move_during_a_run_are_a_doubt(

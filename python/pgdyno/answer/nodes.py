@@ -38,6 +38,7 @@ def doubts_of_nodes(stored: StoredRun, numbers: LoadNumbers) -> Iterator[Doubt]:
                 "start the node again and measure again; see its log for the reason",
             )
     yield from _rebalanced(stored)
+    yield from _deadlocked(stored, numbers)
     several = several_shards_ratio(stored, numbers)
     if several is not None and several > _SEVERAL_RATIO_MAX:
         yield Doubt(
@@ -48,6 +49,28 @@ def doubts_of_nodes(stored: StoredRun, numbers: LoadNumbers) -> Iterator[Doubt]:
             "distribute them by the column of the scripts, for pgbench's own: pgdyno init"
             " --distribute citus, or SELECT alter_distributed_table('pgbench_accounts',"
             " distribution_column => 'aid')",
+        )
+
+
+def _deadlocked(stored: StoredRun, numbers: LoadNumbers) -> Iterator[Doubt]:
+    """Yield the doubt about deadlocks of the load that no node saw alone.
+
+    Limits: the engine tries again after a deadlock and after a serialization failure, and counts
+    both together. So with the latter among the failures, only failed transactions are counted.
+    """
+    failures = numbers.summary.failures
+    retries = 0 if "40001" in failures else numbers.counts.retries
+    failed = failures.get("40P01", 0) + retries
+    nodes = counters_of(stored, "nodes")
+    alone = sum(float(growth.by_column["deadlocks"].sum()) for growth in nodes)
+    if nodes and failed > alone:
+        yield Doubt(
+            "deadlocks_of_nodes",
+            "doubt",
+            f"{counted(round(failed - alone), 'deadlock')} over several nodes. Citus looks for"
+            " these only now and then, so sessions waited for seconds.",
+            "change the rows of a transaction in the order of the distribution column, or look more"
+            " often: citus.distributed_deadlock_detection_factor",
         )
 
 
