@@ -109,7 +109,9 @@ def test_a_comparison_and_a_sweep_say_how_alike_each_variant_and_load_was(
         made = tmp_path / "answer"
         page = pgdyno("report", "last", *form, "--output", str(made))
         assert page.code == 0, page.err
-        assert words in made.read_text()
+        text = made.read_text()
+        assert words in text
+        assert text.count(">Likeness</a>") == (0 if form else 1), "one entry in the menu"
     assert pgdyno("drop", *where).code == 0
 
 

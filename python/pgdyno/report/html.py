@@ -105,8 +105,12 @@ def _sections(
     run = findings.run
     known = (
         ("levels", "Load levels", bool(findings.curves)),
-        *((own.anchor, own.short, True) for own in [own_of_cells(findings)] if own is not None),
-        *((own.anchor, own.short, True) for own in [own_shown(run)] if own is not None),
+        # The section of the run follows that of the levels, so one entry leads to both.
+        *(
+            (own.anchor, own.short, True)
+            for own in [own_of_cells(findings) or own_shown(run)]
+            if own
+        ),
         ("where", "Where the time goes", has_parts),
         ("latency", "Latency", run is not None),
         ("time", "Over time", has_charts),
