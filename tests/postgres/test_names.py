@@ -44,8 +44,9 @@ class Relay:
                 near, _ = self._listener.accept()
             except OSError:
                 return
+            self._sockets.append(near)
             far = socket.create_connection(self._server)
-            self._sockets += [near, far]
+            self._sockets.append(far)
             self.answered_bytes.append(0)
             number = len(self.answered_bytes) - 1
             for source, sink in ((near, far), (far, near)):

@@ -53,7 +53,7 @@ class KnownLoad:
     script: str
     truths: Callable[[Target, Document], list[Truth]]
     clients: int = 1
-    seconds: int = 6
+    seconds: int = 3
     options: tuple[str, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     way_ms: float = 0.0
@@ -87,7 +87,10 @@ def _table_lock(target: Target, document: Document) -> list[Truth]:
 
 
 def _sleeping(target: Target, document: Document) -> list[Truth]:
-    return [Truth(("Timeout:PgSleep",), timed_ms(target)), Truth(("\\sleep of the script",), 3.0)]
+    in_server = Truth(("Timeout:PgSleep",), timed_ms(target))
+    if "timer_lag" in doubts_of(document):
+        return [in_server]  # The engine's timers were late: the script slept longer than it asks.
+    return [in_server, Truth(("\\sleep of the script",), 3.0)]
 
 
 # Engine and backend are still busy with the system call that sends when the line already holds the
@@ -119,12 +122,12 @@ LOADS = (
         _work,
         settings={"work_mem": "1MB", "max_parallel_workers_per_gather": "0"},
     ),
-    # The function's clock leaves out what its statement takes around it, 0.02 ms: a call is long
-    # enough for that to be below the bound.
+    # The function's clock leaves out what its statement takes around it: 0.02 ms, and on busy cores
+    # the wait for one. A call is long enough for that to be below the bound.
     KnownLoad(
         "cold reads",
-        (*FILLED, function("PERFORM filler FROM pages WHERE id BETWEEN first AND first + 1600;")),
-        "\\set n random(1, 58000)\nSELECT work(:n);\n",
+        (*FILLED, function("PERFORM filler FROM pages WHERE id BETWEEN first AND first + 6400;")),
+        "\\set n random(1, 53000)\nSELECT work(:n);\n",
         _work,
         clients=2,
     ),
