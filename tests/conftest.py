@@ -41,12 +41,12 @@ SERVER_FIXTURES |= {"bank", "bank15", "null_server", "pooler", "ssh_server"}
 SERVER_FIXTURES |= {"secure", "line", "far_line", "slow_flush", "set_clock", "warehouse"}
 SERVER_FIXTURES |= {"either_server", "fresh_warehouse15"}
 
-# Files that take a minute or more, longest first (the closing lines of `make test` name them).
-LONG_FILES = ("test_crash_verb", "test_planted_defects", "test_tpcc", "test_spill")
-LONG_FILES += ("test_small_forms", "test_compare", "test_bad_luck", "test_sweep_lines")
-LONG_FILES += ("test_on_own_server", "test_tpcc_lab", "test_planning", "test_design")
-LONG_FILES += ("test_citus", "test_tpcc_known", "test_formats", "test_interruption")
-LONG_FILES += ("test_kill_points", "test_outputs", "test_at_once")
+# Files that take a minute or more beside three others, longest first (`pytest --cpu FILE`).
+LONG_FILES = ("test_known_loads", "test_crash_verb", "test_small_forms", "test_every_option")
+LONG_FILES += ("test_citus", "test_compare", "test_watch", "test_tpcc", "test_planning")
+LONG_FILES += ("test_report_page", "test_sweep_lines", "test_mirror_lab", "test_bad_luck")
+LONG_FILES += ("test_signals_of_verbs", "test_tpcc_lab", "test_design", "test_spill")
+LONG_FILES += ("test_watched_run", "test_where_the_time_goes", "test_on_own_server")
 
 
 # As in the product: with the default threshold, the garbage collector takes a tenth of the time.
