@@ -41,7 +41,7 @@ SERVER_FIXTURES |= {"bank", "bank15", "null_server", "pooler", "ssh_server"}
 SERVER_FIXTURES |= {"secure", "line", "far_line", "slow_flush", "set_clock", "warehouse"}
 SERVER_FIXTURES |= {"either_server", "fresh_warehouse15"}
 
-# Files that take a minute or more beside three others, longest first (`pytest --cpu FILE`).
+# Files that take a minute or more while three others run, longest first (`pytest --cpu FILE`).
 LONG_FILES = ("test_known_loads", "test_crash_verb", "test_small_forms", "test_every_option")
 LONG_FILES += ("test_citus", "test_compare", "test_watch", "test_tpcc", "test_planning")
 LONG_FILES += ("test_report_page", "test_sweep_lines", "test_mirror_lab", "test_bad_luck")
