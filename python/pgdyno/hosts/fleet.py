@@ -11,7 +11,9 @@ import contextlib
 import hashlib
 import logging
 import platform
+import secrets
 import socket
+import tempfile
 import threading
 from collections.abc import Coroutine
 from pathlib import Path
@@ -27,7 +29,7 @@ from pgdyno.engine.executable import engine_for_jobs
 from pgdyno.errors import EngineError
 from pgdyno.hosts.certificates import Identities, identities
 from pgdyno.hosts.clocks import Offset, Probe, offset_from
-from pgdyno.hosts.starting import PYTHON, Host, end_workers, send_orders
+from pgdyno.hosts.starting import PYTHON, Host, end_workers, python_version, send_orders
 from pgdyno.hosts.there import agent, worker
 from pgdyno.process import cleanup, signals
 from pgdyno.spec.hosts import Hosts
@@ -49,6 +51,8 @@ class Fleet:
         self._scheduler: Any = None
         self._client: Any = None
         self._token = 0
+        # Run ids begin with it.
+        self.experiment = secrets.token_hex(8)
 
     def __enter__(self) -> Fleet:
         self._thread.start()
@@ -148,7 +152,10 @@ class Fleet:
             self.call(self._join(), OPEN_S)
         else:
             made = identities(tuple(host.name for host in self.hosts))
-            port = self.call(self._begin(made), OPEN_S)
+            with tempfile.TemporaryDirectory(prefix="pgdyno-") as folder:
+                # The scheduler would leave an empty folder in that of the system.
+                dask.config.set({"temporary-directory": folder})
+                port = self.call(self._begin(made), OPEN_S)
             send_orders(self.hosts, made, port)
             self.call(self._gather(), OPEN_S)
         # The engine's version is asked by a child, which only this thread may start.
@@ -221,6 +228,19 @@ class Fleet:
                 hint="start one on each load host: dask worker --nthreads 1 --no-nanny",
             )
         self.hosts = sorted(chosen.values(), key=lambda host: host.name)
+        seen = (await self._client.get_versions())["workers"]
+        for host in self.hosts:
+            of_worker = seen[host.address]
+            python = ".".join(of_worker["host"]["python"].split(".")[:2])
+            there = (of_worker["packages"]["distributed"], python)
+            if there != (here := (distributed.__version__, python_version())):
+                names = [
+                    f"distributed {dask} with Python {python}" for dask, python in (there, here)
+                ]
+                raise EngineError(
+                    f"Load host {host.name} has {names[0]}, and this host has {names[1]}.",
+                    hint="install the same versions on all hosts",
+                )
 
     async def _equip(self, program: bytes) -> None:
         """Install the agents, and give each the engine."""
@@ -236,7 +256,11 @@ class Fleet:
                     f"{' '.join(_platform())}.",
                     hint="use hosts of the same kind as this one",
                 )
-            await self.ask(host, "engine", timeout_s=OPEN_S, sha256=sha256, program=program)
+            try:
+                await self.ask(host, "engine", timeout_s=OPEN_S, sha256=sha256, program=program)
+            except EngineError as error:
+                error.hint = "make room there, or set TMPDIR on that host"
+                raise
 
         await asyncio.gather(*(equip(host) for host in self.hosts))
 
@@ -274,6 +298,8 @@ def _did_not_come(host: Host) -> EngineError:
     hint = f"try: ssh -o BatchMode=yes {host.name} true"
     if host.is_local:
         hint = "make memory and processes free on this host, then repeat"
-    if "No module named" in said:
+    if "distributed" in said and "and this host has" in said:
+        hint = f"install the same versions there, or name another Python with {PYTHON}"
+    elif "No module named" in said:
         hint = f"{_EXTRA}, or name its Python with {PYTHON}"
     return EngineError(f"Load host {host.name} did not start a worker: {said}", hint=hint)

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import IO
 
 from pgdyno.hosts.certificates import Identities
@@ -32,6 +33,11 @@ _SHELL = (
     "PGDYNO_FOLDER=$(mktemp -d) && export PGDYNO_FOLDER || exit 73; {python} -c {start}; "
     'code=$?; rm -rf "$PGDYNO_FOLDER"; exit $code'
 )
+
+
+def python_version() -> str:
+    """Return the part of Python's version that decides whether hosts understand each other."""
+    return f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 @dataclass(slots=True)
@@ -126,7 +132,11 @@ def _start(
         script = f"sh -c {shlex.quote(script)}"
     said = tempfile.TemporaryFile()  # noqa: SIM115
     process = child.start([*way, script], name=name, stdin=subprocess.PIPE, stderr=said)
-    start = {"code": inspect.getsource(worker), "worker_count": worker_count}
+    start = {
+        "code": inspect.getsource(worker),
+        "worker_count": worker_count,
+        "versions": [version("distributed"), python_version()],
+    }
     _write(process, json.dumps(start))
     return process, said
 

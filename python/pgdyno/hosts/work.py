@@ -179,7 +179,7 @@ class HostsWork(ABC):
             facts = await fleet.ask(host, "facts")
         except (OSError, TimeoutError) as error:
             raise lost_before(host, str(error) or type(error).__name__) from None
-        run = f"{secrets.token_hex(8)}-{place}"
+        run = f"{fleet.experiment}-{secrets.token_hex(4)}-{place}"
         self._shares.append(Share(host, run, place, before, facts_before=facts))
 
     def _follow_all(self, shares: Iterable[Share]) -> list[asyncio.Future[None]]:

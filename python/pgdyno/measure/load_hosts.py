@@ -54,7 +54,11 @@ def opened_fleet(text: str | None, progress: Progress) -> Iterator[Fleet | None]
         )
     from pgdyno.hosts.starting import end_workers, start_workers
 
-    asked = hosts_from(text)
+    try:
+        asked = hosts_from(text)
+    except ValueError as error:
+        hint = "use a,b,c, local:N or tls://SCHEDULER:8786"
+        raise SpecError(f"--hosts: {error}.", hint=hint) from None
     hosts = start_workers(asked)
     try:
         # Dask needs a second, and so do the workers, at the same time.

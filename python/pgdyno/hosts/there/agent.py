@@ -27,7 +27,7 @@ from typing import Any
 SILENCE_NS = 4_000_000_000
 _LOG_BYTES = 4000
 _REACH_S = 5.0
-_DAY_S = 86_400
+_WRITTEN_AFTER_S = 60
 
 
 def now_ns() -> int:
@@ -92,8 +92,12 @@ class Agent:
             return {"why": "the engine that arrived is not the one that was sent (SHA-256)"}
         path = self.folder / "pgdyno-engine"
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o700)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(program)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(program)
+        except OSError as error:
+            need = f"the engine needs {len(program) / 1e6:.1f} MB in {tempfile.gettempdir()}"
+            return {"why": f"{need}: {error.strerror}"}
         said = subprocess.run([path, "--version"], capture_output=True, check=False, timeout=20)
         if said.returncode:
             return {"why": f"the engine does not run here: {said.stderr.decode()[-200:].strip()}"}
@@ -229,18 +233,42 @@ class Agent:
 
 
 def claim(run: str) -> Path:
-    """Return the new, exclusive file of a run. Raises: FileExistsError if it has begun here."""
+    """Return the new, exclusive file of a run, EXPERIMENT-NUMBER-PLACE.
+
+    Files of other experiments whose worker has ended are removed. That of this experiment stays: a
+    worker that is restarted must find it.
+    Raises: FileExistsError if the run has begun here.
+    """
     folder = Path(tempfile.gettempdir()) / f"pgdyno-runs-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.lstat().st_uid != os.getuid() or folder.is_symlink():
         raise PermissionError(f"{folder} belongs to another user")
+    experiment = run.split("-")[0]
     for old in folder.iterdir():
         # Another worker of this host may remove it at the same time.
         with contextlib.suppress(FileNotFoundError):
-            if time.time() - old.stat().st_mtime > _DAY_S:
+            if old.name.split("-")[0] != experiment and not _is_alive(old):
                 old.unlink()
-    os.close(os.open(folder / run, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    descriptor = os.open(folder / run, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(f"{os.getpid()} {_started(os.getpid())}")
     return folder / run
+
+
+def _is_alive(claimed: Path) -> bool:
+    """Return whether the worker of a claim runs, or may not have written its name yet."""
+    words = claimed.read_text().split()
+    if not words:
+        return time.time() - claimed.stat().st_mtime < _WRITTEN_AFTER_S
+    return _started(int(words[0])) == words[1]
+
+
+def _started(pid: int) -> str:
+    """Return when a process began, in ticks since the start of this host; "" if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return ""
 
 
 def _end_with_parent() -> Any:

@@ -31,16 +31,20 @@ SETTINGS = {
 }
 
 
-def main(count: int) -> None:
+def main(count: int, versions: list[str]) -> None:
     """Load the packages, read an order for each worker, and run the workers.
 
-    Several workers are forks of this process.
+    Several workers are forks of this process. `versions`: of `distributed` and Python in the lab.
     """
     import dask
 
     dask.config.set(SETTINGS)
-    import distributed  # noqa: F401
+    import distributed
 
+    here = [distributed.__version__, f"{sys.version_info[0]}.{sys.version_info[1]}"]
+    if here != versions:
+        names = [f"distributed {dask} with Python {python}" for dask, python in (here, versions)]
+        sys.exit(f"it has {names[0]}, and this host has {names[1]}")
     orders = [json.loads(sys.stdin.readline() or sys.exit(0)) for _ in range(count)]
     if count == 1:
         run(orders[0])
@@ -105,4 +109,4 @@ def _end_with_input() -> None:
 
 
 if "start" in globals():
-    main(globals()["start"]["worker_count"])
+    main(globals()["start"]["worker_count"], globals()["start"]["versions"])
