@@ -20,7 +20,7 @@ from pgdyno.crash.power_disk import PowerDisk, why_not_here
 _NEEDED_BYTES = 1 << 30
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def crash_dir(house: Path) -> Iterator[Path]:
     """A folder for servers that crash, empty again afterwards; in memory, where there is space.
 

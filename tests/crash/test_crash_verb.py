@@ -188,13 +188,24 @@ def test_a_recovery_that_does_not_end_is_shown_and_its_data_are_kept(pgdyno: Com
 
 
 @pytest.fixture(scope="module")
-def one_crash(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Command, Said]]:
+def one_crash(
+    tmp_path_factory: pytest.TempPathFactory, crash_dir: Path
+) -> Iterator[tuple[Command, Said]]:
     """The second crash of seed 5, with a statement of the user's that returns a row."""
     needs.postgresql("15")
     folder = tmp_path_factory.mktemp("one-crash")
     rules = folder / "rules.sql"
     rules.write_text("SELECT 1 WHERE false;\nSELECT 42 AS wrong;\n")
-    given = ("--crash", "2", "--seed", "5", "--no-controls", "--check-sql", rules)
+    given = (
+        "--crash",
+        "2",
+        "--seed",
+        "5",
+        "--no-controls",
+        "--check-sql",
+        rules,
+        *within(crash_dir),
+    )
     pgdyno = Command(folder / "store")
     said = pgdyno("crash", "--scratch", "--pg-version", "15", *given, timeout_s=PATIENCE_S)
     yield pgdyno, said

@@ -84,7 +84,7 @@ def test_a_signal_ends_a_crash_command_that_hangs(
     hangs = f"sleep 600 & echo $! > {pid}.part; mv {pid}.part {pid}; wait"
     place = ("--kind", "command", "--store", str(elsewhere / "store"), "--no-controls")
     running = pgdyno.start(
-        *("crash", *server_options(cluster.target), *place), *("--crash-command", hangs)
+        *("crash", *server_options(cluster.target), *place, "-c", "1"), "--crash-command", hangs
     )
     eventually(pid.exists, unless=lambda: running.process.poll() is not None)
     left = ProcessIdentity.of(int(pid.read_text()))
