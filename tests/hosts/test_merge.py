@@ -7,12 +7,12 @@ from collections import Counter
 
 from pgdyno.engine.records import (
     Counts,
-    Distribution,
     HistogramRecord,
     Interval,
     Phase,
     PhaseName,
     Record,
+    TimeDistribution,
 )
 from pgdyno.hosts.merge import Merge
 from pgdyno.hosts.merge_summary import merged_distributions
@@ -21,9 +21,9 @@ from pgdyno.hosts.run import parts_of
 MS = 1_000_000
 
 
-def distribution(buckets: list[int]) -> Distribution:
+def distribution(buckets: list[int]) -> TimeDistribution:
     """Return a distribution of values that are their bucket's number, in ns."""
-    return Distribution(
+    return TimeDistribution(
         measured="latency",
         count=len(buckets),
         sum_ns=sum(buckets),

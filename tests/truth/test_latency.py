@@ -7,14 +7,14 @@ from bench.yardsticks import STAMPS, Stamp
 from tests.fixtures.engine_process import Engine, EngineEnd, load_job
 from tests.fixtures.null_server import StartNullServer
 
-from pgdyno.engine.records import Distribution, Interval
+from pgdyno.engine.records import Interval, TimeDistribution
 
 MS = 1_000_000
 # What the kernel and a busy machine may add between the server's clock and the engine's.
 WAY_NS = 15 * MS
 
 
-def _of(end: EngineEnd, measured: str) -> Distribution:
+def _of(end: EngineEnd, measured: str) -> TimeDistribution:
     distributions = [
         d for d in end.summary.distributions if d.measured == measured and d.script is None
     ]

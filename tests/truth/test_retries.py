@@ -9,7 +9,7 @@ from tests.fixtures.clusters import run_sql, scalar
 from tests.fixtures.command import eventually
 from tests.fixtures.engine_process import Engine, EngineEnd, load_job
 
-from pgdyno.engine.records import Distribution
+from pgdyno.engine.records import TimeDistribution
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
@@ -66,7 +66,7 @@ def _deadlocks(target: Target) -> int:
     )
 
 
-def _of(end: EngineEnd, measured: str) -> Distribution:
+def _of(end: EngineEnd, measured: str) -> TimeDistribution:
     distribution = end.summary.distribution(measured)
     assert distribution is not None
     return distribution

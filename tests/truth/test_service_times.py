@@ -9,13 +9,13 @@ from tests.fixtures.null_server import StartNullServer
 from tests.fixtures.prove import Proved
 
 from pgdyno.analysis.histogram import Histogram
-from pgdyno.engine.records import Distribution
+from pgdyno.engine.records import TimeDistribution
 
 # Noise only adds: of several tries the best one shows what the engine itself adds.
 TRIES = 15
 
 
-def _histogram(distribution: Distribution | None) -> Histogram:
+def _histogram(distribution: TimeDistribution | None) -> Histogram:
     assert distribution is not None
     return Histogram.from_buckets(
         distribution.buckets,

@@ -2,7 +2,7 @@
 //! never averaged.
 
 use crate::contract::bucket::bucket_of;
-use crate::contract::record::{Distribution, Measured};
+use crate::contract::record::{Measured, TimeDistribution};
 
 /// Number of buckets: for values below 2^47 ns (39 hours). Longer ones are counted in the last.
 const LENGTH: usize = 32 * 1024;
@@ -96,13 +96,13 @@ impl Histogram {
         measured: Measured,
         script: Option<u32>,
         statement: Option<u32>,
-    ) -> Distribution {
+    ) -> TimeDistribution {
         let buckets = self
             .touched()
             .filter(|&bucket| self.buckets[bucket] > 0)
             .map(|bucket| (bucket as u32, self.buckets[bucket]))
             .collect();
-        Distribution {
+        TimeDistribution {
             measured,
             script,
             statement,

@@ -2,7 +2,7 @@
 //!
 //! `Layout` gives each of them a fixed index for the run. `HistogramSet` has the histograms.
 
-use crate::contract::record::{Distribution, Measured};
+use crate::contract::record::{Measured, TimeDistribution};
 use crate::histogram::Histogram;
 use crate::outcome::Ended;
 
@@ -146,7 +146,7 @@ impl HistogramSet {
     ///
     /// Args: `sum`, memory for the sums over all scripts. The allocator would clear new memory for
     /// each of them: 256 KiB, several times a second.
-    pub fn distributions(&self, layout: &Layout, sum: &mut Histogram) -> Vec<Distribution> {
+    pub fn distributions(&self, layout: &Layout, sum: &mut Histogram) -> Vec<TimeDistribution> {
         let mut distributions = Vec::new();
         let counted = |index: usize| self.0[index].as_ref().filter(|h| h.count() > 0);
         for measured in Layout::BY_SCRIPT {

@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 use pgdyno_engine::arrivals::Schedule;
 use pgdyno_engine::contract::bucket::bucket_range;
 use pgdyno_engine::contract::job::{ArrivalProcess, RateStep};
-use pgdyno_engine::contract::record::{Distribution, Measured};
+use pgdyno_engine::contract::record::{Measured, TimeDistribution};
 use pgdyno_engine::histogram::Histogram;
 use pgdyno_engine::histogram_set::{HistogramSet, Layout};
 use pgdyno_engine::outcome::{Ended, Outcome};
@@ -48,7 +48,7 @@ fn simulate(process: ArrivalProcess, clients: usize) -> Vec<Ended> {
     .collect()
 }
 
-fn quantile_ns(distribution: &Distribution, ratio: f64) -> f64 {
+fn quantile_ns(distribution: &TimeDistribution, ratio: f64) -> f64 {
     let mut left = (ratio * distribution.count as f64).ceil() as u64;
     for &(bucket, count) in &distribution.buckets {
         if left <= count {

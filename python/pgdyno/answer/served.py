@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pgdyno.analysis.compare_findings import Served, ServedRun, served
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ConnectionFindings, HostShare
-from pgdyno.engine.records import Distribution, HostFacts
+from pgdyno.engine.records import HostFacts, TimeDistribution
 from pgdyno.loop.journal import Visit
 from pgdyno.loop.load_numbers import LoadNumbers, of_distribution
 from pgdyno.spec.experiment import Workload
@@ -78,7 +78,7 @@ def _shares(hosts: Sequence[HostFacts]) -> tuple[HostShare, ...]:
     )
 
 
-def _percentiles(distribution: Distribution) -> dict[str, float]:
+def _percentiles(distribution: TimeDistribution) -> dict[str, float]:
     histogram = of_distribution(distribution)
     of = {name: histogram.percentile_ns(percent) for name, percent in _PERCENTS.items()}
     return {name: ns / _NS_PER_MS for name, ns in {**of, "max": distribution.max_ns}.items()}

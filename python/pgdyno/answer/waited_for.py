@@ -15,7 +15,7 @@ from pgdyno.analysis.where_facts import ANSWERING, Exchange, WaitSamples
 from pgdyno.analysis.where_statements import Place
 from pgdyno.analysis.where_types import Served, server_shares, type_fractions
 from pgdyno.answer.server_time import ServerTime
-from pgdyno.engine.records import Distribution, Summary
+from pgdyno.engine.records import Summary, TimeDistribution
 from pgdyno.loop.load_numbers import LoadNumbers, of_distribution
 from pgdyno.store.stored_run import StoredRun
 
@@ -191,6 +191,6 @@ def _places(stored: StoredRun, numbers: LoadNumbers, exchange_ns: float) -> tupl
     return tuple(places)
 
 
-def mean_ns(distribution: Distribution) -> float:
+def mean_ns(distribution: TimeDistribution) -> float:
     """Return the mean of a distribution of a record, 0 if it is empty."""
     return distribution.sum_ns / distribution.count if distribution.count else 0.0

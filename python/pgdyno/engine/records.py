@@ -138,7 +138,7 @@ class Interval(Open):
     cpu_ns: int
 
 
-class Distribution(Open):
+class TimeDistribution(Open):
     """A distribution of durations; buckets by the formula of `bucket.rs`."""
 
     measured: Measured
@@ -151,7 +151,7 @@ class Distribution(Open):
     buckets: tuple[tuple[int, int], ...]
 
 
-class HistogramRecord(Distribution):
+class HistogramRecord(TimeDistribution):
     """A distribution over the `interval_ns` before `time_ns`."""
 
     record: Literal["histogram"] = "histogram"
@@ -388,7 +388,7 @@ class Summary(Open):
     scripts: tuple[ScriptCounts, ...]
     failures: dict[str, int]
     failure_messages: dict[str, str] | None = None
-    distributions: tuple[Distribution, ...]
+    distributions: tuple[TimeDistribution, ...]
     unfinished_ages_ns: tuple[int, ...]
     commits_in_doubt: int = 0
     longest_gap: Gap | None = None
@@ -419,7 +419,7 @@ class Summary(Open):
 
     def distribution(
         self, measured: Measured, script: int | None = None, statement: int | None = None
-    ) -> Distribution | None:
+    ) -> TimeDistribution | None:
         """Return one distribution of the measured phase, or None if it has no values."""
         wanted = (measured, script, statement)
         matching = (d for d in self.distributions if (d.measured, d.script, d.statement) == wanted)

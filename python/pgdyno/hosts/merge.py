@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from pgdyno.engine.records import (
     Connecting,
-    Distribution,
     Failure,
     Hello,
     HistogramRecord,
@@ -22,6 +21,7 @@ from pgdyno.engine.records import (
     PhaseName,
     Record,
     Summary,
+    TimeDistribution,
     Warning_,
 )
 from pgdyno.hosts.merge_summary import added, merged_distributions, of_lost_host, whole
@@ -55,7 +55,7 @@ class Stream:
     connecting: Connecting | None = None
     summary: Summary | None = None
     measured: list[Interval] = field(default_factory=list)
-    histograms: list[Distribution] = field(default_factory=list)
+    histograms: list[TimeDistribution] = field(default_factory=list)
 
     def has_left(self, phase: int) -> bool:
         """Return whether no further interval of `phase` will come."""

@@ -11,7 +11,6 @@ from pgdyno.engine.records import (
     ClientTimes,
     ConnectionFacts,
     Counts,
-    Distribution,
     EngineUsage,
     Gap,
     HostFacts,
@@ -22,6 +21,7 @@ from pgdyno.engine.records import (
     ScriptCounts,
     Served,
     Summary,
+    TimeDistribution,
     TrafficFacts,
 )
 
@@ -53,21 +53,21 @@ def added(sum_so_far: Sequence[Interval], interval: Interval) -> Interval:
     )
 
 
-def merged_distributions(known: Iterable[Distribution]) -> list[Distribution]:
+def merged_distributions(known: Iterable[TimeDistribution]) -> list[TimeDistribution]:
     """Return one distribution for each duration, script and statement: the buckets add up."""
-    groups: dict[tuple[Any, ...], list[Distribution]] = {}
+    groups: dict[tuple[Any, ...], list[TimeDistribution]] = {}
     for part in known:
         groups.setdefault((part.measured, part.script, part.statement), []).append(part)
     return [_merged(group) for group in groups.values()]
 
 
-def _merged(group: Sequence[Distribution]) -> Distribution:
+def _merged(group: Sequence[TimeDistribution]) -> TimeDistribution:
     buckets: dict[int, int] = {}
     for part in group:
         for bucket, count in part.buckets:
             buckets[bucket] = buckets.get(bucket, 0) + count
     filled = [part for part in group if part.count] or [group[0]]
-    return Distribution(
+    return TimeDistribution(
         measured=group[0].measured,
         script=group[0].script,
         statement=group[0].statement,
@@ -80,7 +80,7 @@ def _merged(group: Sequence[Distribution]) -> Distribution:
 
 
 def of_lost_host(
-    measured: Interval, distributions: Sequence[Distribution], script_count: int
+    measured: Interval, distributions: Sequence[TimeDistribution], script_count: int
 ) -> Summary:
     """Return what is known of a host that was lost in the measured phase, as a summary."""
     counts = measured.counts

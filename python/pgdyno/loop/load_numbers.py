@@ -12,7 +12,7 @@ from pgdyno.analysis.histogram import Histogram
 from pgdyno.analysis.script_findings import PERCENTILES, Latency, ScriptFindings, StatementFindings
 from pgdyno.analysis.within_run import latency as latency_estimates
 from pgdyno.analysis.within_run import throughput
-from pgdyno.engine.records import Counts, Distribution, ScriptShape, Summary
+from pgdyno.engine.records import Counts, ScriptShape, Summary, TimeDistribution
 from pgdyno.errors import AnalysisError
 from pgdyno.store.stored_run import StoredHistogram, StoredRun
 
@@ -186,7 +186,7 @@ def as_histogram(stored: StoredHistogram) -> Histogram:
     return Histogram(stored.buckets, stored.counts, stored.sum_ns, stored.min_ns, stored.max_ns)
 
 
-def of_distribution(distribution: Distribution) -> Histogram:
+def of_distribution(distribution: TimeDistribution) -> Histogram:
     """Convert the distribution of a record for computing."""
     return Histogram.from_buckets(
         distribution.buckets,
@@ -259,7 +259,7 @@ def statement_findings(
 ) -> tuple[StatementFindings, ...]:
     """Return the statements of a script that were executed; `script` is its place in the run."""
     found_by = {
-        (row["script"], row["statement"]): Distribution.model_validate(row)
+        (row["script"], row["statement"]): TimeDistribution.model_validate(row)
         for row in stored.statements
         if row["script"] == script
     }

@@ -12,7 +12,6 @@ from typing import Literal
 
 from pgdyno.engine.records import (
     Connecting,
-    Distribution,
     HistogramRecord,
     Interval,
     Phase,
@@ -20,6 +19,7 @@ from pgdyno.engine.records import (
     Record,
     ScriptShape,
     Summary,
+    TimeDistribution,
     Warning_,
     WarningKind,
 )
@@ -322,7 +322,7 @@ class LoadWatch:
         )
 
 
-def percentile_ms(record: Distribution, percent: float) -> float:
+def percentile_ms(record: TimeDistribution, percent: float) -> float:
     """Return the upper edge of the bucket that holds a percentile, in ms."""
     rank = math.ceil(record.count * percent / 100)
     seen = 0

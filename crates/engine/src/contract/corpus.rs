@@ -190,8 +190,8 @@ fn distribution(
     script: Option<u32>,
     statement: Option<u32>,
     edge: u64,
-) -> Distribution {
-    Distribution {
+) -> TimeDistribution {
+    TimeDistribution {
         measured,
         script,
         statement,

@@ -181,11 +181,11 @@ pub struct Histogram {
     pub interval_ns: u64,
     pub phase: PhaseName,
     #[serde(flatten)]
-    pub distribution: Distribution,
+    pub distribution: TimeDistribution,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Distribution {
+pub struct TimeDistribution {
     pub measured: Measured,
     /// Index into `hello.scripts`; absent = all scripts together, and if there is only one script.
     #[serde(default, skip_serializing_if = "Option::is_none")]

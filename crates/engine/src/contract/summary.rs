@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::record::{Counts, Distribution, Ending, PhaseName};
+use super::record::{Counts, Ending, PhaseName, TimeDistribution};
 
 /// The whole run; always the last record. Counts and distributions describe the measured phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -22,7 +22,7 @@ pub struct Summary {
     /// For each key of `failures`, the server's message when it first occurred, in any phase.
     #[serde(default)]
     pub failure_messages: BTreeMap<String, String>,
-    pub distributions: Vec<Distribution>,
+    pub distributions: Vec<TimeDistribution>,
     /// Age of each transaction of the measured phase that had not ended when the drain ended. At
     /// most 10,000 of them.
     pub unfinished_ages_ns: Vec<u64>,

@@ -23,7 +23,7 @@ use crate::contract::job::{
     RateStep, ScriptSource, ScriptText, Target, Work,
 };
 use crate::contract::record::{
-    Distribution, Ending, Measured, PhaseEvent, PhaseName, PhaseSpan, Record, WarningKind,
+    Ending, Measured, PhaseEvent, PhaseName, PhaseSpan, Record, TimeDistribution, WarningKind,
 };
 use crate::load;
 use crate::observer::{Observer, PgbenchMode};
@@ -250,7 +250,7 @@ struct Heard {
     /// On the monotonic clock; 0 = never.
     load_began_ns: u64,
     connect: Option<PhaseSpan>,
-    distributions: Vec<Distribution>,
+    distributions: Vec<TimeDistribution>,
 }
 
 impl Heard {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use pgdyno_engine::contract::job::*;
-use pgdyno_engine::contract::record::{Distribution, ErrorKind, Measured};
+use pgdyno_engine::contract::record::{ErrorKind, Measured, TimeDistribution};
 use pgdyno_engine::outcome::Stopped;
 use pgdyno_engine::plan::Plan;
 use pgdyno_engine::program::{
@@ -243,7 +243,7 @@ fn thinking_terminals_hold_no_connection_and_their_time_adds_up() {
     // A transaction counts whole in the phase of its end. So each terminal may be off by the part
     // of one latency that lies outside the measured phase, at its begin and at its end.
     let latencies = run.histograms().filter(|histogram| {
-        let Distribution { measured, script, .. } = histogram.distribution;
+        let TimeDistribution { measured, script, .. } = histogram.distribution;
         (measured, script) == (Measured::Latency, None)
     });
     let longest_ns = latencies.map(|histogram| histogram.distribution.max_ns).max().unwrap_or(0);

@@ -9,9 +9,9 @@ use crate::stillness::Stillness;
 use pgdyno_engine::clock::now_ns;
 use pgdyno_engine::contract::bucket::bucket_range;
 use pgdyno_engine::contract::job::{Arrivals, ClosedLoop, Measure};
-use pgdyno_engine::contract::record::{Distribution, Measured, PhaseName};
+use pgdyno_engine::contract::record::{Measured, PhaseName, TimeDistribution};
 
-fn quantile_ns(distribution: &Distribution, ratio: f64) -> u64 {
+fn quantile_ns(distribution: &TimeDistribution, ratio: f64) -> u64 {
     let mut left = (ratio * distribution.count as f64).ceil() as u64;
     for &(bucket, count) in &distribution.buckets {
         if left <= count {
@@ -23,7 +23,7 @@ fn quantile_ns(distribution: &Distribution, ratio: f64) -> u64 {
     panic!("{ratio} of {distribution:?}")
 }
 
-fn slower_than(distribution: &Distribution, limit_ns: u64) -> u64 {
+fn slower_than(distribution: &TimeDistribution, limit_ns: u64) -> u64 {
     let slow =
         distribution.buckets.iter().filter(|(bucket, _)| bucket_range(*bucket).0 >= limit_ns);
     slow.map(|(_, count)| count).sum()

@@ -7,7 +7,7 @@ use pgdyno_engine::contract::FORMAT;
 use pgdyno_engine::contract::job::*;
 use pgdyno_engine::contract::record::*;
 // Not that of the values of a column.
-use pgdyno_engine::contract::record::Distribution;
+use pgdyno_engine::contract::record::TimeDistribution;
 use pgdyno_engine::load::{Ends, run};
 use pgdyno_engine::output::Output;
 use pgdyno_engine::plan::Plan;
@@ -189,7 +189,7 @@ impl Run {
         })
     }
 
-    pub(crate) fn distribution(&self, measured: Measured) -> &Distribution {
+    pub(crate) fn distribution(&self, measured: Measured) -> &TimeDistribution {
         let mut all = self.summary().distributions.iter();
         all.find(|d| d.measured == measured && d.script.is_none()).expect("it was measured")
     }
