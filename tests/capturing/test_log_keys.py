@@ -51,6 +51,13 @@ def test_a_key_that_is_deleted_once_is_one_that_another_transaction_returned(
     assert fire.steps[0].parameters == (Taken(statement=hire.id, column=0),)
 
 
+def test_a_key_of_a_kind_that_was_seen_once_is_taken_too(tmp_path: Path) -> None:
+    said = "".join(entry("1.a", number, HIRE, ["1", "0"]) for number in range(20))
+    capture = capture_of(tmp_path, said + entry("1.a", 30, FIRE, ["107"]))
+    [fire] = [t for t in capture.templates if texts(capture, t) == [FIRE]]
+    assert isinstance(fire.steps[0].parameters[0], Taken)
+
+
 def test_a_key_that_is_deleted_again_and_again_is_an_existing_one(tmp_path: Path) -> None:
     said = entry("1.a", 0, HIRE, ["1", "0"])
     said += "".join(entry("1.a", number, FIRE, [str(number % 3)]) for number in range(1, 20))

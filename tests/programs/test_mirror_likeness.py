@@ -76,6 +76,19 @@ def quantity(likeness: Likeness, name: str) -> Quantity:
     return seen_quantity
 
 
+def test_calls_that_only_one_side_counted_are_in_no_mean() -> None:
+    begin = {**COUNTED, "rows": 0.0, "hit_blocks": 0.0, "wal_bytes": 0.0}
+    kinds = [{**SOURCE["templates"][0], "statements": ["BEGIN", "SELECT 1", "UPDATE t"]}]
+    source = {
+        **SOURCE,
+        "templates": kinds,
+        "statements": {"BEGIN": begin, **SOURCE["statements"]},
+    }
+    likeness = likeness_of(source, replace(SEEN, calls={"BEGIN": 50.0, **SEEN.calls}))
+    for name in ("rows a call", "blocks a call", "WAL bytes a call"):
+        assert quantity(likeness, name).ratio == pytest.approx(1.0), name
+
+
 def test_sessions_that_wait_for_their_client_are_not_active() -> None:
     waits = {
         "time_ns": np.array([1, 1, 2, 2, 3]),

@@ -179,7 +179,9 @@ class _Grouping:
             after_s = self._sessions.usual_after_s(item.query_id)
             is_seen = after_s is not None and min(looks) >= _LOOKS_FOR_ORDER
             kind = _KINDS.index(item.kind) if item.kind in _KINDS else len(_KINDS)
-            return (after_s if is_seen and after_s else 0.0, kind, item.level, name)
+            # Children are deleted before their parents.
+            level = -item.level if item.kind == "delete" else item.level
+            return (after_s if is_seen and after_s else 0.0, kind, level, name)
 
         return {name: turns[name] for name in sorted(turns, key=place)}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from pgdyno.capture.distribution import Distribution
 from pgdyno.capture.model import (
@@ -29,6 +30,8 @@ Place = tuple[str, str]
 # As many different texts that no two are the same.
 _UNIQUE_TEXTS = 1e15
 _TIMES_MAX = 4.0
+# Two kinds of transactions that always follow each other differ by those in flight.
+_ENOUGH_RATIO = 0.9
 _FRESH_KINDS = ("integer", "text", "uuid", "timestamp", "timestamptz")
 _UNIQUE = re.compile(r"\bUNIQUE\b[^()]*\(([^()]*)\)")
 
@@ -54,27 +57,36 @@ def unique_keys(
     return {table: list(dict.fromkeys(known)) for table, known in keys.items()}
 
 
-def givers_of(
-    statements: Iterable[tuple[str, Parsed]], columns: Mapping[Place, ColumnShape]
-) -> dict[Place, Taken]:
-    """Return the statement that returns the keys of each unique column while it changes rows.
+def children_of(
+    columns: Iterable[ColumnShape], objects: Iterable[SchemaObject], rows: Mapping[str, float]
+) -> dict[str, set[str]]:
+    """Return the tables with rows that refer to each table, and are not deleted with its rows."""
+    follows = re.compile(r"\bON DELETE (?:CASCADE|SET)\b", re.I)
+    keys = [item for item in objects if item.kind == "foreign_key"]
+    free = {item.table for item in keys if follows.search(item.sql)}
+    children: dict[str, set[str]] = {}
+    for column in columns:
+        if column.references and column.table not in free and rows.get(column.table, 0) > 0:
+            children.setdefault(column.references.table, set()).add(column.table)
+    return children
 
-    Args: id and text of each statement.
+
+def givers_of(
+    statements: Iterable[tuple[str, Parsed, float]], columns: Mapping[Place, ColumnShape]
+) -> dict[Place, dict[Taken, float]]:
+    """Return the statements that return keys of each unique column while they change rows.
+
+    Args: id, text and calls of each statement. Returns: with each, how many calls it has.
     """
-    givers: dict[Place, Taken] = {}
-    for name, parsed in statements:
+    givers: dict[Place, dict[Taken, float]] = {}
+    for name, parsed, calls in statements:
         if parsed.reads_only or parsed.reason:
             continue
         asked = {(use.table, use.column) for use in parsed.parameters.values()}
         for position, place in enumerate(parsed.outputs):
             column = columns.get(place)
             if column is not None and column.is_unique and place not in asked:
-                # Rows that a function chose are at work; rows that are new may be.
-                taken = Taken(statement=name, column=position)
-                if parsed.kind == "insert":
-                    givers.setdefault(place, taken)
-                else:
-                    givers[place] = taken
+                givers.setdefault(place, {})[Taken(statement=name, column=position)] = calls
     return givers
 
 
@@ -85,20 +97,25 @@ class KeySources:
         self,
         columns: Mapping[Place, ColumnShape],
         keys: Mapping[str, list[tuple[str, ...]]],
-        givers: Mapping[Place, Taken],
+        givers: Mapping[Place, dict[Taken, float]],
+        children: Mapping[str, AbstractSet[str]],
     ) -> None:
+        """Args: children, of each table those whose rows forbid that a row of it is deleted."""
         self._columns, self._keys, self._givers = columns, keys, givers
+        self._children = children
 
     def changed(
         self,
         steps: Sequence[Step],
         parsed: Sequence[Parsed],
         is_used_once: Callable[[int, int, float], bool] = lambda *_: True,
+        *,
+        calls: float,
     ) -> list[Step]:
         """Return the steps with their keys.
 
-        Args: is_used_once, whether the mean value of a parameter (step, place) was seen at most so
-        many times.
+        Args: calls, how many transactions the template has; is_used_once, whether the mean value
+        of a parameter (step, place) was seen at most as often as the number given.
         """
         sources = [list(step.parameters) for step in steps]
         own = {step.statement for step in steps}
@@ -109,7 +126,8 @@ class KeySources:
                 most = 1.0 if statement.kind == "delete" else _TIMES_MAX
                 if root is None or not is_used_once(*root, most):
                     continue
-                self._take(sources, root, own)
+                is_lonely = statement.kind == "delete" and self._leaves_children(number, parsed)
+                self._take(sources, root, own, calls, is_lonely=is_lonely)
             if statement.written and statement.kind in ("insert", "update"):
                 self._renew(sources, number, parsed)
         return [
@@ -127,19 +145,54 @@ class KeySources:
             if is_deleted or (use.argument is not None and not parsed.reads_only):
                 yield number - 1
 
-    def _take(self, sources: list[list[Source]], root: tuple[int, int], own: set[str]) -> None:
+    def _leaves_children(self, number: int, parsed: Sequence[Parsed]) -> bool:
+        """Return whether a DELETE has rows of other tables that no step before it changes."""
+        changed = {statement.written for statement in parsed[:number]}
+        own = parsed[number].written
+        return bool(self._children.get(own, frozenset()) - changed - {own})
+
+    def _take(
+        self,
+        sources: list[list[Source]],
+        root: tuple[int, int],
+        own: set[str],
+        calls: float,
+        *,
+        is_lonely: bool,
+    ) -> None:
+        """Let a parameter take the key of another transaction.
+
+        If its row has children, the original found no row: then it gets a key that no row has.
+        """
         step, position = root
         source = sources[step][position]
         inner = source.of if isinstance(source, ListOf) else source
         if not isinstance(inner, OfColumn):
             return
-        taken = self._givers.get((inner.table, inner.column))
-        if taken is None or taken.statement in own:
+        place = inner.table, inner.column
+        taken: Source | None = self._giver(place, own, calls)
+        if is_lonely:
+            taken = _of_no_row(self._columns[place]) or taken
+        if taken is None:
             return
         if isinstance(source, ListOf):
             sources[step][position] = source.model_copy(update={"of": taken})
         else:
             sources[step][position] = taken
+
+    def _giver(self, place: Place, own: set[str], calls: float) -> Taken | None:
+        """Return the statement that gives least, but enough; its keys are taken then.
+
+        Of several that are too rare: the most frequent one.
+        """
+        left = self._givers.get(place, {})
+        others = [taken for taken in left if taken.statement not in own]
+        enough = [taken for taken in others if left[taken] >= _ENOUGH_RATIO * calls]
+        if not others:
+            return None
+        chosen = min(enough, key=left.__getitem__) if enough else max(others, key=left.__getitem__)
+        left[chosen] -= calls
+        return chosen
 
     def _renew(self, sources: list[list[Source]], number: int, parsed: Sequence[Parsed]) -> None:
         """Give unique columns values that no row has, unless their row is new anyway."""
@@ -184,6 +237,16 @@ class KeySources:
         column = self._columns.get((own, name))
         if column is not None and not column.is_not_null:
             sources[at] = Constant(value=None)
+
+
+def _of_no_row(column: ColumnShape) -> Source | None:
+    """Return a key that no row has or gets; None if it is not known."""
+    shape = column.distribution
+    values = [*shape.bounds, *(hot.value for hot in shape.hot)]
+    if shape.kind == "integer":
+        # A new key could be the next one of a sequence.
+        return None if any(value.startswith("-") for value in values) else Constant(value="-1")
+    return fresh(column) if shape.kind in _FRESH_KINDS else None
 
 
 def fresh(column: ColumnShape) -> Source:

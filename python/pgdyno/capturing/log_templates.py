@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from pgdyno.capture.distribution import Spread
 from pgdyno.capture.model import Protocol, Returned, Source, Step, Template
@@ -194,7 +194,7 @@ def _join(larger: Group, group: Group, missing: int) -> None:
     larger.kept.sort(key=lambda kept: kept.began_us)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Context:
     """What is known of the database. `ids`: of the statements. `types`: of parameters, by text.
 
@@ -227,6 +227,27 @@ class Context:
             return source if before[source.step][0].kind == "insert" else None
         return source
 
+    def may_depend(self, use: Parameter, other: Parameter) -> bool:
+        """Return whether a parameter may have the value of another one.
+
+        Keys of two tables that rows are added to together are equal by chance: in a copy the same
+        place has other values. Only keys that foreign keys refer to are compared.
+        """
+        own, theirs = (self._referred(parameter) for parameter in (use, other))
+        return own is None or theirs is None or own == theirs
+
+    def _referred(self, use: Parameter) -> tuple[str, str] | None:
+        """Return the key to which a column refers, or which it is."""
+        column = self.columns.get((use.table, use.column))
+        key = column and (column if column.is_unique else self.sources.key_of(column))
+        place = (key.table, key.column) if key else ("", "")
+        return place if place in self._targets else None
+
+    @cached_property
+    def _targets(self) -> set[tuple[str, str]]:
+        references = [column.references for column in self.columns.values() if column.references]
+        return {(reference.table, reference.column) for reference in references}
+
     def is_last_of_key(self, column: ColumnShape) -> bool:
         """Return whether a column alone, or as the last of several, makes its row unique."""
         keys = [c.key_position for c in self.columns.values() if c.table == column.table]
@@ -244,7 +265,10 @@ def templates_of(
     """Yield a template for each group."""
     names: Counter[str] = Counter()
     used = {key: statements[key].parsed for group in groups for key in group.steps}
-    keys = context.sources.key_sources((context.ids[key], p) for key, p in used.items())
+    calls = calls_of(groups)
+    keys = context.sources.key_sources(
+        (context.ids[key], parsed, calls[key][0]) for key, parsed in used.items()
+    )
     for group in groups:
         name = _name(group, statements)
         names[name] += 1
@@ -260,6 +284,7 @@ def templates_of(
                     list(_steps(group, statements, context)),
                     [used[key] for key in group.steps],
                     partial(_is_used_once, group),
+                    calls=group.count,
                 )
             ),
             think_ms=think_ms,
@@ -297,7 +322,7 @@ def _steps(
             sources.append(
                 source_of(
                     observed,
-                    earlier,
+                    [other for other in earlier if context.may_depend(observed.use, other.use)],
                     column,
                     raw_range=context.raw_ranges.get(place),
                     # A key of another table exists already.
@@ -330,13 +355,17 @@ def _as_long_as(parsed: Parsed, position: int) -> int | None:
 
 
 def _is_used_once(group: Group, step: int, position: int, most: float) -> bool:
-    """Return whether a mean value of a parameter was seen at most so often, and more than one."""
+    """Return whether a mean value of a parameter was seen at most so often.
+
+    A single value that was seen several times is not: it may be a fixed one.
+    """
     seen: Counter[str] = Counter()
     for kept in group.kept:
         for call in kept.calls[step]:
             value = call.values[position] if position < len(call.values) else None
             seen.update(map(str, value) if isinstance(value, list) else [str(value)])
-    return len(seen) > 1 and sum(seen.values()) <= most * len(seen)
+    count = sum(seen.values())
+    return (len(seen) > 1 or count == 1) and count <= most * len(seen)
 
 
 def _observed(

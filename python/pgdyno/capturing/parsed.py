@@ -397,7 +397,15 @@ class _Reader:
                     if alias in (None, name):
                         yield from ((table, column) for column in self._names.columns(table))
             else:
-                yield self._column(value) or ("", "")
+                named = item["ResTarget"].get("name", "")
+                yield self._column(value) or self._given(value, named) or ("", "")
+
+    def _given(self, tree: Tree, name: str) -> tuple[str, str] | None:
+        """Return the column that a function returns: one with the name of the result."""
+        called = [_called(call) for part, call in _nodes(tree) if part == "FuncCall"]
+        functions = [self._names.functions.functions.get(function) for function in called]
+        tables = [table for known in functions if known for table in self.tables_of(known)]
+        return next(((t, name) for t in tables if name in self._names.columns(t)), None)
 
 
 def _called(call: Tree) -> str:

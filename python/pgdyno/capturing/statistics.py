@@ -117,6 +117,7 @@ class Reading:
         self._home = str(home[0][0]) if is_readable else ""
         self._texts: dict[Key, tuple[str | None, str]] = {}
         self._own: set[Key] = set()
+        self._refused: set[str] = set()
         self._path: list[str] = []
 
     def _opened(self) -> Connection:
@@ -360,6 +361,10 @@ class Reading:
                     self._connection.execute(f"PREPARE pgdyno_{number} AS {query_of(text)}")
                 except psycopg.errors.OperationalError:
                     raise
+                except psycopg.errors.SyntaxError:
+                    # A $n where only a constant may be: extract($1 FROM at), interval $1.
+                    self._refused.add(text)
+                    continue
                 except psycopg.Error:
                     continue
                 names[f"pgdyno_{number}"] = text
@@ -397,7 +402,11 @@ class Reading:
 
     def _parsed(self) -> dict[Key, Parsed]:
         names = self.names
-        return {key: parse(text, names) for key, (text, _) in self._texts.items()}
+        parsed = {key: parse(text, names) for key, (text, _) in self._texts.items()}
+        for statement in parsed.values():
+            if statement.text in self._refused:
+                statement.reason = "unreadable"
+        return parsed
 
     def capture(self) -> Capture:
         """Return the capture of what was counted so far."""

@@ -32,7 +32,13 @@ from pgdyno.capture.model import (
 from pgdyno.capture.schema import ColumnShape, SchemaObject
 from pgdyno.capturing.functions import functions_of
 from pgdyno.capturing.grouping import Group
-from pgdyno.capturing.key_sources import KeySources, fresh, givers_of, unique_keys
+from pgdyno.capturing.key_sources import (
+    KeySources,
+    children_of,
+    fresh,
+    givers_of,
+    unique_keys,
+)
 from pgdyno.capturing.parsed import Parameter, Parsed
 
 _TIME_KINDS = ("date", "timestamp", "timestamptz")
@@ -84,6 +90,7 @@ class Sources:
     ) -> None:
         self._types = functions_of(item for item in objects if item.kind == "type").types
         self._unique = unique_keys(columns, objects)
+        self._children = children_of(columns, objects, rows)
         checks = [(item.table, item.sql) for item in objects if item.kind == "check"]
         self._checked = {(table, name) for table, sql in checks for name in re.findall(r"\w+", sql)}
         self._columns = {(column.table, column.column): column for column in columns}
@@ -92,9 +99,10 @@ class Sources:
         self.assumed: dict[str, str] = {}
         """Statements whose parameters have assumed values, with the use of each."""
 
-    def key_sources(self, statements: Iterable[tuple[str, Parsed]]) -> KeySources:
-        """Return what changes the keys of templates that have these statements (id and text)."""
-        return KeySources(self._columns, self._unique, givers_of(statements, self._columns))
+    def key_sources(self, statements: Iterable[tuple[str, Parsed, float]]) -> KeySources:
+        """Return what changes the keys of templates with these statements: id, text, calls."""
+        givers = givers_of(statements, self._columns)
+        return KeySources(self._columns, self._unique, givers, self._children)
 
     def keys_of(self, parsed: Parsed) -> set[tuple[str, str]]:
         """Return the keys that a statement uses: one column for each family of joined columns."""
@@ -392,6 +400,8 @@ class Sources:
             made = Drawn(distribution=Distribution(kind="text", distinct=100, width=8))
         elif kind == "interval":
             made = Constant(value="PT3600S")
+        elif kind == "json":
+            made = Constant(value="{}")
         return ListOf(of=made, length=_LIST_LENGTH) if type_.endswith("[]") else made
 
     @staticmethod
@@ -417,13 +427,16 @@ def templates_of(
     """Return a template for each kind of transaction."""
     templates: list[Template] = []
     names: dict[str, int] = {}
-    keys = sources.key_sources((name, d.parsed) for name, d in statements.items())
+    keys = sources.key_sources(
+        (name, d.parsed, d.statement.counters.calls) for name, d in statements.items()
+    )
     for group in groups:
         name = _name(group, statements)
         names[name] = names.get(name, 0) + 1
         numbered = name if names[name] == 1 else f"{name} ({names[name]})"
         parsed = [statements[step].parsed for step in group.turns]
-        steps = tuple(keys.changed(list(_resolved(sources.steps(group, statements))), parsed))
+        resolved = list(_resolved(sources.steps(group, statements)))
+        steps = tuple(keys.changed(resolved, parsed, calls=group.calls))
         templates.append(
             Template(
                 name=numbered,

@@ -237,7 +237,14 @@ _BY_CALL = (
 def _by_call(
     source: Mapping[str, Counters], copy: Mapping[str, Counters] | None
 ) -> Iterator[Quantity]:
-    """Yield what the server counted for a mean call."""
+    """Yield what a mean call did, of the statements that the server counted on both sides.
+
+    It counts BEGIN and COMMIT only if they are not prepared.
+    """
+    if copy:
+        both = {text for text in source if copy.get(text, {}).get("calls")}
+        source, copy = ({text: side[text] for text in source if text in both}
+                        for side in (source, copy))  # fmt: skip
 
     def mean(counters: Mapping[str, Counters] | None, names: Sequence[str]) -> float | None:
         if not counters:
