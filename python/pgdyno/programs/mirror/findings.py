@@ -175,7 +175,7 @@ def _of_load(
     profile = source["profile"]
     counted = {text: calls for text, calls in copy.calls.items() if text in of_source}
     yield _distance({text: own["calls"] for text, own in of_source.items()}, counted)
-    yield from _by_call(of_source, copy.counters)
+    yield from _by_call(of_source, _counted(copy))
     calls = math.fsum(own["calls"] for own in of_source.values())
     ended = profile["commits"] + profile["rollbacks"]
     transactions = sum(copy.transactions.values())
@@ -216,11 +216,21 @@ def _of_types(
             _quotient(kind["rate_tps"], whole_tps),
             _quotient(copy.transactions.get(name, 0), whole),
         )
-        counters = copy.counters and {
-            text: copy.counters[text] for text in texts if text in copy.counters
-        }
+        known = _counted(copy)
+        counters = known and {text: known[text] for text in texts if text in known}
         by_call = _by_call({text: of_source[text] for text in texts}, counters) if texts else ()
         yield TypeLikeness(name, (share, *by_call))
+
+
+def _counted(copy: CopySeen) -> dict[str, Counters] | None:
+    """Return the counters of texts whose calls the server counted, and not only those of others.
+
+    It does not count a BEGIN that is prepared, but the BEGIN of another session.
+    """
+    if copy.counters is None:
+        return None
+    sent = copy.calls
+    return {t: own for t, own in copy.counters.items() if own["calls"] > sent.get(t, 0) / 2}
 
 
 _BY_CALL = (
@@ -242,9 +252,8 @@ def _by_call(
     It counts BEGIN and COMMIT only if they are not prepared.
     """
     if copy:
-        both = {text for text in source if copy.get(text, {}).get("calls")}
-        source, copy = ({text: side[text] for text in source if text in both}
-                        for side in (source, copy))  # fmt: skip
+        both = source.keys() & copy.keys()
+        source, copy = ({text: side[text] for text in both} for side in (source, copy))
 
     def mean(counters: Mapping[str, Counters] | None, names: Sequence[str]) -> float | None:
         if not counters:
