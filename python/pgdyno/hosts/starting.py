@@ -16,14 +16,16 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-from pgdyno.hosts.certificates import Identities
 from pgdyno.hosts.there import worker
 from pgdyno.observe.remote.host_session import ssh_command
 from pgdyno.process import child
 from pgdyno.process.child import Child
 from pgdyno.spec.hosts import Hosts
+
+if TYPE_CHECKING:
+    from pgdyno.hosts.certificates import Identities
 
 PYTHON = "PGDYNO_HOSTS_PYTHON"
 _SSH = "PGDYNO_SSH"
