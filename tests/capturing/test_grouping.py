@@ -107,6 +107,19 @@ def test_a_few_long_waits_for_locks_do_not_change_the_order() -> None:
     assert list(group.turns) == ["tellers", "branches", "history"]
 
 
+def test_statements_that_were_seen_after_each_other_have_this_order() -> None:
+    sessions = Sessions()
+    for name, usual_s in (("accounts", 0.001), ("tellers", 0.003), ("branches", 0.002)):
+        sessions.inside[NAMES[name]] = 4
+        # A statement that is seldom seen is seen when its client waited for a CPU.
+        sessions.after_s[NAMES[name]] = [usual_s] * 4
+    sessions.in_order[NAMES["tellers"], NAMES["branches"]] = 5
+    sessions.in_order[NAMES["branches"], NAMES["tellers"]] = 1
+    calls = dict.fromkeys(("accounts", "branches", "tellers"), (100, 100))
+    [group] = groups(calls, transactions=200, sessions=sessions)
+    assert list(group.turns) == ["accounts", "tellers", "branches"]
+
+
 def test_polls_tell_pauses_and_which_statements_share_a_transaction() -> None:
     sessions = Sessions()
     idle = (7, "app", "idle", None, 2, "Client:ClientRead")
@@ -119,4 +132,7 @@ def test_polls_tell_pauses_and_which_statements_share_a_transaction() -> None:
     assert sessions.alone == {2: 1, 1: 1}
     assert sessions.inside == {3: 1}
     assert sessions.together == {frozenset((1, 3)): 1}
+    sessions.follow([(*active, 4, "", 0.0, 101.3, 0.3)])
+    assert sessions.in_order == {(1, 3): 1, (1, 4): 1, (3, 4): 1}
+    assert sessions.inside == {3: 1}
     assert sessions.waits == {"CPU": 1, "IO:WALSync": 1}

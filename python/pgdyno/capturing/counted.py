@@ -127,14 +127,15 @@ def total_of(counters: list[Counters]) -> Counters:
 class Sessions:
     """What polls of pg_stat_activity show.
 
-    `together`: how often two query ids were seen in one transaction. `inside`: how often a
-    statement began after the first round trip of its transaction, so it was inside BEGIN and
-    COMMIT; `after_s`: these times, at most 1,000 of a statement. `alone`: how often a statement was
-    a transaction by itself.
+    `together`: how often two query ids were seen in one transaction. `in_order`: how often the
+    first of two was seen before the second. `inside`: how often a statement began after the first
+    round trip of its transaction, so it was inside BEGIN and COMMIT; `after_s`: these times, at
+    most 1,000 of a statement. `alone`: how often a statement was a transaction by itself.
     """
 
     polls: int = 0
     together: Counter[frozenset[int]] = field(default_factory=Counter)
+    in_order: Counter[tuple[int, int]] = field(default_factory=Counter)
     inside: Counter[int] = field(default_factory=Counter)
     after_s: defaultdict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     alone: Counter[int] = field(default_factory=Counter)
@@ -172,6 +173,12 @@ class Sessions:
             self._note_statement(pid, began, query_id)
         self.active_counts.append(active)
 
+    def follow(self, rows: list[tuple]) -> None:  # type: ignore[type-arg]
+        """Take the next statements of transactions into account: a look at once after a poll."""
+        for pid, _, _, began, query_id, *_ in rows:
+            if began is not None and query_id is not None:
+                self._note_statement(pid, began, query_id)
+
     def usual_after_s(self, query_id: int) -> float | None:
         """Return the time from the start of its transaction to a statement, if it was seen.
 
@@ -189,6 +196,7 @@ class Sessions:
             return
         for earlier in set(ids) - {query_id}:
             self.together[frozenset((earlier, query_id))] += 1
+            self.in_order[earlier, query_id] += 1
         ids.append(query_id)
 
     def _note_idle(self, pid: int, state: str, in_state_s: float | None, changed: float) -> bool:

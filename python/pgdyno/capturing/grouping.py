@@ -167,9 +167,11 @@ class _Grouping:
         return score + (1.0 if is_inside else 0.0)
 
     def _ordered(self, turns: Mapping[str, float]) -> dict[str, float]:
-        """Return the statements in the order of their time since the start of the transaction.
+        """Return the statements in the order in which transactions had them.
 
-        With too few looks: reads, then updates, then inserts, then deletes.
+        Two statements that were seen one after the other have this order; others that of their time
+        since the start of the transaction. With too few looks: reads, then updates, then inserts,
+        then deletes.
         """
 
         looks = [self._looks_inside(self._statements[name]) for name in turns]
@@ -183,7 +185,39 @@ class _Grouping:
             level = -item.level if item.kind == "delete" else item.level
             return (after_s if is_seen and after_s else 0.0, kind, level, name)
 
-        return {name: turns[name] for name in sorted(turns, key=place)}
+        by_time = sorted(turns, key=place)
+
+        later = self._later(by_time)
+
+        def after_count(name: str) -> int:
+            """Return how many of the others come after a statement."""
+            own = by_time.index(name)
+            others = [(number, other) for number, other in enumerate(by_time) if other != name]
+            return sum(
+                other in later[name] or (own < number and name not in later[other])
+                for number, other in others
+            )
+
+        return {name: turns[name] for name in sorted(by_time, key=after_count, reverse=True)}
+
+    def _later(self, names: Sequence[str]) -> dict[str, set[str]]:
+        """Return which statements were seen after each one, or after one that was."""
+        ids = {name: self._statements[name].query_id for name in names}
+        in_order = self._sessions.in_order
+        later = {
+            name: {
+                other
+                for other in names
+                # Of a statement with several turns some come before.
+                if in_order[ids[name], ids[other]] > 2 * in_order[ids[other], ids[name]]
+            }
+            for name in names
+        }
+        for between in names:
+            for name in names:
+                if between in later[name]:
+                    later[name] |= later[between] - {name}
+        return later
 
 
 def _moves_together(first: Counting, other: Counting) -> bool:

@@ -48,6 +48,7 @@ _VERSION = version_of("pgdyno")
 _PARAMETER = re.compile(r"(?<!%I )%s")
 # Statements of a capture begin with it, so that captures do not contain captures.
 _MARK = "/* pgdyno */ "
+_MORE_LOOKS = 2
 _SNAPSHOTS = 60
 _SNAPSHOT_S_MIN, _SNAPSHOT_S_MAX = 2.0, 60.0
 _STATEMENT_TIMEOUT_MS, _LOCK_TIMEOUT_MS = 30_000, 100
@@ -263,6 +264,9 @@ class Reading:
             try:
                 began_s = self._second
                 self.counted.sessions.add(self.fetch(activity))
+                # Short transactions are now at their next statements: this tells the order.
+                for _ in range(_MORE_LOOKS):
+                    self.counted.sessions.follow(self.fetch(activity))
                 look_s = self._second - began_s
                 active.append(self.counted.sessions.active_counts[-1])
                 if self._second >= next_second:
