@@ -55,6 +55,7 @@ EXCEPTED_FILES = {"python/pgdyno/report/documents.py"}
 # The unit of their numbers is that of a parameter, or in another field.
 EXCEPTED_CLASSES = {
     *("Condition", "Estimate", "Spread", "OfColumn", "Linear", "Between", "Quantity"),
+    *("Plus", "Number", "Turn"),
     "Sessions",
 }
 

@@ -99,8 +99,9 @@ class Statement(Part):
     """A statement with `$1` ... in place of its parameters.
 
     `id` depends on text, role and search_path alone. `parameter_types` as SQL, for each `$n`;
-    "" if it is not known. `tables`: those that it names, qualified. `counters` are of the time of
-    the capture; without pg_stat_statements only calls and time are known.
+    "" if it is not known. `constant_count`: this many of the last parameters are constants in the
+    text that the program sends. `tables`: those that it names, qualified. `counters` are of the
+    time of the capture; without pg_stat_statements only calls and time are known.
     """
 
     id: str
@@ -109,6 +110,7 @@ class Statement(Part):
     reads_only: bool
     tables: tuple[str, ...] = ()
     parameter_types: tuple[str, ...] = ()
+    constant_count: int = 0
     role: str = ""
     search_path: str = ""
     counters: Counters = Counters()
@@ -133,7 +135,8 @@ class OfColumn(Part):
 
     `distribution`: of the accesses, where a log shows it; None: as often as in the column, and
     every key of a unique column is equally likely. `group` joins parameters that are columns of
-    one row: equal groups of one step come from the same row.
+    one row: equal groups of one step come from the same row. `is_not_null`: only rows in which the
+    column has a value, of a parameter that was never NULL.
     """
 
     origin: Literal["column"] = Field("column", alias="from")
@@ -141,20 +144,27 @@ class OfColumn(Part):
     column: str
     distribution: Distribution | None = None
     group: int | None = None
+    is_not_null: bool = False
 
 
 class Equal(Part):
-    """The value of a parameter of an earlier step."""
+    """The value of a parameter of an earlier step, in the same turn if both steps have several.
+
+    `take`: of an array, the element that has the number of the turn; or the values of all turns,
+    as an array.
+    """
 
     origin: Literal["equal"] = Field("equal", alias="from")
     step: int
     parameter: int
+    take: Literal["value", "element", "all"] = "value"
 
 
 class Returned(Part):
     """A value that an earlier step returned. `column` counts from 0.
 
-    `pick`: of the first row, of any row, or of all rows as an array.
+    `pick`: of the first row, of any row, or of all rows as an array; outside of the loop of that
+    step, of all its turns.
     """
 
     origin: Literal["returned"] = Field("returned", alias="from")
@@ -163,14 +173,48 @@ class Returned(Part):
     pick: Literal["first", "any", "all"] = "first"
 
 
-class Linear(Part):
-    """`slope` times a parameter of an earlier step, plus `offset`."""
+class Plus(Part):
+    """A parameter of an earlier step, times `slope`."""
 
-    origin: Literal["linear"] = Field("linear", alias="from")
     step: int
     parameter: int
     slope: float
+
+
+class Linear(Part):
+    """`slope` times a parameter of an earlier step, plus `offset`, plus another parameter.
+
+    `column` in place of `parameter`: a column of the first row that the step returned.
+    """
+
+    origin: Literal["linear"] = Field("linear", alias="from")
+    step: int
+    parameter: int | None = None
+    column: int | None = None
+    slope: float
     offset: float
+    plus: Plus | None = None
+
+
+class Number(Part):
+    """How many turns an earlier step had, or elements an array of it has; plus `offset`."""
+
+    step: int
+    parameter: int | None = None
+    offset: int = 0
+
+
+class Count(Number):
+    """Such a number as a value."""
+
+    origin: Literal["count"] = Field("count", alias="from")
+
+
+class Turn(Part):
+    """The number of the turn, or of the element of a list, from 0; plus `offset`."""
+
+    origin: Literal["turn"] = Field("turn", alias="from")
+    offset: int = 0
 
 
 class Between(Part):
@@ -220,14 +264,17 @@ class ListOf(Part):
     """An array, or the list of IN.
 
     `as_long_as`: an earlier parameter of the step, from 0, whose array has as many elements.
-    `is_one_value`: all elements are the same.
+    `count`: how many elements, if that follows from an earlier step. `is_one_value`: all elements
+    are the same.
     """
 
     origin: Literal["list"] = Field("list", alias="from")
     of: Source
     length: Spread
     as_long_as: int | None = None
+    count: Number | None = None
     is_one_value: bool = False
+    is_sorted: bool = False
 
 
 Source: TypeAlias = Annotated[
@@ -240,6 +287,8 @@ Source: TypeAlias = Annotated[
     | Between
     | Fresh
     | Now
+    | Count
+    | Turn
     | Taken
     | Record
     | ListOf,
@@ -263,6 +312,7 @@ class Step(Part):
     `pause_ms`: mean time of the client before this step. `same_trip`: it is sent together with
     the step before it, without waiting. `loops_with_before`: it belongs to the loop of the step
     before it, and is carried out once in each turn; the first step of the loop has the turns.
+    `turns`: how often, if that follows from an earlier step.
     """
 
     statement: str
@@ -272,6 +322,7 @@ class Step(Part):
     pause_ms: float = 0
     same_trip: bool = False
     loops_with_before: bool = False
+    turns: Number | None = None
 
 
 class Template(Part):

@@ -13,6 +13,7 @@ from pgdyno.capture.model import (
     Between,
     Capture,
     Constant,
+    Count,
     Drawn,
     Equal,
     Fresh,
@@ -26,6 +27,7 @@ from pgdyno.capture.model import (
     Step,
     Taken,
     Template,
+    Turn,
 )
 from pgdyno.capture.schema import ColumnShape
 
@@ -93,8 +95,14 @@ class _Writer:
         """Return the text in the statement, and the expression of its variable, if it has one."""
         if isinstance(source, Constant):
             return ("NULL" if source.value is None else _literal(source.value)), ""
+        if isinstance(source, Linear) and source.column is not None:
+            return f":r{source.step}_{source.column}", ""
+        if isinstance(source, Turn):
+            return str(source.offset), ""
+        if isinstance(source, Count):
+            return "1", ""
         if isinstance(source, Equal | Linear | Between):
-            base = self._values.get((source.step, source.parameter), "NULL")
+            base = self._values.get((source.step, source.parameter or 0), "NULL")
             if isinstance(source, Between) and base.startswith(":"):
                 return f":{name}", f"{base} + random({int(source.least)}, {int(source.most) or 1})"
             return base, ""

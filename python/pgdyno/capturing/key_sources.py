@@ -16,6 +16,7 @@ from pgdyno.capture.model import (
     Drawn,
     Equal,
     Fresh,
+    Linear,
     ListOf,
     OfColumn,
     Returned,
@@ -278,5 +279,7 @@ def _is_new(
     root = _root(sources, step, position)
     source = sources[root[0]][root[1]] if root is not None else None
     if isinstance(source, Returned):
-        return parsed[source.step].kind == "insert"
-    return isinstance(source, Fresh)
+        giver = parsed[source.step]
+        # Of a counter, each value is returned once.
+        return giver.kind == "insert" or bool(giver.adds)
+    return isinstance(source, Fresh) or (isinstance(source, Linear) and source.column is not None)

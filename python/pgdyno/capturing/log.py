@@ -176,7 +176,8 @@ class Logged:
             parsed = used[key].parsed
             known = counted.get(statement_id(*key))
             scaled = round(calls / self._request.sample_ratio)
-            yield known or Statement(
+            constants = len(used[key].positions) if used[key].parameter_count else 0
+            made = known or Statement(
                 id=statement_id(*key),
                 text=parsed.text,
                 kind=parsed.kind,
@@ -186,6 +187,7 @@ class Logged:
                 role=key[0],
                 counters=Counters(calls=scaled, time_ms=took_ms / self._request.sample_ratio),
             )
+            yield made.model_copy(update={"constant_count": constants})
 
     def _profile(self, groups: Sequence[Group]) -> Profile:
         """Return the totals that a log has: transactions, calls and time."""

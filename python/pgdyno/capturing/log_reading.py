@@ -174,7 +174,8 @@ class LogReading:
         return Call(
             session=session,
             began_us=line["us"] - took_us,
-            duration_us=duration_us,
+            # Planning belongs to it: what is left is time of the client.
+            duration_us=None if duration_us is None else took_us,
             statement=statement,
             values=tuple(values),
             protocol="simple" if line["do"] == "statement" else named,

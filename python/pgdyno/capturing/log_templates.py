@@ -7,13 +7,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
+import numpy as np
+
 from pgdyno.capture.distribution import Spread
-from pgdyno.capture.model import Protocol, Returned, Source, Step, Template
+from pgdyno.capture.model import Number, Protocol, Returned, Source, Step, Template
 from pgdyno.capture.schema import ColumnShape
+from pgdyno.capturing.log_dependencies import Earlier, number
 from pgdyno.capturing.log_reading import Call, Value
+from pgdyno.capturing.log_returned import Execution, Rows, Series
 from pgdyno.capturing.log_statements import LoggedStatement
 from pgdyno.capturing.log_transactions import Transaction
-from pgdyno.capturing.log_values import Observed, source_of
+from pgdyno.capturing.log_values import source_of
+from pgdyno.capturing.observed import Observed
 from pgdyno.capturing.parsed import Parameter, Parsed
 from pgdyno.capturing.templates import Sources
 from pgdyno.capturing.utilities import without_orphans
@@ -22,21 +27,30 @@ INSTANCES_MAX = 10_000
 _LOOP_MAX = 8
 # More kinds of transactions than this are not kept whole: the rarest are left out, and counted.
 _KINDS_MAX = 2_000
-# Between two statements the network and the client take time, too: this is not a pause.
-_PAUSE_MS_MIN = 1.0
+# Between two statements the network and the client take time, too, and clients of a busy machine
+# wait for a CPU: this is not a pause.
+_PAUSE_MS_MIN = 3.0
+# Fewer transactions than this do not show what parameters follow from.
+_ENOUGH = 10
 # A step that some transactions do not have: looked for in templates of at least this length.
 _OPTIONAL_IN = 4
 
 StatementKey = tuple[str, str]
 Kind = tuple[StatementKey, ...]
+# The sources of a step, and what decides its turns, by the steps up to it.
+Known = dict[Kind, tuple[tuple[Source, ...], Number | None]]
 
 
 @dataclass(slots=True)
 class Kept:
-    """A transaction without its texts: for each step the calls, and its turns."""
+    """A transaction without its texts: for each step the calls, and its turns.
+
+    `number`: its place among all transactions, in the order in which they ended.
+    """
 
     began_us: int
     calls: list[list[Call]]
+    number: int
 
 
 @dataclass(slots=True)
@@ -71,6 +85,7 @@ class Grouping:
         self.groups: dict[Kind, Group] = {}
         self.statements: dict[StatementKey, LoggedStatement] = {}
         self.rare_count = 0
+        self.count = 0
         # Calls and time (ms) of what cannot be sent where it is, by reason and text.
         self.left: dict[tuple[str, str], tuple[int, float]] = {}
         self.seconds: Counter[int] = Counter()
@@ -81,6 +96,7 @@ class Grouping:
         calls = list(self._sent(transaction.calls))
         second = transaction.ended_us // 1_000_000
         self.seconds[second] += 1
+        self.count += 1
         self.busy_us[second] += sum(call.duration_us or 0 for call in calls)
         if not any(call.statement.parsed.kind not in _FRAMES for call in calls):
             return
@@ -100,7 +116,7 @@ class Grouping:
         if transaction.think_us is not None and len(group.think_us) < INSTANCES_MAX:
             group.think_us.append(transaction.think_us)
         if len(group.kept) < INSTANCES_MAX:
-            group.kept.append(Kept(calls[0].began_us, turns))
+            group.kept.append(Kept(calls[0].began_us, turns, self.count))
 
     def _sent(self, calls: Iterable[Call]) -> Iterator[Call]:
         """Yield the calls that can be sent again; count those that only lack their place."""
@@ -122,7 +138,11 @@ class Grouping:
         for group in ordered:
             for larger in made:
                 missing = _missing_step(group.steps, larger.steps)
-                if missing is not None:
+                # What a step returns may decide what follows.
+                if (
+                    missing is not None
+                    and not self.statements[larger.steps[missing]].parsed.outputs
+                ):
                     _join(larger, group, missing)
                     break
             else:
@@ -190,7 +210,7 @@ def _join(larger: Group, group: Group, missing: int) -> None:
     room = INSTANCES_MAX - len(larger.kept)
     for kept in group.kept[: max(room, 0)]:
         calls = [*kept.calls[:missing], [], *kept.calls[missing:]]
-        larger.kept.append(Kept(kept.began_us, calls))
+        larger.kept.append(Kept(kept.began_us, calls, kept.number))
     larger.kept.sort(key=lambda kept: kept.began_us)
 
 
@@ -269,11 +289,13 @@ def templates_of(
     keys = context.sources.key_sources(
         (context.ids[key], parsed, calls[key][0]) for key, parsed in used.items()
     )
-    for group in groups:
+    rows = _rows(groups, statements)
+    known: Known = {}
+    for place, group in enumerate(groups):
         name = _name(group, statements)
         names[name] += 1
         knows_think = group.think_us and sample_ratio == 1
-        think_ms = sum(group.think_us) / len(group.think_us) / 1000 if knows_think else None
+        think_ms = _mean_pause([us / 1000 for us in group.think_us]) if knows_think else None
         [(protocol, _)] = group.protocols.most_common(1)
         yield Template(
             name=name if names[name] == 1 else f"{name} ({names[name]})",
@@ -281,7 +303,7 @@ def templates_of(
             protocol=protocol,
             steps=tuple(
                 keys.changed(
-                    list(_steps(group, statements, context)),
+                    list(_steps(group, statements, context, rows.of_kind(place), known)),
                     [used[key] for key in group.steps],
                     partial(_is_used_once, group),
                     calls=group.count,
@@ -290,6 +312,27 @@ def templates_of(
             think_ms=think_ms,
             origin="log",
         )
+
+
+def _rows(groups: Sequence[Group], statements: Mapping[StatementKey, LoggedStatement]) -> Rows:
+    """Return what statements returned, as far as the transactions show it."""
+    rows = Rows()
+    executions = [
+        (
+            kept.number,
+            Execution(
+                place,
+                instance,
+                kept.calls,
+                all(statements[key].parsed.kind != "rollback" for key in group.steps),
+            ),
+        )
+        for place, group in enumerate(groups)
+        for instance, kept in enumerate(group.kept)
+    ]
+    executions.sort(key=lambda pair: pair[0])
+    rows.follow([execution for _, execution in executions])
+    return rows
 
 
 def _name(group: Group, statements: Mapping[StatementKey, LoggedStatement]) -> str:
@@ -307,22 +350,32 @@ def _bare(table: str) -> str:
 
 
 def _steps(
-    group: Group, statements: Mapping[StatementKey, LoggedStatement], context: Context
+    group: Group,
+    statements: Mapping[StatementKey, LoggedStatement],
+    context: Context,
+    returned: Mapping[int, list[Series]],
+    known: Known,
 ) -> Iterator[Step]:
-    earlier: list[Observed] = []
+    """Yield the steps of a kind of transaction.
+
+    Args: known, the sources of larger kinds, by the steps so far; those of this kind are added. A
+    small kind that begins with the same steps, such as orders that are rolled back, takes them.
+    """
+    earlier = Earlier()
     before: list[tuple[Parsed, dict[int, Parameter]]] = []
-    for number, key in enumerate(group.steps):
+    for step, key in enumerate(group.steps):
         statement = statements[key]
         parsed = statement.parsed
         sources: list[Source] = []
-        columns = _observed(group, number, statement, context)
-        for observed in columns:
+        turns = [len(kept.calls[step]) for kept in group.kept]
+        as_many_as = None if group.loops_with_before(step) else _as_many_as(step, turns, earlier)
+        for observed in _observed(group, step, statement, context):
             column = context.column_of(observed.use)
             place = (column.table, column.column) if column else ("", "")
             sources.append(
                 source_of(
                     observed,
-                    [other for other in earlier if context.may_depend(observed.use, other.use)],
+                    earlier.those(partial(context.may_depend, observed.use)),
                     column,
                     raw_range=context.raw_ranges.get(place),
                     # A key of another table exists already.
@@ -332,21 +385,49 @@ def _steps(
                     known_key=context.known_key(observed.use, before),
                     record=context.sources.record(observed.type, parsed),
                     as_long_as=_as_long_as(parsed, observed.position),
+                    read_sum=_read_sum(before),
                 )
             )
-            earlier.append(observed)
+            earlier.parameters.append(observed)
+        made = (tuple(sources), as_many_as)
+        if len(group.kept) < _ENOUGH:
+            made = known.get(group.steps[: step + 1], made)
+        known.setdefault(group.steps[: step + 1], made)
         before.append((parsed, parsed.parameters))
-        turns = [len(kept.calls[number]) for kept in group.kept if kept.calls[number]] or [1]
-        if key[1].startswith(("DECLARE", "CLOSE")) and not group.is_in_loop(number):
-            turns = [1]
+        if max(turns, default=1) > 1:
+            earlier.turns[step] = turns
+        earlier.returned += returned.get(step, ())
+        some = [count for count in turns if count] or [1]
+        if key[1].startswith(("DECLARE", "CLOSE")) and not group.is_in_loop(step):
+            some, made = [1], (made[0], None)
         yield Step(
             statement=context.ids[key],
-            parameters=tuple(sources),
-            repeat=Spread(least=min(turns), mean=sum(turns) / len(turns), most=max(turns)),
-            probability=group.present_count[number] / group.count,
-            pause_ms=_pause_ms(group, number),
-            loops_with_before=group.loops_with_before(number),
+            parameters=made[0],
+            repeat=Spread(least=min(some), mean=sum(some) / len(some), most=max(some)),
+            probability=group.present_count[step] / group.count,
+            pause_ms=_pause_ms(group, step),
+            loops_with_before=group.loops_with_before(step),
+            turns=made[1],
         )
+
+
+def _as_many_as(step: int, turns: Sequence[int], earlier: Earlier) -> Number | None:
+    """Return what decides how many turns a step has."""
+    instances = [instance for instance, count in enumerate(turns) if count]
+    counts = [turns[instance] for instance in instances]
+    if max(counts, default=1) < 2:
+        return None
+    observed = Observed(step, 0, Parameter("other"), "", instances, [str(n) for n in counts], ())
+    return number(observed, np.array(counts, float), earlier)
+
+
+def _read_sum(before: Sequence[tuple[Parsed, dict[int, Parameter]]]) -> Source | None:
+    """Return the result of the step before that reads one sum or another aggregate."""
+    for step in reversed(range(len(before))):
+        parsed = before[step][0]
+        if parsed.kind == "select" and parsed.aggregates == {0} and len(parsed.outputs) == 1:
+            return Returned(step=step, column=0)
+    return None
 
 
 def _as_long_as(parsed: Parsed, position: int) -> int | None:
@@ -386,6 +467,8 @@ def _observed(
     made = []
     for position in range(max(parsed.parameters, default=0)):
         type_ = types[position] if position < len(types) else ""
+        if f"current_setting(${position + 1}" in parsed.text:
+            type_ = "name"
         made.append(
             Observed(
                 step=number,
@@ -395,6 +478,7 @@ def _observed(
                 instances=instances,
                 values=[row[position] if position < len(row) else False for row in rows],
                 times_s=times_s,
+                is_literal=0 < statement.parameter_count <= position,
             )
         )
     return made
@@ -408,8 +492,13 @@ def _pause_ms(group: Group, number: int) -> float:
         here = kept.calls[number]
         if before is not None and here and before.duration_us is not None:
             gaps.append((here[0].began_us - before.began_us - before.duration_us) / 1000)
-    mean_ms = sum(gaps) / len(gaps) if gaps else 0.0
-    return round(mean_ms, 3) if mean_ms >= _PAUSE_MS_MIN else 0.0
+    return round(_mean_pause(gaps), 3)
+
+
+def _mean_pause(gaps_ms: Sequence[float]) -> float:
+    """Return the mean of pauses; 0 if most are no pauses."""
+    is_usual = bool(gaps_ms) and sorted(gaps_ms)[len(gaps_ms) // 2] >= _PAUSE_MS_MIN
+    return sum(gaps_ms) / len(gaps_ms) if is_usual else 0.0
 
 
 def calls_of(groups: Iterable[Group]) -> dict[StatementKey, tuple[int, float]]:
@@ -417,8 +506,8 @@ def calls_of(groups: Iterable[Group]) -> dict[StatementKey, tuple[int, float]]:
     sums: dict[StatementKey, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
     for group in groups:
         share = group.count / max(len(group.kept), 1)
-        for number, key in enumerate(group.steps):
-            calls = [call for kept in group.kept for call in kept.calls[number]]
+        for step, key in enumerate(group.steps):
+            calls = [call for kept in group.kept for call in kept.calls[step]]
             before = sums[key]
             took_ms = sum(call.duration_us or 0 for call in calls) / 1000
             sums[key] = (before[0] + round(share * len(calls)), before[1] + share * took_ms)

@@ -92,7 +92,9 @@ class Parsed:
 
     `parameters`: by number from 1. `outputs`: table and column of each column of the result, ""
     for expressions. `written`: the table that it changes. `as_long_as`: parameters that are arrays
-    of the same length as an earlier one.
+    of the same length as an earlier one. `adds`: sign and parameter that an UPDATE adds to a
+    column. `sums`: results that are a column plus or minus a parameter, by place: table, column,
+    sign, parameter. `aggregates`: places of results that are a call, such as of sum.
     """
 
     text: str
@@ -105,6 +107,9 @@ class Parsed:
     outputs: tuple[tuple[str, str], ...] = ()
     locks_rows: bool = False
     as_long_as: dict[int, int] = field(default_factory=dict)
+    adds: dict[str, tuple[int, int]] = field(default_factory=dict)
+    sums: dict[int, tuple[str, str, int, int]] = field(default_factory=dict)
+    aggregates: frozenset[int] = frozenset()
 
 
 class Names:
@@ -214,6 +219,8 @@ def _of_data(text: str, node: str, tree: Tree, names: Names) -> Parsed:
     parsed.parameters = reader.parameters
     parsed.outputs = tuple(reader.outputs())
     parsed.as_long_as = reader.as_long_as
+    parsed.adds = reader.adds
+    parsed.sums, parsed.aggregates = reader.computed_outputs()
     if reader.sets_session:
         parsed.reason = "session"
     elif reader.locks_session:
@@ -234,6 +241,7 @@ class _Reader:
         self.missing = False
         self.of_catalog = False
         self.as_long_as: dict[int, int] = {}
+        self.adds: dict[str, tuple[int, int]] = {}
         self._calls = [item for name, item in _nodes(tree) if name == "FuncCall"]
         called = [(_called(item), item) for item in self._calls]
         self.sets_session = any(name == "set_config" for name, _ in called)
@@ -321,7 +329,10 @@ class _Reader:
             if self._node == "InsertStmt":
                 table = self.qualified(self._tree["relation"])
                 named = [item["ResTarget"]["name"] for item in self._tree.get("cols", ())]
-                for number, column in zip(numbers, named, strict=False):
+                select = self._tree.get("selectStmt", {}).get("SelectStmt", {})
+                stars = map(_is_star, select.get("targetList", ()))
+                first = next((place for place, is_star in enumerate(stars) if is_star), 0)
+                for number, column in zip(numbers, named[first:], strict=False):
                     self.parameters[number] = Parameter("list", table, column, "unnest")
         function = self._names.functions.functions.get(name)
         if function is None:
@@ -347,6 +358,9 @@ class _Reader:
             use: Use = "set" if _alone(target.get("val")) else "change"
             for number in _parameters_in(target.get("val")):
                 self.parameters[number] = Parameter(use, table, target["name"])
+            added = self._added(target.get("val"))
+            if tree is self._tree and added is not None and added[:2] == (table, target["name"]):
+                self.adds[target["name"]] = added[2:]
 
     def _read_expression(self, item: Tree) -> None:
         operator = _operator(item)
@@ -367,6 +381,29 @@ class _Reader:
             for number in _parameters_in(other):
                 self.parameters.setdefault(number, Parameter(use, *place, operator))
 
+    def _added(self, tree: Any) -> tuple[str, str, int, int] | None:
+        """Return table, column, sign and parameter of a column plus or minus a parameter."""
+        item = tree.get("A_Expr") if isinstance(tree, Mapping) else None
+        if item is None or _operator(item) not in ("+", "-"):
+            return None
+        place, numbers = self._column(item.get("lexpr")), _alone(item.get("rexpr"))
+        if place is None or not numbers:
+            return None
+        return *place, 1 if _operator(item) == "+" else -1, numbers[0]
+
+    def computed_outputs(self) -> tuple[dict[int, tuple[str, str, int, int]], frozenset[int]]:
+        """Return the results that add a parameter to a column, and the results that are calls."""
+        values = [item["ResTarget"].get("val", {}) for item in self._targets()]
+        if any(map(_is_star, self._targets())):
+            return {}, frozenset()
+        added = {place: self._added(value) for place, value in enumerate(values)}
+        sums = {place: sum_ for place, sum_ in added.items() if sum_ is not None}
+        return sums, frozenset(n for n, value in enumerate(values) if "FuncCall" in value)
+
+    def _targets(self) -> Any:
+        name = "targetList" if self._node == "SelectStmt" else "returningList"
+        return self._tree.get(name, ())
+
     def _column(self, tree: Any) -> tuple[str, str] | None:
         """Return table and column of a reference to a column, None for everything else."""
         reference = tree.get("ColumnRef") if isinstance(tree, Mapping) else None
@@ -385,10 +422,7 @@ class _Reader:
 
     def outputs(self) -> Iterator[tuple[str, str]]:
         """Yield table and column of each column of the result."""
-        targets = self._tree.get("returningList", ())
-        if self._node == "SelectStmt":
-            targets = self._tree.get("targetList", ())
-        for item in targets:
+        for item in self._targets():
             value = item["ResTarget"].get("val", {})
             fields = value.get("ColumnRef", {}).get("fields", ())
             if fields and "A_Star" in fields[-1]:
@@ -406,6 +440,11 @@ class _Reader:
         functions = [self._names.functions.functions.get(function) for function in called]
         tables = [table for known in functions if known for table in self.tables_of(known)]
         return next(((t, name) for t in tables if name in self._names.columns(t)), None)
+
+
+def _is_star(item: Tree) -> bool:
+    fields = item["ResTarget"].get("val", {}).get("ColumnRef", {}).get("fields", ())
+    return bool(fields) and "A_Star" in fields[-1]
 
 
 def _called(call: Tree) -> str:

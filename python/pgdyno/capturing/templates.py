@@ -244,7 +244,8 @@ class Sources:
     @staticmethod
     def _is_asked(parameters: Mapping[int, Parameter], place: tuple[str, str]) -> bool:
         """Return whether a step returns only what it was asked with."""
-        return any((p.table, p.column) == place and p.use == "equal" for p in parameters.values())
+        uses = ("equal", "list")
+        return any((p.table, p.column) == place and p.use in uses for p in parameters.values())
 
     def key_of(self, column: ColumnShape) -> ColumnShape | None:
         """Return the unique column whose keys a column holds, if it is another one."""
@@ -275,12 +276,9 @@ class Sources:
                     family |= {other, *(t for t in (target,) if t)}
                     grows = True
         if len(family) == 1:
-            # Without foreign keys, columns of one name and type hold the same keys.
             own = self._columns[place]
             family |= {
-                other
-                for other, column in self._columns.items()
-                if column.column == own.column and column.type == own.type and column.column != "id"
+                other for other, column in self._columns.items() if _are_named_alike(own, column)
             }
         self._families[place] = family
         return family
@@ -409,6 +407,16 @@ class Sources:
         rows = described.rows_per_call
         mean = min(max(rows, 1.0), _LIST_LENGTH_MAX)
         return Spread(least=1, mean=mean, most=max(2 * mean - 1, 1))
+
+
+def _are_named_alike(own: ColumnShape, other: ColumnShape) -> bool:
+    """Return whether columns without a foreign key hold the same keys, by their names and types.
+
+    One name ends with the other: o_c_id has keys of c_id.
+    """
+    short, long = sorted((own.column, other.column), key=len)
+    is_end = long == short or (long.endswith(f"_{short}") and "_" in short)
+    return is_end and own.type == other.type and short != "id"
 
 
 def _place_of(use: Parameter) -> tuple[str, str]:

@@ -110,25 +110,41 @@ fn reach(sslmode: SslMode) -> Reach {
     }
 }
 
+fn linear() -> ParameterSource {
+    let plus = Some(Plus { step: 0, parameter: 1, slope: -1.0 });
+    ParameterSource::Linear {
+        step: 0,
+        parameter: None,
+        column: Some(0),
+        slope: -1.5,
+        offset: 0.1,
+        plus,
+    }
+}
+
 /// A mirrored load with every source of a parameter.
 fn mirror(protocol: Protocol) -> MirrorLoad {
     let (table, column) = ("public.accounts".to_owned(), "aid".to_owned());
     let distribution = Box::new(Distribution::default());
     let spread = Spread { least: 5.0, mean: 9.5, most: 15.0 };
+    let count = Count { step: 0, parameter: Some(1), offset: -1 };
     let of_column = ParameterSource::Column {
         table: table.clone(),
         column: column.clone(),
         distribution: Some(distribution.clone()),
         range: Some((i64::MIN, i64::MAX)),
         group: Some(u32::MAX),
+        is_not_null: true,
     };
     let parameters = vec![
         ParameterSource::Constant { value: Some("größe".into()) },
         ParameterSource::Drawn { distribution },
         of_column.clone(),
-        ParameterSource::Equal { step: 0, parameter: 0 },
+        ParameterSource::Equal { step: 0, parameter: 0, take: Take::Element },
         ParameterSource::Returned { step: 0, column: 1, pick: Pick::Any },
-        ParameterSource::Linear { step: 0, parameter: 0, slope: -1.5, offset: 0.1 },
+        linear(),
+        ParameterSource::Count(count),
+        ParameterSource::Turn { offset: 1 },
         ParameterSource::Between { step: 0, parameter: 0, least: 0.0, most: 20.0 },
         ParameterSource::Fresh { table: table.clone(), column },
         ParameterSource::Now { minus_s: 86_400.0 },
@@ -138,7 +154,9 @@ fn mirror(protocol: Protocol) -> MirrorLoad {
             of: Box::new(of_column),
             length: spread,
             as_long_as: Some(0),
+            count: Some(count),
             is_one_value: true,
+            is_sorted: true,
         },
     ];
     let step = MirrorStep {
@@ -149,6 +167,7 @@ fn mirror(protocol: Protocol) -> MirrorLoad {
         pause_ms: 0.25,
         same_trip: true,
         loops_with_before: true,
+        turns: Some(count),
     };
     MirrorLoad {
         tables: vec![table],

@@ -79,6 +79,21 @@ pub struct MirrorStep {
     /// each turn. The first step has the number of turns.
     #[serde(default)]
     pub loops_with_before: bool,
+    /// How often the step is executed, if that follows from what came before; else `repeat` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<Count>,
+}
+
+/// How many turns an earlier step had or, with `parameter`, how many elements an array of it has;
+/// plus `offset`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Count {
+    pub step: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameter: Option<u32>,
+    #[serde(default)]
+    pub offset: i64,
 }
 
 fn one() -> f64 {
@@ -113,10 +128,15 @@ pub enum ParameterSource {
         range: Option<(i64, i64)>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         group: Option<u32>,
+        /// Only rows in which the column has a value; not of a group.
+        #[serde(default)]
+        is_not_null: bool,
     },
     Equal {
         step: u32,
         parameter: u32,
+        #[serde(default)]
+        take: Take,
     },
     /// A value that an earlier step returned. If it returned no row, the step is not executed.
     Returned {
@@ -125,11 +145,19 @@ pub enum ParameterSource {
         #[serde(default)]
         pick: Pick,
     },
+    /// `slope` times an earlier parameter, or times a returned column, plus `offset`, plus a share
+    /// of another parameter.
     Linear {
         step: u32,
-        parameter: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parameter: Option<u32>,
+        /// Counts from 0, of the first row that the step returned.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        column: Option<u32>,
         slope: f64,
         offset: f64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        plus: Option<Plus>,
     },
     /// An earlier value plus something from `least` to `most`; of times, seconds.
     Between {
@@ -146,6 +174,12 @@ pub enum ParameterSource {
     Now {
         #[serde(default)]
         minus_s: f64,
+    },
+    Count(Count),
+    /// The number of the turn, or of the element of a list, from 0; plus `offset`.
+    Turn {
+        #[serde(default)]
+        offset: i64,
     },
     /// A value that this statement returned in an earlier transaction, of any client. Each is used
     /// once, in the order in which the transactions ended. Without one the step is not executed.
@@ -165,10 +199,37 @@ pub enum ParameterSource {
         /// An earlier parameter of this step, counted from 0: an array that has as many elements.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         as_long_as: Option<u32>,
+        /// The number of elements, if it follows from what came before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        count: Option<Count>,
         /// All elements are the same value.
         #[serde(default)]
         is_one_value: bool,
+        #[serde(default)]
+        is_sorted: bool,
     },
+}
+
+/// A parameter with its factor.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plus {
+    pub step: u32,
+    pub parameter: u32,
+    pub slope: f64,
+}
+
+/// What is taken of an earlier parameter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Take {
+    /// Its value in the same turn; if its step had fewer turns, that of the last one.
+    #[default]
+    Value,
+    /// Of an array, the element with the number of the turn.
+    Element,
+    /// The values of all turns, as an array.
+    All,
 }
 
 /// Which of the returned rows.
@@ -178,6 +239,6 @@ pub enum Pick {
     #[default]
     First,
     Any,
-    /// The values of all rows, as an array.
+    /// The values of all rows, as an array; those of all turns, if it is used outside of the loop.
     All,
 }

@@ -5,6 +5,7 @@ A run keeps the counters of the source, so that it can be compared without the f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from typing import Any
 from pgdyno.capture.distribution import Distribution
 from pgdyno.capture.model import (
     Capture,
+    Constant,
     ListOf,
     OfColumn,
     Record,
@@ -67,7 +69,9 @@ def mirror_load(script: Script) -> dict[str, Any]:
     used = list(dict.fromkeys(step.statement for kind in templates for step in kind.steps))
     used += sorted(_taken_from(templates) - set(used))
     place = {name: number for number, name in enumerate(used)}
-    sources = _Sources(place, _ranges(capture), _without_statistics(capture))
+    sent = {name: _sent(known[name], templates) for name in used}
+    kept = {name: count for name, (_, count) in sent.items()}
+    sources = _Sources(place, _ranges(capture), _without_statistics(capture), kept)
     whole_tps = sum(template.rate_tps for template in templates)
     tables = sorted({table for name in used for table in known[name].tables})
     return {
@@ -75,8 +79,8 @@ def mirror_load(script: Script) -> dict[str, Any]:
         "settings": _settings(capture, [known[name] for name in used]),
         "data_age_s": max(0.0, _age_s(capture)),
         "statements": [
-            {"text": known[name].text, "parameter_types": list(known[name].parameter_types)}
-            for name in used
+            {"text": text, "parameter_types": list(known[name].parameter_types[:count])}
+            for name, (text, count) in sent.items()
         ],
         "templates": [
             {
@@ -90,6 +94,32 @@ def mirror_load(script: Script) -> dict[str, Any]:
             for template in templates
         ],
     }
+
+
+def _sent(statement: Statement, templates: tuple[Template, ...]) -> tuple[str, int | None]:
+    """Return the text with its constants, as the program sent it, and how many parameters it has.
+
+    If a constant is not the same in all transactions, all of them stay parameters: None.
+    """
+    steps = [s for kind in templates for s in kind.steps if s.statement == statement.id]
+    given = {step.parameters for step in steps} if statement.constant_count else set()
+    first = min((len(parameters) for parameters in given), default=0) - statement.constant_count
+    constants = {parameters[first:] for parameters in given} if first >= 0 else set()
+    if len(constants) != 1:
+        return statement.text, None
+    values = [source.value for source in constants.pop() if isinstance(source, Constant)]
+    if len(values) < statement.constant_count:
+        return statement.text, None
+    literals = {first + number: _literal(value) for number, value in enumerate(values, 1)}
+    text = re.sub(r"\$(\d+)", lambda n: literals.get(int(n[1]), n[0]), statement.text)
+    return text, first
+
+
+def _literal(value: str | None) -> str:
+    if value is None or re.fullmatch(r"\d+(\.\d+)?", value):
+        return value or "NULL"
+    quoted = value.replace("\\", "\\\\").replace("'", "''")
+    return f" E'{quoted}'" if "\\" in value else f"'{quoted}'"
 
 
 def _taken_from(templates: tuple[Template, ...]) -> set[str]:
@@ -164,12 +194,13 @@ class _Sources:
     """What a source of parameters needs to know of the whole capture.
 
     `place`: of each statement, by its id. `ranges`: the ends of integer columns. `unknown`: values
-    for columns without statistics.
+    for columns without statistics. `kept`: how many parameters a statement is sent with; None: all.
     """
 
     place: Mapping[str, int]
     ranges: Mapping[tuple[str, str], tuple[int, int]]
     unknown: Mapping[tuple[str, str], Distribution]
+    kept: Mapping[str, int | None]
 
     def put(self, source: Source, given: dict[str, Any]) -> None:
         """Put places of statements, ranges and unknown values into the document of a source."""
@@ -206,9 +237,11 @@ def _steps(
 
 
 def _step(step: Step, sources: _Sources) -> dict[str, Any]:
+    given = step.parameters[: sources.kept[step.statement]]
+    step = step.model_copy(update={"parameters": given})
     document = step.model_dump(mode="json", by_alias=True, exclude_none=True)
-    for source, given in zip(step.parameters, document.get("parameters", ()), strict=True):
-        sources.put(source, given)
+    for source, part in zip(given, document.get("parameters", ()), strict=True):
+        sources.put(source, part)
     return {**document, "statement": sources.place[step.statement]}
 
 

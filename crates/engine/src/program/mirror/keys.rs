@@ -23,12 +23,14 @@ const GAP_RATIO_MAX: f64 = 0.05;
 pub(super) struct Wanted {
     pub(super) table: String,
     pub(super) columns: Vec<String>,
+    pub(super) is_not_null: bool,
 }
 
 impl Wanted {
     /// Args: names as SQL has them, quoted where it needs quotes.
     pub(super) fn new(table: &str, columns: &[&str]) -> Wanted {
-        let mut wanted = Wanted { table: table.to_owned(), columns: Vec::new() };
+        let mut wanted =
+            Wanted { table: table.to_owned(), columns: Vec::new(), is_not_null: false };
         columns.iter().for_each(|name| wanted.add(name));
         wanted
     }
@@ -96,7 +98,11 @@ impl Existing {
             false => String::new(),
         };
         let (list, table) = (columns.join(", "), &wanted.table);
-        let sql = format!("SELECT {list} FROM {table}{sample} LIMIT {ROWS_MAX}");
+        let some = match wanted.is_not_null {
+            true => format!(" WHERE {} IS NOT NULL", quote_identifier(&wanted.columns[0])),
+            false => String::new(),
+        };
+        let sql = format!("SELECT {list} FROM {table}{sample}{some} LIMIT {ROWS_MAX}");
         let values = session
             .ask(&sql, |rows| {
                 let mut values = Vec::new();

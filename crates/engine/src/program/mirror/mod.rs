@@ -3,9 +3,11 @@
 //! The job has the templates. Before the load `keys` reads which keys exist. Then a transaction is
 //! the walk through the steps of its template.
 
+mod counts;
 mod keys;
 mod number;
 mod slots;
+mod sources;
 mod template;
 
 use std::collections::VecDeque;
@@ -14,8 +16,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use pgdyno_script::Prng;
 
 use self::keys::{Chosen, Keys};
-use self::slots::{Element, Slots, element_count, write_record};
-use self::template::{Draw, KeysOfJob, Step, Template};
+use self::slots::{Element, Slots, sort, write_record};
+use self::sources::{Draw, Length};
+use self::template::{KeysOfJob, Step, Template};
 use super::rows::Parameter;
 use super::{Asked, Done, Native, Pauses, Planned, Rows, Session, Task, Transactions, Unready};
 use crate::clock::now_ns;
@@ -112,7 +115,8 @@ impl Transactions for Run {
 /// Steps that were added and not answered.
 #[derive(Debug, Default)]
 struct Trip {
-    steps: Vec<usize>,
+    /// Each with its turn.
+    steps: Vec<(usize, usize)>,
     is_read: bool,
 }
 
@@ -156,14 +160,16 @@ impl Run {
         template: &Template,
         session: Session<'_>,
     ) -> Result<Done, Stopped> {
-        let mut slots = Slots::new(template.slot_count);
+        let mut slots = Slots::new(template.slot_count, template.steps.len());
         let mut trip = Trip::default();
         let mut done = Done::Committed;
         let mut at = 0;
         while at < template.steps.len() {
             let first = &template.steps[at];
-            let turns = session.random(|random| turns(first, random));
-            for _ in 0..turns {
+            slots.turn = 0;
+            let turns = session.random(|random| turns(first, &slots, random));
+            for turn in 0..turns {
+                slots.turn = turn as usize;
                 for number in at..first.loop_end {
                     let step = &template.steps[number];
                     let is_left_out = number > at && session.random(|r| turns_once(step, r)) == 0;
@@ -201,7 +207,9 @@ impl Run {
     ) -> Result<bool, Stopped> {
         let step = &template.steps[number];
         let is_alone = !step.same_trip || step.pause_ns_mean > 0;
-        if is_alone || step.awaits.iter().any(|before| trip.steps.contains(before)) {
+        if is_alone
+            || step.awaits.iter().any(|before| trip.steps.iter().any(|(step, _)| step == before))
+        {
             flush(template, trip, slots, session).await?;
         }
         if step.pause_ns_mean > 0 {
@@ -218,7 +226,8 @@ impl Run {
             out.extend_from_slice(value.unwrap_or_default());
             value.is_some()
         });
-        trip.steps.push(number);
+        slots.turns[number] += 1;
+        trip.steps.push((number, slots.turn));
         trip.is_read |= !step.returns.is_empty() || !step.gives.is_empty();
         Ok(true)
     }
@@ -240,7 +249,17 @@ impl Run {
             }
         }
         step.draws.iter().all(|(slot, draw)| match draw {
-            Draw::Copy { slot: from } => slots.copy(*from, *slot),
+            &Draw::Copy { slot: from, take } => slots.copy(from, *slot, take),
+            &Draw::Count(number) => {
+                let count = slots.number(number);
+                slots.write(*slot, |out| count.write(out));
+                true
+            }
+            &Draw::Turn { offset } => {
+                let number = slots.turn as i64 + offset;
+                slots.write(*slot, |out| number.write(out));
+                true
+            }
             Draw::Linear { .. } | Draw::Between { .. } => derive(draw, *slot, slots, random),
             Draw::Taken { queue } => {
                 let mut queue = self.queues[*queue].lock().unwrap_or_else(PoisonError::into_inner);
@@ -303,6 +322,8 @@ impl Run {
             | Draw::Linear { .. }
             | Draw::Between { .. }
             | Draw::Taken { .. }
+            | Draw::Count { .. }
+            | Draw::Turn { .. }
             | Draw::List { .. } => false,
         }
     }
@@ -316,26 +337,30 @@ impl Run {
         terminal: u32,
         random: &mut Prng,
     ) -> Option<Vec<u8>> {
-        let Draw::List { of, length, as_long_as, is_one_value } = draw else { return None };
-        let count = match as_long_as {
-            Some(other) => slots.get(*other).flatten().map_or(0, element_count),
-            None => length.draw(random),
+        let Draw::List { of, length, is_one_value, is_sorted } = draw else { return None };
+        let count = match *length {
+            Length::Known(number) => slots.number(number),
+            Length::Drawn(counts) => counts.draw(random),
         };
-        let element = |random: &mut Prng| {
-            if let Draw::Copy { slot } = **of {
-                return Some(slots.get(slot)?.map(Vec::from));
-            }
+        let element = |place: u64, random: &mut Prng| {
             let mut element = Vec::new();
-            let is_there = self.write(of, keys, terminal, random, &mut element);
+            let is_there = match **of {
+                Draw::Copy { slot, .. } => return Some(slots.get(slot)?.map(Vec::from)),
+                Draw::Turn { offset } => (place as i64 + offset).write(&mut element),
+                ref of => self.write(of, keys, terminal, random, &mut element),
+            };
             Some(is_there.then_some(element))
         };
         let mut elements = Vec::new();
-        let only = if *is_one_value { Some(element(random)?) } else { None };
-        for _ in 0..count {
+        let only = if *is_one_value { Some(element(0, random)?) } else { None };
+        for place in 0..count.min(ROWS_MAX) {
             elements.push(Element(match &only {
                 Some(value) => value.clone(),
-                None => element(random)?,
+                None => element(place, random)?,
             }));
+        }
+        if *is_sorted {
+            sort(&mut elements);
         }
         let mut array = Vec::new();
         elements.as_slice().write(&mut array).then_some(array)
@@ -345,7 +370,16 @@ impl Run {
 /// Give a slot a value that follows from another one.
 fn derive(draw: &Draw, slot: usize, slots: &mut Slots, random: &mut Prng) -> bool {
     let (from, slope, offset) = match *draw {
-        Draw::Linear { slot, slope, offset } => (slot, slope, offset),
+        Draw::Linear { slot, slope, offset, plus } => {
+            let more = plus.map(|(other, factor)| {
+                let text = std::str::from_utf8(slots.get(other)??).ok()?;
+                text.parse::<f64>().ok().map(|value| factor * value)
+            });
+            match more {
+                Some(None) => return false,
+                more => (slot, slope, offset + more.flatten().unwrap_or(0.0)),
+            }
+        }
         Draw::Between { slot, least, most } => {
             let is_whole = least.fract() == 0.0 && most.fract() == 0.0;
             let offset = match is_whole {
@@ -365,9 +399,10 @@ fn derive(draw: &Draw, slot: usize, slots: &mut Slots, random: &mut Prng) -> boo
 }
 
 /// Draw how often a step is executed; of a loop, how many turns it has.
-fn turns(step: &Step, random: &mut Prng) -> u64 {
-    match turns_once(step, random) {
-        0 => 0,
+fn turns(step: &Step, slots: &Slots, random: &mut Prng) -> u64 {
+    match (turns_once(step, random), step.turns) {
+        (0, _) => 0,
+        (_, Some(number)) => slots.number(number).min(ROWS_MAX),
         _ => step.repeat.draw(random),
     }
 }
@@ -387,11 +422,16 @@ async fn flush(
     if trip.steps.is_empty() {
         return Ok(());
     }
+    let now = slots.turn;
     let read = |rows: &mut Rows| {
         let steps = if trip.is_read { trip.steps.as_slice() } else { &[] };
-        steps.iter().try_for_each(|&number| keep(&template.steps[number], rows, slots, session))
+        steps.iter().try_for_each(|&(number, turn)| {
+            slots.turn = turn;
+            keep(&template.steps[number], rows, slots, session)
+        })
     };
     session.pipeline().send(read).await?;
+    slots.turn = now;
     trip.steps.clear();
     trip.is_read = false;
     Ok(())
@@ -404,7 +444,9 @@ fn keep(
     slots: &mut Slots,
     session: Session<'_>,
 ) -> Result<(), Stopped> {
-    step.returns.iter().for_each(|returned| slots.clear(returned.slot));
+    for returned in step.returns.iter().filter(|returned| !returned.is_whole) {
+        slots.clear(returned.slot);
+    }
     let mut count = 0;
     let whole = |pick| pick == Pick::All;
     let mut arrays: Vec<Vec<Element>> = step.returns.iter().map(|_| Vec::new()).collect();
@@ -427,8 +469,10 @@ fn keep(
             }
         })?;
         if !is_row {
-            for (returned, array) in step.returns.iter().zip(&arrays) {
-                if !array.is_empty() {
+            for (returned, array) in step.returns.iter().zip(arrays) {
+                if returned.is_whole {
+                    slots.extend(returned.slot, array);
+                } else if !array.is_empty() {
                     slots.write(returned.slot, |out| array.as_slice().write(out));
                 }
             }

@@ -1,10 +1,10 @@
 //! A template of the job, ready to run: steps whose values have slots.
 
-use pgdyno_script::Prng;
-
+use super::counts::{Counts, is_spread};
 use super::keys::Wanted;
+use super::sources::{Draw, Number};
 use crate::contract::job::{
-    Distribution, MirrorLoad, MirrorStep, MirrorTemplate, ParameterSource, Pick, Spread,
+    Distribution, MirrorLoad, MirrorStep, MirrorTemplate, ParameterSource, Pick,
 };
 use crate::plan::StatementKind;
 use crate::program::{Pauses, TransactionType};
@@ -33,6 +33,8 @@ pub(super) struct Step {
     /// Steps whose returned columns this one uses.
     pub(super) awaits: Vec<usize>,
     pub(super) repeat: Counts,
+    /// How often the step is executed, if that follows from what came before.
+    pub(super) turns: Option<Number>,
     pub(super) probability: f64,
     pub(super) pause_ns_mean: u64,
     pub(super) same_trip: bool,
@@ -53,55 +55,14 @@ pub(super) struct OfRow {
     group: Option<(String, u32)>,
 }
 
-/// How to get a value.
-#[derive(Debug)]
-pub(super) enum Draw {
-    Constant(Option<String>),
-    Drawn(Box<Values>),
-    Copy {
-        slot: usize,
-    },
-    Linear {
-        slot: usize,
-        slope: f64,
-        offset: f64,
-    },
-    Between {
-        slot: usize,
-        least: f64,
-        most: f64,
-    },
-    Fresh {
-        keys: usize,
-    },
-    Now {
-        minus_s: f64,
-    },
-    Taken {
-        queue: usize,
-    },
-    Record(Vec<Draw>),
-    List {
-        of: Box<Draw>,
-        length: Counts,
-        /// The slot of an array with as many elements.
-        as_long_as: Option<usize>,
-        is_one_value: bool,
-    },
-    /// One element of a list: a value of a column.
-    Existing {
-        keys: usize,
-        access: Option<Box<Values>>,
-        range: Option<(i64, i64)>,
-    },
-}
-
 /// A returned column that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Return {
     pub(super) column: usize,
     pub(super) slot: usize,
     pub(super) pick: Pick,
+    /// The array has the rows of all turns of the loop.
+    pub(super) is_whole: bool,
 }
 
 /// The keys that the templates of a job use.
@@ -133,8 +94,13 @@ impl KeysOfJob {
     }
 }
 
-fn place_of(list: &mut Vec<Wanted>, table: &str, columns: &[&str]) -> usize {
-    let wanted = Wanted::new(table, columns);
+pub(super) fn place_of(
+    list: &mut Vec<Wanted>,
+    table: &str,
+    columns: &[&str],
+    is_not_null: bool,
+) -> usize {
+    let wanted = Wanted { is_not_null, ..Wanted::new(table, columns) };
     list.iter().position(|known| *known == wanted).unwrap_or_else(|| {
         list.push(wanted);
         list.len() - 1
@@ -211,12 +177,12 @@ fn nanoseconds(ms: f64) -> u64 {
     (ms.max(0.0) * 1e6) as u64
 }
 
-struct Planner<'a> {
-    given: &'a MirrorTemplate,
-    slot_count: usize,
+pub(super) struct Planner<'a> {
+    pub(super) given: &'a MirrorTemplate,
+    pub(super) slot_count: usize,
     /// Returned columns, each with the step that returns it.
-    returns: Vec<(usize, Return)>,
-    keys: &'a mut KeysOfJob,
+    pub(super) returns: Vec<(usize, Return)>,
+    pub(super) keys: &'a mut KeysOfJob,
 }
 
 impl Planner<'_> {
@@ -240,6 +206,7 @@ impl Planner<'_> {
             gives: self.gives(step.statement),
             awaits: Vec::new(),
             repeat: Counts::new(spread),
+            turns: step.turns.map(|count| self.number(count)).transpose()?,
             probability: step.probability,
             pause_ns_mean: nanoseconds(step.pause_ms),
             same_trip: step.same_trip,
@@ -248,46 +215,57 @@ impl Planner<'_> {
         };
         for (place, source) in step.parameters.iter().enumerate() {
             let slot = first_slot + place;
-            match source {
-                ParameterSource::Column { table, column, distribution, range, group } => {
-                    let group = group.map(|group| (table.clone(), group));
-                    let together =
-                        planned.rows.iter_mut().find(|row| group.is_some() && row.group == group);
-                    if let Some(row) = together {
-                        let known = &mut self.keys.existing[row.keys];
-                        // The list of columns of this step belongs to this step alone.
-                        known.add(column);
-                        row.columns.push((known.columns.len() - 1, slot));
-                        continue;
-                    }
-                    let keys = match group {
-                        Some(_) => {
-                            self.keys.existing.push(Wanted::new(table, &[column]));
-                            self.keys.existing.len() - 1
-                        }
-                        None => place_of(&mut self.keys.existing, table, &[column]),
-                    };
-                    planned.rows.push(OfRow {
-                        keys,
-                        access: values_of(distribution.as_deref())?,
-                        range: *range,
-                        columns: vec![(0, slot)],
-                        group,
-                    });
-                }
-                _ => {
-                    let mut draw = self.draw(number, source, &mut planned.awaits)?;
-                    if let Draw::List { as_long_as: Some(other), .. } = &mut draw {
-                        if *other >= place {
-                            return Err("has a list as long as one that is not before it".into());
-                        }
-                        *other += first_slot;
-                    }
-                    planned.draws.push((slot, draw));
-                }
+            if let ParameterSource::Column { .. } = source {
+                self.column(&mut planned, source, slot)?;
+                continue;
             }
+            if let ParameterSource::List { as_long_as: Some(other), .. } = source
+                && *other as usize >= place
+            {
+                return Err("has a list as long as one that is not before it".into());
+            }
+            let draw = self.draw(number, source, &mut planned.awaits)?;
+            planned.draws.push((slot, draw));
         }
         Ok(planned)
+    }
+
+    /// Plan a parameter that is a column of an existing row.
+    fn column(
+        &mut self,
+        planned: &mut Step,
+        source: &ParameterSource,
+        slot: usize,
+    ) -> Result<(), String> {
+        let ParameterSource::Column { table, column, distribution, range, group, is_not_null } =
+            source
+        else {
+            unreachable!("the caller has a column");
+        };
+        let group = group.map(|group| (table.clone(), group));
+        let together = planned.rows.iter_mut().find(|row| group.is_some() && row.group == group);
+        if let Some(row) = together {
+            let known = &mut self.keys.existing[row.keys];
+            // The list of columns of this step belongs to this step alone.
+            known.add(column);
+            row.columns.push((known.columns.len() - 1, slot));
+            return Ok(());
+        }
+        let keys = match group {
+            Some(_) => {
+                self.keys.existing.push(Wanted::new(table, &[column]));
+                self.keys.existing.len() - 1
+            }
+            None => place_of(&mut self.keys.existing, table, &[column], *is_not_null),
+        };
+        planned.rows.push(OfRow {
+            keys,
+            access: values_of(distribution.as_deref())?,
+            range: *range,
+            columns: vec![(0, slot)],
+            group,
+        });
+        Ok(())
     }
 
     /// Return the columns of a statement that other transactions take.
@@ -298,185 +276,10 @@ impl Planner<'_> {
             .map(|(queue, &(_, column))| (column as usize, queue))
             .collect()
     }
-
-    fn draw(
-        &mut self,
-        number: usize,
-        source: &ParameterSource,
-        awaits: &mut Vec<usize>,
-    ) -> Result<Draw, String> {
-        Ok(match source {
-            ParameterSource::Constant { value } => Draw::Constant(value.clone()),
-            ParameterSource::Drawn { distribution } => {
-                Draw::Drawn(Box::new(Values::new(distribution)?))
-            }
-            ParameterSource::Column { table, column, distribution, range, .. } => Draw::Existing {
-                keys: place_of(&mut self.keys.existing, table, &[column]),
-                access: values_of(distribution.as_deref())?,
-                range: *range,
-            },
-            &ParameterSource::Equal { step, parameter } => {
-                Draw::Copy { slot: self.slot(step, parameter)? }
-            }
-            &ParameterSource::Linear { step, parameter, slope, offset } => {
-                Draw::Linear { slot: self.slot(step, parameter)?, slope, offset }
-            }
-            &ParameterSource::Between { step, parameter, least, most } => {
-                Draw::Between { slot: self.slot(step, parameter)?, least, most }
-            }
-            &ParameterSource::Returned { step, column, pick } => {
-                let from = step as usize;
-                if from >= self.given.steps.len() || from == number {
-                    return Err("uses a row of a step that does not come before".into());
-                }
-                awaits.push(from);
-                let column = column as usize;
-                let same = |(of, known): &&(usize, Return)| {
-                    *of == from && known.column == column && known.pick == pick
-                };
-                let slot = self.returns.iter().find(same).map(|(_, known)| known.slot);
-                Draw::Copy {
-                    slot: slot.unwrap_or_else(|| {
-                        let slot = self.slot_count;
-                        self.slot_count += 1;
-                        self.returns.push((from, Return { column, slot, pick }));
-                        slot
-                    }),
-                }
-            }
-            ParameterSource::Fresh { table, column } => {
-                Draw::Fresh { keys: place_of(&mut self.keys.fresh, table, &[column]) }
-            }
-            &ParameterSource::Now { minus_s } => Draw::Now { minus_s },
-            &ParameterSource::Taken { statement, column } => {
-                let wanted = (statement, column);
-                let queue = self.keys.taken.iter().position(|known| *known == wanted);
-                Draw::Taken { queue: queue.ok_or("takes a value inside of a list of lists")? }
-            }
-            ParameterSource::Record { fields } => {
-                Draw::Record(self.fields(number, fields, awaits)?)
-            }
-            ParameterSource::List { of, length, as_long_as, is_one_value } => {
-                if !is_spread(*length) {
-                    return Err("has a list whose length is not possible".into());
-                }
-                Draw::List {
-                    of: Box::new(self.draw(number, of, awaits)?),
-                    length: Counts::new(*length),
-                    as_long_as: as_long_as.map(|other| other as usize),
-                    is_one_value: *is_one_value,
-                }
-            }
-        })
-    }
-
-    fn fields(
-        &mut self,
-        number: usize,
-        fields: &[ParameterSource],
-        awaits: &mut Vec<usize>,
-    ) -> Result<Vec<Draw>, String> {
-        fields.iter().map(|field| self.draw(number, field, awaits)).collect()
-    }
-
-    fn slot(&self, step: u32, parameter: u32) -> Result<usize, String> {
-        let (step, parameter) = (step as usize, parameter as usize);
-        match self.given.steps.get(step) {
-            Some(from) if parameter < from.parameters.len() => {
-                let before = self.given.steps[..step].iter().map(|step| step.parameters.len());
-                Ok(before.sum::<usize>() + parameter)
-            }
-            _ => Err("uses a parameter that does not exist".into()),
-        }
-    }
 }
 
-fn values_of(distribution: Option<&Distribution>) -> Result<Option<Box<Values>>, String> {
+pub(super) fn values_of(
+    distribution: Option<&Distribution>,
+) -> Result<Option<Box<Values>>, String> {
     distribution.map(|distribution| Ok(Box::new(Values::new(distribution)?))).transpose()
-}
-
-fn is_spread(spread: Spread) -> bool {
-    0.0 <= spread.least
-        && spread.least <= spread.mean
-        && spread.mean <= spread.most
-        && spread.most <= 1e6
-}
-
-/// Whole numbers between the ends of a spread, with its mean: a truncated geometric distribution.
-/// If the mean is in the middle, it is uniform; if the mean is near an end, far numbers are rare.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Counts {
-    least: u64,
-    places: f64,
-    /// Each number is this much rarer than the one before it; 1 = uniform.
-    ratio: f64,
-    /// Each number is rarer than the one after it.
-    is_mirrored: bool,
-}
-
-impl Counts {
-    /// Args: a spread that `is_spread`.
-    fn new(spread: Spread) -> Counts {
-        let (least, most) = (spread.least.round(), spread.most.round());
-        let places = (most - least + 1.0).max(1.0);
-        let wanted = (spread.mean - least).clamp(0.0, places - 1.0);
-        let is_mirrored = wanted > (places - 1.0) / 2.0;
-        let wanted = if is_mirrored { places - 1.0 - wanted } else { wanted };
-        let mean = |ratio: f64| {
-            let last = ratio.powf(places);
-            ratio / (1.0 - ratio) - places * last / (1.0 - last)
-        };
-        // The mean grows with the ratio, up to the middle.
-        let (mut low, mut high) = (0.0, 1.0);
-        for _ in 0..50 {
-            let ratio = 0.5 * (low + high);
-            if mean(ratio) < wanted { low = ratio } else { high = ratio }
-        }
-        let is_uniform = wanted >= (places - 1.0) / 2.0 * (1.0 - 1e-6);
-        Counts {
-            least: least as u64,
-            places,
-            ratio: if is_uniform { 1.0 } else { low },
-            is_mirrored,
-        }
-    }
-
-    pub(super) fn draw(&self, random: &mut Prng) -> u64 {
-        if self.places <= 1.0 {
-            return self.least;
-        }
-        let unit = random.unit();
-        let place = match self.ratio {
-            1.0 => unit * self.places,
-            ratio if ratio < 1e-9 => 0.0,
-            ratio => (1.0 - unit * (1.0 - ratio.powf(self.places))).ln() / ratio.ln(),
-        };
-        let place = place.floor().clamp(0.0, self.places - 1.0);
-        let place = if self.is_mirrored { self.places - 1.0 - place } else { place };
-        self.least + place as u64
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_have_the_mean_and_the_ends_of_their_spread() {
-        let mut random = Prng::from_seed(5);
-        let spreads = [
-            (5.0, 10.0, 15.0),
-            (1.0, 2.0, 40.0),
-            (0.0, 8.5, 10.0),
-            (3.0, 3.0, 9.0),
-            (2.0, 2.0, 2.0),
-        ];
-        for (least, mean, most) in spreads {
-            let counts = Counts::new(Spread { least, mean, most });
-            let drawn: Vec<_> = (0..100_000).map(|_| counts.draw(&mut random)).collect();
-            let seen = drawn.iter().sum::<u64>() as f64 / 1e5;
-            assert!((seen - mean).abs() < 0.02 * mean, "{counts:?}: {seen}");
-            assert!(drawn.iter().all(|&count| (least..=most).contains(&(count as f64))));
-        }
-    }
 }
