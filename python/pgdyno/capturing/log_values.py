@@ -49,7 +49,8 @@ from pgdyno.capturing.log_distributions import (
 from pgdyno.capturing.observed import FloatArray, Observed, beginning_of
 
 _INSTANCES_MIN = 10
-# What may be shown of the constants in a program's statements: short texts, and smaller numbers.
+# What may be shown of the constants in a program's statements: short texts, and smaller numbers
+# that are arguments of functions or operators.
 _SHORT, _LARGE = 2, 10_000
 # Nearly all values of a list are arrays; others were cut.
 _NEARLY_ALL = 0.99
@@ -276,6 +277,8 @@ def _may_be_shown(value: str, observed: Observed, kind: ValueKind) -> bool:
     if observed.type == "name" or observed.type.startswith("reg") or value.startswith("pg_"):
         # The name of an object of the schema, of a setting, or of the system.
         return True
-    if observed.is_literal:
-        return len(value) <= _SHORT or (is_whole(value) and abs(int(value)) < _LARGE)
-    return is_whole(value) and abs(int(value)) < SMALL
+    is_argument = observed.is_literal and observed.use.use in ("change", "other")
+    # A number that a column is compared with, or set to, may be a value of a row.
+    limit = _LARGE if is_argument else SMALL
+    is_short = observed.is_literal and len(value) <= _SHORT
+    return is_short or (is_whole(value) and abs(int(value)) < limit)
