@@ -310,16 +310,3 @@ fn hello<W: Write>(output: &mut Output<W>, scripts: Vec<ScriptShape>) {
         scripts,
     }));
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn the_committed_schema_is_current() {
-        let committed = include_str!("../contract.schema.json");
-        assert_eq!(
-            committed.trim_end(),
-            super::schema(),
-            "run: pgdyno-engine schema > crates/engine/contract.schema.json"
-        );
-    }
-}
