@@ -111,6 +111,7 @@ def test_a_role_that_cannot_read_the_counters_of_workers_does_not_try(
         logs = [path.read_text(errors="replace") for path in worker.path.rglob("*.log")]
         assert logs
         assert not any("permission denied for function" in log for log in logs)
+    assert pgdyno("drop", *server_options(citus)).code == 0
 
 
 def test_several_coordinators_are_loaded_in_turns_and_the_balance_is_shown(
@@ -138,7 +139,7 @@ def test_several_coordinators_are_loaded_in_turns_and_the_balance_is_shown(
     assert [share["opened_count"] for share in shares] == [6, 0, 0]
     said = pgdyno("bench", *server_options(citus), *load, "--servers-in-turns")
     assert said.code == 1
-    assert "several hosts" in said.error
+    assert "several servers" in said.error
     assert pgdyno("drop", *server_options(citus)).code == 0
 
 
@@ -250,6 +251,7 @@ def test_deadlocks_over_several_nodes_are_counted(
     assert said.document["retried"] > 0
     [doubt] = [of for of in said.document["warnings"] if of["kind"] == "deadlocks_of_nodes"]
     assert re.match(r"[1-9]\d* deadlocks? over several nodes", doubt["message"])
+    assert pgdyno("drop", *where).code == 0
 
 
 def test_shards_that_move_during_a_run_are_a_doubt(
