@@ -102,6 +102,8 @@ def at_width(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iter
             pages[name] = context.new_page()
             pages[name].set_viewport_size(size)
             pages[name].goto(path.as_uri())
+        # Chromium draws a page in the background only once a second.
+        pages[name].bring_to_front()
         pages[name].set_viewport_size(size)
         pages[name].evaluate(TWO_FRAMES)
         return pages[name]
