@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -186,3 +188,17 @@ def test_other_utility_statements_are_left_out_without_a_value(text: str, reason
     assert parsed.reason == reason
     assert "planted" not in parsed.text
     assert "8642097" not in parsed.text
+
+
+def test_the_stand_in_of_a_channel_is_another_one_in_each_capture() -> None:
+    listen = (
+        "from pgdyno.capturing.utilities import text_of;"
+        "print(*[text_of('ListenStmt', {'conditionname': name}, is_schema=bool,"
+        " is_named=lambda name: False) for name in ('user_7', 'user_7', 'user_8')], sep='/')"
+    )
+    command = [sys.executable, "-c", listen]
+    captures = [subprocess.check_output(command, text=True) for _ in range(2)]
+    for capture in captures:
+        first, same, other = capture.strip().split("/")
+        assert first == same != other
+    assert captures[0] != captures[1]

@@ -7,6 +7,7 @@ texts get stand-ins.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -52,6 +53,7 @@ _INSTANCES_MIN = 10
 # What may be shown of the constants in a program's statements: short texts, and smaller numbers
 # that are arguments of functions or operators.
 _SHORT, _LARGE = 2, 10_000
+_SYSTEM_NAME = re.compile(r"pg_[a-z_]+")
 # Nearly all values of a list are arrays; others were cut.
 _NEARLY_ALL = 0.99
 # A number that was summed up is another one in most transactions.
@@ -274,7 +276,8 @@ def _may_be_shown(value: str, observed: Observed, kind: ValueKind) -> bool:
     """Return whether a constant is part of the program and not of the data."""
     if observed.use.use in ("limit", "offset") or kind in ("boolean", "enum", "interval"):
         return True
-    if observed.type == "name" or observed.type.startswith("reg") or value.startswith("pg_"):
+    is_system = observed.is_literal and _SYSTEM_NAME.fullmatch(value)
+    if observed.type == "name" or observed.type.startswith("reg") or is_system:
         # The name of an object of the schema, of a setting, or of the system.
         return True
     is_argument = observed.is_literal and observed.use.use in ("change", "other")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -17,6 +18,8 @@ Tree = Mapping[str, Any]
 # Whether a name is a schema of the database; whether a channel's name is in a captured function.
 Knows = Callable[[str], bool]
 _ALL = (1 << 63) - 1
+# Of this process; it is never written. Without it, `user_7` could be found by trying all numbers.
+_KEY = secrets.token_bytes(32)
 _CURSOR_HOLDS = 0x20
 _ISOLATION = ("read uncommitted", "read committed", "repeatable read", "serializable")
 # What a harmless setting may be set to: a number with its unit, or one of these words, or a zone.
@@ -220,8 +223,8 @@ def _channel_word(name: str, is_named: Knows) -> str:
 
 
 def _code(name: str) -> str:
-    """Return four digits: equal for equal names, and of too many names to guess one."""
-    return hashlib.sha256(name.encode()).hexdigest()[:4]
+    """Return digits that are equal for equal names, and that nobody can compute without the key."""
+    return hashlib.blake2b(name.encode(), key=_KEY, digest_size=4).hexdigest()
 
 
 def _as_long(payload: str) -> str:
