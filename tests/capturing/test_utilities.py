@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -149,15 +150,16 @@ NAMES = Names({"shop.orders": ["id"]}, ["shop"])
         ("SET TIME ZONE 'UTC'", "SET timezone TO 'UTC'"),
         ("SET enable_seqscan = off", "SET enable_seqscan TO 'off'"),
         ("RESET lock_timeout", "SET LOCAL lock_timeout TO DEFAULT"),
-        ("FETCH ALL IN c1", "FETCH FORWARD ALL FROM c_2e7d"),
-        ("MOVE BACKWARD 5 c1", "MOVE BACKWARD 5 FROM c_2e7d"),
+        ("FETCH ALL IN c1", "FETCH FORWARD ALL FROM c_KEYED"),
+        ("MOVE BACKWARD 5 c1", "MOVE BACKWARD 5 FROM c_KEYED"),
         ("CLOSE ALL", "CLOSE ALL"),
         ("UNLISTEN *", "UNLISTEN *"),
     ],
 )
 def test_harmless_utility_statements_are_sent_again(text: str, sent: str) -> None:
     parsed = parse(text, NAMES)
-    assert (parsed.text, parsed.reason) == (sent, "")
+    keyed = re.sub(r"\bc_[0-9a-f]{8}$", "c_KEYED", parsed.text)
+    assert (keyed, parsed.reason) == (sent, "")
 
 
 @pytest.mark.parametrize(
