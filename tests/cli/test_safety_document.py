@@ -99,6 +99,10 @@ HELD = {
     "A process that a command": ("test_a_process_of_another_session_is_left_alone",),
     "A secret that nothing announces": ("test_a_secret_that_nothing_announces_stays",),
     "What a function of a capture does": ("test_a_function_of_the_user_with_this_name_stays",),
+    "Workers of Citus": (
+        "test_only_what_print_sql_shows_is_sent",
+        "test_a_role_that_cannot_read_the_counters_of_workers_does_not_try",
+    ),
     "A connection that a function opens": (
         "test_a_connection_that_a_function_opens_is_not_read_only",
     ),
