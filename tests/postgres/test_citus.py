@@ -250,7 +250,7 @@ def test_deadlocks_over_several_nodes_are_counted(
     assert said.code in (0, 3), said.err
     assert said.document["retried"] > 0
     [doubt] = [of for of in said.document["warnings"] if of["kind"] == "deadlocks_of_nodes"]
-    assert re.match(r"[1-9]\d* deadlocks? over several nodes", doubt["message"])
+    assert re.match(r"[1-9]\d* deadlocks? went over several nodes", doubt["message"])
     assert pgdyno("drop", *where).code == 0
 
 

@@ -67,7 +67,7 @@ def _deadlocked(stored: StoredRun, numbers: LoadNumbers) -> Iterator[Doubt]:
         yield Doubt(
             "deadlocks_of_nodes",
             "doubt",
-            f"{counted(round(failed - alone), 'deadlock')} over several nodes. Citus looks for"
+            f"{counted(round(failed - alone), 'deadlock')} went over several nodes. Citus looks for"
             " these only now and then, so sessions waited for seconds.",
             "change the rows of a transaction in the order of the distribution column, or look more"
             " often: citus.distributed_deadlock_detection_factor",
