@@ -10,11 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.crash.test_power_disk import is_zombie
 from tests.fixtures import needs
 from tests.fixtures.command import Command, eventually
 
 from pgdyno.errors import PgdynoError
+from pgdyno.process.child import descendants
+from pgdyno.process.processes import ProcessIdentity
 from pgdyno.server.cluster_record import read_record
 from pgdyno.server.leftovers import sweep_leftovers
 from pgdyno.server.storage import mounts_below
@@ -32,15 +33,10 @@ CASES = [
 ]
 
 
-def family(pid: int) -> list[int]:
-    """Return a process and all processes below it."""
-    processes, known = [], [pid]
-    while known:
-        processes.append(known.pop())
-        for task in Path(f"/proc/{processes[-1]}/task").glob("*/children"):
-            with suppress(OSError):
-                known += map(int, task.read_text().split())
-    return processes
+def family(pid: int) -> list[ProcessIdentity]:
+    """Return all processes below a process."""
+    below = (ProcessIdentity.of(process) for process in descendants(pid))
+    return [process for process in below if process is not None]
 
 
 def loop_devices(below: Path) -> list[str]:
@@ -76,15 +72,14 @@ def test_nothing_stays_behind_after_a_signal_at_any_moment(
     with suppress(subprocess.TimeoutExpired):
         running.process.wait(timeout=delay_s)
     assert running.process.poll() is None, running.wait().err
-    processes, sockets = family(running.process.pid)[1:], socket_folders(place)
+    processes, sockets = family(running.process.pid), socket_folders(place)
     running.signal(number)
     said = running.wait()
     if number == signal.SIGINT:
         assert said.code == 130, said.err
     else:
         sweep_leftovers([place])  # Every command of a scratch server begins with it.
-    for process in processes:
-        eventually(lambda pid=process: not Path(f"/proc/{pid}").exists() or is_zombie(pid))
+    eventually(lambda: not any(process.is_running() for process in processes))
     assert mounts_below(place) == []
     assert loop_devices(place) == []
     assert list(place.iterdir()) == []

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tests.fixtures.clusters import scalar
 from tests.fixtures.command import eventually
 
 from pgdyno.errors import SpecError
+from pgdyno.process.child import descendants
 from pgdyno.process.processes import ProcessIdentity
 from pgdyno.server import scratch
 from pgdyno.server.cluster_record import FOLDER_PREFIX
@@ -38,8 +40,13 @@ sys.stdin.read()
 """
 
 
-def killed_lab(binaries: Binaries, folder: Path, *, keep: bool) -> tuple[ProcessIdentity, Path]:
-    """Kill a lab with SIGKILL while its cluster runs; return its postmaster and socket folder."""
+def killed_lab(
+    binaries: Binaries, folder: Path, *, keep: bool, before: Callable[[int], None] | None = None
+) -> tuple[ProcessIdentity, Path]:
+    """Kill a lab with SIGKILL while its cluster runs; return its postmaster and socket folder.
+
+    Args: before, called with the postmaster's pid just before the lab is killed.
+    """
     lab = subprocess.Popen(
         [sys.executable, "-c", LAB.format(keep=keep), str(binaries.major), str(folder)],
         stdin=subprocess.PIPE,
@@ -51,6 +58,8 @@ def killed_lab(binaries: Binaries, folder: Path, *, keep: bool) -> tuple[Process
         pid, socket_dir = lab.stdout.readline().split()
         identity = ProcessIdentity.of(int(pid))
         assert identity is not None
+        if before is not None:
+            before(identity.pid)
         lab.kill()
     return identity, Path(socket_dir)
 
@@ -96,6 +105,27 @@ def test_when_the_lab_is_killed_the_postmaster_ends_and_the_leftover_is_swept(
     assert (swept.path, swept.is_removed) == (left, True)
     assert list(experiment.iterdir()) == []
     assert not socket_dir.exists()
+
+
+@needs.LINUX
+def test_a_server_that_was_stopped_when_its_lab_was_killed_is_ended(
+    binaries: Binaries, open_folder: Path
+) -> None:
+    # `pgdyno crash` stops a postmaster while it cuts the power; it may be killed at that moment.
+    family: list[ProcessIdentity] = []
+
+    def stop(postmaster: int) -> None:
+        for pid in (postmaster, *descendants(postmaster)):
+            if (process := ProcessIdentity.of(pid)) is not None:
+                family.append(process)
+        for process in family[:2]:  # The second does not see that its postmaster ends.
+            os.kill(process.pid, signal.SIGSTOP)
+
+    killed_lab(binaries, open_folder, keep=False, before=stop)
+    assert len(family) > 4
+    (swept,) = sweep_leftovers([open_folder])
+    assert (swept.ended_postmaster, swept.is_removed) == (True, True)
+    eventually(lambda: not any(process.is_running() for process in family))
 
 
 @needs.LINUX

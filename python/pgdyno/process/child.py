@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -170,12 +170,10 @@ class Child:
         with signals.shielded():
             if self.poll() is None:
                 self.send_signal(signal.SIGSTOP)
-            family = _descendants(self.pid)
+            family = descendants(self.pid)
             if before is not None:
                 before()
-            for pid in family:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            kill_all(family)
             self._popen.kill()
             self._popen.wait()
             while any(_is_alive(pid) for pid in family):
@@ -366,7 +364,14 @@ def _open_pidfd(pid: int) -> int | None:
         return None
 
 
-def _descendants(pid: int) -> list[int]:
+def kill_all(pids: Iterable[int]) -> None:
+    """Send SIGKILL to each process that still exists."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def descendants(pid: int) -> list[int]:
     """Return the pids of all processes below `pid`, parents first; none without /proc."""
     parents: dict[int, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):

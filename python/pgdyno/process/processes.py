@@ -14,7 +14,7 @@ from pathlib import Path
 from pgdyno.clock import monotonic_ns
 from pgdyno.errors import ProcessError
 from pgdyno.process import signals
-from pgdyno.process.child import run
+from pgdyno.process.child import descendants, kill_all, run
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +37,20 @@ class ProcessIdentity:
     def end(self, *, grace_s: float, signal_number: signal.Signals) -> bool:
         """End a process that is not our child: send the signal, wait, then send SIGKILL.
 
+        SIGKILL ends the processes below it too. A backend that waits for a lock of a dead backend
+        would not see that its postmaster is gone.
         Args: grace_s, the longest wait. Returns: True if the process ran. A process with another
         start time gets no signal.
         """
         if not self.is_running():
             return False
         with signals.shielded():
-            for number in (signal_number, signal.SIGKILL):
-                if not self.is_running():
-                    break
-                os.kill(self.pid, number)
+            os.kill(self.pid, signal_number)
+            # Who was stopped handles the signal only when it goes on.
+            os.kill(self.pid, signal.SIGCONT)
+            self._await_end(grace_s)
+            if self.is_running():
+                kill_all((*descendants(self.pid), self.pid))
                 self._await_end(grace_s)
         return True
 
