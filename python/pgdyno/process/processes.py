@@ -50,7 +50,7 @@ class ProcessIdentity:
             os.kill(self.pid, signal.SIGCONT)
             self._await_end(grace_s)
             if self.is_running():
-                kill_all((*descendants(self.pid), self.pid))
+                kill_all((self.pid, *descendants(self.pid)))
                 self._await_end(grace_s)
         return True
 
