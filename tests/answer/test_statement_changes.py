@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from pgdyno.analysis.compare_findings import ContrastFindings, PlanChange
-from pgdyno.answer.statement_changes import statement_changes
+from pgdyno.answer.statement_changes import explaining_plans, statement_changes
 from pgdyno.engine.records import ScriptShape, StatementShape
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.report.statement_table import statement_note, statement_rows
@@ -44,8 +44,13 @@ def visit(number: int, means_us: Sequence[float], calls: Sequence[int]) -> tuple
     return run, cast(LoadNumbers, SimpleNamespace(scripts=(SHAPE,)))
 
 
-def changes(ratios: Sequence[float], *, rounds: int = 8, calls: Sequence[int] = (100,) * 4) -> Any:
-    """Compare runs whose second variant takes `ratios` times as long as the first."""
+PLAN = PlanChange("look", 1, "SELECT 1", "Index Scan", "Seq Scan", "15 and 18")
+
+
+def both_runs(
+    ratios: Sequence[float], *, rounds: int = 8, calls: Sequence[int] = (100,) * 4
+) -> tuple[list[Any], list[Any], dict[int, LoadNumbers]]:
+    """Return runs of a reference, of a variant that takes `ratios` times as long, and numbers."""
     noise = random.Random(5)
     runs = []
     for number in range(2 * rounds):
@@ -53,15 +58,13 @@ def changes(ratios: Sequence[float], *, rounds: int = 8, calls: Sequence[int] = 
         means = [100 * factor * noise.gauss(1, 0.01) for factor in factors]
         runs.append(visit(number, means, calls))
     numbers = {run.planned.number: known for run, known in runs}
-    plan = PlanChange("look", 1, "SELECT 1", "Index Scan", "Seq Scan", "15 and 18")
-    return statement_changes(
-        [run for run, _ in runs[::2]],
-        [run for run, _ in runs[1::2]],
-        numbers,
-        [plan],
-        looks="sequential",
-        level_ratio=0.95,
-    )
+    return [run for run, _ in runs[::2]], [run for run, _ in runs[1::2]], numbers
+
+
+def changes(ratios: Sequence[float], **shape: Any) -> Any:
+    """Compare such runs."""
+    given = both_runs(ratios, **shape)
+    return statement_changes(*given, [PLAN], looks="sequential", level_ratio=0.95)
 
 
 def test_slower_and_faster_statements_are_told_from_equal_ones() -> None:
@@ -84,6 +87,26 @@ def test_a_statement_of_few_calls_is_not_compared() -> None:
 
 def test_without_a_common_round_nothing_is_compared() -> None:
     assert changes((1.0,) * 4, rounds=0) == ()
+
+
+@pytest.mark.parametrize(
+    ("ratios", "explains"),
+    [
+        ((1.5, 1.0, 1.0, 1.0), True),
+        ((0.5, 1.0, 1.0, 1.0), True),
+        ((1.0, 1.0, 1.5, 1.0), False),
+        ((1.2, 1.0, 1.5, 1.0), False),
+        ((0.5, 1.0, 2.0, 1.0), False),
+    ],
+)
+def test_a_changed_plan_is_a_reason_if_its_statement_has_most_of_the_difference(
+    ratios: Sequence[float], explains: bool
+) -> None:
+    assert explaining_plans(*both_runs(ratios), [PLAN]) == ((PLAN,) if explains else ())
+
+
+def test_without_times_of_statements_a_changed_plan_may_be_a_reason() -> None:
+    assert explaining_plans(*both_runs((1.0,) * 4, calls=(1,) * 4), [PLAN]) == (PLAN,)
 
 
 def test_the_table_has_what_is_certain_and_every_changed_plan() -> None:

@@ -58,10 +58,11 @@ def verdict_sentence(
 
 
 def because_words(difference: Difference | None, plans: tuple[PlanChange, ...]) -> str:
-    """Return the reasons: changed plans, then the significantly changed parts, the largest first.
+    """Return the reasons: changed plans, or the significantly changed parts, the largest first.
 
-    A part is a reason if its interval between runs excludes 0, it changed in the same direction as
-    the latency, and its change is at least a tenth of the change of the latency.
+    Args: plans, those that explain the difference. A part is a reason if its interval between runs
+    excludes 0, it changed in the same direction as the latency, and its change is at least a tenth
+    of the change of the latency.
     """
     if plans:
         first = plans[0]

@@ -33,7 +33,7 @@ from pgdyno.answer.confounds import between_variants, confounds, state_words
 from pgdyno.answer.devices import QUANTITIES, devices_of_runs
 from pgdyno.answer.nodes import worker_count
 from pgdyno.answer.served import cost_of, served_by
-from pgdyno.answer.statement_changes import statement_changes
+from pgdyno.answer.statement_changes import explaining_plans, statement_changes
 from pgdyno.answer.time_split import time_split
 from pgdyno.crash.price import losses_by_variant
 from pgdyno.errors import AnalysisError
@@ -311,14 +311,12 @@ class Compared:
             variant, reference, deciding, is_watched=standing is not None
         )
         apart = self._difference(variant, reference)
-        runs = [*self._runs_of(reference), *self._runs_of(variant)]
-        changed = between_variants(
-            self._runs_of(reference),
-            self._runs_of(variant),
-            names=(reference.name, variant.name),
-        )
+        both = self._runs_of(reference), self._runs_of(variant)
+        runs = [*both[0], *both[1]]
+        changed = between_variants(*both, names=(reference.name, variant.name))
         is_direction = deciding.verdict not in ("no difference", "cannot tell")
-        because = because_words(apart, changed) if is_direction else ""
+        reasons = explaining_plans(*both, self._numbers, changed) if is_direction else ()
+        because = because_words(apart, reasons) if is_direction else ""
         also: dict[str, Comparison] = {
             name: comparisons[name]
             for name in _ALSO_NAMED.get(self.metric, ())

@@ -14,6 +14,8 @@ from pgdyno.loop.load_numbers import LoadNumbers, statement_findings
 Place = tuple[str, int]
 # A mean of fewer calls in a run says little about a statement.
 _CALLS_MIN = 20
+# A changed plan is the reason of a difference if its statement has at least half of it.
+_EXPLAINED_RATIO_MIN = 0.5
 
 
 def statement_changes(
@@ -60,6 +62,33 @@ def statement_changes(
             )
         )
     return tuple(sorted(changes, key=lambda change: -change.comparison.ratio.value))
+
+
+def explaining_plans(
+    reference: Sequence[Visit],
+    variant: Sequence[Visit],
+    numbers: Mapping[int, LoadNumbers],
+    plans: Sequence[PlanChange],
+) -> tuple[PlanChange, ...]:
+    """Return the plan changes if their statements took most of the time that differs.
+
+    The plan of a small table changes easily and costs nothing. Without times of statements every
+    change may be a reason.
+    """
+    if not plans:
+        return ()
+    was, became = _means(reference, numbers), _means(variant, numbers)
+    apart: dict[Place, float] = {}
+    for number in was.keys() & became.keys():
+        for place in was[number].keys() & became[number].keys():
+            a, b = was[number][place], became[number][place]
+            change = (b.mean_ms - a.mean_ms) * (a.calls + b.calls)
+            apart[place] = apart.get(place, 0.0) + change
+    whole = sum(apart.values())
+    explained = sum(apart.get((plan.script, plan.line), 0.0) for plan in plans)
+    if apart and (whole == 0 or explained / whole < _EXPLAINED_RATIO_MIN):
+        return ()
+    return tuple(plans)
 
 
 def _means(
