@@ -118,6 +118,8 @@ def _why_not(folder: Path, user: UserIds, allow_tmpfs: bool) -> str:
     mount = mount_of(existing)
     if mount is not None and mount.is_memory and not allow_tmpfs:
         return f"it is memory ({mount.file_system})"
+    if mount is not None and mount.is_object_store:
+        return f"it is an object store ({mount.file_system})"
     if not os.access(existing, os.W_OK | os.X_OK):
         return f"{existing} is not writable"
     if not can_reach(user, existing):

@@ -11,6 +11,10 @@ from pathlib import Path, PurePath
 from pgdyno.process.child import run
 
 MEMORY_FILE_SYSTEMS = frozenset({"tmpfs", "ramfs", "devtmpfs"})
+# File systems that show an object store, and cannot write within a file.
+_OBJECT_STORES = frozenset(
+    f"fuse.{name}" for name in ("s3fs", "gcsfuse", "goofys", "rclone", "blobfuse", "blobfuse2")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,11 @@ class Mount:
     def is_memory(self) -> bool:
         """True if files there are only in memory, never on a disk."""
         return self.file_system in MEMORY_FILE_SYSTEMS
+
+    @property
+    def is_object_store(self) -> bool:
+        """True if files there are objects, which no server can work with."""
+        return self.file_system in _OBJECT_STORES
 
 
 def mount_of(path: Path, mountinfo: str | None = None) -> Mount | None:

@@ -6,7 +6,6 @@ path.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import tempfile
@@ -111,7 +110,7 @@ class Store:
                 # The hidden name is changed last, so every visible folder has its number.
                 hidden = self.root / f".new-{number}-{os.getpid()}"
                 (hidden / "runs").mkdir(mode=files.FOLDER_MODE, parents=True)
-                hidden.chmod(files.FOLDER_MODE)
+                files.give_mode(hidden, files.FOLDER_MODE)
                 files.write_json(hidden / IDENTITY, identity)
                 hidden.rename(folder)
                 files.write_text(self.root / _LAST_NUMBER, f"{number}\n")
@@ -160,7 +159,7 @@ class Store:
         status = self.root.stat()
         is_ours = (self.root / _LAST_NUMBER).exists() or not any(self.root.iterdir())
         if is_ours and status.st_uid == os.geteuid() and status.st_mode & 0o066:
-            self.root.chmod(status.st_mode & 0o711)
+            files.give_mode(self.root, status.st_mode & 0o711)
 
     def find(self, handle: str) -> ExperimentFolder:
         """Return the experiment with this handle; the newest, if several have the same name.
@@ -240,7 +239,7 @@ class Store:
     def _numbering(self) -> Iterator[None]:
         descriptor = os.open(self.root / ".lock", os.O_RDWR | os.O_CREAT, files.FILE_MODE)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            files.lock(descriptor)
             yield
         finally:
             os.close(descriptor)

@@ -22,6 +22,8 @@ FILE_MODE = 0o600
 # The end of the name of a file that is not complete yet.
 _UNFINISHED = ".new"
 FOLDER_MODE = 0o700
+# The answers of a mounted object store that has no locks, or one mode for all files.
+_UNSUPPORTED = frozenset({errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOLCK})
 
 
 def write_text(path: Path, text: str) -> None:
@@ -36,7 +38,9 @@ def write_bytes(path: Path, content: bytes) -> None:
     """Replace a file, as `write_text` does."""
     replacement = path.with_name(f".{path.name}{_UNFINISHED}")
     try:
-        descriptor = os.open(replacement, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
+        # An object store may refuse to empty the file of an interrupted write.
+        replacement.unlink(missing_ok=True)
+        descriptor = os.open(replacement, os.O_WRONLY | os.O_CREAT, FILE_MODE)
         try:
             write_all(descriptor, content)
             os.fsync(descriptor)
@@ -129,10 +133,28 @@ def locked(folder: Path) -> Iterator[None]:
     """Hold a folder's lock in the block; other processes wait for it."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        lock(descriptor)
         yield
     finally:
         os.close(descriptor)
+
+
+def lock(descriptor: int) -> None:
+    """Wait for the lock of an open file or folder; do nothing if the file system has no locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
+
+
+def give_mode(path: Path, mode: int) -> None:
+    """Change the mode of our own file; do nothing if the mount decides about modes."""
+    try:
+        path.chmod(mode)
+    except OSError as error:
+        if error.errno not in {*_UNSUPPORTED, errno.EPERM}:
+            raise
 
 
 def write_all(descriptor: int, content: bytes) -> None:
@@ -143,8 +165,12 @@ def write_all(descriptor: int, content: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the disk has the names of the files in this folder."""
-    sync(folder, os.O_RDONLY | os.O_DIRECTORY)
+    """Wait until the disk has the names of the files in this folder, if it can be asked."""
+    try:
+        sync(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
 
 
 def sync(path: Path, flags: int = os.O_RDONLY) -> None:

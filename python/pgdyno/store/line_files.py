@@ -9,6 +9,7 @@ import json
 import os
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +91,10 @@ class LineFiles:
         try:
             files.write_all(descriptor, content)
         except OSError:
-            # A part of a line may have been written: cut the file back to whole lines.
-            os.ftruncate(descriptor, size_before)
+            # A part of a line may have been written: cut the file back to whole lines. Readers skip
+            # half a line where this is refused, as on an object store.
+            with suppress(OSError):
+                os.ftruncate(descriptor, size_before)
             raise
 
 

@@ -7,6 +7,8 @@ no extensions.
 from __future__ import annotations
 
 import itertools
+import shutil
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -70,18 +72,30 @@ def write_parquet(rows: Path, table: Table, parquet: Path) -> None:
     order, groups = "time_ns", ""
     if table is HISTOGRAMS:
         order, groups = "measured, script, statement, time_ns", f", ROW_GROUP_SIZE {_GROUP_ROWS}"
-    query = (
-        f"COPY ({_select_json(rows, table, torn_allowed=False)} ORDER BY {order})"
-        f" TO {literal(parquet)} (FORMAT parquet, COMPRESSION zstd{groups})"
-    )
+    query = f"{_select_json(rows, table, torn_allowed=False)} ORDER BY {order}"
     try:
-        cursor().execute(query)
+        _copy(query, parquet, f"FORMAT parquet, COMPRESSION zstd{groups}")
     except Exception as error:  # DuckDB has many error classes; all mean the same here.
         parquet.unlink(missing_ok=True)
         raise StoreError(
             f"{parquet} could not be written: {first_line(error)}.",
             hint="free some space if the disk is full; the rows are kept",
         ) from error
+
+
+def _copy(query: str, parquet: Path, options: str) -> None:
+    """Write the rows of a query; over a temporary file if the file system has no locks."""
+    try:
+        cursor().execute(f"COPY ({query}) TO {literal(parquet)} ({options})")
+    except Exception as error:
+        # DuckDB locks each file that it writes, and an object store may have no locks.
+        if "Could not set lock" not in str(error):
+            raise
+        parquet.unlink(missing_ok=True)
+        with tempfile.TemporaryDirectory(prefix="pgdyno-") as folder:
+            local = Path(folder, parquet.name)
+            cursor().execute(f"COPY ({query}) TO {literal(local)} ({options})")
+            shutil.copyfile(local, parquet)
 
 
 def read_arrays(source: Path, table: Table, where: str = "", *, is_flat: bool = True) -> Arrays:

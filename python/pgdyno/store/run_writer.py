@@ -169,5 +169,5 @@ class RunWriter:
     def _make_parquet(self, rows: Path) -> Path:
         made = rows.with_suffix(".parquet")
         parquet.write_parquet(rows, table(rows.stem), made)
-        made.chmod(files.FILE_MODE)
+        files.give_mode(made, files.FILE_MODE)
         return made
