@@ -70,6 +70,21 @@ def test_a_worker_killed_in_the_run_degrades_it_and_the_others_go_on(
     assert eventually(lambda: not any(map(is_alive, workers)))
 
 
+def test_a_run_that_has_lost_all_hosts_ends_with_the_reason_of_each(
+    pgdyno: Command, database15: Target, tmp_path: Path
+) -> None:
+    running = _started(pgdyno, database15, tmp_path, seconds=60)
+    workers = workers_of(running)
+    for worker in workers:
+        os.kill(worker, signal.SIGKILL)
+    said = running.wait()
+    assert said.code == 2, said.err
+    words = " ".join(said.error.split())
+    for number in range(1, 4):
+        assert f"load host local-{number} was lost: its worker ended with code -9." in words
+    assert "kept and listed as incomplete" in words
+
+
 def test_engines_end_when_the_lab_is_killed(
     pgdyno: Command, database15: Target, tmp_path: Path
 ) -> None:

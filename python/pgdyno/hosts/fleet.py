@@ -243,26 +243,34 @@ class Fleet:
                 )
 
     async def _equip(self, program: bytes) -> None:
-        """Install the agents, and give each the engine."""
+        """Install the agents, and give each the engine; workers on this host share one file."""
         await self._client.run(agent.install, workers=[host.address for host in self.hosts])
+        await asyncio.gather(*map(self._look_at, self.hosts))
         sha256 = hashlib.sha256(program).hexdigest()
 
-        async def equip(host: Host) -> None:
-            facts = await self.ask(host, "facts")
-            host.core_count = facts["core_count"]
-            if (there := (facts["system"], facts["machine"])) != _platform():
-                raise EngineError(
-                    f"Load host {host.name} is {' '.join(there)}, but this engine is for "
-                    f"{' '.join(_platform())}.",
-                    hint="use hosts of the same kind as this one",
-                )
+        async def equip(host: Host, **engine: Any) -> str:
             try:
-                await self.ask(host, "engine", timeout_s=OPEN_S, sha256=sha256, program=program)
+                return str((await self.ask(host, "engine", timeout_s=OPEN_S, **engine))["path"])
             except EngineError as error:
                 error.hint = "make room there, or set TMPDIR on that host"
                 raise
 
-        await asyncio.gather(*(equip(host) for host in self.hosts))
+        sent = self.hosts[:1] if self.asked.local_count else self.hosts
+        paths = await asyncio.gather(
+            *(equip(host, sha256=sha256, program=program) for host in sent)
+        )
+        await asyncio.gather(*(equip(host, path=paths[0]) for host in self.hosts[len(sent) :]))
+
+    async def _look_at(self, host: Host) -> None:
+        """Keep the number of its cores. Raises: EngineError if the engine cannot run there."""
+        facts = await self.ask(host, "facts")
+        host.core_count = facts["core_count"]
+        if (there := (facts["system"], facts["machine"])) != _platform():
+            raise EngineError(
+                f"Load host {host.name} is {' '.join(there)}, but this engine is for "
+                f"{' '.join(_platform())}.",
+                hint="use hosts of the same kind as this one",
+            )
 
     def close(self) -> None:
         """End the engines, the workers and the scheduler."""

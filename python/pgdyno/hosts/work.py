@@ -140,7 +140,9 @@ class HostsWork(ABC):
         )
 
     def _log_text(self) -> str:
-        return " ".join(share.log for share in self._shares)
+        lost = [share.host for share in self._shares if share.host.lost]
+        words = [f"load host {host.name} was lost: {host.lost}." for host in lost]
+        return " ".join([*(share.log for share in self._shares if share.log), *words])
 
     async def _begin_shares(self) -> None:
         """Look whether all hosts reach the server, and at their clocks. Raises: EngineError."""

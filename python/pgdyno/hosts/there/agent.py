@@ -54,6 +54,7 @@ class Agent:
 
     def __init__(self, worker: Any) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="pgdyno-", dir=worker.local_directory))
+        self.engine = self.folder / "pgdyno-engine"
         self.loop = asyncio.get_running_loop()
         self.heard_ns = now_ns()
         self.runs: dict[str, Run] = {}
@@ -86,22 +87,31 @@ class Agent:
             "worker_cpu_ns": time.process_time_ns(),
         }
 
-    async def on_engine(self, sha256: str, program: bytes) -> dict[str, Any]:
-        """Keep the engine, if these bytes are the ones that were sent."""
+    async def on_engine(
+        self, sha256: str = "", program: bytes = b"", path: str = ""
+    ) -> dict[str, Any]:
+        """Keep the engine, if these bytes are the ones that were sent; return its path.
+
+        `path`: another worker of this host has kept the engine there.
+        """
+        if path:
+            self.engine = Path(path)
+            return {"path": path}
         if hashlib.sha256(program).hexdigest() != sha256:
             return {"why": "the engine that arrived is not the one that was sent (SHA-256)"}
-        path = self.folder / "pgdyno-engine"
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o700)
+        descriptor = os.open(self.engine, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o700)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(program)
         except OSError as error:
             need = f"the engine needs {len(program) / 1e6:.1f} MB in {tempfile.gettempdir()}"
             return {"why": f"{need}: {error.strerror}"}
-        said = subprocess.run([path, "--version"], capture_output=True, check=False, timeout=20)
+        said = subprocess.run(
+            [self.engine, "--version"], capture_output=True, check=False, timeout=20
+        )
         if said.returncode:
             return {"why": f"the engine does not run here: {said.stderr.decode()[-200:].strip()}"}
-        return {"version": said.stdout.decode().strip()}
+        return {"path": str(self.engine)}
 
     async def on_reach(self, hosts: list[list[Any]]) -> dict[str, Any]:
         """Say why no server of `hosts` (name, address, port) can be reached; "" if one can."""
@@ -182,7 +192,7 @@ class Agent:
         self.claims.append(claim(run))
         with tempfile.TemporaryFile() as log:
             engine = subprocess.Popen(
-                [self.folder / "pgdyno-engine", "run"],
+                [self.engine, "run"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
