@@ -15,7 +15,19 @@ from psycopg import sql
 from bench import capturing, ledger, loads, logs, mirrors, synthesis, tpcc
 from bench import watching as telemetry
 from bench.contest import Contest, Question
+from bench.figures import (
+    connecting,
+    cpu,
+    cpu_per_transaction,
+    duration,
+    page_size,
+    peak_memory,
+    steady_cpu_per_transaction,
+    throughput,
+    watch_cost,
+)
 from bench.hour import generate_hour
+from bench.load_hosts import load_hosts, opening
 from bench.loads import Load, Measured
 from bench.steady import SteadyLoad
 from bench.yardsticks import NullServer
@@ -56,51 +68,6 @@ class Bench:
     threads: int
     stack: ExitStack
     engine_before: Path | None = None
-
-
-def cpu_per_transaction(run: Measured) -> float:
-    """Return the client's CPU time of one transaction, ns."""
-    return run.cpu_ns_per_transaction
-
-
-def steady_cpu_per_transaction(run: Measured) -> float:
-    """Return the same without the CPU time of connecting, ns."""
-    return run.steady_cpu_ns_per_transaction
-
-
-def throughput(run: Measured) -> float:
-    """Return transactions per second."""
-    return run.tps
-
-
-def peak_memory(run: Measured) -> float:
-    """Return the largest resident size, bytes."""
-    return float(run.resident_bytes_max)
-
-
-def connecting(run: Measured) -> float:
-    """Return the time until all clients were connected, s."""
-    return run.connect_s
-
-
-def watch_cost(run: Measured) -> float:
-    """Return the share of a core that telemetry took, or may take."""
-    return run.watch_core_ratio
-
-
-def cpu(run: Measured) -> float:
-    """Return the CPU time of the program, ns."""
-    return float(run.cpu_ns)
-
-
-def page_size(run: Measured) -> float:
-    """Return the size of the page that it wrote, bytes."""
-    return float(run.page_bytes)
-
-
-def duration(run: Measured) -> float:
-    """Return the time that the program ran, ns."""
-    return float(run.wall_ns)
 
 
 def select_only(bench: Bench) -> Iterator[Contest]:
@@ -497,6 +464,8 @@ ROWS: dict[str, Callable[[Bench], Iterator[Contest]]] = {
     "journal": journal,
     "mirror": mirror,
     "power-disk": power_disk,
+    "hosts": load_hosts,
+    "hosts-opening": opening,
 }
 # Rows that run only if they are named: they need a file that a fresh clone does not have.
 BY_NAME: dict[str, Callable[[Bench], Iterator[Contest]]] = {"engine-before": engine_before}
