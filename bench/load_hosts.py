@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from bench import loads
+from bench import loads, processes
 from bench.contest import Contest, Question
 from bench.figures import cpu_per_transaction, duration, start_skew, throughput
 from bench.loads import SECOND_NS, Load, Measured
@@ -127,10 +127,10 @@ def _hosts_run(fleet: Fleet, load: Load, log: IO[bytes]) -> HostsRun:
 
 def _measured(make: Callable[[], EngineRun | HostsRun]) -> Measured:
     """Return the run with the CPU time of the engines, of the lab and of the workers."""
-    began_ns, lab_began_ns = monotonic_ns(), time.process_time_ns()
+    began_ns, lab_began_ns = monotonic_ns(), processes.cpu_ns_of(os.getpid())
     with make() as engine:
         outcome = engine.run(lambda _line, _record: None)
-    wall_ns, lab_ns = monotonic_ns() - began_ns, time.process_time_ns() - lab_began_ns
+    wall_ns, lab_ns = monotonic_ns() - began_ns, processes.cpu_ns_of(os.getpid()) - lab_began_ns
     summary = outcome.raise_if_nothing_was_measured()
     span = summary.span("measure")
     assert span is not None, "nothing was measured"
