@@ -7,10 +7,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import distributed
 import pytest
 from tests.fixtures.command import Command, Said, eventually, server_options
 from tests.fixtures.needs import when_offered
@@ -21,6 +22,12 @@ from pgdyno.hosts.certificates import Identity, identities
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg
+
+# Dask asks the installed packages for their versions.
+OLD_VERSION = """from importlib import metadata
+known = metadata.version
+metadata.version = lambda name: "2020.1.0" if name == "distributed" else known(name)
+"""
 
 
 def bench(pgdyno: Command, target: Target, hosts: str, env: dict[str, str]) -> Said:
@@ -107,22 +114,30 @@ class Cluster:
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     """A scheduler and two workers, started as Dask's own tools start them."""
+    with _started_cluster(tmp_path, {}) as started:
+        yield started
+
+
+@contextmanager
+def _started_cluster(folder: Path, env_of_workers: dict[str, str]) -> Iterator[Cluster]:
     made = identities(("of a worker",))
-    ca = tmp_path / "ca.pem"
+    ca = folder / "ca.pem"
     ca.write_text(made.authority)
     own, of_worker = (
-        _files(tmp_path / name, identity)
+        _files(folder / name, identity)
         for name, identity in (("own", made.own), ("worker", made.hosts[0]))
     )
     with ExitStack() as stack:
         holder = stack.enter_context(reserved_port())
         address = f"tls://127.0.0.1:{port_of(holder)}"
 
-        def start(tool: str, files: tuple[str, str], *options: str) -> None:
+        def start(tool: str, files: tuple[str, str], *options: str, **env: str) -> None:
             tls = ("--tls-ca-file", str(ca), "--tls-cert", files[0], "--tls-key", files[1])
             words = [sys.executable, "-m", f"distributed.cli.dask_{tool}", *options, *tls]
-            log = stack.enter_context((tmp_path / f"{tool}.log").open("ab"))
-            process = subprocess.Popen(words, stdout=log, stderr=log, cwd=tmp_path)
+            log = stack.enter_context((folder / f"{tool}.log").open("ab"))
+            process = subprocess.Popen(
+                words, stdout=log, stderr=log, cwd=folder, env={**os.environ, **env}
+            )
             stack.callback(process.wait)
             stack.callback(process.kill)
 
@@ -131,8 +146,9 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         start("scheduler", own, "--host", address, "--port", port, *quiet)
         for name in ("one", "two"):
             worker = ("--name", name, "--nthreads", "1", "--no-nanny", "--resources", "PGDYNO=1")
-            start("worker", of_worker, address, *worker, "--host", "127.0.0.1", *quiet)
-        log = tmp_path / "scheduler.log"
+            where = (address, "--host", "127.0.0.1")
+            start("worker", of_worker, *where, *worker, *quiet, **env_of_workers)
+        log = folder / "scheduler.log"
         eventually(lambda: log.read_bytes().count(b"Register worker") == 2)
         prefix = "DASK_DISTRIBUTED__COMM__TLS__"
         yield Cluster(
@@ -143,6 +159,20 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
                 f"{prefix}CLIENT__KEY": own[1],
             },
         )
+
+
+def test_workers_of_a_cluster_with_another_version_are_named_with_both_versions(
+    pgdyno: Command, database15: Target, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(OLD_VERSION)
+    with _started_cluster(tmp_path, {"PYTHONPATH": str(tmp_path)}) as cluster:
+        said = bench(pgdyno, database15, cluster.address, cluster.environment)
+    assert said.code == 2, said.err
+    words = " ".join(said.error.split())
+    assert "Load host one has distributed 2020.1.0 with Python" in words
+    assert f"and this host has distributed {distributed.__version__} with" in words
+    assert "install the same versions on all hosts" in words
+    assert "Mismatch" not in said.err
 
 
 def test_the_workers_of_a_cluster_make_a_load_and_stay(

@@ -101,6 +101,44 @@ def test_a_load_goes_on_after_control_c_and_after_a_lost_host(
     assert "--load-jobs must be at least 1 for each load host, got 2 for 3" in said.error
 
 
+def test_load_hosts_do_not_continue_a_load_without_ranges(
+    pgdyno: Command, database15: Target
+) -> None:
+    server = (*server_options(database15), "--confirm", f"{database15.database}@local")
+    command = ("init", *server, "-s", "9", "-q")
+    running = pgdyno.start(*command)
+    eventually(
+        lambda: run_sql(database15, "SELECT to_regclass('pgdyno_load')") != [(None,)],
+        unless=lambda: running.process.poll() is not None,
+    )
+    running.signal(signal.SIGINT)
+    assert running.wait().code == 130
+    said = pgdyno(*command, "--hosts", "local:2")
+    assert said.code == 1
+    assert "no ranges of accounts" in " ".join(said.error.split())
+    assert "leave out --hosts to continue" in said.error
+    assert pgdyno(*command).code == 0
+
+
+def test_a_load_from_several_hosts_can_be_planned_and_printed(pgdyno: Command) -> None:
+    said = pgdyno("init", "-s", "10", "--hosts", "a,b", "--dry-run")
+    assert said.code == 0, said.err
+    assert "1,000,000  pgbench_accounts" in said.out
+    alone = pgdyno("init", "-s", "10", "--print-sql")
+    printed = pgdyno("init", "-s", "10", "--hosts", "local:2", "--print-sql")
+    assert printed.code == 0, printed.err
+    assert "pgdyno_load" in printed.out
+    # Load hosts copy ranges of accounts, and FREEZE needs a table of the same transaction.
+    assert "freeze" in alone.out.lower()
+    assert printed.out != alone.out
+    said = pgdyno("init", "-s", "10", "--hosts", "tls://s:8786", "--dry-run")
+    assert said.code == 1
+    assert "only the scheduler knows" in " ".join(said.error.split())
+    said = pgdyno("init", "-s", "10", "--hosts", "a,b", "--load-jobs", "1", "--dry-run")
+    assert said.code == 1
+    assert "at least 1 for each load host" in " ".join(said.error.split())
+
+
 @contextmanager
 def copies_wait(target: Target) -> Iterator[None]:
     """Let every further COPY into the accounts wait."""

@@ -27,10 +27,10 @@ from pgdyno.cli.init_plan import show_plan
 from pgdyno.cli.live import Live
 from pgdyno.cli.load_options import HOSTS_HELP
 from pgdyno.clock import monotonic_ns, read_pair
-from pgdyno.errors import SpecError
+from pgdyno.errors import RefusedError, SpecError
 from pgdyno.measure.consistency import require_consistent
 from pgdyno.measure.copy_likeness import CopyLikeness
-from pgdyno.measure.load_hosts import opened_fleet
+from pgdyno.measure.load_hosts import asked_hosts, opened_fleet
 from pgdyno.measure.load_plan import why_not_spread
 from pgdyno.measure.loading import Loading, load_dataset, refuse_other_options, statements
 from pgdyno.quantities import duration_text, format_bytes
@@ -167,9 +167,9 @@ def _run(kind: DatasetKind, given: dict[str, Any]) -> int:
             "json_to",
             "dry_run",
             "probe",
-            "hosts",
         )
         refuse_without_effect(given, names, because, "use one of the two")
+        how = _as_if_spread(how, given["hosts"])
         output.data(statements(dataset, _nowhere(), clock=read_pair(), how=how))
         return 0
     if not given["dry_run"]:
@@ -177,8 +177,10 @@ def _run(kind: DatasetKind, given: dict[str, Any]) -> int:
         refuse_without_effect(given, ("probe",), only, "add --dry-run, or leave it out")
     resolved = server_named(given)
     if given["dry_run"]:
-        refuse_without_effect(given, ("hosts",), "--dry-run loads nothing", "leave it out")
-        return show_plan(dataset, how, resolved, given)
+        if given["hosts"]:
+            only = "--probe loads from this host alone"
+            refuse_without_effect(given, ("probe",), only, "leave out --probe or --hosts")
+        return show_plan(dataset, _as_if_spread(how, given["hosts"]), resolved, given)
     if resolved is None and given.get("scratch"):
         only = "a scratch server is loaded from its own host"
         refuse_without_effect(given, ("hosts",), only, "leave it out")
@@ -208,6 +210,21 @@ def _spread(how: Loading, host_count: int) -> Loading:
             hint="use more connections, or fewer load hosts",
         )
     return replace(how, hosts=host_count)
+
+
+def _as_if_spread(how: Loading, text: str | None) -> Loading:
+    """Return how to load from the load hosts of --hosts; none of them is connected."""
+    if text is None:
+        return how
+    asked = asked_hosts(text)
+    count = asked.local_count or len(asked.names)
+    if not count:
+        raise SpecError(
+            f"--hosts {text}: only the scheduler knows how many workers it has, and --dry-run and "
+            "--print-sql connect to no load host.",
+            hint="name the same number of load hosts as local:N",
+        )
+    return _spread(how, count)
 
 
 def _filled(
@@ -283,7 +300,14 @@ def _continued(
     interrupted = present.interrupted
     kind = kind_of(dataset)
     if interrupted is not None and not is_restart:
-        how = replace(how, resumed_with=kind.kept_from(how.engine_options(dataset), interrupted))
+        options_now = how.engine_options(dataset)
+        if how.hosts > 1 and "range_rows" in options_now and "range_rows" not in interrupted:
+            raise RefusedError(
+                "A load of one connection was interrupted here. It has no ranges of accounts, so "
+                "several load hosts cannot continue it.",
+                hint="leave out --hosts to continue, or add --restart to start again with them",
+            )
+        how = replace(how, resumed_with=kind.kept_from(options_now, interrupted))
         refuse_other_options(how.options_of(dataset), dict(interrupted))
         return replace(how, resume=True)
     if not kind.has_step(how.loading, "t") and present.options:

@@ -15,6 +15,7 @@ import secrets
 import socket
 import tempfile
 import threading
+import warnings
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +24,7 @@ import cloudpickle
 import dask
 import distributed
 from distributed import scheduler as dask_scheduler
+from distributed.versions import VersionMismatchWarning
 
 from pgdyno.clock import monotonic_ns
 from pgdyno.engine.executable import engine_for_jobs
@@ -205,6 +207,8 @@ class Fleet:
     async def _join(self) -> None:
         """Take a worker on each host of a cluster that is there."""
         address = self.asked.scheduler
+        # Dask warns of packages that do not matter here; of those that do, our own message tells.
+        warnings.simplefilter("ignore", VersionMismatchWarning)
         try:
             self._client = await asyncio.wait_for(
                 distributed.Client(address, asynchronous=True, set_as_default=False, timeout=10),

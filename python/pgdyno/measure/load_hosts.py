@@ -15,7 +15,7 @@ from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.servers import Servers
 from pgdyno.measure.under_test import Conditions
 from pgdyno.spec.experiment import Experiment
-from pgdyno.spec.hosts import hosts_from
+from pgdyno.spec.hosts import Hosts, hosts_from
 
 if TYPE_CHECKING:
     from pgdyno.hosts.fleet import Fleet
@@ -54,11 +54,7 @@ def opened_fleet(text: str | None, progress: Progress) -> Iterator[Fleet | None]
         )
     from pgdyno.hosts.starting import end_workers, start_workers
 
-    try:
-        asked = hosts_from(text)
-    except ValueError as error:
-        hint = "use a,b,c, local:N or tls://SCHEDULER:8786"
-        raise SpecError(f"--hosts: {error}.", hint=hint) from None
+    asked = asked_hosts(text)
     hosts = start_workers(asked)
     try:
         # Dask needs a second, and so do the workers, at the same time.
@@ -69,6 +65,15 @@ def opened_fleet(text: str | None, progress: Progress) -> Iterator[Fleet | None]
     with Fleet(asked, hosts) as fleet:
         progress.said(f"load hosts: {', '.join(host.name for host in fleet.hosts)}")
         yield fleet
+
+
+def asked_hosts(text: str) -> Hosts:
+    """Return the load hosts that the option --hosts names. Raises: SpecError with the rule."""
+    try:
+        return hosts_from(text)
+    except ValueError as error:
+        hint = "use a,b,c, local:N or tls://SCHEDULER:8786"
+        raise SpecError(f"--hosts: {error}.", hint=hint) from None
 
 
 def load_on_hosts(
