@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -64,6 +64,25 @@ class Scheduled:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeWork:
+    """What one worker of a distributed server did in the measured phase; None = not known.
+
+    `ms`: time in which its sessions executed statements, for each transaction of the load. `waits`:
+    what these sessions waited for, with shares of the samples. `processors_ratio`: the share of the
+    processors of its host that were at work. The rates are those of its whole server.
+    """
+
+    name: str
+    ms: float
+    waits: tuple[tuple[str, float], ...] = ()
+    processors_ratio: float | None = None
+    commits_per_second: float | None = None
+    wal_bytes_per_second: float | None = None
+    blocks_read_per_second: float | None = None
+    blocks_written_per_second: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class WhereTheTimeGoes:
     """Parts and residual sum exactly to the latency; if the residual is negative, parts overlap.
 
@@ -76,12 +95,10 @@ class WhereTheTimeGoes:
     load's. `statements`: the server's time by statement, empty without query identifiers. `types`:
     the time of each transaction type of a program. `while_busy`: if transactions waited for a free
     client or connection, the wait events of the busy sessions at that time, with shares.
-    `planning_ms`: planning within the times of `statements`, None if not known. `nodes`: how long
-    sessions of each worker of a distributed server were active, in ms a transaction, the busiest
-    first; empty for any other server. `several_shards_ratio`: the share of its statements that
-    needed several shards, None if not counted. `node_waits`: of each worker, what its sessions at
-    work waited for, with shares of its samples. `node_processors`: of each worker's host, how many
-    of its processors were at work, as a share of all of them.
+    `planning_ms`: planning within the times of `statements`, None if not known. `nodes`: the work
+    of each worker of a distributed server, the busiest first; empty for any other server.
+    `several_shards_ratio`: the share of its statements that needed several shards, None if not
+    counted.
     """
 
     latency_ms: Estimate
@@ -101,10 +118,8 @@ class WhereTheTimeGoes:
     why_unsure: str = ""
     while_busy: tuple[tuple[str, float], ...] = ()
     planning_ms: float | None = None
-    nodes: tuple[tuple[str, float], ...] = ()
+    nodes: tuple[NodeWork, ...] = ()
     several_shards_ratio: float | None = None
-    node_waits: Mapping[str, tuple[tuple[str, float], ...]] = field(default_factory=dict)
-    node_processors: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def waiting_ratio(self) -> float:

@@ -9,32 +9,36 @@ from collections.abc import Iterator
 import numpy as np
 
 from pgdyno.analysis.verdicts import Doubt
+from pgdyno.analysis.where import NodeWork
+from pgdyno.analysis.where_facts import NOT_INSTRUMENTED
 from pgdyno.loop.counter_growth import counters_of, grown
 from pgdyno.loop.load_numbers import LoadNumbers
+from pgdyno.observe.collector import NoticeKind
+from pgdyno.observe.host.cpu import ALL_CORES, MODES
+from pgdyno.observe.rates import Deltas
+from pgdyno.observe.sql.waits import ANSWERED
 from pgdyno.quantities import counted, percent
 from pgdyno.store.stored_run import StoredRun
 
 # Statements that need several shards beyond this share make a run one of their coordination.
 _SEVERAL_RATIO_MAX = 0.2
+_LOST = NoticeKind.OBSERVER_LOST_NODE
+_WRITTEN = ("buffers_checkpoint", "buffers_clean", "buffers_backend")
+_NOT_AT_WORK = ("idle", "iowait", "steal")
 Waits = tuple[tuple[str, float], ...]
 
 
 def doubts_of_nodes(stored: StoredRun, numbers: LoadNumbers) -> Iterator[Doubt]:
     """Yield the doubts about a run in which a node was lost or shards were moved."""
-    rows = stored.telemetry("nodes")
-    if rows is not None:
-        time_ns = np.asarray(rows["time_ns"], dtype=np.int64)
-        is_silent = np.asarray(rows["answers"]) == 0
-        is_silent &= (time_ns >= numbers.began_ns) & (time_ns <= numbers.ended_ns)
-        names = np.asarray(rows["node"])
-        for name in sorted(set(names[is_silent].tolist())):
-            first_ns = int(time_ns[is_silent & (names == name)].min())
+    lost = [warning for warning in stored.warnings if warning["kind"] == _LOST]
+    for name in sorted({str(warning["source"]) for warning in lost}):
+        first_ns = min(warning["time_ns"] for warning in lost if warning["source"] == name)
+        if first_ns <= numbers.ended_ns:
             yield Doubt(
                 "node_lost",
                 "not_valid",
-                f"The node {name} did not answer the coordinator"
-                f" {(first_ns - numbers.began_ns) / 1e9:.1f} s after the beginning of the measured"
-                " time.",
+                f"The {name} was lost {max(first_ns - numbers.began_ns, 0) / 1e9:.1f} s after the"
+                " beginning of the measured time.",
                 "start the node again and measure again; see its log for the reason",
             )
     yield from _rebalanced(stored)
@@ -61,8 +65,9 @@ def _deadlocked(stored: StoredRun, numbers: LoadNumbers) -> Iterator[Doubt]:
     failures = numbers.summary.failures
     retries = 0 if "40001" in failures else numbers.counts.retries
     failed = failures.get("40P01", 0) + retries
-    nodes = counters_of(stored, "nodes")
-    alone = sum(float(growth.by_column["deadlocks"].sum()) for growth in nodes)
+    nodes = counters_of(stored, "node_database")
+    databases = (*nodes, *counters_of(stored, "database"))
+    alone = sum(float(growth.by_column["deadlocks"].sum()) for growth in databases)
     if nodes and failed > alone:
         yield Doubt(
             "deadlocks_of_nodes",
@@ -95,47 +100,103 @@ def _rebalanced(stored: StoredRun) -> Iterator[Doubt]:
 
 def worker_count(stored: StoredRun) -> int:
     """Return how many workers the server of a run had; 0 if it has no other nodes."""
-    rows = stored.telemetry("nodes")
-    if rows is None:
-        return 0
-    names, roles = np.asarray(rows["node"]), np.asarray(rows["role"])
-    return len(set(names[roles == "worker"].tolist()))
+    rows = stored.telemetry("node_database")
+    return 0 if rows is None else len(set(np.asarray(rows["node"]).tolist()))
 
 
-def waits_of_nodes(stored: StoredRun, numbers: LoadNumbers) -> dict[str, Waits]:
-    """Return what the sessions at work on each worker waited for, the largest share first.
+def active_ms_of_nodes(stored: StoredRun, numbers: LoadNumbers) -> dict[str, float]:
+    """Return how long sessions of each worker executed statements in the measured phase.
 
-    Returns: by node, wait events with their shares of the samples; nothing if nothing was sampled.
+    It is empty if the server has no workers, or if one of them did not answer all the time.
     """
+    spent = {}
+    for name, growth in _by_node(stored, "node_database", "scope", "ours").items():
+        active_ns = grown(growth, "active_time_ns", *numbers.span_ns)
+        if active_ns is None:
+            return {}
+        own_ns = grown(growth, "own_active_least_ns", *numbers.span_ns) or 0.0
+        spent[name] = max(active_ns - own_ns, 0.0) / 1e6
+    return spent
+
+
+def nodes_of(stored: StoredRun, numbers: LoadNumbers) -> tuple[NodeWork, ...]:
+    """Return what each worker did, the busiest first; nothing if `active_ms_of_nodes` is empty."""
+    waits, processors = _waits(stored, numbers), _processors(stored, numbers)
+    ended = numbers.counts.completed + numbers.counts.failed
+    rates = _Rates(stored, numbers)
+    nodes = (
+        NodeWork(
+            name,
+            active_ms / max(ended, 1),
+            waits.get(name, ()),
+            processors.get(name),
+            rates.of(name, "node_database", "xact_commit"),
+            rates.of(name, "node_wal", "position_bytes"),
+            rates.of(name, "node_database", "blks_read"),
+            rates.of(name, "node_checkpointer", *_WRITTEN),
+        )
+        for name, active_ms in active_ms_of_nodes(stored, numbers).items()
+    )
+    return tuple(sorted(nodes, key=lambda node: -node.ms))
+
+
+class _Rates:
+    """Rates of counters by node, in the measured phase."""
+
+    def __init__(self, stored: StoredRun, numbers: LoadNumbers) -> None:
+        self._numbers = numbers
+        self._growths = {
+            "node_database": _by_node(stored, "node_database", "scope", "ours"),
+            "node_wal": _by_node(stored, "node_wal"),
+            "node_checkpointer": _by_node(stored, "node_checkpointer"),
+        }
+
+    def of(self, node: str, table: str, *counters: str) -> float | None:
+        """Return the growth of the sum of some counters per second, None if it is not known."""
+        growth = self._growths[table].get(node)
+        amounts = [grown(growth, counter, *self._numbers.span_ns) for counter in counters]
+        known = [amount for amount in amounts if amount is not None]
+        return math.fsum(known) / self._numbers.seconds if len(known) == len(amounts) else None
+
+
+def _by_node(
+    stored: StoredRun, collector: str, key: str = "", value: str = ""
+) -> dict[str, Deltas]:
+    """Return the growth of a table's counters by node; of one value of a further key, if given."""
+    return {
+        growth.key["node"]: growth
+        for growth in counters_of(stored, collector)
+        if not key or growth.key[key] == value
+    }
+
+
+def _waits(stored: StoredRun, numbers: LoadNumbers) -> dict[str, Waits]:
+    """Return what the sessions at work on each worker waited for, the largest share first."""
     rows = stored.telemetry("node_waits")
     if rows is None:
         return {}
     time_ns = np.asarray(rows["time_ns"], dtype=np.int64)
-    inside = (time_ns >= numbers.began_ns) & (time_ns <= numbers.ended_ns)
+    chosen = (time_ns >= numbers.began_ns) & (time_ns <= numbers.ended_ns)
+    chosen &= (np.asarray(rows["here"]) == 1) & (np.asarray(rows["state"]) == "active")
     counts: dict[str, Counter[str]] = {}
-    columns = (np.asarray(rows[name])[inside].tolist() for name in ("node", "wait_event"))
-    sessions = np.asarray(rows["sessions"], dtype=np.int64)[inside].tolist()
-    for node, event, count in zip(*columns, sessions, strict=True):
-        counts.setdefault(node, Counter())[event] += count
+    columns = (np.asarray(rows[name])[chosen].tolist() for name in ("node", "wait_event", "count"))
+    for node, event, count in zip(*columns, strict=True):
+        word = NOT_INSTRUMENTED if event in ("", ANSWERED) else event
+        counts.setdefault(node, Counter())[word] += count
     return {
-        node: tuple((event, count / math.fsum(of.values())) for event, count in of.most_common())
+        node: tuple((event, count / of.total()) for event, count in of.most_common())
         for node, of in counts.items()
     }
 
 
-def processors_of_nodes(stored: StoredRun, numbers: LoadNumbers) -> dict[str, float]:
+def _processors(stored: StoredRun, numbers: LoadNumbers) -> dict[str, float]:
     """Return the share of the processors of each worker's host that were at work."""
-    rows = stored.telemetry("node_hosts")
-    if rows is None:
-        return {}
-    names = np.asarray(rows["node"])
-    cores = {name: int(np.asarray(rows["cores"])[names == name][0]) for name in names.tolist()}
     shares = {}
-    for growth in counters_of(stored, "node_hosts"):
-        busy_ns = grown(growth, "busy_ns", *numbers.span_ns)
-        if busy_ns is not None:
-            name = growth.key["node"]
-            shares[name] = busy_ns / (numbers.seconds * 1e9 * max(cores[name], 1))
+    for name, growth in _by_node(stored, "node_cpu", "core", ALL_CORES).items():
+        spent = {mode: grown(growth, f"{mode}_ns", *numbers.span_ns) or 0.0 for mode in MODES}
+        total = math.fsum(spent.values())
+        if total:
+            shares[name] = 1 - math.fsum(spent[mode] for mode in _NOT_AT_WORK) / total
     return shares
 
 

@@ -22,7 +22,7 @@ from pgdyno.analysis.where_facts import (
 )
 from pgdyno.analysis.where_statements import named_statements
 from pgdyno.analysis.where_types import time_by_type
-from pgdyno.answer.nodes import processors_of_nodes, several_shards_ratio, waits_of_nodes
+from pgdyno.answer.nodes import active_ms_of_nodes, nodes_of, several_shards_ratio
 from pgdyno.answer.planning import planning_ms
 from pgdyno.answer.server_time import (
     FOR_SOMEBODY,
@@ -32,7 +32,7 @@ from pgdyno.answer.server_time import (
     loads_server_time,
 )
 from pgdyno.answer.waited_for import WaitedFor, exchange_of, mean_ns, reply_wait_ns, waited_for
-from pgdyno.loop.counter_growth import deltas_of, grown, growth_of, load_backends
+from pgdyno.loop.counter_growth import deltas_of, grown, load_backends
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.observe.collector import NoticeKind
 from pgdyno.observe.pooler.pools import PoolerTrafficCollector
@@ -133,9 +133,7 @@ def split_or_why_not(
             types=types,
             planning_ms=planned_ms,
             several_shards_ratio=several_shards_ratio(stored, numbers),
-            node_waits=waits_of_nodes(stored, numbers),
-            node_processors=processors_of_nodes(stored, numbers),
-            nodes=tuple((name, facts.each(ms) or 0.0) for name, ms in nodes_ms(stored, numbers)),
+            nodes=nodes_of(stored, numbers),
         )
     )
 
@@ -172,7 +170,7 @@ def _facts(
     """Return the facts about the transactions that clients wait for."""
     server_ratio, trips_ratio = waited.server_ratio, waited.trips_ratio
     ended = numbers.counts.completed + numbers.counts.failed
-    summary, nodes = numbers.summary, nodes_ms(stored, numbers)
+    summary, nodes = numbers.summary, active_ms_of_nodes(stored, numbers)
     lag = summary.distribution("lag")
     wait = summary.distribution("connection_wait")
     backends = load_backends(stored)
@@ -191,7 +189,7 @@ def _facts(
             for ratio in (waited.event_ratio(clock.events),)
         ),
         others_ratio=others_ratio_of(stored, numbers),
-        other_nodes_ms=_scaled(math.fsum(ms for _, ms in nodes) if nodes else None, server_ratio),
+        other_nodes_ms=_scaled(math.fsum(nodes.values()) if nodes else None, server_ratio),
     )
     backend_times = BackendTimes(
         cpu_ns=_scaled(run_ns, core_ratio),
@@ -221,25 +219,6 @@ def _facts(
         exchange=exchange_of(summary),
         pooler_wait_ns=_pooler_wait_ns(stored, numbers),
     )
-
-
-def nodes_ms(stored: StoredRun, numbers: LoadNumbers) -> tuple[tuple[str, float], ...]:
-    """Return how long sessions of each worker were active in the window, the busiest first.
-
-    It is empty if the server has no workers, or if one of them did not answer all the time.
-    """
-    rows = stored.telemetry("nodes")
-    if rows is None:
-        return ()
-    is_worker = np.asarray(rows["role"]) == "worker"
-    of_workers = {name: values[is_worker] for name, values in rows.items()}
-    workers = []
-    for growth in growth_of(of_workers, "nodes"):
-        active_ns = grown(growth, "active_time_ns", *numbers.span_ns)
-        if active_ns is None:
-            return ()
-        workers.append((growth.key["node"], active_ns / 1e6))
-    return tuple(sorted(workers, key=lambda node: -node[1]))
 
 
 def _pooler_wait_ns(stored: StoredRun, numbers: LoadNumbers) -> float | None:

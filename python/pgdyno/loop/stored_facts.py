@@ -51,7 +51,7 @@ def _document(facts: ServerFacts) -> dict[str, Any]:
     durability = ", ".join(f"{name} {value}" for name, value in facts.durability.items())
     rows = [
         ("PostgreSQL", facts.version),
-        ("data", format_bytes(facts.database_size_bytes)),
+        ("data", format_bytes(max(facts.database_size_bytes, facts.dataset.size_bytes))),
         ("shared_buffers", format_bytes(facts.shared_buffers_bytes)),
     ]
     if facts.ram_bytes:

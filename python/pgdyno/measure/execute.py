@@ -37,6 +37,7 @@ from pgdyno.measure.statement_counters import (
 from pgdyno.measure.statement_texts import read_texts
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.observe.collector import Notice, NoticeKind
+from pgdyno.observe.nodes.session import observed_nodes
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.sql.waits import OWN_PREFIX
 from pgdyno.observe.totals import Totals, restarted_ns, totals_between
@@ -424,6 +425,9 @@ def _observer(
             connect_within=None
             if within is None
             else lambda: connect(within, verb="observe", run=name),
+            nodes=observed_nodes(
+                facts.nodes, within or under_test.observe, run=name, is_local=facts.is_local
+            ),
         ),
         pooler=observed_pooler(under_test.pooler, name) if under_test.pooler else None,
         host=under_test.host_command,

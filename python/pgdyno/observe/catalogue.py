@@ -9,6 +9,9 @@ from pgdyno.observe.host.disk import SpaceCollector
 from pgdyno.observe.log import collector as log
 from pgdyno.observe.log import tails
 from pgdyno.observe.log.collector import LogCollector
+from pgdyno.observe.nodes.collectors import NODE_COLLECTORS
+from pgdyno.observe.nodes.files import DISKS_SQL, FILES_SQL, RIGHT_SQL
+from pgdyno.observe.nodes.session import ABOUT_SQL, RELAY_SQL
 from pgdyno.observe.pooler.pools import PoolerCollector, PoolerTrafficCollector
 from pgdyno.observe.processes import backends
 from pgdyno.observe.processes.backends import BackendsCollector
@@ -19,13 +22,15 @@ from pgdyno.observe.schedule import OwnCost
 from pgdyno.observe.session import MORE_TIME_SQL, PID_SQL, REPORT_SQL, SESSION_SQL
 from pgdyno.observe.sql import database
 from pgdyno.observe.sql.collectors import SQL_COLLECTORS
-from pgdyno.observe.sql.nodes import COUNTS_SQL, RIGHT_SQL, CitusCollector
+from pgdyno.observe.sql.nodes import COUNTS_SQL, CitusCollector
 from pgdyno.observe.sql.sql_collector import ExtensionCollector, pick, schema_sql
+from pgdyno.server.nodes import IDENTITY_SQL
 
 COLLECTORS: tuple[type[Collector], ...] = (
     *SQL_COLLECTORS,
     *HOST_COLLECTORS,
     *LOAD_COLLECTORS,
+    *NODE_COLLECTORS,
     # Collectors whose constructors need individual arguments.
     PoolerCollector,
     PoolerTrafficCollector,
@@ -65,7 +70,9 @@ def statements(version: int) -> dict[str, str]:
         if issubclass(collector, CitusCollector):
             texts["citus"] = schema_sql("citus")
             texts["counters of citus"] = COUNTS_SQL
-            texts["right to read /proc on workers"] = RIGHT_SQL
+            # To each node; if only the coordinator reaches it, within the statement `relay`.
+            texts |= {"identity of a node": IDENTITY_SQL, "relay": RELAY_SQL, "node": ABOUT_SQL}
+            texts |= {"right to read /proc": RIGHT_SQL, "/proc": FILES_SQL, "disks": DISKS_SQL}
         if issubclass(collector, ExtensionCollector):
             texts[collector.extension] = schema_sql(collector.extension)
             texts[collector.name] = texts[collector.name].format(schema="public")

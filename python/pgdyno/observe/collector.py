@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 Dtype = Literal["int64", "float64", "text", "int32[]", "int64[]"]
 Nature = Literal["key", "counter", "gauge"]
-Scope = Literal["server", "database", "waits", "host", "load host", "pooler", "processes", "lab"]
+Scope = Literal[
+    "server", "database", "waits", "host", "load host", "pooler", "node", "processes", "lab"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,8 @@ class Collector(Protocol):
     One thread uses a collector. A collector may keep state between samples (open files). It returns
     raw counters, never rates. `scope` is the source of its values: any session of the *server*, a
     session in the load's *database*, the *waits* of its sessions, the server's *host*, the *load
-    host*, the console of the *pooler*, *processes* by their pids, or the *lab* itself.
+    host*, the console of the *pooler*, another *node* of the server, *processes* by their pids, or
+    the *lab* itself.
     """
 
     name: ClassVar[str]
@@ -122,9 +125,11 @@ class NoticeKind(StrEnum):
     OBSERVER_ANSWERED_LATE = "observer_answered_late"
     OBSERVER_BEHIND_POOLER = "observer_behind_pooler"
     OBSERVER_FOUND_HOST = "observer_found_host"
+    OBSERVER_FOUND_NODE = "observer_found_node"
     OBSERVER_FOUND_POOLER = "observer_found_pooler"
     OBSERVER_FOUND_SERVER = "observer_found_server"
     OBSERVER_LOST_HOST = "observer_lost_host"
+    OBSERVER_LOST_NODE = "observer_lost_node"
     OBSERVER_LOST_POOLER = "observer_lost_pooler"
     OBSERVER_LOST_SERVER = "observer_lost_server"
     OBSERVER_WITHOUT_PG_MONITOR = "observer_without_pg_monitor"
@@ -135,7 +140,7 @@ class NoticeKind(StrEnum):
 class Notice:
     """A warning for the reader of the results that did not stop the run.
 
-    `source` names the collector that cannot measure, if it is about one.
+    `source` names the collector that cannot measure, or the node that is lost, if it is about one.
     """
 
     time_ns: int

@@ -136,6 +136,7 @@ class CollectorThread(threading.Thread):
                     NoticeKind(f"observer_lost_{session.kind}"),
                     f"The {session.what} cannot be observed: {_one_line(error)}.",
                     "nothing is recorded until it answers; it is tried again every few seconds",
+                    source=session.what if session.kind == "node" else "",
                 )
                 self.has_begun.set()
                 if self._stopping.wait(wait_s):
@@ -174,7 +175,9 @@ class CollectorThread(threading.Thread):
         self._keep(item, samples)
         if isinstance(trouble, NotMeasurable):
             name = item.collector.name
-            self._notices.say(name, NoticeKind.NOT_MEASURABLE, str(trouble), "", source=name)
+            # A node lacks what the coordinator lacks; that is reported once.
+            lacking = getattr(item.collector, "base_name", name)
+            self._notices.say(lacking, NoticeKind.NOT_MEASURABLE, str(trouble), "", source=name)
             self._scheduled.remove(item)
         elif trouble is not None:
             self._failed(item, trouble)
@@ -295,6 +298,7 @@ class CollectorThread(threading.Thread):
                 f"The observing connection was lost: {_one_line(error)}.",
                 f"nothing is recorded until the {session.what} answers; it is tried again every"
                 " few seconds",
+                source=session.what if session.kind == "node" else "",
             )
             return
         sqlstate = error.sqlstate if isinstance(error, psycopg.Error) else None

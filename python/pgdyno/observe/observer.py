@@ -17,6 +17,8 @@ from pgdyno.observe.collector_thread import CollectorThread
 from pgdyno.observe.host.collectors import of_load_host, of_server_host
 from pgdyno.observe.host.disk import SpaceCollector, spaces_here, spaces_received
 from pgdyno.observe.host.files import HERE
+from pgdyno.observe.nodes.collectors import of_node
+from pgdyno.observe.nodes.session import NodeSession, ObservedNode
 from pgdyno.observe.notices import Notices
 from pgdyno.observe.pooler.console import ConsoleSession, pooler_pids
 from pgdyno.observe.pooler.pools import PoolerCollector, PoolerTrafficCollector
@@ -60,7 +62,7 @@ class ObservedServer:
     the backend that samples waits may have priority over others. `postmaster_pid`: None if not
     known. `load_sessions`: number of sessions that keep the server busy; the more they are, the
     longer its answers may take. `ask_too` makes an additional collector for the session in
-    `database`.
+    `database`. `nodes`: the workers, if the server is the coordinator of a distributed server.
     """
 
     connect: Connect
@@ -72,6 +74,7 @@ class ObservedServer:
     load_sessions: int = 0
     connect_within: Connect | None = None
     ask_too: Callable[[ServerSession], Collector] | None = None
+    nodes: Sequence[ObservedNode] = ()
 
 
 class Observer:
@@ -120,9 +123,10 @@ class Observer:
         """Start all threads, and return when every collector was tried once, or after 5 s."""
         deadline_ns = monotonic_ns() + int(BEGIN_TIMEOUT_S * SECOND_NS)
         # The thread that counts transactions starts last: it subtracts those of our own sessions,
-        # so these must exist.
-        last = [thread for thread in self._threads if thread.name == "observe-server"]
-        for group in ([thread for thread in self._threads if thread not in last], last):
+        # so these must exist. Nodes come last: they do not repeat what the server does not have.
+        places = {"observe-server": 1, "observe-node": 2}
+        for place in range(3):
+            group = [thread for thread in self._threads if places.get(thread.name, 0) == place]
             for thread in group:
                 thread.start()
             for thread in group:
@@ -200,7 +204,9 @@ class Observer:
 
         regular, waits = session(server.connect), session(server.connect)
         within = None if server.connect_within is None else session(server.connect_within)
+        relays = [session(server.connect_within or server.connect) for _ in server.nodes]
         observing = [session for session in (regular, waits, within) if session is not None]
+        observing += relays
         source = ServerSource(regular, server.database, observing, server.is_local)
         collectors = of_scope("server", source)
         collectors_within = of_scope("database", replace(source, session=within or regular))
@@ -229,7 +235,27 @@ class Observer:
             gaps=random.Random(seed),
             is_urgent=server.is_scratch and server.is_local,
         )
+        threads += [
+            self._node_thread(server, observed, relay, application_name)
+            for observed, relay in zip(server.nodes, relays, strict=True)
+        ]
         return [self._thread("server", collectors, session=regular), self._sampling, *threads]
+
+    def _node_thread(
+        self,
+        server: ObservedServer,
+        observed: ObservedNode,
+        relay: ServerSession,
+        application_name: str,
+    ) -> CollectorThread:
+        session = NodeSession(observed, relay, application_name, server.load_sessions)
+        collectors = of_node(
+            observed.node.name,
+            session,
+            load_application_name=server.load_application_name,
+            database=server.database,
+        )
+        return self._thread("node", collectors, session=session)
 
     def _pooler_thread(self, pooler: ObservedPooler) -> CollectorThread:
         if pooler.is_local:

@@ -179,15 +179,7 @@ def _nodes(where: WhereTheTimeGoes) -> Document:
     if not where.nodes:
         return {}
     return {
-        "nodes": [
-            {
-                "name": name,
-                "ms": ms,
-                "waits": dict(where.node_waits.get(name, ())),
-                "processors_ratio": where.node_processors.get(name),
-            }
-            for name, ms in where.nodes
-        ],
+        "nodes": [{**asdict(node), "waits": dict(node.waits)} for node in where.nodes],
         "several_shards_ratio": where.several_shards_ratio,
     }
 

@@ -17,6 +17,7 @@ from pgdyno.report.markdown_tables import (
     change_table,
     latency_table,
     level_table,
+    nodes_table,
     parts_table,
     variant_table,
 )
@@ -129,6 +130,8 @@ def _tables(findings: ExperimentFindings) -> Iterator[str]:
         if run.where is not None:
             title = f"Where the time goes: {words.run_words(findings)}"
             yield from _section(title, parts_table(run.where))
+            if run.where.nodes:
+                yield from _section("The other nodes", nodes_table(run.where))
         yield from _section("Latency", latency_table(run))
         own = own_shown(run)
         if own is not None:

@@ -7,7 +7,7 @@ from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
 from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, RunFindings
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.quantities import fixed
-from pgdyno.report import numbers
+from pgdyno.report import numbers, time_words
 from pgdyno.report.compare_charts import changes_of
 from pgdyno.report.figures import in_ms, percentile_name
 from pgdyno.report.forest import metric_name
@@ -105,6 +105,12 @@ def level_table(findings: CurveFindings) -> Table:
     rate_heads = (metric_name(findings.rate_name),) if findings.rates else ()
     heads = (f"{findings.client_word}s", *rate_heads)
     return (*heads, "tps", "p50 ms", "p99 ms"), rows
+
+
+def nodes_table(where: WhereTheTimeGoes) -> Table:
+    """Return the work of the workers of a distributed server, the busiest first."""
+    rows = [(*numbers, waits) for numbers, waits in time_words.node_rows(where)]
+    return (*time_words.NODE_COLUMNS, "waits"), rows
 
 
 def settings_table(findings: ExperimentFindings, *, at_most: int) -> Table:

@@ -15,7 +15,7 @@ from pgdyno.report.parts import shown_decimals, words_of
 
 _STATEMENTS_SHOWN = 8
 _EVENTS_SHOWN = 2
-# Wait events of the busiest node that are named.
+# Wait events that are named for each node.
 _NODE_EVENTS_SHOWN = 3
 _NODES_SHOWN = 4
 _ROOM_MIN = 28
@@ -40,30 +40,63 @@ def others_words(where: WhereTheTimeGoes) -> str:
 
 
 def nodes_words(where: WhereTheTimeGoes) -> str:
-    """Return how the work of a distributed server's workers is spread; "" without workers."""
-    if not where.nodes:
+    """Return how many statements needed several nodes; "" without workers, or if not counted."""
+    if not where.nodes or where.several_shards_ratio is None:
         return ""
-    whole_ms = sum(ms for _, ms in where.nodes)
-    decimals = _decimals(where, whole_ms)
-    shares = [
-        f"{name} {fixed(ms, decimals)} ms ({quantities.percent(ms / whole_ms)})"
-        for name, ms in where.nodes[:_NODES_SHOWN]
-    ]
-    more = len(where.nodes) - _NODES_SHOWN
-    listed = ", ".join(shares) + (f", and {more} more nodes" if more > 0 else "")
-    words = f"sessions of other nodes worked, for each transaction: {listed}"
-    busiest = where.node_waits.get(where.nodes[0][0], ())[:_NODE_EVENTS_SHOWN]
-    if busiest:
-        events = ", ".join(f"{event} {quantities.percent(ratio)}" for event, ratio in busiest)
-        words += f"; on the busiest: {events}"
-    if where.node_processors:
-        busy = sorted(where.node_processors.items(), key=lambda item: -item[1])[:_NODES_SHOWN]
-        hosts = ", ".join(f"{name} {quantities.percent(ratio)}" for name, ratio in busy)
-        words += f"; processors of their hosts at work: {hosts}"
-    if where.several_shards_ratio is None:
-        return words
     several = quantities.percent(where.several_shards_ratio)
-    return f"{words}; {several} of the statements needed several shards"
+    return f"{several} of the statements needed several shards"
+
+
+NODE_COLUMNS = ("node", "ms", "share", "CPU", "commits/s", "WAL MB/s", "read/s", "written/s")
+
+
+def node_rows(where: WhereTheTimeGoes) -> list[tuple[tuple[str, ...], str]]:
+    """Return the work of the workers of a distributed server, with the words about their waits.
+
+    The numbers have the columns of `NODE_COLUMNS`: mean ms of a transaction, the share of the time
+    of all workers, the share of the processors of the host at work, rates of the server; blocks are
+    read and written. "" = not known.
+    """
+    whole_ms = sum(node.ms for node in where.nodes)
+    decimals = _decimals(where, whole_ms)
+    rows: list[tuple[tuple[str, ...], str]] = []
+    for node in where.nodes:
+        wal = node.wal_bytes_per_second
+        numbers = (
+            node.name,
+            fixed(node.ms, decimals),
+            quantities.percent(node.ms / whole_ms) if whole_ms else "",
+            "" if node.processors_ratio is None else quantities.percent(node.processors_ratio),
+            _rate(node.commits_per_second),
+            "" if wal is None else f"{wal / 1e6:,.2f}",
+            _rate(node.blocks_read_per_second),
+            _rate(node.blocks_written_per_second),
+        )
+        events = node.waits[:_NODE_EVENTS_SHOWN]
+        said = ", ".join(f"{event} {quantities.percent(ratio)}" for event, ratio in events)
+        rows.append((numbers, said))
+    return rows
+
+
+def node_lines(where: WhereTheTimeGoes) -> list[str]:
+    """Return the work of the busiest workers as a small table; nothing without workers."""
+    rows = node_rows(where)
+    if not rows:
+        return []
+    shown = [NODE_COLUMNS, *(numbers for numbers, _ in rows[:_NODES_SHOWN])]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    lines = ["sessions of other nodes at work, for each transaction; CPU of the host; blocks"]
+    for place, row in enumerate(shown):
+        cells = (f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
+        lines.append("  ".join([f"  {row[0]:<{widths[0]}}", *cells]))
+        if place and (said := rows[place - 1][1]):
+            lines.append(f"      waits: {said}")
+    more = len(rows) - _NODES_SHOWN
+    return [*lines, *([f"  and {quantities.counted(more, 'more node')}"] if more > 0 else [])]
+
+
+def _rate(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}"
 
 
 def scheduled_words(where: WhereTheTimeGoes) -> str:
@@ -114,6 +147,7 @@ def statement_lines(where: WhereTheTimeGoes, width: int) -> Iterator[str]:
     for make in (busy_words, others_words, nodes_words, scheduled_words):
         if words := make(where):
             yield from textwrap.wrap(words, width, initial_indent="  ", subsequent_indent="    ")
+    yield from (f"  {line[: width - 2]}" for line in node_lines(where))
     whole = where.server_ms or 0.0
     shown = [
         statement for statement in where.statements if statement.ms.value >= _LEAST_RATIO * whole

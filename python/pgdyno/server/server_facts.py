@@ -14,6 +14,7 @@ from pgdyno.server.configuration import source_text
 from pgdyno.server.connect import Connection
 from pgdyno.server.dataset import Dataset, inspect
 from pgdyno.server.dataset_kinds import DatasetKind
+from pgdyno.server.nodes import Node, workers_of
 from pgdyno.server.safety import ConnectionRoom, OtherSessions
 from pgdyno.server.storage import device_name, disks_below, mount_of
 from pgdyno.server.target import Target
@@ -66,6 +67,7 @@ class ServerFacts:
     each came from: a file with its line, a command, or "default". `is_local` is true only if the
     session's own backend was seen among this host's processes. `others`: other client sessions in
     this database, by application; `elsewhere_count`: those in other databases.
+    `nodes`: the workers of the coordinator of a distributed server.
     """
 
     host: str
@@ -91,6 +93,7 @@ class ServerFacts:
     connections: ConnectionRoom
     others: tuple[OtherSessions, ...]
     elsewhere_count: int = 0
+    nodes: tuple[Node, ...] = ()
 
     @property
     def durability(self) -> dict[str, str]:
@@ -151,6 +154,7 @@ def collect(connection: Connection, target: Target, kind: DatasetKind | None = N
         elsewhere_count=int(
             _one(connection, f"SELECT count(*) {_OTHERS} AND datname <> current_database()") or 0
         ),
+        nodes=workers_of(connection),
     )
 
 

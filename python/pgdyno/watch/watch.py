@@ -21,11 +21,13 @@ from pgdyno.doctor.session import read_only
 from pgdyno.errors import InterruptedByUser, PgdynoError
 from pgdyno.measure.host_access import observed_pooler
 from pgdyno.observe.collector import Collector
+from pgdyno.observe.nodes.session import observed_nodes
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.schedule import OwnCost
 from pgdyno.observe.session import ServerSession
 from pgdyno.process import signals
 from pgdyno.server.connect import connect
+from pgdyno.server.nodes import workers_of
 from pgdyno.server.target import Target
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
@@ -179,6 +181,8 @@ def _observer(
     if facts.data_folder is not None:
         folders["data"] = facts.data_folder
     name = str(folder.number)
+    with connect(request.target, verb="watch", run=name) as connection:
+        nodes = workers_of(connection)
     return Observer(
         clock=clock,
         sink=segments,
@@ -191,6 +195,7 @@ def _observer(
             is_local=is_local,
             postmaster_pid=facts.postmaster_pid,
             ask_too=ask_too,
+            nodes=observed_nodes(nodes, request.target, run=name, is_local=is_local),
         ),
         folders=folders,
         interval_ns=request.interval_ns,

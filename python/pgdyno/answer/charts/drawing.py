@@ -6,7 +6,7 @@ Runs (segments of a watch) are read one after another, and only the points of th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from pgdyno.analysis.arrays import distinct
 from pgdyno.analysis.findings import Panel, Series
+from pgdyno.analysis.where_facts import NOT_INSTRUMENTED
 from pgdyno.answer.charts.chart import ChartLine, TelemetryChart
 from pgdyno.loop.counter_growth import growth_of
 from pgdyno.measure.statement_texts import StatementNames
@@ -119,11 +120,15 @@ def panel_of(
     if chart.by:
         busiest = sorted(sums, key=lambda name: -sums[name])[:_LINES_MAX]
         names = [name for name in busiest if sums[name]]
+    if chart.by == ("node",):
+        names.sort()  # A node has the same colour in every chart.
     # There are many folded charts, and they do not need every second of an hour.
     points = _Points(axis_s.size, _FOLDED_POINTS_MAX if chart.section else axis_s.size)
 
     def shown(name: str) -> str:
-        return statements.short(name) if chart.is_by_statement else name or chart.title
+        if chart.is_by_statement:
+            return statements.short(name)
+        return name or (NOT_INSTRUMENTED if chart.by == ("wait_event",) else chart.title)
 
     return Panel(
         chart.key,
@@ -135,6 +140,25 @@ def panel_of(
         note=chart.note,
         section=chart.section,
     )
+
+
+class _Grid:
+    """Brings samples of several nodes together: they are due at the same instants.
+
+    A sample is taken when it is due or less than one interval later. So the widest gap between the
+    samples' places within an interval ends where samples are due.
+    """
+
+    def __init__(self, time_ns: IntArray, step_ns: int) -> None:
+        self._step_ns = max(step_ns, 1)
+        places = np.sort(time_ns % self._step_ns)
+        gaps = np.diff(places, prepend=places[-1] - self._step_ns)
+        self._first_ns = int(places[int(np.argmax(gaps))])
+
+    def points(self, time_ns: IntArray) -> IntArray:
+        """Return when each sample was due."""
+        count = (time_ns - self._first_ns) // self._step_ns
+        return np.asarray(self._first_ns + count * self._step_ns, dtype=np.int64)
 
 
 class _Points:
@@ -178,11 +202,15 @@ def _rates(
     ]
     if not of_keys:
         return {}, np.zeros(0, dtype=np.int64), 0
+    longest_ns = int(max(np.median(growth.interval_ns) for growth in of_keys))
+    if "node" in chart.by:
+        whole_ns = np.concatenate([growth.time_ns for growth in of_keys])
+        grid = _Grid(whole_ns, longest_ns)
+        of_keys = [replace(growth, time_ns=grid.points(growth.time_ns)) for growth in of_keys]
     # Keys are mostly sampled at the same instants, so a stable sort only merges ordered parts.
     axis_ns = distinct(
         np.sort(np.concatenate([growth.time_ns for growth in of_keys]), kind="stable")
     )
-    longest_ns = int(max(np.median(growth.interval_ns) for growth in of_keys))
     lines: dict[str, FloatArray] = {}
     divisors: dict[str, FloatArray] = {}
     for growth in of_keys:
@@ -211,6 +239,8 @@ def _gauges(
     """Return the values by line at each instant; values of several keys are summed."""
     keys = [c.name for c in COLUMNS[chart.collector] if c.nature == "key" and c.name in arrays]
     time_ns = np.asarray(arrays["time_ns"], dtype=np.int64)
+    if "node" in keys and time_ns.size:
+        time_ns = _Grid(time_ns, int(np.median(arrays["interval_ns"]))).points(time_ns)
     chosen = np.ones(time_ns.size, dtype=bool)
     if chart.keys is not None:
         texts_of_keys = np.stack([np.asarray(arrays[key]).astype(str) for key in keys])
@@ -234,6 +264,9 @@ def _gauges(
             rows = labels == label
             name = str(label) if chart.by else line.name
             _add_at(lines, name, place[rows], total[rows], axis_ns.size)
+    if chart.is_stacked:
+        # A part that a sample lacks was 0 then.
+        lines = {name: np.nan_to_num(values) for name, values in lines.items()}
     return lines, axis_ns, longest_ns
 
 

@@ -8,9 +8,6 @@ from pgdyno.observe.sql.database import AgesCollector, DatabaseCollector, SizesC
 from pgdyno.observe.sql.io import BuffersCollector, IoCollector, SlruCollector
 from pgdyno.observe.sql.nodes import (
     NodeConnectionsCollector,
-    NodeHostsCollector,
-    NodesCollector,
-    NodeWaitsCollector,
     PlacementsCollector,
     ShardsCollector,
 )
@@ -49,9 +46,6 @@ SQL_COLLECTORS: tuple[type[SqlCollector], ...] = (
     SizesCollector,
     BuffersCollector,
     ObjectsCollector,
-    NodesCollector,
-    NodeWaitsCollector,
-    NodeHostsCollector,
     PlacementsCollector,
     ShardsCollector,
     NodeConnectionsCollector,

@@ -96,9 +96,9 @@ class WaitSampler(SqlCollector):
         self._values = [load_application_name.encode(), database.encode()]
         self._version, self._statement = 0, ""
 
-    def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
+    def sample(self, now_ns: int) -> list[Row]:
         """Return one row a group."""
-        return self.rows(self.ask())
+        return super().sample(now_ns) or [dict(_NOBODY)]
 
     def ask(self) -> PGresult:
         """Return the answer of the server, unparsed."""

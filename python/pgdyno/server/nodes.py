@@ -1,0 +1,67 @@
+"""The other nodes of a distributed server, as its coordinator lists them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from psycopg import pq
+
+from pgdyno.server.connect import Connection
+from pgdyno.server.target import Target
+
+_IS_CITUS_SQL = "SELECT 1 FROM pg_catalog.pg_extension WHERE extname = 'citus'"
+IDENTITY_SQL = "SELECT system_identifier FROM pg_catalog.pg_control_system()"
+_NODES_SQL = (
+    "SELECT n.node_name, n.node_port::text, coalesce((SELECT CASE WHEN r.success THEN r.result END"
+    f" FROM run_command_on_workers('{IDENTITY_SQL}') r"
+    " WHERE (r.nodename, r.nodeport) = (n.node_name, n.node_port)), '')"
+    " FROM citus_get_active_worker_nodes() n WHERE (n.node_name, n.node_port) NOT IN (SELECT"
+    " nodename, nodeport FROM pg_catalog.pg_dist_node WHERE groupid = 0) ORDER BY 1, 2"
+)
+_REQUIRE_AUTH_SINCE = 160_000
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A worker: host and port as the coordinator names them.
+
+    `identity`: the system identifier of its cluster; "" if it did not answer the coordinator.
+    """
+
+    host: str
+    port: str
+    identity: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return "host:port"."""
+        return f"{self.host}:{self.port}"
+
+
+def workers_of(connection: Connection) -> tuple[Node, ...]:
+    """Return the workers of a coordinator of Citus; nothing for any other server.
+
+    Args: connection, to the load's database: each database has its own list of workers.
+    """
+    if not connection.execute(_IS_CITUS_SQL).fetchone():
+        return ()
+    return tuple(Node(*row) for row in connection.execute(_NODES_SQL).fetchall())
+
+
+def directly(target: Target, node: Node) -> Target:
+    """Return the way to a node for the same user, database and credentials.
+
+    The coordinator's word alone decides where the password goes. So it is never sent in clear text.
+    """
+    parameters = {**target.parameters, "connect_timeout": "2"}
+    if target.password is not None and pq.version() >= _REQUIRE_AUTH_SINCE:
+        parameters.setdefault("require_auth", "!password")
+    return replace(
+        target,
+        host=node.host,
+        hostaddr="",
+        ports=node.port,
+        hosts_given=None,
+        is_scratch=False,
+        parameters=parameters,
+    )
