@@ -43,10 +43,17 @@ SERVER_FIXTURES |= {"either_server", "fresh_warehouse15"}
 
 # Files that take a minute or more while three others run, longest first (`pytest --cpu FILE`).
 LONG_FILES = ("test_known_loads", "test_crash_verb", "test_small_forms", "test_every_option")
-LONG_FILES += ("test_citus", "test_compare", "test_watch", "test_tpcc", "test_planning")
+LONG_FILES += (
+    "test_citus_runs",
+    "test_citus",
+    "test_compare",
+    "test_watch",
+    "test_tpcc",
+    "test_planning",
+)
 LONG_FILES += ("test_report_page", "test_sweep_lines", "test_mirror_lab", "test_bad_luck")
 LONG_FILES += ("test_signals_of_verbs", "test_tpcc_lab", "test_design", "test_spill")
-LONG_FILES += ("test_watched_run", "test_where_the_time_goes", "test_on_own_server")
+LONG_FILES += ("test_citus", "test_watched_run", "test_where_the_time_goes", "test_on_own_server")
 
 
 # As in the product: with the default threshold, the garbage collector takes a tenth of the time.
