@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from pgdyno.answer.server_time import (
     executes_apart,
     lacks_time,
     sends_pipelines,
+    server_time,
     server_transactions_each,
 )
+from pgdyno.observe.rates import Deltas
 
 
 def test_counts_reported_after_a_short_window_are_not_lost() -> None:
@@ -59,6 +62,32 @@ def test_the_clock_of_writing_includes_extending_since_pg_stat_io(
     events = {clock.column: clock.events for clock in clocks_of(has_io_view=has_io_view)}
     assert events["blk_write_time_ns"] == writing
     assert len(events) == 4
+
+
+@pytest.mark.parametrize(("warmed_up", "each_ms"), [(0, 15.9), (100, 14.0)])
+def test_without_a_warm_up_reports_that_come_late_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, warmed_up: int, each_ms: float
+) -> None:
+    """The last transactions were slow, and the server reported them after the window."""
+    completed, second_ns = 275, 1_000_000_000
+    committed = completed + warmed_up + 2  # Of each of two clients the last one.
+    columns = {"active_time_ns": np.full(3, 260 / 3 * 14e6), "xact_commit": np.full(3, 260 / 3)}
+    ends_ns = np.arange(1, 4) * second_ns
+    rows = Deltas({}, ends_ns, np.full(3, second_ns), columns, ())
+    monkeypatch.setattr("pgdyno.answer.server_time.deltas_of", lambda *_: rows)
+    totals: dict[str, Any] = {"is_exact": True, "database.xact_commit": committed}
+    totals["database.active_time_ns"] = committed * 15.9e6
+    engine = SimpleNamespace(threads=[SimpleNamespace(clients=2)])
+    stored: Any = SimpleNamespace(warnings=[], job={}, document=lambda _: {"totals": totals})
+    numbers: Any = SimpleNamespace(
+        span_ns=(0, 3 * second_ns),
+        began_ns=0,
+        seconds=3.0,
+        counts=SimpleNamespace(completed=completed, failed=0),
+        summary=SimpleNamespace(transactions_committed_all_phases=committed, engine=engine),
+    )
+    counted = server_time(stored, numbers, completed)
+    assert counted.active_ms == pytest.approx(completed * each_ms)
 
 
 # The load has two sessions at work all the time, somebody else none, one or two.

@@ -77,13 +77,14 @@ def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTi
 
     Backends report active_time and xact_commit together and up to a second late. So their ratio is
     computed over the window, and then multiplied by the number of transactions that the engine
-    counted. Backends that touch no table report nothing before their session ends. If a load has
-    such backends, the ratio is computed over the whole load, including the warm-up. Autovacuum and
-    other sessions add transactions without time, so their ratio says nothing. Then the time outside
-    the window is subtracted from the time of the whole load. The time of each of our own statements
-    in the load's database was measured, and is subtracted. The server counts by its wall clock. If
-    this clock was set during the run, the load sent pipelines, or the count exceeds the time of all
-    sessions, the count is not used.
+    counted. Without a warm-up, the window is nearly the whole load, whose counts have no late
+    reports, so its time is used. Backends that touch no table report nothing before their session
+    ends. If a load has such backends, the ratio is computed over the whole load, including the
+    warm-up. Autovacuum and other sessions add transactions without time, so their ratio says
+    nothing. Then the time outside the window is subtracted from the time of the whole load. The
+    time of each of our own statements in the load's database was measured, and is subtracted. The
+    server counts by its wall clock. If this clock was set during the run, the load sent pipelines,
+    or the count exceeds the time of all sessions, the count is not used.
     """
     if any(warning["kind"] == NoticeKind.CLOCK_SET for warning in stored.warnings):
         return ServerTime(None, why_not="the wall clock was set during the run")
@@ -102,7 +103,9 @@ def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTi
         reported -= round(_whole_growth(rows, "own_transactions"))
         per_transaction = server_transactions_each(reported, committed, _clients(numbers))
     if whole_ns and (
-        per_transaction is None or seen < _REPORTED_RATIO_MIN * per_transaction * ended
+        per_transaction is None
+        or _outside_count(numbers) <= _clients(numbers)
+        or seen < _REPORTED_RATIO_MIN * per_transaction * ended
     ):
         return _of_whole_load(whole_ns, rows, numbers, is_clear=per_transaction is not None)
     if not active_ns or seen <= 0:
@@ -139,7 +142,7 @@ def _of_whole_load(
     )
     load_ns = whole_ns - own_ns
     committed = numbers.summary.transactions_committed_all_phases
-    outside_count = max(committed - numbers.counts.completed, 0)
+    outside_count = _outside_count(numbers)
     outside_ns = load_ns * outside_count / committed
     reported_ns = (grown(rows, "active_time_ns", *numbers.span_ns) or 0.0) - (
         grown(rows, "own_active_ns", *numbers.span_ns) or 0.0
@@ -158,6 +161,11 @@ def _of_whole_load(
         " transactions of the load differ in number of statements"
     )
     return _possible(load_ns - outside_ns, error_ns, numbers, reported_ns, unsure=unsure)
+
+
+def _outside_count(numbers: LoadNumbers) -> int:
+    """Return how many transactions of the load were completed outside the window."""
+    return max(numbers.summary.transactions_committed_all_phases - numbers.counts.completed, 0)
 
 
 def _transactions_seen(rows: Deltas | None, numbers: LoadNumbers) -> float:
