@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.fixtures.captures import header
 from tests.fixtures.clusters import connection, run_sql, scalar
-from tests.fixtures.command import Command, eventually, server_options
+from tests.fixtures.command import Command, RunningCommand, eventually, server_options
 from tests.fixtures.observed import make_shop, shopping
 
 from pgdyno.capture import file
@@ -44,21 +44,27 @@ def captured_while(
 ) -> Capture:
     """Return a capture whose first counters are read before the statements, its last ones after."""
     running = pgdyno.start("capture", *server_options(target), "-o", path, "--duration", "10min")
-    looks = (
-        "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'pgdyno/capture%%'"
-        " AND strpos(query, %s) > 0"
-    )
-    # The first counters are read before it looks at sessions. We look from another database, whose
-    # statements do not count.
-    nearby, activity = target.with_database("postgres"), activity_sql(15)[:100]
-    ended = running.process.poll
-    eventually(lambda: scalar(nearby, looks, activity), unless=lambda: ended() is not None)
+    await_first_counters(running, target)
     with connection(target) as session:
         for statement in statements:
             session.execute(statement)  # type: ignore[call-overload]
     running.process.send_signal(signal.SIGINT)
     assert running.wait(60).code == INTERRUPTED
     return file.read(path)
+
+
+def await_first_counters(running: RunningCommand, target: Target) -> None:
+    """Wait until a capture has read its first counters: it looks at sessions after that.
+
+    We look from another database, whose statements do not count.
+    """
+    looks = (
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'pgdyno/capture%%'"
+        " AND strpos(query, %s) > 0"
+    )
+    nearby, activity = target.with_database("postgres"), activity_sql(15)[:100]
+    ended = running.process.poll
+    eventually(lambda: scalar(nearby, looks, activity), unless=lambda: ended() is not None)
 
 
 def steps_of(capture: Capture, template: Template) -> list[str]:
@@ -222,7 +228,7 @@ def test_a_reset_and_a_statement_without_text_are_reported(
     path = tmp_path / "shop.capture"
     with shopping(shop):
         running = pgdyno.start("capture", *server_options(shop), "-o", path, "--duration", "6s")
-        eventually(lambda: path.with_name("shop.capture.partial").exists())
+        await_first_counters(running, shop)
         run_sql(shop, "SELECT pg_stat_statements_reset()")
         said = running.wait(60)
     assert said.code == 0, said.err
