@@ -7,6 +7,7 @@ import json
 import math
 import signal
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -59,10 +60,16 @@ def carried_out(
     return history, runs, excluded, waves
 
 
+@cache
+def undisturbed(count: int, *, at_once: bool = True) -> tuple[History, Stop, frozenset[str], Waves]:
+    """Return the tuning of `count` servers of which none is lost; it is always the same."""
+    return carried_out(on_servers(asked(), count, at_once=at_once))
+
+
 @pytest.mark.parametrize("count", [2, 3])
 def test_every_server_has_its_own_candidate_and_its_own_round(count: int) -> None:
     question = on_servers(asked(), count, at_once=True)
-    history, stop, excluded, waves = carried_out(question)
+    history, stop, excluded, waves = undisturbed(count)
     assert stop == Stop("proved")
     assert all(len({run.server_number for run in wave}) == len(wave) for wave in waves)
     assert {len(wave) for wave in waves} >= {count}
@@ -86,8 +93,7 @@ def test_every_server_has_its_own_candidate_and_its_own_round(count: int) -> Non
 
 
 def test_the_budget_counts_runs_at_the_same_time_once() -> None:
-    question = on_servers(asked(), 2, at_once=True)
-    history, *_ = carried_out(question)
+    history, *_ = undisturbed(2)
     in_turn: History = ()
     while isinstance(run := next_run(Tune, on_servers(asked(), 2), in_turn), PlannedRun):
         in_turn = (*in_turn, result_of(run, len(in_turn)))
@@ -101,7 +107,7 @@ def plan_of(runs: tuple[PlannedRun, ...]) -> list[tuple[object, ...]]:
 
 def test_a_killed_tuning_continues_with_the_same_plan() -> None:
     question = on_servers(asked(), 3, at_once=True)
-    whole, _, _, waves = carried_out(question)
+    whole, _, _, waves = undisturbed(3)
     ends = list(itertools.accumulate(len(wave) for wave in waves))
     for wave in (1, 7, len(waves) // 2, len(waves) - 2):
         next_run(Tune, asked(settings=("jit=on,off",)), ())  # Another tuning in between.
@@ -113,7 +119,7 @@ def test_a_killed_tuning_continues_with_the_same_plan() -> None:
 @pytest.mark.parametrize("left", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)])
 def test_a_wave_of_which_a_part_is_missing_is_made_complete(left: tuple[int, ...]) -> None:
     question = on_servers(asked(), 3, at_once=True)
-    whole, _, _, waves = carried_out(question)
+    whole, _, _, waves = undisturbed(3)
     full = [place for place, wave in enumerate(waves) if len(wave) == 3]
     for wave in (full[2], full[len(full) // 2], full[-3]):
         begun = sum(len(runs) for runs in waves[:wave])
@@ -152,7 +158,7 @@ def test_a_candidate_that_failed_on_a_server_that_is_lost_later_is_replayed_alik
 ) -> None:
     """The store does not say when a server was lost, so its last run must tell it."""
     question = on_servers(asked(), 2, at_once=is_at_once)
-    clean, *_ = carried_out(question)
+    clean, *_ = undisturbed(2, at_once=is_at_once)
     there = [done.run.cell.variant for done in clean[:40] if done.run.server_number == 2]
     failing = next(variant.id for variant in there if variant.id.startswith("trial"))
     history, stop, excluded, _ = carried_out(question, lost_after={2: after}, failing=failing)
@@ -169,7 +175,7 @@ def test_a_candidate_that_failed_on_a_server_that_is_lost_later_is_replayed_alik
 
 def test_a_best_candidate_that_cannot_be_measured_any_more_ends_the_tuning() -> None:
     question = on_servers(asked(), 2, at_once=True)
-    history, *_ = carried_out(question)
+    history, *_ = undisturbed(2)
     for end in range(20, len(history)):
         tuning = Tune(question).tuning(history[:end])
         best = tuning.best
