@@ -26,7 +26,7 @@ def options(folder: Path, *more: str) -> list[str | Path]:
 def test_each_variant_has_a_curve_and_its_speed_up_at_every_level(
     pgdyno: Command, tmp_path: Path
 ) -> None:
-    asked = options(tmp_path, "-c", "1,2", "--rounds", "2", "-S")
+    asked = options(tmp_path, "-c", "1,2", "--rounds", "2", "-f", tmp_path / "fast.sql")
     variants = ["--variant", "plain", "--variant", "less memory: work_mem=1MB"]
     said = pgdyno(*asked, *variants)
     assert said.code in RAN, said.err

@@ -103,7 +103,7 @@ def test_a_secret_in_a_script_is_in_no_output_no_file_and_no_child(
 ) -> None:
     statements = [f"SELECT $pg${form.format(s, s)}$pg$;" for s, form in TEXTS.items()]
     script = tmp_path / "secret.sql"
-    script.write_text("\n".join(statements) + "\n")
+    script.write_text("\n".join(["\\sleep 20 ms", *statements]) + "\n")
     running = pgdyno.start(
         *("bench", conninfo(database15), "-f", str(script), "-T", "2s", "--warmup", "0s"),
         *("--allow-write", "--json", str(tmp_path / "out.json"), "-D", f"password={GIVEN[2]}"),

@@ -27,7 +27,7 @@ SCRATCH = [part for n, v in QUICK.items() for part in ("--set", f"{n}={v}")]
 KILL = "COPY (SELECT 1) TO PROGRAM 'kill -QUIT $(head -1 postmaster.pid)';\nSELECT pg_sleep(60);\n"
 
 
-def one_script(folder: Path, text: str = "SELECT 1;\n") -> Path:
+def one_script(folder: Path, text: str = "SELECT pg_sleep(0.005);\n") -> Path:
     path = folder / "one.sql"
     path.write_text(text)
     return path

@@ -28,7 +28,7 @@ def test_the_doctor_of_a_run_has_the_host_that_was_recorded_by_hand(
     there = far_line.target
     way = ("-h", there.host, "-p", there.ports, "-U", there.user, "-d", there.database)
     script = tmp_path / "one.sql"
-    script.write_text("SELECT 1;\n")
+    script.write_text("SELECT pg_sleep(0.005);\n")
     for files, is_there in (((numbers,), False), ((numbers, recorded), True)):
         said = pgdyno(
             *("bench", *way, "-f", script, "-c", "1", "-t", "3"),

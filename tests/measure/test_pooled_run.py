@@ -18,7 +18,7 @@ CONFIRMED = ("--confirm", "pooled@127.0.0.1")  # The pooler's sessions, or anoth
 
 def bench(pgdyno: Command, pooler: Pooler, tmp_path: Path, *more: str, **env: str) -> Said:
     script = tmp_path / "one.sql"
-    script.write_text("SELECT 1;\n")
+    script.write_text("SELECT pg_sleep(0.005);\n")
     return pgdyno(
         *("bench", *server_options(pooler.target)),
         *("-f", str(script), "-c", "6", "-T", "1", "--warmup", "0s", "--json", *CONFIRMED),

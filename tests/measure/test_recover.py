@@ -26,7 +26,7 @@ def test_a_variant_whose_server_stays_down_is_left_out(
         "cd /",
         f"{own.pg_ctl} start >&2",
     )
-    (tmp_path / "one.sql").write_text("SELECT 1;\n")
+    (tmp_path / "one.sql").write_text("SELECT pg_sleep(0.005);\n")
     said = pgdyno(
         "compare",
         *("-h", own.target.host, "-p", own.target.ports, "-U", own.target.user, "-d", "postgres"),
@@ -51,7 +51,7 @@ def test_a_variant_whose_server_stays_down_is_left_out(
 
 def compared(own: OwnServer, tmp_path: Path, *more: str) -> tuple[str | Path, ...]:
     """Return a comparison whose second variant keeps the server from starting."""
-    (tmp_path / "one.sql").write_text("SELECT 1;\n")
+    (tmp_path / "one.sql").write_text("SELECT pg_sleep(0.005);\n")
     return (
         "compare",
         *("-h", own.target.host, "-p", own.target.ports, "-U", own.target.user, "-d", "postgres"),

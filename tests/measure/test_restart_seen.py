@@ -38,7 +38,7 @@ def test_a_server_that_starts_again_during_a_run_is_a_doubt_with_the_moment(
     own = new_own_server()
     run_sql(own.target, "CREATE TABLE only_here (a int)")
     script = pgdyno.store.parent / "read.sql"
-    script.write_text("SELECT count(*) FROM only_here;\n")
+    script.write_text("\\sleep 5 ms\nSELECT count(*) FROM only_here;\n")
     host, port = own.target.host, own.target.ports
     # Named twice, the load waits for the server for a minute instead of five seconds.
     server = f"host={host},{host} port={port},{port} user={own.target.user} dbname=postgres"

@@ -33,7 +33,7 @@ def theirs(new_cluster: Make) -> ScratchCluster:
 
 def options(target: Target, tmp_path: Path, *more: str) -> list[str | Path]:
     script = tmp_path / "one.sql"
-    script.write_text("SELECT 1;\n")
+    script.write_text("SELECT pg_sleep(0.005);\n")
     return [
         *server_options(target),
         *("-f", script, "-c", "1", "-T", "1s", "--warmup", "0s", "--budget", "1s"),

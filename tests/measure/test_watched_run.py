@@ -198,6 +198,7 @@ def test_the_loads_own_database_is_seen_on_a_scratch_server_with_its_extensions(
     libraries = "pg_stat_statements,pg_wait_sampling"
     said = pgdyno(
         *("bench", "--scratch", "-s", "1", "-c", "2", "-T", "3", "--warmup", "0s", "--json"),
+        *("-R", "200"),
         *("--set", f"shared_preload_libraries={libraries}", "--store", str(tmp_path / "store")),
     )
     assert said.code in (0, 3), said.err

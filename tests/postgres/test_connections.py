@@ -57,7 +57,7 @@ def test_without_a_connection_to_measure_the_network_a_run_says_what_is_missing(
 ) -> None:
     # Two clients, four sessions of pgdyno, and one that measures the network while they work.
     cluster = new_cluster("15", settings={"max_connections": str(6 + more)})
-    (tmp_path / "one.sql").write_text("SELECT 1;\n")
+    (tmp_path / "one.sql").write_text("SELECT pg_sleep(0.005);\n")
     target = cluster.tcp_target
     said = pgdyno(
         *("bench", *server_options(target), "-f", tmp_path / "one.sql", "-c", "2"),

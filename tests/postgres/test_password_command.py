@@ -99,7 +99,7 @@ def test_every_part_of_the_lab_uses_the_command_and_keeps_nothing_of_it(
     vault: Vault, pgdyno: Command, tmp_path: Path
 ) -> None:
     script = tmp_path / "one.sql"
-    script.write_text("SELECT 1;\n")
+    script.write_text("SELECT pg_sleep(0.005);\n")
     target = vault.target
     said = pgdyno(
         *("bench", "-h", target.host, "-p", target.ports, "-U", ROLE, "-d", target.database),
@@ -118,7 +118,7 @@ def test_an_experiment_from_a_file_has_its_password_from_the_environments_comman
     vault: Vault, pgdyno: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = vault.target
-    (tmp_path / "one.sql").write_text("SELECT 1;\n")
+    (tmp_path / "one.sql").write_text("SELECT pg_sleep(0.005);\n")
     spec = tmp_path / "spec.toml"
     dsn = f"host={target.host} port={target.ports} user={ROLE} dbname={target.database}"
     spec.write_text(

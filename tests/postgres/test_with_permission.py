@@ -23,7 +23,7 @@ def test_a_function_that_writes_needs_permission_and_then_writes(
     run_sql(database, "CREATE TABLE written (a int)")
     run_sql(database, WRITES)
     script = tmp_path / "writes.sql"
-    script.write_text("SELECT writes();\n")
+    script.write_text("\\sleep 5 ms\nSELECT writes();\n")
     load = ("bench", *server_options(database), "-f", str(script), *QUICK)
     refused = pgdyno(*load)
     assert refused.code == 2
@@ -42,7 +42,7 @@ def test_a_comparison_of_two_servers_needs_a_confirmation_for_each(
     run_sql(targets[1], "CREATE DATABASE other")
     targets[1] = targets[1].with_database("other")
     script = tmp_path / "reads.sql"
-    script.write_text("SELECT 1;\n")
+    script.write_text("SELECT pg_sleep(0.005);\n")
     words: list[str] = []
     with ExitStack() as sessions:
         for target in targets:

@@ -49,7 +49,7 @@ def conninfo(target: Target, user: str | None = None) -> str:
 
 
 def spec_of(target: Target, tmp_path: Path, *, budget: str, duration: str) -> Path:
-    (tmp_path / "one.sql").write_text("SELECT 1;\n")
+    (tmp_path / "one.sql").write_text("SELECT pg_sleep(0.005);\n")
     path = tmp_path / "tune.toml"
     path.write_text(
         f"""
