@@ -11,7 +11,8 @@ from tests.fixtures import needs
 from tests.fixtures.clusters import QUICK
 
 FOLDER = Path(__file__).parents[2] / "examples"
-_CLIENTS_MAX = 4
+_CLIENTS_MAX = 2
+RUN = "300ms"
 # This setting is left out because it needs a restart for each run, which takes time.
 _LEFT_OUT = ("shared_buffers",)
 _CRASHED = ("on", "off, standby")
@@ -32,7 +33,7 @@ def small_form(name: str, place: Path, *, dsn: str = "") -> Path:
         document["server"]["scratch"]["version"] = "15"
         document["server"]["settings"] = {**QUICK, "max_wal_size": "1GB"}
     workload = document["workload"]
-    workload |= {"duration": "1s", "warmup": "0s"}
+    workload |= {"duration": RUN, "warmup": "0s"}
     if workload.get("clients", 0) < 100:  # Examples about many connections keep them.
         workload["clients"] = min(_CLIENTS_MAX, workload.get("clients", 1))
     _shorten(document["design"])
@@ -61,7 +62,7 @@ def small_form(name: str, place: Path, *, dsn: str = "") -> Path:
 def _shorten(design: dict[str, Any]) -> None:
     kind = design["kind"]
     if kind == "sweep":
-        design |= {"levels": [1, 2], "rounds": 1, "run": "1s", "knee": "1s"}
+        design |= {"levels": [1, 2], "rounds": 1, "run": RUN, "knee": RUN}
     elif kind == "compare":
         design["budget"] = "1s"  # One round.
     elif kind == "tune":

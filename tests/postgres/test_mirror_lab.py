@@ -17,7 +17,7 @@ from pgdyno.capture.model import Capture, Template
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg
-SHORT = ("--duration", "2s", "--warmup", "0s", "-q")
+SHORT = ("--duration", "1s", "--warmup", "0s", "-q")
 
 
 def written(path: Path, capture: Capture) -> str:
@@ -92,14 +92,14 @@ def test_a_comparison_and_a_sweep_say_how_alike_each_variant_and_load_was(
 ) -> None:
     path, where = written(tmp_path / "core.capture", tpcb_capture()), server_options(database15)
     assert pgdyno("init", path, *where).code == 0
-    short = ("--duration", "1s", "--warmup", "0s", "-q")
+    short = ("--duration", "300ms", "--warmup", "0s", "-q")
     variants = ("--variant", "a:", "--variant", "b: work_mem=8MB")
     said = pgdyno("compare", *where, "-b", path, *variants, "--budget", "1s", "--json", *short)
     assert said.code in (0, 3), said.err
     likeness = said.document["likeness"]
     assert [cell["name"] for cell in likeness["cells"]] == ["a", "b"]
     assert likeness["sentence"].startswith("alike in ")
-    levels = ("--clients", "1,2", "--rounds", "1", "--knee-duration", "1s")
+    levels = ("--clients", "1,2", "--rounds", "1", "--knee-duration", "300ms")
     said = pgdyno("sweep", *where, "-b", path, *levels, *short)
     assert said.code in (0, 3), said.err
     rows = [line.split("  ")[0] for line in said.out.splitlines()]

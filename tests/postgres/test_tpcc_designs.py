@@ -18,7 +18,7 @@ from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg
 RAN = (0, 3)  # A run of seconds is too short to be valid, and pgdyno says so.
-SHORT = ("-b", "tpcc-like", "-T", "1s", "--warmup", "0s", "--reset", "none", "--no-check")
+SHORT = ("-b", "tpcc-like", "-T", "500ms", "--warmup", "0s", "--reset", "none", "--no-check")
 
 
 def test_changes_of_a_run_are_gone_after_a_restore(pgdyno: Command, warehouse: Target) -> None:
@@ -57,7 +57,7 @@ warehouses = 1
 [workload]
 scripts = [{{ builtin = "tpcc-like", options = {{ mode = "procedures" }} }}]
 clients = 2
-duration = "1s"
+duration = "500ms"
 warmup = "0s"
 [[variant]]
 name = "base"
@@ -107,7 +107,7 @@ kind = "existing"
 [workload]
 scripts = [{{ builtin = "tpcc-like" }}]
 clients = 2
-duration = "1s"
+duration = "500ms"
 warmup = "0s"
 [design]
 kind = "matrix"

@@ -41,7 +41,7 @@ def test_tables_that_were_changed_are_refused_with_what_is_wrong(
 
 def test_retried_work_keeps_all_conditions(pgdyno: Command, fresh_warehouse15: Target) -> None:
     where = server_options(fresh_warehouse15)
-    load = ("--terminals", "8", "--isolation", "serializable", "-T", "2s")
+    load = ("--terminals", "8", "--isolation", "serializable", "-T", "1s")
     said = pgdyno("bench", *where, "-b", "tpcc-like", *load, *SHORT)
     types = said.document["types"]
     assert sum(transaction_type["retries"] for transaction_type in types) > 0

@@ -15,7 +15,7 @@ from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg
 RAN = (0, 3)  # A run of seconds is too short to be valid, and pgdyno says so.
-SHORT = ("-b", "tpcc-like", "-T", "1s", "--warmup", "0s", "--reset", "none", "--no-check")
+SHORT = ("-b", "tpcc-like", "-T", "500ms", "--warmup", "0s", "--reset", "none", "--no-check")
 # Loaded orders have numbers up to 3,000.
 NEW_ORDERS = "SELECT o_w_id, count(*) FROM orders WHERE o_id > 3000 GROUP BY 1 ORDER BY 1"
 
@@ -23,7 +23,7 @@ NEW_ORDERS = "SELECT o_w_id, count(*) FROM orders WHERE o_id > 3000 GROUP BY 1 O
 def test_a_sweep_counts_terminals_answers_in_nopm_and_finds_the_most_that_keep_a_target(
     pgdyno: Command, warehouse: Target
 ) -> None:
-    levels = ("-c", "1,2", "--rounds", "1", "--knee-duration", "1s")
+    levels = ("-c", "1,2", "--rounds", "1", "--knee-duration", "500ms")
     said = pgdyno(
         *("sweep", *server_options(warehouse), *SHORT, *levels),
         *("--slo", "new-order.p90=5min", "--check", "new-order.p90<1us"),
@@ -85,7 +85,7 @@ warehouses = 1
 [workload]
 scripts = [{{ builtin = "tpcc-like" }}]
 clients = 2
-duration = "500ms"
+duration = "300ms"
 warmup = "0s"
 [design]
 kind = "tune"

@@ -19,14 +19,15 @@ from pgdyno.spec.workload import Script, Workload
 
 pytestmark = pytest.mark.pg
 RAN = (0, 3)  # A run of seconds is too short to be valid, and pgdyno says so.
-SHORT = ("-T", "3s", "--warmup", "0s", "--reset", "none")
+SHORT = ("-T", "1s", "--warmup", "0s", "--reset", "none")
 
 
 def test_a_run_has_nopm_types_shares_and_a_check(pgdyno: Command, fresh_warehouse: Target) -> None:
     where = server_options(fresh_warehouse)
     before = scalar(fresh_warehouse, "SELECT sum(d_next_o_id) FROM district")
     said = pgdyno(
-        *("bench", *where, "-b", "tpcc-like", "--mode", "pipeline", "--terminals", "3", *SHORT),
+        *("bench", *where, "-b", "tpcc-like", "--mode", "pipeline", "--terminals", "3"),
+        *(*SHORT, "-T", "3s"),
         *("--check", "nopm>1", "--check", "nopm>9000000", "--json"),
     )
     assert said.code == 4, said.err  # One of the two checks cannot be kept.
@@ -94,7 +95,7 @@ def test_a_load_opens_as_many_connections_as_the_lab_expects(
     assert said.code in RAN, said.err
     rows = csv.DictReader(io.StringIO(pgdyno("export", "1", "--table", "intervals").out))
     script = Script(builtin="tpcc-like")
-    workload = Workload(scripts=(script,), clients=terminals, threads=threads, duration="3s")
+    workload = Workload(scripts=(script,), clients=terminals, threads=threads, duration="1s")
     assert max(int(row["connections"]) for row in rows) == workload.connections_of(terminals)
 
 

@@ -10,7 +10,7 @@ from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg
 RAN = (0, 3)  # A run of a second is too short to be valid.
-SHORT = ("-c", "2", "-T", "1s", "--warmup", "0s", "--json")
+SHORT = ("-c", "2", "-T", "500ms", "--warmup", "0s", "--json")
 TABLES = "SELECT count(*) FROM pg_class WHERE relname IN ('pgbench_accounts', 'warehouse')"
 
 

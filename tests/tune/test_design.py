@@ -362,7 +362,7 @@ scale = 1
 [workload]
 scripts = [{{ file = "{script}" }}]
 clients = 1
-duration = "1s"
+duration = "500ms"
 warmup = "0s"
 [design]
 kind = "tune"
