@@ -165,7 +165,8 @@ def test_a_role_with_a_statement_timeout_of_1_ms_is_measured_all_the_same(
     make = "CREATE ROLE hasty LOGIN; GRANT pg_monitor TO hasty;"
     run_sql(pg15.target, f"{make} ALTER ROLE hasty SET statement_timeout = 1")
     try:
-        script = one_script(tmp_path)
+        # The client pauses, and not the server.
+        script = one_script(tmp_path, "\\sleep 5 ms\nSELECT 1;\n")
         said = pgdyno(
             "bench", *server_options(pg15.target, "hasty"), *SHORT[:6], "-f", script, "--json"
         )
