@@ -140,6 +140,50 @@ def test_every_source_of_a_parameter_gives_what_it_names(
                             " WHERE NOT EXISTS (SELECT FROM item WHERE id = e)") == 0  # fmt: skip
 
 
+def test_a_client_keeps_a_value_and_a_text_is_used_by_how_common_it_is(
+    engine: Engine, database15: Target
+) -> None:
+    run_sql(
+        database15,
+        "CREATE TABLE item AS SELECT n AS id, n % 3 AS shop,"
+        " CASE WHEN n <= 600 THEN 'common' ELSE 'rare ' || n END AS name"
+        " FROM generate_series(1, 1000) n",
+    )
+    run_sql(database15, "ANALYZE item")
+    run_sql(database15, "CREATE TABLE seen (pid int DEFAULT pg_backend_pid(), shop int, name text)")
+    few = [{"value": str(n), "fraction": 1 / 3} for n in (1, 2, 3)]
+    shops = {"kind": "integer", "distinct": 3, "hot": few}
+    rare = {"kind": "real", "distinct": 100, "bounds": ["0.610001", "0.990001"]}
+    put = {
+        "statement": 0,
+        "parameters": [
+            of_item("shop", distribution=shops, range=[1, 3], kept=1.0),
+            of_item("name", distribution=rare, by_frequency=True),
+        ],
+    }
+    load = load_of("INSERT INTO seen (shop, name) VALUES ($1, $2)", templates=[template(put)])
+    end = mirrored(engine, database15, load)
+    assert (end.summary.counts.completed, end.summary.failures) == (120, {})
+    shops_of = "SELECT array_agg(DISTINCT shop) AS shops FROM seen GROUP BY pid ORDER BY 1"
+    assert run_sql(database15, shops_of) == [([0],), ([1],), ([2],)]
+    assert scalar(database15, "SELECT count(*) FROM seen WHERE name = 'common'") == 0
+    assert scalar(database15, "SELECT count(DISTINCT name) FROM seen") > 50
+
+
+@pytest.mark.parametrize("kept", [-0.1, 1.5])
+def test_a_share_of_kept_values_is_at_most_one(
+    engine: Engine, database15: Target, kept: float
+) -> None:
+    load = load_of(
+        "SELECT $1::int",
+        templates=[template({"statement": 0, "parameters": [of_item("id", kept=kept)]})],
+    )
+    script = {"name": "m", "weight": 1, "source": {"builtin": "mirror"}, "mirror": load}
+    said = engine.say("check-job", given=load_job(database15, scripts=[script]).to_line())
+    message = json.loads(said.stdout.splitlines()[-1])["message"]
+    assert "has a share of kept values that is not from 0 to 1" in message
+
+
 def test_a_loop_executes_its_statements_in_turn_and_a_branch_only_sometimes(
     engine: Engine, database: Target
 ) -> None:

@@ -135,6 +135,8 @@ fn mirror(protocol: Protocol) -> MirrorLoad {
         range: Some((i64::MIN, i64::MAX)),
         group: Some(u32::MAX),
         is_not_null: true,
+        by_frequency: true,
+        kept: 0.9,
     };
     let parameters = vec![
         ParameterSource::Constant { value: Some("größe".into()) },

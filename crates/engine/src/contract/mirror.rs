@@ -131,6 +131,14 @@ pub enum ParameterSource {
         /// Only rows in which the column has a value; not of a group.
         #[serde(default)]
         is_not_null: bool,
+        /// Share of the draws in which a client takes its own value: always the same one, which
+        /// other columns with the same distribution share. Not of a group.
+        #[serde(default)]
+        kept: f64,
+        /// The distribution is of places among the rows, sorted by how common their value is: 0 = a
+        /// row with the most common value, 1 = a row with the rarest value. Not of a group.
+        #[serde(default)]
+        by_frequency: bool,
     },
     Equal {
         step: u32,

@@ -107,6 +107,17 @@ impl Values {
         self.drawn.number_at(random.next_u64() >> 18)
     }
 
+    /// Append the text of the value at this share (0..1) of the rows in ascending order.
+    ///
+    /// Returns: false, with nothing appended, if all values are NULL.
+    pub fn write_at_share(&self, share: f64, out: &mut Vec<u8>) -> bool {
+        let is_there = self.null_fraction < 1.0;
+        if is_there {
+            self.write(self.number_at_share(share), out);
+        }
+        is_there
+    }
+
     /// The number of the value at this share (0..1) of the rows in ascending order.
     fn number_at_share(&self, share: f64) -> u64 {
         self.drawn.number_at((share.clamp(0.0, 1.0) * (DRAWN_PLACES - 1) as f64) as u64)

@@ -4,19 +4,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pgdyno_script::Prng;
-
 use super::super::{Session, Unready};
+use super::existing::Existing;
 use super::number::write_instant;
-use super::slots::Value;
-use crate::contract::job::ClockPair;
+use crate::contract::job::{ClockPair, ParameterSource};
 use crate::dataset::sql::{quote_identifier, quote_literal};
-use crate::values::Values;
-
-/// Most rows of a table whose keys are kept.
-const ROWS_MAX: u64 = 50_000;
-/// A unique column is a range if at most this share of the range has no row.
-const GAP_RATIO_MAX: f64 = 0.05;
 
 /// Columns of one table whose values come from one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,15 +16,31 @@ pub(super) struct Wanted {
     pub(super) table: String,
     pub(super) columns: Vec<String>,
     pub(super) is_not_null: bool,
+    /// The rows with the most common values come first.
+    pub(super) by_frequency: bool,
 }
 
 impl Wanted {
     /// Args: names as SQL has them, quoted where it needs quotes.
     pub(super) fn new(table: &str, columns: &[&str]) -> Wanted {
-        let mut wanted =
-            Wanted { table: table.to_owned(), columns: Vec::new(), is_not_null: false };
+        let mut wanted = Wanted {
+            table: table.to_owned(),
+            columns: Vec::new(),
+            is_not_null: false,
+            by_frequency: false,
+        };
         columns.iter().for_each(|name| wanted.add(name));
         wanted
+    }
+
+    /// Args: a source that is a column.
+    pub(super) fn of(source: &ParameterSource) -> Wanted {
+        let ParameterSource::Column { table, column, is_not_null, by_frequency, .. } = source
+        else {
+            unreachable!("the caller has a column");
+        };
+        let (is_not_null, by_frequency) = (*is_not_null, *by_frequency);
+        Wanted { is_not_null, by_frequency, ..Wanted::new(table, &[column]) }
     }
 
     pub(super) fn add(&mut self, column: &str) {
@@ -69,121 +77,8 @@ impl Keys {
     }
 }
 
-/// Values that exist.
-#[derive(Debug)]
-pub(super) enum Existing {
-    /// Nearly every number of the range is a key.
-    Range { least: i64, most: i64 },
-    /// Rows of the table, drawn at random. `values` has the columns of a row next to each other.
-    Rows { width: usize, values: Vec<Option<Box<[u8]>>> },
-}
-
-impl Existing {
-    async fn read(session: Session<'_>, wanted: &Wanted) -> Result<Existing, Unready> {
-        let width = wanted.columns.len();
-        let facts = Facts::read(session, &wanted.table, &wanted.columns[0]).await?;
-        if width == 1 && facts.kind == Kind::Integer && facts.is_unique {
-            let (least, most) = ends(session, wanted).await?;
-            if let (Some(least), Some(most)) = (least, most)
-                && ((most - least + 1) as f64) * (1.0 - GAP_RATIO_MAX) <= facts.rows.max(1.0)
-            {
-                return Ok(Existing::Range { least, most });
-            }
-        }
-        let columns: Vec<_> =
-            wanted.columns.iter().map(|name| quote_identifier(name) + "::text").collect();
-        let percent = 120.0 * ROWS_MAX as f64 / facts.rows.max(1.0);
-        let sample = match facts.has_pages && percent < 100.0 {
-            true => format!(" TABLESAMPLE SYSTEM ({percent})"),
-            false => String::new(),
-        };
-        let (list, table) = (columns.join(", "), &wanted.table);
-        let some = match wanted.is_not_null {
-            true => format!(" WHERE {} IS NOT NULL", quote_identifier(&wanted.columns[0])),
-            false => String::new(),
-        };
-        let sql = format!("SELECT {list} FROM {table}{sample}{some} LIMIT {ROWS_MAX}");
-        let values = session
-            .ask(&sql, |rows| {
-                let mut values = Vec::new();
-                while rows.next_columns(|_, value| values.push(value.map(Box::from)))? {}
-                Ok(values)
-            })
-            .await?;
-        Ok(Existing::Rows { width, values })
-    }
-
-    /// Choose a row.
-    ///
-    /// Args: `access`, the distribution of the accesses; absent = every row is equally likely.
-    /// `range`, the ends of the column in the source.
-    pub(super) fn choose(
-        &self,
-        access: Option<&Values>,
-        range: Option<(i64, i64)>,
-        random: &mut Prng,
-    ) -> Chosen {
-        let mut drawn = Vec::new();
-        let is_drawn = access.is_some_and(|access| access.draw(random, &mut drawn));
-        match *self {
-            Existing::Range { least, most } => {
-                let asked = std::str::from_utf8(&drawn).ok().and_then(|text| text.parse().ok());
-                Chosen::Number(match asked {
-                    Some(asked) if is_drawn => moved(asked, range, (least, most)),
-                    _ => random.uniform(least, most),
-                })
-            }
-            Existing::Rows { width, ref values } => match values.len() / width {
-                0 => Chosen::Nothing,
-                // A value of the source always means the same row, so hot values stay hot.
-                count if is_drawn => Chosen::Row((mixed(&drawn) % count as u64) as usize),
-                count => Chosen::Row(random.offset(count as u64 - 1) as usize),
-            },
-        }
-    }
-
-    /// Return a column of a row of a table that is not a range.
-    pub(super) fn column(&self, row: usize, column: usize) -> Value<'_> {
-        match self {
-            Existing::Range { .. } => None,
-            Existing::Rows { width, values } => values[row * width + column].as_deref(),
-        }
-    }
-}
-
-/// The key that a step uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Chosen {
-    Number(i64),
-    Row(usize),
-    /// The table is empty.
-    Nothing,
-}
-
-/// Return the place in `to` that corresponds to a place in `from`.
-fn moved(value: i64, from: Option<(i64, i64)>, to: (i64, i64)) -> i64 {
-    let from = from.unwrap_or(to);
-    let (length, space) = (distance(to), distance(from));
-    let offset = (i128::from(value) - i128::from(from.0)).clamp(0, space as i128) as u128;
-    let scaled = (offset * length).checked_div(space).unwrap_or(0);
-    (i128::from(to.0) + scaled as i128) as i64
-}
-
-/// Return the length of a range; 0 if its ends are the wrong way round.
-fn distance((least, most): (i64, i64)) -> u128 {
-    (i128::from(most) - i128::from(least)).max(0) as u128
-}
-
-/// FNV-1a, and then a mixture of its bits.
-fn mixed(text: &[u8]) -> u64 {
-    let hash = text.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    });
-    scrambled(hash)
-}
-
 /// The last steps of splitmix64: every input has another output.
-fn scrambled(number: u64) -> u64 {
+pub(super) fn scrambled(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ (number >> 31)
@@ -248,7 +143,7 @@ impl Fresh {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Integer,
     Text,
     Uuid,
@@ -257,17 +152,21 @@ enum Kind {
 }
 
 /// What the catalogs know about a column and its table.
-struct Facts {
-    kind: Kind,
-    is_unique: bool,
+pub(super) struct Facts {
+    pub(super) kind: Kind,
+    pub(super) is_unique: bool,
     /// Estimated number of rows.
-    rows: f64,
+    pub(super) rows: f64,
     /// The table can be sampled.
-    has_pages: bool,
+    pub(super) has_pages: bool,
 }
 
 impl Facts {
-    async fn read(session: Session<'_>, table: &str, column: &str) -> Result<Facts, Unready> {
+    pub(super) async fn read(
+        session: Session<'_>,
+        table: &str,
+        column: &str,
+    ) -> Result<Facts, Unready> {
         let sql = format!(
             "SELECT b.typname, EXISTS (SELECT FROM pg_catalog.pg_index i \
              WHERE i.indrelid = a.attrelid AND i.indisunique AND i.indnkeyatts = 1 \
@@ -304,7 +203,7 @@ impl Facts {
 }
 
 /// Return the smallest and the largest value of an integer column.
-async fn ends(
+pub(super) async fn ends(
     session: Session<'_>,
     wanted: &Wanted,
 ) -> Result<(Option<i64>, Option<i64>), Unready> {
@@ -347,34 +246,5 @@ mod tests {
     fn a_quoted_column_is_the_column_of_that_name() {
         let wanted = Wanted::new("public.\"Order\"", &["id", "\"The \"\"id\"\"\""]);
         assert_eq!(wanted.columns, ["id", "The \"id\""]);
-    }
-
-    #[test]
-    fn a_place_of_the_source_is_the_same_place_in_the_copy() {
-        assert_eq!(moved(1, Some((1, 1000)), (1, 100)), 1);
-        assert_eq!(moved(1000, Some((1, 1000)), (1, 100)), 100);
-        assert_eq!(moved(500, Some((0, 1000)), (100, 200)), 150);
-        assert_eq!(moved(7, None, (1, 100)), 7);
-        assert_eq!(moved(7, None, (1, 5)), 5);
-        assert_eq!(moved(i64::MAX, Some((i64::MIN, i64::MAX)), (i64::MIN, i64::MAX)), i64::MAX);
-    }
-
-    #[test]
-    fn a_hot_value_of_the_source_is_a_hot_row_of_the_copy() {
-        let rows = (0..100).map(|number: u32| Some(number.to_string().into_bytes().into()));
-        let keys = Existing::Rows { width: 2, values: rows.collect() };
-        let hot = r#"{"kind":"text","distinct":1,"hot":[{"value":"xyz","fraction":1.0}]}"#;
-        let hot = Values::new(&serde_json::from_str(hot).unwrap()).unwrap();
-        let mut random = Prng::from_seed(1);
-        let mut draw = || keys.choose(Some(&hot), None, &mut random);
-        let first = draw();
-        assert!((0..20).all(|_| draw() == first));
-        let Chosen::Row(row) = first else { panic!("{first:?}") };
-        let text = |column| String::from_utf8(keys.column(row, column).unwrap().into()).unwrap();
-        assert_eq!(text(0).parse::<usize>().unwrap() + 1, text(1).parse::<usize>().unwrap());
-        let mut random = Prng::from_seed(2);
-        let drawn: BTreeSet<_> =
-            (0..500).map(|_| format!("{:?}", keys.choose(None, None, &mut random))).collect();
-        assert_eq!(drawn.len(), 50);
     }
 }

@@ -4,6 +4,7 @@
 //! the walk through the steps of its template.
 
 mod counts;
+mod existing;
 mod keys;
 mod number;
 mod slots;
@@ -15,7 +16,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use pgdyno_script::Prng;
 
-use self::keys::{Chosen, Keys};
+use self::existing::{Access, Chosen};
+use self::keys::Keys;
 use self::slots::{Element, Slots, sort, write_record};
 use self::sources::{Draw, Length};
 use self::template::{KeysOfJob, Step, Template};
@@ -239,7 +241,8 @@ impl Run {
         let keys = self.keys.get().expect("the keys are read before the load");
         for row in &step.rows {
             let existing = &keys.existing[row.keys];
-            let chosen = existing.choose(row.access.as_deref(), row.range, random);
+            let own = self.own(&row.access, terminal, random);
+            let chosen = existing.choose(&row.access, own, random);
             for &(column, slot) in &row.columns {
                 match chosen {
                     Chosen::Number(number) => slots.write(slot, |out| number.write(out)),
@@ -281,6 +284,12 @@ impl Run {
         })
     }
 
+    /// Return the place of a client among all if it takes the value that it keeps.
+    fn own(&self, access: &Access, terminal: u32, random: &mut Prng) -> Option<f64> {
+        let takes_own = access.kept > 0.0 && random.unit() < access.kept;
+        takes_own.then(|| (f64::from(terminal) + 0.5) / f64::from(self.terminals))
+    }
+
     /// Append a value that depends on no other one.
     ///
     /// Returns: false for null.
@@ -304,9 +313,9 @@ impl Run {
                 number::write_instant(now_us - (minus_s * 1e6) as i64, out);
                 true
             }
-            Draw::Existing { keys: place, access, range } => {
+            Draw::Existing { keys: place, access } => {
                 let existing = &keys.existing[*place];
-                match existing.choose(access.as_deref(), *range, random) {
+                match existing.choose(access, self.own(access, terminal, random), random) {
                     Chosen::Number(number) => number.write(out),
                     Chosen::Row(row) => Element(existing.column(row, 0).map(Vec::from)).write(out),
                     Chosen::Nothing => false,

@@ -1,7 +1,9 @@
 //! How to get the value of a parameter, planned from its source in the job.
 
 use super::counts::{Counts, is_spread};
-use super::template::{Planner, Return, place_of, values_of};
+use super::existing::Access;
+use super::keys::Wanted;
+use super::template::{Planner, Return, access_of, place_of};
 use crate::contract::job::{Count, ParameterSource, Pick, Take};
 use crate::values::Values;
 
@@ -49,8 +51,7 @@ pub(super) enum Draw {
     /// One element of a list: a value of a column.
     Existing {
         keys: usize,
-        access: Option<Box<Values>>,
-        range: Option<(i64, i64)>,
+        access: Access,
     },
 }
 
@@ -88,13 +89,10 @@ impl Planner<'_> {
             ParameterSource::Drawn { distribution } => {
                 Draw::Drawn(Box::new(Values::new(distribution)?))
             }
-            ParameterSource::Column { table, column, distribution, range, is_not_null, .. } => {
-                Draw::Existing {
-                    keys: place_of(&mut self.keys.existing, table, &[column], *is_not_null),
-                    access: values_of(distribution.as_deref())?,
-                    range: *range,
-                }
-            }
+            ParameterSource::Column { .. } => Draw::Existing {
+                keys: place_of(&mut self.keys.existing, Wanted::of(source)),
+                access: access_of(source)?,
+            },
             &ParameterSource::Equal { step, parameter, take } => {
                 Draw::Copy { slot: self.slot(step, parameter)?, take }
             }
@@ -107,7 +105,7 @@ impl Planner<'_> {
                 Draw::Copy { slot, take: Take::Value }
             }
             ParameterSource::Fresh { table, column } => {
-                Draw::Fresh { keys: place_of(&mut self.keys.fresh, table, &[column], false) }
+                Draw::Fresh { keys: place_of(&mut self.keys.fresh, Wanted::new(table, &[column])) }
             }
             &ParameterSource::Now { minus_s } => Draw::Now { minus_s },
             &ParameterSource::Taken { statement, column } => {

@@ -1,11 +1,10 @@
 //! A template of the job, ready to run: steps whose values have slots.
 
 use super::counts::{Counts, is_spread};
+use super::existing::Access;
 use super::keys::Wanted;
 use super::sources::{Draw, Number};
-use crate::contract::job::{
-    Distribution, MirrorLoad, MirrorStep, MirrorTemplate, ParameterSource, Pick,
-};
+use crate::contract::job::{MirrorLoad, MirrorStep, MirrorTemplate, ParameterSource, Pick};
 use crate::plan::StatementKind;
 use crate::program::{Pauses, TransactionType};
 use crate::values::Values;
@@ -48,8 +47,7 @@ pub(super) struct Step {
 pub(super) struct OfRow {
     /// Place among the keys of the run.
     pub(super) keys: usize,
-    pub(super) access: Option<Box<Values>>,
-    pub(super) range: Option<(i64, i64)>,
+    pub(super) access: Access,
     /// Columns of the row, and the slots that get them.
     pub(super) columns: Vec<(usize, usize)>,
     group: Option<(String, u32)>,
@@ -94,13 +92,7 @@ impl KeysOfJob {
     }
 }
 
-pub(super) fn place_of(
-    list: &mut Vec<Wanted>,
-    table: &str,
-    columns: &[&str],
-    is_not_null: bool,
-) -> usize {
-    let wanted = Wanted { is_not_null, ..Wanted::new(table, columns) };
+pub(super) fn place_of(list: &mut Vec<Wanted>, wanted: Wanted) -> usize {
     list.iter().position(|known| *known == wanted).unwrap_or_else(|| {
         list.push(wanted);
         list.len() - 1
@@ -237,9 +229,7 @@ impl Planner<'_> {
         source: &ParameterSource,
         slot: usize,
     ) -> Result<(), String> {
-        let ParameterSource::Column { table, column, distribution, range, group, is_not_null } =
-            source
-        else {
+        let ParameterSource::Column { table, column, group, .. } = source else {
             unreachable!("the caller has a column");
         };
         let group = group.map(|group| (table.clone(), group));
@@ -256,12 +246,11 @@ impl Planner<'_> {
                 self.keys.existing.push(Wanted::new(table, &[column]));
                 self.keys.existing.len() - 1
             }
-            None => place_of(&mut self.keys.existing, table, &[column], *is_not_null),
+            None => place_of(&mut self.keys.existing, Wanted::of(source)),
         };
         planned.rows.push(OfRow {
             keys,
-            access: values_of(distribution.as_deref())?,
-            range: *range,
+            access: access_of(source)?,
             columns: vec![(0, slot)],
             group,
         });
@@ -278,8 +267,15 @@ impl Planner<'_> {
     }
 }
 
-pub(super) fn values_of(
-    distribution: Option<&Distribution>,
-) -> Result<Option<Box<Values>>, String> {
-    distribution.map(|distribution| Ok(Box::new(Values::new(distribution)?))).transpose()
+/// Plan how the keys of a source that is a column are used.
+pub(super) fn access_of(source: &ParameterSource) -> Result<Access, String> {
+    let ParameterSource::Column { distribution, range, kept, by_frequency, .. } = source else {
+        unreachable!("the caller has a column");
+    };
+    if !(0.0..=1.0).contains(kept) {
+        return Err("has a share of kept values that is not from 0 to 1".into());
+    }
+    let values = distribution.as_deref().map(|own| Ok::<_, String>(Box::new(Values::new(own)?)));
+    let values = values.transpose()?;
+    Ok(Access { values, range: *range, kept: *kept, by_frequency: *by_frequency })
 }
