@@ -271,3 +271,28 @@ def test_parts_with_the_same_values_are_not_added_up() -> None:
     whole = together([(300, flags), (100, other)])
     assert whole.distinct == 2
     assert {hot.value: hot.fraction for hot in whole.hot} == pytest.approx({"t": 0.675, "f": 0.325})
+
+
+def test_numbers_fit_into_the_digits_of_their_type() -> None:
+    shape = evenly("numeric", "-100.03", "9.5", "101.02", distinct=50)
+    capture = capture_of(
+        table("public.t", "amount numeric(4,2)", 50, 8192),
+        columns=[column("public.t.amount", "numeric(4,2)", shape)],
+    )
+    made = Rebuilt(capture, 1.0).distribution("public.t", "amount")
+    assert made is not None
+    assert made.bounds == ("-99.99", "9.5", "99.99")
+
+
+def test_a_key_of_several_columns_has_enough_whole_numbers() -> None:
+    few, many = evenly(INTEGER, "1", distinct=1), evenly(INTEGER, "3", "480", distinct=500)
+    columns = [
+        column("public.stock.shop", INTEGER, few, key_position=1),
+        column("public.stock.item", INTEGER, many, key_position=2),
+    ]
+    capture = capture_of(
+        table("public.stock", "shop integer, item integer", 500, 8192), columns=columns
+    )
+    made = Rebuilt(capture, 1.0).distribution("public.stock", "item")
+    assert made is not None
+    assert (made.bounds, made.distinct) == (("3", "502"), 500)

@@ -229,6 +229,8 @@ class _Keys:
     def _make_room(self, name: str, columns: tuple[str, ...]) -> None:
         """Let the columns have as many combinations as the table has rows."""
         rows = self.tables[name].rows
+        for column in columns:
+            self._widen(name, column)
         if self._combinations(name, columns) >= rows * _ROOM_RATIO:
             return
         for column in columns:
@@ -243,6 +245,20 @@ class _Keys:
             widest = max(free, key=lambda column: made[column].distribution.distinct)
             count = max(1, round(made[widest].distribution.distinct))
             self._make_room_for(name, [widest], ceil(rows * count / combinations))
+
+    def _widen(self, name: str, column: str) -> None:
+        """Let the range of whole numbers have as many as the column has different values.
+
+        Bounds that were moved may be nearer to each other than those of the source.
+        """
+        own = self.tables[name].columns[column].distribution
+        if own.kind != "integer" or len(own.bounds) < 2:
+            return
+        step = max(1, int(own.step or 1))
+        last = int(own.bounds[0]) + (round(own.distinct) - 1) * step
+        if int(own.bounds[-1]) < last:
+            bounds = (*own.bounds[:-1], str(last))
+            self._put(name, column, own.model_copy(update={"bounds": bounds}))
 
     def _combinations(self, name: str, columns: Sequence[str]) -> int:
         made = self.tables[name].columns

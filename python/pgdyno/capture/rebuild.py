@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +23,7 @@ from pgdyno.capture.schema import ColumnShape, SchemaObject, TableShape
 
 # Tables up to this size are lists of something: a smaller copy has them whole.
 KEPT_WHOLE_ROWS = 1000
+_DIGITS = re.compile(r"numeric\((\d+)(?:,(\d+))?\)")
 _LIMITED = re.compile(r"^(?:character varying|character|varchar|char|bpchar)\((\d+)\)$")
 # Values of types whose statistics have none.
 _TYPICAL = {
@@ -340,6 +342,24 @@ def _named(item: SchemaObject) -> str | None:
     return f"{word} {item.name}" if word in marked else None
 
 
+def _within_digits(distribution: Distribution, digits: int, scale: int) -> Distribution:
+    """Return the distribution without numbers that are too large for their type.
+
+    A number in place of the largest one may be larger.
+    """
+    most = Decimal(10) ** (digits - scale) - Decimal(10) ** -scale
+
+    def within(value: str) -> str:
+        number = Decimal(value)
+        return (
+            value if not number.is_finite() or abs(number) <= most else f"{most.copy_sign(number)}"
+        )
+
+    hot = tuple(h.model_copy(update={"value": within(h.value)}) for h in distribution.hot)
+    changes = {"bounds": tuple(map(within, distribution.bounds)), "hot": hot}
+    return distribution.model_copy(update=changes)
+
+
 def _typed(column: ColumnShape, distribution: Distribution) -> Distribution:
     """Return the distribution with what the column's type demands."""
     if column.type == "cidr" and distribution.bounds:
@@ -348,6 +368,8 @@ def _typed(column: ColumnShape, distribution: Distribution) -> Distribution:
     if distribution.kind == "other" and not (distribution.bounds or distribution.hot):
         kind, bounds = _TYPICAL.get(column.type.partition("(")[0], ("other", ()))
         return distribution.model_copy(update={"kind": kind, "bounds": bounds})
+    if distribution.kind == "numeric" and (digits := _DIGITS.match(column.type)):
+        return _within_digits(distribution, int(digits[1]), int(digits[2] or 0))
     if distribution.kind in ("array", "range") and distribution.element is None:
         if distribution.bounds or distribution.hot:
             return distribution.model_copy(update={"kind": "other"})
