@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 from pgdyno.capture.model import StatementKind
@@ -94,6 +95,49 @@ def test_a_statement_seen_alone_and_in_a_transaction_is_both() -> None:
     alone, inside = groups(calls, transactions=800, sessions=sessions)
     assert (list(alone.turns), alone.calls, alone.is_block) == (["balance"], 600, False)
     assert (set(inside.turns), inside.is_block) == ({"accounts", "balance"}, True)
+
+
+def test_a_statement_that_is_seldom_seen_inside_is_no_block() -> None:
+    sessions = Sessions()
+    sessions.alone[NAMES["other"]], sessions.inside[NAMES["other"]] = 3, 1
+    sessions.inside[NAMES["accounts"]] = 2
+    made = groups({"accounts": (10, 10), "other": (40, 40)}, transactions=100, sessions=sessions)
+    assert {tuple(g.turns): g.is_block for g in made} == {("other",): False, ("accounts",): True}
+
+
+def seen(sessions: Sessions, *names: str, count: int = 10) -> None:
+    for first, second in itertools.pairwise(names):
+        sessions.together[frozenset((NAMES[first], NAMES[second]))] = count
+        sessions.in_order[NAMES[first], NAMES[second]] = count
+    for name in names:
+        sessions.inside[NAMES[name]] = count
+
+
+def test_kinds_that_are_equally_frequent_are_told_apart_by_what_was_seen_together() -> None:
+    sessions = Sessions()
+    seen(sessions, "accounts", "balance")
+    seen(sessions, "tellers", "branches")
+    # All transactions have BEGIN, which is not among the calls.
+    sessions.together |= {frozenset((99, NAMES[name])): 20 for name in ("accounts", "tellers")}
+    calls = dict.fromkeys(("accounts", "balance", "tellers", "branches"), (100, 100))
+    made = groups(calls, transactions=400, sessions=sessions)
+    assert {frozenset(group.turns) for group in made} == {
+        frozenset(("accounts", "balance")),
+        frozenset(("tellers", "branches")),
+    }
+    assert [group.calls for group in made] == [200, 200]
+
+
+def test_a_group_whose_statements_were_seen_again_is_a_loop() -> None:
+    sessions = Sessions()
+    seen(sessions, "accounts", "balance")
+    seen(sessions, "tellers", "branches")
+    for name in ("tellers", "branches"):
+        sessions.repeated[NAMES[name]] = 2
+    calls = dict.fromkeys(("accounts", "balance", "tellers", "branches"), (100, 100))
+    once, loop = groups(calls, transactions=220, sessions=sessions)
+    assert (once.calls, set(once.turns.values())) == (200, {1.0})
+    assert (loop.calls, loop.turns) == (20, {"tellers": 10.0, "branches": 10.0})
 
 
 def test_a_few_long_waits_for_locks_do_not_change_the_order() -> None:

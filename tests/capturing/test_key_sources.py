@@ -8,8 +8,8 @@ from pgdyno.capture.schema import ColumnShape, Reference, SchemaObject
 from pgdyno.capturing.functions import functions_of
 from pgdyno.capturing.key_sources import KeySources, children_of, givers_of
 from pgdyno.capturing.log_templates import Context
+from pgdyno.capturing.parameter_sources import Sources
 from pgdyno.capturing.parsed import Names, Parameter, Parsed, parse
-from pgdyno.capturing.templates import Sources
 
 NUMBERS = Distribution(kind="integer", distinct=100, bounds=("1", "100"), is_dense=True)
 
@@ -117,7 +117,7 @@ def test_children_that_follow_their_parent_do_not_matter() -> None:
 
 def test_keys_of_two_tables_are_equal_only_by_chance() -> None:
     sources = Sources(COLUMNS, {}, [])
-    context = Context(ids={}, columns=BY_PLACE, types={}, raw_ranges={}, sources=sources)
+    context = Context(ids={}, columns=BY_PLACE, types={}, raw={}, sources=sources)
 
     def may_depend(name: str, other: str) -> bool:
         own, theirs = (Parameter("equal", of(p).table, of(p).column) for p in (name, other))

@@ -21,6 +21,7 @@ from pgdyno.capture.model import (
     Template,
 )
 from pgdyno.capturing import log
+from pgdyno.capturing.columns import RawColumn
 from pgdyno.capturing.parsed import Names
 from pgdyno.errors import SpecError
 
@@ -38,7 +39,7 @@ def entry(session: str, second: float, text: str, values: Sequence[str | None] =
     return said
 
 
-def capture_of(folder: Path, text: str, ranges: log.Ranges | None = None) -> Capture:
+def capture_of(folder: Path, text: str, raw: log.Raw | None = None) -> Capture:
     path = folder / "a.log"
     path.write_text(text)
     known = tpcb_capture(1)
@@ -47,7 +48,7 @@ def capture_of(folder: Path, text: str, ranges: log.Ranges | None = None) -> Cap
         columns.setdefault(column.table, []).append(column.column)
     request = log.Request([path], "core", prefix="%m [%p] %u@%d %c ")
     logged = log.Logged(request, Names(columns, ["public"]))
-    return logged.joined(known, lambda texts: {}, ranges or {})
+    return logged.joined(known, lambda texts: {}, raw or {})
 
 
 def texts(capture: Capture, template: Template) -> list[str]:
@@ -162,7 +163,7 @@ def test_keys_that_are_used_more_than_others_are_hot_at_stand_ins(tmp_path: Path
         key = 77_701 if number % 3 == 0 else rng.randrange(1, 100_001)
         said += entry("1.a", number, READ, [str(key)])
     place = ("public.pgbench_accounts", "aid")
-    capture = capture_of(tmp_path, said, {place: ("1", "100000")})
+    capture = capture_of(tmp_path, said, {place: RawColumn(range=("1", "100000"))})
     [source] = capture.templates[0].steps[0].parameters
     assert isinstance(source, OfColumn)
     assert source.distribution is not None
@@ -171,8 +172,65 @@ def test_keys_that_are_used_more_than_others_are_hot_at_stand_ins(tmp_path: Path
     assert hot.value != "77701"
     assert int(hot.value) == pytest.approx(77_701, abs=1000)
     evenly = "".join(entry("1.a", n, READ, [str(rng.randrange(1, 100_001))]) for n in range(600))
-    capture = capture_of(tmp_path, evenly, {place: ("1", "100000")})
+    capture = capture_of(tmp_path, evenly, {place: RawColumn(range=("1", "100000"))})
     assert capture.templates[0].steps[0].parameters == (OfColumn(table=place[0], column=place[1]),)
+
+
+def test_a_text_is_used_by_how_common_it_is(tmp_path: Path) -> None:
+    read = "SELECT aid FROM pgbench_accounts WHERE filler = $1"
+    place = ("public.pgbench_accounts", "filler")
+    raw = RawColumn(common=(("COMMON", 0.6), ("LESS COMMON", 0.2)))
+    said = "".join(
+        entry("1.a", n, read, ["LESS COMMON" if n % 3 else f"RARE {n}"]) for n in range(300)
+    )
+    [source] = capture_of(tmp_path, said, {place: raw}).templates[0].steps[0].parameters
+    assert isinstance(source, OfColumn)
+    assert source.by_frequency
+    assert source.distribution is not None
+    # Its rows are those after 60 % of the rows, until 80 %.
+    [hot] = source.distribution.hot
+    assert float(hot.value) == pytest.approx(0.7)
+    assert hot.fraction == pytest.approx(2 / 3, abs=0.01)
+    assert all(0.8 <= float(bound) <= 1 for bound in source.distribution.bounds)
+    as_rows = "".join(
+        entry("1.a", n, read, [["COMMON", "COMMON", "COMMON", "LESS COMMON", f"RARE {n}"][n % 5]])
+        for n in range(300)
+    )
+    [source] = capture_of(tmp_path, as_rows, {place: raw}).templates[0].steps[0].parameters
+    assert isinstance(source, OfColumn)
+    assert source.distribution is not None
+    assert {round(float(hot.value), 1) for hot in source.distribution.hot} == {0.3, 0.7}
+
+
+def test_sessions_keep_values(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    said = ""
+    for number in range(200):
+        session, kept = f"{number % 4}.a", (number % 4) * 20_000 + 77
+        usual = kept if rng.random() < 0.8 else rng.randrange(1, 100_000)
+        said += entry(session, number / 2, WRITE, [str(rng.randrange(100)), str(kept)])
+        said += entry(session, number / 2, READ, [str(usual)])
+    capture = capture_of(tmp_path, said)
+    by_text = {texts(capture, t)[0]: t.steps[0].parameters[-1] for t in capture.templates}
+    kept, mostly = by_text[WRITE], by_text[READ]
+    assert isinstance(kept, OfColumn)
+    assert isinstance(mostly, OfColumn)
+    assert kept.kept == 1
+    assert mostly.kept == pytest.approx(0.8, abs=0.07)
+    assert kept.distribution is not None
+    values = [int(hot.value) for hot in kept.distribution.hot]
+    assert values == pytest.approx([12_500, 37_500, 62_500, 87_500], abs=1_500)
+    assert not {str(n * 20_000 + 77) for n in range(4)} & set(map(str, values))
+
+
+def test_sessions_that_use_every_value_keep_none(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    said = "".join(
+        entry(f"{number % 4}.a", number, READ, [str(rng.randrange(1, 5))]) for number in range(200)
+    )
+    [source] = capture_of(tmp_path, said).templates[0].steps[0].parameters
+    assert isinstance(source, OfColumn)
+    assert not source.kept
 
 
 def test_constants_of_a_text_become_parameters_and_places_of_columns_stay(tmp_path: Path) -> None:

@@ -136,7 +136,10 @@ class OfColumn(Part):
     `distribution`: of the accesses, where a log shows it; None: as often as in the column, and
     every key of a unique column is equally likely. `group` joins parameters that are columns of
     one row: equal groups of one step come from the same row. `is_not_null`: only rows in which the
-    column has a value, of a parameter that was never NULL.
+    column has a value, of a parameter that was never NULL. `kept`: the share of the draws in which
+    a client takes its own value, which is always the same; the distribution is then that of the
+    clients' values. `by_frequency`: the distribution is of places from 0 to 1 among the rows, those
+    with the most common values first.
     """
 
     origin: Literal["column"] = Field("column", alias="from")
@@ -145,6 +148,8 @@ class OfColumn(Part):
     distribution: Distribution | None = None
     group: int | None = None
     is_not_null: bool = False
+    kept: Share = 0
+    by_frequency: bool = False
 
 
 class Equal(Part):

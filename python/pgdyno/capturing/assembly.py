@@ -22,10 +22,11 @@ from pgdyno.capture.schema import ColumnGroup, ColumnShape
 from pgdyno.capturing import counted
 from pgdyno.capturing.counted import Counted, Key
 from pgdyno.capturing.grouping import Counting, Group, grouped
+from pgdyno.capturing.parameter_sources import Described, Sources
 from pgdyno.capturing.parsed import Parsed
 from pgdyno.capturing.schema import Schema
 from pgdyno.capturing.sources import SourceSeen
-from pgdyno.capturing.templates import Described, Sources, left_out_of, templates_of
+from pgdyno.capturing.templates import left_out_of, templates_of
 from pgdyno.capturing.utilities import needs_block
 
 # A shorter pause between two transactions is time of network and scheduler.

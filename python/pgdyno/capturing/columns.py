@@ -84,16 +84,33 @@ def read_statistics(rows: Iterable[Sequence[Any]]) -> dict[tuple[str, ...], Stat
     return by_place
 
 
-def raw_ranges(
+@dataclass(frozen=True, slots=True)
+class RawColumn:
+    """Values of a column, which are used and not kept.
+
+    `range`: the first and the last bound, of integers. `common`: the most common values of other
+    columns, each with its share of the rows.
+    """
+
+    range: tuple[str, str] | None = None
+    common: tuple[tuple[str, float], ...] = ()
+
+
+def raw_columns(
     schema: Schema, statistics: Mapping[tuple[str, ...], Statistics]
-) -> dict[tuple[str, str], tuple[str, str]]:
-    """Return the first and the last bound of each column of integers; they are not kept."""
-    ranges: dict[tuple[str, str], tuple[str, str]] = {}
+) -> dict[tuple[str, str], RawColumn]:
+    """Return the raw values of the columns with statistics."""
+    raw: dict[tuple[str, str], RawColumn] = {}
     for column in schema.columns:
         seen = statistics.get(column.place)
-        if seen is not None and kind_of(column) == "integer" and len(seen.bounds) > 1:
-            ranges[column.table, column.bare_name] = (seen.bounds[0], seen.bounds[-1])
-    return ranges
+        if seen is None:
+            continue
+        if kind_of(column) != "integer":
+            common = tuple(zip(seen.hot, seen.hot_fractions, strict=False))
+            raw[column.table, column.bare_name] = RawColumn(common=common)
+        elif len(seen.bounds) > 1:
+            raw[column.table, column.bare_name] = RawColumn((seen.bounds[0], seen.bounds[-1]))
+    return raw
 
 
 def kind_of(column: Column) -> ValueKind:

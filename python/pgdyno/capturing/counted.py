@@ -131,6 +131,7 @@ class Sessions:
     first of two was seen before the second. `inside`: how often a statement began after the first
     round trip of its transaction, so it was inside BEGIN and COMMIT; `after_s`: these times, at
     most 1,000 of a statement. `alone`: how often a statement was a transaction by itself.
+    `repeated`: how often a statement was seen again in one transaction.
     """
 
     polls: int = 0
@@ -139,11 +140,13 @@ class Sessions:
     inside: Counter[int] = field(default_factory=Counter)
     after_s: defaultdict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     alone: Counter[int] = field(default_factory=Counter)
+    repeated: Counter[int] = field(default_factory=Counter)
     waits: Counter[str] = field(default_factory=Counter)
     by_role: Counter[str] = field(default_factory=Counter)
     active_counts: list[int] = field(default_factory=list)
     idle_s: list[float] = field(default_factory=list)
     _open: dict[int, tuple[float, list[int]]] = field(default_factory=dict)
+    _latest: dict[int, tuple[float, int, float | None]] = field(default_factory=dict)
     _idle: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     def add(self, rows: list[tuple]) -> None:  # type: ignore[type-arg]
@@ -170,14 +173,14 @@ class Sessions:
                     self.after_s[query_id].append(after_s)
             elif after_s is not None and after_s < _INSIDE_S / 2 and state == "active":
                 self.alone[query_id] += 1
-            self._note_statement(pid, began, query_id)
+            self._note_statement(pid, began, query_id, after_s)
         self.active_counts.append(active)
 
     def follow(self, rows: list[tuple]) -> None:  # type: ignore[type-arg]
         """Take the next statements of transactions into account: a look at once after a poll."""
-        for pid, _, _, began, query_id, *_ in rows:
+        for pid, _, _, began, query_id, *_, after_s in rows:
             if began is not None and query_id is not None:
-                self._note_statement(pid, began, query_id)
+                self._note_statement(pid, began, query_id, after_s)
 
     def usual_after_s(self, query_id: int) -> float | None:
         """Return the time from the start of its transaction to a statement, if it was seen.
@@ -187,13 +190,18 @@ class Sessions:
         times = sorted(self.after_s[query_id])
         return times[len(times) // 4] if times else None
 
-    def _note_statement(self, pid: int, began: float, query_id: int) -> None:
+    def _note_statement(self, pid: int, began: float, query_id: int, after_s: float | None) -> None:
+        latest, self._latest[pid] = self._latest.get(pid), (began, query_id, after_s)
+        if latest is not None and latest[:2] == (began, query_id):
+            # The same statement, but it began later.
+            self.repeated[query_id] += latest[2] != after_s
         opened, ids = self._open.get(pid, (0.0, []))
         if opened != began:
             ids = []
             self._open[pid] = (began, ids)
         if ids and ids[-1] == query_id:
             return
+        self.repeated[query_id] += query_id in ids
         for earlier in set(ids) - {query_id}:
             self.together[frozenset((earlier, query_id))] += 1
             self.in_order[earlier, query_id] += 1

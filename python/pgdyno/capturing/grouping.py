@@ -7,7 +7,9 @@ excess. Statements join, with the best evidence first, until no excess is left.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from pgdyno.capture.model import StatementKind
@@ -20,6 +22,10 @@ _TOLERANCE_RATIO = 0.02
 _ENOUGH_RATIO = 0.85
 # Looks at each statement that are enough to order statements by their time.
 _LOOKS_FOR_ORDER = 3
+# Looks at two statements of an island that are enough to tell it from others.
+_LOOKS_FOR_ISLAND = 10
+# A group with more turns than this is a loop.
+_TURNS_MIN = 1.5
 _KINDS: tuple[StatementKind, ...] = ("select", "update", "merge", "insert", "delete")
 
 Related = Callable[[str, str], bool]
@@ -69,6 +75,7 @@ def grouped(
     """
     grouping = _Grouping(statements, sessions, related, transactions)
     groups = grouping.with_loops(list(grouping.groups()))
+    grouping.repeat_whole(groups)
     grouping.note_single(groups)
     return sorted(groups, key=lambda group: -group.calls)
 
@@ -86,6 +93,7 @@ class _Grouping:
         self._related = related
         self._left = {item.id: float(item.calls) for item in statements}
         self._excess = sum(self._left.values()) - transactions
+        self._islands = _islands(sessions, {item.query_id for item in statements})
 
     def groups(self) -> Iterator[Group]:
         """Yield the groups: the rarest statement that is left begins the next one."""
@@ -102,11 +110,18 @@ class _Grouping:
                 rest = self._left[name] - calls
                 whole = self._statements[name].calls
                 self._left[name] = rest if rest > _slack(whole) else 0.0
-            inside = any(self._looks_inside(self._statements[name]) for name in turns)
+            inside = any(self._is_usually_inside(self._statements[name]) for name in turns)
             yield Group(first.role, calls, self._ordered(turns), len(turns) > 1 or inside)
 
     def _looks_inside(self, item: Counting) -> int:
         return self._sessions.inside[item.query_id]
+
+    def _is_usually_inside(self, item: Counting) -> bool:
+        """Return whether most looks at a statement showed it in a transaction.
+
+        A statement that is alone looks so, too, if it waits for a CPU after its transaction began.
+        """
+        return self._looks_inside(item) > self._sessions.alone[item.query_id]
 
     def _is_alone(self, item: Counting) -> bool:
         """Return whether sessions showed a statement outside a transaction, and hardly inside."""
@@ -133,6 +148,27 @@ class _Grouping:
             self._excess -= group.calls
         return kept
 
+    def repeat_whole(self, groups: Sequence[Group]) -> None:
+        """Let the statements of one group repeat, if calls are still inside of transactions.
+
+        Sessions showed each of its statements again in one transaction, and none is in others.
+        """
+        counts = Counter(name for group in groups for name in group.turns)
+        for group in groups:
+            ids = [self._statements[name].query_id for name in group.turns]
+            is_own = all(counts[name] == 1 for name in group.turns)
+            left = group.calls - self._excess
+            if (
+                is_own
+                and all(self._sessions.repeated[query_id] for query_id in ids)
+                and _slack(group.calls) < left < group.calls / _TURNS_MIN
+            ):
+                turns = group.calls / left
+                group.turns = {name: count * turns for name, count in group.turns.items()}
+                self._excess -= group.calls - left
+                group.calls, group.is_block = left, True
+                return
+
     def note_single(self, groups: Sequence[Group]) -> None:
         """Take the block from a single statement that sessions showed alone.
 
@@ -152,10 +188,17 @@ class _Grouping:
             is_short = self._left[other.id] < calls - _slack(calls)
             if other.id == first.id or other.role != first.role or is_short:
                 continue
+            if self._are_apart(first, other):
+                continue
             score = 0.0 if self._is_alone(other) else self._score(first, other)
             if score > 0:
                 scored.append((-score, abs(self._left[other.id] - calls), other.id, other))
         return [other for *_, other in sorted(scored, key=lambda item: item[:3])]
+
+    def _are_apart(self, first: Counting, other: Counting) -> bool:
+        """Return whether both were seen in transactions, and these have no statement in common."""
+        own, theirs = (self._islands.get(item.query_id) for item in (first, other))
+        return own is not None and theirs is not None and own != theirs
 
     def _score(self, first: Counting, other: Counting) -> float:
         """Return the evidence: seen together, equal in every interval, the same keys."""
@@ -218,6 +261,33 @@ class _Grouping:
                 if between in later[name]:
                     later[name] |= later[between] - {name}
         return later
+
+
+def _islands(sessions: Sessions, known: AbstractSet[int]) -> dict[int, int]:
+    """Return the number of the island of each statement that was seen together with others.
+
+    Statements of one island were seen together, directly or through others. If an island was seen
+    seldom, it does not count: more looks might join it to another one. BEGIN and COMMIT, which all
+    transactions have, are not in `known`.
+    """
+    together = {pair: count for pair, count in sessions.together.items() if pair <= known}
+    island = {query_id: query_id for pair in together for query_id in pair}
+
+    def root(query_id: int) -> int:
+        while island[query_id] != query_id:
+            query_id = island[query_id]
+        return query_id
+
+    seen: Counter[int] = Counter()
+    for pair, count in together.items():
+        first, *others = (root(query_id) for query_id in pair)
+        for other in others:
+            island[other] = first
+        seen[min(pair)] += count
+    looks: Counter[int] = Counter()
+    for query_id, count in seen.items():
+        looks[root(query_id)] += count
+    return {q: root(q) for q in island if looks[root(q)] >= _LOOKS_FOR_ISLAND}
 
 
 def _moves_together(first: Counting, other: Counting) -> bool:

@@ -17,19 +17,14 @@ from pgdyno.capture.model import (
     SessionKind,
     Statement,
 )
+from pgdyno.capturing.columns import RawColumn
+from pgdyno.capturing.log_grouping import Group, Grouping, StatementKey
 from pgdyno.capturing.log_reading import Call, LogReading, Seen
 from pgdyno.capturing.log_statements import LoggedStatement
-from pgdyno.capturing.log_templates import (
-    Context,
-    Group,
-    Grouping,
-    StatementKey,
-    calls_of,
-    templates_of,
-)
+from pgdyno.capturing.log_templates import Context, calls_of, templates_of
 from pgdyno.capturing.log_transactions import Transactions
+from pgdyno.capturing.parameter_sources import Sources
 from pgdyno.capturing.parsed import Names
-from pgdyno.capturing.templates import Sources
 from pgdyno.errors import SpecError
 
 # A longer curve is made of longer intervals.
@@ -39,7 +34,7 @@ _ARRIVALS_MAX = 4_000
 _STATEMENTS, _LINES, _LINE_BYTES = 7, 21, 150
 _EXAMPLE_TPS = 1000
 TypesOf = Callable[[Sequence[str]], Mapping[str, Sequence[str]]]
-Ranges = Mapping[tuple[str, str], tuple[str, str]]
+Raw = Mapping[tuple[str, str], RawColumn]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +114,7 @@ class Logged:
         end = self.seen.end
         return max(float(end["last_us"] - end["first_us"]) / 1e6, 1e-3)
 
-    def joined(self, capture: Capture, types_of: TypesOf, raw_ranges: Ranges) -> Capture:
+    def joined(self, capture: Capture, types_of: TypesOf, raw: Raw) -> Capture:
         """Return the capture with the templates of the logs in place of those of statistics.
 
         Counters stay those of the statistics, where a statement has them.
@@ -134,7 +129,7 @@ class Logged:
             ids=ids,
             columns={(column.table, column.column): column for column in capture.columns},
             types=types,
-            raw_ranges=raw_ranges,
+            raw=raw,
             sources=sources,
         )
         templates = templates_of(

@@ -13,12 +13,15 @@ import numpy.typing as npt
 from pgdyno.capture.distribution import Distribution, Hot, ValueKind
 from pgdyno.capture.schema import ColumnShape
 from pgdyno.capturing import times
+from pgdyno.capturing.columns import RawColumn
 from pgdyno.capturing.log_reading import Value
 from pgdyno.capturing.observed import FloatArray, Observed, number_of
 from pgdyno.capturing.stand_ins import StandIns
 
 # Fewer values than five times this do not show how the keys of a column are used.
 _INSTANCES_MIN = 10
+# Fewer uses than this do not show how common the used values are.
+_PLACES_MIN = 50
 _BOUNDS = 50
 _HOT_MAX = 50
 # A value is hot if it is this much more common than the mean, and is seen this often.
@@ -75,6 +78,39 @@ def access_of(
             "null_fraction": 0,
             "is_dense": False,
         }
+    )
+
+
+def frequency_of(observed: Observed, raw: RawColumn) -> Distribution | None:
+    """Return how common the used values are in their column, if not as in a random row.
+
+    Returns: a distribution of places from 0 to 1 among the rows, the most common values first.
+    Limits: of values that the statistics do not list, all are taken as equally common.
+    """
+    known = observed.known()
+    if observed.use.use not in ("equal", "list") or not raw.common or len(known) < _PLACES_MIN:
+        return None
+    stand_ins, places = StandIns((), ()), {}
+    before = 0.0
+    for value, share in raw.common:
+        places[value] = before + share / 2
+        before += share
+    rest = max(0.0, 1.0 - before)
+    for value in set(known) - set(places):
+        places[value] = before + rest * stand_ins.fraction("rare", value)
+    counts = Counter(known)
+    mean = len(known) / len(counts)
+    hot = [v for v, n in counts.most_common(_HOT_MAX) if n >= _HOT_CALLS and n > _HOT_TIMES * mean]
+    used = np.array(sorted(places[value] for value in known))
+    distance = float(np.max(np.abs(used - np.linspace(0, 1, len(used)))))
+    if not hot and distance < 0.05 + 1.5 / np.sqrt(len(used)):
+        return None
+    others = np.array([places[value] for value in known if value not in hot])
+    return Distribution(
+        kind="real",
+        distinct=len(counts),
+        hot=tuple(Hot(value=f"{places[v]:.6f}", fraction=counts[v] / len(known)) for v in hot),
+        bounds=tuple(f"{place:.6f}" for place in _quantiles(others)) if len(others) else (),
     )
 
 

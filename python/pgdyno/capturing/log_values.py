@@ -29,6 +29,7 @@ from pgdyno.capture.model import (
     Turn,
 )
 from pgdyno.capture.schema import ColumnShape
+from pgdyno.capturing.columns import RawColumn
 from pgdyno.capturing.log_dependencies import (
     Earlier,
     are_sorted,
@@ -44,9 +45,11 @@ from pgdyno.capturing.log_distributions import (
     TIMES,
     access_of,
     distribution_of,
+    frequency_of,
     is_whole,
     kind_of,
 )
+from pgdyno.capturing.log_sessions import kept_source
 from pgdyno.capturing.observed import FloatArray, Observed, beginning_of
 
 _INSTANCES_MIN = 10
@@ -67,7 +70,7 @@ def source_of(
     earlier: Earlier,
     column: ColumnShape | None,
     *,
-    raw_range: tuple[str, str] | None,
+    raw: RawColumn,
     is_key: bool,
     known_key: Source | None = None,
     record: Source | None = None,
@@ -79,7 +82,7 @@ def source_of(
     Args: known_key, where the schema says that a key comes from: an earlier parameter, or a row
     that an earlier step returned. record, a value of the parameter's composite type. as_long_as, an
     earlier parameter of the step with as many elements. read_sum, a sum that an earlier step read,
-    and that nothing else uses.
+    and that nothing else uses. raw, values of the column.
     """
     values = observed.values
     if not values or all(value is False for value in values):
@@ -94,7 +97,7 @@ def source_of(
         # Of long values only the beginning is known: then one element is assumed.
         lengths = [len(items) for items in observed.lists if items is not None]
         return ListOf(of=record, length=_spread(lengths or [1]))
-    if source := _list(observed, column, earlier, known_key, raw_range):
+    if source := _list(observed, column, earlier, known_key, raw):
         if isinstance(source, ListOf) and as_long_as is not None:
             return source.model_copy(update={"as_long_as": as_long_as, "count": None})
         return source
@@ -127,21 +130,27 @@ def source_of(
     is_changed = observed.use.use == "change" and numbers is not None
     if read_sum is not None and is_changed and distinct > _CHANGES * len(known):
         return read_sum
-    return _drawn(observed, column, kind, raw_range)
+    if column is not None and (own := kept_source(observed, column)):
+        return own
+    return _drawn(observed, column, kind, raw)
 
 
 def _drawn(
     observed: Observed,
     column: ColumnShape | None,
     kind: ValueKind,
-    raw_range: tuple[str, str] | None,
+    raw: RawColumn,
 ) -> Source:
     """Return an existing value of a column, or one of the values of the log."""
     is_written = observed.use.use in ("set", "insert")
     if column is not None and kind in ("enum", "boolean") and is_written:
         return Drawn(distribution=_of_labels(observed, kind, column))
     if column is not None and observed.use.use not in ("change", "limit", "offset"):
-        access = access_of(observed.numbers, column, raw_range)
+        if places := frequency_of(observed, raw):
+            return OfColumn(
+                table=column.table, column=column.column, distribution=places, by_frequency=True
+            )
+        access = access_of(observed.numbers, column, raw.range)
         if access is None and observed.use.use == "range" and not column.distribution.bounds:
             return Drawn(distribution=distribution_of(observed, kind))
         return OfColumn(
@@ -192,7 +201,7 @@ def _list(
     column: ColumnShape | None,
     earlier: Earlier,
     known_key: Source | None,
-    raw_range: tuple[str, str] | None,
+    raw: RawColumn,
 ) -> Source | None:
     """Return the source of an array or of the list of IN."""
     lists = [items for items in observed.lists if items is not None]
@@ -210,7 +219,7 @@ def _list(
     counted = number(observed, np.array(lengths, float), earlier) if is_whole_list else None
     is_one_value = max(lengths) > 1 and all(len(set(map(str, items))) <= 1 for items in lists)
     return ListOf(
-        of=_element(observed, lists, column, raw_range),
+        of=_element(observed, lists, column, raw),
         length=_spread(lengths),
         count=counted and Number(**counted.model_dump()),
         is_one_value=is_one_value,
@@ -222,7 +231,7 @@ def _element(
     observed: Observed,
     lists: Sequence[list[Any]],
     column: ColumnShape | None,
-    raw_range: tuple[str, str] | None,
+    raw: RawColumn,
 ) -> Source:
     """Return the source of each element of an array."""
     if (first := is_ascending_from(lists)) is not None:
@@ -231,7 +240,7 @@ def _element(
     # A column of a row that is new has no existing values, unless they are keys of another table.
     is_new = observed.use.operator == "unnest" and column is not None and not column.is_unique
     if column is not None and column.distribution.kind != "array" and not is_new:
-        access = access_of(elements.numbers, column, raw_range)
+        access = access_of(elements.numbers, column, raw.range)
         return OfColumn(table=column.table, column=column.column, distribution=access)
     few = slice(10 * len(lists))
     some = Observed(

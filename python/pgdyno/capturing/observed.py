@@ -23,9 +23,9 @@ FloatArray = npt.NDArray[np.float64]
 class Observed:
     """The values of one parameter: one for each instance, in the order of time.
 
-    `instances`: the transaction of each value. `times_s`: Unix time of each call. `type`: as SQL,
-    "" if it is not known. `is_literal`: it is a constant in the text of a statement that has other
-    parameters, so a part of the program.
+    `instances`: the transaction of each value. `times_s`: Unix time of each call. `sessions`: the
+    session of each call. `type`: as SQL, "" if it is not known. `is_literal`: it is a constant in
+    the text of a statement that has other parameters, so a part of the program.
     """
 
     step: int
@@ -35,6 +35,7 @@ class Observed:
     instances: Sequence[int]
     values: Sequence[Value]
     times_s: Sequence[float]
+    sessions: Sequence[str] = ()
     is_literal: bool = False
 
     @cached_property

@@ -24,7 +24,7 @@ from pgdyno.capturing.columns import (
     ColumnShapes,
     column_groups,
     literals_of,
-    raw_ranges,
+    raw_columns,
     read_statistics,
     texts_to_replace,
 )
@@ -190,7 +190,7 @@ class Reading:
         )
         self.columns = shapes.all()
         self.kept = shapes.kept
-        self.raw_ranges = raw_ranges(schema, statistics)
+        self.raw = raw_columns(schema, statistics)
         # The values are not needed any more, and the key ends with this object.
         self.statistics = {}
 

@@ -225,7 +225,7 @@ def _carry_out(
         with signals.shielded("the file of the capture"):
             capture = reading.capture()
             if logged is not None:
-                capture = logged.joined(capture, reading.types_of, reading.raw_ranges)
+                capture = logged.joined(capture, reading.types_of, reading.raw)
             _write(path, capture)
             partial.unlink(missing_ok=True)
     output.clear_live()

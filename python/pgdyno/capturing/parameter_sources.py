@@ -1,0 +1,407 @@
+"""Where the value of each parameter comes from, if only statistics are known.
+
+From statistics alone a parameter is, in this order: a value that an earlier step returned, the
+parameter of an earlier step for the same column or for one that a foreign key joins, a new key, an
+existing value of its column.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pgdyno.capture.distribution import Distribution, Hot, Spread, ValueKind
+from pgdyno.capture.model import (
+    Between,
+    Constant,
+    Drawn,
+    Equal,
+    Fresh,
+    ListOf,
+    Now,
+    Number,
+    OfColumn,
+    Record,
+    Returned,
+    Source,
+    Statement,
+    Step,
+    Turn,
+)
+from pgdyno.capture.schema import ColumnShape, SchemaObject
+from pgdyno.capturing.functions import functions_of
+from pgdyno.capturing.grouping import Group
+from pgdyno.capturing.key_families import KeyFamilies
+from pgdyno.capturing.key_sources import (
+    KeySources,
+    children_of,
+    fresh,
+    givers_of,
+    unique_keys,
+)
+from pgdyno.capturing.parsed import Parameter, Parsed
+
+_TIME_KINDS = ("date", "timestamp", "timestamptz")
+_KIND_OF_TYPE: dict[str, ValueKind] = {
+    **dict.fromkeys(("smallint", "integer", "bigint"), "integer"),
+    **dict.fromkeys(("real", "double precision"), "real"),
+    **dict.fromkeys(("text", "character varying", "character", "name", "unknown"), "text"),
+    **dict.fromkeys(("json", "jsonb"), "json"),
+    "numeric": "numeric",
+    "boolean": "boolean",
+    "date": "date",
+    "timestamp without time zone": "timestamp",
+    "timestamp with time zone": "timestamptz",
+    "uuid": "uuid",
+    "bytea": "bytes",
+    "interval": "interval",
+}
+# A change by a parameter, such as SET balance = balance + $1, is of this size; of a column with a
+# CHECK constraint, which may forbid negative numbers, it is not negative.
+_CHANGES, _CHANGES_CHECKED = ("-100", "100"), ("0", "100")
+# A step with more turns than this is a loop.
+_LOOP_MIN = 1.5
+_LIST_LENGTH = Spread(least=1, mean=3, most=10)
+_LIST_LENGTH_MAX = 100.0
+# A source that names its own step; the number is known when the steps are.
+_OWN_STEP = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A statement of the capture with what its text says, and how many rows a call has."""
+
+    statement: Statement
+    parsed: Parsed
+
+    @property
+    def rows_per_call(self) -> float:
+        """Return the mean number of rows."""
+        counters = self.statement.counters
+        return counters.rows / max(counters.calls, 1)
+
+
+class Sources(KeyFamilies):
+    """Finds the source of each parameter."""
+
+    def __init__(
+        self,
+        columns: Sequence[ColumnShape],
+        rows: Mapping[str, float],
+        objects: Sequence[SchemaObject] = (),
+    ) -> None:
+        self._types = functions_of(item for item in objects if item.kind == "type").types
+        self._unique = unique_keys(columns, objects)
+        self._children = children_of(columns, objects, rows)
+        checks = [(item.table, item.sql) for item in objects if item.kind == "check"]
+        self._checked = {(table, name) for table, sql in checks for name in re.findall(r"\w+", sql)}
+        super().__init__(columns)
+        self._rows = rows
+        self.assumed: dict[str, str] = {}
+        """Statements whose parameters have assumed values, with the use of each."""
+
+    def key_sources(self, statements: Iterable[tuple[str, Parsed, float]]) -> KeySources:
+        """Return what changes the keys of templates with these statements: id, text, calls."""
+        givers = givers_of(statements, self._columns)
+        return KeySources(self._columns, self._unique, givers, self._children)
+
+    def steps(self, group: Group, statements: Mapping[str, Described]) -> Iterator[Step]:
+        """Yield the steps of a kind of transaction."""
+        earlier: list[tuple[Parsed, dict[int, Parameter]]] = []
+        for name, turns in group.turns.items():
+            described = statements[name]
+            parameters = described.parsed.parameters
+            sources: list[Source] = []
+            count: Number | None = None
+            for number in range(1, max(parameters, default=0) + 1):
+                use = parameters.get(number, Parameter("other"))
+                looped = self._looped(use, turns, earlier) if turns > _LOOP_MIN else None
+                if isinstance(looped, Equal):
+                    count = Number(step=looped.step, parameter=looped.parameter)
+                sources.append(looped or self._source(described, number, use, earlier, sources))
+            repeat = Spread(least=1, mean=turns, most=max(1.0, 2 * turns - 1))
+            yield Step(statement=name, parameters=tuple(sources), repeat=repeat, turns=count)
+            earlier.append((described.parsed, parameters))
+
+    def _source(
+        self,
+        described: Described,
+        number: int,
+        use: Parameter,
+        earlier: Sequence[tuple[Parsed, dict[int, Parameter]]],
+        own: Sequence[Source],
+    ) -> Source:
+        place = (use.table, use.column)
+        column = self._columns.get(place)
+        type_ = _typed(described.statement, number)
+        if use.use in ("limit", "offset"):
+            rows = round(described.rows_per_call)
+            return Constant(value=str(max(1, rows)) if use.use == "limit" else "0")
+        if use.argument is not None and use.argument.is_optional:
+            return Constant(value=None)
+        if use.argument is not None and (values := use.argument.values):
+            hot = tuple(Hot(value=value, fraction=1 / len(values)) for value in values)
+            return Drawn(distribution=Distribution(kind="text", distinct=len(values), hot=hot))
+        if use.use == "list" and column is not None:
+            return self._listed(described, number, column, earlier)
+        if record := self.record(type_, described.parsed):
+            length = self._list_length(described)
+            return ListOf(of=record, length=length) if type_.endswith("[]") else record
+        if column is None or use.use == "other":
+            return self._by_type(described, number, type_)
+        if use.use == "change":
+            shared = self._shared_change(earlier)
+            return shared or self._by_change(described, column, number)
+        if use.use in ("equal", "insert", "set") and (source := self.dependency(earlier, place)):
+            return source
+        if use.use in ("equal", "insert", "set") and (key := self.key_of(column)):
+            return OfColumn(table=key.table, column=key.column)
+        if self._is_unknown(column):
+            # A row that tells the amount of a change, as a ledger has it.
+            amount = self._shared_change(earlier) if use.use == "insert" else None
+            is_number = column.distribution.kind in ("integer", "numeric", "real")
+            return amount if amount and is_number else self._by_type(described, number, type_)
+        if use.use == "insert":
+            return self._inserted(column)
+        if use.use == "range":
+            return self._range(described, use, column, own)
+        if use.use == "set" and column.distribution.kind in _TIME_KINDS:
+            return Now()
+        return OfColumn(table=use.table, column=use.column, group=self._group(described, use))
+
+    def _looped(
+        self,
+        use: Parameter,
+        turns: float,
+        earlier: Sequence[tuple[Parsed, dict[int, Parameter]]],
+    ) -> Source | None:
+        """Return what a loop goes through: the keys of an earlier list, or all numbers of a column.
+
+        So loops that write take their locks in one order.
+        """
+        column = self._columns.get((use.table, use.column))
+        if column is None or use.use != "equal":
+            return None
+        if (listed := self.list_before(earlier, (use.table, use.column))) is not None:
+            return listed.model_copy(update={"take": "element"})
+        shape = column.distribution
+        values = [*shape.bounds, *(hot.value for hot in shape.hot)]
+        is_whole = shape.kind == "integer" and len(values) > 1 and abs(shape.distinct - turns) < 0.5
+        if not is_whole or self.dependency(earlier, (use.table, use.column)) is not None:
+            return None
+        least, most = min(map(int, values)), max(map(int, values))
+        return Turn(offset=least) if most - least + 1 == round(shape.distinct) else None
+
+    def _new_rows(
+        self,
+        described: Described,
+        number: int,
+        column: ColumnShape,
+        earlier: Sequence[tuple[Parsed, dict[int, Parameter]]],
+    ) -> Source | None:
+        """Return one column of the rows that an INSERT adds together; None for any values.
+
+        The keys of an earlier list are added in its order, each with its own row.
+        """
+        place = (column.table, column.column)
+        if (listed := self.list_before(earlier, place)) is not None:
+            return listed
+        if not (column.is_unique or self.is_last_of_key(column)):
+            return None
+        values = [*column.distribution.bounds, *(hot.value for hot in column.distribution.hot)]
+        is_numbered = column.distribution.kind == "integer" and not column.is_unique
+        of = Turn(offset=min(map(int, values), default=1)) if is_numbered else fresh(column)
+        rows = described.parsed.parameters.values()
+        lists = [self.list_before(earlier, _place_of(p)) for p in rows if p.operator == "unnest"]
+        other = next((known for known in lists if known is not None), None)
+        return ListOf(
+            of=of,
+            length=self._list_length(described),
+            as_long_as=self._as_long_as(described, number),
+            count=other and Number(step=other.step, parameter=other.parameter),
+        )
+
+    @staticmethod
+    def _as_long_as(described: Described, number: int) -> int | None:
+        other = described.parsed.as_long_as.get(number)
+        return None if other is None else other - 1
+
+    def _listed(
+        self,
+        described: Described,
+        number: int,
+        column: ColumnShape,
+        earlier: Sequence[tuple[Parsed, dict[int, Parameter]]],
+    ) -> Source:
+        """Return an array: of all keys that an earlier step returned, or of existing values."""
+        source = self.dependency(earlier, (column.table, column.column))
+        is_new = described.parsed.parameters[number].operator == "unnest"
+        if isinstance(source, Returned) and not is_new:
+            return source.model_copy(update={"pick": "all"})
+        if is_new and (made := self._new_rows(described, number, column, earlier)):
+            return made
+        key = self.key_of(column) or column
+        return ListOf(
+            of=source or OfColumn(table=key.table, column=key.column),
+            length=Spread() if source else self._list_length(described),
+            as_long_as=self._as_long_as(described, number),
+            is_sorted=source is None and not is_new,
+        )
+
+    def record(self, type_: str, parsed: Parsed) -> Record | None:
+        """Return a value of a composite type; a field is a column that has its name."""
+        fields = self._types.get(type_.removesuffix("[]").rpartition(".")[2].strip('"'))
+        if fields is None:
+            return None
+        return Record(fields=tuple(self._field(name, parsed.tables) for name, _ in fields))
+
+    def _field(self, name: str, tables: Sequence[str]) -> Source:
+        columns = [self._columns[table, name] for table in tables if (table, name) in self._columns]
+        if not columns:
+            return Constant(value=None)
+        column = columns[0]
+        if any(key[-1] == name for key in self._unique.get(column.table, ())):
+            return fresh(column)
+        key = self.key_of(column) or column
+        return OfColumn(table=key.table, column=key.column)
+
+    @staticmethod
+    def _is_unknown(column: ColumnShape) -> bool:
+        """Return whether nothing is known of the values: there were no rows, or no statistics."""
+        shape = column.distribution
+        has_values = shape.hot or shape.bounds or shape.labels or shape.distinct > 1
+        return not has_values and not column.is_unique and column.references is None
+
+    def _inserted(self, column: ColumnShape) -> Source:
+        table, name = column.table, column.column
+        if column.is_unique or self.is_last_of_key(column):
+            return Fresh(table=table, column=name)
+        if column.distribution.kind in _TIME_KINDS and (column.correlation or 0) > 0.5:
+            return Now()
+        return OfColumn(table=table, column=name)
+
+    def _range(
+        self,
+        described: Described,
+        use: Parameter,
+        column: ColumnShape,
+        own: Sequence[Source],
+    ) -> Source:
+        """Return a bound; the second bound of one column is near the first."""
+        for position, source in enumerate(own):
+            other = described.parsed.parameters.get(position + 1)
+            same = other and (other.table, other.column) == (use.table, use.column)
+            if same and isinstance(source, OfColumn) and (width := self._width(described, column)):
+                return Between(step=_OWN_STEP, parameter=position, least=0, most=2 * width)
+        end = self._end_of(described, use, column)
+        return end or OfColumn(table=use.table, column=use.column)
+
+    def _end_of(self, described: Described, use: Parameter, column: ColumnShape) -> Source | None:
+        """Return a bound that leaves as many rows at one end of a column as a call returns.
+
+        Limits: a LIMIT or an aggregate hides how many rows there are; then there is no such bound.
+        """
+        parsed, shape = described.parsed, column.distribution
+        bounds, rows = shape.bounds, self._rows.get(column.table, 0)
+        hides_rows = any(p.use == "limit" for p in parsed.parameters.values())
+        hides_rows |= not parsed.outputs or ("", "") in parsed.outputs
+        uses = [p for p in parsed.parameters.values() if (p.table, p.column) == _place_of(use)]
+        if hides_rows or len(bounds) < 2 or not rows or len(uses) != 1:
+            return None
+        if parsed.kind != "select" or use.operator not in ("<", "<=", ">", ">="):
+            return None
+        share = min(described.rows_per_call / rows, 1.0)
+        place = share if use.operator.startswith("<") else 1 - share
+        first = min(int(place * (len(bounds) - 1)), len(bounds) - 2)
+        near = bounds[first : first + 2]
+        if shape.is_dense:
+            key = round(1 + place * (shape.distinct - 1))
+            near = (str(key), str(key + 1))
+        changes = {"hot": (), "bounds": near, "null_fraction": 0.0, "is_dense": False}
+        return Drawn(distribution=shape.model_copy(update=changes))
+
+    def _width(self, described: Described, column: ColumnShape) -> float | None:
+        """Return the width of a range that has as many rows as a call has."""
+        bounds = [_as_number(value) for value in column.distribution.bounds]
+        numbers = [value for value in bounds if value is not None]
+        rows = self._rows.get(column.table, 0)
+        if len(numbers) < 2 or not rows:
+            return None
+        asked = described.rows_per_call if described.parsed.kind == "select" else 1.0
+        return (numbers[-1] - numbers[0]) * min(max(asked, 1.0), rows) / rows
+
+    @staticmethod
+    def _group(described: Described, use: Parameter) -> int | None:
+        """Return the number of the row from which several columns come."""
+        same = [p for p in described.parsed.parameters.values() if p.use == "equal"]
+        tables = sorted({p.table for p in same})
+        count = sum(p.table == use.table for p in same)
+        return tables.index(use.table) if count > 1 and use.table in tables else None
+
+    @staticmethod
+    def _shared_change(
+        earlier: Sequence[tuple[Parsed, dict[int, Parameter]]],
+    ) -> Source | None:
+        """Return the change of an earlier step: one amount moves between several rows."""
+        for step in reversed(range(len(earlier))):
+            for number, other in earlier[step][1].items():
+                if other.use == "change":
+                    return Equal(step=step, parameter=number - 1)
+        return None
+
+    def _by_change(self, described: Described, column: ColumnShape, number: int) -> Source:
+        kind = column.distribution.kind
+        if kind == "integer" and self.is_key((column.table, column.column)):
+            # A column that counts keys gives the next one.
+            return Constant(value="1")
+        if kind in ("integer", "numeric", "real"):
+            self.assumed.setdefault(described.statement.id, f"${number}: the size of a change")
+            is_checked = (column.table, column.column) in self._checked
+            bounds = _CHANGES_CHECKED if is_checked else _CHANGES
+            return Drawn(distribution=Distribution(kind=kind, bounds=bounds, distinct=101, step=1))
+        return OfColumn(table=column.table, column=column.column)
+
+    def _by_type(self, described: Described, number: int, type_: str) -> Source:
+        """Return something of the type of a parameter that no column explains."""
+        self.assumed.setdefault(described.statement.id, f"${number}: {type_ or 'not known'}")
+        kind = _KIND_OF_TYPE.get(type_.removesuffix("[]").partition("(")[0], "other")
+        if kind in _TIME_KINDS:
+            return Now()
+        made: Source = Constant(value=None)
+        if kind == "boolean":
+            made = Constant(value="t")
+        elif kind in ("integer", "numeric", "real"):
+            made = Drawn(
+                distribution=Distribution(kind=kind, bounds=("1", "100"), distinct=100, step=1)
+            )
+        elif kind == "text":
+            made = Drawn(distribution=Distribution(kind="text", distinct=100, width=8))
+        elif kind == "interval":
+            made = Constant(value="PT3600S")
+        elif kind == "json":
+            made = Constant(value="{}")
+        return ListOf(of=made, length=_LIST_LENGTH) if type_.endswith("[]") else made
+
+    @staticmethod
+    def _list_length(described: Described) -> Spread:
+        rows = described.rows_per_call
+        mean = min(max(rows, 1.0), _LIST_LENGTH_MAX)
+        return Spread(least=1, mean=mean, most=max(2 * mean - 1, 1))
+
+
+def _place_of(use: Parameter) -> tuple[str, str]:
+    """Return table and column of a use."""
+    return (use.table, use.column)
+
+
+def _typed(statement: Statement, number: int) -> str:
+    types = statement.parameter_types
+    return types[number - 1] if number <= len(types) else ""
+
+
+def _as_number(value: str) -> float | None:
+    try:
+        return float(value)
+    except ValueError:
+        return None

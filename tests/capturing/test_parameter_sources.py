@@ -1,0 +1,107 @@
+"""Sources of parameters from statistics alone: loops, rows that are added together, counters."""
+
+from __future__ import annotations
+
+from pgdyno.capture.distribution import Distribution, Hot
+from pgdyno.capture.model import Constant, Counters, Equal, ListOf, Number, Statement, Step, Turn
+from pgdyno.capture.schema import ColumnShape
+from pgdyno.capturing.grouping import Group
+from pgdyno.capturing.parameter_sources import Described, Sources
+from pgdyno.capturing.parsed import Names, parse
+
+
+def column(
+    name: str, place: int = 0, *, values: int = 1000, is_unique: bool = False
+) -> ColumnShape:
+    table, bare = name.split(".")
+    few = tuple(Hot(value=str(n), fraction=1 / values) for n in range(1, values + 1))
+    shape = Distribution(
+        kind="integer",
+        distinct=values,
+        hot=few if values <= 100 else (),
+        bounds=() if values <= 100 else ("1", str(values)),
+    )
+    return ColumnShape(
+        table=f"public.{table}",
+        column=bare,
+        type="integer",
+        is_unique=is_unique,
+        key_position=place,
+        distribution=shape,
+    )
+
+
+COLUMNS = [
+    column("item.i_id", 1, is_unique=True),
+    column("stock.s_w_id", 1, values=4),
+    column("stock.s_i_id", 2),
+    column("stock.s_quantity"),
+    column("district.d_w_id", 1, values=4),
+    column("district.d_id", 2, values=10),
+    column("district.d_next_o_id"),
+    column("orders.o_id", 1),
+    column("line.l_o_id", 1),
+    column("line.l_number", 2, values=15),
+    column("line.l_i_id"),
+    column("line.l_quantity", values=10),
+]
+NAMES = Names(
+    {
+        table: [shape.column for shape in COLUMNS if shape.table == table]
+        for table in {shape.table for shape in COLUMNS}
+    },
+    ["public"],
+)
+ITEMS = "SELECT i_id FROM item WHERE i_id = ANY ($1)"
+STOCK = "UPDATE stock SET s_quantity = s_quantity - $2 WHERE s_w_id = $3 AND s_i_id = $1"
+LINES = (
+    "INSERT INTO line (l_o_id, l_number, l_i_id, l_quantity)"
+    " SELECT $1, l.* FROM unnest($2::int[], $3::int[], $4::int[]) AS l"
+)
+DISTRICT = "UPDATE district SET d_next_o_id = d_next_o_id + $1 WHERE d_w_id = $2 AND d_id = $3"
+
+
+def steps(turns: dict[str, float]) -> list[Step]:
+    described = {
+        text: Described(
+            Statement(
+                id=text,
+                text=text,
+                kind=parse(text, NAMES).kind,
+                reads_only=False,
+                counters=Counters(calls=10, rows=100),
+            ),
+            parse(text, NAMES),
+        )
+        for text in turns
+    }
+    return list(Sources(COLUMNS, {}).steps(Group("", 10, turns), described))
+
+
+def test_a_loop_goes_through_the_keys_of_an_earlier_list_in_their_order() -> None:
+    items, stock = steps({ITEMS: 1, STOCK: 10})
+    [listed] = items.parameters
+    assert isinstance(listed, ListOf)
+    assert listed.is_sorted
+    assert stock.parameters[0] == Equal(step=0, parameter=0, take="element")
+    assert stock.turns == Number(step=0, parameter=0)
+
+
+def test_rows_that_are_added_together_have_different_keys() -> None:
+    _, lines = steps({ITEMS: 1, LINES: 1})
+    _, numbers, keys, quantities = lines.parameters
+    assert isinstance(numbers, ListOf)
+    assert numbers.of == Turn(offset=1)
+    assert numbers.count == Number(step=0, parameter=0)
+    assert keys == Equal(step=0, parameter=0)
+    assert isinstance(quantities, ListOf)
+    assert quantities.as_long_as == 1
+
+
+def test_a_loop_with_as_many_turns_as_a_column_has_numbers_has_each_once() -> None:
+    [district] = steps({DISTRICT: 10})
+    assert district.parameters[2] == Turn(offset=1)
+    # A counter of keys gives the next one.
+    assert district.parameters[0] == Constant(value="1")
+    [few] = steps({DISTRICT: 3})
+    assert not isinstance(few.parameters[2], Turn)
