@@ -128,6 +128,16 @@ def test_kinds_that_are_equally_frequent_are_told_apart_by_what_was_seen_togethe
     assert [group.calls for group in made] == [200, 200]
 
 
+def test_a_statement_that_is_mostly_outside_is_also_in_the_transactions_that_show_it() -> None:
+    sessions = Sessions()
+    seen(sessions, "accounts", "balance")
+    sessions.alone[NAMES["balance"]] = 100
+    calls = {"accounts": (100, 100), "balance": (400, 400)}
+    alone, inside = groups(calls, transactions=800, sessions=sessions)
+    assert (list(alone.turns), alone.calls, alone.is_block) == (["balance"], 600, False)
+    assert set(inside.turns) == {"accounts", "balance"}
+
+
 def test_a_group_whose_statements_were_seen_again_is_a_loop() -> None:
     sessions = Sessions()
     seen(sessions, "accounts", "balance")

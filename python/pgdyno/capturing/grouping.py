@@ -124,8 +124,12 @@ class _Grouping:
         return self._looks_inside(item) > self._sessions.alone[item.query_id]
 
     def _is_alone(self, item: Counting) -> bool:
-        """Return whether sessions showed a statement outside a transaction, and hardly inside."""
-        return self._sessions.alone[item.query_id] > 4 * self._looks_inside(item)
+        """Return whether sessions showed a statement outside a transaction, and hardly inside.
+
+        A statement that was seen together with others is not, however often it is outside.
+        """
+        is_outside = self._sessions.alone[item.query_id] > 4 * self._looks_inside(item)
+        return is_outside and item.query_id not in self._islands
 
     def with_loops(self, groups: list[Group]) -> list[Group]:
         """Return the groups; calls that are left, and no transactions, are turns of a loop.
