@@ -295,4 +295,4 @@ def test_a_key_of_several_columns_has_enough_whole_numbers() -> None:
     )
     made = Rebuilt(capture, 1.0).distribution("public.stock", "item")
     assert made is not None
-    assert (made.bounds, made.distinct) == (("3", "502"), 500)
+    assert (made.bounds, made.distinct) == (("1", "500"), 500)

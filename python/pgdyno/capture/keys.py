@@ -249,15 +249,17 @@ class _Keys:
     def _widen(self, name: str, column: str) -> None:
         """Let the range of whole numbers have as many as the column has different values.
 
-        Bounds that were moved may be nearer to each other than those of the source.
+        Bounds that were moved may be nearer to each other than those of the source. Positive
+        numbers stay positive. The last bound stays if it can, because new keys come after it.
         """
         own = self.tables[name].columns[column].distribution
         if own.kind != "integer" or len(own.bounds) < 2:
             return
-        step = max(1, int(own.step or 1))
-        last = int(own.bounds[0]) + (round(own.distinct) - 1) * step
-        if int(own.bounds[-1]) < last:
-            bounds = (*own.bounds[:-1], str(last))
+        length = (round(own.distinct) - 1) * max(1, int(own.step or 1))
+        first, last = int(own.bounds[0]), int(own.bounds[-1])
+        if last - first < length:
+            first = max(1, last - length) if first > 0 else last - length
+            bounds = (str(first), *own.bounds[1:-1], str(max(last, first + length)))
             self._put(name, column, own.model_copy(update={"bounds": bounds}))
 
     def _combinations(self, name: str, columns: Sequence[str]) -> int:
