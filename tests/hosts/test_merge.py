@@ -99,6 +99,24 @@ def test_the_others_go_on_without_a_host_that_is_lost() -> None:
     assert [record.counts.completed for record in after if isinstance(record, Interval)] == [8]
 
 
+def test_the_histograms_of_a_long_run_are_kept_as_few() -> None:
+    merge = Merge(["a"])
+    merged(merge, 0, phase(0, "measure", "begin"))
+    chance = random.Random(4)
+    values = [[chance.randrange(900) for _ in range(5)] for _ in range(500)]
+    for number, part in enumerate(values, start=1):
+        record = HistogramRecord(
+            **distribution(part).model_dump(),
+            time_ns=number * MS,
+            interval_ns=100 * MS,
+            phase="measure",
+        )
+        merged(merge, 0, interval(number * 100, 5), record)
+    assert len(merge.streams[0].histograms) < 40
+    whole = distribution([value for part in values for value in part])
+    assert merged_distributions(merge.streams[0].histograms) == [whole]
+
+
 def test_every_thread_of_a_load_belongs_to_exactly_one_host() -> None:
     for threads in range(1, 40):
         for hosts in range(1, threads + 1):

@@ -151,6 +151,7 @@ class Fleet:
         # Who may use the module by value needs no pgdyno.
         cloudpickle.register_pickle_by_value(agent)
         if self.asked.scheduler:
+            program = _engine()
             self.call(self._join(), OPEN_S)
         else:
             made = identities(tuple(host.name for host in self.hosts))
@@ -159,9 +160,10 @@ class Fleet:
                 dask.config.set({"temporary-directory": folder})
                 port = self.call(self._begin(made), OPEN_S)
             send_orders(self.hosts, made, port)
+            # The workers load their packages meanwhile.
+            program = _engine()
             self.call(self._gather(), OPEN_S)
-        # The engine's version is asked by a child, which only this thread may start.
-        self.call(self._equip(Path(engine_for_jobs()).read_bytes()), OPEN_S)
+        self.call(self._equip(program), OPEN_S)
 
     async def _begin(self, made: Identities) -> int:
         security = distributed.Security(
@@ -299,6 +301,11 @@ class Fleet:
             await self._client.close()
         if self._scheduler is not None:
             await self._scheduler.close()
+
+
+def _engine() -> bytes:
+    """Return the engine; only the main thread may start the child that asks for its version."""
+    return Path(engine_for_jobs()).read_bytes()
 
 
 def _platform() -> tuple[str, str]:

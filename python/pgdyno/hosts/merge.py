@@ -41,7 +41,7 @@ class Tick:
 class Stream:
     """What one host has sent: ticks that are not merged yet, and what is known of its run.
 
-    `measured`: the sum of its measured phase so far, for a host that is lost before its summary.
+    `measured`, `histograms`: its measured phase so far, for a host that is lost before its summary.
     """
 
     name: str
@@ -56,6 +56,14 @@ class Stream:
     summary: Summary | None = None
     measured: list[Interval] = field(default_factory=list)
     histograms: list[TimeDistribution] = field(default_factory=list)
+    histograms_max: int = 30
+
+    def keep(self, record: HistogramRecord) -> None:
+        """Keep a histogram of the measured phase; many are added up from time to time."""
+        self.histograms.append(record)
+        if len(self.histograms) > self.histograms_max:
+            self.histograms = merged_distributions(self.histograms)
+            self.histograms_max = 2 * len(self.histograms) + 30
 
     def has_left(self, phase: int) -> bool:
         """Return whether no further interval of `phase` will come."""
@@ -89,7 +97,7 @@ class Merge:
             if stream.ticks:
                 stream.ticks[-1].histograms.append(record)
             if record.phase == "measure":
-                stream.histograms = merged_distributions([*stream.histograms, record])
+                stream.keep(record)
         elif isinstance(record, Interval):
             stream.ticks.append(Tick(record))
             stream.is_open = True
@@ -121,7 +129,11 @@ class Merge:
         if not known:
             return None
         lost = [
-            of_lost_host(stream.measured[0], stream.histograms, len(known[0].scripts))
+            of_lost_host(
+                stream.measured[0],
+                merged_distributions(stream.histograms),
+                len(known[0].scripts),
+            )
             for stream in self.streams
             if stream.summary is None and stream.measured
         ]

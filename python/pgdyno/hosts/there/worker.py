@@ -37,7 +37,7 @@ def main(count: int, versions: list[str]) -> None:
     Several workers are forks of this process. `versions`: of `distributed` and Python in the lab.
     """
     for unused in ("jinja2", "numpy"):
-        # Dask can do without them, and loading them takes a third of a second.
+        # Dask can do without them, and they take a fifth of its time to load.
         sys.modules.setdefault(unused, None)  # type: ignore[arg-type]
     import dask
 
