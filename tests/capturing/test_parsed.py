@@ -56,7 +56,7 @@ def test_a_list_that_postgresql_18_shortened_becomes_an_array() -> None:
         ("SELECT 1 FROM orders WHERE customer = 'a value'", "constants"),
         ("SELECT 1 FROM gone WHERE id = $1", "object_missing"),
         ("SELECT relname FROM pg_class", "catalog"),
-        ("COPY orders FROM STDIN", "copy"),
+        ("COPY orders FROM STDIN (FORMAT binary)", "copy"),
         ("PREPARE TRANSACTION 'a value'", "two_phase"),
         ("CREATE TABLE a (b int DEFAULT 1)", "ddl"),
         ("TRUNCATE orders", "ddl"),

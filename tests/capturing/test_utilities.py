@@ -18,6 +18,7 @@ from tests.fixtures.observed import STATEMENTS
 from pgdyno.capture import file
 from pgdyno.capture.model import Capture
 from pgdyno.capturing.parsed import Names, parse
+from pgdyno.capturing.utilities import without_orphans
 from pgdyno.server.target import Target
 
 SETTINGS = {
@@ -27,6 +28,8 @@ SETTINGS = {
     "log_min_duration_statement": "0",
     "log_parameter_max_length": "-1",
 }
+ROLE = "app_of_planters"
+BLOCK = "DO $$BEGIN PERFORM FROM entry WHERE id = 7; -- planted\nEND$$"
 PAYLOAD, CHANNEL = "planted payload 8642097", "planted_channel"
 
 
@@ -48,6 +51,15 @@ def use(target: Target, turns: int) -> None:
                 session.execute("UPDATE entry SET word = word WHERE id = %s", [1 + turn])
                 session.execute(f"NOTIFY {CHANNEL}, '{PAYLOAD}'")
                 pasted.execute("SELECT pg_notify(%s, %s)", [CHANNEL, PAYLOAD])
+            session.execute("SELECT pg_advisory_lock(%s)", [100 + turn % 3])
+            with session.transaction():
+                session.execute("LOCK TABLE entry IN ROW EXCLUSIVE MODE")
+                session.execute("UPDATE entry SET word = word WHERE id = %s", [200 + turn])
+            session.execute("SELECT pg_advisory_unlock(%s)", [100 + turn % 3])
+            session.execute(BLOCK)
+            with session.transaction():
+                session.execute(f"SET LOCAL ROLE {ROLE}")
+                session.execute("SELECT now()")
             with session.transaction(), session.cursor(f"numbered_{turn}") as rows:
                 rows.execute("SELECT id, word FROM entry WHERE id > %s ORDER BY id", [turn])
                 assert len(rows.fetchmany(10)) == 10
@@ -60,6 +72,7 @@ def use(target: Target, turns: int) -> None:
 def server(make: Make, version: str, settings: Mapping[str, str]) -> Target:
     target = make(version, settings=settings).target
     run_sql(target, "CREATE DATABASE core")
+    run_sql(target, f"CREATE ROLE {ROLE}")
     core = target.with_database("core")
     for statement in (
         "CREATE TABLE entry (id int PRIMARY KEY, word text NOT NULL)",
@@ -103,6 +116,11 @@ def test_utility_statements_of_a_log_run_in_the_mirror(
         "SELECT set_config('lock_timeout', '2s', true)",
         "SELECT pg_advisory_xact_lock($1)",
         "COPY entry (id) TO STDOUT",
+        "LOCK TABLE entry IN ROW EXCLUSIVE MODE",
+        "SELECT pg_advisory_lock($1)",
+        "SELECT pg_advisory_unlock($1)",
+        f'SET LOCAL ROLE "{ROLE}"',
+        "DO $do$BEGIN PERFORM FROM entry WHERE id = 7;  \nEND$do$",
     ):
         assert part in texts
     for begin in ("LISTEN", "NOTIFY", "SELECT pg_notify", "DECLARE", "FETCH", "MOVE", "CLOSE"):
@@ -116,6 +134,8 @@ def test_utility_statements_of_a_log_run_in_the_mirror(
     assert said.document["failures"] == {}, said.document["warnings"]
     assert said.document["transactions"] > 20
     assert said.document["likeness"]["reproduced_calls"] > 0.9
+    assert scalar(core, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 0
+    assert not any("role" in item["message"] for item in said.document["warnings"])
     # Sessions of the mirror listen where the others notify.
     assert {t.partition(" ")[2] for t in texts if t.startswith("LISTEN")} == {
         t.split()[1].rstrip(",") for t in texts if t.startswith("NOTIFY")
@@ -137,10 +157,12 @@ def test_statistics_show_what_needs_no_place_in_a_transaction(
     assert {text.split()[0] for text in texts} >= {"LISTEN", "NOTIFY", "UPDATE"}
     # The server shows extract($1 FROM now()), and refuses this text.
     assert {item.reason for item in capture.left_out} >= {"session", "cursor", "unreadable"}
+    assert {item.reason for item in capture.left_out} >= {"session_lock", "other"}
+    assert any("shorter than 10 s" in note for note in capture.notes)
     assert is_clean(path)
 
 
-NAMES = Names({"shop.orders": ["id"]}, ["shop"])
+NAMES = Names({"shop.orders": ["id"]}, ["shop"], roles={"app"})
 
 
 @pytest.mark.parametrize(
@@ -154,6 +176,15 @@ NAMES = Names({"shop.orders": ["id"]}, ["shop"])
         ("MOVE BACKWARD 5 c1", "MOVE BACKWARD 5 FROM c_KEYED"),
         ("CLOSE ALL", "CLOSE ALL"),
         ("UNLISTEN *", "UNLISTEN *"),
+        ("SET ROLE app", 'SET LOCAL ROLE "app"'),
+        ("RESET ROLE", "SET LOCAL ROLE NONE"),
+        ("SET SESSION AUTHORIZATION app", 'SET LOCAL SESSION AUTHORIZATION "app"'),
+        ("SELECT set_config('role', 'app', true)", "SELECT set_config('role', 'app', true)"),
+        ("LOCK TABLE orders IN SHARE MODE", "LOCK TABLE orders IN SHARE MODE"),
+        (
+            "DO $$ BEGIN -- planted\nUPDATE orders SET id = id + 1 WHERE id < 5; END $$",
+            "DO $do$ BEGIN  \nUPDATE orders SET id = id + 1 WHERE id < 5; END $do$",
+        ),
     ],
 )
 def test_harmless_utility_statements_are_sent_again(text: str, sent: str) -> None:
@@ -177,7 +208,14 @@ def test_harmless_utility_statements_are_sent_again(text: str, sent: str) -> Non
         ("SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE", "session"),
         ("SELECT set_config('role', 'planted', true)", "constants"),
         ("SELECT set_config($1, $2, true)", "session"),
-        ("SELECT pg_advisory_lock($1)", "session_lock"),
+        ("DO $$BEGIN PERFORM pg_notify('planted', ''); END$$", "procedure"),
+        ("DO $$BEGIN UPDATE orders SET id = 8642097; END$$", "procedure"),
+        ("DO $$BEGIN EXECUTE 'x'; END$$", "procedure"),
+        ("DO $$BEGIN IF true THEN COPY orders TO 'a'; END IF; END$$", "procedure"),
+        ("DO LANGUAGE plpython3u 'x'", "procedure"),
+        ("LOCK TABLE planted", "other"),
+        ("PREPARE TRANSACTION 'planted'", "two_phase"),
+        ("COMMIT PREPARED 'planted'", "two_phase"),
         ("DECLARE planted CURSOR WITH HOLD FOR SELECT id FROM orders", "cursor"),
         ("DECLARE planted CURSOR FOR SELECT id FROM orders WHERE id = 8642097", "constants"),
         ("COPY (SELECT id FROM orders WHERE id = 8642097) TO STDOUT", "copy"),
@@ -204,3 +242,15 @@ def test_the_stand_in_of_a_channel_is_another_one_in_each_capture() -> None:
         first, same, other = capture.strip().split("/")
         assert first == same != other
     assert captures[0] != captures[1]
+
+
+def test_a_lock_of_the_session_is_sent_if_it_is_released() -> None:
+    lock, unlock = "SELECT pg_advisory_lock($1)", "SELECT pg_advisory_unlock($1)"
+    for texts, sent in (
+        ([lock, "SELECT 1", unlock], [True, True, True]),
+        ([lock, lock, "SELECT 1", unlock], [False, True, True, True]),
+        ([unlock, lock, "SELECT pg_advisory_unlock_all()"], [False, True, True]),
+        ([lock, "BEGIN", "FETCH FORWARD 1 FROM c", "COMMIT"], [False, True, False, True]),
+        (["SELECT pg_advisory_xact_lock($1)"], [True]),
+    ):
+        assert list(without_orphans(texts)) == sent, texts

@@ -34,6 +34,16 @@ pub fn copy_fail(out: &mut Vec<u8>, reason: &str) {
     message(out, b'f', |out| push_string(out, reason));
 }
 
+/// Write `CopyData`.
+pub fn copy_data(out: &mut Vec<u8>, rows: &[u8]) {
+    message(out, b'd', |out| out.extend_from_slice(rows));
+}
+
+/// Write `CopyDone`.
+pub fn copy_done(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"c\0\0\0\x04");
+}
+
 /// Write `Terminate`.
 pub fn terminate(out: &mut Vec<u8>) {
     out.extend_from_slice(b"X\0\0\0\x04");
@@ -153,6 +163,10 @@ mod tests {
         frontend::sync(&mut theirs);
         copy_fail(&mut ours, "no data");
         frontend::copy_fail("no data", &mut theirs).expect("valid");
+        copy_data(&mut ours, b"1\n");
+        frontend::CopyData::new(&b"1\n"[..]).expect("valid").write(&mut theirs);
+        copy_done(&mut ours);
+        frontend::copy_done(&mut theirs);
         terminate(&mut ours);
         frontend::terminate(&mut theirs);
         assert_eq!(ours, &theirs[..]);

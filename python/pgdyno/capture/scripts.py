@@ -80,6 +80,10 @@ class _Writer:
     def statement(self, number: int, step: Step, text: str, wanted: list[int]) -> Iterator[str]:
         """Yield the \\set lines of a step, and the statement."""
         values: list[str] = []
+        if text.startswith("COPY ") and text.endswith(" FROM STDIN"):
+            rows = [source.length.mean for source in step.parameters if isinstance(source, ListOf)]
+            yield f"-- pgbench cannot send the {sum(rows):g} rows of {text}"
+            return
         for place, source in enumerate(step.parameters):
             name = f"p{number}_{place + 1}"
             value, expression = self._value(source, name)

@@ -27,10 +27,12 @@ from pgdyno.capturing.parsed import Parsed
 from pgdyno.capturing.schema import Schema
 from pgdyno.capturing.sources import SourceSeen
 from pgdyno.capturing.templates import left_out_of, templates_of
-from pgdyno.capturing.utilities import needs_block
+from pgdyno.capturing.utilities import locks_taken, needs_block, reason_of_place
 
 # A shorter pause between two transactions is time of network and scheduler.
 _PAUSE_S_MIN = 0.003
+# The counters of a shorter capture may have another second of the load than those of transactions.
+_SECONDS_ENOUGH = 10
 _NO_TEXT = Parsed("", reason="text_missing")
 # The server's own questions whether deferred foreign keys hold: COMMIT asks them, so they look like
 # statements of the client.
@@ -146,8 +148,8 @@ class Assembly:
         # Their place in a transaction is not known.
         if parsed.kind == "savepoint":
             parsed = replace(parsed, reason="savepoint")
-        elif not parsed.reason and needs_block(parsed.text):
-            parsed = replace(parsed, reason="session" if parsed.kind == "set" else "cursor")
+        elif not parsed.reason and (needs_block(parsed.text) or locks_taken(parsed.text)):
+            parsed = replace(parsed, reason=reason_of_place(parsed.text))
         types = self.types.get(parsed.text, ())
         statement = Statement(
             id=_statement_id(key, parsed, self._role(key)),
@@ -200,6 +202,11 @@ class Assembly:
         for source in self.sources:
             if source.missing:
                 yield f"{source.name}: {source.missing}; {source.loss}"
+        if 1 <= self.header.seconds < _SECONDS_ENOUGH:
+            yield (
+                f"the capture is shorter than {_SECONDS_ENOUGH} s: the server counts up to a second"
+                " late, so pgdyno may join the wrong statements to a transaction; capture longer"
+            )
         if so_far.dealloc_count:
             yield (
                 f"pg_stat_statements evicted entries {so_far.dealloc_count} times: their calls are"

@@ -216,6 +216,7 @@ ROLE_SETTINGS_SQL = (
     " WHERE s.setdatabase IN (0, (SELECT oid FROM pg_catalog.pg_database"
     " WHERE datname = current_database())) ORDER BY s.setdatabase, s.setrole"
 )
+ROLES_SQL = "SELECT rolname::text FROM pg_catalog.pg_roles"
 PATH_SQL = "SELECT unnest(current_schemas(false))"
 SET_PATH_SQL = "SELECT set_config('search_path', %s, false)"
 TYPES_SQL = (

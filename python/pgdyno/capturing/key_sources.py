@@ -33,7 +33,7 @@ _UNIQUE_TEXTS = 1e15
 _TIMES_MAX = 4.0
 # Two kinds of transactions that always follow each other differ by those in flight.
 _ENOUGH_RATIO = 0.9
-_FRESH_KINDS = ("integer", "text", "uuid", "timestamp", "timestamptz")
+FRESH_KINDS = ("integer", "text", "uuid", "timestamp", "timestamptz")
 _UNIQUE = re.compile(r"\bUNIQUE\b[^()]*\(([^()]*)\)")
 
 
@@ -216,7 +216,7 @@ class KeySources:
                 column = self._columns.get((statement.written, name))
                 if column is None or column.references is not None:
                     continue
-                if column.distribution.kind in _FRESH_KINDS:
+                if column.distribution.kind in FRESH_KINDS:
                     sources[number][at] = fresh(column)
                     break
             else:
@@ -247,7 +247,7 @@ def _of_no_row(column: ColumnShape) -> Source | None:
     if shape.kind == "integer":
         # A new key could be the next one of a sequence.
         return None if any(value.startswith("-") for value in values) else Constant(value="-1")
-    return fresh(column) if shape.kind in _FRESH_KINDS else None
+    return fresh(column) if shape.kind in FRESH_KINDS else None
 
 
 def fresh(column: ColumnShape) -> Source:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.capture.model import (
@@ -43,7 +43,8 @@ class Request:
 
     `is_certain`: if the prefix does not fit, the logs are refused, else the usual ones are tried.
 
-    `sample_ratio`: log_transaction_sample_rate when the log was written.
+    `sample_ratio`: log_transaction_sample_rate when the log was written. `rows_of_copies`: how many
+    rows each COPY FROM STDIN has, by its text, because logs do not say it.
     """
 
     paths: Sequence[Path]
@@ -51,6 +52,7 @@ class Request:
     prefix: str | None = None
     is_certain: bool = True
     sample_ratio: float = 1
+    rows_of_copies: Mapping[str, float] = field(default_factory=dict)
 
 
 class Logged:
@@ -102,6 +104,8 @@ class Logged:
                 for value in call.values
             )
             parsed = call.statement.parsed
+            if parsed.copies and parsed.text not in self._request.rows_of_copies:
+                parsed.reason = "copy"
             if parsed.reason and not call.is_error:
                 calls, took_ms = self._left.get((parsed.reason, parsed.text), (0, 0.0))
                 took_ms += (call.duration_us or 0) / 1000
@@ -122,7 +126,8 @@ class Logged:
         groups = self._grouping.merged()
         used = {key: self._grouping.statements[key] for group in groups for key in group.steps}
         ids = {key: statement_id(*key) for key in used}
-        types = types_of(sorted({s.parsed.text for s in used.values() if s.parsed.parameters}))
+        asked = [s.parsed for s in used.values() if s.parsed.parameters and not s.parsed.copies]
+        types = types_of(sorted({parsed.text for parsed in asked}))
         rows = {shape.name: shape.rows for shape in capture.tables}
         sources = Sources(capture.columns, rows, capture.objects)
         context = Context(
@@ -131,6 +136,7 @@ class Logged:
             types=types,
             raw=raw,
             sources=sources,
+            rows_of_copies=self._request.rows_of_copies,
         )
         templates = templates_of(
             groups,

@@ -10,7 +10,7 @@ from pgdyno.capture.model import Protocol
 from pgdyno.capturing.log_reading import Call
 from pgdyno.capturing.log_statements import LoggedStatement
 from pgdyno.capturing.log_transactions import Transaction
-from pgdyno.capturing.utilities import without_orphans
+from pgdyno.capturing.utilities import reason_of_place, without_orphans
 
 INSTANCES_MAX = 10_000
 _LOOP_MAX = 8
@@ -109,7 +109,7 @@ class Grouping:
                 yield call
                 continue
             parsed = call.statement.parsed
-            place = ("session" if parsed.kind == "set" else "cursor", parsed.text)
+            place = (reason_of_place(parsed.text), parsed.text)
             count, took_ms = self.left.get(place, (0, 0.0))
             self.left[place] = (count + 1, took_ms + (call.duration_us or 0) / 1000)
 

@@ -22,7 +22,7 @@ _TYPE_BEFORE = re.compile(
 _INT4_MAX = (1 << 31) - 1
 # Their values decide whether they can be sent again, and no parameter can take the place of one.
 _BY_VALUE = re.compile(
-    r"\s*(?:SET|RESET|FETCH|MOVE|CLOSE|LISTEN|UNLISTEN|NOTIFY|COPY)\b"
+    r"\s*(?:SET|RESET|FETCH|MOVE|CLOSE|LISTEN|UNLISTEN|NOTIFY|COPY|DO)\b"
     r"|.*\b(?:set_config|pg_notify)\s*\(",
     re.I | re.S,
 )
@@ -105,6 +105,8 @@ class LoggedShape:
             last = place.position[1]
         parsed = parse(text + _filled(self._sql[last:], given), self._names)
         is_made = parsed.kind in ("other", "set") or parsed.text.startswith(_MADE)
+        if parsed.copies:
+            return LoggedStatement(parsed, self._parameters)
         if parsed.reason or parsed.parameters or not is_made:
             return None
         return LoggedStatement(parsed, self._parameters)

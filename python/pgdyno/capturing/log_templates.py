@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
 
 from pgdyno.capture.distribution import Spread
-from pgdyno.capture.model import Number, Returned, Source, Step, Template
+from pgdyno.capture.model import Number, Returned, Source, Statement, Step, Template
 from pgdyno.capture.schema import ColumnShape
 from pgdyno.capturing.columns import RawColumn
+from pgdyno.capturing.copied import with_rows
 from pgdyno.capturing.log_dependencies import Earlier, number
 from pgdyno.capturing.log_grouping import INSTANCES_MAX, Group, Kind, StatementKey
 from pgdyno.capturing.log_reading import Value
@@ -20,7 +21,7 @@ from pgdyno.capturing.log_returned import Execution, Rows, Series
 from pgdyno.capturing.log_statements import LoggedStatement
 from pgdyno.capturing.log_values import source_of
 from pgdyno.capturing.observed import Observed
-from pgdyno.capturing.parameter_sources import Sources
+from pgdyno.capturing.parameter_sources import Described, Sources
 from pgdyno.capturing.parsed import Parameter, Parsed
 
 # Between two statements the network and the client take time, too, and clients of a busy machine
@@ -38,6 +39,7 @@ class Context:
     """What is known of the database. `ids`: of the statements. `types`: of parameters, by text.
 
     `raw`: values of columns; they are used and not kept. `sources`: what the schema says of keys.
+    `rows_of_copies`: their mean number of rows, by text.
     """
 
     ids: Mapping[StatementKey, str]
@@ -45,6 +47,14 @@ class Context:
     types: Mapping[str, Sequence[str]]
     raw: Mapping[tuple[str, str], RawColumn]
     sources: Sources
+    rows_of_copies: Mapping[str, float] = field(default_factory=dict)
+
+    def fields_of(
+        self, name: str, parsed: Parsed, before: Sequence[tuple[Parsed, dict[int, Parameter]]]
+    ) -> list[Source]:
+        """Return where the fields of the rows of a COPY come from: a log does not show them."""
+        statement = Statement(id=name, text=parsed.text, kind=parsed.kind, reads_only=False)
+        return self.sources.fields_of_copy(Described(statement, parsed), before)
 
     def column_of(self, use: Parameter) -> ColumnShape | None:
         """Return the column of a parameter; for a key of another table, that table's column."""
@@ -120,11 +130,15 @@ def templates_of(
             rate_tps=group.count / max(seconds, 1e-3) / sample_ratio,
             protocol=protocol,
             steps=tuple(
-                keys.changed(
-                    list(_steps(group, statements, context, rows.of_kind(place), known)),
+                with_rows(
+                    keys.changed(
+                        list(_steps(group, statements, context, rows.of_kind(place), known)),
+                        [used[key] for key in group.steps],
+                        partial(_is_used_once, group),
+                        calls=group.count,
+                    ),
                     [used[key] for key in group.steps],
-                    partial(_is_used_once, group),
-                    calls=group.count,
+                    [context.rows_of_copies.get(used[key].text, 0.0) for key in group.steps],
                 )
             ),
             think_ms=think_ms,
@@ -185,9 +199,11 @@ def _steps(
         statement = statements[key]
         parsed = statement.parsed
         sources: list[Source] = []
+        if parsed.copies:
+            sources += context.fields_of(context.ids[key], parsed, before)
         turns = [len(kept.calls[step]) for kept in group.kept]
         as_many_as = None if group.loops_with_before(step) else _as_many_as(step, turns, earlier)
-        for observed in _observed(group, step, statement, context):
+        for observed in [] if parsed.copies else _observed(group, step, statement, context):
             column = context.column_of(observed.use)
             place = (column.table, column.column) if column else ("", "")
             sources.append(
@@ -211,7 +227,7 @@ def _steps(
         if len(group.kept) < _ENOUGH:
             made = known.get(group.steps[: step + 1], made)
         known.setdefault(group.steps[: step + 1], made)
-        before.append((parsed, parsed.parameters))
+        before.append((parsed, {} if parsed.copies else parsed.parameters))
         if max(turns, default=1) > 1:
             earlier.turns[step] = turns
         earlier.returned += returned.get(step, ())

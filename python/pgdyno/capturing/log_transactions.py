@@ -7,12 +7,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from pgdyno.capturing.log_reading import Call, Session
+from pgdyno.capturing.utilities import locks_taken
 
 # A session whose beginning is not in the log is decided by its first BEGIN or COMMIT, or after
 # this many statements: then it has no transaction blocks.
 _UNDECIDED_MAX = 100
 # A longer transaction is not kept whole.
 _CALLS_MAX = 5_000
+# A session that holds an advisory lock for more statements keeps it for other reasons.
+_HELD_MAX = 200
 # A time that is earlier by more than this is a step of the server's clock.
 _STEP_US = 1_000_000
 
@@ -42,6 +45,8 @@ class _Open:
     savepoints: list[int] = field(default_factory=list)
     """Where the open savepoints are among the calls of the block."""
     ended_us: int | None = None
+    held: list[tuple[list[Call], bool]] = field(default_factory=list)
+    """Transactions since an advisory lock of the session was taken, and whether each failed."""
 
 
 class Transactions:
@@ -71,6 +76,7 @@ class Transactions:
             yield from self._next(known, call)
         for known in self._sessions.values():
             yield from self._singles(known)
+            yield from self._apart(known)
             self.cut_count += known.block is not None
 
     def _next(self, known: _Open, call: Call) -> Iterator[Transaction]:
@@ -115,17 +121,47 @@ class Transactions:
             yield from self._end(known, [call])
 
     def _end(self, known: _Open, calls: list[Call]) -> Iterator[Transaction]:
+        """Yield a transaction; those under an advisory lock of the session belong together."""
         known.block = None
+        taken = sum(locks_taken(call.statement.parsed.text) for call in calls)
+        if not taken and not known.held:
+            yield from self._made(known, calls, has_failed=known.has_failed)
+            return
+        if taken > 0 and any(_is_same(held, calls) for held, _ in known.held):
+            # The lock was not free before.
+            yield from self._apart(known)
+        known.held.append((calls, known.has_failed))
+        whole = [call for held, _ in known.held for call in held]
+        if sum(locks_taken(call.statement.parsed.text) for call in whole) <= 0:
+            has_failed = any(failed for _, failed in known.held)
+            known.held = []
+            yield from self._made(known, whole, has_failed=has_failed)
+        elif len(whole) > _HELD_MAX:
+            yield from self._apart(known)
+
+    def _apart(self, known: _Open) -> Iterator[Transaction]:
+        """Yield the transactions under a lock that is not released."""
+        held, known.held = known.held, []
+        for calls, has_failed in held:
+            yield from self._made(known, calls, has_failed=has_failed)
+
+    def _made(self, known: _Open, calls: list[Call], *, has_failed: bool) -> Iterator[Transaction]:
         before_us, began_us = known.ended_us, calls[0].began_us
         made = Transaction(calls[0].session, tuple(calls), None)
         known.ended_us = made.ended_us
-        if known.has_failed:
+        if has_failed:
             self.failed_count += 1
             return
         think_us = None if before_us is None else began_us - before_us
         if think_us is not None and think_us < -_STEP_US:
             think_us = None
         yield Transaction(made.session, made.calls, think_us and max(think_us, 0))
+
+
+def _is_same(calls: list[Call], others: list[Call]) -> bool:
+    """Return whether transactions have the same statements with the same values."""
+    said = [(call.statement.parsed.text, call.values) for call in calls]
+    return said == [(call.statement.parsed.text, call.values) for call in others]
 
 
 def _is_undone(known: _Open, call: Call) -> bool:

@@ -30,6 +30,7 @@ from pgdyno.capture.model import (
     Turn,
 )
 from pgdyno.capture.schema import ColumnShape, SchemaObject
+from pgdyno.capturing.copied import row_sources, with_new_keys
 from pgdyno.capturing.functions import functions_of
 from pgdyno.capturing.grouping import Group
 from pgdyno.capturing.key_families import KeyFamilies
@@ -112,6 +113,12 @@ class Sources(KeyFamilies):
         for name, turns in group.turns.items():
             described = statements[name]
             parameters = described.parsed.parameters
+            if described.parsed.copies:
+                row = tuple(self.fields_of_copy(described, earlier))
+                yield Step(statement=name, parameters=row)
+                # The rows of a COPY have no value that a later step could use.
+                earlier.append((described.parsed, {}))
+                continue
             sources: list[Source] = []
             count: Number | None = None
             for number in range(1, max(parameters, default=0) + 1):
@@ -124,6 +131,20 @@ class Sources(KeyFamilies):
             yield Step(statement=name, parameters=tuple(sources), repeat=repeat, turns=count)
             earlier.append((described.parsed, parameters))
 
+    def fields_of_copy(
+        self, described: Described, earlier: Sequence[tuple[Parsed, dict[int, Parameter]]]
+    ) -> list[Source]:
+        """Return the source of each field of a row of COPY FROM STDIN."""
+
+        def source_of(number: int, use: Parameter, own: Sequence[Source]) -> Source:
+            return self._source(described, number, use, earlier, own)
+
+        parsed = described.parsed
+        row = row_sources(parsed, self._columns, source_of)
+        inserts = {n for n, (before, _) in enumerate(earlier) if before.kind == "insert"}
+        keys = self._unique.get(parsed.written, ())
+        return with_new_keys(row, parsed, self._columns, keys, inserts)
+
     def _source(
         self,
         described: Described,
@@ -135,6 +156,8 @@ class Sources(KeyFamilies):
         place = (use.table, use.column)
         column = self._columns.get(place)
         type_ = _typed(described.statement, number)
+        if described.parsed.copies and column is not None:
+            type_ = column.type
         if use.use in ("limit", "offset"):
             rows = round(described.rows_per_call)
             return Constant(value=str(max(1, rows)) if use.use == "limit" else "0")

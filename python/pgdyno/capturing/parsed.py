@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -70,8 +70,6 @@ _REASONS = {
 _SHORTENED = re.compile(r"(\bNOT\s+)?\bIN\s*\(\s*\$(\d+)\s*/\*, \.\.\. \*/\s*\)", re.I)
 _QUOTED_OR_COMMENT = re.compile(r"(\"[^\"]*\"|'(?:[^']|'')*')|/\*.*?\*/|--[^\n]*", re.S)
 _LARGE_NUMBER = 10_000
-# They keep or end a lock beyond the end of a transaction.
-_SESSION_LOCK = re.compile(r"pg_(?:try_)?advisory_(?:un)?lock(?:_shared|_all)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +93,7 @@ class Parsed:
     of the same length as an earlier one. `adds`: sign and parameter that an UPDATE adds to a
     column. `sums`: results that are a column plus or minus a parameter, by place: table, column,
     sign, parameter. `aggregates`: places of results that are a call, such as of sum.
+    `copies`: it is COPY FROM STDIN, and `parameters` are the columns of its rows.
     """
 
     text: str
@@ -110,6 +109,7 @@ class Parsed:
     adds: dict[str, tuple[int, int]] = field(default_factory=dict)
     sums: dict[int, tuple[str, str, int, int]] = field(default_factory=dict)
     aggregates: frozenset[int] = frozenset()
+    copies: bool = False
 
 
 class Names:
@@ -120,8 +120,18 @@ class Names:
         columns: Mapping[str, list[str]],
         path: list[str],
         functions: Functions = Functions(),  # noqa: B008
+        fixed_keys: Mapping[str, Sequence[frozenset[str]]] | None = None,
+        generated: Set[tuple[str, str]] = frozenset(),
+        roles: Set[str] = frozenset(),
     ) -> None:
-        """Args: columns by qualified table; path, the schemas in the order of search_path."""
+        """Take what is known of a database.
+
+        Args: columns by qualified table; path, the schemas in the order of search_path; fixed_keys,
+        keys by table that cannot get new values; generated, columns by table and name; roles
+        of the server.
+        """
+        self._fixed_keys, self._generated = fixed_keys or {}, generated
+        self._roles = roles
         self._columns = columns
         self._path = path
         self.functions = functions
@@ -139,9 +149,21 @@ class Names:
         """Return whether a table of the database is in this schema."""
         return any(table.startswith(f"{_quoted(name)}.") for table in self._columns)
 
+    def has_role(self, name: str) -> bool:
+        """Return whether the server has a role."""
+        return name in self._roles
+
     def has_word(self, word: str) -> bool:
         """Return whether the body of a function has this word."""
         return any(word in function.words for function in self.functions.functions.values())
+
+    def copied_columns(self, table: str) -> list[str]:
+        """Return the columns of COPY without a list."""
+        return [c for c in self.columns(table) if (table, c) not in self._generated]
+
+    def can_add_rows(self, table: str, columns: list[str]) -> bool:
+        """Return whether rows with these columns can be made so that no key is there twice."""
+        return not any(key <= set(columns) for key in self._fixed_keys.get(table, ()))
 
     def columns(self, table: str) -> list[str]:
         """Return the columns of a table in their order."""
@@ -167,7 +189,11 @@ def parse(text: str | None, names: Names) -> Parsed:
         if kind is None:
             return Parsed(_first_words(clean), reason="two_phase")
         return Parsed(clean, kind=kind, reads_only=True)
-    made = utilities.text_of(node, tree, is_schema=names.has_schema, is_named=names.has_word)
+    made = utilities.text_of(
+        node, tree, is_schema=names.has_schema, is_named=names.has_word, is_role=names.has_role
+    )
+    if made is not None and node == "DoStmt":
+        return Parsed(made, tables=utilities.tables_in(made, names.table))
     if made is not None:
         reads_only = not made.startswith(("LISTEN", "UNLISTEN", "NOTIFY", "SELECT pg_notify"))
         kind = "select" if node == "SelectStmt" else "other"
@@ -177,6 +203,13 @@ def parse(text: str | None, names: Names) -> Parsed:
         beginning, query = parts
         inner = _of_data(query, "SelectStmt", tree["query"]["SelectStmt"], names)
         return replace(inner, text=beginning + inner.text, kind="other", outputs=())
+    if node == "LockStmt":
+        ranges = [item["RangeVar"] for item in tree.get("relations", ())]
+        tables = tuple(names.table(item.get("schemaname"), item["relname"]) for item in ranges)
+        if all(tables):
+            return Parsed(clean, tables=tables)
+    if node == "CopyStmt" and utilities.copied_in(tree):
+        return _of_copy_in(tree, names)
     if node == "CopyStmt" and utilities.copied_out(tree):
         return _of_copy(clean, tree, names)
     if node not in _KINDS:
@@ -197,6 +230,32 @@ def _of_copy(text: str, tree: Tree, names: Names) -> Parsed:
     if inner.reason or inner.parameters:
         return Parsed("COPY", reason="copy")
     return replace(inner, kind="other", outputs=())
+
+
+def _of_copy_in(tree: Tree, names: Names) -> Parsed:
+    """Return COPY FROM STDIN in the text format, with the names of its columns."""
+    table = names.table(tree["relation"].get("schemaname"), tree["relation"]["relname"])
+    if not table:
+        return Parsed("COPY", reason="object_missing")
+    named = [item["String"]["sval"] for item in tree.get("attlist", ())]
+    columns = named or names.copied_columns(table)
+    if not names.can_add_rows(table, columns):
+        return Parsed("COPY", reason="copy")
+    return Parsed(
+        f"COPY {table} ({', '.join(map(_always_quoted, columns))}) FROM STDIN",
+        kind="insert",
+        tables=(table,),
+        written=table,
+        parameters={
+            number: Parameter("insert", table, _quoted(column))
+            for number, column in enumerate(columns, 1)
+        },
+        copies=True,
+    )
+
+
+def _always_quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _of_data(text: str, node: str, tree: Tree, names: Names) -> Parsed:
@@ -223,8 +282,6 @@ def _of_data(text: str, node: str, tree: Tree, names: Names) -> Parsed:
     parsed.sums, parsed.aggregates = reader.computed_outputs()
     if reader.sets_session:
         parsed.reason = "session"
-    elif reader.locks_session:
-        parsed.reason = "session_lock"
     elif reader.of_catalog:
         parsed.reason = "catalog"
     elif reader.missing:
@@ -245,7 +302,6 @@ class _Reader:
         self._calls = [item for name, item in _nodes(tree) if name == "FuncCall"]
         called = [(_called(item), item) for item in self._calls]
         self.sets_session = any(name == "set_config" for name, _ in called)
-        self.locks_session = any(_SESSION_LOCK.fullmatch(name) for name, _ in called)
         known = names.functions.functions
         self.called = [known[name] for name, _ in called if name in known]
         inner = {item.get("ctename") for name, item in _nodes(tree) if name == "CommonTableExpr"}

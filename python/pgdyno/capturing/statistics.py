@@ -15,6 +15,7 @@ import psycopg
 
 from pgdyno.capture.model import (
     Capture,
+    Counters,
     Header,
     StatementKind,
 )
@@ -28,6 +29,7 @@ from pgdyno.capturing.columns import (
     read_statistics,
     texts_to_replace,
 )
+from pgdyno.capturing.copied import fixed_keys
 from pgdyno.capturing.counted import Counted, Key
 from pgdyno.capturing.functions import functions_of
 from pgdyno.capturing.parsed import Names, Parsed, parse
@@ -174,6 +176,7 @@ class Reading:
         self.schema = read_schema(self.fetch, texts)
         self.statistics = read_statistics(self.fetch(catalog.STATISTICS_SQL))
         self.groups = column_groups(self.fetch(catalog.GROUPS_SQL))
+        self._roles = frozenset(name for (name,) in self.fetch(catalog.ROLES_SQL))
         self.settings = {name: value for name, value in self.fetch(catalog.SETTINGS_SQL)}
         self._shape_columns()
 
@@ -350,7 +353,9 @@ class Reading:
 
     def _read_types(self) -> dict[str, tuple[str, ...]]:
         parsed = self._parsed().values()
-        return self.types_of(sorted({p.text for p in parsed if p.parameters and not p.reason}))
+        return self.types_of(
+            sorted({p.text for p in parsed if p.parameters and not p.reason and not p.copies})
+        )
 
     def types_of(self, texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """Return the types of the parameters of statements, as the server itself finds them."""
@@ -402,7 +407,26 @@ class Reading:
             columns[column.table].append(column.bare_name)
         for name in self.schema.names:
             columns.setdefault(name, [])
-        return Names(columns, self._path, functions_of(self.schema.every_function))
+        return Names(
+            columns,
+            self._path,
+            functions_of(self.schema.every_function),
+            fixed_keys=fixed_keys(self.columns, self.schema.objects),
+            generated={(c.table, c.bare_name) for c in self.schema.columns if c.generated},
+            roles=self._roles,
+        )
+
+    def rows_of_copies(self) -> dict[str, float]:
+        """Return the mean number of rows of each COPY FROM STDIN since the server counts."""
+        if not self._home:
+            return {}
+        counters = counted.read_snapshot(self.fetch, self.version, self._home).counters
+        known: dict[str, list[Counters]] = defaultdict(list)
+        for key, parsed in self._parsed().items():
+            if parsed.copies and key in counters:
+                known[parsed.text].append(counters[key])
+        totals = {text: counted.total_of(parts) for text, parts in known.items()}
+        return {text: total.rows / total.calls for text, total in totals.items() if total.calls}
 
     def _parsed(self) -> dict[Key, Parsed]:
         names = self.names

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno.capture.model import Between, LeftOut, Step, Template
+from pgdyno.capturing.copied import with_rows
 from pgdyno.capturing.grouping import Group
 from pgdyno.capturing.parameter_sources import Described, Sources
 
@@ -29,7 +30,9 @@ def templates_of(
         numbered = name if names[name] == 1 else f"{name} ({names[name]})"
         parsed = [statements[step].parsed for step in group.turns]
         resolved = list(_resolved(sources.steps(group, statements)))
-        steps = tuple(keys.changed(resolved, parsed, calls=group.calls))
+        changed = keys.changed(resolved, parsed, calls=group.calls)
+        rows = [statements[step].rows_per_call for step in group.turns]
+        steps = tuple(with_rows(changed, parsed, rows))
         templates.append(
             Template(
                 name=numbered,

@@ -10,9 +10,10 @@ import hashlib
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
-from pgdyno.server.capture_safety import harmless
+from pgdyno.server.capture_safety import harmless, is_harmless_block
 
 Tree = Mapping[str, Any]
 # Whether a name is a schema of the database; whether a channel's name is in a captured function.
@@ -41,18 +42,36 @@ _DECLARED = re.compile(
     r"((?:WITHOUT\s+HOLD\s+)?)FOR\s+(.*)",
     re.I | re.S,
 )
+# They keep or end a lock beyond the end of a transaction.
+_SESSION_LOCK = re.compile(r"\bpg_(?:try_)?advisory_(un)?lock(?:_shared)?(_all)?\b")
+_BEGINS = re.compile(r"(?:BEGIN|START)\b", re.I)
+_ENDS = re.compile(r"(?:COMMIT|END|ABORT|ROLLBACK(?!\s+(?:\w+\s+)?TO\b))\b", re.I)
 _CURSOR = re.compile(r"(?:DECLARE|(?:FETCH|MOVE) \w+ \S+ FROM|CLOSE) (\w+)")
 
 
-def text_of(node: str, tree: Tree, *, is_schema: Knows, is_named: Knows) -> str | None:
+def _is_no_role(_: str) -> bool:
+    return False
+
+
+def text_of(
+    node: str,
+    tree: Tree,
+    *,
+    is_schema: Knows,
+    is_named: Knows,
+    is_role: Knows = _is_no_role,
+) -> str | None:
     """Return the text that is sent in place of a statement; None if it cannot be sent again.
 
-    Args: is_named, whether a function of the capture names a channel.
+    Args: is_named, whether a function of the capture names a channel; is_role, whether the server
+    has a role.
     """
     if node == "VariableSetStmt":
-        return _setting(tree, is_schema)
+        return _role(tree, is_role) or _setting(tree, is_schema)
+    if node == "DoStmt":
+        return _block(tree)
     if node == "SelectStmt":
-        return _call(tree, is_schema, is_named)
+        return _call(tree, is_schema, is_named, is_role)
     if node == "FetchStmt":
         verb = "MOVE" if tree.get("ismove") else "FETCH"
         direction = tree["direction"].removeprefix("FETCH_")
@@ -99,22 +118,59 @@ def copied_out(tree: Tree) -> bool:
     return all(word in ("text", "csv", "binary") or len(word) <= 1 for word in words)
 
 
+def copied_in(tree: Tree) -> bool:
+    """Return whether COPY takes rows of the client, as text or CSV; options do not matter then."""
+    if not tree.get("is_from") or tree.get("filename") or tree.get("is_program"):
+        return False
+    options = {item["DefElem"]["defname"]: item["DefElem"] for item in tree.get("options", ())}
+    format_ = options.get("format", {}).get("arg", {}).get("String", {}).get("sval", "text")
+    return "whereClause" not in tree and format_.lower() in ("text", "csv")
+
+
 def needs_block(text: str) -> bool:
     """Return whether a statement has no effect, or fails, outside of a transaction block."""
-    return text.startswith(("SET LOCAL", "SET TRANSACTION", "DECLARE", "FETCH", "MOVE", "CLOSE"))
+    words = ("SET LOCAL", "SET TRANSACTION", "DECLARE", "FETCH", "MOVE", "CLOSE", "LOCK")
+    return text.upper().startswith(words)
+
+
+def reason_of_place(text: str) -> str:
+    """Return the reason for a statement whose place is not known, or where it cannot be sent."""
+    if locks_taken(text):
+        return "session_lock"
+    reasons = {"SET": "session", "LOC": "other"}
+    return reasons.get(text[:3].upper(), "cursor")
+
+
+@lru_cache(maxsize=8192)
+def locks_taken(text: str) -> int:
+    """Return 1 if a statement takes an advisory lock of its session, -1 if it releases one.
+
+    It is -1,000 if it releases all of them, and 0 for every other statement.
+    """
+    name = _SESSION_LOCK.search(text)
+    if name is None:
+        return 0
+    if name[2]:
+        return -1_000
+    return -1 if name[1] else 1
 
 
 def without_orphans(texts: list[str]) -> Iterator[bool]:
     """Yield for each statement of a transaction whether it can be sent.
 
-    A cursor is used after it was declared; one that is open is not declared again.
+    A cursor is used after it was declared; one that is open is not declared again. An advisory lock
+    of the session is taken if it is released later.
     """
     is_block, open_ = False, set[str]()
+    orphans = _orphaned_locks(texts)
     for number, text in enumerate(texts):
-        is_block |= number == 0 and text.upper().startswith(("BEGIN", "START"))
+        if _BEGINS.match(text):
+            is_block, open_ = True, set()
+        elif _ENDS.match(text):
+            is_block, open_ = False, set()
         name = _CURSOR.match(text)
         if name is None:
-            yield is_block or not needs_block(text)
+            yield (is_block or not needs_block(text)) and number not in orphans
             continue
         is_open = name[1] in open_ or text == "CLOSE ALL"
         is_declared = text.startswith("DECLARE")
@@ -123,6 +179,21 @@ def without_orphans(texts: list[str]) -> Iterator[bool]:
             open_.add(name[1])
         elif text.startswith("CLOSE"):
             open_ = set() if text == "CLOSE ALL" else open_ - {name[1]}
+
+
+def _orphaned_locks(texts: list[str]) -> set[int]:
+    """Return the places of locks of the session that are not released, and of other releases."""
+    taken: list[int] = []
+    orphans = set[int]()
+    for number, text in enumerate(texts):
+        change = locks_taken(text)
+        if change > 0:
+            taken.append(number)
+        elif change < 0 and not taken:
+            orphans.add(number)
+        elif change < 0:
+            del taken[max(change, -len(taken)) :]
+    return orphans | set(taken)
 
 
 def _setting(tree: Tree, is_schema: Knows) -> str | None:
@@ -141,6 +212,42 @@ def _setting(tree: Tree, is_schema: Knows) -> str | None:
     if tree["kind"] != "VAR_SET_VALUE" or not values or not _are_harmless(name, values, is_schema):
         return None
     return beginning + ", ".join(f"'{value}'" for value in values)
+
+
+def _role(tree: Tree, is_role: Knows) -> str | None:
+    """Return a SET LOCAL of a role that exists, or of the one of the connection."""
+    name = str(tree.get("name", "")).lower()
+    words = {"role": "ROLE", "session_authorization": "SESSION AUTHORIZATION"}.get(name)
+    values = [_constant(item) for item in tree.get("args", ())]
+    if words is None:
+        return None
+    if tree["kind"] in ("VAR_RESET", "VAR_SET_DEFAULT") or values == ["none"]:
+        return f"SET LOCAL {words} {'NONE' if name == 'role' else 'DEFAULT'}"
+    if len(values) != 1 or values[0] is None or not _is_plain(values[0], is_role):
+        return None
+    return f'SET LOCAL {words} "{values[0]}"'
+
+
+def _is_plain(role: str, is_role: Knows) -> bool:
+    return is_role(role) and not re.search(r"[\"'\\]", role)
+
+
+def _block(tree: Tree) -> str | None:
+    """Return a DO block of PL/pgSQL without values and without statements that change more."""
+    given = {item["DefElem"]["defname"]: item["DefElem"]["arg"] for item in tree.get("args", ())}
+    body = given.get("as", {}).get("String", {}).get("sval", "")
+    language = given.get("language", {}).get("String", {}).get("sval", "plpgsql")
+    bare = re.sub(r"--[^\n]*|/\*.*?\*/", " ", body, flags=re.S)
+    if language != "plpgsql" or not is_harmless_block(bare):
+        return None
+    return f"DO $do${bare}$do$"
+
+
+def tables_in(text: str, table: Callable[[str | None, str], str]) -> tuple[str, ...]:
+    """Return the tables that the words of a DO block name."""
+    words = re.findall(r"(?:\b(\w+)\.)?\b(\w+)\b", text)
+    known = (table(schema or None, word) for schema, word in words)
+    return tuple(sorted({name for name in known if name}))
 
 
 def _modes(tree: Tree) -> Iterator[str]:
@@ -172,7 +279,7 @@ def _is_path(value: str, is_schema: Knows) -> bool:
     )
 
 
-def _call(tree: Tree, is_schema: Knows, is_named: Knows) -> str | None:
+def _call(tree: Tree, is_schema: Knows, is_named: Knows, is_role: Knows) -> str | None:
     """Return a SELECT that only calls set_config or pg_notify, with constants."""
     targets = tree.get("targetList", ())
     if len(targets) != 1 or "fromClause" in tree or "whereClause" in tree:
@@ -189,6 +296,8 @@ def _call(tree: Tree, is_schema: Knows, is_named: Knows) -> str | None:
     if function != "set_config" or len(values) != 3:
         return None
     name, value, is_local = values[0].lower(), values[1], values[2]
+    if name == "role" and is_local in ("1", "t", "true") and _is_plain(value, is_role):
+        return f"SELECT set_config('role', '{value}', true)"
     if not harmless({name: ""}) or not _are_harmless(name, [value], is_schema):
         return None
     local = is_local in ("1", "t", "true") or bool(_REACHES_OTHERS.fullmatch(name))

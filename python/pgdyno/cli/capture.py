@@ -255,6 +255,7 @@ def _logged(given: Mapping[str, Any], reading: Reading) -> log.Logged:
         prefix=given_prefix or server.prefix,
         is_certain=given_prefix is not None,
         sample_ratio=given["log_sample_rate"] or server.sample_ratio,
+        rows_of_copies=reading.rows_of_copies(),
     )
     logged = log.Logged(request, reading.names)
     reading.schema.use(logged.texts)

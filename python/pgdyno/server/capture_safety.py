@@ -42,12 +42,12 @@ _PERMITTED: Mapping[str, frozenset[str]] = {
 _CHANGES_TABLE = frozenset(("AlterTableStmt", "IndexStmt", "CreateTrigStmt"))
 _DROPPED_AS = {"partition": "table", "function": "routine"}
 _NAMED = frozenset(("table", "partition", "view", "function", "type", "domain", "sequence"))
-# A load of a capture consists of these, of settings that are harmless, and of COPY TO STDOUT.
+# A load of a capture consists of these, of settings that are harmless, and of COPY of the client.
 _OF_LOADS = frozenset(
     (
         *("SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt", "TransactionStmt"),
         *("DeclareCursorStmt", "FetchStmt", "ClosePortalStmt"),
-        *("ListenStmt", "UnlistenStmt", "NotifyStmt"),
+        *("ListenStmt", "UnlistenStmt", "NotifyStmt", "LockStmt"),
     )
 )
 # Of SET TRANSACTION: READ WRITE is not among them.
@@ -62,6 +62,15 @@ _SESSION_SETTING = re.compile(
     r"|timezone|datestyle|intervalstyle|bytea_output|extra_float_digits|lc_\w+",
     re.IGNORECASE,
 )
+# A block of PL/pgSQL has no dynamic SQL, and changes no settings, rights or objects: what does so
+# begins the block or follows one of these words. Comments and other quotes could hide something.
+_NOT_IN_BLOCKS = re.compile(
+    r"--|/\*|\*/|\$|\"|\\|\bEXECUTE\b|(?:^|;|>>|\bBEGIN|\bTHEN|\bELSE|\bLOOP)\s*"
+    r"(?:COPY|CREATE|ALTER|DROP|GRANT|REVOKE|TRUNCATE|SECURITY|IMPORT|LOAD|SET|RESET|CALL|DO|VACUUM"
+    r"|ANALYZE|REINDEX|CLUSTER|REFRESH|LOCK|COMMENT|DISCARD|REASSIGN|PREPARE|CHECKPOINT)\b",
+    re.IGNORECASE,
+)
+_CONSTANT_IN_BLOCK = re.compile(r"'(?:[^']|'')*'|\b\d[\w.]*")
 _COLUMN = re.compile(r'[^"\x00]+|"(?:[^"\x00]|"")+"')
 
 
@@ -108,13 +117,31 @@ def refuse_other_loads(capture: Capture, *, file: str) -> None:
                     _refuse(file, f"the transaction {template.name}", f"it has no column {place}")
 
 
+def is_harmless_block(body: str) -> bool:
+    """Return whether a body of PL/pgSQL has no values, no dynamic SQL, and no change of the schema.
+
+    Values are texts of more than two characters, and numbers that are not whole and below 100.
+    """
+    if _NOT_IN_BLOCKS.search(body):
+        return False
+    return all(
+        len(part) <= 4 if part.startswith("'") else part.isdecimal() and int(part) < 100
+        for part in _CONSTANT_IN_BLOCK.findall(body)
+    )
+
+
 def _is_of_load(statement: Statement) -> bool:
     tree = statement.tree
+    if statement.kind == "DoStmt":
+        given = [item["DefElem"]["arg"]["String"]["sval"] for item in tree.get("args", ())]
+        return len(given) == 1 and is_harmless_block(given[0])
     if statement.kind == "CopyStmt":
-        return not (tree.get("is_from") or tree.get("filename") or tree.get("is_program"))
+        return not (tree.get("filename") or tree.get("is_program"))
     if statement.kind != "VariableSetStmt":
         return statement.kind in _OF_LOADS
     name = str(tree.get("name", "")).lower()
+    if name in ("role", "session_authorization"):
+        return bool(tree.get("is_local"))
     if tree["kind"] != "VAR_SET_MULTI":
         return bool(harmless({name: ""}))
     modes = [argument["DefElem"] for argument in tree.get("args", ())]

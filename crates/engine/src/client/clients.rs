@@ -134,7 +134,13 @@ impl Clients {
                     self.ready.push_back(token);
                 }
                 Ok(false) => {
-                    if connection.reply.copy_in {
+                    if connection.copies {
+                        // Its rows follow, or an error forbids them.
+                        if connection.reply.copy_in || connection.reply.error.is_some() {
+                            connection.replied_ns = at_ns;
+                            self.ready.push_back(token);
+                        }
+                    } else if connection.reply.copy_in {
                         connection.reply.copy_in = false;
                         self.news.push(News::CopyIn(token));
                     }

@@ -66,6 +66,8 @@ pub struct Connection {
     pub sleeps_until_ns: u64,
     /// Statements prepared on this connection, one bit each.
     pub prepared: Vec<u64>,
+    /// The transaction sends the rows of a COPY.
+    pub copies: bool,
     /// The awaited reply may confirm a commit.
     pub may_commit: bool,
     /// The commit that the reply confirms, if it is recorded.
@@ -112,6 +114,7 @@ impl Connection {
             results_ns: None,
             sleeps_until_ns: NEVER_NS,
             prepared: Vec::new(),
+            copies: false,
             may_commit: false,
             commit: None,
             is_in_doubt: false,
@@ -161,7 +164,7 @@ impl Connection {
     /// Reset all state of the lost or closed connection.
     pub fn disconnected(&mut self) {
         self.link = Link::Down;
-        self.may_commit = false;
+        (self.may_commit, self.copies) = (false, false);
         self.tls = None;
         self.scanner = ReplyScanner::default();
         self.prepared.clear();

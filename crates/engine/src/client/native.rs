@@ -15,6 +15,10 @@ use crate::contract::job::Protocol;
 use crate::outcome::{FailureCode, Outcome, Remark, Stopped};
 use crate::plan::StatementKind;
 use crate::program::{Counted, Deferred, Done, Link, NativeType, Program, Session, Unready};
+use crate::timers::Wake;
+
+/// Pause of a COPY whose rows the server does not take as fast as they are made.
+const COPY_PAUSE_NS: u64 = 200_000;
 
 /// Run one try of the transaction.
 ///
@@ -77,6 +81,36 @@ impl<'s> NativeLink<'s> {
             sent_ns: Cell::new(0),
             went_on_ns: Cell::new(now_ns()),
         }
+    }
+
+    /// Send the added statements. Args: `copies`, the last one is a COPY whose rows follow.
+    fn send_added(&self, copies: bool) -> Result<(), Stopped> {
+        if self.client.shard().is_cancelling {
+            return Err(Stopped::Cancelled);
+        }
+        let waiting = &*self.waiting.borrow();
+        let times_each = times_each(self.client) && waiting.statements.len() > 1;
+        let sent_ns = now_ns();
+        self.sent_ns.set(sent_ns);
+        let commit = waiting.commit.map(|entry| Sent { entry, sent_ns });
+        self.client.send(waiting.captures, |Seat { connection, .. }, out, _| {
+            connection.copies = copies;
+            connection.sleeps_until_ns = 0;
+            connection.may_commit = waiting.may_commit;
+            connection.commit = commit;
+            connection.results_ns = times_each.then(Vec::new);
+            if waiting.is_text {
+                encode::query(out, |out| out.extend_from_slice(&waiting.messages));
+            } else {
+                out.extend_from_slice(&waiting.messages);
+                // During COPY the server ignores a Sync, so it follows the rows.
+                if !copies {
+                    encode::sync(out);
+                }
+            }
+            1
+        });
+        Ok(())
     }
 
     /// All sent statements are answered.
@@ -178,27 +212,66 @@ impl Link for NativeLink<'_> {
     }
 
     fn send(&self) -> Result<(), Stopped> {
-        if self.client.shard().is_cancelling {
-            return Err(Stopped::Cancelled);
+        self.send_added(false)
+    }
+
+    fn begin_copy(&self, statement: usize) -> Result<(), Stopped> {
+        self.add(statement, &|_, _| false);
+        self.send_added(true)
+    }
+
+    fn poll_copy(&self) -> Poll<bool> {
+        let shard = &mut *self.client.shard();
+        let index = self.client.index;
+        let connection = &shard.clients.connections[index as usize];
+        let is_over = connection.ready_wanted == 0 || !connection.is_up();
+        if is_over || connection.reply.error.is_some() || shard.is_cancelling {
+            return Poll::Ready(false);
         }
-        let waiting = &*self.waiting.borrow();
-        let times_each = times_each(self.client) && waiting.statements.len() > 1;
-        let sent_ns = now_ns();
-        self.sent_ns.set(sent_ns);
-        let commit = waiting.commit.map(|entry| Sent { entry, sent_ns });
-        self.client.send(waiting.captures, |Seat { connection, .. }, out, _| {
-            connection.may_commit = waiting.may_commit;
-            connection.commit = commit;
-            connection.results_ns = times_each.then(Vec::new);
-            if waiting.is_text {
-                encode::query(out, |out| out.extend_from_slice(&waiting.messages));
-            } else {
-                out.extend_from_slice(&waiting.messages);
-                encode::sync(out);
-            }
-            1
-        });
-        Ok(())
+        if !connection.reply.copy_in || connection.sleeps_until_ns > shard.now_ns {
+            return Poll::Pending;
+        }
+        if shard.poller.is_sending(index) {
+            let until_ns = now_ns() + COPY_PAUSE_NS;
+            shard.clients.connections[index as usize].sleeps_until_ns = until_ns;
+            shard.timers.set(until_ns, Wake::Client(index));
+            return Poll::Pending;
+        }
+        Poll::Ready(true)
+    }
+
+    fn send_rows(&self, rows: &[u8]) {
+        let shard = &mut *self.client.shard();
+        let mut out = std::mem::take(&mut shard.out);
+        out.clear();
+        encode::copy_data(&mut out, rows);
+        shard.send(self.client.index, &out);
+        shard.recorder.traffic.bytes_sent += out.len() as u64;
+        shard.out = out;
+        // Other clients of the thread go on before the next rows.
+        let now_ns = shard.now_ns;
+        let connection = &mut shard.clients.connections[self.client.index as usize];
+        connection.sleeps_until_ns = now_ns + 1;
+        shard.clients.ready.push_back(self.client.index);
+    }
+
+    fn end_copy(&self) {
+        let is_text = self.waiting.borrow().is_text;
+        let shard = &mut *self.client.shard();
+        let connection = &mut shard.clients.connections[self.client.index as usize];
+        (connection.copies, connection.reply.copy_in) = (false, false);
+        if connection.ready_wanted == 0 || !connection.is_up() {
+            return;
+        }
+        let mut out = Vec::new();
+        match shard.is_cancelling {
+            true => encode::copy_fail(&mut out, "the load has ended"),
+            false => encode::copy_done(&mut out),
+        }
+        if !is_text {
+            encode::sync(&mut out);
+        }
+        shard.send(self.client.index, &out);
     }
 
     fn poll_replies(&self) -> Poll<Result<Vec<u8>, Stopped>> {

@@ -80,7 +80,9 @@ pub async fn transaction(client: Client<'_>, script_index: usize, started_ns: u6
         };
         failures::note_words(client, code, script_index);
         let failed_ns = now_ns();
-        if client.connection(|c| c.is_in_block()) && roll_back(client).await.is_err() {
+        let holds_locks = holds_locks(client, script_index);
+        let must_roll_back = holds_locks || client.connection(|c| c.is_in_block());
+        if must_roll_back && roll_back(client, holds_locks).await.is_err() {
             return failed(code);
         }
         let is_last = match verdict {
@@ -130,11 +132,24 @@ fn is_retryable(code: FailureCode) -> bool {
     matches!(code, FailureCode::Sql(state) if dialect::is_retried(state))
 }
 
-async fn roll_back(client: Client<'_>) -> Result<(), Lost> {
+/// Return whether a native transaction may hold advisory locks of the session. A rollback does not
+/// release them, so other clients would wait for them for ever.
+fn holds_locks(client: Client<'_>, script_index: usize) -> bool {
+    let script = &client.plan.scripts[script_index];
+    let locks = |text: &str| text.contains("advisory_lock");
+    matches!(script.program, Program::Native(_))
+        && script.statements.iter().any(|statement| locks(&statement.text))
+}
+
+async fn roll_back(client: Client<'_>, holds_locks: bool) -> Result<(), Lost> {
+    let text: &[u8] = match holds_locks {
+        true => b"ROLLBACK; SELECT pg_catalog.pg_advisory_unlock_all()",
+        false => b"ROLLBACK",
+    };
     client
         .exchange(false, |seat, out, _| {
             seat.connection.may_commit = false;
-            encode::query(out, |out| out.extend_from_slice(b"ROLLBACK"));
+            encode::query(out, |out| out.extend_from_slice(text));
             1
         })
         .await?;

@@ -18,7 +18,7 @@ pub use self::check::init as check_init;
 pub use self::refusal::Refusal;
 use self::script::Naming;
 pub use self::script::{PlannedProgram, PlannedScript};
-pub use self::statement::{Statement, StatementKind};
+pub use self::statement::{Statement, StatementKind, is_copy_in};
 use crate::contract::job::{
     Arrivals, ChannelBinding, Job, LoadWork, ScriptSource, ScriptText, Target,
 };

@@ -239,6 +239,13 @@ impl StatementKind {
     }
 }
 
+/// Return whether a statement takes rows of the client: COPY ... FROM STDIN, without options.
+pub fn is_copy_in(text: &str) -> bool {
+    let mut words = text.split_ascii_whitespace();
+    let is = |word: Option<&str>, wanted| word.is_some_and(|w| w.eq_ignore_ascii_case(wanted));
+    is(words.next(), "COPY") && is(words.next_back(), "STDIN") && is(words.next_back(), "FROM")
+}
+
 fn kind_of(text: &str) -> StatementKind {
     let word: String = text
         .trim_start()
@@ -281,6 +288,14 @@ mod tests {
         for (text, kind) in kinds {
             assert_eq!(kind_of(text), kind, "{text}");
         }
+    }
+
+    #[test]
+    fn a_copy_from_the_client_is_known_by_its_words() {
+        assert!(is_copy_in("copy public.t (a, b)\n FROM STDIN"));
+        assert!(!is_copy_in("COPY t TO STDOUT"));
+        assert!(!is_copy_in("COPY t FROM '/tmp/stdin'"));
+        assert!(!is_copy_in("SELECT a FROM stdin"));
     }
 
     fn text_of(sql: &str, types: &[&str], values: &[Option<&str>]) -> String {

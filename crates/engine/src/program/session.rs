@@ -32,6 +32,19 @@ pub trait Link {
     /// Returns: the rows, as soon as every statement that was sent is answered.
     fn poll_replies(&self) -> Poll<Result<Vec<u8>, Stopped>>;
 
+    /// Send a COPY FROM STDIN, after which the server waits for rows.
+    fn begin_copy(&self, statement: usize) -> Result<(), Stopped>;
+
+    /// Returns: true as soon as the server takes rows and those before have left; false if it takes
+    /// no more.
+    fn poll_copy(&self) -> Poll<bool>;
+
+    /// Send rows of a COPY.
+    fn send_rows(&self, rows: &[u8]);
+
+    /// End a COPY: no rows follow.
+    fn end_copy(&self);
+
     /// Take back memory that `poll_replies` or `batch_memory` gave.
     fn give_back(&self, memory: Vec<u8>);
 
@@ -150,6 +163,31 @@ impl<'s> Session<'s> {
     ) -> Result<T, Stopped> {
         self.link.add_text(sql);
         self.exchange(read).await
+    }
+
+    /// Send a COPY FROM STDIN and its rows.
+    ///
+    /// Args: `statement`, its place among the statements of the type; `fill` appends the next rows
+    /// in the text format of COPY, and nothing if there are no more.
+    pub async fn copy_in(
+        &self,
+        statement: usize,
+        mut fill: impl FnMut(&mut Vec<u8>),
+    ) -> Result<(), Stopped> {
+        self.link.begin_copy(statement)?;
+        let mut block = Vec::new();
+        while poll_fn(|_| self.link.poll_copy()).await {
+            block.clear();
+            fill(&mut block);
+            if block.is_empty() {
+                break;
+            }
+            self.link.send_rows(&block);
+        }
+        self.link.end_copy();
+        let memory = poll_fn(|_| self.link.poll_replies()).await?;
+        self.link.give_back(memory);
+        Ok(())
     }
 
     /// Begin a list of statements that are sent together.

@@ -3,10 +3,12 @@
 //! The job has the templates. Before the load `keys` reads which keys exist. Then a transaction is
 //! the walk through the steps of its template.
 
+mod copied;
 mod counts;
 mod existing;
 mod keys;
 mod number;
+mod roles;
 mod slots;
 mod sources;
 mod template;
@@ -74,6 +76,7 @@ impl Native for Mirror {
             clock: ClockPair::now(),
             data_age_us: (load.data_age_s * 1e6) as i64,
             keys: OnceLock::new(),
+            missing_roles: OnceLock::new(),
         };
         let settings = load.settings.iter().map(|(name, value)| (name.clone(), value.clone()));
         let settings = settings.collect();
@@ -93,6 +96,8 @@ struct Run {
     clock: ClockPair,
     data_age_us: i64,
     keys: OnceLock<Keys>,
+    /// Roles of the load that the database lacks, or that this user may not take.
+    missing_roles: OnceLock<Vec<String>>,
 }
 
 impl Transactions for Run {
@@ -100,6 +105,7 @@ impl Transactions for Run {
         Box::pin(async move {
             if self.keys.get().is_none() {
                 self.look_at_tables(session).await?;
+                self.look_at_roles(session).await?;
                 let KeysOfJob { existing, fresh, .. } = &self.wanted;
                 let keys = Keys::read(session, existing, fresh, self.terminals).await?;
                 // Another thread may have read the same, because no transaction has begun.
@@ -208,6 +214,9 @@ impl Run {
         session: Session<'_>,
     ) -> Result<bool, Stopped> {
         let step = &template.steps[number];
+        if self.lacks_role(step) {
+            return Ok(false);
+        }
         let is_alone = !step.same_trip || step.pause_ns_mean > 0;
         if is_alone
             || step.awaits.iter().any(|before| trip.steps.iter().any(|(step, _)| step == before))
@@ -218,6 +227,12 @@ impl Run {
             let pauses = Pauses { keying_ns: 0, think_ns_mean: step.pause_ns_mean };
             let pause_ns = session.random(|random| pauses.think_ns(random));
             session.sleep(pause_ns).await?;
+        }
+        if let Some(copied) = &step.copied {
+            flush(template, trip, slots, session).await?;
+            let is_done = self.copy(step, copied, slots, session).await?;
+            slots.turns[number] += u64::from(is_done);
+            return Ok(is_done);
         }
         let terminal = session.terminal();
         if !session.random(|random| self.draw(step, slots, random, terminal)) {

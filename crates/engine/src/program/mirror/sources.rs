@@ -150,9 +150,20 @@ impl Planner<'_> {
         source: &ParameterSource,
         awaits: &mut Vec<usize>,
     ) -> Result<Draw, String> {
-        let ParameterSource::List { of, length, as_long_as, count, is_one_value, is_sorted } =
-            source
-        else {
+        let ParameterSource::List { of, is_one_value, is_sorted, .. } = source else {
+            unreachable!("the caller has a list");
+        };
+        Ok(Draw::List {
+            length: self.length(number, source)?,
+            of: Box::new(self.draw(number, of, awaits)?),
+            is_one_value: *is_one_value,
+            is_sorted: *is_sorted,
+        })
+    }
+
+    /// Plan how many elements a list has.
+    pub(super) fn length(&self, number: usize, list: &ParameterSource) -> Result<Length, String> {
+        let ParameterSource::List { length, as_long_as, count, .. } = list else {
             unreachable!("the caller has a list");
         };
         if !is_spread(*length) {
@@ -163,15 +174,9 @@ impl Planner<'_> {
             parameter: Some(parameter),
             offset: 0,
         });
-        let length = match count.or(own) {
+        Ok(match count.or(own) {
             Some(count) => Length::Known(self.number(count)?),
             None => Length::Drawn(Counts::new(*length)),
-        };
-        Ok(Draw::List {
-            of: Box::new(self.draw(number, of, awaits)?),
-            length,
-            is_one_value: *is_one_value,
-            is_sorted: *is_sorted,
         })
     }
 

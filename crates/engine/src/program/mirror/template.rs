@@ -1,11 +1,13 @@
 //! A template of the job, ready to run: steps whose values have slots.
 
+use super::copied::CopiedRows;
 use super::counts::{Counts, is_spread};
 use super::existing::Access;
 use super::keys::Wanted;
+use super::roles::role_of;
 use super::sources::{Draw, Number};
 use crate::contract::job::{MirrorLoad, MirrorStep, MirrorTemplate, ParameterSource, Pick};
-use crate::plan::StatementKind;
+use crate::plan::{StatementKind, is_copy_in};
 use crate::program::{Pauses, TransactionType};
 use crate::values::Values;
 
@@ -25,6 +27,8 @@ pub(super) struct Step {
     pub(super) rows: Vec<OfRow>,
     /// The other parameters: their slots, and how to get them.
     pub(super) draws: Vec<(usize, Draw)>,
+    /// Of a COPY FROM STDIN: its rows, in place of parameters.
+    pub(super) copied: Option<CopiedRows>,
     /// Returned columns that later steps use.
     pub(super) returns: Vec<Return>,
     /// Returned columns that other transactions take, and the places of their queues.
@@ -40,6 +44,8 @@ pub(super) struct Step {
     /// The step after the last one of the loop that this step begins.
     pub(super) loop_end: usize,
     pub(super) rolls_back: bool,
+    /// The role that the statement takes.
+    pub(super) role: Option<Box<str>>,
 }
 
 /// Parameters that come from one row of a table.
@@ -141,7 +147,8 @@ pub(super) fn plan(
             kind.parameter_types.push(statement.parameter_types.clone());
             kind.statements.len() - 1
         });
-        let planned = planner.step(number, parameters_before(number), step, statement_place);
+        let first_slot = parameters_before(number);
+        let planned = planner.step(number, first_slot, step, (statement_place, &statement.text));
         let mut planned = match planned {
             Ok(planned) => planned,
             Err(what) => return wrong(number, &what),
@@ -183,7 +190,7 @@ impl Planner<'_> {
         number: usize,
         first_slot: usize,
         step: &MirrorStep,
-        statement: usize,
+        (statement, text): (usize, &str),
     ) -> Result<Step, String> {
         let spread = step.repeat;
         if !(0.0..=1.0).contains(&step.probability) || !is_spread(spread) {
@@ -194,6 +201,7 @@ impl Planner<'_> {
             first_slot,
             rows: Vec::new(),
             draws: Vec::new(),
+            copied: None,
             returns: Vec::new(),
             gives: self.gives(step.statement),
             awaits: Vec::new(),
@@ -204,11 +212,16 @@ impl Planner<'_> {
             same_trip: step.same_trip,
             loop_end: number + 1,
             rolls_back: false,
+            role: role_of(text).map(Box::from),
         };
+        if is_copy_in(text) {
+            planned.copied = Some(self.copied_rows(number, step, &mut planned.awaits)?);
+            return Ok(planned);
+        }
         for (place, source) in step.parameters.iter().enumerate() {
             let slot = first_slot + place;
             if let ParameterSource::Column { .. } = source {
-                self.column(&mut planned, source, slot)?;
+                self.column(&mut planned.rows, source, slot)?;
                 continue;
             }
             if let ParameterSource::List { as_long_as: Some(other), .. } = source
@@ -223,9 +236,9 @@ impl Planner<'_> {
     }
 
     /// Plan a parameter that is a column of an existing row.
-    fn column(
+    pub(super) fn column(
         &mut self,
-        planned: &mut Step,
+        rows: &mut Vec<OfRow>,
         source: &ParameterSource,
         slot: usize,
     ) -> Result<(), String> {
@@ -233,7 +246,7 @@ impl Planner<'_> {
             unreachable!("the caller has a column");
         };
         let group = group.map(|group| (table.clone(), group));
-        let together = planned.rows.iter_mut().find(|row| group.is_some() && row.group == group);
+        let together = rows.iter_mut().find(|row| group.is_some() && row.group == group);
         if let Some(row) = together {
             let known = &mut self.keys.existing[row.keys];
             // The list of columns of this step belongs to this step alone.
@@ -248,12 +261,7 @@ impl Planner<'_> {
             }
             None => place_of(&mut self.keys.existing, Wanted::of(source)),
         };
-        planned.rows.push(OfRow {
-            keys,
-            access: access_of(source)?,
-            columns: vec![(0, slot)],
-            group,
-        });
+        rows.push(OfRow { keys, access: access_of(source)?, columns: vec![(0, slot)], group });
         Ok(())
     }
 

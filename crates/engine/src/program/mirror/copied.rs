@@ -1,0 +1,192 @@
+//! The rows of a COPY FROM STDIN. They are made while they are sent, so that a long COPY needs no
+//! more memory than a short one.
+
+use pgdyno_script::Prng;
+
+use super::Run;
+use super::existing::Chosen;
+use super::keys::Keys;
+use super::slots::Slots;
+use super::sources::{Draw, Length};
+use super::template::{OfRow, Planner, Step};
+use crate::contract::job::{MirrorStep, ParameterSource, Take};
+use crate::outcome::Stopped;
+use crate::program::Session;
+use crate::program::rows::Parameter;
+
+/// Rows are sent in blocks of this size. Between two of them the thread serves other clients.
+const BLOCK_BYTES: usize = 32 << 10;
+
+/// How to make the rows of a COPY.
+#[derive(Debug)]
+pub(super) struct CopiedRows {
+    count: Length,
+    /// Fields that come from rows of tables: the places of the fields are the slots.
+    rows: Vec<OfRow>,
+    /// The other fields, each with its place.
+    draws: Vec<(usize, Draw)>,
+    width: usize,
+}
+
+/// A row that is being made.
+#[derive(Debug, Default)]
+struct Row {
+    /// The text of each field, and whether it is not null.
+    fields: Vec<(Vec<u8>, bool)>,
+}
+
+impl Planner<'_> {
+    /// Plan the rows of a COPY, which are its only parameter: a list of records.
+    pub(super) fn copied_rows(
+        &mut self,
+        number: usize,
+        step: &MirrorStep,
+        awaits: &mut Vec<usize>,
+    ) -> Result<CopiedRows, String> {
+        let [list @ ParameterSource::List { of, .. }] = step.parameters.as_slice() else {
+            return Err("is a COPY without a list of rows".into());
+        };
+        let ParameterSource::Record { fields } = &**of else {
+            return Err("is a COPY whose rows are not records".into());
+        };
+        let count = self.length(number, list)?;
+        let (mut rows, mut draws) = (Vec::new(), Vec::new());
+        for (place, field) in fields.iter().enumerate() {
+            if let ParameterSource::Column { .. } = field {
+                self.column(&mut rows, field, place)?;
+                continue;
+            }
+            let draw = self.draw(number, field, awaits)?;
+            match draw {
+                Draw::Constant(_) | Draw::Drawn(_) | Draw::Fresh { .. } | Draw::Now { .. } => {}
+                Draw::Turn { .. } | Draw::Record(_) | Draw::Copy { take: Take::Value, .. } => {}
+                _ => return Err("is a COPY with a field that a row cannot have".into()),
+            }
+            draws.push((place, draw));
+        }
+        Ok(CopiedRows { count, rows, draws, width: fields.len() })
+    }
+}
+
+impl Run {
+    /// Send a COPY with its rows.
+    ///
+    /// Returns: false if it is not executed, because a value of an earlier step is missing.
+    pub(super) async fn copy(
+        &self,
+        step: &Step,
+        copied: &CopiedRows,
+        slots: &Slots,
+        session: Session<'_>,
+    ) -> Result<bool, Stopped> {
+        let is_missing = |draw: &Draw| match draw {
+            Draw::Copy { slot, .. } => slots.get(*slot).is_none(),
+            _ => false,
+        };
+        if copied.draws.iter().any(|(_, draw)| is_missing(draw)) {
+            return Ok(false);
+        }
+        let count = match copied.count {
+            Length::Known(number) => slots.number(number),
+            Length::Drawn(counts) => session.random(|random| counts.draw(random)),
+        };
+        let keys = self.keys.get().expect("the keys are read before the load");
+        let terminal = session.terminal();
+        let mut row = Row { fields: vec![(Vec::new(), false); copied.width] };
+        let mut made = 0;
+        let fill = |block: &mut Vec<u8>| {
+            while made < count && block.len() < BLOCK_BYTES {
+                session.random(|random| {
+                    self.make_row(copied, made, &mut row, slots, keys, terminal, random);
+                });
+                row.write(block);
+                made += 1;
+            }
+        };
+        session.copy_in(step.statement, fill).await?;
+        Ok(true)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn make_row(
+        &self,
+        copied: &CopiedRows,
+        number: u64,
+        row: &mut Row,
+        slots: &Slots,
+        keys: &Keys,
+        terminal: u32,
+        random: &mut Prng,
+    ) {
+        for of_row in &copied.rows {
+            let existing = &keys.existing[of_row.keys];
+            let chosen =
+                existing.choose(&of_row.access, self.own(&of_row.access, terminal, random), random);
+            for &(column, place) in &of_row.columns {
+                row.set(place, |out| match chosen {
+                    Chosen::Number(key) => key.write(out),
+                    Chosen::Row(from) => push(existing.column(from, column), out),
+                    Chosen::Nothing => false,
+                });
+            }
+        }
+        for (place, draw) in &copied.draws {
+            row.set(*place, |out| match draw {
+                Draw::Copy { slot, .. } => push(slots.get(*slot).flatten(), out),
+                Draw::Turn { offset } => (number as i64 + offset).write(out),
+                draw => self.write(draw, keys, terminal, random, out),
+            });
+        }
+    }
+}
+
+/// Append a value; false for null.
+fn push(value: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
+    out.extend_from_slice(value.unwrap_or_default());
+    value.is_some()
+}
+
+impl Row {
+    fn set(&mut self, place: usize, write: impl FnOnce(&mut Vec<u8>) -> bool) {
+        let (text, is_there) = &mut self.fields[place];
+        text.clear();
+        *is_there = write(text);
+    }
+
+    /// Append the row in the text format of COPY.
+    fn write(&self, out: &mut Vec<u8>) {
+        for (place, (text, is_there)) in self.fields.iter().enumerate() {
+            if place > 0 {
+                out.push(b'\t');
+            }
+            if !is_there {
+                out.extend_from_slice(b"\\N");
+                continue;
+            }
+            for &byte in text {
+                match byte {
+                    b'\\' => out.extend_from_slice(b"\\\\"),
+                    b'\n' => out.extend_from_slice(b"\\n"),
+                    b'\r' => out.extend_from_slice(b"\\r"),
+                    b'\t' => out.extend_from_slice(b"\\t"),
+                    _ => out.push(byte),
+                }
+            }
+        }
+        out.push(b'\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_has_the_text_format_of_copy() {
+        let fields = [Some("a\tb\\c\r\n"), None, Some(""), Some("\\N"), Some("ü")];
+        let fields = fields.map(|text| (text.unwrap_or_default().into(), text.is_some()));
+        let mut out = Vec::new();
+        Row { fields: fields.into() }.write(&mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), "a\\tb\\\\c\\r\\n\t\\N\t\t\\\\N\tü\n");
+    }
+}
