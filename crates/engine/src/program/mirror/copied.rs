@@ -5,7 +5,6 @@ use pgdyno_script::Prng;
 
 use super::Run;
 use super::existing::Chosen;
-use super::keys::Keys;
 use super::slots::Slots;
 use super::sources::{Draw, Length};
 use super::template::{OfRow, Planner, Step};
@@ -90,14 +89,13 @@ impl Run {
             Length::Known(number) => slots.number(number),
             Length::Drawn(counts) => session.random(|random| counts.draw(random)),
         };
-        let keys = self.keys.get().expect("the keys are read before the load");
         let terminal = session.terminal();
         let mut row = Row { fields: vec![(Vec::new(), false); copied.width] };
         let mut made = 0;
         let fill = |block: &mut Vec<u8>| {
             while made < count && block.len() < BLOCK_BYTES {
                 session.random(|random| {
-                    self.make_row(copied, made, &mut row, slots, keys, terminal, random);
+                    self.make_row(copied, made, &mut row, slots, terminal, random);
                 });
                 row.write(block);
                 made += 1;
@@ -107,17 +105,16 @@ impl Run {
         Ok(true)
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn make_row(
         &self,
         copied: &CopiedRows,
         number: u64,
         row: &mut Row,
         slots: &Slots,
-        keys: &Keys,
         terminal: u32,
         random: &mut Prng,
     ) {
+        let keys = self.keys.get().expect("the keys are read before the load");
         for of_row in &copied.rows {
             let existing = &keys.existing[of_row.keys];
             let chosen =
