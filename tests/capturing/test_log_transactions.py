@@ -276,3 +276,11 @@ def test_the_advice_names_the_price_and_how_to_end_it() -> None:
     assert "ALTER SYSTEM SET log_transaction_sample_rate = 0.01;" in said
     assert "ALTER SYSTEM RESET log_transaction_sample_rate;" in said
     assert "MB/s" in said
+
+
+def test_logs_without_a_statement_are_refused_with_what_they_have(tmp_path: Path) -> None:
+    path = tmp_path / "postgresql.log"
+    line = "2026-01-01 10:00:00.000 UTC [7] LOG:  checkpoint starting: time\n"
+    path.write_bytes(line.encode() * 5 + b"\0\n")
+    with pytest.raises(SpecError, match="they have 5 messages; NUL bytes in the logs: 1"):
+        log.Logged(log.Request([path], "core", prefix="%m [%p] "), Names({}, []))

@@ -81,7 +81,11 @@ def test_a_name_that_is_more_than_a_name_is_refused(change: dict[str, str]) -> N
         "SET default_transaction_read_only = off",
         "SET ROLE postgres",
         "SET TRANSACTION READ WRITE",
-        "COPY public.victim FROM STDIN",
+        "COPY public.victim FROM '/tmp/victim'",
+        "DO $$BEGIN EXECUTE 'x'; END$$",
+        "DO $$BEGIN IF true THEN DROP TABLE public.victim; END IF; END$$",
+        "DO $$BEGIN /* BEGIN */ COPY public.victim TO 'a'; END$$",
+        "DO LANGUAGE plpython3u $$x$$",
         "COPY public.victim TO '/tmp/victim'",
         "ALTER SYSTEM SET fsync = off",
     ],
@@ -103,6 +107,10 @@ def test_utility_statements_as_pgdyno_writes_them_pass() -> None:
         "FETCH FORWARD 10 FROM c_1234",
         "LISTEN channel_1234",
         "COPY public.pgbench_tellers TO STDOUT",
+        'COPY public.pgbench_tellers ("tid", "bid") FROM STDIN',
+        'SET LOCAL ROLE "app"',
+        "LOCK TABLE public.pgbench_tellers IN SHARE MODE",
+        "DO $do$BEGIN UPDATE public.pgbench_tellers SET bid = 1 WHERE tid = 7; END$do$",
     ):
         statements = tuple(own.model_copy(update={"text": text}) for own in capture.statements)
         changed = capture.model_copy(update={"statements": statements})

@@ -202,7 +202,7 @@ class Assembly:
         for source in self.sources:
             if source.missing:
                 yield f"{source.name}: {source.missing}; {source.loss}"
-        if 1 <= self.header.seconds < _SECONDS_ENOUGH:
+        if so_far.snapshots and 1 <= self.header.seconds < _SECONDS_ENOUGH:
             yield (
                 f"the capture is shorter than {_SECONDS_ENOUGH} s: the server counts up to a second"
                 " late, so pgdyno may join the wrong statements to a transaction; capture longer"

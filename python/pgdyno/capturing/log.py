@@ -33,6 +33,7 @@ _ARRIVALS_MAX = 4_000
 # a statement if it is prepared anew, one and one if not), and bytes of a line.
 _STATEMENTS, _LINES, _LINE_BYTES = 7, 21, 150
 _EXAMPLE_TPS = 1000
+_NO_STATEMENTS = "pg_stat_statements: "
 TypesOf = Callable[[Sequence[str]], Mapping[str, Sequence[str]]]
 Raw = Mapping[tuple[str, str], RawColumn]
 
@@ -76,9 +77,11 @@ class Logged:
         for transaction in self._transactions.of(self._calls()):
             self._grouping.add(transaction)
         if not self._grouping.groups:
+            seen = [f"{self._reading.seen.end['messages']} messages", *self.notes()]
             raise SpecError(
-                f"the logs have no statement of database {request.database}.",
-                hint="log whole transactions first: pgdyno capture --log-advice",
+                f"the logs have no statement of database {request.database}: they have"
+                f" {'; '.join(seen)}.",
+                hint="log whole transactions with %c or %p first: pgdyno capture --log-advice",
             )
 
     @property
@@ -161,7 +164,7 @@ class Logged:
                 "arrivals": self._arrivals(),
                 "sessions": self._sessions(capture),
                 "left_out": tuple(self._left_out(capture)),
-                "notes": (*capture.notes, *self.notes()),
+                "notes": (*map(_with_logs, capture.notes), *self.notes()),
             }
         )
 
@@ -257,6 +260,13 @@ class Logged:
                 yield f"{words}: {count}"
         if self._cut_values_count > self._statement_count / 10:
             yield "parameters are missing: log_parameter_max_length = -1 logs them whole"
+
+
+def _with_logs(note: str) -> str:
+    """Return a note of the statistics; without pg_stat_statements the load is that of the logs."""
+    if not note.startswith(_NO_STATEMENTS):
+        return note
+    return f"{note.partition(';')[0]}; the logs have no rows, blocks and WAL of statements"
 
 
 def statement_id(role: str, text: str) -> str:
