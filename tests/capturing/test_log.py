@@ -174,7 +174,7 @@ def test_statistics_and_logs_together_are_one_capture(
     given = ("-o", path, "--log", log, "--duration", "4s")
     running = pgdyno.start("capture", *server_options(target), *given)
     eventually(lambda: path.with_name("both.capture.partial").exists())
-    pgbench(target, "-n", "-c", "2", "-T", "2", "-M", "prepared")
+    pgbench(target, "-n", "-c", "2", "-T", "2", "-R", "200", "-M", "prepared")
     said = running.wait(60)
     assert said.code == 0, said.err
     capture = file.read(path)

@@ -19,7 +19,7 @@ from tests.postgres.test_money import await_no_backends
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
-QUICK = ("-c", "2", "-T", "40s", "--warmup", "0s")
+QUICK = ("-c", "2", "-R", "200", "-T", "40s", "--warmup", "0s")
 
 
 def test_an_unknown_option_is_named(pgdyno: Command) -> None:

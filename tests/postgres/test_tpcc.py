@@ -143,7 +143,7 @@ def test_all_conditions_hold_after_runs_in_every_mode(
     # What a load or a run violates is still violated at the end: one check sees it.
     assert pgdyno("init", "tpcc", *where, "--warehouses", "2", "--no-check").code == 0
     for mode in MODES:
-        options = ("-c", "6", "-T", "1", "--no-check", "--builtin-option", f"mode={mode}")
+        options = ("-c", "6", "-T", "500ms", "--no-check", "--builtin-option", f"mode={mode}")
         scripts = _run(pgdyno, where, *options)
         done = {name: script["transactions"] for name, script in scripts.items()}
         # A deck has 10, 10, 1, 1 and 1 card; each client may be in the middle of one.
