@@ -40,7 +40,7 @@ UNTIL = {
     r"\bop_bytes\b": 17,
     r"wal_write_time": 17,
 }
-OF_CITUS = {"nodes", "shards", "node_connections", "node_waits", "node_hosts", "placements"}
+OF_CITUS = {"shards", "node_connections", "placements"}
 MISSING_BEFORE = {10: {"io", "slru", *OF_CITUS}, 13: {"io", *OF_CITUS}, 16: set()}
 
 
