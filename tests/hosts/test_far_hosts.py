@@ -194,6 +194,15 @@ def test_the_workers_of_a_cluster_make_a_load_and_stay(
     assert "TLS__CA_FILE" in said.error
 
 
+def test_a_scheduler_that_is_not_there_ends_the_command_without_warnings_of_dask(
+    pgdyno: Command, database15: Target
+) -> None:
+    said = bench(pgdyno, database15, "tls://127.0.0.1:1", {"LC_ALL": "C.UTF-8"})
+    assert said.code == 2
+    assert "The Dask scheduler tls://127.0.0.1:1 cannot be used" in said.error
+    assert "Warning" not in said.err
+
+
 def _files(place: Path, identity: Identity) -> tuple[str, str]:
     certificate, key = place.with_suffix(".pem"), place.with_suffix(".key")
     certificate.write_text(identity.certificate)

@@ -212,10 +212,10 @@ class Fleet:
         # Dask warns of packages that do not matter here; of those that do, our own message tells.
         warnings.simplefilter("ignore", VersionMismatchWarning)
         try:
-            self._client = await asyncio.wait_for(
-                distributed.Client(address, asynchronous=True, set_as_default=False, timeout=10),
-                15,
+            self._client = distributed.Client(
+                address, asynchronous=True, set_as_default=False, timeout=10
             )
+            await asyncio.wait_for(self._client, 15)
             identity = await self._client.scheduler.identity(n_workers=-1)
         except (OSError, TimeoutError, TypeError) as error:
             raise EngineError(
