@@ -98,7 +98,7 @@ def test_the_tpcc_like_program_runs_in_every_mode_and_keeps_the_data_consistent(
 
 
 def test_an_interrupted_load_goes_on(pgdyno: Command, citus: Target) -> None:
-    words = ["init", *server_options(citus), "-s", "2", "--distribute", "citus", "--load-jobs", "2"]
+    words = ["init", *server_options(citus), "-s", "5", "--distribute", "citus", "--load-jobs", "2"]
     with connection(citus) as session, session.transaction():
         session.execute("SET application_name = 'pgdyno/test'")
         running = pgdyno.start(*words)
@@ -112,7 +112,7 @@ def test_an_interrupted_load_goes_on(pgdyno: Command, citus: Target) -> None:
     said = pgdyno(*words, "--json")
     assert said.code == 0, said.err
     assert said.document["is_resumed"]
-    assert scalar(citus, "SELECT count(*) FROM pgbench_accounts") == 200_000
+    assert scalar(citus, "SELECT count(*) FROM pgbench_accounts") == 500_000
     assert pgdyno("drop", "pgbench", *server_options(citus)).code == 0
 
 
@@ -120,7 +120,7 @@ def test_a_load_goes_on_after_a_worker_was_killed(
     pgdyno: Command, citus_nodes: tuple[Target, list[ScratchCluster]]
 ) -> None:
     citus, workers = citus_nodes
-    words = ["init", *server_options(citus), "-s", "2", "--distribute", "citus", "--load-jobs", "2"]
+    words = ["init", *server_options(citus), "-s", "5", "--distribute", "citus", "--load-jobs", "2"]
     with connection(citus) as session, session.transaction():
         session.execute("SET application_name = 'pgdyno/test'")
         running = pgdyno.start(*words)
@@ -140,7 +140,7 @@ def test_a_load_goes_on_after_a_worker_was_killed(
     assert said.code == 0, said.err
     assert said.document["is_resumed"]
     totals = "SELECT count(*), min(aid), max(aid), count(DISTINCT aid) FROM pgbench_accounts"
-    assert run_sql(citus, totals) == [(200_000, 1, 200_000, 200_000)]
+    assert run_sql(citus, totals) == [(500_000, 1, 500_000, 500_000)]
     left = "SELECT count(*) FROM pg_class WHERE relname ~ '^pgdyno'"
     assert scalar(citus, left) == 0
     assert pgdyno("drop", *server_options(citus)).code == 0

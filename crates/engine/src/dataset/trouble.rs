@@ -105,6 +105,9 @@ fn next_step(sqlstate: &str) -> Option<&'static str> {
             "objects of yours depend on these tables: keep them and name another database, or drop \
              those objects yourself"
         }
+        state if state.starts_with("08") => {
+            "start the node that the server cannot reach, and see its log"
+        }
         "53100" => {
             "the server's disk is full: the load needs room for the tables, and as much again for \
              WAL; free space, choose another tablespace or a smaller dataset"
