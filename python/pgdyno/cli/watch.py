@@ -26,6 +26,7 @@ from pgdyno.observe.session import STATEMENT_TIMEOUT_MS
 from pgdyno.quantities import percent
 from pgdyno.report.hazel_document import hazel_document
 from pgdyno.report.watch_page import watch_page
+from pgdyno.server.nodes import STATEMENTS as NODE_STATEMENTS
 from pgdyno.spec.units import duration_ns
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
@@ -259,7 +260,7 @@ def _clock(time_ns: int) -> str:
 
 
 def _sql() -> str:
-    """Return the statements of the doctor, which a watch sends first, then of the observer."""
+    """Return the statements of the doctor, which a watch sends first, then all others."""
     parts = [sql_text()]
     said: set[str] = set()
     for version in range(OLDEST_MAJOR, 19):
@@ -267,6 +268,6 @@ def _sql() -> str:
             if statement not in said:
                 said.add(statement)
                 parts.append(f"-- {name}, PostgreSQL {version} and later\n{statement};")
-    for name, statement in statements().items():
+    for name, statement in {**NODE_STATEMENTS, **statements()}.items():
         parts.append(f"-- {name}\n{statement};")
     return "\n\n".join(parts)

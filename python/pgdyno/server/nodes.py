@@ -18,6 +18,8 @@ _NODES_SQL = (
     " FROM citus_get_active_worker_nodes() n WHERE (n.node_name, n.node_port) NOT IN (SELECT"
     " nodename, nodeport FROM pg_catalog.pg_dist_node WHERE groupid = 0) ORDER BY 1, 2"
 )
+# Name -> every statement that `workers_of` may send.
+STATEMENTS = {"whether Citus is installed": _IS_CITUS_SQL, "workers of a Citus": _NODES_SQL}
 _REQUIRE_AUTH_SINCE = 160_000
 
 
