@@ -87,6 +87,61 @@ def test_the_time_since_the_start_of_the_transaction_is_the_order() -> None:
     assert list(group.turns) == ["history", "tellers", "accounts"]
 
 
+def test_what_was_seen_together_comes_before_what_may_be_together() -> None:
+    sessions = Sessions()
+    scripts = (("accounts", "balance", "tellers", "branches", "history"), ("other", "tellers"))
+    for script in scripts:
+        for name, another in itertools.combinations(script, 2):
+            sessions.together[frozenset((NAMES[name], NAMES[another]))] = 9
+            sessions.inside[NAMES[name]] = sessions.inside[NAMES[another]] = 9
+    calls = {
+        "accounts": (250, 250),
+        "balance": (760, 740),
+        "tellers": (151, 149),
+        "branches": (101, 99),
+        "history": (251, 249),
+        "other": (50, 50),
+    }
+    by_members = {
+        tuple(sorted(group.turns)): group.calls
+        for group in groups(calls, transactions=1600, sessions=sessions)
+    }
+    assert by_members == {
+        ("balance",): 1000,
+        ("accounts", "balance", "branches", "history", "tellers"): 200,
+        ("accounts", "balance", "history"): 300,
+        ("other", "tellers"): 100,
+    }
+
+
+def test_two_whose_sum_is_a_third_one_are_in_different_transactions() -> None:
+    branches = (71, 53, 54, 57, 52)
+    others = (36, 27, 28, 27, 31)
+    sessions = Sessions()
+    for name in ("branches", "tellers", "other"):
+        sessions.inside[NAMES[name]] = 5
+    calls = {
+        "branches": branches,
+        "other": others,
+        "tellers": tuple(map(sum, zip(branches, others, strict=True))),
+    }
+    made = groups(calls, transactions=sum(branches) + sum(others), sessions=sessions)
+    assert sorted(sorted(group.turns) for group in made) == [
+        ["branches", "tellers"],
+        ["other", "tellers"],
+    ]
+
+
+def test_the_sum_of_a_loop_and_its_transaction_says_nothing() -> None:
+    calls = {
+        "accounts": (100, 120, 90, 80, 110),
+        "branches": (200, 240, 180, 160, 220),
+        "tellers": (300, 360, 270, 240, 330),
+    }
+    made = groups(calls, transactions=500)
+    assert any({"accounts", "branches"} <= group.turns.keys() for group in made)
+
+
 def test_a_statement_seen_alone_and_in_a_transaction_is_both() -> None:
     sessions = Sessions()
     sessions.alone[NAMES["balance"]] = 1

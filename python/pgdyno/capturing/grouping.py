@@ -7,10 +7,12 @@ excess. Statements join, with the best evidence first, until no excess is left.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from pgdyno.capture.model import StatementKind
 from pgdyno.capturing.counted import Sessions
@@ -24,6 +26,13 @@ _ENOUGH_RATIO = 0.85
 _LOOKS_FOR_ORDER = 3
 # Looks at two statements of an island that are enough to tell it from others.
 _LOOKS_FOR_ISLAND = 10
+# The least evidence that statements belong together: first strong one alone, then any. If strong
+# evidence explains nearly all excess, weak evidence would join what is not together.
+_LEAST_SCORES = (4.0, 0.0)
+_UNEXPLAINED_RATIO_MAX = 0.1
+# Sums of calls are compared for the most frequent statements, and in five intervals or more.
+_SUMS_OF_MAX, _INTERVALS_FOR_SUM = 300, 5
+_SUM_TOLERANCE_RATIO = 0.005
 # A group with more turns than this is a loop.
 _TURNS_MIN = 1.5
 _KINDS: tuple[StatementKind, ...] = ("select", "update", "merge", "insert", "delete")
@@ -73,8 +82,12 @@ def grouped(
     Args: statements, without BEGIN and COMMIT; related, whether two statements use the same keys;
     transactions, how many the server counted.
     """
-    grouping = _Grouping(statements, sessions, related, transactions)
-    groups = grouping.with_loops(list(grouping.groups()))
+    for least_score in _LEAST_SCORES:
+        grouping = _Grouping(statements, sessions, related, transactions, least_score)
+        groups = list(grouping.groups())
+        if grouping.is_explained:
+            break
+    groups = grouping.with_loops(groups)
     grouping.repeat_whole(groups)
     grouping.note_single(groups)
     return sorted(groups, key=lambda group: -group.calls)
@@ -87,12 +100,16 @@ class _Grouping:
         sessions: Sessions,
         related: Related,
         transactions: float,
+        least_score: float,
     ) -> None:
         self._statements = {item.id: item for item in statements}
         self._sessions = sessions
         self._related = related
         self._left = {item.id: float(item.calls) for item in statements}
         self._excess = sum(self._left.values()) - transactions
+        self._enough = _UNEXPLAINED_RATIO_MAX * self._excess
+        self._least_score = least_score
+        self._summands = _summands(statements)
         self._islands = _islands(sessions, {item.query_id for item in statements})
 
     def groups(self) -> Iterator[Group]:
@@ -112,6 +129,11 @@ class _Grouping:
                 self._left[name] = rest if rest > _slack(whole) else 0.0
             inside = any(self._is_usually_inside(self._statements[name]) for name in turns)
             yield Group(first.role, calls, self._ordered(turns), len(turns) > 1 or inside)
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether nearly all calls inside of transactions have found theirs."""
+        return self._excess <= self._enough
 
     def _looks_inside(self, item: Counting) -> int:
         return self._sessions.inside[item.query_id]
@@ -195,12 +217,18 @@ class _Grouping:
             if self._are_apart(first, other):
                 continue
             score = 0.0 if self._is_alone(other) else self._score(first, other)
-            if score > 0:
+            if score > 0 and score >= self._least_score:
                 scored.append((-score, abs(self._left[other.id] - calls), other.id, other))
         return [other for *_, other in sorted(scored, key=lambda item: item[:3])]
 
     def _are_apart(self, first: Counting, other: Counting) -> bool:
-        """Return whether both were seen in transactions, and these have no statement in common."""
+        """Return whether two statements belong to different transactions.
+
+        Both were seen in transactions, and these have no statement in common; or a third statement
+        was called as often as both together.
+        """
+        if frozenset((first.id, other.id)) in self._summands:
+            return True
         own, theirs = (self._islands.get(item.query_id) for item in (first, other))
         return own is not None and theirs is not None and own != theirs
 
@@ -292,6 +320,46 @@ def _islands(sessions: Sessions, known: AbstractSet[int]) -> dict[int, int]:
     for query_id, count in seen.items():
         looks[root(query_id)] += count
     return {q: root(q) for q in island if looks[root(q)] >= _LOOKS_FOR_ISLAND}
+
+
+def _summands(statements: Sequence[Counting]) -> set[frozenset[str]]:
+    """Return the pairs whose calls have the calls of a third statement as their sum.
+
+    In every interval: a transaction with both would call the third one only once. A pair of which
+    one has a multiple of the other's calls may be in one transaction with a loop.
+    """
+    known = sorted(statements, key=lambda item: item.calls)[-_SUMS_OF_MAX:]
+    totals = [item.calls for item in known]
+    pairs = set()
+    for first, other in combinations(known, 2):
+        total = first.calls + other.calls
+        begin = bisect_left(totals, total - _sum_slack(total))
+        end = bisect_right(totals, total + _sum_slack(total))
+        for whole in known[begin:end]:
+            if _is_sum(first, other, whole) and not _is_multiple(first, other):
+                pairs.add(frozenset((first.id, other.id)))
+    return pairs
+
+
+def _is_sum(first: Counting, other: Counting, whole: Counting) -> bool:
+    lengths = {len(item.series) for item in (first, other, whole)}
+    if len(lengths) > 1 or min(lengths) < _INTERVALS_FOR_SUM or first.role != other.role:
+        return False
+    return whole.role == first.role and all(
+        abs(a + b - both) <= _sum_slack(both)
+        for a, b, both in zip(first.series, other.series, whole.series, strict=True)
+    )
+
+
+def _is_multiple(first: Counting, other: Counting) -> bool:
+    turns = round(other.calls / first.calls)
+    return all(
+        abs(turns * a - b) <= _sum_slack(b) for a, b in zip(first.series, other.series, strict=True)
+    )
+
+
+def _sum_slack(calls: float) -> float:
+    return _TOLERANCE_CALLS + calls * _SUM_TOLERANCE_RATIO
 
 
 def _moves_together(first: Counting, other: Counting) -> bool:
