@@ -212,6 +212,8 @@ def test_harmless_utility_statements_are_sent_again(text: str, sent: str) -> Non
         ("DO $$BEGIN UPDATE orders SET id = 8642097; END$$", "procedure"),
         ("DO $$BEGIN EXECUTE 'x'; END$$", "procedure"),
         ("DO $$BEGIN IF true THEN COPY orders TO 'a'; END IF; END$$", "procedure"),
+        ("DO $$BEGIN PERFORM '--'; PERFORM FROM orders; END$$", "procedure"),
+        ("DO $$BEGIN /* a /* b */ planted */ PERFORM FROM orders; END$$", "procedure"),
         ("DO LANGUAGE plpython3u 'x'", "procedure"),
         ("LOCK TABLE planted", "other"),
         ("PREPARE TRANSACTION 'planted'", "two_phase"),

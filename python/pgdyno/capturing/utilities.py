@@ -232,12 +232,16 @@ def _is_plain(role: str, is_role: Knows) -> bool:
     return is_role(role) and not re.search(r"[\"'\\]", role)
 
 
+# What looks like a comment within a text is a part of the text.
+_TEXT_OR_COMMENT = re.compile(r"('(?:[^']|'')*')|--[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
 def _block(tree: Tree) -> str | None:
     """Return a DO block of PL/pgSQL without values and without statements that change more."""
     given = {item["DefElem"]["defname"]: item["DefElem"]["arg"] for item in tree.get("args", ())}
     body = given.get("as", {}).get("String", {}).get("sval", "")
     language = given.get("language", {}).get("String", {}).get("sval", "plpgsql")
-    bare = re.sub(r"--[^\n]*|/\*.*?\*/", " ", body, flags=re.S)
+    bare = _TEXT_OR_COMMENT.sub(lambda part: part[1] or " ", body)
     if language != "plpgsql" or not is_harmless_block(bare):
         return None
     return f"DO $do${bare}$do$"

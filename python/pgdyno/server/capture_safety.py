@@ -63,9 +63,11 @@ _SESSION_SETTING = re.compile(
     re.IGNORECASE,
 )
 # A block of PL/pgSQL has no dynamic SQL, and changes no settings, rights or objects: what does so
-# begins the block or follows one of these words. Comments and other quotes could hide something.
+# begins the block, follows one of these words, or is one of these functions. Comments, other quotes
+# and texts that continue on the next line could hide something.
 _NOT_IN_BLOCKS = re.compile(
-    r"--|/\*|\*/|\$|\"|\\|\bEXECUTE\b|(?:^|;|>>|\bBEGIN|\bTHEN|\bELSE|\bLOOP)\s*"
+    r"--|/\*|\*/|\$|\"|\\|\bEXECUTE\b|\bset_config\b|\bquery_to_xml|\bdblink|'\s*\n\s*'"
+    r"|(?:^|;|>>|\bBEGIN|\bTHEN|\bELSE|\bLOOP)\s*"
     r"(?:COPY|CREATE|ALTER|DROP|GRANT|REVOKE|TRUNCATE|SECURITY|IMPORT|LOAD|SET|RESET|CALL|DO|VACUUM"
     r"|ANALYZE|REINDEX|CLUSTER|REFRESH|LOCK|COMMENT|DISCARD|REASSIGN|PREPARE|CHECKPOINT)\b",
     re.IGNORECASE,
