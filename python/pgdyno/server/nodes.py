@@ -54,10 +54,13 @@ def directly(target: Target, node: Node) -> Target:
     """Return the way to a node for the same user, database and credentials.
 
     The coordinator's word alone decides where the password goes. So it is never sent in clear text.
+    An old libpq cannot promise this: then no password is sent at all.
     """
     parameters = {**target.parameters, "connect_timeout": "2"}
-    if target.password is not None and pq.version() >= _REQUIRE_AUTH_SINCE:
+    if pq.version() >= _REQUIRE_AUTH_SINCE:
         parameters.setdefault("require_auth", "!password")
+    else:
+        target = replace(target, password=None, password_command="", host_passwords={})
     return replace(
         target,
         host=node.host,
