@@ -13,7 +13,8 @@ from tests.fixtures.observed import STATEMENTS
 
 from pgdyno.capture import file
 from pgdyno.capture.model import Capture, Fresh, ListOf, OfColumn, Record
-from pgdyno.capturing.parsed import Names, parse
+from pgdyno.capturing.names import Names
+from pgdyno.capturing.parsed import parse
 from pgdyno.server.target import Target
 
 SCHEMA = (

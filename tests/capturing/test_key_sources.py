@@ -8,8 +8,10 @@ from pgdyno.capture.schema import ColumnShape, Reference, SchemaObject
 from pgdyno.capturing.functions import functions_of
 from pgdyno.capturing.key_sources import KeySources, children_of, givers_of
 from pgdyno.capturing.log_templates import Context
+from pgdyno.capturing.names import Names
 from pgdyno.capturing.parameter_sources import Sources
-from pgdyno.capturing.parsed import Names, Parameter, Parsed, parse
+from pgdyno.capturing.parameter_uses import Parameter
+from pgdyno.capturing.parsed import Parsed, parse
 
 NUMBERS = Distribution(kind="integer", distinct=100, bounds=("1", "100"), is_dense=True)
 

@@ -9,7 +9,9 @@ from tests.capturing.test_log_transactions import capture_of, entry, texts
 from pgdyno.capture.model import Equal, ListOf, Returned, Taken
 from pgdyno.capture.schema import SchemaObject
 from pgdyno.capturing.functions import Argument, functions_of
-from pgdyno.capturing.parsed import Names, Parameter, parse
+from pgdyno.capturing.names import Names
+from pgdyno.capturing.parameter_uses import Parameter
+from pgdyno.capturing.parsed import parse
 
 HIRE = "INSERT INTO pgbench_tellers (bid, tbalance) VALUES ($1, $2) RETURNING tid"
 FIRE = "DELETE FROM pgbench_tellers WHERE tid = $1"

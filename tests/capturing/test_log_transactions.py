@@ -22,7 +22,7 @@ from pgdyno.capture.model import (
 )
 from pgdyno.capturing import log
 from pgdyno.capturing.columns import RawColumn
-from pgdyno.capturing.parsed import Names
+from pgdyno.capturing.names import Names
 from pgdyno.errors import SpecError
 
 Line = tuple[str, float, str, Sequence[str | None]]

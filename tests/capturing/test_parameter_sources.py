@@ -6,8 +6,9 @@ from pgdyno.capture.distribution import Distribution, Hot
 from pgdyno.capture.model import Constant, Counters, Equal, ListOf, Number, Statement, Step, Turn
 from pgdyno.capture.schema import ColumnShape
 from pgdyno.capturing.grouping import Group
+from pgdyno.capturing.names import Names
 from pgdyno.capturing.parameter_sources import Described, Sources
-from pgdyno.capturing.parsed import Names, parse
+from pgdyno.capturing.parsed import parse
 
 
 def column(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pgdyno.capture.model import REASONS
-from pgdyno.capturing.parsed import Names, Parameter, parse
+from pgdyno.capturing.names import Names
+from pgdyno.capturing.parameter_uses import Parameter
+from pgdyno.capturing.parsed import parse
 
 NAMES = Names(
     {"public.orders": ["id", "customer", "at"], 'shop."Item"': ["id", "order_id"]}, ["public"]

@@ -17,7 +17,8 @@ from tests.fixtures.observed import STATEMENTS
 
 from pgdyno.capture import file
 from pgdyno.capture.model import Capture
-from pgdyno.capturing.parsed import Names, parse
+from pgdyno.capturing.names import Names
+from pgdyno.capturing.parsed import parse
 from pgdyno.capturing.utilities import without_orphans
 from pgdyno.server.target import Target
 

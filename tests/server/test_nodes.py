@@ -21,7 +21,7 @@ ASKS = b"R\x00\x00\x00\x08\x00\x00\x00\x03"
 
 
 def received_by(listener: socket.socket, received: bytearray) -> None:
-    """Ask whoever connects for a password in clear text, and keep all that is sent."""
+    """Ask the client that connects for a password in clear text, and keep all that is sent."""
     with listener.accept()[0] as session:
         session.settimeout(2)
         received += session.recv(4096)

@@ -24,7 +24,8 @@ from pgdyno.capture.model import (
 )
 from pgdyno.capture.schema import ColumnShape, Reference, SchemaObject
 from pgdyno.capturing.key_sources import FRESH_KINDS, Place, fresh, unique_keys
-from pgdyno.capturing.parsed import Parameter, Parsed
+from pgdyno.capturing.parameter_uses import Parameter
+from pgdyno.capturing.parsed import Parsed
 
 # The source of a parameter of INSERT, from its number, its use and the sources before it.
 SourceOf = Callable[[int, Parameter, Sequence[Source]], Source]

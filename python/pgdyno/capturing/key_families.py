@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from pgdyno.capture.model import Equal, Returned, Source
 from pgdyno.capture.schema import ColumnShape
-from pgdyno.capturing.parsed import Parameter, Parsed
+from pgdyno.capturing.parameter_uses import Parameter
+from pgdyno.capturing.parsed import Parsed
 
 
 class KeyFamilies:

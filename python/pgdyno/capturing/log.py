@@ -23,8 +23,8 @@ from pgdyno.capturing.log_reading import Call, LogReading, Seen
 from pgdyno.capturing.log_statements import LoggedStatement
 from pgdyno.capturing.log_templates import Context, calls_of, templates_of
 from pgdyno.capturing.log_transactions import Transactions
+from pgdyno.capturing.names import Names
 from pgdyno.capturing.parameter_sources import Sources
-from pgdyno.capturing.parsed import Names
 from pgdyno.errors import SpecError
 
 # A longer curve is made of longer intervals.

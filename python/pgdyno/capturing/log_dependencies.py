@@ -17,7 +17,7 @@ from pgdyno.capture.distribution import Spread
 from pgdyno.capture.model import Between, Count, Equal, Linear, ListOf, Number, Source, Turn
 from pgdyno.capturing.log_returned import Series, returned_source
 from pgdyno.capturing.observed import FloatArray, Observed, paired, text_of
-from pgdyno.capturing.parsed import Parameter
+from pgdyno.capturing.parameter_uses import Parameter
 
 # A dependency holds in all transactions but these: a log may have a few that differ.
 _ALWAYS = 0.99

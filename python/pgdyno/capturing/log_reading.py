@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.capturing.log_statements import LoggedShape, LoggedStatement
-from pgdyno.capturing.parsed import Names
+from pgdyno.capturing.names import Names
 from pgdyno.engine.executable import engine_for_jobs
 from pgdyno.errors import EngineError, SpecError
 from pgdyno.process import child

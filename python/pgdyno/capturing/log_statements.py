@@ -9,7 +9,8 @@ from typing import Any
 
 import pgparse
 
-from pgdyno.capturing.parsed import Names, Parsed, parse
+from pgdyno.capturing.names import Names
+from pgdyno.capturing.parsed import Parsed, parse
 
 _NUMBERED = re.compile(r"\$(\d+)")
 _IN_LIST = re.compile(r"(\bNOT\s+)?\bIN\s*$", re.I)

@@ -22,7 +22,8 @@ from pgdyno.capturing.log_statements import LoggedStatement
 from pgdyno.capturing.log_values import source_of
 from pgdyno.capturing.observed import Observed
 from pgdyno.capturing.parameter_sources import Described, Sources
-from pgdyno.capturing.parsed import Parameter, Parsed
+from pgdyno.capturing.parameter_uses import Parameter
+from pgdyno.capturing.parsed import Parsed
 
 # Between two statements the network and the client take time, too, and clients of a busy machine
 # wait for a CPU: this is not a pause.

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from pgdyno.capturing import times
 from pgdyno.capturing.log_reading import Value
-from pgdyno.capturing.parsed import Parameter
+from pgdyno.capturing.parameter_uses import Parameter
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -41,7 +41,8 @@ from pgdyno.capturing.key_sources import (
     givers_of,
     unique_keys,
 )
-from pgdyno.capturing.parsed import Parameter, Parsed
+from pgdyno.capturing.parameter_uses import Parameter
+from pgdyno.capturing.parsed import Parsed
 
 _TIME_KINDS = ("date", "timestamp", "timestamptz")
 _KIND_OF_TYPE: dict[str, ValueKind] = {

@@ -32,7 +32,8 @@ from pgdyno.capturing.columns import (
 from pgdyno.capturing.copied import fixed_keys
 from pgdyno.capturing.counted import Counted, Key
 from pgdyno.capturing.functions import functions_of
-from pgdyno.capturing.parsed import Names, Parsed, parse
+from pgdyno.capturing.names import Names
+from pgdyno.capturing.parsed import Parsed, parse
 from pgdyno.capturing.schema import Rows, read_schema
 from pgdyno.capturing.sources import POLL_S_MAX, POLL_S_MIN, SourceSeen, sources_of
 from pgdyno.capturing.stand_ins import StandIns

@@ -24,6 +24,7 @@ _KEY = secrets.token_bytes(32)
 _CURSOR_HOLDS = 0x20
 _ISOLATION = ("read uncommitted", "read committed", "repeatable read", "serializable")
 # What a harmless setting may be set to: a number with its unit, or one of these words, or a zone.
+_QUOTED_OR_COMMENT = re.compile(r"(\"[^\"]*\"|'(?:[^']|'')*')|/\*.*?\*/|--[^\n]*", re.S)
 _NUMBER = re.compile(r"-?\d{1,12}(?:\.\d{1,6})? ?(?:us|ms|s|min|h|d|B|kB|MB|GB|TB)?")
 _WORDS = frozenset(
     (
@@ -232,8 +233,9 @@ def _is_plain(role: str, is_role: Knows) -> bool:
     return is_role(role) and not re.search(r"[\"'\\]", role)
 
 
-# What looks like a comment within a text is a part of the text.
-_TEXT_OR_COMMENT = re.compile(r"('(?:[^']|'')*')|--[^\n]*|/\*.*?\*/", re.DOTALL)
+def without_comments(text: str) -> str:
+    """Return a text of SQL without comments. What looks like one within quotes stays."""
+    return _QUOTED_OR_COMMENT.sub(lambda part: part[1] or " ", text)
 
 
 def _block(tree: Tree) -> str | None:
@@ -241,7 +243,7 @@ def _block(tree: Tree) -> str | None:
     given = {item["DefElem"]["defname"]: item["DefElem"]["arg"] for item in tree.get("args", ())}
     body = given.get("as", {}).get("String", {}).get("sval", "")
     language = given.get("language", {}).get("String", {}).get("sval", "plpgsql")
-    bare = _TEXT_OR_COMMENT.sub(lambda part: part[1] or " ", body)
+    bare = without_comments(body)
     if language != "plpgsql" or not is_harmless_block(bare):
         return None
     return f"DO $do${bare}$do$"

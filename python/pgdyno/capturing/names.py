@@ -1,0 +1,71 @@
+"""Names of a database: which table, schema, role or function a statement means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence, Set
+
+from pgdyno.capturing.functions import Functions
+
+
+class Names:
+    """The tables of a database with their columns, found by the names that statements use."""
+
+    def __init__(
+        self,
+        columns: Mapping[str, list[str]],
+        path: list[str],
+        functions: Functions = Functions(),  # noqa: B008
+        fixed_keys: Mapping[str, Sequence[frozenset[str]]] | None = None,
+        generated: Set[tuple[str, str]] = frozenset(),
+        roles: Set[str] = frozenset(),
+    ) -> None:
+        """Take what is known of a database.
+
+        Args: columns by qualified table; path, the schemas in the order of search_path; fixed_keys,
+        keys by table that cannot get new values; generated, columns by table and name; roles
+        of the server.
+        """
+        self._fixed_keys, self._generated = fixed_keys or {}, generated
+        self._roles = roles
+        self._columns = columns
+        self._path = path
+        self.functions = functions
+
+    def table(self, schema: str | None, name: str) -> str:
+        """Return the qualified name of a table, "" without a table."""
+        own = quoted(name)
+        homes = [schema] if schema else self._path
+        tried = [f"{quoted(home)}.{own}" for home in homes]
+        if not schema:
+            tried += [t for t in self._columns if t.rpartition(".")[2] == own]
+        return next((name for name in tried if name in self._columns), "")
+
+    def has_schema(self, name: str) -> bool:
+        """Return whether a table of the database is in this schema."""
+        return any(table.startswith(f"{quoted(name)}.") for table in self._columns)
+
+    def has_role(self, name: str) -> bool:
+        """Return whether the server has a role."""
+        return name in self._roles
+
+    def has_word(self, word: str) -> bool:
+        """Return whether the body of a function has this word."""
+        return any(word in function.words for function in self.functions.functions.values())
+
+    def copied_columns(self, table: str) -> list[str]:
+        """Return the columns of COPY without a list."""
+        return [c for c in self.columns(table) if (table, c) not in self._generated]
+
+    def can_add_rows(self, table: str, columns: list[str]) -> bool:
+        """Return whether rows with these columns can be made so that no key is there twice."""
+        return not any(key <= set(columns) for key in self._fixed_keys.get(table, ()))
+
+    def columns(self, table: str) -> list[str]:
+        """Return the columns of a table in their order."""
+        return list(self._columns.get(table, ()))
+
+
+def quoted(name: str) -> str:
+    """Return an identifier as quote_ident writes it. Limits: reserved words are not quoted."""
+    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
