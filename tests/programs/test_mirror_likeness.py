@@ -142,21 +142,6 @@ def test_each_quantity_outside_its_limit_is_short() -> None:
     assert quantity(likeness, "blocks a call").ratio == pytest.approx(650 / 450)
 
 
-def test_few_transactions_may_have_another_mix_by_chance() -> None:
-    texts = ("SELECT 1", "UPDATE t")
-    kinds = [{"name": text, "rate_tps": 5.0, "statements": [text]} for text in texts]
-    source = {**SOURCE, "templates": kinds}
-    # Of 100 coins that are tossed, 50 +- 5 show a head: the mean of the difference is 0.8 of it.
-    few = replace(SEEN, transactions={"SELECT 1": 55, "UPDATE t": 45})
-    mix = quantity(likeness_of(source, few), "mix of calls (distance)")
-    assert mix.limit == pytest.approx(0.02 + 0.8 * 0.05, abs=2e-4)
-    assert mix.limit_words == "at most 0.06"
-    # Each transaction has both statements: chance has no part.
-    whole = [{"name": "look", "rate_tps": 5.0, "statements": list(texts)}]
-    both = quantity(likeness_of({**SOURCE, "templates": whole}, few), "mix of calls (distance)")
-    assert both.limit == pytest.approx(0.02)
-
-
 def test_what_was_not_counted_is_unknown() -> None:
     seen = replace(SEEN, counters=None, waits=None, active_sessions=None, hot_updates=None)
     likeness = likeness_of(SOURCE, seen)

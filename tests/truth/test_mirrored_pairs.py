@@ -156,7 +156,7 @@ CASES = [
     pytest.param(
         *case,
         # docs/own-workload.md says why these are not near.
-        marks=[pytest.mark.xfail(strict=False)]
+        marks=[pytest.mark.xfail(strict=True)]
         if case[0] == "tpcc-like" and case[1:] != ("logs", "the same rows")
         else [],
     )

@@ -174,8 +174,7 @@ def _of_load(
     """Yield the quantities of the whole load."""
     profile = source["profile"]
     counted = {text: calls for text, calls in copy.calls.items() if text in of_source}
-    calls_of = {text: own["calls"] for text, own in of_source.items()}
-    yield _distance(calls_of, counted, by_chance=_by_chance(source, copy))
+    yield _distance({text: own["calls"] for text, own in of_source.items()}, counted)
     yield from _by_call(of_source, _counted(copy))
     calls = math.fsum(own["calls"] for own in of_source.values())
     ended = profile["commits"] + profile["rollbacks"]
@@ -297,46 +296,18 @@ def _ratio(
     return Quantity(name, source, copy, limit, f"within {percent(limit)}", verdict)
 
 
-def _by_chance(source: Mapping[str, Any], copy: CopySeen) -> float:
-    """Return the mean distance of the mix that chance alone makes: the draws of the templates.
-
-    A statement counts once in each template that has it. A mean of |x| of a normal distribution is
-    0.8 standard deviations.
-    """
-    kinds = [(float(k["rate_tps"]), set(k["statements"])) for k in source["templates"]]
-    whole, drawn = math.fsum(rate for rate, _ in kinds), sum(copy.transactions.values())
-    if not whole or not drawn:
-        return 0.0
-    length = math.fsum(rate / whole * len(texts) for rate, texts in kinds)
-    deviations = []
-    for text in {text for _, texts in kinds for text in texts}:
-        share = math.fsum(rate / whole for rate, texts in kinds if text in texts) / length
-        deviations.append(
-            math.sqrt(
-                math.fsum(
-                    rate / whole * ((text in texts) - share * len(texts)) ** 2
-                    for rate, texts in kinds
-                )
-            )
-        )
-    return math.sqrt(0.5 / math.pi / drawn) * math.fsum(deviations) / length
-
-
-def _distance(
-    source: Mapping[str, float], copy: Mapping[str, float], *, by_chance: float
-) -> Quantity:
+def _distance(source: Mapping[str, float], copy: Mapping[str, float]) -> Quantity:
     """Return the total variation between the shares of the calls."""
     wholes = math.fsum(source.values()), math.fsum(copy.values())
-    limit = CALLS_DISTANCE_MAX + by_chance
-    name, words = "mix of calls (distance)", f"at most {limit:.2g}"
+    name, words = "mix of calls (distance)", f"at most {CALLS_DISTANCE_MAX:g}"
     if not all(wholes):
-        return Quantity(name, None, None, limit, words, "unknown")
+        return Quantity(name, None, None, CALLS_DISTANCE_MAX, words, "unknown")
     distance = 0.5 * math.fsum(
         abs(source.get(text, 0) / wholes[0] - copy.get(text, 0) / wholes[1])
         for text in {*source, *copy}
     )
-    verdict: Verdict = "pass" if distance <= limit else "short"
-    return Quantity(name, 0.0, distance, limit, words, verdict)
+    verdict: Verdict = "pass" if distance <= CALLS_DISTANCE_MAX else "short"
+    return Quantity(name, 0.0, distance, CALLS_DISTANCE_MAX, words, verdict)
 
 
 def _cosine(source: Mapping[str, float], copy: Mapping[str, float] | None) -> Quantity:
