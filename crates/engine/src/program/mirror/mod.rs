@@ -7,8 +7,8 @@ mod copied;
 mod counts;
 mod existing;
 mod keys;
+mod needs;
 mod number;
-mod roles;
 mod slots;
 mod sources;
 mod template;
@@ -27,7 +27,6 @@ use super::rows::Parameter;
 use super::{Asked, Done, Native, Pauses, Planned, Rows, Session, Task, Transactions, Unready};
 use crate::clock::now_ns;
 use crate::contract::job::{ClockPair, Pick};
-use crate::dataset::sql::quote_literal;
 use crate::outcome::Stopped;
 
 /// Most values that wait for a transaction that takes them; later ones are not kept.
@@ -129,40 +128,6 @@ struct Trip {
 }
 
 impl Run {
-    /// Check that the database has the tables of the capture.
-    async fn look_at_tables(&self, session: Session<'_>) -> Result<(), Unready> {
-        let names: Vec<_> = self.tables.iter().map(|name| quote_literal(name)).collect();
-        let sql = format!(
-            "SELECT name FROM unnest(ARRAY[{}]::text[]) AS name \
-             WHERE pg_catalog.to_regclass(name) IS NULL",
-            names.join(", ")
-        );
-        let missing = session
-            .ask(&sql, |rows| {
-                let mut missing = Vec::new();
-                while let Some((name,)) = rows.next_row::<(String,)>()? {
-                    missing.push(name);
-                }
-                Ok(missing)
-            })
-            .await?;
-        if missing.is_empty() {
-            return Ok(());
-        }
-        Err(Unready::Refused {
-            message: format!(
-                "the database lacks {} of the {} tables of the capture: {}",
-                missing.len(),
-                self.tables.len(),
-                missing.join(", ")
-            ),
-            hint:
-                "name a database that was made from the capture (pgdyno init FILE), or a copy of \
-                   the source"
-                    .to_owned(),
-        })
-    }
-
     async fn transaction(
         &self,
         template: &Template,

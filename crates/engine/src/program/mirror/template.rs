@@ -4,7 +4,7 @@ use super::copied::CopiedRows;
 use super::counts::{Counts, is_spread};
 use super::existing::Access;
 use super::keys::Wanted;
-use super::roles::role_of;
+use super::needs::role_of;
 use super::sources::{Draw, Number};
 use crate::contract::job::{MirrorLoad, MirrorStep, MirrorTemplate, ParameterSource, Pick};
 use crate::plan::{StatementKind, is_copy_in};

@@ -1,4 +1,5 @@
-//! Roles that the statements of a load take. A copy of the source may lack them.
+//! What a load needs in the database: its tables, and the roles that its statements take, which a
+//! copy of the source may lack.
 
 use super::Run;
 use super::template::Step;
@@ -7,7 +8,7 @@ use crate::dataset::sql::quote_literal;
 use crate::outcome::Remark;
 use crate::program::{Session, Unready};
 
-/// The forms in which a capture has them: the text before the role, and after it.
+/// The forms in which a capture takes a role: the text before the role, and after it.
 const FORMS: [(&str, &str); 3] = [
     ("SET LOCAL ROLE \"", "\""),
     ("SET LOCAL SESSION AUTHORIZATION \"", "\""),
@@ -20,6 +21,32 @@ pub(super) fn role_of(text: &str) -> Option<&str> {
 }
 
 impl Run {
+    /// Check that the database has the tables of the capture.
+    pub(super) async fn look_at_tables(&self, session: Session<'_>) -> Result<(), Unready> {
+        let names: Vec<_> = self.tables.iter().map(|name| quote_literal(name)).collect();
+        let sql = format!(
+            "SELECT name FROM unnest(ARRAY[{}]::text[]) AS name \
+             WHERE pg_catalog.to_regclass(name) IS NULL",
+            names.join(", ")
+        );
+        let missing = query_names(session, &sql).await?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(Unready::Refused {
+            message: format!(
+                "the database lacks {} of the {} tables of the capture: {}",
+                missing.len(),
+                self.tables.len(),
+                missing.join(", ")
+            ),
+            hint:
+                "name a database that was made from the capture (pgdyno init FILE), or a copy of \
+                   the source"
+                    .to_owned(),
+        })
+    }
+
     /// Ask which roles of the load this user cannot take, and warn of each.
     pub(super) async fn look_at_roles(&self, session: Session<'_>) -> Result<(), Unready> {
         let steps = self.templates.iter().flat_map(|template| &template.steps);
@@ -35,15 +62,7 @@ impl Run {
              pg_catalog.pg_roles WHERE rolname = name AND pg_catalog.pg_has_role(oid, 'MEMBER'))",
             list.join(", ")
         );
-        let missing = session
-            .ask(&sql, |rows| {
-                let mut missing = Vec::new();
-                while let Some((name,)) = rows.next_row::<(String,)>()? {
-                    missing.push(name);
-                }
-                Ok(missing)
-            })
-            .await?;
+        let missing = query_names(session, &sql).await?;
         for role in self.missing_roles.get_or_init(|| missing) {
             session.warn(Remark {
                 kind: WarningKind::StatementRefused,
@@ -61,6 +80,20 @@ impl Run {
         let Some(role) = &step.role else { return false };
         self.missing_roles.get().is_some_and(|missing| missing.iter().any(|name| **name == **role))
     }
+}
+
+/// Return the names that a query returns.
+async fn query_names(session: Session<'_>, sql: &str) -> Result<Vec<String>, Unready> {
+    let names = session
+        .ask(sql, |rows| {
+            let mut names = Vec::new();
+            while let Some((name,)) = rows.next_row::<(String,)>()? {
+                names.push(name);
+            }
+            Ok(names)
+        })
+        .await?;
+    Ok(names)
 }
 
 #[cfg(test)]
