@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgdyno.server.connect import Connection
 from pgdyno.server.dataset import mark_text
-from pgdyno.server.dataset_kinds import PGBENCH
+from pgdyno.server.pgbench_tables import PGBENCH
 
 _TABLES = """
 CREATE TABLE pgbench_history(tid int, bid int, aid int, delta int, mtime timestamp,

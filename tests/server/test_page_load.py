@@ -16,8 +16,8 @@ from pgdyno.measure.loading import load_dataset, load_scratch
 from pgdyno.measure.run_progress import Progress
 from pgdyno.server import dataset as datasets
 from pgdyno.server.connect import connect
-from pgdyno.server.dataset_kinds import PGBENCH
 from pgdyno.server.heap_pages import PAGE_BYTES, PageModel, UnknownPages, model_of
+from pgdyno.server.pgbench_tables import PGBENCH
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 from pgdyno.spec.dataset import PgbenchDataset

@@ -16,12 +16,8 @@ from pgdyno.cli import options as verb_options
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.server import dataset as datasets
 from pgdyno.server.connect import Connection, connect
-from pgdyno.server.dataset_kinds import (
-    KINDS,
-    DatasetKind,
-    Number,
-    needed_bytes,
-)
+from pgdyno.server.dataset_kind import DatasetKind, Number
+from pgdyno.server.dataset_kinds import KINDS, needed_bytes
 from pgdyno.server.reset import reset
 from pgdyno.server.target import Target
 from pgdyno.spec.base import Spec

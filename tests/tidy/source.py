@@ -18,6 +18,7 @@ PROGRAM_PARTS = {
     "hammerdb": "spec",
     "benchmarksql": "spec",
     "conditions": "server",
+    "tables": "server",
     "draws": "server",
     "data": "server",
     "job": "measure",

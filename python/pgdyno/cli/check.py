@@ -21,7 +21,8 @@ from pgdyno.quantities import duration_text
 from pgdyno.server import dataset as datasets
 from pgdyno.server.conditions import Verdict, check
 from pgdyno.server.connect import connect
-from pgdyno.server.dataset_kinds import KINDS, DatasetKind
+from pgdyno.server.dataset_kind import DatasetKind
+from pgdyno.server.dataset_kinds import KINDS
 
 EXIT_CHECK_FAILED = 4
 _CHECKED = [kind.name for kind in KINDS.values() if kind.conditions]

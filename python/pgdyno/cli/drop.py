@@ -14,7 +14,8 @@ from pgdyno.errors import SpecError
 from pgdyno.quantities import format_bytes
 from pgdyno.server import dataset as datasets
 from pgdyno.server.connect import connect
-from pgdyno.server.dataset_kinds import KINDS, DatasetKind
+from pgdyno.server.dataset_kind import DatasetKind
+from pgdyno.server.dataset_kinds import KINDS
 
 
 class KindFirst(Verb):

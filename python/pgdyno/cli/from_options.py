@@ -23,7 +23,8 @@ from pgdyno.programs.mirror.recorded import is_recorded, rate_of
 from pgdyno.programs.registry import program_of
 from pgdyno.server.cluster_conf import SPARE_CONNECTIONS
 from pgdyno.server.conninfo import Resolved, refuse_silent_target, resolve
-from pgdyno.server.dataset_kinds import KINDS, PGBENCH
+from pgdyno.server.dataset_kinds import KINDS
+from pgdyno.server.pgbench_tables import PGBENCH
 from pgdyno.spec.experiment import (
     Dataset,
     Design,

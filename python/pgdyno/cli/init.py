@@ -38,12 +38,9 @@ from pgdyno.server import dataset as datasets
 from pgdyno.server import safety, server_facts, space
 from pgdyno.server.connect import connect, pinned
 from pgdyno.server.conninfo import Resolved
-from pgdyno.server.dataset_kinds import (
-    KINDS,
-    PGBENCH,
-    DatasetKind,
-    kind_of,
-)
+from pgdyno.server.dataset_kind import DatasetKind
+from pgdyno.server.dataset_kinds import KINDS, kind_of
+from pgdyno.server.pgbench_tables import PGBENCH
 from pgdyno.server.target import Target, refuse_what_the_engine_lacks
 from pgdyno.spec.dataset import CaptureDataset, Dataset
 

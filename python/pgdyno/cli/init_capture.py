@@ -21,8 +21,9 @@ from pgdyno.measure.loading import Loading
 from pgdyno.measure.under_test import LOAD_DATABASE
 from pgdyno.quantities import counted, format_bytes, percent
 from pgdyno.server import dataset as datasets
+from pgdyno.server.capture_tables import Captured, rebuilt_of
 from pgdyno.server.connect import Connection, connect
-from pgdyno.server.dataset_kinds import Captured, needed_bytes, rebuilt_of
+from pgdyno.server.dataset_kinds import needed_bytes
 from pgdyno.server.find import find
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 from pgdyno.server.target import Target

@@ -10,8 +10,8 @@ from pgdyno.capture.distribution import Distribution, Hot
 from pgdyno.capture.likeness import Quantity, compared, ratio
 from pgdyno.capture.ranks import estimated_distinct
 from pgdyno.capture.rebuild import Rebuilt
+from pgdyno.server.capture_tables import rebuilt_of
 from pgdyno.server.connect import Connection
-from pgdyno.server.dataset_kinds import rebuilt_of
 from pgdyno.spec.dataset import CaptureDataset
 
 # Tables below this size have a page more or less.

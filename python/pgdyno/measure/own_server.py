@@ -19,9 +19,10 @@ from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.under_test import Conditions, UnderTest, refuse_what_does_not_fit
 from pgdyno.server import dataset as datasets
 from pgdyno.server import permission, safety, server_facts
+from pgdyno.server.capture_tables import digest_of
 from pgdyno.server.connect import Connection, connect, pinned
 from pgdyno.server.conninfo import resolve
-from pgdyno.server.dataset_kinds import KINDS, digest_of
+from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.server_facts import ServerFacts
 from pgdyno.server.target import Target, refuse_what_the_engine_lacks
 from pgdyno.spec.experiment import Experiment

@@ -16,8 +16,10 @@ from psycopg import sql
 
 from pgdyno.errors import RefusedError, ServerError
 from pgdyno.server.connect import Connection
-from pgdyno.server.dataset_kinds import KINDS, PGBENCH, DatasetKind
+from pgdyno.server.dataset_kind import DatasetKind
+from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.failures import step_for
+from pgdyno.server.pgbench_tables import PGBENCH
 
 MARK = "pgdyno dataset"
 # The loader's journal exists until a load is finished. Its comment begins with the mark.

@@ -13,7 +13,7 @@ from pgdyno.quantities import counted, format_bytes
 from pgdyno.server.configuration import source_text
 from pgdyno.server.connect import Connection
 from pgdyno.server.dataset import Dataset, inspect
-from pgdyno.server.dataset_kinds import DatasetKind
+from pgdyno.server.dataset_kind import DatasetKind
 from pgdyno.server.nodes import Node, workers_of
 from pgdyno.server.safety import ConnectionRoom, OtherSessions
 from pgdyno.server.storage import device_name, disks_below, mount_of
