@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -122,8 +123,8 @@ def on_hosts(fleet: Fleet, load: Load) -> Measured:
 
 def _hosts_run(fleet: Fleet, load: Load, log: IO[bytes]) -> HostsRun:
     clock = read_pair()
-    job = loads.job_of(load)
-    return load_on_hosts(fleet, job, clock, connections=load.clients, threads=load.threads, log=log)
+    job = loads.job_of(replace(load, threads=fleet.threads_for(load.clients, load.threads)))
+    return load_on_hosts(fleet, job, clock, log=log)
 
 
 def _measured(make: Callable[[], EngineRun | HostsRun]) -> Measured:

@@ -76,7 +76,7 @@ def statements(target: Target, clients: int, seconds: float) -> Measured:
         protocol="prepared",
         scripts=(script,),
         arrivals=ClosedLoop(clients=clients),
-        connect=Connect(timeout_ns=60 * SECOND_NS),
+        connect=Connect(timeout_ns=60 * SECOND_NS, background_terminals=-(-clients // 5)),
         warm_ns=0,
         measure=MeasureDuration(duration_ns=int(seconds * SECOND_NS)),
     )

@@ -12,7 +12,7 @@ from tests.fixtures.engine_process import load_job
 from pgdyno.engine.executable import engine_for_jobs, engine_path
 from pgdyno.engine.job import CONTRACT_REVISION
 from pgdyno.engine.stream import check_job
-from pgdyno.errors import EngineError
+from pgdyno.errors import EngineError, SpecError
 from pgdyno.server.target import Target
 
 NOWHERE = Target(host="/nowhere", ports="1", user="x", database="x", sslmode="disable")
@@ -74,3 +74,13 @@ def test_a_command_refuses_an_old_engine_before_it_starts_anything(
     assert "make build" in said.err
     assert engine_path().exists()
     assert not list(pgdyno.store.glob("*/runs/*"))
+
+
+def test_deferred_work_needs_a_terminal_for_each_thread() -> None:
+    tpcc = {"name": "tpcc", "weight": 1, "source": {"builtin": "tpcc-like"}}
+    connect = {"timeout_ns": 1_000_000_000, "background_terminals": 1}
+    job = load_job(
+        NOWHERE, scripts=[tpcc], clients=4, threads=2, protocol="prepared", connect=connect
+    )
+    with pytest.raises(SpecError, match="at least the number of threads, 2"):
+        check_job(job)

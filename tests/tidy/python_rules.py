@@ -147,7 +147,7 @@ MAY_WRITE = {
     "store/files.py": "every writer redacts; the others take pages and tables",
     "store/experiment.py": "an empty file, to see whether the store can be written",
     "store/export.py": "lines for DuckDB, from the store",
-    "measure/execute.py": "standard error of the engine, which the end of the run redacts",
+    "measure/observed_load.py": "standard error of the engine, which the end of the run redacts",
     "process/side_by_side.py": "one byte that wakes a thread",
     "report/page_templates.py": "templates as bytecode",
     "server/cluster_conf.py": "settings of a scratch server",

@@ -32,7 +32,8 @@ def test_a_mirror_of_a_logged_tpcc_leaves_tables_in_which_all_conditions_hold(
     run_sql(cluster.target, "CREATE DATABASE copy TEMPLATE core STRATEGY FILE_COPY")
     run_sql(core, "ALTER DATABASE core SET log_transaction_sample_rate = 1")
     tpcc = {"name": "tpcc", "weight": 1, "source": {"builtin": "tpcc-like"}}
-    engine(load_job(core, scripts=[tpcc], protocol="prepared", measure_s=2.0))
+    connect = {"timeout_ns": 20_000_000_000, "background_terminals": 1}
+    engine(load_job(core, scripts=[tpcc], protocol="prepared", measure_s=2.0, connect=connect))
     [[folder]] = run_sql(core, "SELECT current_setting('data_directory')")
     logs = [word for log in Path(str(folder), "log").glob("*.csv") for word in ("--log", str(log))]
     said = pgdyno("capture", *server_options(core), "-o", str(path), "-q", *logs)

@@ -14,7 +14,7 @@ from pgdyno.capture.distribution import Distribution
 
 CONTRACT_FORMAT = "pgdyno.contract/1"
 # The engine must have this revision or a later one; `pgdyno-engine --version` shows it.
-CONTRACT_REVISION = 22
+CONTRACT_REVISION = 23
 U16_MAX = 2**16 - 1
 U32_MAX = 2**32 - 1
 U64_MAX = 2**64 - 1
@@ -164,6 +164,7 @@ class Connect(Strict):
     rate_per_second: Annotated[float, Field(allow_inf_nan=False)] | None = None
     idle_connections: U32 = 0
     active_connections: U32 | None = None
+    background_terminals: U32 = 0
     each_transaction: bool = False
     patience_ns: U64 | None = None
     outlasts_crashes: bool = False

@@ -69,6 +69,20 @@ class Fleet:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def threads_for(self, connections: int, asked: int | None) -> int:
+        """Return the number of threads of a whole load, at most one for each connection.
+
+        By default each host has as many as it would have alone; workers on this host share its
+        cores.
+        """
+        count = len(self.hosts)
+        if asked is None:
+            cores = min(host.core_count for host in self.hosts)
+            if self.asked.local_count:
+                cores //= count
+            asked = count * min(8, max(1, cores // 2))
+        return min(connections, max(asked, count))
+
     @property
     def present(self) -> list[Host]:
         """Return the hosts that are not lost."""

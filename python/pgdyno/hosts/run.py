@@ -31,37 +31,21 @@ def parts_of(thread_count: int, host_count: int) -> list[Part]:
     return [Part(first_thread=first, threads=end - first) for first, end in pairwise(ends)]
 
 
-def threads_over(fleet: Fleet, connections: int, asked: int | None) -> int:
-    """Return the number of threads of the whole load, at most one for each connection.
-
-    By default each host has as many as it would have alone; workers on this host share its cores.
-    """
-    count = len(fleet.hosts)
-    if asked is None:
-        cores = min(host.core_count for host in fleet.hosts)
-        if fleet.asked.local_count:
-            cores //= count
-        asked = count * min(8, max(1, cores // 2))
-    return min(connections, max(asked, count))
-
-
 class HostsRun(HostsWork):
     """A load on all hosts. Each host runs some threads of the whole load."""
 
     _probe_count = PROBES_BEFORE
 
-    def __init__(
-        self, fleet: Fleet, job: Job, clock: ClockPair, *, threads: int, log: IO[bytes]
-    ) -> None:
+    def __init__(self, fleet: Fleet, job: Job, clock: ClockPair, *, log: IO[bytes]) -> None:
         work = job.work
         assert isinstance(work, LoadWork)
         # Fewer clients than hosts: the last hosts have nothing to do.
-        hosts = fleet.hosts[:threads]
+        hosts = fleet.hosts[: work.threads]
         self._streams = Merge([host.name for host in hosts])
         super().__init__(fleet, job, clock, hosts, self._streams)
         self._log = log
-        self._work = work.model_copy(update={"threads": threads})
-        self._parts = parts_of(threads, len(hosts))
+        self._work = work
+        self._parts = parts_of(work.threads, len(hosts))
         self._start_ns = 0
 
     def run(self, on_record: OnRecord) -> EngineOutcome:

@@ -28,10 +28,10 @@ from pgdyno.loop.journal import (
 )
 from pgdyno.loop.one_run import RunEnd, carry_out_run
 from pgdyno.loop.stored_facts import StoredFacts
-from pgdyno.measure.execute import Stage
 from pgdyno.measure.jobs import engine_target, load_job
 from pgdyno.measure.load_hosts import opened_with_hosts
 from pgdyno.measure.run_progress import Progress, abreast
+from pgdyno.measure.stage import Stage
 from pgdyno.measure.under_test import Conditions
 from pgdyno.plan.design import Design, next_runs, plan_of, settled
 from pgdyno.plan.history import History, Measured

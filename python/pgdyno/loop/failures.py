@@ -7,7 +7,7 @@ from typing import Any
 
 from pgdyno.errors import InterruptedByUser, PgdynoError, ServerError
 from pgdyno.loop.one_run import RunEnd
-from pgdyno.measure.execute import Stage
+from pgdyno.measure.stage import Stage
 from pgdyno.plan.design import Design, WaveDesign
 from pgdyno.plan.history import History
 from pgdyno.spec.planned import PlannedRun, server_id

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pgdyno.clock import monotonic_ns
 from pgdyno.engine.stream import engine_error
 from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError, ServerError
-from pgdyno.measure.execute import Executed, Stage, execute
+from pgdyno.measure.execute import Executed, execute
 from pgdyno.measure.last_words import with_words_of_log
+from pgdyno.measure.stage import Stage
 from pgdyno.spec.planned import PlannedRun
 
 

@@ -40,6 +40,7 @@ from pgdyno.spec.base import SECOND_NS
 from pgdyno.spec.experiment import Experiment, Script, Workload
 from pgdyno.spec.planned import PlannedRun
 from pgdyno.spec.rate import RatePhase
+from pgdyno.spec.workload import background_terminals
 from pgdyno.user_file import read_text
 
 # The connect phase ends with an error after this time without another connection.
@@ -147,13 +148,15 @@ def load_job(
     clock: ClockPair,
     scale: int | None,
     read_only: bool,
+    threads: int | None = None,
     probe_name: str | None = None,
 ) -> Job:
     """Return the job of one planned run.
 
-    Args: scale, of the pgbench tables, for the script variable :scale, None = not known;
-    probe_name, the application_name of an additional connection that measures round trips while the
-    load runs, None = no such connection.
+    Args: scale, of the pgbench tables, for the script variable :scale, None = not known; threads,
+    of the whole load, None = the default of one engine on this host; probe_name, the
+    application_name of an additional connection that measures round trips while the load runs,
+    None = no such connection.
     """
     workload = experiment.workload_of(planned.cell.variant)
     known = experiment.all_scripts()
@@ -162,14 +165,17 @@ def load_job(
     measure: MeasureDuration | MeasureTransactions = MeasureDuration(duration_ns=planned.measure_ns)
     if planned.transactions_per_client is not None:
         measure = MeasureTransactions(transactions_per_client=planned.transactions_per_client)
+    connections = workload.working_connections(planned.cell.clients)
+    if threads is None:
+        threads = threads_for(connections, workload.threads)
     work = LoadWork(
-        threads=threads_for(workload.working_connections(planned.cell.clients), workload.threads),
+        threads=threads,
         seed=planned.seed,
         protocol=workload.protocol,
         scripts=tuple(_script_source(script) for script in scripts),
         variables={**variables, **workload.variables},
         arrivals=_arrivals(experiment, planned),
-        connect=_connect(workload),
+        connect=_connect(workload, background_terminals(scripts, connections, threads)),
         warm_ns=planned.warm_ns,
         measure=measure,
         read_only=read_only,
@@ -193,13 +199,14 @@ def is_probed(target: EngineTarget, workload: Workload) -> bool:
     return not is_socket and not workload.connect_each_transaction
 
 
-def _connect(workload: Workload) -> Connect:
+def _connect(workload: Workload, background: int) -> Connect:
     rate = workload.connect_rate_per_second or math.inf
     return Connect(
         timeout_ns=CONNECT_TIMEOUT_NS + round(SECOND_NS / rate),
         rate_per_second=workload.connect_rate_per_second,
         idle_connections=workload.idle_connections,
         active_connections=workload.active_connections,
+        background_terminals=background,
         each_transaction=workload.connect_each_transaction,
     )
 

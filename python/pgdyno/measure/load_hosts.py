@@ -76,19 +76,8 @@ def asked_hosts(text: str) -> Hosts:
         raise SpecError(f"--hosts: {error}.", hint=hint) from None
 
 
-def load_on_hosts(
-    fleet: Fleet,
-    job: Job,
-    clock: ClockPair,
-    *,
-    connections: int,
-    threads: int | None,
-    log: IO[bytes],
-) -> HostsRun:
-    """Return the load of one run on all hosts.
+def load_on_hosts(fleet: Fleet, job: Job, clock: ClockPair, *, log: IO[bytes]) -> HostsRun:
+    """Return the load of one run on all hosts, which share the threads of the job."""
+    from pgdyno.hosts.run import HostsRun
 
-    Args: connections, how many of them are at work; threads, of the whole load, None: the default.
-    """
-    from pgdyno.hosts.run import HostsRun, threads_over
-
-    return HostsRun(fleet, job, clock, threads=threads_over(fleet, connections, threads), log=log)
+    return HostsRun(fleet, job, clock, log=log)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -246,23 +247,36 @@ class Workload(Spec):
     @property
     def background_words(self) -> str:
         """Return the work that the scripts leave to the background in words; "" for none."""
-        for script in self.scripts:
-            program = program_named(script.builtin)
-            if script.weight > 0 and program.defers(script.options) and program.background:
-                return program.background.words
-        return ""
+        return background_words(self.scripts)
 
     def background_connections(self, clients: int) -> int:
         """Return how many connections the load opens at most for work in the background.
 
-        There is one for each five clients, and at least one for each thread of the engine (at most
-        8, unless the user asks for more). If the number of connections is given, the background
-        uses those of the clients, so the result is 0.
-        Source: `Plan::background_count` of the engine, which opens them; a test compares the two.
+        If the number of connections is given, the background uses those of the clients, so the
+        result is 0. The number of threads is at most 8, unless the user asks for more.
         """
-        if self.active_connections is not None or not self.background_words:
+        if self.active_connections is not None:
             return 0
-        return max(-(-clients // 5), min(clients, self.threads or _THREADS_MAX))
+        threads = min(clients, self.threads or _THREADS_MAX)
+        return background_terminals(self.scripts, clients, threads)
+
+
+def background_words(scripts: Sequence[Script]) -> str:
+    """Return the work that these scripts leave to the background in words; "" for none."""
+    for script in scripts:
+        program = program_named(script.builtin)
+        if script.weight > 0 and program.defers(script.options) and program.background:
+            return program.background.words
+    return ""
+
+
+def background_terminals(scripts: Sequence[Script], connections: int, threads: int) -> int:
+    """Return how many terminals do the work that these scripts leave to the background.
+
+    There is one for each five connections of the clients, and at least one for each thread of the
+    engine, because each thread has a queue of such work. 0 if there is no such work.
+    """
+    return max(-(-connections // 5), threads) if background_words(scripts) else 0
 
 
 def default_script(*, is_scratch: bool) -> Script:

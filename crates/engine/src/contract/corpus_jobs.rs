@@ -233,6 +233,7 @@ fn load(protocol: Protocol, process: Option<ArrivalProcess>) -> LoadWork {
             rate_per_second: process.is_none().then_some(80.5),
             idle_connections: 1_000_000,
             active_connections: process.is_none().then_some(1_000_000),
+            background_terminals: u32::MAX,
             each_transaction: process.is_some(),
             patience_ns: process.is_none().then_some(u64::MAX),
             outlasts_crashes: process.is_none(),

@@ -315,6 +315,11 @@ pub struct Connect {
     /// for each client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_connections: Option<u32>,
+    /// Number of terminals for the work that transactions put off, of all threads together. If
+    /// transactions put off work, each thread needs at least one. Each has its own connection if
+    /// `active_connections` is absent; otherwise it shares those of the clients.
+    #[serde(default)]
+    pub background_terminals: u32,
     /// Open a new connection for every transaction.
     #[serde(default)]
     pub each_transaction: bool,

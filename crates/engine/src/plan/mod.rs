@@ -122,7 +122,7 @@ impl Plan {
                 Err(refusal) => refusals.push(refusal),
             }
         }
-        refusals.extend(refuse_new_connections(work, &scripts));
+        refusals.extend(refuse_background(work, &scripts));
         refusals.extend(refuse_journal(work, natives));
         if !refusals.is_empty() {
             return Err(refusals);
@@ -162,20 +162,12 @@ impl Plan {
 
     /// True if some transactions defer work to background terminals.
     fn has_background(&self) -> bool {
-        self.scripts.iter().any(|script| script.is_background && script.weight > 0)
+        has_background(&self.scripts)
     }
 
-    /// Number of background terminals, which do the deferred work: one for each five connections,
-    /// and at least one for each thread.
+    /// Number of background terminals, which do the deferred work.
     pub fn background_count(&self) -> u32 {
-        match self.has_background() {
-            true => self.asked_connection_count().div_ceil(5).max(self.thread_count()),
-            false => 0,
-        }
-    }
-
-    fn asked_connection_count(&self) -> u32 {
-        self.client_count().min(self.work.connect.active_connections.unwrap_or(u32::MAX))
+        if self.has_background() { self.work.connect.background_terminals } else { 0 }
     }
 
     /// True if terminals pause between transactions (keying time, think time).
@@ -192,7 +184,7 @@ impl Plan {
     /// terminal adds one to those of the clients.
     pub fn connection_count(&self) -> u32 {
         let is_given = self.work.connect.active_connections.is_some();
-        self.asked_connection_count() + if is_given { 0 } else { self.background_count() }
+        asked_connection_count(&self.work) + if is_given { 0 } else { self.background_count() }
     }
 
     /// Number of connections that only stay open, in addition to `connection_count`.
@@ -202,7 +194,7 @@ impl Plan {
 
     /// Number of threads of the whole load: each has at least one connection for transactions.
     pub fn thread_count(&self) -> u32 {
-        u32::from(self.work.threads).min(self.asked_connection_count())
+        thread_count(&self.work)
     }
 
     /// The threads that this engine runs. Their numbers are those of the whole load.
@@ -272,15 +264,30 @@ impl Plan {
     }
 }
 
-/// Refuse a job whose transactions defer work and have a new connection each: deferred work needs a
-/// connection that stays.
-fn refuse_new_connections(work: &LoadWork, scripts: &[PlannedScript]) -> Option<Refusal> {
-    let message = "deferred work needs connections that stay open: connect.each_transaction must \
-                   be false";
+/// Refuse a job whose transactions defer work, if a thread has no terminal for that work, or if no
+/// connection stays open for it.
+fn refuse_background(work: &LoadWork, scripts: &[PlannedScript]) -> Option<Refusal> {
+    if !has_background(scripts) {
+        return None;
+    }
     let hint = "leave -C out, or give --builtin-option delivery=inline";
-    let is_refused =
-        work.connect.each_transaction && scripts.iter().any(|script| script.is_background);
-    is_refused.then(|| Refusal::new(ErrorKind::Job, message, hint))
+    if work.connect.each_transaction {
+        let message = "deferred work needs connections that stay open: connect.each_transaction \
+                       must be false";
+        return Some(Refusal::new(ErrorKind::Job, message, hint));
+    }
+    let (terminals, threads) = (work.connect.background_terminals, thread_count(work));
+    (terminals < threads).then(|| {
+        let message = format!(
+            "connect.background_terminals must be at least the number of threads, {threads}, \
+             because transactions defer work; got {terminals}"
+        );
+        Refusal::new(ErrorKind::Job, message, "give at least one for each thread")
+    })
+}
+
+fn has_background(scripts: &[PlannedScript]) -> bool {
+    scripts.iter().any(|script| script.is_background && script.weight > 0)
 }
 
 /// Refuse a journal unless exactly one entry of the job records its commits: the numbers of a
@@ -303,6 +310,15 @@ fn client_count(work: &LoadWork) -> u32 {
         Arrivals::Closed(closed) => closed.clients,
         Arrivals::Open(open) => open.clients,
     }
+}
+
+/// Number of connections for transactions without those of background terminals.
+fn asked_connection_count(work: &LoadWork) -> u32 {
+    client_count(work).min(work.connect.active_connections.unwrap_or(u32::MAX))
+}
+
+fn thread_count(work: &LoadWork) -> u32 {
+    u32::from(work.threads).min(asked_connection_count(work))
 }
 
 /// The native program that an entry names. The name must be complete; a prefix does not match.

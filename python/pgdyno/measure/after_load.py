@@ -1,0 +1,150 @@
+"""Checks the data after the load of one run, and writes what was read before and after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+
+from pgdyno.clock import read_pair
+from pgdyno.engine.stream import EngineOutcome
+from pgdyno.errors import PgdynoError
+from pgdyno.measure.before_load import Ready
+from pgdyno.measure.consistency import checked_after_run, conditions_after
+from pgdyno.measure.host_access import lay_files
+from pgdyno.measure.run_progress import Moment
+from pgdyno.measure.stage import Stage
+from pgdyno.measure.statement_counters import growth_document, read_counters
+from pgdyno.measure.statement_texts import read_texts
+from pgdyno.measure.under_test import UnderTest
+from pgdyno.observe.collector import Notice, NoticeKind
+from pgdyno.observe.observer import Observer
+from pgdyno.observe.totals import Totals, restarted_ns, totals_between
+from pgdyno.programs.mirror.job import source_document
+from pgdyno.server.explain import query_ids_of
+from pgdyno.spec.planned import PlannedRun
+from pgdyno.store.run_writer import RunWriter
+
+
+def write_after(
+    ready: Ready,
+    writer: RunWriter,
+    observer: Observer,
+    outcome: EngineOutcome,
+    after: Totals | None,
+) -> None:
+    """Check the data, and write what was read before the load and after it."""
+    stage, planned, under_test, name = ready.stage, ready.planned, ready.under_test, ready.name
+    inside = under_test.observe_within or under_test.observe
+    grown = None
+    if ready.counters is not None:
+        counters = read_counters(inside, verb=under_test.verb, run=name)
+        grown = growth_document(ready.counters, counters)
+    consistency = _consistency(ready, outcome)
+    laid = _lay_files(ready, writer, outcome)
+    seen = ready.around.document(observer)
+    not_probed = _not_probed(outcome, under_test) if ready.may_probe else ()
+    for notice in (*ready.around.notices, *not_probed):
+        writer.add_notice(notice)
+    examined = stage.checkup.document_by_hand(under_test.host_files) or ready.examined
+    if examined is not None:
+        writer.write_json("doctor.json", examined)
+    before = ready.before
+    writer.write_json(
+        "server.json",
+        {
+            "reset": ready.reset.as_document(),
+            "totals": totals_between(before, after) if before and after else None,
+            "restarted_ns": restarted_ns(before, after) if before and after else None,
+            "statement_counters": grown,
+            "source": _source(stage, planned),
+            "plans": ready.plans,
+            "query_ids": _query_ids(ready),
+            "statement_texts": read_texts(inside, verb=under_test.verb, run=name),
+            **seen,
+            "laid": laid,
+            "consistency": consistency,
+        },
+    )
+
+
+def _consistency(ready: Ready, outcome: EngineOutcome) -> dict[str, Any] | None:
+    """Return the result of the data check; None if there is nothing to check.
+
+    After an interrupt nothing is checked, because the user waits for the end.
+    """
+    stage, under_test = ready.stage, ready.under_test
+    conditions = conditions_after(under_test.facts.dataset, stage.shapes_of(ready.planned))
+    if not (stage.experiment.check and conditions) or outcome.summary is None:
+        return None
+    if outcome.interrupted is not None:
+        return {"why_not": "the run was interrupted"}
+    stage.progress.moved(Moment(ready.label, "checking the data"))
+    return checked_after_run(lambda: under_test.control(ready.name), conditions, ready.begun)
+
+
+def _lay_files(ready: Ready, writer: RunWriter, outcome: EngineOutcome) -> dict[str, int]:
+    """Add the rows of this run's time from files that the user made on the server's host.
+
+    Returns: table -> number of rows. A file that cannot be read becomes a notice.
+    """
+    summary, host_files = outcome.summary, ready.under_test.host_files
+    if summary is None or not host_files:
+        return {}
+    try:
+        return lay_files(
+            host_files,
+            writer,
+            began_ns=min(span.began_ns for span in summary.phases),
+            ended_ns=max(span.ended_ns for span in summary.phases),
+            ahead_ns=ready.around.ahead_ns,
+        )
+    except PgdynoError as error:
+        kind = NoticeKind.HOST_FILE_NOT_READ
+        writer.add_notice(Notice(summary.time_ns, kind, error.message, error.hint).as_record())
+        return {}
+
+
+# The longest time between two probes is a tenth of this.
+_PROBED_NS = 1_000_000_000
+
+
+def _not_probed(outcome: EngineOutcome, under_test: UnderTest) -> Iterator[dict[str, Any]]:
+    """Yield a notice with the reason if the network was not measured while the load ran."""
+    if outcome.summary is None or outcome.summary.traffic.round_trip_probes is not None:
+        return
+    span = outcome.summary.span("measure")
+    if span is None or span.ended_ns - span.began_ns < _PROBED_NS:
+        return  # The run was too short for a probe.
+    has_room = under_test.has_room_to_probe
+    why = "its connection was refused or lost" if has_room else "no connection was free for it"
+    yield Notice(
+        read_pair().now_ns(),
+        NoticeKind.NETWORK_NOT_PROBED,
+        f"The network was not measured while the load ran, because {why}. Its part of the latency "
+        "is from the time before the load.",
+        "let the server admit one connection more (max_connections)",
+    ).as_record()
+
+
+def _source(stage: Stage, planned: PlannedRun) -> dict[str, Any] | None:
+    """Return what a mirror keeps of its source; None for other loads."""
+    known = stage.experiment.all_scripts()
+    scripts = [known[index] for index in planned.cell.script_indexes]
+    if len(scripts) != 1 or scripts[0].capture is None:
+        return None
+    return source_document(scripts[0])
+
+
+def _query_ids(ready: Ready) -> dict[str, dict[str, list[int]]]:
+    """Return the query ids of the run's statements; nothing if the server is gone.
+
+    Call it after the load, because the engine may have created procedures that a program calls.
+    """
+    under_test, name = ready.under_test, ready.name
+    try:
+        with under_test.control(name) as control, under_test.control(name) as onlooker:
+            return query_ids_of(control, onlooker, ready.stage.texts_of(ready.planned))
+    except (psycopg.Error, PgdynoError):
+        return {}

@@ -1,0 +1,111 @@
+"""The load of one run, and the observer of the server while it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from pgdyno.engine.records import Record, raw_record
+from pgdyno.engine.stream import EngineOutcome, EngineRun
+from pgdyno.measure.before_after import totals_after
+from pgdyno.measure.before_load import Ready
+from pgdyno.measure.host_access import observed_pooler
+from pgdyno.measure.load_hosts import load_on_hosts
+from pgdyno.measure.run_progress import Brake, RunWatch
+from pgdyno.observe.nodes.session import observed_nodes
+from pgdyno.observe.observer import ObservedServer, Observer
+from pgdyno.observe.totals import Totals
+from pgdyno.server.connect import connect
+from pgdyno.store.run_writer import RunWriter
+
+if TYPE_CHECKING:
+    from pgdyno.hosts.run import HostsRun
+
+
+def observer_of(ready: Ready, writer: RunWriter) -> Observer:
+    """Return the observer of a run: what is sampled while the load runs, and where it is stored."""
+    stage, under_test, name = ready.stage, ready.under_test, ready.name
+    facts = under_test.facts
+    workload = stage.experiment.workload_of(ready.planned.cell.variant)
+    within = under_test.observe_within
+    folders: dict[str, Path] = {}
+    if facts.data_storage is not None:
+        folders["data"] = Path(facts.data_storage.path)
+    return Observer(
+        clock=stage.clock,
+        sink=writer,
+        run=name,
+        server=ObservedServer(
+            connect=lambda: connect(under_test.observe, verb="observe", run=name),
+            database=under_test.database,
+            load_application_name=ready.application_name,
+            is_local=facts.is_local,
+            is_scratch=under_test.is_scratch,
+            postmaster_pid=facts.postmaster_pid,
+            load_sessions=workload.connections_of(ready.planned.cell.clients),
+            connect_within=None
+            if within is None
+            else lambda: connect(within, verb="observe", run=name),
+            nodes=observed_nodes(
+                facts.nodes, within or under_test.observe, run=name, is_local=facts.is_local
+            ),
+        ),
+        pooler=observed_pooler(under_test.pooler, name) if under_test.pooler else None,
+        host=under_test.host_command,
+        folders=folders,
+        seed=stage.experiment.workload.seed,
+    )
+
+
+def load_observed(
+    ready: Ready, writer: RunWriter, observer: Observer, watch: RunWatch, brake: Brake
+) -> tuple[EngineOutcome, Totals | None]:
+    """Run the load while the server is observed; return its outcome and the totals after it."""
+    observer.start()
+    try:
+        outcome = _drive(ready, writer, observer, watch, brake)
+        if not ready.before:
+            return outcome, None
+        # This waits for the end of the load's sessions, so the observer's last samples have all of
+        # their work.
+        after = totals_after(ready.under_test, ready.job, ready.name, ready.application_name)
+        return outcome, after
+    finally:
+        observer.stop()
+        ready.stage.progress.ended()
+
+
+def _drive(
+    ready: Ready, writer: RunWriter, observer: Observer, watch: RunWatch, brake: Brake
+) -> EngineOutcome:
+    spent = ready.stage.servers.spent
+    # The file is in the folder of the run, so that it is found if the lab is killed.
+    said = writer.folder / "engine.stderr"
+    try:
+        with spent.on_load(), said.open("wb") as log, _engine_of(ready, log) as engine:
+            if engine.pid is not None:
+                observer.watch_engine(engine.pid)
+
+            def keep(line: bytes, record: Record) -> None:
+                writer.add_record(raw_record(line))
+                watch.see(record)
+                ready.around.look_at_clock()
+                if brake.see(record):
+                    engine.stop()
+
+            outcome = engine.run(keep)
+            if engine.hosts:
+                document = [host.model_dump(mode="json") for host in engine.hosts]
+                writer.write_json("hosts.json", {"hosts": document})
+            return outcome
+    finally:
+        writer.add_engine_log(said.read_text(errors="replace"))
+        said.unlink()
+
+
+def _engine_of(ready: Ready, log: IO[bytes]) -> EngineRun | HostsRun:
+    """Return the engine that makes the load: one here, or one on each load host."""
+    fleet = ready.stage.servers.fleet
+    if fleet is None:
+        return EngineRun(ready.job, log=log)
+    return load_on_hosts(fleet, ready.job, ready.stage.clock, log=log)
