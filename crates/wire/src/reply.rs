@@ -54,6 +54,7 @@ pub struct Reply {
 
 impl Reply {
     /// Clear the last answer and keep its memory.
+    #[inline]
     pub fn reset(&mut self, capture: bool) {
         self.captured.clear();
         let captured = std::mem::take(&mut self.captured);

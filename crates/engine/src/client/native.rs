@@ -6,9 +6,9 @@ use std::task::Poll;
 use pgdyno_script::Prng;
 use pgdyno_wire::encode;
 
-use super::script::{check_read_only, finish, owner_of};
+use super::script::{finish, owner_of};
 use super::shard::Waiting;
-use super::{Client, Seat};
+use super::{Client, Seat, read_only};
 use crate::clock::now_ns;
 use crate::commit_journal::{Entry, Fate, Sent};
 use crate::contract::job::Protocol;
@@ -28,7 +28,9 @@ pub(super) async fn run(
     native: &NativeType,
     script: usize,
 ) -> Result<(Outcome, u64), Stopped> {
-    check_read_only(client).await?;
+    if read_only::must_ask(client) {
+        read_only::check(client).await?;
+    }
     let link = NativeLink::new(client, script);
     client.connection(|connection| connection.counted = Counted::default());
     let done = native.transactions.run(native.number, Session::new(&link)).await?;

@@ -5,6 +5,7 @@
 //! nothing, so behind a pooler it leaves no setting in the session of another client.
 
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::task::Poll;
 
 use pgdyno_wire::{encode, messages, values};
@@ -13,10 +14,23 @@ use super::{Client, Lost, News};
 
 const READ_ONLY: &str = "default_transaction_read_only";
 
+/// True if the server must be asked before the transaction that would begin now.
+#[inline]
+pub(super) fn must_ask(client: Client<'_>) -> bool {
+    client.plan.work.read_only && client.connection(|c| c.asks_read_only && !c.is_in_block())
+}
+
 /// Check that the transaction that would begin now cannot write.
 ///
+/// The future is boxed, and callers ask `must_ask` first: a check is rare, and its state would make
+/// each transaction larger and slower.
+///
 /// Errors: it could write; the connection is then closed, and the load ends.
-pub(super) async fn check(client: Client<'_>) -> Result<(), Lost> {
+pub(super) fn check(client: Client<'_>) -> Pin<Box<dyn Future<Output = Result<(), Lost>> + '_>> {
+    Box::pin(ask(client))
+}
+
+async fn ask(client: Client<'_>) -> Result<(), Lost> {
     client
         .exchange(true, |_, out, _| {
             encode::query(out, |out| out.extend_from_slice(b"SHOW default_transaction_read_only"));

@@ -176,7 +176,9 @@ async fn statement(
     if client.shard().is_cancelling {
         return Err(Stopped::Cancelled);
     }
-    check_read_only(client).await?;
+    if read_only::must_ask(client) {
+        read_only::check(client).await?;
+    }
     let plan = client.plan;
     let statement = &plan.scripts[script_index].statements[command.statement];
     let number = plan.layout.statement_index(script_index, command.statement);
@@ -285,16 +287,6 @@ fn sync(client: Client<'_>, pipeline: &mut Pipeline) -> bool {
     client.plan.work.read_only
 }
 
-/// Before a transaction of a read-only load: ask the server, if it does not report by itself.
-#[inline]
-pub(super) async fn check_read_only(client: Client<'_>) -> Result<(), Stopped> {
-    if client.plan.work.read_only && client.connection(|c| c.asks_read_only && !c.is_in_block()) {
-        // Boxed: it is rare, and its state would make each transaction larger.
-        Box::pin(read_only::check(client)).await?;
-    }
-    Ok(())
-}
-
 /// Add a statement to the pipeline. Returns true if a read-only load must send it and wait here.
 fn queue(
     client: Client<'_>,
@@ -338,7 +330,9 @@ async fn flush(
     if client.shard().is_cancelling {
         return Err(Stopped::Cancelled);
     }
-    check_read_only(client).await?;
+    if read_only::must_ask(client) {
+        read_only::check(client).await?;
+    }
     let is_timed = client.plan.work.statement_latency;
     let sent_ns = now_ns();
     let ended_ns = client
