@@ -218,6 +218,7 @@ def test_a_log_in_german_with_nul_bytes_and_a_cut_end_is_read_as_far_as_it_goes(
     assert len(template.steps) == 1
     notes = " ".join(capture.notes)
     assert "NUL bytes in the logs: 3" in notes
+    assert "messages at the end of a log are cut and left out: 1" in notes
     assert "texts of the logs are not UTF-8" in notes or "belong to no message" in notes
 
 

@@ -52,8 +52,9 @@ impl Csv {
         }
     }
 
-    pub(crate) fn end(&mut self, counts: &mut Counts) {
-        counts.unreadable_lines += u64::from(self.is_open);
+    /// `torn`: the last line if it has no end. Then its record is not whole.
+    pub(crate) fn end_of_file(&mut self, torn: &[u8], counts: &mut Counts) {
+        counts.torn_messages += u64::from(self.is_open || !torn.is_empty());
         self.drop_record();
     }
 

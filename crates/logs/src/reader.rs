@@ -98,6 +98,8 @@ pub struct Counts {
     pub unreadable_lines: u64,
     /// Messages that were longer than 4 MiB.
     pub cut_messages: u64,
+    /// Messages in whose middle a file ends: they are dropped.
+    pub torn_messages: u64,
     pub nul_bytes: u64,
 }
 
@@ -155,18 +157,26 @@ impl Reader {
         self.keep(bytes);
     }
 
-    /// A file ends: its last line counts, though it may be cut.
+    /// A file ends. The server ends each line, so the message of a line without an end is dropped;
+    /// an object of JSON shows by itself that it is whole.
     pub fn end_of_file(&mut self, sink: &mut dyn FnMut(&Message)) {
-        if !self.carry.is_empty() {
+        if self.carry.iter().all(|byte| *byte == 0) {
             self.carried_line(sink);
         }
         self.is_line_dropped = false;
-        let counts = &mut self.counts;
+        let (counts, torn) = (&mut self.counts, &self.carry);
         match &mut self.parser {
-            Parser::Stderr(parser) => parser.end(counts, sink),
-            Parser::Csv(parser) => parser.end(counts),
-            Parser::Json(_) => {}
+            Parser::Stderr(parser) => parser.end_of_file(torn, counts, sink),
+            Parser::Csv(parser) => parser.end_of_file(torn, counts),
+            Parser::Json(message) => match json::read(torn, message) {
+                Some(()) => {
+                    counts.messages += 1;
+                    sink(message);
+                }
+                None => counts.torn_messages += u64::from(!torn.is_empty()),
+            },
         }
+        self.carry.clear();
     }
 
     fn keep(&mut self, part: &[u8]) {

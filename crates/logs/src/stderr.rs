@@ -80,8 +80,29 @@ impl Stderr {
         }
     }
 
+    /// `torn`: the last line if it has no end. The message to which it may belong is dropped.
+    pub(crate) fn end_of_file(
+        &mut self,
+        torn: &[u8],
+        counts: &mut Counts,
+        sink: &mut dyn FnMut(&Message),
+    ) {
+        self.next.clear();
+        let read = self.prefix.read(torn, &mut self.next);
+        let label = read.map(|(text, start)| label(&torn[start..text - 3]));
+        let has_values = !self.message.detail.is_empty();
+        let is_of_next = match label {
+            Some(label) => matches!(label, Some(Label::Begins(_))),
+            // A line that is cut within its prefix may have had the parameters.
+            None => torn.is_empty() || has_values && !torn.starts_with(b"\t"),
+        };
+        self.is_pending &= is_of_next;
+        counts.torn_messages += u64::from(!torn.is_empty());
+        self.end(counts, sink);
+    }
+
     /// Pass on the last message.
-    pub(crate) fn end(&mut self, counts: &mut Counts, sink: &mut dyn FnMut(&Message)) {
+    fn end(&mut self, counts: &mut Counts, sink: &mut dyn FnMut(&Message)) {
         if mem::take(&mut self.is_pending) {
             counts.messages += 1;
             sink(&self.message);

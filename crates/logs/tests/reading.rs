@@ -145,7 +145,7 @@ fn a_log_that_begins_and_ends_within_a_message_is_read() {
     let log = format!("FROM t\n\tWHERE a = 1\n{PREPARED}2026-11-24 18:39:06.0");
     let (lines, counts) = read(&log);
     assert_eq!(said(&lines).len(), 1);
-    assert_eq!(counts.unreadable_lines, 2);
+    assert_eq!((counts.unreadable_lines, counts.torn_messages), (1, 1));
     let csv = "WHERE a = 1\",,,,,,,,,\"psql\"\n\
 2026-11-24 18:39:05.195 UTC,\"me\",\"db\",42,\"[local]\",6b.2a,1,\"\",2026-11-24 18:39:00 UTC,4/7,0,LOG,00000,\"statement: SELECT 1\",,,,,,,,,\"\"
 2026-11-24 18:39:05.195 UTC,\"me\",\"db\",42,\"[local]\",6b.2a,2,\"\",2026-11-24 18:39:00 UTC,4/7,0,LOG,00000,\"statement: SEL
@@ -155,7 +155,38 @@ fn a_log_that_begins_and_ends_within_a_message_is_read() {
     assert_eq!(counts.unreadable_lines, 2);
     let json = "{\"timestamp\":\"2026-11-24 18:39:05.195 UTC\",\"session_id\":\"1.2\",\"error_severity\":\"LOG\",\"message\":\"statement: SELECT 1\"}\n{\"timestamp\":\"2026-11-24 18:";
     let (lines, counts) = read(json);
-    assert_eq!((said(&lines).len(), counts.unreadable_lines), (1, 1));
+    assert_eq!((said(&lines).len(), counts.torn_messages), (1, 1));
+}
+
+const IN_CSV: &str = "\
+2026-11-24 18:39:05.195 UTC,\"me\",\"db\",42,\"[local]\",6b.2a,1,\"\",2026-11-24 18:39:00 UTC,4/7,0,LOG,00000,\"duration: 1.500 ms  execute P_1: SELECT a FROM t WHERE b = $1\",\"parameters: $1 = '5'\",,,,,,,,\"psql\",\"client backend\",,7123
+";
+const IN_JSON: &str = "\
+{\"timestamp\":\"2026-11-24 18:39:05.195 UTC\",\"session_id\":\"1.2\",\"error_severity\":\"LOG\",\"message\":\"duration: 1.500 ms  execute P_1: SELECT a FROM t WHERE b = $1\",\"detail\":\"parameters: $1 = '5'\"}
+";
+
+#[test]
+fn a_log_that_is_cut_at_any_byte_of_its_last_message_has_no_statement_of_what_is_left() {
+    let at = PREPARED.match_indices("2026").nth(3).expect("the message with the time").0;
+    for last in [&PREPARED[at..], IN_CSV, IN_JSON] {
+        let whole = last.repeat(2);
+        let one = said(&read(last).0);
+        let two = [one.clone(), one.clone()].concat();
+        assert_eq!(one.len(), 1, "{last}");
+        for end in last.len() + 1..whole.len() {
+            let (lines, counts) = read(&whole[..end]);
+            // Only the end of the line is missing: JSON is whole, and the others cannot tell.
+            let is_known = end + 1 == whole.len() && last == IN_JSON;
+            // A message of a server ends where its line ends, so its parameters may be missing.
+            let is_line = whole[..end].ends_with('\n');
+            if is_line {
+                continue;
+            }
+            let expected = if is_known { &two } else { &one };
+            assert_eq!(&said(&lines), expected, "{}", &whole[..end]);
+            assert_eq!(counts.torn_messages, u64::from(!is_known), "{}", &whole[..end]);
+        }
+    }
 }
 
 #[test]
