@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from pgdyno.capture.distribution import Distribution, Hot
+from pgdyno.capture.schema import bare
 
 _CHECK = re.compile(r"CHECK \((.*)\)\s*$", re.S)
 _CAST = re.compile(
     r"::[a-z_0-9]+(?: varying| precision| with(?:out)? time zone)?(?:\(\d+(?:,\d+)?\))?(?:\[\])?"
 )
-_COMPARED = re.compile(r"""^"?(\w+)"? (>=|<=|<>|>|<|=) (-?[\d.]+|'[^']*')$""")
-_LISTED = re.compile(r"""^"?(\w+)"? = ANY ARRAY\[(.*)\]$""")
+_COMPARED = re.compile(r"""^("[^"]*"|\w+) (>=|<=|<>|>|<|=) (-?[\d.]+|'[^']*')$""")
+_LISTED = re.compile(r"""^("[^"]*"|\w+) = ANY ARRAY\[(.*)\]$""")
 _WHOLE = re.compile(r"-?\d+")
 _OPERATORS = {
     ">=": operator.ge,
@@ -93,10 +94,10 @@ def within_partitions(least: str, end: str, distribution: Distribution) -> Distr
 def _holds(term: str, distributions: Mapping[str, Distribution]) -> bool:
     if (compared := _COMPARED.match(term)) is not None:
         name, sign, constant = compared.groups()
-        distribution = distributions.get(name)
+        distribution = distributions.get(bare(name))
         return distribution is not None and _compares(distribution, sign, constant.strip("'"))
     if (listed := _LISTED.match(term)) is not None:
-        distribution = distributions.get(listed[1])
+        distribution = distributions.get(bare(listed[1]))
         allowed = {text.strip().strip("'") for text in listed[2].split(",")}
         return distribution is not None and set(_values(distribution)) <= allowed
     return False

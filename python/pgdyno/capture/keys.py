@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
@@ -11,14 +10,10 @@ from typing import Any
 from pgdyno.capture.distribution import Distribution
 from pgdyno.capture.model import Capture
 from pgdyno.capture.ranks import ranks_in, unique
-from pgdyno.capture.schema import ColumnShape, SchemaObject, TableShape
+from pgdyno.capture.schema import ColumnShape, TableShape, key_columns
 
 # Fewer combinations than this for each row may be too few, because statistics are estimates.
 _ROOM_RATIO = 1.02
-_UNIQUE = re.compile(r"\bUNIQUE\b[^(]*\(([^()]*)\)")
-_PLAIN_INDEX = re.compile(
-    r"^CREATE UNIQUE INDEX \S+ ON (?:ONLY )?\S+ USING btree \(([^()]*)\)[^()]*$"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +167,7 @@ class _Keys:
             if item.kind == "exclusion":
                 self.left_out[item.name] = "values that exclude each other are not made"
             elif item.kind == "unique" or item.sql.startswith("CREATE UNIQUE INDEX"):
-                columns = _unique_columns(item)
+                columns = () if " WHERE " in item.sql else key_columns(item.sql)
                 if not columns:
                     self.left_out[item.name] = "it is unique by an expression or a condition"
                 elif len(columns) > 1:
@@ -202,11 +197,11 @@ class _Keys:
         nulls = max(child.columns[column].distribution.null_fraction for column in ordered)
         distinct = min(float(parent.rows), float(child.rows), prod(counts))
         extra: list[str] = []
-        for _, key_columns in wanted:
-            if columns == set(key_columns):
+        for _, own_key in wanted:
+            if columns == set(own_key):
                 distinct = float(child.rows)
-            elif columns < set(key_columns):
-                extra = [column for column in key_columns if column not in columns]
+            elif columns < set(own_key):
+                extra = [column for column in own_key if column not in columns]
                 self._make_room_for(name, extra, ceil(child.rows / max(1.0, distinct)))
         if distinct > parent.rows:
             return None
@@ -279,11 +274,3 @@ class _Keys:
                 most = max(int(distribution.bounds[-1]), least + more - 1)
                 changes["bounds"] = (*distribution.bounds[:-1], str(most))
             self._put(name, columns[0], distribution.model_copy(update=changes))
-
-
-def _unique_columns(item: SchemaObject) -> tuple[str, ...]:
-    """Return the columns of a unique constraint or index; none if it has expressions or WHERE."""
-    unique_columns = (_PLAIN_INDEX if item.sql.startswith("CREATE") else _UNIQUE).search(item.sql)
-    if unique_columns is None or " WHERE " in item.sql:
-        return ()
-    return tuple(name.strip().split(" ")[0] for name in unique_columns[1].split(","))

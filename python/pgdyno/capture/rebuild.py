@@ -253,7 +253,7 @@ class Rebuilt:
         if item.kind != "check" or sql.endswith("NOT VALID"):
             return sql
         columns = self.tables[item.table].columns
-        distributions = {name.strip('"'): column.distribution for name, column in columns.items()}
+        distributions = {name: column.distribution for name, column in columns.items()}
         # The rows that are there may break another condition; new rows may not.
         return sql if holds(sql, distributions) else f"{sql} NOT VALID"
 
@@ -304,8 +304,8 @@ def _literal(text: str) -> str:
 
 
 def _quoted(name: str) -> str:
-    """Return the name of a column as SQL; always quoted, unless it is already."""
-    return name if name.startswith('"') else f'"{name}"'
+    """Return the name of a column as SQL, always quoted."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _removal(made: list[SchemaObject]) -> list[str]:

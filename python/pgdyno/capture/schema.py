@@ -5,6 +5,7 @@ Names of tables and other objects are qualified and quoted where SQL needs it: `
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -32,6 +33,13 @@ ObjectKind = Literal[
     "default",
 ]
 Stage = Literal["before_rows", "after_rows"]
+
+
+# A name, or a part of a qualified name, as quote_ident writes it.
+_NAME = r'"(?:[^"]|"")*"'
+_PART = re.compile(rf'{_NAME}|[^."]+')
+_LISTED = re.compile(rf"\s*({_NAME}|[^\s,]+)(?:{_NAME}|[^,])*")
+_KEY = re.compile(rf"\b(?:UNIQUE|USING btree)\b[^()]*\(((?:{_NAME}|[^()\"])*)\)")
 
 
 class SchemaObject(Part):
@@ -109,3 +117,23 @@ class ColumnGroup(Part):
     table: str
     columns: tuple[str, ...]
     distinct: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+def bare(name: str) -> str:
+    """Return an identifier without its quotes."""
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name
+
+
+def parts_of(name: str) -> tuple[str, str]:
+    """Return schema and name of a qualified name, without quotes; "" without a schema."""
+    *schema, own = map(bare, _PART.findall(name))
+    return (schema[0] if schema else "", own)
+
+
+def key_columns(sql: str) -> tuple[str, ...]:
+    """Return the columns of a unique constraint or a unique index, without quotes.
+
+    Limits: none if it has expressions.
+    """
+    listed = _KEY.search(sql) if " UNIQUE " in sql else None
+    return tuple(bare(name) for name in _LISTED.findall(listed[1])) if listed else ()

@@ -74,9 +74,9 @@ def with_new_keys(
     Args: keys of the table; inserts, the steps before that add rows.
     """
     changed = list(made)
-    places = {_bare(use.column): number - 1 for number, use in parsed.parameters.items()}
+    places = {use.column: number - 1 for number, use in parsed.parameters.items()}
     for key in keys:
-        own = [places[name] for name in map(_bare, key) if name in places]
+        own = [places[name] for name in key if name in places]
         if len(own) < len(key) or any(isinstance(changed[at], Fresh | Turn) for at in own):
             continue
         parts = [changed[at] for at in own]
@@ -121,23 +121,18 @@ def fixed_keys(
 ) -> dict[str, list[frozenset[str]]]:
     """Return the unique keys, by table, of which no column can get values that no row has.
 
-    Names are without quotes. Random rows would have the same key twice.
+    Random rows would have the same key twice.
     """
-    bare = {(shape.table, _bare(shape.column)): shape for shape in columns}
+    known = {(shape.table, shape.column): shape for shape in columns}
     fixed: dict[str, list[frozenset[str]]] = {}
     for table, keys in unique_keys(columns, objects).items():
         for key in keys:
-            shapes = [bare.get((table, _bare(name))) for name in key]
+            shapes = [known.get((table, name)) for name in key]
             is_new = [
                 shape is None
                 or (shape.references is None and shape.distribution.kind in FRESH_KINDS)
                 for shape in shapes
             ]
             if not any(is_new):
-                fixed.setdefault(table, []).append(frozenset(map(_bare, key)))
+                fixed.setdefault(table, []).append(frozenset(key))
     return fixed
-
-
-def _bare(name: str) -> str:
-    inner = name[1:-1] if name.startswith('"') else name
-    return inner.replace('""', '"')

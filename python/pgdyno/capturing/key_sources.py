@@ -24,7 +24,7 @@ from pgdyno.capture.model import (
     Step,
     Taken,
 )
-from pgdyno.capture.schema import ColumnShape, SchemaObject
+from pgdyno.capture.schema import ColumnShape, SchemaObject, key_columns
 from pgdyno.capturing.parsed import Parsed
 
 Place = tuple[str, str]
@@ -34,7 +34,6 @@ _TIMES_MAX = 4.0
 # Two kinds of transactions that always follow each other differ by those in flight.
 _ENOUGH_RATIO = 0.9
 FRESH_KINDS = ("integer", "text", "uuid", "timestamp", "timestamptz")
-_UNIQUE = re.compile(r"\bUNIQUE\b[^()]*\(([^()]*)\)")
 
 
 def unique_keys(
@@ -51,9 +50,7 @@ def unique_keys(
     for table, placed in positions.items():
         keys.setdefault(table, []).append(tuple(name for _, name in sorted(placed)))
     for item in objects:
-        listed = _UNIQUE.search(item.sql) if item.kind in ("unique", "index") else None
-        if listed is not None:
-            names = tuple(part.strip().split(" ")[0].strip('"') for part in listed[1].split(","))
+        if item.kind in ("unique", "index") and (names := key_columns(item.sql)):
             keys.setdefault(item.table, []).append(names)
     return {table: list(dict.fromkeys(known)) for table, known in keys.items()}
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence, Set
 
+from pgdyno.capture.schema import parts_of
 from pgdyno.capturing.functions import Functions
 
 
@@ -29,21 +29,20 @@ class Names:
         self._fixed_keys, self._generated = fixed_keys or {}, generated
         self._roles = roles
         self._columns = columns
+        self._tables = {parts_of(name): name for name in columns}
         self._path = path
         self.functions = functions
 
     def table(self, schema: str | None, name: str) -> str:
         """Return the qualified name of a table, "" without a table."""
-        own = quoted(name)
-        homes = [schema] if schema else self._path
-        tried = [f"{quoted(home)}.{own}" for home in homes]
+        tried = [(home, name) for home in ([schema] if schema else self._path)]
         if not schema:
-            tried += [t for t in self._columns if t.rpartition(".")[2] == own]
-        return next((name for name in tried if name in self._columns), "")
+            tried += [parts for parts in self._tables if parts[1] == name]
+        return next((self._tables[parts] for parts in tried if parts in self._tables), "")
 
     def has_schema(self, name: str) -> bool:
         """Return whether a table of the database is in this schema."""
-        return any(table.startswith(f"{quoted(name)}.") for table in self._columns)
+        return any(schema == name for schema, _ in self._tables)
 
     def has_role(self, name: str) -> bool:
         """Return whether the server has a role."""
@@ -64,8 +63,3 @@ class Names:
     def columns(self, table: str) -> list[str]:
         """Return the columns of a table in their order."""
         return list(self._columns.get(table, ()))
-
-
-def quoted(name: str) -> str:
-    """Return an identifier as quote_ident writes it. Limits: reserved words are not quoted."""
-    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'

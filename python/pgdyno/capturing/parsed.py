@@ -10,7 +10,7 @@ import pgparse
 
 from pgdyno.capture.model import StatementKind
 from pgdyno.capturing import utilities
-from pgdyno.capturing.names import Names, quoted
+from pgdyno.capturing.names import Names
 from pgdyno.capturing.parameter_uses import Parameter, Reader, Tree, nodes
 
 _KINDS: dict[str, StatementKind] = {
@@ -174,8 +174,7 @@ def _of_copy_in(tree: Tree, names: Names) -> Parsed:
         tables=(table,),
         written=table,
         parameters={
-            number: Parameter("insert", table, quoted(column))
-            for number, column in enumerate(columns, 1)
+            number: Parameter("insert", table, column) for number, column in enumerate(columns, 1)
         },
         copies=True,
     )

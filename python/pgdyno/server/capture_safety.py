@@ -73,7 +73,6 @@ _NOT_IN_BLOCKS = re.compile(
     re.IGNORECASE,
 )
 _CONSTANT_IN_BLOCK = re.compile(r"'(?:[^']|'')*'|\b\d[\w.]*")
-_COLUMN = re.compile(r'[^"\x00]+|"(?:[^"\x00]|"")+"')
 
 
 def refuse_other_statements(capture: Capture, *, file: str) -> None:
@@ -82,13 +81,17 @@ def refuse_other_statements(capture: Capture, *, file: str) -> None:
     Raises: SpecError with the object and what it would do.
     """
     tables = {relation for shape in capture.tables for relation in _relations(shape.name, file)}
+    made = " ".join(item.sql for item in capture.objects if item.kind == "table")
     for shape in capture.tables:
         _check_name(shape.name, "table", file)
     for column in capture.columns:
         _check_name(column.table, "table", file)
         if column.sequence:
             _check_name(column.sequence, "sequence", file)
-        if not _COLUMN.fullmatch(column.column):
+        # A name with quotes is one if a table is made with it; pgdyno always writes it quoted.
+        written = '"' + column.column.replace('"', '""') + '"'
+        is_made = '"' not in column.column or written in made
+        if not column.column or "\x00" in column.column or not is_made:
             _refuse(
                 file, f"the column {column.column} of {column.table}", "its name ends too early"
             )
