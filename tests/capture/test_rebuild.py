@@ -10,7 +10,7 @@ from tests.fixtures.captures import column, evenly, header, key, shop_capture, t
 from pgdyno.capture.checks import holds, within_domain, within_partitions
 from pgdyno.capture.distribution import Distribution, Hot
 from pgdyno.capture.likeness import compared, ks_distance
-from pgdyno.capture.model import Capture
+from pgdyno.capture.model import Capture, CountedKey, Counter
 from pgdyno.capture.ranks import ranks_in, together, unique
 from pgdyno.capture.rebuild import Rebuilt
 from pgdyno.capture.schema import ColumnShape, Reference, SchemaObject
@@ -89,6 +89,46 @@ def test_lines_refer_to_orders_by_all_columns_of_their_key() -> None:
     assert line.distinct >= 3, "three lines of an order differ, although statistics know two"
     assert rebuilt.tables["public.orders"].keys == (("shop", "number"),)
     assert rebuilt.notes == ()
+
+
+def test_keys_of_one_counter_belong_together_and_the_counter_is_above_them() -> None:
+    capture = lines_of_orders()
+    without = [c.model_copy(update={"references": None}) for c in capture.columns]
+    shops = table("public.shops", "shop integer, next integer", 5, 8192)
+    next_number = evenly(INTEGER, "7", "7", distinct=1)
+    columns = [
+        *without,
+        column("public.shops.shop", INTEGER, evenly(INTEGER, "1", "5", distinct=5), key_position=1),
+        column("public.shops.next", INTEGER, next_number),
+    ]
+    keys = [
+        CountedKey(table=f"public.{of}", column="number", group=("shop",))
+        for of in ("lines", "orders")
+    ]
+    counter = Counter(table="public.shops", column="next", group=("shop",), keys=tuple(keys))
+    changes = {"columns": tuple(columns), "counters": (counter,)}
+    tables = {"objects": (*capture.objects, shops[0]), "tables": (*capture.tables, shops[1])}
+    rebuilt = Rebuilt(capture.model_copy(update=changes | tables), 1.0)
+    [link] = rebuilt.tables["public.lines"].links
+    assert (link["table"], link["extra"]) == ("public.orders", ["line"])
+    assert link["distribution"]["distinct"] == 500
+    assert rebuilt.notes == ()
+    [filled, *_] = rebuilt.as_engine(1)["completion"]
+    assert filled == (
+        'UPDATE public.shops AS c SET "next" = l.next FROM (SELECT g0, max(k) + 1 AS next FROM'
+        ' (SELECT "shop" AS g0, "number" AS k FROM public.lines UNION ALL SELECT "shop" AS g0,'
+        ' "number" AS k FROM public.orders) AS r GROUP BY g0) AS l'
+        ' WHERE c."shop" = l.g0 AND c."next" <> l.next'
+    )
+
+
+def test_rows_that_are_sorted_by_shop_are_sorted_by_shop_in_lines_too() -> None:
+    capture = lines_of_orders()
+    orders = {"shop": 1.0, "number": 0.2, "line": 0.1}
+    columns = [c.model_copy(update={"correlation": orders[c.column]}) for c in capture.columns]
+    rebuilt = Rebuilt(capture.model_copy(update={"columns": tuple(columns)}), 1.0)
+    [link] = rebuilt.tables["public.lines"].links
+    assert link["correlation"] == 1.0
 
 
 def test_a_key_has_as_many_combinations_as_rows() -> None:

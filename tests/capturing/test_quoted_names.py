@@ -81,15 +81,15 @@ def test_names_that_must_be_quoted_keep_the_statistics_of_their_columns(
         assert said.code == 0, said.err
     capture = file.read(path)
     texts = {statement.id: statement.text for statement in capture.statements}
-    found: dict[str, set[str]] = {}
+    columns_by_word: dict[str, set[str]] = {}
     for step in (step for template in capture.templates for step in template.steps):
         for source in (part for given in step.parameters for part in parts_of(given)):
             if isinstance(source, OfColumn | Fresh):
                 of = texts[step.statement].split()[0]
-                found.setdefault(of, set()).add(f"{source.table} {source.column}")
-    assert {f"{ORDER} from", f"{ORDER} user id"} <= found["UPDATE"]
-    assert {f"{LIST} Group", f"{QUOTE} x, y"} <= found["SELECT"]
-    assert {f"{LIST} order", f"{LIST} Group"} <= found["COPY"]
+                columns_by_word.setdefault(of, set()).add(f"{source.table} {source.column}")
+    assert {f"{ORDER} from", f"{ORDER} user id"} <= columns_by_word["UPDATE"]
+    assert {f"{LIST} Group", f"{QUOTE} x, y"} <= columns_by_word["SELECT"]
+    assert {f"{LIST} order", f"{LIST} Group"} <= columns_by_word["COPY"]
     assert not [item for item in capture.left_out if "My Shop" in item.text]
     assert Rebuilt(capture, 1).notes == ()
     made = pgdyno("init", path, *server_options(copy), "-q")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.fixtures.captures import shop_capture, tpcb_capture
 
-from pgdyno.capture.model import Capture, OfColumn
+from pgdyno.capture.model import Capture, CountedKey, Counter, OfColumn
 from pgdyno.capture.schema import SchemaObject
 from pgdyno.errors import SpecError
 from pgdyno.server.capture_safety import harmless, refuse_other_loads, refuse_other_statements
@@ -70,6 +70,22 @@ def test_a_name_that_is_more_than_a_name_is_refused(change: dict[str, str]) -> N
     changed = capture.model_copy(update={"columns": (column, *capture.columns[1:])})
     with pytest.raises(SpecError):
         refuse_other_statements(changed, file="a.capture")
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("public.pgbench_tellers AS t; DROP TABLE victim", "tid"),
+        ("public.pgbench_tellers", "tid; DROP TABLE victim"),
+        ("public.pgbench_tellers", ""),
+    ],
+)
+def test_a_counter_of_a_column_that_is_not_captured_is_refused(table: str, column: str) -> None:
+    key = CountedKey(table=table, column=column, group=("bid",))
+    of = Counter(table="public.pgbench_branches", column="bbalance", group=("bid",), keys=(key,))
+    capture = tpcb_capture().model_copy(update={"counters": (of,)})
+    with pytest.raises(SpecError, match="a counter with public"):
+        refuse_other_statements(capture, file="a.capture")
 
 
 @pytest.mark.parametrize(

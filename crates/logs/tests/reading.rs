@@ -170,9 +170,9 @@ fn a_log_that_is_cut_at_any_byte_of_its_last_message_has_no_statement_of_what_is
     let at = PREPARED.match_indices("2026").nth(3).expect("the message with the time").0;
     for last in [&PREPARED[at..], IN_CSV, IN_JSON] {
         let whole = last.repeat(2);
-        let one = said(&read(last).0);
-        let two = [one.clone(), one.clone()].concat();
-        assert_eq!(one.len(), 1, "{last}");
+        let said_once = said(&read(last).0);
+        let said_twice = [said_once.clone(), said_once.clone()].concat();
+        assert_eq!(said_once.len(), 1, "{last}");
         for end in last.len() + 1..whole.len() {
             let (lines, counts) = read(&whole[..end]);
             // Only the end of the line is missing: JSON is whole, and the others cannot tell.
@@ -182,7 +182,7 @@ fn a_log_that_is_cut_at_any_byte_of_its_last_message_has_no_statement_of_what_is
             if is_line {
                 continue;
             }
-            let expected = if is_known { &two } else { &one };
+            let expected = if is_known { &said_twice } else { &said_once };
             assert_eq!(&said(&lines), expected, "{}", &whole[..end]);
             assert_eq!(counts.torn_messages, u64::from(!is_known), "{}", &whole[..end]);
         }

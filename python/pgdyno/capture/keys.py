@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import Any
@@ -14,6 +14,8 @@ from pgdyno.capture.schema import ColumnShape, TableShape, key_columns
 
 # Fewer combinations than this for each row may be too few, because statistics are estimates.
 _ROOM_RATIO = 1.02
+# Correlations from which, and below which, rows are sorted by a column and are not.
+_SORTED, _UNSORTED = 0.9, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ class _Keys:
         self.tables = dict(tables)
         self.left_out: dict[str, str] = {}
         self.foreign = foreign_keys(capture)
+        for name, refers in _counted_together(capture, self.foreign):
+            self.foreign.setdefault(name, []).append(refers)
         self._referring: set[tuple[str, str]] = set()
 
     def refer(self) -> None:
@@ -132,7 +136,8 @@ class _Keys:
             if len(key.pairs) > 1:
                 link = self._link(name, key, wanted, taken)
                 if link is None:
-                    self.left_out[key.name] = "its columns have other conditions"
+                    if key.name:
+                        self.left_out[key.name] = "its columns have other conditions"
                     continue
                 links.append(link)
                 taken |= {*link["columns"], *link.get("extra", ())}
@@ -205,7 +210,7 @@ class _Keys:
                 self._make_room_for(name, extra, ceil(child.rows / max(1.0, distinct)))
         if distinct > parent.rows:
             return None
-        leading = max(ordered, key=lambda column: child.columns[column].distribution.distinct)
+        leading = by_referenced[_leading([parent.columns[column] for column in whole])]
         ranks = Distribution(
             kind="integer",
             null_fraction=nulls,
@@ -274,3 +279,39 @@ class _Keys:
                 most = max(int(distribution.bounds[-1]), least + more - 1)
                 changes["bounds"] = (*distribution.bounds[:-1], str(most))
             self._put(name, columns[0], distribution.model_copy(update=changes))
+
+
+def _counted_together(
+    capture: Capture, foreign: Mapping[str, Sequence[Refers]]
+) -> Iterator[tuple[str, Refers]]:
+    """Yield what the keys of one counter refer to, as order lines to orders, by table.
+
+    Their key is the one that the counter makes and more; the other table has it as its key.
+    """
+    rows = {shape.name: shape.rows for shape in capture.tables}
+    keys: dict[str, set[str]] = {}
+    for column in capture.columns:
+        if column.key_position:
+            keys.setdefault(column.table, set()).add(column.column)
+    for counter in capture.counters:
+        columns_of = {key: (*key.group, key.column) for key in counter.keys}
+        whole = [key for key, columns in columns_of.items() if keys.get(key.table) == {*columns}]
+        if not counter.group or not whole:
+            continue
+        first = max(whole, key=lambda key: rows.get(key.table, 0))
+        for key, columns in columns_of.items():
+            is_known = any(refers.table == first.table for refers in foreign.get(key.table, ()))
+            if keys.get(key.table, set()) > {*columns} and not is_known:
+                pairs = tuple(zip(columns, columns_of[first], strict=True))
+                yield key.table, Refers("", first.table, pairs)
+
+
+def _leading(key: Sequence[Column]) -> str:
+    """Return the column that leads in a key, as the engine decides it (captured/key.rs)."""
+    most = max(key, key=lambda column: column.distribution.distinct)
+    ordered = [c for c in key if c.distribution.distinct > 1 and _order_of(c) >= _SORTED]
+    return (ordered[0] if ordered and _order_of(most) < _UNSORTED else most).shape.column
+
+
+def _order_of(column: Column) -> float:
+    return abs(column.shape.correlation or 0.0)

@@ -346,6 +346,23 @@ class Template(Part):
     origin: Origin = Field("statistics", alias="from")
 
 
+class CountedKey(Part):
+    """A key column that gets its values from a counter. `group`: as in the counter, same order."""
+
+    table: str
+    column: str
+    group: tuple[str, ...] = ()
+
+
+class Counter(CountedKey):
+    """A column from which the load takes the next key of other tables, a row for each group.
+
+    `group`: the key of the counter's table, such as warehouse and district of the next order.
+    """
+
+    keys: tuple[CountedKey, ...]
+
+
 class Arrivals(Part):
     """The load from second to second: finished transactions, and sessions that were active.
 
@@ -403,6 +420,7 @@ class Capture(Part):
     groups: tuple[ColumnGroup, ...] = ()
     statements: tuple[Statement, ...] = ()
     templates: tuple[Template, ...] = ()
+    counters: tuple[Counter, ...] = ()
     arrivals: Arrivals = Arrivals()
     sessions: tuple[SessionKind, ...] = ()
     profile: Profile = Profile()

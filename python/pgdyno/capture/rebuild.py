@@ -243,7 +243,7 @@ class Rebuilt:
                 _table_for_engine(table, indexes.get(name, []))
                 for name, table in self.tables.items()
             ],
-            "completion": [*completion, *self._sequences()],
+            "completion": [*self._counters(), *completion, *self._sequences()],
             "seed": seed,
         }
 
@@ -256,6 +256,28 @@ class Rebuilt:
         distributions = {name: column.distribution for name, column in columns.items()}
         # The rows that are there may break another condition; new rows may not.
         return sql if holds(sql, distributions) else f"{sql} NOT VALID"
+
+    def _counters(self) -> Iterator[str]:
+        """Yield statements that put each counter above the keys that it has given."""
+        for counter in self.capture.counters:
+            group = [f"g{number}" for number, _ in enumerate(counter.group)]
+            listed = "".join(f"{name}, " for name in group)
+            by_group = f" GROUP BY {', '.join(group)}" if group else ""
+            rows = []
+            for key in counter.keys:
+                named = [
+                    f"{_quoted(c)} AS {name}, " for c, name in zip(key.group, group, strict=True)
+                ]
+                rows.append(f"SELECT {''.join(named)}{_quoted(key.column)} AS k FROM {key.table}")
+            last = f"SELECT {listed}max(k) + 1 AS next FROM ({' UNION ALL '.join(rows)}) AS r"
+            column = _quoted(counter.column)
+            matched = [
+                f"c.{_quoted(c)} = l.{name}" for c, name in zip(counter.group, group, strict=True)
+            ]
+            yield (
+                f"UPDATE {counter.table} AS c SET {column} = l.next FROM ({last}{by_group}) AS l"
+                f" WHERE {' AND '.join([*matched, f'c.{column} <> l.next'])}"
+            )
 
     def _sequences(self) -> Iterator[str]:
         for name, table in self.tables.items():

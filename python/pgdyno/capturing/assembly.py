@@ -21,6 +21,7 @@ from pgdyno.capture.model import (
 from pgdyno.capture.schema import ColumnGroup, ColumnShape
 from pgdyno.capturing import counted
 from pgdyno.capturing.counted import Counted, Key
+from pgdyno.capturing.counters import CountersOfLoad
 from pgdyno.capturing.grouping import Counting, Group, grouped
 from pgdyno.capturing.parameter_sources import Described, Sources
 from pgdyno.capturing.parsed import Parsed
@@ -79,9 +80,11 @@ class Assembly:
         groups = self._groups(described, sources)
         usable |= _with_frames(groups, usable)
         seconds = self.header.seconds
-        templates = templates_of(
-            groups, usable, sources, seconds=seconds, think_ms=self._think_ms()
+        templates = tuple(
+            templates_of(groups, usable, sources, seconds=seconds, think_ms=self._think_ms())
         )
+        parsed = {name: d.parsed for name, d in usable.items()}
+        counters = CountersOfLoad(self.columns, self.schema.objects, parsed)
         return Capture(
             header=self.header,
             settings=dict(self.settings),
@@ -91,7 +94,8 @@ class Assembly:
             columns=tuple(self.columns),
             groups=tuple(self.groups),
             statements=tuple(d.statement for d in usable.values()),
-            templates=tuple(templates),
+            templates=templates,
+            counters=tuple(counters.of(templates)),
             arrivals=Arrivals(
                 transactions=tuple(so_far.transactions),
                 active_sessions=tuple(so_far.active_sessions),

@@ -18,6 +18,7 @@ from pgdyno.capture.model import (
     Statement,
 )
 from pgdyno.capturing.columns import RawColumn
+from pgdyno.capturing.counters import CountersOfLoad
 from pgdyno.capturing.log_grouping import Group, Grouping, StatementKey
 from pgdyno.capturing.log_reading import Call, LogReading, Seen
 from pgdyno.capturing.log_statements import LoggedStatement
@@ -141,13 +142,17 @@ class Logged:
             sources=sources,
             rows_of_copies=self._request.rows_of_copies,
         )
-        templates = templates_of(
-            groups,
-            self._grouping.statements,
-            context,
-            seconds=self.seconds,
-            sample_ratio=self._request.sample_ratio,
+        templates = tuple(
+            templates_of(
+                groups,
+                self._grouping.statements,
+                context,
+                seconds=self.seconds,
+                sample_ratio=self._request.sample_ratio,
+            )
         )
+        parsed = {ids[key]: statement.parsed for key, statement in used.items()}
+        counters = CountersOfLoad(capture.columns, capture.objects, parsed)
         origins = tuple(dict.fromkeys((*capture.header.sources, "log")))
         header = {"sources": origins, "transaction_sample_ratio": self._request.sample_ratio}
         alone: dict[str, object] = {}
@@ -160,7 +165,8 @@ class Logged:
                 **alone,
                 "header": capture.header.model_copy(update=header),
                 "statements": tuple(self._statements(capture, groups, used, types)),
-                "templates": tuple(templates),
+                "templates": templates,
+                "counters": tuple(counters.of(templates)),
                 "arrivals": self._arrivals(),
                 "sessions": self._sessions(capture),
                 "left_out": tuple(self._left_out(capture)),

@@ -95,6 +95,13 @@ def refuse_other_statements(capture: Capture, *, file: str) -> None:
             _refuse(
                 file, f"the column {column.column} of {column.table}", "its name ends too early"
             )
+    columns = {(column.table, column.column) for column in capture.columns}
+    for counter in capture.counters:
+        for part in (counter, *counter.keys):
+            if not {(part.table, name) for name in (part.column, *part.group)} <= columns:
+                _refuse(file, f"a counter with {part.table}", "it has a column of no table")
+            if len(part.group) != len(counter.group):
+                _refuse(file, f"a counter with {part.table}", "its groups do not fit")
     for item in capture.objects:
         if item.kind in _NAMED:
             _check_name(item.name, _DROPPED_AS.get(item.kind, item.kind), file)

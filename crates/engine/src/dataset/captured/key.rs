@@ -33,11 +33,11 @@ enum Spread {
 }
 
 impl Key {
-    /// Args: `rows`, of the table.
-    pub(super) fn new(columns: Vec<Arc<Values>>, rows: u64) -> Key {
+    /// Args: `correlations`, of the order of each column with the order of the rows on disk;
+    /// `rows`, of the table.
+    pub(super) fn new(columns: Vec<Arc<Values>>, correlations: &[f64], rows: u64) -> Key {
         let counts: Vec<u64> = columns.iter().map(|values| values.count().max(1)).collect();
-        let leading = (0..counts.len()).max_by_key(|&index| (counts[index], usize::MAX - index));
-        let leading = leading.unwrap_or(0);
+        let leading = leading_of(&counts, correlations);
         let others = counts.iter().enumerate().filter(|(index, _)| *index != leading);
         let combinations = others.fold(1_u64, |product, (_, count)| product.saturating_mul(*count));
         let places = columns[leading].places(rows);
@@ -66,6 +66,14 @@ impl Key {
     /// The index of the leading column.
     pub(super) fn leading(&self) -> usize {
         self.leading
+    }
+
+    /// The number of rows of a group, if another column leads than the one with the most values.
+    pub(super) fn group_rows(&self) -> Option<u64> {
+        let most = self.counts.iter().copied().max().unwrap_or(1);
+        let all = self.combinations.saturating_mul(self.counts[self.leading]);
+        let groups = (all / most).max(1);
+        (self.counts[self.leading] < most).then_some((self.rows / groups).max(1))
     }
 
     /// Put the number of the value of each column in the row with this place into `numbers`.
@@ -113,6 +121,20 @@ impl Key {
         self.columns[index].write(number, out);
     }
 }
+
+/// The column with the most values; but the one by which the rows are sorted on disk, if that is
+/// another one: the rows of a district stand together, and each district has order 1.
+fn leading_of(counts: &[u64], correlations: &[f64]) -> usize {
+    let most = (0..counts.len()).max_by_key(|&index| (counts[index], usize::MAX - index));
+    let most = most.unwrap_or(0);
+    let order_of = |index: usize| correlations.get(index).map_or(0.0, |share| share.abs());
+    let mut sorted = (0..counts.len()).filter(|&i| counts[i] > 1 && order_of(i) >= SORTED);
+    if order_of(most) < UNSORTED { sorted.next().unwrap_or(most) } else { most }
+}
+
+/// Correlations from which, and below which, rows are sorted by a column and are not.
+const SORTED: f64 = 0.9;
+const UNSORTED: f64 = 0.5;
 
 /// Values of the other column of a fan-out, at most: more would need a large pattern.
 const FAN_OUT_MAX: u64 = 64;
@@ -204,7 +226,7 @@ mod tests {
 
     fn rows(columns: &[(u64, f64)], rows: u64) -> Vec<Vec<u64>> {
         let columns = columns.iter().map(|&(distinct, hot)| column(distinct, hot)).collect();
-        let key = Key::new(columns, rows);
+        let key = Key::new(columns, &[], rows);
         let row = |place| {
             let mut numbers = vec![0; key.len()];
             key.numbers(place, &mut numbers);
@@ -243,7 +265,8 @@ mod tests {
             hot: vec![hot("1", 5.0 / 9.0), hot("2", 2.0 / 9.0), hot("3", 2.0 / 9.0)],
             ..Distribution::default()
         });
-        let key = Key::new(vec![column(10_000, 0.0), Arc::new(number.expect("values"))], 18_000);
+        let columns = vec![column(10_000, 0.0), Arc::new(number.expect("values"))];
+        let key = Key::new(columns, &[], 18_000);
         let mut seen = BTreeSet::new();
         let mut lines = [0; 3];
         for place in 0..18_000 {
@@ -258,6 +281,18 @@ mod tests {
             assert!(asked.abs_diff(*line) < 40, "{lines:?}");
         }
         assert!(seen.iter().all(|row| seen.contains(&[row[0], 0])), "line 1 is missing");
+    }
+
+    #[test]
+    fn rows_that_are_sorted_by_district_have_the_same_orders_in_each() {
+        let columns = vec![column(1, 0.0), column(10, 0.0), column(300, 0.0)];
+        let key = Key::new(columns, &[1.0, 1.0, 0.1], 3000);
+        for place in 0..3000 {
+            let mut numbers = [0; 3];
+            key.numbers(place, &mut numbers);
+            assert_eq!(numbers, [0, place / 300, place % 300]);
+        }
+        assert_eq!(key.group_rows(), Some(300));
     }
 
     #[test]

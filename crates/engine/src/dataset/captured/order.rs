@@ -148,6 +148,34 @@ impl Nulls {
     }
 }
 
+/// Values without an order, spread evenly over groups of rows: each group has its share of the
+/// rare ones and of the common ones. So each customer of a district has an order, as in the source.
+#[derive(Debug)]
+pub(super) struct Spread {
+    groups: u64,
+    group_rows: u64,
+    seed: u64,
+}
+
+impl Spread {
+    /// Args: `rows`, of the table; `group_rows`, of each group.
+    pub(super) fn new(rows: u64, group_rows: u64, seed: u64) -> Spread {
+        let group_rows = group_rows.clamp(1, rows.max(1));
+        Spread { groups: rows / group_rows, group_rows, seed }
+    }
+
+    /// The place in ascending order of the value of the row that is `number`-th by group.
+    #[inline]
+    pub(super) fn place(&self, number: u64) -> u64 {
+        let (group, within) = (number / self.group_rows, number % self.group_rows);
+        if group >= self.groups {
+            return number;
+        }
+        let exchange = Exchange::new(self.group_rows, self.seed ^ hash(group));
+        exchange.of(within) * self.groups + group
+    }
+}
+
 /// Numbers below `size` in random order: each once.
 #[derive(Debug)]
 struct Exchange {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::key::Key;
-use super::order::Order;
+use super::order::{Order, Spread};
 use crate::contract::job::{CapturedLink, CapturedOptions, CapturedTable, Distribution, ValueKind};
 use crate::dataset::piece::RowSource;
 use crate::values::{Places, Values};
@@ -29,6 +29,12 @@ enum Source {
     Own {
         values: Arc<Values>,
         order: Order,
+        places: Places,
+    },
+    /// A column without an order, in a table whose rows are sorted by a part of their key.
+    Spread {
+        values: Arc<Values>,
+        spread: Spread,
         places: Places,
     },
     /// A column of a key or of a link: its group, and its place among the columns of the key.
@@ -56,6 +62,9 @@ struct Chosen {
     /// Columns in which rows that refer to the same row differ.
     extra: Vec<Arc<Values>>,
 }
+
+/// The correlation from which values have an order that groups of rows must not break.
+const ORDERED: f64 = 0.1;
 
 /// The keys of all tables, by table and columns.
 type Keys = BTreeMap<(String, Vec<String>), Arc<Key>>;
@@ -85,7 +94,9 @@ pub(super) fn prepared(options: &CapturedOptions) -> Result<Vec<Table>, Vec<Stri
             match of_names(table, columns) {
                 Some(indexes) => {
                     let values = indexes.iter().map(|&index| values[index].clone()).collect();
-                    let key = Arc::new(Key::new(values, table.rows));
+                    let of_column = |index: usize| table.columns[index].correlation;
+                    let correlations: Vec<f64> = indexes.into_iter().map(of_column).collect();
+                    let key = Arc::new(Key::new(values, &correlations, table.rows));
                     keys.insert((table.name.clone(), columns.clone()), key);
                 }
                 None => wrong.push(format!("a key of {} has an unknown column", table.name)),
@@ -139,11 +150,20 @@ impl Table {
             join(&[&link.columns[..], &link.extra].concat(), groups.len())?;
             groups.push(group);
         }
+        // The first key decides about groups of rows; a link has another order.
+        let by_key = groups.first().filter(|_| !table.keys.is_empty());
+        let group_rows = by_key.and_then(|group: &Group| group.key.group_rows());
         let mut columns = Vec::new();
         for (number, (column, values)) in table.columns.iter().zip(values).enumerate() {
             let is_escaped = needs_escapes(&column.distribution);
             let source = member[number].take().unwrap_or_else(|| {
                 let seed = seed.wrapping_add(number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                let has_order = column.correlation.abs() >= ORDERED || values.null_fraction() > 0.0;
+                if let Some(group_rows) = group_rows.filter(|_| !has_order) {
+                    let spread = Spread::new(table.rows, group_rows, seed);
+                    let places = values.places(table.rows);
+                    return Source::Spread { values, spread, places };
+                }
                 let order = Order::new(&values, table.rows, column.correlation, seed);
                 let places = values.places(order.values());
                 Source::Own { values, order, places }
@@ -237,20 +257,21 @@ pub(super) struct Rows {
     next: u64,
     /// Value numbers of the groups in the present row.
     numbers: Vec<Vec<u64>>,
-    is_null: Vec<bool>,
+    /// The place of the present row in each group; None if the columns of the group are NULL.
+    places: Vec<Option<u64>>,
 }
 
 impl Rows {
     pub(super) fn new(table: Table) -> Rows {
         let numbers = table.groups.iter().map(|group| vec![0; group.len()]).collect();
-        let is_null = vec![false; table.groups.len()];
-        Rows { table, next: 0, numbers, is_null }
+        let places = vec![None; table.groups.len()];
+        Rows { table, next: 0, numbers, places }
     }
 
     fn push_row(&mut self, row: u64, out: &mut Vec<u8>) {
         for (index, group) in self.table.groups.iter().enumerate() {
             let place = group.order.place(row);
-            self.is_null[index] = place.is_none();
+            self.places[index] = place;
             match place {
                 Some(place) => group.numbers(place, &mut self.numbers[index]),
                 // A key with a NULL is like no other one, so its other columns are free.
@@ -270,8 +291,13 @@ impl Rows {
                     }
                     None => false,
                 },
+                Source::Spread { values, spread, places } => {
+                    let place = self.places[0].unwrap_or(row);
+                    values.write(places.number_at(spread.place(place)), out);
+                    true
+                }
                 Source::Member { group, index, is_nullable } => {
-                    let is_written = !(self.is_null[*group] && *is_nullable);
+                    let is_written = !(self.places[*group].is_none() && *is_nullable);
                     if is_written {
                         let number = self.numbers[*group][*index];
                         self.table.groups[*group].write(*index, number, out);
