@@ -1,9 +1,10 @@
 """The wiki of the package `wiki` on Django: its tables, and clients that read and write pages.
 
     python django_wiki.py prepare CONNINFO
-    python django_wiki.py load CONNINFO CLIENTS SECONDS
+    python django_wiki.py load CONNINFO CLIENTS
 
-Nothing of the application was written here: this is its settings, and people who use it.
+The load goes on until the standard input ends. Nothing of the application was written here: this
+is its settings, and people who use it.
 """
 
 from __future__ import annotations
@@ -210,24 +211,24 @@ class Person:
         assert said.status_code == 200, (path, said.status_code, said.content[:2000])
         return said.content.decode()
 
-    def use_until(self, end: float) -> None:
+    def use_until(self, over: threading.Event) -> None:
         self.log_in()
         actions = [self.read] * 12 + [self.list_pages, self.search, self.history] * 2
         actions += [self.create] * 3 + [self.edit] * 3 + [self.delete] * 2
         actions += [self.administer, self.log_out]
-        while time.monotonic() < end:
+        while not over.is_set():
             self.rng.choice(actions)()
 
 
-def load(clients: int, seconds: float) -> None:
+def load(clients: int) -> None:
     """Use the wiki with several people at the same time."""
     from django.db import connection
 
-    end, failed = time.monotonic() + seconds, []
+    over, failed = threading.Event(), []
 
     def use(number: int) -> None:
         try:
-            Person(number).use_until(end)
+            Person(number).use_until(over)
         except BaseException as error:
             failed.append(error)
             raise
@@ -237,6 +238,8 @@ def load(clients: int, seconds: float) -> None:
     threads = [threading.Thread(target=use, args=(number,)) for number in range(clients)]
     for thread in threads:
         thread.start()
+    sys.stdin.read()
+    over.set()
     for thread in threads:
         thread.join()
     if failed:
@@ -263,4 +266,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "prepare":
         prepare()
     else:
-        load(int(sys.argv[3]), float(sys.argv[4]))
+        load(int(sys.argv[3]))

@@ -1,7 +1,9 @@
 """Procrastinate, a job queue in PostgreSQL: its tables, its worker, and clients that defer jobs.
 
 python job_queue.py prepare CONNINFO
-python job_queue.py load CONNINFO CLIENTS SECONDS
+python job_queue.py load CONNINFO CLIENTS
+
+The load goes on until the standard input ends.
 """
 
 from __future__ import annotations
@@ -45,12 +47,12 @@ def app_of(conninfo: str) -> procrastinate.App:
     return app
 
 
-def defer_until(app: procrastinate.App, end: float, number: int) -> None:
+def defer_until(over: threading.Event, app: procrastinate.App, number: int) -> None:
     """Defer jobs as a program that has work for the queue does."""
     rng = random.Random(number)
     with app.open() as opened:
         manager, task = opened.job_manager, opened.configure_task
-        while time.monotonic() < end:
+        while not over.is_set():
             choice = rng.random()
             if choice < 0.5:
                 task("send", queue="mail").defer(number=rng.randrange(10_000), words="hello " * 5)
@@ -74,7 +76,7 @@ def defer_until(app: procrastinate.App, end: float, number: int) -> None:
             time.sleep(rng.expovariate(200))
 
 
-async def work(app: procrastinate.App, seconds: float) -> None:
+async def work(app: procrastinate.App) -> None:
     async with app.open_async():
         worker = asyncio.create_task(
             app.run_worker_async(
@@ -84,21 +86,21 @@ async def work(app: procrastinate.App, seconds: float) -> None:
                 update_heartbeat_interval=1,
             )
         )
-        await asyncio.sleep(seconds)
+        await asyncio.to_thread(sys.stdin.read)
         worker.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await worker
 
 
-def load(conninfo: str, clients: int, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    threads = []
+def load(conninfo: str, clients: int) -> None:
+    over, threads = threading.Event(), []
     for number in range(clients):
         app = procrastinate.App(connector=procrastinate.SyncPsycopgConnector(conninfo=conninfo))
-        threads.append(threading.Thread(target=defer_until, args=(app, end, number)))
+        threads.append(threading.Thread(target=defer_until, args=(over, app, number)))
     for thread in threads:
         thread.start()
-    asyncio.run(work(app_of(conninfo), seconds))
+    asyncio.run(work(app_of(conninfo)))
+    over.set()
     for thread in threads:
         thread.join()
 
@@ -110,4 +112,4 @@ if __name__ == "__main__":
         with app.open():
             app.schema_manager.apply_schema()
     else:
-        load(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))
+        load(sys.argv[2], int(sys.argv[3]))

@@ -53,6 +53,7 @@ def started(program: str, verb: str, target: Target, *arguments: str) -> subproc
     return subprocess.Popen(
         [sys.executable, path, verb, place, *arguments],
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -60,6 +61,7 @@ def started(program: str, verb: str, target: Target, *arguments: str) -> subproc
 
 
 def ended(process: subprocess.Popen[str]) -> None:
+    """Close the standard input, which ends a load, and wait."""
     said, _ = process.communicate(timeout=240)
     assert process.returncode == 0, said
 
@@ -77,15 +79,16 @@ def captured(
     before = set(logs.glob("*.csv"))
     rotate = "SELECT pg_rotate_logfile()"
     eventually(lambda: scalar(source, rotate) and set(logs.glob("*.csv")) - before)
-    load = started(program, "load", source, "2", str(seconds + 8))
-    eventually(lambda: scalar(source, is_at_work), unless=lambda: load.poll() is not None)
     files = {kind: folder / f"{kind}.capture" for kind in ("statistics", "log")}
     where = server_options(source)
-    said = pgdyno(
-        *("capture", *where, "-o", files["statistics"], "--duration", f"{seconds}s", "-q")
-    )
+    # However long a capture takes to begin, the load goes on until it has ended.
+    with started(program, "load", source, "2") as load:
+        eventually(lambda: scalar(source, is_at_work), unless=lambda: load.poll() is not None)
+        said = pgdyno(
+            *("capture", *where, "-o", files["statistics"], "--duration", f"{seconds}s", "-q")
+        )
+        ended(load)
     assert said.code == 0, said.err
-    ended(load)
     # This statement is ours: it must not be in the log.
     run_sql(source, "SET log_min_duration_statement = -1; ANALYZE")
     paths = sorted(set(logs.glob("*.csv")) - before)
