@@ -48,6 +48,20 @@ def logged(folder: Path, transactions: Sequence[Sequence[Step]]) -> Capture:
     return capture_of(folder, said)
 
 
+def test_an_array_may_have_one_earlier_value_in_all_places(tmp_path: Path) -> None:
+    transactions = []
+    for number in range(12):
+        account, count = str(7 * number), 1 + number % 3
+        arrays = [["3"] * count, [account] * count, [str(n) for n in range(5, 5 + count)]]
+        given = ["{" + ",".join(items) + "}" for items in arrays]
+        transactions.append([(READ, [account]), (ARRAYS, ["5", *given])])
+    [template] = logged(tmp_path, transactions).templates
+    accounts = template.steps[2].parameters[2]
+    assert isinstance(accounts, ListOf)
+    assert accounts.of == Equal(step=1, parameter=0)
+    assert accounts.as_long_as == 1
+
+
 def test_a_number_that_counts_in_each_row_is_what_the_counter_returned(tmp_path: Path) -> None:
     rng, counters = random.Random(3), {"1": 70_000, "2": 300, "3": 41}
     transactions = []

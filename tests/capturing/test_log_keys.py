@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from tests.capturing.test_log_transactions import capture_of, entry, texts
 
 from pgdyno.capture.model import Equal, ListOf, Returned, Taken
@@ -90,6 +92,26 @@ def test_a_list_of_keys_is_that_of_the_rows_before_it(tmp_path: Path) -> None:
     assert branches.of == Equal(step=1, parameter=0)
 
 
+@pytest.mark.parametrize("key", [lambda number: "3", lambda number: str(number % 10)])
+def test_a_key_that_is_always_the_same_is_not_that_of_a_row(
+    tmp_path: Path, key: Callable[[int], str]
+) -> None:
+    said = ""
+    for number in range(12):
+        for place, (text, values) in enumerate(
+            [
+                ("BEGIN", []),
+                ("SELECT tid FROM pgbench_history WHERE aid = $1", [str(number)]),
+                ("SELECT tbalance FROM pgbench_tellers WHERE tid = $1", [key(number)]),
+                ("COMMIT", []),
+            ]
+        ):
+            said += entry("1.a", 10 * number + place, text, values)
+    [template] = capture_of(tmp_path, said).templates
+    is_of_row = isinstance(template.steps[2].parameters[0], Returned)
+    assert is_of_row == (key(0) != key(1))
+
+
 def test_steps_that_repeat_together_are_one_loop(tmp_path: Path) -> None:
     said = ""
     for number in range(20):
@@ -124,13 +146,15 @@ def test_arguments_of_a_function_are_columns_of_its_tables() -> None:
     assert not finish.reads_only
     assert finish.tables == ("public.jobs",)
     assert finish.parameters == {
-        1: Parameter("equal", "public.jobs", "id", "=", Argument("job", "equal", "id")),
+        1: Parameter(
+            "equal", "public.jobs", "id", "=", Argument("job", "equal", "id", type="bigint")
+        ),
         2: Parameter(
             "set",
             "public.jobs",
             "state",
             "=",
-            Argument("label", "set", "state", values=("done", "failed")),
+            Argument("label", "set", "state", values=("done", "failed"), type="text"),
         ),
     }
     fetch = parse("SELECT id, queue FROM fetch_job($1)", JOBS)

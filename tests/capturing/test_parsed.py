@@ -65,7 +65,7 @@ def test_a_list_that_postgresql_18_shortened_becomes_an_array() -> None:
         ("VACUUM orders", "maintenance"),
         ("SET my.name = 'a value'", "session"),
         ("EXECUTE p('a value')", "prepared_by_sql"),
-        ("CALL p('a value')", "procedure"),
+        ("CALL p('a value')", "function_missing"),
         ("ALTER ROLE r PASSWORD 'a value'", "secret"),
         ("SAVEPOINT s; SELECT 1", "unreadable"),
     ],

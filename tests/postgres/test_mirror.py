@@ -224,6 +224,66 @@ def test_a_step_whose_row_is_missing_is_not_executed_and_a_rollback_is_counted(
     assert end.summary.failures == {}
 
 
+def test_an_optional_value_that_does_not_exist_is_null_and_later_steps_lack_it(
+    engine: Engine, database: Target
+) -> None:
+    for statement in ("CREATE TABLE empty_one (id int)", "CREATE TABLE seen (id int NOT NULL)"):
+        run_sql(database, statement)
+    run_sql(database, "CREATE TABLE looked (id int)")
+    missing = [{"from": "returned", "step": 0, "column": 0}]
+    look = {"statement": 1, "parameters": missing, "optional": [0]}
+    put = {"statement": 2, "parameters": [{"from": "equal", "step": 1, "parameter": 0}]}
+    texts = (
+        "SELECT id FROM empty_one",
+        # It writes a row, so that its calls can be counted here.
+        "INSERT INTO looked VALUES ($1::int)",
+        "INSERT INTO seen VALUES ($1::int)",
+    )
+    end = mirrored(
+        engine, database, load_of(*texts, templates=[template({"statement": 0}, look, put)])
+    )
+    assert (end.summary.counts.completed, end.summary.failures) == (120, {})
+    assert scalar(database, "SELECT count(*) FROM looked WHERE id IS NULL") == 120
+    assert scalar(database, "SELECT count(*) FROM seen") == 0
+
+
+def test_a_step_is_not_executed_with_null_for_a_column_that_is_never_null(
+    engine: Engine, database: Target
+) -> None:
+    run_sql(database, "CREATE TABLE of_some (id int, owner int)")
+    run_sql(
+        database, "INSERT INTO of_some SELECT n, nullif(n % 2, 0) FROM generate_series(1, 50) n"
+    )
+    run_sql(database, "CREATE TABLE seen (owner int NOT NULL)")
+    owner = {"from": "column", "table": "public.of_some", "column": "owner"}
+    put = {"statement": 0, "parameters": [owner], "not_null": [0]}
+    three = {"least": 3, "mean": 3, "most": 3}
+    owners = [{"from": "list", "of": owner, "length": three}]
+    more = {"statement": 1, "parameters": owners, "not_null": [0]}
+    texts = ("INSERT INTO seen VALUES ($1::int)", "INSERT INTO seen SELECT unnest($1::int[])")
+    load = load_of(*texts, templates=[template(put, more)])
+    end = mirrored(engine, database, load)
+    assert (end.summary.counts.completed, end.summary.failures) == (120, {})
+    # Half of the values are NULL, and an eighth of the lists have none.
+    assert 60 < int(str(scalar(database, "SELECT count(*) FROM seen"))) < 160
+
+
+def test_a_short_run_has_the_mix_of_the_capture(engine: Engine, database: Target) -> None:
+    run_sql(database, "CREATE TABLE trail (what text)")
+    shares = {"often": 900, "sometimes": 90, "seldom": 10}
+    kinds = [
+        template({"statement": 0, "parameters": [{"from": "constant", "value": name}]}, name=name)
+        | {"weight": weight}
+        for name, weight in shares.items()
+    ]
+    put = "INSERT INTO trail (what) VALUES ($1)"
+    end = mirrored(engine, database, load_of(put, templates=kinds), clients=2, turns=1000)
+    assert end.summary.failures == {}
+    for name, share in shares.items():
+        count = scalar(database, f"SELECT count(*) FROM trail WHERE what = '{name}'")
+        assert abs(int(str(count)) - 2 * share) <= 8, (name, count)
+
+
 def test_a_load_that_always_fails_names_the_statement(engine: Engine, database15: Target) -> None:
     steps = [{"statement": number} for number in range(3)]
     steps[1]["same_trip"] = steps[2]["same_trip"] = True

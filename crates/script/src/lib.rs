@@ -62,6 +62,6 @@ pub use shell::ShellCommand;
 pub use sleep::SleepTime;
 pub use sql::{PARAMETERS_MAX, Segment, SqlCommand};
 pub use step::Step;
-pub use streams::{RandomStreams, ThreadStreams, choose_script, clients_of_threads};
+pub use streams::{RandomStreams, ThreadStreams, choose_script, clients_of_threads, script_at};
 pub use value::Value;
 pub use variables::{ClientVariables, DebugLine, Gset, VariableSlot, VariableTable, is_valid_name};

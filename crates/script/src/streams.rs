@@ -85,14 +85,19 @@ pub fn choose_script(weights: &[u32], choose: &mut Prng) -> usize {
     }
     let total: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
     assert!(total > 0, "script weights must not all be zero");
-    let mut left = choose.offset(total - 1);
+    script_at(weights, choose.offset(total - 1))
+}
+
+/// Return the script whose part of the sum of the weights has this place, from 0.
+pub fn script_at(weights: &[u32], place: u64) -> usize {
+    let mut left = place;
     for (index, &weight) in weights.iter().enumerate() {
         if left < u64::from(weight) {
             return index;
         }
         left -= u64::from(weight);
     }
-    unreachable!("the draw is below the sum of the weights")
+    unreachable!("the place is below the sum of the weights")
 }
 
 #[cfg(test)]

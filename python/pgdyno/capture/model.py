@@ -52,7 +52,7 @@ REASONS = {
     "savepoint": "savepoints: statistics do not show their place",
     "prepared_by_sql": "PREPARE and EXECUTE as SQL",
     "catalog": "questions to the system catalogs",
-    "procedure": "CALL, and DO with values, with dynamic SQL or with changes of the schema",
+    "procedure": "DO with values, with dynamic SQL or with changes of the schema",
     "secret": "utility statements that may contain a secret",
     "parameter": "a parameter whose values are not known",
     "other": "other utility statements",
@@ -177,6 +177,10 @@ class Returned(Part):
     step: int
     column: int
     pick: Literal["first", "any", "all"] = "first"
+
+
+# Of a parameter among those of its step, from 0.
+Position: TypeAlias = int
 
 
 class Plus(Part):
@@ -329,6 +333,10 @@ class Step(Part):
     same_trip: bool = False
     loops_with_before: bool = False
     turns: Number | None = None
+    not_null: tuple[Position, ...] = ()
+    """Parameters for columns that are never NULL, from 0: the step needs their values."""
+    optional: tuple[Position, ...] = ()
+    """Parameters, from 0, that may be NULL if their value does not exist."""
 
 
 class Template(Part):

@@ -124,6 +124,7 @@ class Assembly:
                 calls=d.statement.counters.calls,
                 series=series[key],
                 level=sources.level(d.parsed.written),
+                ends_count=d.parsed.ends_count,
             )
             for key, d in work.items()
         ]

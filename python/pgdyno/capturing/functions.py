@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import pgparse
 
 from pgdyno.capture.schema import SchemaObject
 
+# Types that the grammar names in another way than the server.
+_TYPES = {
+    "int2": "smallint",
+    "int4": "integer",
+    "int8": "bigint",
+    "float4": "real",
+    "float8": "double precision",
+    "bool": "boolean",
+    "varchar": "character varying",
+    "bpchar": "character",
+    "timestamp": "timestamp without time zone",
+    "timestamptz": "timestamp with time zone",
+    "time": "time without time zone",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An argument, and the column that it is compared with or written to.
+    """An argument, its type, and the column that it is compared with or written to.
 
     `values`: those that the function compares it with, if they are few texts. `is_optional`: NULL
     means that nothing is compared.
@@ -25,16 +40,22 @@ class Argument:
     column: str = ""
     values: tuple[str, ...] = ()
     is_optional: bool = False
+    type: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function. `returns`: the bare name of its type. `words`: the names in its body."""
+    """A function or procedure.
+
+    `returns`: the bare name of its type. `words`: the names in its body. `ends_count`: how many
+    COMMIT and ROLLBACK the body of a procedure has.
+    """
 
     arguments: tuple[Argument, ...]
     returns: str
     is_volatile: bool
     words: tuple[str, ...]
+    ends_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,21 +100,33 @@ def _function(tree: Mapping[str, Any]) -> Function:
         elif element["defname"] == "volatility":
             is_volatile = element["arg"]["String"]["sval"] == "volatile"
     body = re.sub(r"--[^\n]*|/\*.*?\*/", " ", body, flags=re.S)
-    names = [
-        item["FunctionParameter"].get("name", "")
-        for item in tree.get("parameters", ())
-        if item["FunctionParameter"].get("mode") not in ("FUNC_PARAM_OUT", "FUNC_PARAM_TABLE")
-    ]
+    is_procedure = bool(tree.get("is_procedure"))
+    # CALL names the arguments that a procedure only returns, too.
+    left_out = ("FUNC_PARAM_TABLE",) if is_procedure else ("FUNC_PARAM_OUT", "FUNC_PARAM_TABLE")
+    parameters = [item["FunctionParameter"] for item in tree.get("parameters", ())]
+    given = [item for item in parameters if item.get("mode") not in left_out]
     return Function(
-        arguments=tuple(_argument(name, body) if name else Argument() for name in names),
+        arguments=tuple(
+            replace(_argument(item.get("name", ""), body), type=_type(item)) for item in given
+        ),
         returns=_last(tree.get("returnType", {}).get("names", ())),
         is_volatile=is_volatile,
         words=tuple(dict.fromkeys(re.findall(r"[a-z_]\w*", body.lower()))),
+        ends_count=len(re.findall(r"\b(?:commit|rollback)\b", body.lower())) if is_procedure else 0,
     )
+
+
+def _type(parameter: Mapping[str, Any]) -> str:
+    """Return the type of a parameter as the server names it."""
+    named = parameter["argType"]
+    name = _last(named.get("names", ()))
+    return _TYPES.get(name, name) + ("[]" if "arrayBounds" in named else "")
 
 
 def _argument(name: str, body: str) -> Argument:
     """Return what a body does with an argument, by the first comparison that names it."""
+    if not name:
+        return Argument()
     own = re.escape(name)
     is_optional = re.search(rf"\b{own}\s+IS\s+NULL\s+OR\b", body, re.I) is not None
     listed = re.search(rf"\b(\w+)\s*=\s*ANY\s*\(\s*{own}\s*\)", body, re.I)

@@ -45,7 +45,8 @@ class Counting:
     """One statement and how often it was called: in total, and in each interval.
 
     `level`: how many foreign keys lead from the table that it writes to one without: the rows of
-    parents are written before those of their children.
+    parents are written before those of their children. `ends_count`: how
+    often a call ends its transaction itself; it fails in a block then.
     """
 
     id: str
@@ -55,6 +56,7 @@ class Counting:
     calls: float
     series: Sequence[int] = ()
     level: int = 0
+    ends_count: int = 0
 
 
 @dataclass(slots=True)
@@ -106,7 +108,8 @@ class _Grouping:
         self._sessions = sessions
         self._related = related
         self._left = {item.id: float(item.calls) for item in statements}
-        self._excess = sum(self._left.values()) - transactions
+        own_ends = sum(item.calls * item.ends_count for item in statements)
+        self._excess = sum(self._left.values()) - max(transactions - own_ends, 0)
         self._enough = _UNEXPLAINED_RATIO_MAX * self._excess
         self._least_score = least_score
         self._summands = _summands(statements)
@@ -143,7 +146,9 @@ class _Grouping:
 
         A statement that is alone looks so, too, if it waits for a CPU after its transaction began.
         """
-        return self._looks_inside(item) > self._sessions.alone[item.query_id]
+        return (
+            not item.ends_count and self._looks_inside(item) > self._sessions.alone[item.query_id]
+        )
 
     def _is_alone(self, item: Counting) -> bool:
         """Return whether sessions showed a statement outside a transaction, and hardly inside.
@@ -151,7 +156,7 @@ class _Grouping:
         A statement that was seen together with others is not, however often it is outside.
         """
         is_outside = self._sessions.alone[item.query_id] > 4 * self._looks_inside(item)
-        return is_outside and item.query_id not in self._islands
+        return item.ends_count > 0 or (is_outside and item.query_id not in self._islands)
 
     def with_loops(self, groups: list[Group]) -> list[Group]:
         """Return the groups; calls that are left, and no transactions, are turns of a loop.

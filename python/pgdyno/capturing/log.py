@@ -131,7 +131,9 @@ class Logged:
         used = {key: self._grouping.statements[key] for group in groups for key in group.steps}
         ids = {key: statement_id(*key) for key in used}
         asked = [s.parsed for s in used.values() if s.parsed.parameters and not s.parsed.copies]
-        types = types_of(sorted({parsed.text for parsed in asked}))
+        known = {parsed.text: parsed.types for parsed in asked if parsed.types}
+        unknown = {parsed.text for parsed in asked} - known.keys()
+        types = {**types_of(sorted(unknown)), **known}
         rows = {shape.name: shape.rows for shape in capture.tables}
         sources = Sources(capture.columns, rows, capture.objects)
         context = Context(

@@ -102,18 +102,24 @@ def _offset(mine: Sequence[float], counts: Sequence[int]) -> int | None:
 def list_dependency(
     observed: Observed, lists: Sequence[list[Any]], earlier: Earlier
 ) -> Source | None:
-    """Return from what an array follows: it is an earlier one, or has the values of all turns."""
+    """Return from what an array follows: it is an earlier one, has the values of all turns, or has
+    one earlier value in all places.
+    """
     for other in earlier.parameters:
         if _is_equal(observed, other, 1):
             return Equal(step=other.step, parameter=other.position)
         if other.step in earlier.turns and _has_all_turns(observed, other):
             return Equal(step=other.step, parameter=other.position, take="all")
-        if max(map(len, lists)) == 1 == min(map(len, lists)):
+        lengths = [len(items) for items in lists]
+        if min(lengths) > 0 and all(items.count(items[0]) == len(items) for items in lists):
             mine, theirs = paired(observed, other)
             only = [items[0] for items in lists]
             if mine and all(only[a] == other.values[b] for a, b in zip(mine, theirs, strict=True)):
                 same = Equal(step=other.step, parameter=other.position)
-                return ListOf(of=same, length=Spread())
+                mean = sum(lengths) / len(lengths)
+                return ListOf(
+                    of=same, length=Spread(least=min(lengths), mean=mean, most=max(lengths))
+                )
     return None
 
 

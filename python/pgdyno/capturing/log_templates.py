@@ -20,6 +20,7 @@ from pgdyno.capturing.log_reading import Value
 from pgdyno.capturing.log_returned import Execution, Rows, Series
 from pgdyno.capturing.log_statements import LoggedStatement
 from pgdyno.capturing.log_values import source_of
+from pgdyno.capturing.never_null import is_optional, never_null
 from pgdyno.capturing.observed import Observed
 from pgdyno.capturing.parameter_sources import Described, Sources
 from pgdyno.capturing.parameter_uses import Parameter
@@ -71,7 +72,8 @@ class Context:
         if use.use not in ("equal", "insert", "set", "list"):
             return None
         source = self.sources.dependency(before, (use.table, use.column))
-        if isinstance(source, Returned) and use.use in ("insert", "set"):
+        is_written = use.use in ("insert", "set") or use.operator == "unnest"
+        if isinstance(source, Returned) and is_written:
             # A row that is only read may be missing, and then nothing would be written.
             return source if before[source.step][0].kind == "insert" else None
         return source
@@ -200,6 +202,8 @@ def _steps(
         statement = statements[key]
         parsed = statement.parsed
         sources: list[Source] = []
+        needed: list[int] = []
+        optional: list[int] = []
         if parsed.copies:
             sources += context.fields_of(context.ids[key], parsed, before)
         turns = [len(kept.calls[step]) for kept in group.kept]
@@ -224,6 +228,10 @@ def _steps(
                 )
             )
             earlier.parameters.append(observed)
+            if is_optional(parsed, observed.use, context.columns):
+                optional.append(observed.position)
+            if never_null(observed.use, context.columns) and None not in observed.values:
+                needed.append(observed.position)
         made = (tuple(sources), as_many_as)
         if len(group.kept) < _ENOUGH:
             made = known.get(group.steps[: step + 1], made)
@@ -243,6 +251,8 @@ def _steps(
             pause_ms=_pause_ms(group, step),
             loops_with_before=group.loops_with_before(step),
             turns=made[1],
+            not_null=tuple(needed),
+            optional=tuple(optional),
         )
 
 

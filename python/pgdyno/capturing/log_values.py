@@ -103,7 +103,8 @@ def source_of(
         return source
     numbers = observed.numbers
     source = dependency(observed, earlier)
-    if isinstance(known_key, Returned) and not _is_of_same_column(source, observed, earlier):
+    is_same = _is_always_same(observed, column) or _is_of_same_column(source, observed, earlier)
+    if isinstance(known_key, Returned) and not is_same:
         # Keys of two tables may be equal because their rows were made together.
         return known_key
     if source is not None:
@@ -180,6 +181,13 @@ def _is_of_same_column(source: Source | None, observed: Observed, earlier: Earli
         and (other.use.table, other.use.column) == (observed.use.table, observed.use.column)
         for other in earlier.parameters
     )
+
+
+def _is_always_same(observed: Observed, column: ColumnShape | None) -> bool:
+    """Return whether several transactions have the same key of many, so that no row gave it."""
+    values = observed.known()
+    is_one_of_many = column is None or column.distribution.distinct != 1
+    return len(values) > 1 and len(set(values)) == 1 and is_one_of_many
 
 
 def _is_same(observed: Observed, known_key: Source | None, earlier: Earlier) -> bool:

@@ -41,6 +41,7 @@ from pgdyno.capturing.key_sources import (
     givers_of,
     unique_keys,
 )
+from pgdyno.capturing.never_null import is_optional, may_be_null, never_null
 from pgdyno.capturing.parameter_uses import Parameter
 from pgdyno.capturing.parsed import Parsed
 
@@ -111,26 +112,51 @@ class Sources(KeyFamilies):
     def steps(self, group: Group, statements: Mapping[str, Described]) -> Iterator[Step]:
         """Yield the steps of a kind of transaction."""
         earlier: list[tuple[Parsed, dict[int, Parameter]]] = []
+        made: list[list[Source]] = []
         for name, turns in group.turns.items():
             described = statements[name]
             parameters = described.parsed.parameters
+            made.append([])
             if described.parsed.copies:
                 row = tuple(self.fields_of_copy(described, earlier))
                 yield Step(statement=name, parameters=row)
                 # The rows of a COPY have no value that a later step could use.
                 earlier.append((described.parsed, {}))
                 continue
-            sources: list[Source] = []
+            sources = made[-1]
+            needed: list[int] = []
+            optional: list[int] = []
             count: Number | None = None
             for number in range(1, max(parameters, default=0) + 1):
                 use = parameters.get(number, Parameter("other"))
                 looped = self._looped(use, turns, earlier) if turns > _LOOP_MIN else None
                 if isinstance(looped, Equal):
                     count = Number(step=looped.step, parameter=looped.parameter)
-                sources.append(looped or self._source(described, number, use, earlier, sources))
+                source = looped or self._source(described, number, use, earlier, sources)
+                if is_optional(described.parsed, use, self._columns):
+                    optional.append(number - 1)
+                if never_null(use, self._columns):
+                    needed.append(number - 1)
+                    if may_be_null(source, made, [parsed for parsed, _ in earlier], self._columns):
+                        source = self._existing(use)
+                sources.append(source)
             repeat = Spread(least=1, mean=turns, most=max(1.0, 2 * turns - 1))
-            yield Step(statement=name, parameters=tuple(sources), repeat=repeat, turns=count)
+            yield Step(
+                statement=name,
+                parameters=tuple(sources),
+                repeat=repeat,
+                turns=count,
+                not_null=tuple(needed),
+                optional=tuple(optional),
+            )
             earlier.append((described.parsed, parameters))
+
+    def _existing(self, use: Parameter) -> Source:
+        """Return a value for a column that is never NULL."""
+        column = self._columns[use.table, use.column]
+        if key := self.key_of(column):
+            return OfColumn(table=key.table, column=key.column, is_not_null=not key.is_not_null)
+        return self._inserted(column)
 
     def fields_of_copy(
         self, described: Described, earlier: Sequence[tuple[Parsed, dict[int, Parameter]]]

@@ -37,7 +37,7 @@ class Reader:
         self.as_long_as: dict[int, int] = {}
         self.adds: dict[str, tuple[int, int]] = {}
         self._calls = [item for name, item in nodes(tree) if name == "FuncCall"]
-        called = [(_called(item), item) for item in self._calls]
+        called = [(function_name(item), item) for item in self._calls]
         self.sets_session = any(name == "set_config" for name, _ in called)
         known = names.functions.functions
         self.called = [known[name] for name, _ in called if name in known]
@@ -63,7 +63,7 @@ class Reader:
 
     def _add_rows_of_function(self, item: Tree) -> None:
         """Note a function in FROM whose rows are those of a table."""
-        for name in [_called(call) for part, call in nodes(item) if part == "FuncCall"][:1]:
+        for name in [function_name(call) for part, call in nodes(item) if part == "FuncCall"][:1]:
             function = self._names.functions.functions.get(name)
             table = self._names.table(None, function.returns) if function else ""
             if table:
@@ -107,16 +107,16 @@ class Reader:
         select = self._tree.get("selectStmt", {}).get("SelectStmt", {})
         for row in select.get("valuesLists", ()):
             for column, item in zip(columns, row["List"]["items"], strict=False):
-                for number in _alone(item):
+                for number in alone(item):
                     self.parameters[number] = Parameter("insert", table, column)
         for column, item in zip(columns, select.get("targetList", ()), strict=False):
-            for number in _alone(item["ResTarget"].get("val")):
+            for number in alone(item["ResTarget"].get("val")):
                 self.parameters[number] = Parameter("insert", table, column)
 
     def _read_call(self, call: Tree) -> None:
         """Note the arguments of a function of the database, and the arrays of unnest."""
-        name, given = _called(call), [_alone(part) for part in call.get("args", ())]
-        numbers = [alone[0] if alone else 0 for alone in given]
+        name, given = function_name(call), [alone(part) for part in call.get("args", ())]
+        numbers = [own[0] if own else 0 for own in given]
         if name == "unnest" and len(numbers) > 1 and all(numbers):
             self.as_long_as |= dict.fromkeys(numbers[1:], numbers[0])
             if self._node == "InsertStmt":
@@ -148,7 +148,7 @@ class Reader:
         table = self.qualified(tree["relation"])
         for item in tree.get("targetList", ()):
             target = item["ResTarget"]
-            use: Use = "set" if _alone(target.get("val")) else "change"
+            use: Use = "set" if alone(target.get("val")) else "change"
             for number in _parameters_in(target.get("val")):
                 self.parameters[number] = Parameter(use, table, target["name"])
             added = self._added(target.get("val"))
@@ -179,7 +179,7 @@ class Reader:
         item = tree.get("A_Expr") if isinstance(tree, Mapping) else None
         if item is None or _operator(item) not in ("+", "-"):
             return None
-        place, numbers = self._column(item.get("lexpr")), _alone(item.get("rexpr"))
+        place, numbers = self._column(item.get("lexpr")), alone(item.get("rexpr"))
         if place is None or not numbers:
             return None
         return *place, 1 if _operator(item) == "+" else -1, numbers[0]
@@ -229,7 +229,7 @@ class Reader:
 
     def _given(self, tree: Tree, name: str) -> tuple[str, str] | None:
         """Return the column that a function returns: one with the name of the result."""
-        called = [_called(call) for part, call in nodes(tree) if part == "FuncCall"]
+        called = [function_name(call) for part, call in nodes(tree) if part == "FuncCall"]
         functions = [self._names.functions.functions.get(function) for function in called]
         tables = [table for known in functions if known for table in self.tables_of(known)]
         return next(((t, name) for t in tables if name in self._names.columns(t)), None)
@@ -240,7 +240,8 @@ def _is_star(item: Tree) -> bool:
     return bool(fields) and "A_Star" in fields[-1]
 
 
-def _called(call: Tree) -> str:
+def function_name(call: Tree) -> str:
+    """Return the bare name of a function that is called."""
     names = [part["String"]["sval"] for part in call.get("funcname", ()) if "String" in part]
     return names[-1] if names else ""
 
@@ -250,15 +251,15 @@ def _operator(item: Tree) -> str:
     return names[-1] if names else ""
 
 
-def _alone(tree: Any) -> list[int]:
+def alone(tree: Any) -> list[int]:
     """Return the number of a parameter that stands alone or under a cast."""
     if isinstance(tree, Mapping):
         if "ParamRef" in tree:
             return [tree["ParamRef"].get("number", 0)]
         if "TypeCast" in tree:
-            return _alone(tree["TypeCast"].get("arg"))
+            return alone(tree["TypeCast"].get("arg"))
         if "NamedArgExpr" in tree:
-            return _alone(tree["NamedArgExpr"].get("arg"))
+            return alone(tree["NamedArgExpr"].get("arg"))
     return []
 
 

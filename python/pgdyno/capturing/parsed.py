@@ -11,7 +11,7 @@ import pgparse
 from pgdyno.capture.model import StatementKind
 from pgdyno.capturing import utilities
 from pgdyno.capturing.names import Names
-from pgdyno.capturing.parameter_uses import Parameter, Reader, Tree, nodes
+from pgdyno.capturing.parameter_uses import Parameter, Reader, Tree, alone, function_name, nodes
 
 _KINDS: dict[str, StatementKind] = {
     "SelectStmt": "select",
@@ -49,7 +49,6 @@ _REASONS = {
     "PrepareStmt": "prepared_by_sql",
     "ExecuteStmt": "prepared_by_sql",
     "DeallocateStmt": "prepared_by_sql",
-    "CallStmt": "procedure",
     "DoStmt": "procedure",
     "ExplainStmt": "other",
     "CreateTableAsStmt": "ddl",
@@ -78,7 +77,9 @@ class Parsed:
     of the same length as an earlier one. `adds`: sign and parameter that an UPDATE adds to a
     column. `sums`: results that are a column plus or minus a parameter, by place: table, column,
     sign, parameter. `aggregates`: places of results that are a call, such as of sum.
-    `copies`: it is COPY FROM STDIN, and `parameters` are the columns of its rows.
+    `copies`: it is COPY FROM STDIN, and `parameters` are the columns of its rows. `types`: of the
+    parameters of a CALL. `ends_count`: how often a
+    procedure ends its transaction; such a CALL fails in a transaction block.
     """
 
     text: str
@@ -95,6 +96,8 @@ class Parsed:
     sums: dict[int, tuple[str, str, int, int]] = field(default_factory=dict)
     aggregates: frozenset[int] = frozenset()
     copies: bool = False
+    types: tuple[str, ...] = ()
+    ends_count: int = 0
 
 
 def parse(text: str | None, names: Names) -> Parsed:
@@ -139,11 +142,30 @@ def parse(text: str | None, names: Names) -> Parsed:
         return _of_copy_in(tree, names)
     if node == "CopyStmt" and utilities.copied_out(tree):
         return _of_copy(clean, tree, names)
+    if node == "CallStmt":
+        return _of_call(clean, tree, names)
     if node not in _KINDS:
         reason = _REASONS.get(node, "ddl")
         kind = "set" if reason == "session" else "other"
         return Parsed(_first_words(clean), kind=kind, reason=reason)
     return _of_data(clean, node, tree, names)
+
+
+def _of_call(text: str, tree: Tree, names: Names) -> Parsed:
+    """Return the CALL of a procedure whose text is known."""
+    procedure = names.functions.functions.get(function_name(tree["funccall"]))
+    if procedure is None:
+        return Parsed("CALL", reason="function_missing")
+    given = [alone(part) for part in tree["funccall"].get("args", ())]
+    types = {
+        numbers[0]: argument.type
+        for numbers, argument in zip(given, procedure.arguments, strict=False)
+        if numbers
+    }
+    parsed = _of_data(text, "CallStmt", {"call": {"FuncCall": tree["funccall"]}}, names)
+    parsed.types = tuple(types.get(number, "") for number in range(1, max(types, default=0) + 1))
+    parsed.ends_count = procedure.ends_count
+    return parsed
 
 
 def _of_copy(text: str, tree: Tree, names: Names) -> Parsed:
@@ -185,7 +207,7 @@ def _always_quoted(name: str) -> str:
 
 
 def _of_data(text: str, node: str, tree: Tree, names: Names) -> Parsed:
-    parsed = Parsed(text, kind=_KINDS[node])
+    parsed = Parsed(text, kind=_KINDS.get(node, "other"))
     if _has_constants(tree):
         parsed.text, parsed.reason = pgparse.normalize(text), "constants"
         return parsed

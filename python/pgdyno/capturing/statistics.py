@@ -354,9 +354,9 @@ class Reading:
 
     def _read_types(self) -> dict[str, tuple[str, ...]]:
         parsed = self._parsed().values()
-        return self.types_of(
-            sorted({p.text for p in parsed if p.parameters and not p.reason and not p.copies})
-        )
+        known = {p.text: p.types for p in parsed if p.types}
+        asked = {p.text for p in parsed if p.parameters and not p.reason and not p.copies}
+        return known | self.types_of(sorted(asked - known.keys()))
 
     def types_of(self, texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """Return the types of the parameters of statements, as the server itself finds them."""

@@ -47,7 +47,7 @@ _OF_LOADS = frozenset(
     (
         *("SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt", "TransactionStmt"),
         *("DeclareCursorStmt", "FetchStmt", "ClosePortalStmt"),
-        *("ListenStmt", "UnlistenStmt", "NotifyStmt", "LockStmt"),
+        *("ListenStmt", "UnlistenStmt", "NotifyStmt", "LockStmt", "CallStmt"),
     )
 )
 # Of SET TRANSACTION: READ WRITE is not among them.

@@ -2,7 +2,7 @@
 
 use pgdyno_script::{ClientVariables, Prng};
 
-use crate::program::Deck;
+use crate::program::Dealer;
 
 /// The state of a client that exists with and without a connection. It is small, so that a hundred
 /// thousand thinking terminals need little memory.
@@ -14,8 +14,8 @@ pub struct Terminal {
     pub random: Prng,
     /// Transactions left to start in the measured phase, if their number is limited.
     pub transactions_left: u64,
-    /// The remaining cards of each program that deals its transaction types from a deck.
-    pub decks: Vec<Deck>,
+    /// How each program chose types so far; empty if they are all chosen by chance alone.
+    pub dealers: Vec<Dealer>,
     pub pause: Pause,
 }
 
@@ -38,7 +38,7 @@ impl Terminal {
             variables,
             random,
             transactions_left: left,
-            decks: Vec::new(),
+            dealers: Vec::new(),
             pause: Pause::Fresh,
         }
     }

@@ -170,6 +170,8 @@ fn mirror(protocol: Protocol) -> MirrorLoad {
         same_trip: true,
         loops_with_before: true,
         turns: Some(count),
+        optional: vec![0],
+        not_null: vec![0],
     };
     MirrorLoad {
         tables: vec![table],

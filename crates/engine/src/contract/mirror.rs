@@ -82,6 +82,14 @@ pub struct MirrorStep {
     /// How often the step is executed, if that follows from what came before; else `repeat` says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<Count>,
+    /// Parameters, from 0, that are sent as null if their value does not exist. Without the value
+    /// of another parameter the step is not executed.
+    #[serde(default)]
+    pub optional: Vec<u32>,
+    /// Parameters, from 0, that must not be null, and of which no element must be null. If one is,
+    /// the step is not executed.
+    #[serde(default)]
+    pub not_null: Vec<u32>,
 }
 
 /// How many turns an earlier step had or, with `parameter`, how many elements an array of it has;
@@ -146,7 +154,7 @@ pub enum ParameterSource {
         #[serde(default)]
         take: Take,
     },
-    /// A value that an earlier step returned. If it returned no row, the step is not executed.
+    /// A value that an earlier step returned. If it returned no row, the value does not exist.
     Returned {
         step: u32,
         column: u32,
@@ -190,7 +198,7 @@ pub enum ParameterSource {
         offset: i64,
     },
     /// A value that this statement returned in an earlier transaction, of any client. Each is used
-    /// once, in the order in which the transactions ended. Without one the step is not executed.
+    /// once, in the order in which the transactions ended. Without one the value does not exist.
     Taken {
         /// Place in `MirrorLoad::statements`.
         statement: u32,

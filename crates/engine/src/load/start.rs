@@ -14,7 +14,7 @@ use crate::contract::record::ErrorKind;
 use crate::names::Names;
 use crate::plan::{Plan, Refusal};
 use crate::poller::{Kind, VARIABLE, Waker};
-use crate::program::Deck;
+use crate::program::{Dealer, Mix};
 use crate::recorder::{Recorder, RecorderSetup, Spares};
 use crate::thread::{self, Message, OpenArrivals, Pace, Setup};
 use crate::timeline::{Shared, Timeline};
@@ -172,8 +172,9 @@ fn terminals(plan: &Plan, thread: u32, streams: &RandomStreams) -> Vec<Terminal>
         }
         let random = streams.clients[client_id as usize];
         let mut terminal = Terminal::new(client_id, variables, random, per_client);
-        if plan.programs.iter().any(|program| program.is_dealt) {
-            terminal.decks = vec![Deck::default(); plan.programs.len()];
+        if plan.programs.iter().any(|program| program.mix != Mix::Chance) {
+            let dealers = plan.programs.iter().map(|program| Dealer::new(program.mix));
+            terminal.dealers = dealers.collect();
         }
         terminal
     };

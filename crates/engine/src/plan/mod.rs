@@ -25,7 +25,7 @@ use crate::contract::job::{
 use crate::contract::record::{ErrorKind, ScriptShape, StatementShape};
 use crate::histogram_set::Layout;
 use crate::observer::PgbenchMode;
-use crate::program::{NATIVES, Native};
+use crate::program::{Mix, NATIVES, Native};
 
 /// A checked load job, and what follows from it for the whole load.
 pub struct Plan {
@@ -108,13 +108,13 @@ impl Plan {
                     script::of_native(source, native, work, first_script, &mut settings)
                 }
                 None => script::read(source, work, names, &mut variables)
-                    .map(|script| (vec![script], false)),
+                    .map(|script| (vec![script], Mix::Chance)),
             };
             match read {
-                Ok((read, is_dealt)) => {
+                Ok((read, mix)) => {
                     let chosen = read.iter().filter(|script| !script.is_background);
                     let type_weights = chosen.map(|script| script.weight).collect();
-                    programs.push(PlannedProgram { first_script, type_weights, is_dealt });
+                    programs.push(PlannedProgram { first_script, type_weights, mix });
                     statement_count +=
                         read.iter().map(|script| script.statements.len()).sum::<usize>();
                     scripts.extend(read);

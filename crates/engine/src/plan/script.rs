@@ -12,7 +12,7 @@ use super::statement::{Statement, StatementKind, pieces_of};
 use crate::contract::job::{LoadWork, Protocol, ScriptSource, ScriptText};
 use crate::contract::record::ErrorKind;
 use crate::program::{
-    Asked, COUNTERS_MAX, Deck, NATIVES, Native, NativeType, Pauses, Program, TransactionType,
+    Asked, COUNTERS_MAX, Deck, Mix, NATIVES, Native, NativeType, Pauses, Program, TransactionType,
 };
 
 /// A text script, or one transaction type of a native program. Each is chosen, counted and timed
@@ -44,8 +44,7 @@ pub struct PlannedScript {
 pub struct PlannedProgram {
     pub first_script: usize,
     pub type_weights: Vec<u32>,
-    /// Types are dealt from a shuffled deck of cards instead of drawn independently.
-    pub is_dealt: bool,
+    pub mix: Mix,
 }
 
 /// Plan the run of a native program: one planned script for each type, and whether they are dealt.
@@ -60,7 +59,7 @@ pub(super) fn of_native(
     work: &LoadWork,
     first_number: usize,
     settings: &mut Vec<(String, String)>,
-) -> Result<(Vec<PlannedScript>, bool), Refusal> {
+) -> Result<(Vec<PlannedScript>, Mix), Refusal> {
     let refuse = |why: String, hint: &str| Refusal {
         script: Some(source.name.clone()),
         ..Refusal::new(ErrorKind::Job, format!("program \"{}\" {why}", source.name), hint)
@@ -76,9 +75,10 @@ pub(super) fn of_native(
     let planned = Asked::new(native, &source.options, source.mirror.as_deref(), sizes)
         .and_then(|asked| native.plan(&asked))
         .map_err(|why| refuse(why, "pgdyno-engine facts lists the options of every program"))?;
-    let most = if planned.is_dealt { 255 } else { u32::MAX };
+    let is_deck = planned.mix == Mix::Deck;
+    let most = if is_deck { 255 } else { u32::MAX };
     let type_count = planned.types.len();
-    assert!(!planned.is_dealt || type_count <= Deck::TYPES_MAX, "{type_count} types for a deck");
+    assert!(!is_deck || type_count <= Deck::TYPES_MAX, "{type_count} types for a deck");
     for kind in &planned.types {
         assert!((1..=most).contains(&kind.weight), "{}: weight {}", kind.name, kind.weight);
         assert!(kind.counters.len() <= COUNTERS_MAX, "{}: too many counters", kind.name);
@@ -115,7 +115,7 @@ pub(super) fn of_native(
         }
     };
     settings.extend(planned.settings);
-    Ok((planned.types.into_iter().enumerate().map(script).collect(), planned.is_dealt))
+    Ok((planned.types.into_iter().enumerate().map(script).collect(), planned.mix))
 }
 
 /// How a script is read, and how its prepared statements are named: as the lab or as pgbench does.

@@ -6,6 +6,7 @@
 mod facts;
 mod ledger;
 mod mirror;
+mod mix;
 mod rows;
 mod session;
 mod tpcc;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use pgdyno_script::{Prng, Script};
 
 pub use self::facts::facts;
+pub use self::mix::{Dealer, Deck, Mix};
 pub use self::rows::{Cents, FromRow, FromText, Parameter, Rows, Unexpected};
 pub use self::session::{Batch, Link, Pipeline, Session};
 use crate::contract::job::{MirrorLoad, Protocol};
@@ -184,10 +186,7 @@ impl<'a> Asked<'a> {
 pub struct Planned {
     /// Transaction types. Each type is counted and timed separately.
     pub types: Vec<TransactionType>,
-    /// If true, each terminal has a deck with one card for each unit of weight. It draws cards
-    /// without replacement, and begins a new deck when no card is left. If false, each draw is
-    /// independent, and its chances follow the weights.
-    pub is_dealt: bool,
+    pub mix: Mix,
     pub transactions: Arc<dyn Transactions>,
     /// Settings of every session of the load, by name.
     pub settings: Vec<(String, String)>,
@@ -197,7 +196,7 @@ pub struct Planned {
 #[derive(Clone, Debug, Default)]
 pub struct TransactionType {
     pub name: String,
-    /// Above 0; at most 255 if types are dealt.
+    /// Above 0; at most 255 if types are dealt from a deck.
     pub weight: u32,
     pub reads_only: bool,
     pub pauses: Pauses,
@@ -299,53 +298,9 @@ impl From<Stopped> for Unready {
     }
 }
 
-/// A terminal's deck: the number of cards left for each transaction type. A random draw without
-/// replacement gives the same orders as a shuffled deck.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Deck([u8; Deck::TYPES_MAX]);
-
-impl Deck {
-    /// Maximum number of types of a program that deals.
-    pub const TYPES_MAX: usize = 8;
-
-    /// Take the next card and return its type; if no card is left, begin a new deck.
-    pub fn deal(&mut self, weights: &[u32], random: &mut Prng) -> usize {
-        let mut left: u64 = self.0.iter().map(|&cards| u64::from(cards)).sum();
-        if left == 0 {
-            for (cards, &weight) in self.0.iter_mut().zip(weights) {
-                *cards = weight as u8;
-                left += u64::from(*cards);
-            }
-        }
-        let mut drawn = random.offset(left - 1);
-        for (number, cards) in self.0.iter_mut().enumerate() {
-            if drawn < u64::from(*cards) {
-                *cards -= 1;
-                return number;
-            }
-            drawn -= u64::from(*cards);
-        }
-        unreachable!("the draw is below the number of cards")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_deck_has_exactly_its_cards_in_another_order() {
-        let (mut deck, mut random) = (Deck::default(), Prng::from_seed(3));
-        let weights = [10, 10, 1, 1, 1];
-        let mut orders = Vec::new();
-        for _ in 0..20 {
-            let cards: Vec<usize> = (0..23).map(|_| deck.deal(&weights, &mut random)).collect();
-            let counts = (0..5).map(|number| cards.iter().filter(|&&c| c == number).count());
-            assert_eq!(counts.collect::<Vec<_>>(), [10, 10, 1, 1, 1]);
-            assert!(!orders.contains(&cards));
-            orders.push(cards);
-        }
-    }
 
     #[test]
     fn thinking_is_exponential_and_cut_at_ten_times_its_mean() {

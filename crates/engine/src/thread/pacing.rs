@@ -270,10 +270,9 @@ impl<'s> Pacing<'s> {
             return program.first_script;
         }
         let terminal = &mut shard.clients.terminals[client as usize];
-        let chosen = if program.is_dealt {
-            terminal.decks[number].deal(&program.type_weights, &mut terminal.random)
-        } else {
-            choose_script(&program.type_weights, &mut terminal.random)
+        let chosen = match terminal.dealers.get_mut(number) {
+            Some(dealer) => dealer.deal(&program.type_weights, &mut terminal.random),
+            None => choose_script(&program.type_weights, &mut terminal.random),
         };
         program.first_script + chosen
     }

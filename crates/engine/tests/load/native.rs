@@ -8,7 +8,7 @@ use pgdyno_engine::contract::record::{ErrorKind, Measured, TimeDistribution};
 use pgdyno_engine::outcome::Stopped;
 use pgdyno_engine::plan::Plan;
 use pgdyno_engine::program::{
-    Asked, Done, NATIVES, Native, Pauses, Planned, ProgramOption, Session, Takes, Task,
+    Asked, Done, Mix, NATIVES, Native, Pauses, Planned, ProgramOption, Session, Takes, Task,
     TransactionType, Transactions, Unready,
 };
 
@@ -67,7 +67,7 @@ impl Native for Toy {
                 kind("look", 3, 40 * MS, &["SELECT toy WHERE id = $1"]),
                 kind("put", 1, 80 * MS, &["BEGIN", "UPDATE toys SET a = $1", "COMMIT", "ROLLBACK"]),
             ],
-            is_dealt: asked.option("mix") == "deck",
+            mix: if asked.option("mix") == "deck" { Mix::Deck } else { Mix::Chance },
             settings: Vec::new(),
             transactions: std::sync::Arc::new(ToyRun { way: asked.option("way").to_owned() }),
         })

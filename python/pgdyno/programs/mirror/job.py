@@ -238,7 +238,12 @@ def _steps(
 
 def _step(step: Step, sources: _Sources) -> dict[str, Any]:
     given = step.parameters[: sources.kept[step.statement]]
-    step = step.model_copy(update={"parameters": given})
+    known = range(len(given))
+    places = {
+        "not_null": tuple(number for number in step.not_null if number in known),
+        "optional": tuple(number for number in step.optional if number in known),
+    }
+    step = step.model_copy(update={"parameters": given, **places})
     document = step.model_dump(mode="json", by_alias=True, exclude_none=True)
     for source, part in zip(given, document.get("parameters", ()), strict=True):
         sources.put(source, part)

@@ -14,7 +14,9 @@ use std::sync::{Arc, OnceLock};
 use pgdyno_script::Prng;
 use sha2::{Digest, Sha256};
 
-use super::{Asked, Done, Native, Planned, Session, Task, TransactionType, Transactions, Unready};
+use super::{
+    Asked, Done, Mix, Native, Planned, Session, Task, TransactionType, Transactions, Unready,
+};
 use crate::commit_journal::Entry;
 use crate::outcome::Stopped;
 
@@ -62,7 +64,7 @@ impl Native for Ledger {
         };
         let transactions =
             Arc::new(Run { clients: asked.terminal_count, next: OnceLock::default() });
-        Ok(Planned { types: vec![entry], is_dealt: false, transactions, settings: Vec::new() })
+        Ok(Planned { types: vec![entry], mix: Mix::Chance, transactions, settings: Vec::new() })
     }
 }
 

@@ -13,6 +13,7 @@ mod slots;
 mod sources;
 mod template;
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -20,11 +21,13 @@ use pgdyno_script::Prng;
 
 use self::existing::{Access, Chosen};
 use self::keys::Keys;
-use self::slots::{Element, Slots, sort, write_record};
+use self::slots::{Element, Slots, elements, sort, write_record};
 use self::sources::{Draw, Length};
 use self::template::{KeysOfJob, Step, Template};
 use super::rows::Parameter;
-use super::{Asked, Done, Native, Pauses, Planned, Rows, Session, Task, Transactions, Unready};
+use super::{
+    Asked, Done, Mix, Native, Pauses, Planned, Rows, Session, Task, Transactions, Unready,
+};
 use crate::clock::now_ns;
 use crate::contract::job::{ClockPair, Pick};
 use crate::outcome::Stopped;
@@ -79,7 +82,7 @@ impl Native for Mirror {
         };
         let settings = load.settings.iter().map(|(name, value)| (name.clone(), value.clone()));
         let settings = settings.collect();
-        Ok(Planned { types, is_dealt: false, transactions: Arc::new(run), settings })
+        Ok(Planned { types, mix: Mix::Even, transactions: Arc::new(run), settings })
     }
 }
 
@@ -119,6 +122,18 @@ impl Transactions for Run {
     }
 }
 
+thread_local! {
+    /// The memory of transactions that have ended.
+    static SPARE: RefCell<Vec<Walk>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The state of one transaction.
+#[derive(Debug, Default)]
+struct Walk {
+    slots: Slots,
+    trip: Trip,
+}
+
 /// Steps that were added and not answered.
 #[derive(Debug, Default)]
 struct Trip {
@@ -133,37 +148,46 @@ impl Run {
         template: &Template,
         session: Session<'_>,
     ) -> Result<Done, Stopped> {
-        let mut slots = Slots::new(template.slot_count, template.steps.len());
-        let mut trip = Trip::default();
-        let mut done = Done::Committed;
-        let mut at = 0;
-        while at < template.steps.len() {
-            let first = &template.steps[at];
-            slots.turn = 0;
-            let turns = session.random(|random| turns(first, &slots, random));
-            for turn in 0..turns {
-                slots.turn = turn as usize;
-                for number in at..first.loop_end {
-                    let step = &template.steps[number];
-                    let is_left_out = number > at && session.random(|r| turns_once(step, r)) == 0;
-                    if !is_left_out
-                        && self.add(template, number, &mut slots, &mut trip, session).await?
-                    {
-                        done = if step.rolls_back { Done::RolledBack } else { Done::Committed };
-                    }
-                }
-            }
-            at = first.loop_end;
-        }
-        flush(template, &mut trip, &mut slots, session).await?;
+        let mut walk = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        walk.slots.begin(template.slot_count, template.steps.len());
+        let done = self.walk(template, &mut walk, session).await?;
         if done == Done::Committed {
-            for (queue, value) in slots.given {
+            for (queue, value) in walk.slots.given.drain(..) {
                 let mut queue = self.queues[queue].lock().unwrap_or_else(PoisonError::into_inner);
                 if queue.len() < TAKEN_MAX {
                     queue.push_back(value);
                 }
             }
         }
+        SPARE.with_borrow_mut(|spare| spare.push(walk));
+        Ok(done)
+    }
+
+    async fn walk(
+        &self,
+        template: &Template,
+        Walk { slots, trip }: &mut Walk,
+        session: Session<'_>,
+    ) -> Result<Done, Stopped> {
+        let mut done = Done::Committed;
+        let mut at = 0;
+        while at < template.steps.len() {
+            let first = &template.steps[at];
+            slots.turn = 0;
+            let turns = session.random(|random| turns(first, slots, random));
+            for turn in 0..turns {
+                slots.turn = turn as usize;
+                for number in at..first.loop_end {
+                    let step = &template.steps[number];
+                    let is_left_out = number > at && session.random(|r| turns_once(step, r)) == 0;
+                    if !is_left_out && self.add(template, number, slots, trip, session).await? {
+                        done = if step.rolls_back { Done::RolledBack } else { Done::Committed };
+                    }
+                }
+            }
+            at = first.loop_end;
+        }
+        flush(template, trip, slots, session).await?;
         Ok(done)
     }
 
@@ -231,37 +255,57 @@ impl Run {
                 }
             }
         }
-        step.draws.iter().all(|(slot, draw)| match draw {
-            &Draw::Copy { slot: from, take } => slots.copy(from, *slot, take),
+        let is_whole = step.draws.iter().all(|(slot, draw)| {
+            let is_there = self.draw_one(draw, *slot, slots, keys, (terminal, random));
+            if !is_there {
+                // A later step that has this value does not have it, either.
+                slots.clear(*slot);
+            }
+            is_there || step.optional.contains(slot)
+        });
+        is_whole
+            && step.not_null.iter().all(|&(slot, is_list)| {
+                slots.get(slot).flatten().is_some_and(|value| {
+                    !is_list || elements(value).iter().all(|element| element.0.is_some())
+                })
+            })
+    }
+
+    /// Draw one parameter into its slot.
+    ///
+    /// Returns: false if it needs a value that does not exist.
+    fn draw_one(
+        &self,
+        draw: &Draw,
+        slot: usize,
+        slots: &mut Slots,
+        keys: &Keys,
+        (terminal, random): (u32, &mut Prng),
+    ) -> bool {
+        match draw {
+            &Draw::Copy { slot: from, take } => return slots.copy(from, slot, take),
             &Draw::Count(number) => {
                 let count = slots.number(number);
-                slots.write(*slot, |out| count.write(out));
-                true
+                slots.write(slot, |out| count.write(out));
             }
             &Draw::Turn { offset } => {
                 let number = slots.turn as i64 + offset;
-                slots.write(*slot, |out| number.write(out));
-                true
+                slots.write(slot, |out| number.write(out));
             }
-            Draw::Linear { .. } | Draw::Between { .. } => derive(draw, *slot, slots, random),
+            Draw::Linear { .. } | Draw::Between { .. } => return derive(draw, slot, slots, random),
             Draw::Taken { queue } => {
                 let mut queue = self.queues[*queue].lock().unwrap_or_else(PoisonError::into_inner);
                 let taken = queue.pop_front();
-                slots.set(*slot, taken.as_deref());
-                taken.is_some()
+                slots.set(slot, taken.as_deref());
+                return taken.is_some();
             }
             Draw::List { .. } => match self.list(draw, slots, keys, terminal, random) {
-                Some(array) => {
-                    slots.set(*slot, Some(&array));
-                    true
-                }
-                None => false,
+                Some(array) => slots.set(slot, Some(&array)),
+                None => return false,
             },
-            _ => {
-                slots.write(*slot, |out| self.write(draw, keys, terminal, random, out));
-                true
-            }
-        })
+            _ => slots.write(slot, |out| self.write(draw, keys, terminal, random, out)),
+        }
+        true
     }
 
     /// Return the place of a client among all if it takes the value that it keeps.
@@ -379,12 +423,7 @@ fn derive(draw: &Draw, slot: usize, slots: &mut Slots, random: &mut Prng) -> boo
         }
         _ => return false,
     };
-    let Some(value) = slots.get(from) else { return false };
-    let mut derived = Vec::new();
-    let is_there =
-        value.is_some_and(|text| number::write_linear(text, slope, offset, &mut derived));
-    slots.set(slot, is_there.then_some(derived.as_slice()));
-    true
+    slots.derive(from, slot, |text, out| number::write_linear(text, slope, offset, out))
 }
 
 /// Draw how often a step is executed; of a loop, how many turns it has.
@@ -438,7 +477,10 @@ fn keep(
     }
     let mut count = 0;
     let whole = |pick| pick == Pick::All;
-    let mut arrays: Vec<Vec<Element>> = step.returns.iter().map(|_| Vec::new()).collect();
+    // One for each returned column, if there are arrays among them.
+    let has_arrays = step.returns.iter().any(|returned| whole(returned.pick));
+    let array_count = if has_arrays { step.returns.len() } else { 0 };
+    let mut arrays: Vec<Vec<Element>> = vec![Vec::new(); array_count];
     loop {
         // The n-th row takes the place of the row before it in one of n cases.
         let is_any = count == 0 || session.random(|random| random.offset(count) == 0);
@@ -446,11 +488,11 @@ fn keep(
             for &(_, queue) in step.gives.iter().filter(|(given, _)| *given == column) {
                 slots.given.extend(value.map(|value| (queue, Box::from(value))));
             }
-            for (returned, array) in step.returns.iter().zip(&mut arrays) {
+            for (place, returned) in step.returns.iter().enumerate() {
                 if returned.column != column {
                 } else if whole(returned.pick) {
                     if let Some(value) = value.filter(|_| count < ROWS_MAX) {
-                        array.push(Element(Some(value.to_vec())));
+                        arrays[place].push(Element(Some(value.to_vec())));
                     }
                 } else if count == 0 || is_any && returned.pick == Pick::Any {
                     slots.set(returned.slot, value);

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use super::super::rows::Parameter;
 use crate::values::calendar::{DAY_US, read_date, read_timestamp, write_date, write_timestamp};
 
 /// Append `slope` times a number, plus `offset`. Times are moved by `offset` seconds.
@@ -13,7 +14,10 @@ pub(super) fn write_linear(text: &[u8], slope: f64, offset: f64, out: &mut Vec<u
         let exact = whole as i128 * slope as i128 + offset as i128;
         let is_exact = slope.fract() == 0.0 && offset.fract() == 0.0;
         let value = if is_exact { exact } else { (whole as f64 * slope + offset).round() as i128 };
-        return write!(out, "{value}").is_ok();
+        return match i64::try_from(value) {
+            Ok(value) => value.write(out),
+            Err(_) => write!(out, "{value}").is_ok(),
+        };
     }
     if let Ok(number) = text.parse::<f64>() {
         let decimals = text.rsplit_once('.').map_or(0, |(_, behind)| behind.len()).min(20);

@@ -18,6 +18,7 @@ pub(super) struct Slots {
     pub(super) turns: Vec<u64>,
     /// Returned values for other transactions, each with the place of its queue.
     pub(super) given: Vec<(usize, Box<[u8]>)>,
+    derived: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,15 +36,18 @@ enum Place {
 pub(super) type Value<'a> = Option<&'a [u8]>;
 
 impl Slots {
-    pub(super) fn new(count: usize, steps: usize) -> Slots {
-        Slots {
-            bytes: Vec::with_capacity(16 * count),
-            places: vec![Place::Nothing; count],
-            earlier: vec![Vec::new(); count],
-            turn: 0,
-            turns: vec![0; steps],
-            given: Vec::new(),
-        }
+    /// Begin a transaction: no slot has a value. The memory of the transaction before is used
+    /// again.
+    pub(super) fn begin(&mut self, count: usize, steps: usize) {
+        self.bytes.clear();
+        self.places.clear();
+        self.places.resize(count, Place::Nothing);
+        self.earlier.iter_mut().for_each(Vec::clear);
+        self.earlier.resize_with(count.max(self.earlier.len()), Vec::new);
+        self.turn = 0;
+        self.turns.clear();
+        self.turns.resize(steps, 0);
+        self.given.clear();
     }
 
     /// Return the value of a slot in this turn; `None` if it has nothing. If the slot was written
@@ -121,6 +125,28 @@ impl Slots {
     pub(super) fn write(&mut self, slot: usize, write: impl FnOnce(&mut Vec<u8>) -> bool) {
         let place = self.append(write);
         self.put(slot, place);
+    }
+
+    /// Give a slot a text that follows from the value of another one; null if that has none, or if
+    /// `write` returns false.
+    ///
+    /// Returns: false if the other slot has nothing.
+    pub(super) fn derive(
+        &mut self,
+        from: usize,
+        to: usize,
+        write: impl FnOnce(&[u8], &mut Vec<u8>) -> bool,
+    ) -> bool {
+        let mut derived = std::mem::take(&mut self.derived);
+        derived.clear();
+        let known = self.get(from);
+        let is_there = known.flatten().is_some_and(|text| write(text, &mut derived));
+        let is_known = known.is_some();
+        if is_known {
+            self.set(to, is_there.then_some(derived.as_slice()));
+        }
+        self.derived = derived;
+        is_known
     }
 
     /// Append elements to the array in a slot, which has those of earlier turns.
@@ -262,7 +288,8 @@ mod tests {
 
     #[test]
     fn a_slot_has_the_value_of_each_turn() {
-        let mut slots = Slots::new(3, 1);
+        let mut slots = Slots::default();
+        slots.begin(3, 1);
         for (turn, value) in ["a", "b"].into_iter().enumerate() {
             slots.turn = turn;
             slots.set(0, Some(value.as_bytes()));
@@ -285,7 +312,8 @@ mod tests {
 
     #[test]
     fn a_slot_has_its_latest_value() {
-        let mut slots = Slots::new(3, 1);
+        let mut slots = Slots::default();
+        slots.begin(3, 1);
         assert_eq!(slots.get(0), None);
         assert!(!slots.copy(0, 1, Take::Value));
         slots.set(0, Some(b"seven"));
@@ -303,5 +331,21 @@ mod tests {
         );
         slots.clear(0);
         assert_eq!(slots.get(0), None);
+    }
+
+    #[test]
+    fn a_new_transaction_has_no_value_of_the_one_before() {
+        let mut slots = Slots::default();
+        slots.begin(2, 1);
+        for (turn, value) in ["a", "b"].into_iter().enumerate() {
+            slots.turn = turn;
+            slots.set(0, Some(value.as_bytes()));
+        }
+        slots.turns[0] = 2;
+        slots.given.push((0, Box::from(*b"a")));
+        slots.begin(3, 2);
+        assert_eq!((slots.get(0), slots.get(2), slots.turn), (None, None, 0));
+        assert!(!slots.copy(0, 1, Take::All));
+        assert_eq!((slots.turns.as_slice(), slots.given.len()), (&[0, 0][..], 0));
     }
 }

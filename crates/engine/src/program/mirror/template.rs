@@ -41,6 +41,10 @@ pub(super) struct Step {
     pub(super) probability: f64,
     pub(super) pause_ns_mean: u64,
     pub(super) same_trip: bool,
+    /// The slots that are null if their value does not exist.
+    pub(super) optional: Vec<usize>,
+    /// The slots of parameters that must not be null, and whether they are lists.
+    pub(super) not_null: Vec<(usize, bool)>,
     /// The step after the last one of the loop that this step begins.
     pub(super) loop_end: usize,
     pub(super) rolls_back: bool,
@@ -196,6 +200,10 @@ impl Planner<'_> {
         if !(0.0..=1.0).contains(&step.probability) || !is_spread(spread) {
             return Err("has a probability or a repetition that is not possible".into());
         }
+        let mut named = step.not_null.iter().chain(&step.optional);
+        if named.any(|&place| place as usize >= step.parameters.len()) {
+            return Err("names a parameter that it does not have".into());
+        }
         let mut planned = Step {
             statement,
             first_slot,
@@ -210,6 +218,8 @@ impl Planner<'_> {
             probability: step.probability,
             pause_ns_mean: nanoseconds(step.pause_ms),
             same_trip: step.same_trip,
+            optional: step.optional.iter().map(|&place| first_slot + place as usize).collect(),
+            not_null: Vec::new(),
             loop_end: number + 1,
             rolls_back: false,
             role: role_of(text).map(Box::from),
@@ -232,6 +242,13 @@ impl Planner<'_> {
             let draw = self.draw(number, source, &mut planned.awaits)?;
             planned.draws.push((slot, draw));
         }
+        let needed = step.not_null.iter().map(|&place| place as usize);
+        planned.not_null = needed
+            .map(|place| {
+                let is_list = matches!(step.parameters[place], ParameterSource::List { .. });
+                (first_slot + place, is_list)
+            })
+            .collect();
         Ok(planned)
     }
 

@@ -12,8 +12,8 @@ use std::sync::{Arc, OnceLock};
 
 use self::inputs::Inputs;
 use super::{
-    Asked, Done, Native, Pauses, Planned, ProgramOption, Session, Takes, Task, TransactionType,
-    Transactions, Unready,
+    Asked, Done, Mix, Native, Pauses, Planned, ProgramOption, Session, Takes, Task,
+    TransactionType, Transactions, Unready,
 };
 use crate::outcome::Stopped;
 
@@ -215,7 +215,7 @@ impl Native for TpccLike {
         }
         Ok(Planned {
             types,
-            is_dealt,
+            mix: if is_dealt { Mix::Deck } else { Mix::Chance },
             transactions: Arc::new(Run {
                 seed: asked.seed,
                 terminals: asked.terminal_count,
