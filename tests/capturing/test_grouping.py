@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Mapping
 
 from pgdyno.capture.model import StatementKind
+from pgdyno.capturing.call_series import Counting
 from pgdyno.capturing.counted import Sessions
-from pgdyno.capturing.grouping import Counting, Group, grouped
+from pgdyno.capturing.grouping import Group, grouped
 
 NAMES = {"accounts": 1, "balance": 2, "tellers": 3, "branches": 4, "history": 5, "other": 6}
 KINDS: dict[str, StatementKind] = {"balance": "select", "other": "select", "history": "insert"}

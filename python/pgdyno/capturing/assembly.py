@@ -20,9 +20,10 @@ from pgdyno.capture.model import (
 )
 from pgdyno.capture.schema import ColumnGroup, ColumnShape
 from pgdyno.capturing import counted
+from pgdyno.capturing.call_series import Counting
 from pgdyno.capturing.counted import Counted, Key
 from pgdyno.capturing.counters import CountersOfLoad
-from pgdyno.capturing.grouping import Counting, Group, grouped
+from pgdyno.capturing.grouping import Group, grouped
 from pgdyno.capturing.parameter_sources import Described, Sources
 from pgdyno.capturing.parsed import Parsed
 from pgdyno.capturing.schema import Schema
@@ -34,6 +35,8 @@ from pgdyno.capturing.utilities import locks_taken, needs_block, reason_of_place
 _PAUSE_S_MIN = 0.003
 # The counters of a shorter capture may have another second of the load than those of transactions.
 _SECONDS_ENOUGH = 10
+# Each session tells its transactions up to a second late; of several, the mean is this exact.
+_LATE_S, _LATE_RATIO_MAX = 0.25, 0.1
 _NO_TEXT = Parsed("", reason="text_missing")
 # The server's own questions whether deferred foreign keys hold: COMMIT asks them, so they look like
 # statements of the client.
@@ -129,11 +132,14 @@ class Assembly:
             for key, d in work.items()
         ]
         keys = {d.statement.id: sources.keys_of(d.parsed) for d in work.values()}
+        transactions = self._transactions(described)
         return grouped(
             countings,
             self.counted.sessions,
             lambda name, other: bool(keys[name] & keys[other]),
-            transactions=self._transactions(described),
+            transactions=transactions,
+            late=transactions * min(_LATE_S / max(self.header.seconds, 1.0), _LATE_RATIO_MAX),
+            writing=self.counted.writing(),
         )
 
     def _transactions(self, described: Mapping[Key, Described]) -> float:

@@ -22,11 +22,12 @@ SESSION_SQL = (
     "SELECT pg_backend_pid(), current_setting('server_version_num')::int,"
     " current_setting('server_encoding'), current_database(), current_user,"
     " pg_has_role('pg_read_all_stats', 'USAGE'),"
-    " (SELECT datcollate FROM pg_catalog.pg_database WHERE datname = current_database()),"
+    " d.datcollate, d.oid::int8,"
     " set_config('datestyle', 'ISO, YMD', false), set_config('timezone', 'UTC', false),"
     " set_config('intervalstyle', 'iso_8601', false), set_config('bytea_output', 'hex', false),"
     " set_config('extra_float_digits', '1', false), set_config('jit', 'off', false),"
     " set_config('max_parallel_workers_per_gather', '0', false)"
+    " FROM pg_catalog.pg_database d WHERE d.datname = current_database()"
 )
 # Settings on which plans depend.
 SETTINGS_SQL = (

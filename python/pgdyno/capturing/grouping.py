@@ -2,61 +2,54 @@
 
 The server counts its transactions. If each statement were a transaction, their number would be
 that of all calls. So the difference says how many calls are inside transactions of others: the
-excess. Statements join, with the best evidence first, until no excess is left.
+excess. The rarest statement that is left begins a kind of transactions. What is certainly in each
+of them joins it: it was seen there, or the numbers of calls leave no other way. If an excess is
+left, what may be there joins, too: as much as explains the excess best.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
-from pgdyno.capture.model import StatementKind
-from pgdyno.capturing.counted import Sessions
+import numpy as np
 
-# Two numbers of calls are equal if they differ by less than this: transactions in flight.
-_TOLERANCE_CALLS = 3.0
-_TOLERANCE_RATIO = 0.02
+from pgdyno.capturing.call_series import (
+    TOLERANCE_CALLS,
+    Counting,
+    FloatArray,
+    Relations,
+    difference,
+    is_as_often,
+    is_no_chance,
+    relations,
+    slack,
+)
+from pgdyno.capturing.counted import Sessions
+from pgdyno.capturing.step_order import in_order
+
 # The server counts transactions up to a second late. So an excess may be this much too small.
 _ENOUGH_RATIO = 0.85
-# Looks at each statement that are enough to order statements by their time.
-_LOOKS_FOR_ORDER = 3
-# Looks at two statements of an island that are enough to tell it from others.
-_LOOKS_FOR_ISLAND = 10
-# The least evidence that statements belong together: first strong one alone, then any. If strong
-# evidence explains nearly all excess, weak evidence would join what is not together.
-_LEAST_SCORES = (4.0, 0.0)
-_UNEXPLAINED_RATIO_MAX = 0.1
-# Sums of calls are compared for the most frequent statements, and in five intervals or more.
-_SUMS_OF_MAX, _INTERVALS_FOR_SUM = 300, 5
-_SUM_TOLERANCE_RATIO = 0.005
+_TRANSACTIONS_RATIO = 0.01
+# If two statements would have been seen together this often, and were not, they are apart.
+_MISSED_MAX = 3.0
+# By about this number of calls in an interval statements of one transaction differ.
+_USUAL_CALLS = 0.3
+# Weak evidence, as the logarithm of a ratio of probabilities: seen in one transaction that may be
+# of another kind, called as often, the same keys, both inside of transactions.
+_SEEN, _AS_OFTEN, _RELATED, _INSIDE = 3.0, 2.0, 1.0, 1.0
+# Two statements of which nothing is known are in different transactions.
+_UNLIKELY = 4.0
+# How many ways to explain the excess go on, and how many statements may join or not at once.
+_WAYS_MAX, _CHOICES_MAX = 24, 3
+# A statement with this number of looks would have been seen again if it had turns.
+_LOOKS_FOR_LOOP = 10
 # A group with more turns than this is a loop.
 _TURNS_MIN = 1.5
-_KINDS: tuple[StatementKind, ...] = ("select", "update", "merge", "insert", "delete")
 
 Related = Callable[[str, str], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class Counting:
-    """One statement and how often it was called: in total, and in each interval.
-
-    `level`: how many foreign keys lead from the table that it writes to one without: the rows of
-    parents are written before those of their children. `ends_count`: how
-    often a call ends its transaction itself; it fails in a block then.
-    """
-
-    id: str
-    query_id: int
-    role: str
-    kind: StatementKind
-    calls: float
-    series: Sequence[int] = ()
-    level: int = 0
-    ends_count: int = 0
 
 
 @dataclass(slots=True)
@@ -78,21 +71,36 @@ def grouped(
     related: Related,
     *,
     transactions: float,
+    late: float = 0.0,
+    writing: Sequence[float] = (),
 ) -> list[Group]:
     """Return the kinds of transactions that explain all calls.
 
     Args: statements, without BEGIN and COMMIT; related, whether two statements use the same keys;
-    transactions, how many the server counted.
+    transactions, how many the server counted, and late, how exactly; writing, how many transactions
+    wrote, in each interval.
     """
-    for least_score in _LEAST_SCORES:
-        grouping = _Grouping(statements, sessions, related, transactions, least_score)
-        groups = list(grouping.groups())
-        if grouping.is_explained:
-            break
-    groups = grouping.with_loops(groups)
-    grouping.repeat_whole(groups)
-    grouping.note_single(groups)
-    return sorted(groups, key=lambda group: -group.calls)
+    grouping = _Grouping(statements, sessions, related, transactions, writing, late)
+    return sorted(grouping.groups(), key=lambda group: -group.calls)
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """One way to explain the calls, as far as it has come.
+
+    `left`: calls of each statement that have no transaction yet, in total and in each interval.
+    `excess`: calls that are still to be inside of transactions; `budget`: those of them that weak
+    evidence may explain, and `score` is what it says. `guessed`: calls that are turns of a loop
+    without having been seen again.
+    """
+
+    left: Mapping[str, float]
+    series: Mapping[str, FloatArray]
+    excess: float
+    budget: float = 0.0
+    groups: tuple[Group, ...] = ()
+    score: float = 0.0
+    guessed: float = 0.0
 
 
 class _Grouping:
@@ -102,68 +110,291 @@ class _Grouping:
         sessions: Sessions,
         related: Related,
         transactions: float,
-        least_score: float,
+        writing: Sequence[float],
+        late: float,
     ) -> None:
         self._statements = {item.id: item for item in statements}
         self._sessions = sessions
         self._related = related
-        self._left = {item.id: float(item.calls) for item in statements}
+        self._relations: Relations = relations(statements, writing)
+        self._together, self._partners = self._sightings()
+        left = {item.id: float(item.calls) for item in statements}
         own_ends = sum(item.calls * item.ends_count for item in statements)
-        self._excess = sum(self._left.values()) - max(transactions - own_ends, 0)
-        self._enough = _UNEXPLAINED_RATIO_MAX * self._excess
-        self._least_score = least_score
-        self._summands = _summands(statements)
-        self._islands = _islands(sessions, {item.query_id for item in statements})
+        transactions = max(transactions - own_ends, 0)
+        self._transactions = transactions
+        self._tolerance = max(TOLERANCE_CALLS, _TRANSACTIONS_RATIO * transactions, late)
+        series = {item.id: np.array(item.series, dtype=float) for item in statements}
+        self._begin = _Way(left, series, sum(left.values()) - transactions)
+        self._writing = sum(writing)
 
-    def groups(self) -> Iterator[Group]:
-        """Yield the groups: the rarest statement that is left begins the next one."""
-        while open_ := [item for item in self._statements.values() if self._left[item.id] > 0]:
-            first = min(open_, key=lambda item: (self._left[item.id], item.id))
-            calls = self._left[first.id]
-            turns = {first.id: 1.0}
-            if not self._is_alone(first):
-                for other in self._candidates(first, open_):
-                    if self._excess >= _ENOUGH_RATIO * calls - _TOLERANCE_CALLS:
-                        turns[other.id] = 1.0
-                        self._excess -= calls
-            for name in turns:
-                rest = self._left[name] - calls
-                whole = self._statements[name].calls
-                self._left[name] = rest if rest > _slack(whole) else 0.0
-            inside = any(self._is_usually_inside(self._statements[name]) for name in turns)
-            yield Group(first.role, calls, self._ordered(turns), len(turns) > 1 or inside)
+    def _sightings(self) -> tuple[dict[frozenset[str], int], Counter[str]]:
+        """Return how often two statements were seen in one transaction, and each with any other.
 
-    @property
-    def is_explained(self) -> bool:
-        """Whether nearly all calls inside of transactions have found theirs."""
-        return self._excess <= self._enough
+        BEGIN and COMMIT, which all transactions have, do not count.
+        """
+        ids: dict[int, list[str]] = {}
+        for item in self._statements.values():
+            ids.setdefault(item.query_id, []).append(item.id)
+        together: dict[frozenset[str], int] = {}
+        partners: Counter[str] = Counter()
+        for pair, count in self._sessions.together.items():
+            if len(pair) < 2 or not pair <= ids.keys():
+                continue
+            first, other = pair
+            for name in ids[first]:
+                for theirs in ids[other]:
+                    if self._statements[name].role == self._statements[theirs].role:
+                        together[frozenset((name, theirs))] = count
+                        partners[name] += count
+                        partners[theirs] += count
+        return together, partners
 
-    def _looks_inside(self, item: Counting) -> int:
-        return self._sessions.inside[item.query_id]
+    def groups(self) -> list[Group]:
+        """Return the groups of the best way: with certain evidence alone, if it is enough."""
+        best = self._with_loops(self._ways(0.0)[0])
+        budget = self._too_many(best.groups) + best.guessed
+        if budget > self._tolerance:
+            ways = map(self._with_loops, self._ways(budget))
+            best = max((best, *ways), key=self._worth)
+        self._note_single(best.groups)
+        return [
+            replace(group, turns=in_order(group.turns, self._statements, self._sessions))
+            for group in best.groups
+        ]
+
+    def _ways(self, budget: float) -> list[_Way]:
+        """Return the best ways; weak evidence explains as many calls as the budget."""
+        ways = [replace(self._begin, budget=budget)]
+        while any(self._open(way) for way in ways):
+            ways = _best_of([more for way in ways for more in self._next(way)])
+        return ways
+
+    def _too_many(self, groups: Sequence[Group]) -> float:
+        """Return how many transactions groups have that the server did not count."""
+        return sum(group.calls for group in groups) - self._transactions
+
+    def _worth(self, way: _Way) -> float:
+        """Return how probable a way is: its evidence, and how well it explains the excess."""
+        return way.score - (self._too_many(way.groups) / self._tolerance) ** 2 / 2
+
+    def _open(self, way: _Way) -> list[Counting]:
+        return [item for item in self._statements.values() if way.left[item.id] > 0]
+
+    def _next(self, way: _Way) -> Iterator[_Way]:
+        """Yield a way with one kind of transaction more, once for each choice of weak evidence."""
+        open_ = self._open(way)
+        if not open_:
+            yield way
+            return
+        first = min(open_, key=lambda item: (way.left[item.id], item.id))
+        if self._is_alone(first):
+            yield self._with_group(way, first, ())
+            return
+        calls, members = way.left[first.id], self._certain(way, first, open_)
+        weak = self._weak(way, first, members, open_) if self._allows(way.budget, calls) else []
+        choices = weak[:_CHOICES_MAX]
+        for size in range(len(choices), -1, -1):
+            for chosen in combinations(choices, size):
+                added = [name for _, names in chosen for name in names]
+                spent = calls * len(added)
+                if not added or self._allows(way.budget, spent):
+                    score = way.score + sum(value - _UNLIKELY for value, _ in chosen)
+                    more = self._with_group(way, first, [*members[1:], *added])
+                    yield replace(more, score=score, budget=way.budget - spent)
+
+    def _allows(self, excess: float, calls: float) -> bool:
+        """Return whether an excess is enough for calls, as exactly as it is known."""
+        enough = min(_ENOUGH_RATIO * calls, calls - 2 * self._tolerance)
+        return excess >= enough - TOLERANCE_CALLS and excess > 0
+
+    def _with_group(self, way: _Way, first: Counting, others: Iterable[str]) -> _Way:
+        """Return a way with a group of these; without what no excess is left for."""
+        calls, own = way.left[first.id], way.series[first.id]
+        turns, excess = {first.id: 1.0}, way.excess
+        for name in others:
+            if self._allows(excess, calls):
+                turns[name] = 1.0
+                excess -= calls
+        left, series = dict(way.left), dict(way.series)
+        for name in turns:
+            rest = left[name] - calls
+            left[name] = rest if rest > slack(self._statements[name].calls) else 0.0
+            if len(series[name]) == len(own):
+                series[name] = np.maximum(series[name] - own, 0.0)
+        inside = any(self._is_usually_inside(self._statements[name]) for name in turns)
+        group = Group(first.role, calls, turns, len(turns) > 1 or inside)
+        return replace(way, left=left, series=series, excess=excess, groups=(*way.groups, group))
+
+    def _certain(self, way: _Way, first: Counting, open_: Sequence[Counting]) -> list[str]:
+        """Return the statements that are certainly in all transactions of a kind, `first` first.
+
+        `whole`: those of which nothing else is left, so what was seen with them is of this kind.
+        """
+        calls = way.left[first.id]
+        members, whole = [first.id], [first.id]
+        while True:
+            joining = [
+                (
+                    self._certainty(way, other, whole, members),
+                    -abs(way.left[other.id] - calls),
+                    other.id,
+                )
+                for other in open_
+                if other.id not in members and self._is_enough(way, other, first)
+            ]
+            certainty, _, name = max(joining, default=(0.0, 0.0, ""))
+            if certainty <= 0:
+                return members
+            members.append(name)
+            if way.left[name] <= calls + slack(self._statements[name].calls):
+                whole.append(name)
+
+    def _is_enough(self, way: _Way, other: Counting, first: Counting) -> bool:
+        """Return whether a statement has calls for all transactions of another one."""
+        least = way.left[first.id] - slack(way.left[first.id])
+        return other.role == first.role and way.left[other.id] >= least
+
+    def _fits(self, way: _Way, other: Counting, whole: Sequence[str]) -> bool:
+        """Return whether nothing that was seen or counted forbids that a statement joins others."""
+        pairs = [frozenset((other.id, name)) for name in whole]
+        if any(self._together.get(pair) for pair in pairs):
+            return True
+        is_apart = any(pair in self._relations.apart for pair in pairs)
+        return not is_apart and self._missed(way, other.id, whole) < _MISSED_MAX
+
+    def _certainty(
+        self, way: _Way, other: Counting, whole: Sequence[str], members: Sequence[str]
+    ) -> float:
+        """Return how certain it is that a statement belongs to others; 0 if it is not."""
+        twins = [name for name in members if is_no_chance(way.series[name], way.series[other.id])]
+        is_bound = any(self._together.get(frozenset((other.id, name))) for name in twins)
+        if not is_bound and not self._fits(way, other, whole):
+            return 0.0
+        seen = sum(
+            self._together.get(frozenset((other.id, name)), 0)
+            for name in whole
+            if not self._were_joined(way, other.id, name)
+        )
+        if seen and seen >= self._missed(way, other.id, whole) / 4:
+            return 10.0 + seen
+        if any(other.id in self._relations.implied.get(name, ()) for name in members):
+            return 3.0
+        if is_bound:
+            return 2.0
+        is_nearest = any(name in whole and self._is_nearest(way, name, other.id) for name in twins)
+        return float(is_nearest and self._missed(way, other.id, whole) < 1)
+
+    def _is_nearest(self, way: _Way, name: str, other: str) -> bool:
+        """Return whether no third statement agrees with one of two much better than the other."""
+        own = difference(way.series[name], way.series[other])
+        usual = _USUAL_CALLS * len(way.series[name])
+        return all(
+            own <= 2 * difference(way.series[third], way.series[either]) + usual
+            for third in way.series
+            for either in (name, other)
+            if third not in (name, other)
+        )
+
+    def _were_joined(self, way: _Way, name: str, other: str) -> bool:
+        return any(name in group.turns and other in group.turns for group in way.groups)
+
+    def _missed(self, way: _Way, name: str, whole: Sequence[str]) -> float:
+        """Return how often a statement would have been seen with others if it belonged to them.
+
+        It was seen with statements so often; a part of its calls is in these transactions, and the
+        others are a part of what can be seen there. And the same of the others.
+        """
+        looks = [self._looks_inside(member) for member in (*whole, name)]
+        of_whole, own = sum(looks[:-1]), looks[-1]
+        share = way.left[whole[0]] / max(self._statements[name].calls, 1.0)
+        sees = self._partners_outside(name, whole, of_whole, self._partners[name] * min(share, 1.0))
+        seen = self._partners_outside(
+            whole[0], [name], own, sum(self._partners[member] for member in whole)
+        )
+        return max(sees, seen)
+
+    def _partners_outside(
+        self, name: str, others: Sequence[str], looks: int, sightings: float
+    ) -> float:
+        """Return the part of sightings that others would have had, by how often they are seen."""
+        known = {
+            partner
+            for pair in self._together
+            if name in pair
+            for partner in pair - {name}
+            if partner not in others
+        }
+        rest = sum(self._looks_inside(partner) for partner in known)
+        return sightings * looks / max(looks + rest, 1)
+
+    def _weak(
+        self, way: _Way, first: Counting, members: Sequence[str], open_: Sequence[Counting]
+    ) -> list[tuple[float, list[str]]]:
+        """Return what may belong to a kind: statements that belong together join at once."""
+        whole = [
+            name
+            for name in members
+            if way.left[name] <= way.left[first.id] + slack(self._statements[name].calls)
+        ]
+        joining: list[tuple[float, Counting]] = []
+        for other in open_:
+            if other.id in members or self._is_alone(other):
+                continue
+            if not self._is_enough(way, other, first) or not self._fits(way, other, whole):
+                continue
+            if (value := self._value(way, other, whole, members)) > 0:
+                joining.append((value, other))
+        sets: list[tuple[float, list[str]]] = []
+        for value, other in sorted(joining, key=lambda item: (-item[0], item[1].id)):
+            for number, (before, names) in enumerate(sets):
+                if is_as_often(way.series[names[0]], way.series[other.id]):
+                    sets[number] = (before + value, [*names, other.id])
+                    break
+            else:
+                sets.append((value, [other.id]))
+        return sorted(sets, key=lambda item: -item[0])
+
+    def _value(
+        self, way: _Way, other: Counting, whole: Sequence[str], members: Sequence[str]
+    ) -> float:
+        """Return the weak evidence that a statement belongs to others."""
+        value = -self._missed(way, other.id, whole)
+        if any(self._together.get(frozenset((other.id, name))) for name in members):
+            value = _SEEN
+        if is_as_often(way.series[whole[0]], way.series[other.id]):
+            value += _AS_OFTEN
+        value += _RELATED * any(self._related(name, other.id) for name in members)
+        is_inside = self._looks_inside(other.id) and any(map(self._looks_inside, members))
+        return value + _INSIDE * bool(is_inside)
+
+    def _looks_inside(self, name: str) -> int:
+        return self._sessions.inside[self._statements[name].query_id]
 
     def _is_usually_inside(self, item: Counting) -> bool:
         """Return whether most looks at a statement showed it in a transaction.
 
         A statement that is alone looks so, too, if it waits for a CPU after its transaction began.
         """
-        return (
-            not item.ends_count and self._looks_inside(item) > self._sessions.alone[item.query_id]
-        )
+        is_inside = self._looks_inside(item.id) > self._sessions.alone[item.query_id]
+        return is_inside and not item.ends_count
 
     def _is_alone(self, item: Counting) -> bool:
         """Return whether sessions showed a statement outside a transaction, and hardly inside.
 
         A statement that was seen together with others is not, however often it is outside.
         """
-        is_outside = self._sessions.alone[item.query_id] > 4 * self._looks_inside(item)
-        return item.ends_count > 0 or (is_outside and item.query_id not in self._islands)
+        is_outside = self._sessions.alone[item.query_id] > 4 * self._looks_inside(item.id)
+        return item.ends_count > 0 or (is_outside and not self._partners[item.id])
 
-    def with_loops(self, groups: list[Group]) -> list[Group]:
-        """Return the groups; calls that are left, and no transactions, are turns of a loop.
+    def _with_loops(self, way: _Way) -> _Way:
+        """Return a way; calls that are left, and no transactions, are turns of a loop.
 
-        A statement that is left alone belongs to the most frequent group that has it.
+        A statement that is left alone belongs to the most frequent group that has it. If calls are
+        left then, one group repeats: sessions showed each of its statements again in one
+        transaction, and none is in others.
         """
-        kept = []
+        excess, score, guessed, kept = way.excess, way.score, 0.0, []
+        groups = [replace(group, turns=dict(group.turns)) for group in way.groups]
         for group in groups:
             [name, *others] = group.turns
             homes = [
@@ -171,36 +402,44 @@ class _Grouping:
                 for home in groups
                 if home is not group and name in home.turns and len(home.turns) > 1
             ]
-            if others or not homes or self._excess < _ENOUGH_RATIO * group.calls:
+            is_loop = self._was_repeated(name) or self._looks_inside(name) < _LOOKS_FOR_LOOP
+            if others or not homes or not is_loop or excess < _ENOUGH_RATIO * group.calls:
                 kept.append(group)
                 continue
             home = max(homes, key=lambda home: home.calls)
             home.turns[name] += group.calls / home.calls
-            self._excess -= group.calls
-        return kept
-
-    def repeat_whole(self, groups: Sequence[Group]) -> None:
-        """Let the statements of one group repeat, if calls are still inside of transactions.
-
-        Sessions showed each of its statements again in one transaction, and none is in others.
-        """
-        counts = Counter(name for group in groups for name in group.turns)
-        for group in groups:
-            ids = [self._statements[name].query_id for name in group.turns]
+            excess -= group.calls
+            if not self._was_repeated(name):
+                score, guessed = score - 2 * _UNLIKELY, guessed + group.calls
+        counts = Counter(name for group in kept for name in group.turns)
+        for group in kept:
+            left = self._loop_calls(group, kept, excess)
             is_own = all(counts[name] == 1 for name in group.turns)
-            left = group.calls - self._excess
-            if (
-                is_own
-                and all(self._sessions.repeated[query_id] for query_id in ids)
-                and _slack(group.calls) < left < group.calls / _TURNS_MIN
-            ):
+            is_loop = slack(group.calls) < left < group.calls / _TURNS_MIN
+            if is_own and is_loop and all(map(self._was_repeated, group.turns)):
                 turns = group.calls / left
                 group.turns = {name: count * turns for name, count in group.turns.items()}
-                self._excess -= group.calls - left
+                excess -= group.calls - left
                 group.calls, group.is_block = left, True
-                return
+                break
+        return replace(way, groups=tuple(kept), score=score, guessed=guessed)
 
-    def note_single(self, groups: Sequence[Group]) -> None:
+    def _loop_calls(self, loop: Group, groups: Sequence[Group], excess: float) -> float:
+        """Return how many transactions a group has that repeats in each of them.
+
+        The transactions that write are counted at once, and better than all.
+        """
+        writing = [
+            group for group in groups if any(self._statements[name].writes for name in group.turns)
+        ]
+        if self._writing and loop in writing:
+            return self._writing - sum(group.calls for group in writing if group is not loop)
+        return loop.calls - excess
+
+    def _was_repeated(self, name: str) -> bool:
+        return bool(self._sessions.repeated[self._statements[name].query_id])
+
+    def _note_single(self, groups: Sequence[Group]) -> None:
         """Take the block from a single statement that sessions showed alone.
 
         They showed it inside, too, where it is a part of another group.
@@ -211,171 +450,12 @@ class _Grouping:
             if not others and name in several:
                 group.is_block &= not self._sessions.alone[self._statements[name].query_id]
 
-    def _candidates(self, first: Counting, open_: Sequence[Counting]) -> list[Counting]:
-        """Return the statements that may be in the transactions of `first`, the likeliest first."""
-        calls = self._left[first.id]
-        scored: list[tuple[float, float, str, Counting]] = []
-        for other in open_:
-            is_short = self._left[other.id] < calls - _slack(calls)
-            if other.id == first.id or other.role != first.role or is_short:
-                continue
-            if self._are_apart(first, other):
-                continue
-            score = 0.0 if self._is_alone(other) else self._score(first, other)
-            if score > 0 and score >= self._least_score:
-                scored.append((-score, abs(self._left[other.id] - calls), other.id, other))
-        return [other for *_, other in sorted(scored, key=lambda item: item[:3])]
 
-    def _are_apart(self, first: Counting, other: Counting) -> bool:
-        """Return whether two statements belong to different transactions.
-
-        Both were seen in transactions, and these have no statement in common; or a third statement
-        was called as often as both together.
-        """
-        if frozenset((first.id, other.id)) in self._summands:
-            return True
-        own, theirs = (self._islands.get(item.query_id) for item in (first, other))
-        return own is not None and theirs is not None and own != theirs
-
-    def _score(self, first: Counting, other: Counting) -> float:
-        """Return the evidence: seen together, equal in every interval, the same keys."""
-        pair = frozenset((first.query_id, other.query_id))
-        score = 8.0 if self._sessions.together[pair] else 0.0
-        score += 4.0 if _moves_together(first, other) else 0.0
-        score += 1.0 if self._related(first.id, other.id) else 0.0
-        is_inside = self._looks_inside(first) and self._looks_inside(other)
-        return score + (1.0 if is_inside else 0.0)
-
-    def _ordered(self, turns: Mapping[str, float]) -> dict[str, float]:
-        """Return the statements in the order in which transactions had them.
-
-        Two statements that were seen one after the other have this order; others that of their time
-        since the start of the transaction. With too few looks: reads, then updates, then inserts,
-        then deletes.
-        """
-
-        looks = [self._looks_inside(self._statements[name]) for name in turns]
-
-        def place(name: str) -> tuple[float, int, int, str]:
-            item = self._statements[name]
-            after_s = self._sessions.usual_after_s(item.query_id)
-            is_seen = after_s is not None and min(looks) >= _LOOKS_FOR_ORDER
-            kind = _KINDS.index(item.kind) if item.kind in _KINDS else len(_KINDS)
-            # Children are deleted before their parents.
-            level = -item.level if item.kind == "delete" else item.level
-            return (after_s if is_seen and after_s else 0.0, kind, level, name)
-
-        by_time = sorted(turns, key=place)
-
-        later = self._later(by_time)
-
-        def after_count(name: str) -> int:
-            """Return how many of the others come after a statement."""
-            own = by_time.index(name)
-            others = [(number, other) for number, other in enumerate(by_time) if other != name]
-            return sum(
-                other in later[name] or (own < number and name not in later[other])
-                for number, other in others
-            )
-
-        return {name: turns[name] for name in sorted(by_time, key=after_count, reverse=True)}
-
-    def _later(self, names: Sequence[str]) -> dict[str, set[str]]:
-        """Return which statements were seen after each one, or after one that was."""
-        ids = {name: self._statements[name].query_id for name in names}
-        in_order = self._sessions.in_order
-        later = {
-            name: {
-                other
-                for other in names
-                # Of a statement with several turns some come before.
-                if in_order[ids[name], ids[other]] > 2 * in_order[ids[other], ids[name]]
-            }
-            for name in names
-        }
-        for between in names:
-            for name in names:
-                if between in later[name]:
-                    later[name] |= later[between] - {name}
-        return later
-
-
-def _islands(sessions: Sessions, known: AbstractSet[int]) -> dict[int, int]:
-    """Return the number of the island of each statement that was seen together with others.
-
-    Statements of one island were seen together, directly or through others. If an island was seen
-    seldom, it does not count: more looks might join it to another one. BEGIN and COMMIT, which all
-    transactions have, are not in `known`.
-    """
-    together = {pair: count for pair, count in sessions.together.items() if pair <= known}
-    island = {query_id: query_id for pair in together for query_id in pair}
-
-    def root(query_id: int) -> int:
-        while island[query_id] != query_id:
-            query_id = island[query_id]
-        return query_id
-
-    seen: Counter[int] = Counter()
-    for pair, count in together.items():
-        first, *others = (root(query_id) for query_id in pair)
-        for other in others:
-            island[other] = first
-        seen[min(pair)] += count
-    looks: Counter[int] = Counter()
-    for query_id, count in seen.items():
-        looks[root(query_id)] += count
-    return {q: root(q) for q in island if looks[root(q)] >= _LOOKS_FOR_ISLAND}
-
-
-def _summands(statements: Sequence[Counting]) -> set[frozenset[str]]:
-    """Return the pairs whose calls have the calls of a third statement as their sum.
-
-    In every interval: a transaction with both would call the third one only once. A pair of which
-    one has a multiple of the other's calls may be in one transaction with a loop.
-    """
-    known = sorted(statements, key=lambda item: item.calls)[-_SUMS_OF_MAX:]
-    totals = [item.calls for item in known]
-    pairs = set()
-    for first, other in combinations(known, 2):
-        total = first.calls + other.calls
-        begin = bisect_left(totals, total - _sum_slack(total))
-        end = bisect_right(totals, total + _sum_slack(total))
-        for whole in known[begin:end]:
-            if _is_sum(first, other, whole) and not _is_multiple(first, other):
-                pairs.add(frozenset((first.id, other.id)))
-    return pairs
-
-
-def _is_sum(first: Counting, other: Counting, whole: Counting) -> bool:
-    lengths = {len(item.series) for item in (first, other, whole)}
-    if len(lengths) > 1 or min(lengths) < _INTERVALS_FOR_SUM or first.role != other.role:
-        return False
-    return whole.role == first.role and all(
-        abs(a + b - both) <= _sum_slack(both)
-        for a, b, both in zip(first.series, other.series, whole.series, strict=True)
-    )
-
-
-def _is_multiple(first: Counting, other: Counting) -> bool:
-    turns = round(other.calls / first.calls)
-    return all(
-        abs(turns * a - b) <= _sum_slack(b) for a, b in zip(first.series, other.series, strict=True)
-    )
-
-
-def _sum_slack(calls: float) -> float:
-    return _TOLERANCE_CALLS + calls * _SUM_TOLERANCE_RATIO
-
-
-def _moves_together(first: Counting, other: Counting) -> bool:
-    """Return whether two statements were called as often in every interval."""
-    if not first.series or len(first.series) != len(other.series):
-        return False
-    return all(
-        abs(theirs - ours) <= _slack(ours) + _TOLERANCE_CALLS
-        for ours, theirs in zip(first.series, other.series, strict=True)
-    )
-
-
-def _slack(calls: float) -> float:
-    return max(_TOLERANCE_CALLS, calls * _TOLERANCE_RATIO)
+def _best_of(ways: Sequence[_Way]) -> list[_Way]:
+    """Return the ways that go on: of those that leave about the same excess, the best one."""
+    ordered = sorted(ways, key=lambda way: (-way.score, len(way.groups)))
+    kept: dict[int, _Way] = {}
+    unit = max(abs(way.excess) for way in ways) / _WAYS_MAX or 1.0
+    for way in ordered:
+        kept.setdefault(round(way.excess / unit), way)
+    return list(kept.values())[:_WAYS_MAX]

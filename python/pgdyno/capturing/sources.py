@@ -97,7 +97,7 @@ def _of_activity(fetch: Fetch, version: int, user: str, *, sees_everybody: bool)
     return SourceSeen(
         name="pg_stat_activity",
         right="pg_read_all_stats",
-        cost=f"at most {1 / POLL_S_MIN:.0f} reads a second, and 1 % of the time of one backend",
+        cost=f"at most {1 / POLL_S_MIN:.0f} reads a second, and 1 % of one core",
         gain="which statements share a transaction, sessions, waits, think times",
         missing=missing,
         loss="transactions are guessed from the numbers of calls alone",

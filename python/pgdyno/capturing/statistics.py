@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -52,6 +52,7 @@ _PARAMETER = re.compile(r"(?<!%I )%s")
 # Statements of a capture begin with it, so that captures do not contain captures.
 _MARK = "/* pgdyno */ "
 _MORE_LOOKS = 2
+_LOOKS_COMPARED = 60
 _SNAPSHOTS = 60
 _SNAPSHOT_S_MIN, _SNAPSHOT_S_MAX = 2.0, 60.0
 _STATEMENT_TIMEOUT_MS, _LOCK_TIMEOUT_MS = 30_000, 100
@@ -152,6 +153,7 @@ class Reading:
         self._version_num, self._encoding = int(row[1]), str(row[2])
         self.database, self.user = str(row[3]), str(row[4])
         self.sees_everybody, self._collation = bool(row[5]), str(row[6])
+        self._database_oid = int(row[7])
         return connection
 
     def fetch(self, sql: str) -> Rows:
@@ -258,20 +260,18 @@ class Reading:
         return int(rows[0][0]), int(rows[0][1])
 
     def _count(self) -> None:
-        request, activity = self._request, counted.activity_sql(self.version)
+        request = self._request
         every_s = min(max(request.seconds / _SNAPSHOTS, _SNAPSHOT_S_MIN), _SNAPSHOT_S_MAX)
         next_snapshot, next_second, next_checkpoint = every_s, 1.0, 10 * every_s
         before = sum(self._first_database)
         active: list[int] = []
-        look_s = 0.0
+        looks_s: deque[float] = deque(maxlen=_LOOKS_COMPARED)
         while self._second < request.seconds:
             try:
-                began_s = self._second
-                self.counted.sessions.add(self.fetch(activity))
+                self.counted.sessions.add(self._look(looks_s))
                 # Short transactions are now at their next statements: this tells the order.
                 for _ in range(_MORE_LOOKS):
-                    self.counted.sessions.follow(self.fetch(activity))
-                look_s = self._second - began_s
+                    self.counted.sessions.follow(self._look(looks_s))
                 active.append(self.counted.sessions.active_counts[-1])
                 if self._second >= next_second:
                     now = sum(self._database_totals())
@@ -287,9 +287,18 @@ class Reading:
                 if not self._is_back_after(error):
                     return
                 before = sum(self._database_totals())
-            # A look may take 1 % of the time.
-            pause_s = min(max(99 * look_s, POLL_S_MIN), POLL_S_MAX)
+            # Looks may take 1 % of a core. On a busy machine they wait for one, too: the shortest
+            # of the last ones tells what a look costs.
+            cost_s = (1 + _MORE_LOOKS) * min(looks_s, default=0.0)
+            pause_s = min(max(99 * cost_s, POLL_S_MIN), POLL_S_MAX)
             signals.sleep(max(0.0, min(pause_s, request.seconds - self._second)))
+
+    def _look(self, looks_s: deque[float]) -> Rows:
+        """Return what the sessions do now; add how long the answer took."""
+        began_s = self._second
+        rows = self.fetch(counted.activity_sql(self.version, self._database_oid))
+        looks_s.append(self._second - began_s)
+        return rows
 
     def _end_second(self, transactions: int, active: list[int]) -> None:
         so_far = self.counted
@@ -489,7 +498,7 @@ def statements_sent() -> dict[str, str]:
         for name, sql in (
             ("counters", counted.counters_sql(version, "SCHEMA")),
             ("texts", counted.texts_sql(version, "SCHEMA")),
-            ("activity", counted.activity_sql(version)),
+            ("activity", counted.activity_sql(version, "DATABASE")),
         ):
             named[f"{name}, PostgreSQL {version} or later"] = sql
     named["database"], named["updates"] = counted.DATABASE_SQL, counted.TABLES_SQL
