@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -12,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.fixtures import needs
 from tests.fixtures.clusters import Make
-from tests.fixtures.house import IN_MEMORY, PREFIX
+from tests.fixtures.house import IN_MEMORY, fast_folder, new_folder
 
 from pgdyno.crash.power_disk import PowerDisk, why_not_here
 
@@ -27,13 +25,9 @@ def crash_dir(house: Path) -> Iterator[Path]:
     A real disk would let these tests wait for each sync and prove no more: a killed server loses
     nothing that the kernel has, and the disk that loses power keeps its files in its own memory.
     """
-    has_space = shutil.disk_usage(IN_MEMORY).free > _NEEDED_BYTES
-    name = f"{PREFIX}{os.getpid()}-"
-    folder = Path(tempfile.mkdtemp(prefix=name, dir=IN_MEMORY if has_space else house))
+    folder = fast_folder(new_folder(house), _NEEDED_BYTES)
     servers = folder / "data"
-    for path in (folder, servers):
-        path.mkdir(exist_ok=True)
-        path.chmod(0o755)
+    servers.mkdir()
     yield servers
     assert list(servers.iterdir()) == []
     shutil.rmtree(folder)
@@ -43,7 +37,7 @@ def crash_dir(house: Path) -> Iterator[Path]:
 def elsewhere(house: Path, crash_dir: Path) -> Iterator[Path]:
     """A folder that is on another file system than the servers that crash."""
     parent = IN_MEMORY if crash_dir.is_relative_to(house) else house
-    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=parent))
+    folder = new_folder(parent)
     yield folder
     shutil.rmtree(folder)
 

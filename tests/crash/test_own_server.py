@@ -100,7 +100,7 @@ def test_a_signal_ends_a_crash_command_that_hangs(
 def test_a_journal_on_the_disk_that_crashes_is_refused(
     pgdyno: Command, new_cluster: Make, house: Path
 ) -> None:
-    cluster = new_cluster("15")
+    cluster = new_cluster("15", data_dir=house)
     given = ("--kind", "command", "--crash-command", "true", "--store", str(house / "store"))
     said = pgdyno("crash", *server_options(cluster.target), *given)
     assert said.code == 1

@@ -49,16 +49,18 @@ def changed(**changes: object) -> Experiment:
     return asked("a", "b").model_copy(update=changes)
 
 
-def server_of(make: Make) -> UnderTest:
-    cluster = make("15")
+def server_of(make: Make, **request: object) -> UnderTest:
+    cluster = make("15", **request)
     run_sql(cluster.target, "CREATE TABLE pgbench_big AS SELECT generate_series(1, 200000) AS a")
     with connect(cluster.target, verb="test") as session:
         facts = server_facts.collect(session, cluster.target)
     return UnderTest(cluster.target, cluster.target, cluster, facts, "test")
 
 
-def test_a_cold_server_was_started_again_on_files_that_are_not_in_memory(new_cluster: Make) -> None:
-    server = server_of(new_cluster)
+def test_a_cold_server_was_started_again_on_files_that_are_not_in_memory(
+    new_cluster: Make, house: Path
+) -> None:
+    server = server_of(new_cluster, data_dir=house)
     assert server.cluster is not None
     name = scalar(server.target, "SELECT pg_relation_filepath('pgbench_big')")
     path = server.cluster.data_dir / str(name)
