@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.fixtures.clusters import run_sql
-from tests.fixtures.command import Command, eventually, server_options
+from tests.fixtures.command import Command, Process, eventually, server_options
 
 import pgdyno as pgdyno_package
 from pgdyno.cli.main import VERBS
@@ -85,7 +85,7 @@ def moments(verb: str, count: int) -> list[float]:
     return [draw.uniform(0.0, LATEST_S) for _ in range(count)]
 
 
-def has_ended_or_handles_signals(process: subprocess.Popen[str]) -> bool:
+def has_ended_or_handles_signals(process: Process) -> bool:
     """Return whether a command has taken over SIGTERM, which Python itself leaves alone."""
     if process.poll() is not None:
         return True
@@ -121,7 +121,7 @@ def ends(
     entries = run_sql(database, ENTRIES)
     script = tmp_path / "reads.sql"
     script.write_text("SELECT pg_sleep(0.01);\n")
-    running = pgdyno.start(*ASKED[verb](server_options(database), script))
+    running = pgdyno.start(*ASKED[verb](server_options(database), script), is_new=True)
     if verb != "pgbench":  # It becomes the engine.
         eventually(lambda: has_ended_or_handles_signals(running.process))
     threading.Timer(moment_s, running.signal, (number,)).run()
@@ -149,7 +149,7 @@ def test_a_signal_ends_every_verb_and_nothing_is_left(
 def test_ctrl_c_while_modules_are_loaded_ends_the_command_quietly(pgdyno: Command) -> None:
     draw = random.Random(LOADED_S)
     for moment_s in [draw.uniform(0.0, LOADED_S) for _ in range(8)]:
-        running = pgdyno.start("list")
+        running = pgdyno.start("list", is_new=True)
         threading.Timer(moment_s, running.signal, (signal.SIGINT,)).run()
         said = running.wait()
         # Before the first line of pgdyno, Python ends as it likes. Later nothing of ours is shown.

@@ -110,7 +110,8 @@ def test_a_network_that_is_cut_and_comes_back_is_a_gap_everywhere(
 def test_a_signal_at_any_moment_leaves_a_readable_store_and_nothing_behind(
     moment: str, number: signal.Signals, pgdyno: Command, line: Line
 ) -> None:
-    running = pgdyno.start("watch", *server_options(line.target), "--interval", "100ms")
+    given = (*server_options(line.target), "--interval", "100ms")
+    running = pgdyno.start("watch", *given, is_new=True)
     until(running, lambda: run_sql(line.target, OURS) or _is_kept(pgdyno.store))
     if moment != "connected":
         until(running, lambda: _is_kept(pgdyno.store))
