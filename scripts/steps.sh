@@ -16,6 +16,8 @@ ended() {
 trap ended EXIT
 PASSED=0
 BEGUN=$(date +%s%N)
+# Each of the processes of the tests would compile all of them.
+unset PYTHONDONTWRITEBYTECODE
 # Further threads of numpy would only wait for each other in a busy loop.
 export CARGO_TERM_COLOR=never OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 

@@ -41,19 +41,14 @@ SERVER_FIXTURES |= {"bank", "bank15", "null_server", "pooler", "ssh_server"}
 SERVER_FIXTURES |= {"secure", "line", "far_line", "slow_flush", "set_clock", "warehouse"}
 SERVER_FIXTURES |= {"either_server", "fresh_warehouse15"}
 
-# Files that take a minute or more while three others run, longest first (`pytest --cpu FILE`).
-LONG_FILES = ("test_known_loads", "test_crash_verb", "test_small_forms", "test_every_option")
-LONG_FILES += (
-    "test_citus_runs",
-    "test_citus",
-    "test_compare",
-    "test_watch",
-    "test_tpcc",
-    "test_planning",
-)
-LONG_FILES += ("test_report_page", "test_sweep_lines", "test_mirror_lab", "test_bad_luck")
-LONG_FILES += ("test_signals_of_verbs", "test_tpcc_lab", "test_design", "test_spill")
-LONG_FILES += ("test_citus", "test_watched_run", "test_where_the_time_goes", "test_on_own_server")
+# Files that take a minute or more while others run, longest first (`pytest --cpu FILE`).
+LONG_FILES = ("test_known_loads", "test_report_page", "test_small_forms", "test_crash_verb")
+LONG_FILES += ("test_citus_runs", "test_citus", "test_watch", "test_compare", "test_every_option")
+LONG_FILES += ("test_tpcc", "test_mirror_lab", "test_planning", "test_signals_of_verbs")
+LONG_FILES += ("test_applications", "test_sweep_lines", "test_bad_luck", "test_servers")
+LONG_FILES += ("test_at_once", "test_watched_run", "test_where_the_time_goes", "test_tpcc_designs")
+LONG_FILES += ("test_bad_input", "test_capture", "test_design", "test_on_own_server", "test_spill")
+LONG_FILES += ("test_tpcc_lab", "test_tpcc_run", "test_far_hosts", "test_formats")
 
 
 # As in the product: with the default threshold, the garbage collector takes a tenth of the time.
