@@ -141,3 +141,36 @@ def test_a_loop_with_as_many_turns_as_a_column_has_numbers_has_each_once() -> No
     assert district.parameters[0] == Constant(value="1")
     [few] = steps({DISTRICT: 3})
     assert not isinstance(few.parameters[2], Turn)
+
+
+def test_a_row_takes_the_key_that_the_counter_of_its_group_returned() -> None:
+    shapes = [*COLUMNS, column("sold.o_id", 3), column("sold.o_w_id", 1), column("sold.o_d_id", 2)]
+    shapes = [
+        c.model_copy(update={"references": Reference(table="public.district", column=name)})
+        if (name := {"o_w_id": "d_w_id", "o_d_id": "d_id"}.get(c.column, ""))
+        else c
+        for c in shapes
+    ]
+    names = Names({**{"public.sold": ["o_id", "o_w_id", "o_d_id"]},
+                   "public.district": ["d_w_id", "d_id", "d_next_o_id"]}, ["public"])  # fmt: skip
+    count = f"{DISTRICT} RETURNING d_next_o_id - $4"
+    insert = "INSERT INTO sold (o_id, o_w_id, o_d_id) VALUES ($1, $2, $3)"
+    counter, row = steps({count: 1.0, insert: 1.0}, shapes, names)
+    assert (counter.parameters[0], counter.parameters[3]) == (Constant(value="1"),) * 2
+    assert row.parameters == (
+        Returned(step=0, column=0),
+        Equal(step=0, parameter=1),
+        Equal(step=0, parameter=2),
+    )
+
+
+def test_a_range_is_as_wide_as_the_blocks_of_a_call_explain() -> None:
+    read = "SELECT count(*) FROM line WHERE l_number = $1 AND l_o_id < $2 AND l_o_id >= $2 - $3"
+    counters = Counters(calls=10, rows=10, hit_blocks=8_000)
+    parsed = parse(read, NAMES)
+    statement = Statement(id=read, text=read, kind="select", reads_only=True, counters=counters)
+    sources = Sources(COLUMNS, {"public.line": 150_000})
+    group = Group("", 10, {read: 1.0})
+    [step] = sources.steps(group, {read: Described(statement, parsed)})
+    # 150,000 rows of 15 numbers and 1,000 orders: 10 rows an order; 800 blocks are 200 rows.
+    assert step.parameters[2] == Constant(value="20")

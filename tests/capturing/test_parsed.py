@@ -81,3 +81,18 @@ def test_comments_are_removed_and_names_with_quotes_stay() -> None:
     parsed = parse('/* a */ SELECT id FROM "shop"."Item" -- b\n WHERE id = $1', NAMES)
     assert " ".join(parsed.text.split()) == 'SELECT id FROM "shop"."Item" WHERE id = $1'
     assert not parsed.reason
+
+
+def test_a_change_inside_of_a_query_knows_its_columns() -> None:
+    gone = "UPDATE orders SET at = $2 WHERE id = $1 RETURNING id"
+    query = parse(f"WITH gone AS ({gone}) SELECT count(*) FROM gone", NAMES)
+    assert query.parameters == {
+        1: Parameter("equal", "public.orders", "id", "="),
+        2: Parameter("set", "public.orders", "at"),
+    }
+
+
+def test_a_parameter_subtracted_from_a_bound_is_a_distance() -> None:
+    parsed = parse("SELECT id FROM orders WHERE id < $1 AND id >= $1::int - $2", NAMES)
+    assert parsed.parameters[1] == Parameter("range", "public.orders", "id", "<")
+    assert parsed.parameters[2] == Parameter("distance", "public.orders", "id", ">=")

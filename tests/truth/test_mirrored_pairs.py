@@ -58,7 +58,7 @@ LOADS: dict[str, dict[str, tuple[int, dict[str, str]]]] = {
 }
 # A delivery that joins a queue needs no transaction, so the clients would not be equal.
 OPTIONS = {"tpcc-like": {"delivery": "inline"}}
-SCALE, CLIENTS, CAPTURE_S, RUN_S, PAIRS = 4, 4, 12, 4.0, 8
+SCALE, CLIENTS, CAPTURE_S, RUN_S, PAIRS = 4, 4, 30, 4.0, 8
 WORK = (
     "SELECT blks_hit + blks_read, pg_current_wal_lsn() - '0/0'::pg_lsn FROM pg_stat_database"
     " WHERE datname = current_database()"

@@ -63,6 +63,9 @@ def may_be_null(
         case Returned(step=step, column=place):
             parsed = before[step]
             output = parsed.outputs[place] if place < len(parsed.outputs) else ("", "")
+            if (added := parsed.sums.get(place)) and added[1] in parsed.adds:
+                # The next key of a counter.
+                return False
             column = columns.get(output)
             is_outer = parsed.kind == "select" and _OUTER_JOIN.search(parsed.text) is not None
             return column is None or not column.is_not_null or is_outer

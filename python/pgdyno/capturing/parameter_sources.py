@@ -67,6 +67,8 @@ _CHANGES, _CHANGES_CHECKED = ("-100", "100"), ("0", "100")
 _LOOP_MIN = 1.5
 _LIST_LENGTH = Spread(least=1, mean=3, most=10)
 _LIST_LENGTH_MAX = 100.0
+# A row that a range finds takes this number of blocks: of an index or two, and its own.
+_BLOCKS_A_ROW = 4.0
 # A source that names its own step; the number is known when the steps are.
 _OWN_STEP = -1
 
@@ -200,6 +202,10 @@ class Sources(KeyFamilies):
             return ListOf(of=record, length=length) if type_.endswith("[]") else record
         if column is None or use.use == "other":
             return self._by_type(described, number, type_)
+        if use.use == "distance":
+            return self._distance(described, column)
+        if use.use == "change" and self._is_counter(described.parsed, use.column):
+            return Constant(value="1")
         if use.use == "change":
             shared = self._shared_change(earlier)
             return shared or self._by_change(described, column, number)
@@ -213,7 +219,7 @@ class Sources(KeyFamilies):
             is_number = column.distribution.kind in ("integer", "numeric", "real")
             return amount if amount and is_number else self._by_type(described, number, type_)
         if use.use == "insert":
-            return self._inserted(column)
+            return self._counted(described.parsed, column, earlier) or self._inserted(column)
         if use.use == "range":
             return self._range(described, use, column, own)
         if use.use == "set" and column.distribution.kind in _TIME_KINDS:
@@ -330,6 +336,58 @@ class Sources(KeyFamilies):
         if column.distribution.kind in _TIME_KINDS and (column.correlation or 0) > 0.5:
             return Now()
         return OfColumn(table=table, column=name)
+
+    @staticmethod
+    def _is_counter(parsed: Parsed, name: str) -> bool:
+        """Return whether an UPDATE adds to a column and returns it, as a counter does."""
+        returned = [
+            *parsed.outputs,
+            *((table, column) for table, column, *_ in parsed.sums.values()),
+        ]
+        return name in parsed.adds and (parsed.written, name) in returned
+
+    def _counted(
+        self,
+        insert: Parsed,
+        column: ColumnShape,
+        earlier: Sequence[tuple[Parsed, dict[int, Parameter]]],
+    ) -> Source | None:
+        """Return the key that an earlier step took from the counter of the same group of rows."""
+        if column.distribution.kind != "integer" or not self.is_last_of_key(column):
+            return None
+        others = [
+            (p.table, p.column)
+            for p in insert.parameters.values()
+            if p.use == "insert" and p.column != column.column
+        ]
+        for step in reversed(range(len(earlier))):
+            parsed, parameters = earlier[step]
+            asked = [(p.table, p.column) for p in parameters.values() if p.use == "equal"]
+            is_same = all(
+                any(self._family(own) & self._family(place) for own in others) for place in asked
+            )
+            places = {number: sum_[:2] for number, sum_ in parsed.sums.items()}
+            for number, place in {**dict(enumerate(parsed.outputs)), **places}.items():
+                is_counter = place[0] == parsed.written and self._is_counter(parsed, place[1])
+                if asked and is_same and is_counter:
+                    return Returned(step=step, column=number)
+        return None
+
+    def _distance(self, described: Described, column: ColumnShape) -> Source:
+        """Return the width of a range whose rows explain the blocks of a call."""
+        parsed, counters = described.parsed, described.statement.counters
+        blocks = (counters.hit_blocks + counters.read_blocks) / max(counters.calls, 1)
+        rows = self._rows.get(column.table, 0.0)
+        for use in parsed.parameters.values():
+            other = self._columns.get((use.table, use.column))
+            if use.use == "equal" and use.table == column.table and other is not None:
+                rows /= max(other.distribution.distinct, 1.0)
+        bounds = [_as_number(value) for value in column.distribution.bounds]
+        numbers = [value for value in bounds if value is not None]
+        if len(numbers) < 2 or column.distribution.kind != "integer":
+            return Constant(value="1")
+        apart = (numbers[-1] - numbers[0] + 1) / max(rows, 1.0)
+        return Constant(value=str(max(1, round(apart * blocks / _BLOCKS_A_ROW))))
 
     def _range(
         self,

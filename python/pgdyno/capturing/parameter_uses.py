@@ -10,13 +10,18 @@ from typing import Any, Literal
 from pgdyno.capturing.functions import Argument, Function
 from pgdyno.capturing.names import Names
 
-Use = Literal["equal", "range", "list", "insert", "set", "change", "limit", "offset", "other"]
+Use = Literal[
+    "equal", "range", "distance", "list", "insert", "set", "change", "limit", "offset", "other"
+]
 Tree = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """What a `$n` is for, and the column that it is compared with, inserted into or added to."""
+    """What a `$n` is for, and the column that it is compared with, inserted into or added to.
+
+    `distance`: a column is compared with the sum or difference of another parameter and this one.
+    """
 
     use: Use
     table: str = ""
@@ -44,9 +49,12 @@ class Reader:
         inner = {item.get("ctename") for name, item in nodes(tree) if name == "CommonTableExpr"}
         self.aliases: dict[str, str] = {}
         ranges = [item for name, item in nodes(tree) if name == "RangeVar"]
-        relation = tree.get("relation")
-        if isinstance(relation, Mapping):
-            ranges.insert(0, relation)
+        changing = ("InsertStmt", "UpdateStmt", "DeleteStmt")
+        inside = [item for name, item in nodes(tree) if name in changing]
+        for statement in (*inside, tree):
+            relation = statement.get("relation")
+            if isinstance(relation, Mapping):
+                ranges.insert(0, relation)
         for item in ranges:
             if item["relname"] in inner and not item.get("schemaname"):
                 continue
@@ -171,8 +179,10 @@ class Reader:
                 use = "change"
             else:
                 use = "range"
+            distant = _distance(other) if use == "range" else None
             for number in _parameters_in(other):
-                self.parameters.setdefault(number, Parameter(use, *place, operator))
+                own = "distance" if number == distant else use
+                self.parameters.setdefault(number, Parameter(own, *place, operator))
 
     def _added(self, tree: Any) -> tuple[str, str, int, int] | None:
         """Return table, column, sign and parameter of a column plus or minus a parameter."""
@@ -233,6 +243,14 @@ class Reader:
         functions = [self._names.functions.functions.get(function) for function in called]
         tables = [table for known in functions if known for table in self.tables_of(known)]
         return next(((t, name) for t in tables if name in self._names.columns(t)), None)
+
+
+def _distance(tree: Any) -> int | None:
+    """Return the parameter that is added to another one, or subtracted from it."""
+    item = tree.get("A_Expr") if isinstance(tree, Mapping) else None
+    if item is None or _operator(item) not in ("+", "-") or not alone(item.get("lexpr")):
+        return None
+    return next(iter(alone(item.get("rexpr"))), None)
 
 
 def _is_star(item: Tree) -> bool:
