@@ -20,7 +20,7 @@ def test_as_many_as_can_be_shown_stay_as_they_are_in_order_of_time() -> None:
     assert nearest_merged([]) == ()
 
 
-def test_of_more_every_one_is_counted_in_one_that_is_shown() -> None:
+def test_rows_beyond_the_limit_are_counted_in_a_row_that_is_shown() -> None:
     marks = [*deadlocks(7200), *checkpoints(12)]
     shown = nearest_merged(marks)
     assert 50 < len(shown) <= MARKS_MAX

@@ -153,7 +153,7 @@ def test_a_statement_seen_alone_and_in_a_transaction_is_both() -> None:
     assert (set(inside.turns), inside.is_block) == ({"accounts", "balance"}, True)
 
 
-def test_a_statement_that_is_seldom_seen_inside_is_no_block() -> None:
+def test_a_statement_rarely_seen_inside_is_not_a_block() -> None:
     sessions = Sessions()
     sessions.alone[NAMES["other"]], sessions.inside[NAMES["other"]] = 3, 1
     sessions.inside[NAMES["accounts"]] = 2

@@ -41,7 +41,7 @@ JOBS = Names(
 )
 
 
-def test_a_key_that_is_deleted_once_is_one_that_another_transaction_returned(
+def test_a_deleted_key_comes_from_another_transaction(
     tmp_path: Path,
 ) -> None:
     said = "".join(
@@ -135,7 +135,7 @@ def test_what_a_savepoint_takes_back_is_not_in_the_transaction(tmp_path: Path) -
     assert texts(capture, template) == expected
 
 
-def test_an_empty_statement_is_no_part_of_the_load(tmp_path: Path) -> None:
+def test_an_empty_statement_is_not_part_of_the_load(tmp_path: Path) -> None:
     said = entry("1.a", 0, "") + entry("1.a", 1, FIRE, ["7"])
     capture = capture_of(tmp_path, said)
     assert [texts(capture, template) for template in capture.templates] == [[FIRE]]

@@ -124,7 +124,7 @@ def test_long_help_has_headings(verb: str) -> None:
     assert headings[-1] == "Answer:" or verb in ("doctor", "init")
 
 
-def test_help_on_a_narrow_terminal_is_no_wider_than_it() -> None:
+def test_help_fits_a_narrow_terminal() -> None:
     long = [
         line for line in help_of("bench", 60).partition("Usage:")[2].splitlines() if len(line) > 60
     ]

@@ -29,7 +29,7 @@ def cluster(new_cluster: Make) -> ScratchCluster:
     return made
 
 
-def test_a_torn_page_that_no_relation_has_is_no_damage(cluster: ScratchCluster) -> None:
+def test_a_torn_page_outside_all_relations_is_not_damage(cluster: ScratchCluster) -> None:
     path = cluster.data_dir / str(scalar(cluster.target, "SELECT pg_relation_filepath('kept')"))
     left = path.with_name("99999")  # CREATE INDEX leaves such a file if a crash ends it.
     left.write_bytes(path.read_bytes())

@@ -176,7 +176,7 @@ def test_two_commands_for_one_server_are_refused(services: None, open_servers: O
         open_servers(asked, resolve(conninfo="service=db1-socket").target)
 
 
-def test_the_first_of_two_servers_put_back_is_the_one_that_is(tmp_path: Path) -> None:
+def test_the_first_of_two_servers_can_be_put_back(tmp_path: Path) -> None:
     folder = Store(tmp_path).create("two machines", "matrix")
     for host in ("db1", "db2"):
         folder.add_audit({"change": "settings", "admin": {"host": host}, "previous": {}})

@@ -146,7 +146,9 @@ def test_a_load_goes_on_after_a_worker_was_killed(
     assert pgdyno("drop", *server_options(citus)).code == 0
 
 
-def test_a_citus_without_workers_is_said_before_the_load(pgdyno: Command, citus: Target) -> None:
+def test_before_the_load_citus_without_workers_gives_a_message(
+    pgdyno: Command, citus: Target
+) -> None:
     run_sql(citus, "CREATE DATABASE alone")
     alone = citus.with_database("alone")
     run_sql(alone, "CREATE EXTENSION citus")

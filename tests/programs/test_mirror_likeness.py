@@ -151,7 +151,7 @@ def test_what_was_not_counted_is_unknown() -> None:
     assert "blocks" not in likeness.sentence
 
 
-def test_a_difference_of_a_fraction_of_a_block_is_no_difference() -> None:
+def test_a_difference_of_a_fraction_of_a_block_does_not_count() -> None:
     assert SEEN.counters is not None
     none = {**COUNTED, "read_blocks": 0.0}
     source = {**SOURCE, "statements": dict.fromkeys(("SELECT 1", "UPDATE t"), none)}
@@ -238,7 +238,7 @@ def test_a_spec_may_have_a_recorded_rate(script: Script) -> None:
         Workload.model_validate({"scripts": [{"builtin": "select-only"}], "rate": "2x"})
 
 
-def test_several_runs_count_as_one_that_is_as_long() -> None:
+def test_several_runs_count_as_one_run_of_their_total_length() -> None:
     assert likeness_of(SOURCE, together([SEEN, SEEN])) == likeness_of(SOURCE, SEEN)
     none = replace(SEEN, counters=None, waits=None, active_sessions=None, updates=None)
     mixed = together([SEEN, none])

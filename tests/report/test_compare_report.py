@@ -176,7 +176,7 @@ def between(value: float, low: float, high: float) -> Estimate:
         (0.12, 1.0, ["-90 %", "-50 %", "equal", "+100 %", "+900 %"]),
     ],
 )
-def test_an_axis_has_even_steps_and_a_logarithmic_one_says_so(
+def test_an_axis_has_even_steps_and_a_logarithmic_axis_is_labelled(
     low: float, high: float, labels: list[str]
 ) -> None:
     scale = scale_of([between(1.0, low, high)], margin_ratio=0.02)

@@ -211,7 +211,7 @@ def shown_of(connection: Connection, onlooker: Connection) -> int:
     return int(row[0])
 
 
-def test_a_variable_that_stands_twice_has_two_numbers_as_in_what_is_sent(database: Target) -> None:
+def test_a_variable_used_twice_gets_two_numbers_as_when_sent(database: Target) -> None:
     text = "SELECT pg_typeof(:x::int), pg_typeof(:y::int), :x::int + 1;"
     with (
         connect(database, verb="test") as connection,

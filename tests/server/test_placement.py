@@ -60,7 +60,7 @@ def test_a_cluster_is_in_the_store_by_default(open_folder: Path) -> None:
 
 
 @needs_root
-def test_a_store_that_the_server_s_user_cannot_enter_is_passed_over_and_said(
+def test_a_store_closed_to_the_servers_user_is_skipped_with_a_message(
     open_folder: Path,
 ) -> None:
     store, data = open_folder / "store", open_folder / "data"

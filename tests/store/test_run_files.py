@@ -247,7 +247,7 @@ def _fill(writer: RunWriter) -> None:
         writer.flush()
 
 
-def test_the_error_of_a_full_disk_says_what_is_kept_and_that_stays_readable(
+def test_the_error_of_a_full_disk_names_the_kept_files_and_they_stay_readable(
     small_disk: Path,
 ) -> None:
     experiment = Store(small_disk).create("full", "bench")

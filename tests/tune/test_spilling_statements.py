@@ -42,7 +42,7 @@ def test_the_statements_that_spill_are_named_without_those_that_were_tried(
     assert spilled["tried_bytes"] > 0
 
 
-def test_a_percent_sign_is_no_placeholder_without_parameters(database: Target) -> None:
+def test_without_parameters_a_percent_sign_is_not_a_placeholder(database: Target) -> None:
     session = ServerSession(lambda: connect(database, verb="test"), "test", is_local=True)
     session.open()
     try:

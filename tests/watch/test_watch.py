@@ -217,7 +217,9 @@ def test_a_terminated_backend_leaves_a_gap(any_server: ScratchCluster, store: St
     assert FOUND in show.kinds
 
 
-def test_reset_statistics_are_left_out_and_said(any_server: ScratchCluster, store: Store) -> None:
+def test_reset_statistics_are_left_out_with_a_message(
+    any_server: ScratchCluster, store: Store
+) -> None:
     show = Steps(
         seen_for(0.5),
         once(lambda: run_sql(any_server.target, "SELECT pg_stat_reset()")),
