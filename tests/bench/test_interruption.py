@@ -67,11 +67,14 @@ def socket_of_bare_loop(parent: int) -> Path | None:
 
 @pytest.mark.pg
 @needs.POSTGRESQL_15
-def test_ctrl_c_is_a_sentence_an_exit_code_and_no_leftovers() -> None:
+def test_ctrl_c_is_a_sentence_an_exit_code_and_no_leftovers(house: Path) -> None:
     program_path("pgdyno-bare-loop")
+    on_disk = house / "bench"
+    on_disk.mkdir()
     with subprocess.Popen(
         [sys.executable, "-m", "bench", "--quick", "--scale", "1", "bare-loop"],
         cwd=ROOT,
+        env={**os.environ, "PGDYNO_DATA": str(on_disk)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
