@@ -1,4 +1,7 @@
-//! SQL commands: their text, the variables in it, and how they are sent.
+//! SQL commands of a script: their text, the variables in it, and how they are sent.
+//!
+//! The simple protocol sends the text with the values in it. The extended and prepared protocols
+//! send `$1`, `$2`, ... and the values separately. Both forms are made once, when a script is read.
 
 use std::ops::Range;
 
@@ -13,7 +16,7 @@ pub const PARAMETERS_MAX: usize = 255;
 /// One SQL command: a statement, or several joined by `\;`.
 #[derive(Clone, Debug)]
 pub struct SqlCommand {
-    /// The text as written, `\;` being `;`, from its first word to its semicolon.
+    /// The text as written, from its first word to its semicolon; each `\;` has become `;`.
     pub text: String,
     /// Line of its first word, counted from 1.
     pub line: usize,
@@ -21,19 +24,20 @@ pub struct SqlCommand {
     pub command: usize,
     /// Index among the SQL commands of the script.
     pub statement: usize,
-    /// The bytes that are sent for the text; its own, unless each character stands for one.
+    /// The bytes that are sent for the text. They are UTF-8, or Latin-1 after
+    /// `send_characters_as_bytes`.
     pub sent: Box<[u8]>,
     /// `sent` cut at its variables, in order.
     pub segments: Box<[Segment]>,
-    /// What happens to the result, if anything.
+    /// `\gset` or `\aset`: the result becomes variables. None: the result is ignored.
     pub gset: Option<Gset>,
     /// Whether nothing is written, as far as the words tell.
     pub reads_only: bool,
     /// The text with `$1`, `$2`, ... for its variables, one number for each place.
     pub parameterized: Box<str>,
-    /// The bytes that are sent for it.
+    /// The bytes that are sent for `parameterized`.
     pub sent_parameterized: Box<[u8]>,
-    /// The variables that are `$1`, `$2`, ...
+    /// The variables that are `$1`, `$2`, ..., in this order.
     pub parameters: Box<[VariableSlot]>,
 }
 
@@ -42,7 +46,7 @@ pub struct SqlCommand {
 pub enum Segment {
     /// Text without variables.
     Text(Range<usize>),
-    /// A variable, and where its name stands with its colon.
+    /// A variable, and the place of its name in the text, colon included.
     Variable(VariableSlot, Range<usize>),
 }
 
@@ -51,6 +55,7 @@ pub enum Segment {
 pub(crate) struct TooManyVariables;
 
 impl SqlCommand {
+    /// Finds the variables of a text. The caller sets `command`, `statement` and `gset`.
     pub(crate) fn new(
         text: String,
         line: usize,
@@ -91,7 +96,8 @@ impl SqlCommand {
         })
     }
 
-    /// Sends a byte for each character, as `Script::send_characters_as_bytes` says.
+    /// Makes the command send one byte for each character; `Script::send_characters_as_bytes` says
+    /// why.
     pub(crate) fn send_characters_as_bytes(&mut self) {
         // Subtle: a character of two bytes in the text becomes one byte, so all places change.
         let place = |at: usize| self.text[..at].chars().count();
@@ -159,8 +165,8 @@ pub(crate) fn latin1(text: &str) -> Box<[u8]> {
 
 /// Returns where the next variable stands at or behind `from`, colon included.
 ///
-/// Strings and comments are not looked at, as in pgbench; of several colons in a row none begins
-/// a variable.
+/// As in pgbench, a variable inside a string or comment counts, too. Of several colons in a row, as
+/// in the cast `a::int`, none begins a variable.
 fn next_variable(text: &str, mut from: usize) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     loop {

@@ -1,4 +1,8 @@
-"""Evidence in a stored run for changing a setting; a search begins with this evidence."""
+"""Finds evidence in a stored run that a setting limits its load.
+
+A search for settings begins with this. The strength of a piece is a ratio from 0 to 1, by
+convention: for example 4 times the share of pages that were not in shared_buffers.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +17,13 @@ from pgdyno.store.stored_run import StoredRun
 from pgdyno.tune.evidence import Evidence
 
 _PAGE_BYTES = 8192
+# Kind of evidence -> how the names of its wait events begin; names differ between versions.
 _WAITS = {
     "wal_flush": ("IO:WalSync", "IO:WALSync", "IO:WalWrite", "IO:WALWrite", "LWLock:WALWrite"),
     "read_waits": ("IO:DataFileRead", "IO:DataFilePrefetch", "IO:AioIoCompletion"),
     "lock_waits": ("Lock:",),
 }
-
-
-# Smaller tables are read from end to end for good reasons.
+# If a scan reads fewer rows than this, reading the whole table may be the fastest way.
 _ROWS_PER_SCAN_MIN, _ROWS_PER_SCAN_STRONG = 1_000.0, 10_000.0
 # If the statements return or change a larger share of the rows that were read, an index saves
 # nothing.
@@ -81,6 +84,7 @@ def _has_changes(run: StoredRun, tables: Sequence[Deltas]) -> bool:
 
 
 def _of_temporary_files(run: StoredRun, span_ns: tuple[int, int]) -> Iterator[Evidence]:
+    # The counters of the database are used only if no statement of the load was counted.
     database = _ours(run)
     temporary = grown(database, "temp_bytes", *span_ns)
     statements = _statements_of_load(run)
@@ -144,11 +148,13 @@ def _statements_of_load(run: StoredRun) -> list[Deltas]:
 
 
 def _ours(run: StoredRun) -> Deltas | None:
+    """Return the counters of the database that the load uses."""
     rows = [growth for growth in counters_of(run, "database") if growth.key.get("scope") == "ours"]
     return rows[0] if rows else None
 
 
 def _of_waits(run: StoredRun) -> Iterator[Evidence]:
+    """Yield the share of samples in which a session of the load waited for each kind of event."""
     waits = run.waits()
     if not len(waits["time_ns"]):
         return
@@ -163,11 +169,13 @@ def _of_waits(run: StoredRun) -> Iterator[Evidence]:
 
 
 def _one(run: StoredRun, collector: str) -> Deltas | None:
+    """Return the counters of a collector that has one row for the whole server."""
     growths = counters_of(run, collector)
     return growths[0] if growths else None
 
 
 def _total(growth: Deltas | None, counter: str) -> float:
+    """Return the sum of all growths of a counter, 0 if it was not observed."""
     if growth is None or counter not in growth.by_column:
         return 0.0
     return float(np.nansum(growth.by_column[counter]))

@@ -1,1 +1,4 @@
-"""Makes a capture: reads a server or its logs, and keeps no value of a row."""
+"""Makes a capture, a file from which the load can be made again without the user's data.
+
+It reads a server or its logs. Stand-ins replace the values of rows, unless the user keeps them.
+"""

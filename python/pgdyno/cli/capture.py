@@ -61,7 +61,7 @@ class _CaptureVerb(Verb):
     type=click.Path(path_type=Path),
     cls=Operand,
     heading="Reading a capture",
-    help="With show or scripts in place of CONNINFO: the capture to read.",
+    help="The capture to read, after the word show or scripts.",
 )
 @click.argument(
     "folder",
@@ -84,21 +84,22 @@ class _CaptureVerb(Verb):
     multiple=True,
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Log of the server: stderr, csvlog or jsonlog, also .gz or .zst. Whole transactions with"
-    " their parameters come from it. Without --duration only the schema is read from the server."
-    " Repeat it for rotated files, in any order.",
+    help="Log of the server in format stderr, csvlog or jsonlog, also as .gz or .zst. pgdyno takes"
+    " whole transactions with their parameters from the log. Without --duration, it reads only the"
+    " schema from the server. Repeat the option for rotated files, in any order.",
 )
 @_watched(
     "--log-line-prefix",
     metavar="PREFIX",
-    help="log_line_prefix when the log was written (default: the server's setting, or found).",
+    help="log_line_prefix when the log was written. Default: pgdyno tries the server's setting,"
+    " then the usual prefixes.",
 )
 @_watched(
     "--log-sample-rate",
     type=click.FloatRange(0, 1, min_open=True),
     metavar="RATIO",
-    help="log_transaction_sample_rate when the log was written (default: the server's setting if"
-    " it logs only this sample, else 1).",
+    help="log_transaction_sample_rate when the log was written. Default: the server's setting; 1 if"
+    " the server logs all statements.",
 )
 @_answer(
     "--log-advice",
@@ -123,7 +124,8 @@ class _CaptureVerb(Verb):
     "--coverage",
     "only_coverage",
     is_flag=True,
-    help="With show: print only how much of the load can be reproduced, and why not all.",
+    help="With show: print only how much of the load can be reproduced, and what prevents the"
+    " rest.",
 )
 @_answer("--all", "shows_all", is_flag=True, help="With show: print every item of every class.")
 @_answer("--print-sql", is_flag=True, help="Print every statement that capture may send, and exit.")
@@ -132,9 +134,10 @@ class _CaptureVerb(Verb):
 def command(**given: Any) -> int:
     """Capture schema, statistics and load of a server in a file that has no values of rows.
 
-    Only reads, with one connection. Values of rows become stand-ins; their key is thrown away.
-    Ctrl-C ends the capture early; the file is written. `capture show FILE` prints what is in a
-    file, `capture scripts FILE FOLDER` writes its load as pgbench scripts.
+    Only reads, with one connection. Stand-ins replace the values of rows; the random key of the
+    stand-ins is never written. If Ctrl-C ends the capture early, the file is still written.
+    `capture show FILE` prints the content of a file, `capture scripts FILE FOLDER` writes its load
+    as pgbench scripts.
     """
     if given["quiet"]:
         output.be_quiet()

@@ -43,14 +43,22 @@ _crashes, _answer = under(CRASHES), under(ANSWER)
     "--kind",
     type=click.Choice(["kill", "power", "failover", "command"]),
     default="kill",
-    help="How the server crashes (default kill): power cuts off its disk, too; failover promotes a"
-    " standby; command is for your own server.",
+    help="How the server crashes. kill: its processes get SIGKILL. power: its disk also loses what"
+    " was not synced. failover: the primary is killed and its standby is promoted. command: your"
+    " --crash-command crashes your own server (default kill).",
 )
 @_crashes(
     "--crashes", type=click.IntRange(1, 10_000), default=60, help="Number of crashes (default 60)."
 )
-@_crashes("--crash", "only", type=click.IntRange(min=1), help="Repeat only this crash of the seed.")
-@_crashes("--seed", type=click.IntRange(0, 2**63 - 1), default=1, help="Seed (default 1).")
+@_crashes(
+    "--crash", "only", type=click.IntRange(min=1), help="Repeat only the crash with this number."
+)
+@_crashes(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=1,
+    help="Seed of the random number generator (default 1).",
+)
 @_crashes(
     "-c",
     "--clients",
@@ -63,19 +71,22 @@ _crashes, _answer = under(CRASHES), under(ANSWER)
     "--directories",
     type=click.Choice(["strict", "ext4"]),
     default="strict",
-    help="Which names a power failure keeps: after fsync of their folder, or as ext4 (strict).",
+    help="With --kind power: which file names survive. strict: names whose folder was synced. ext4:"
+    " all names up to one moment, as in the journal of ext4 (default strict).",
 )
 @_crashes(
     "--on",
     "on_file_system",
     type=click.Choice(["ext4", "xfs"]),
-    help="With --kind power: put this file system on the disk, as a loop device.",
+    help="With --kind power: put a real file system of the kernel on the disk of the test, as a"
+    " loop device.",
 )
 @_crashes(
     "--sector",
     type=click.Choice(["512", "4096"]),
     default="512",
-    help="Bytes that a power failure cannot tear (default 512).",
+    help="With --kind power: number of bytes that survive together or are lost together (default"
+    " 512).",
 )
 @_crashes(
     "--check-sql",
@@ -87,37 +98,41 @@ _crashes, _answer = under(CRASHES), under(ANSWER)
     "--recovery-timeout",
     default="60s",
     metavar="TIME",
-    help="Longest time of a recovery (default 60s).",
+    help="Longest time that a recovery may take (default 60s).",
 )
 @_crashes(
     "--standby",
     type=click.Choice(["synchronous", "asynchronous"]),
     default="synchronous",
-    help="Whether commits wait for the standby of a failover (default synchronous).",
+    help="With --kind failover: whether commits wait for the standby (default synchronous).",
 )
 @_crashes(
     "--promote-command",
     default="",
     metavar="CMD",
-    help="Command that promotes the standby, which PGHOST and PGPORT name (default pg_promote)."
-    " Without it, your own servers must have a tool that promotes.",
+    help="With --kind failover: command that promotes the standby (default pg_promote). PGHOST and"
+    " PGPORT name the standby. For your own servers there is no default: without this command, your"
+    " own tool must promote the standby.",
 )
 @_crashes(
     "--fault",
     "faults",
     type=click.Choice(["fsync-eio", "full", "stall"]),
     multiple=True,
-    help="With --kind power: also let the disk fail once, be full, or stall for 5 s.",
+    help="With --kind power: also test a server whose disk fails. fsync-eio: one fsync fails. full:"
+    " the disk is full for 2 s. stall: the disk does not answer for 5 s.",
 )
-@_crashes("--no-controls", is_flag=True, help="Skip the crashes that prove this test.")
+@_crashes(
+    "--no-controls", is_flag=True, help="Skip the controls, which show that this test sees losses."
+)
 @options.connection
 @under(FOREIGN)("--crash-command", metavar="CMD", help="Command that crashes your own server.")
 @under(FOREIGN)(
     "--recover-command",
     default="",
     metavar="CMD",
-    help="Command that starts your own server again, if it does not start by itself. After a"
-    " failover: makes it the standby.",
+    help="Command that starts your own server again, if the server does not start by itself. After"
+    " a failover, the command must make the failed server a standby.",
 )
 @options.command_timeout
 @options.confirm

@@ -89,7 +89,7 @@ def command(**given: Any) -> int:
 
     The doctor only reads: one read-only connection, statement_timeout 2 s. Only --flush writes: a
     file of 2 MB, which is deleted afterwards. Only --aa creates load; on your own server that load
-    only reads. A check with an unknown answer never fails --check.
+    only reads. If the answer of a check is unknown, --check does not count it.
     """
     _refuse_unused(given)
     if given["aa"]:

@@ -34,9 +34,9 @@ CAPTURE = Captured.name
 DOC = {
     CAPTURE: """Make the tables of a capture, filled from their statistics.
 
-    The tables have the same columns, keys and indexes as the captured ones, and rows whose values
-    are distributed alike. No value is one of the original. The statistics of the copy are then
-    compared with those of the original.
+    The tables have the same columns, keys and indexes as the captured tables. The values of their
+    rows have similar distributions. No value comes from the original, unless the capture keeps its
+    values. Then pgdyno compares the statistics of the copy with those of the original.
 
     Tables with pgdyno's mark are replaced, other tables are never touched. After an interruption,
     the same command continues where the load stopped.

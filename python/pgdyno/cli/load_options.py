@@ -90,25 +90,29 @@ def programs(command: Command) -> Command:
         option(
             "--read-only",
             is_flag=True,
-            help="Of a capture, run only the transactions that read.",
+            help="With a capture: run only the read-only transactions.",
         ),
         option(
             "--builtin-option",
             multiple=True,
             metavar="NAME=VALUE",
-            help="Option of the built-in program, as -b list shows them.",
+            help="Option of the built-in program; -b list shows the options of each program.",
         ),
         option(
             "--think-factor",
             "think_ratio",
             type=click.FloatRange(0.0, 1.0),
             default=0.0,
-            help="Factor of the program's keying and think times, 0 to 1 (default 0).",
+            help="Factor for the keying and think times of the program, such as 1 for the"
+            " specified times (default 0: no times).",
         ),
     )
 
 
-HOSTS_HELP = "Load hosts: a,b,c (by ssh), tls://SCHEDULER:8786 (Dask), or local:N."
+HOSTS_HELP = (
+    "Hosts that make the load: a,b,c (by ssh), tls://SCHEDULER:8786 (Dask), or local:N (N workers"
+    " on this host)."
+)
 
 
 def load_hosts(command: Command) -> Command:
@@ -137,8 +141,8 @@ def workload(command: Command) -> Command:
             "-M",
             "--protocol",
             type=click.Choice(["simple", "extended", "prepared"]),
-            help="Query protocol (default simple). If a built-in program needs it, the default is"
-            " prepared.",
+            help="Query protocol (default simple; prepared for a built-in program that is not a"
+            " script).",
         ),
         option(
             "-j",
@@ -160,8 +164,8 @@ def workload(command: Command) -> Command:
             "--reset",
             type=click.Choice(["none", "vacuum", "restore"]),
             default="vacuum",
-            help="Reset of the data before each run. vacuum: empty the history and vacuum. restore:"
-            " copy the database again. none: no reset (default vacuum).",
+            help="How to reset the data before each run. vacuum: empty the history table, then"
+            " VACUUM. restore: copy the database again. none: no reset (default vacuum).",
         ),
         before(
             "--no-check",
@@ -173,9 +177,9 @@ def workload(command: Command) -> Command:
             type=click.Choice(["warm", "prewarm", "cold"]),
             default="warm",
             help=(
-                "State of the caches before each run. warm: as the run before left them. prewarm:"
-                " tables and indexes are read. cold: no file is in memory; only on a scratch"
-                " server (default warm)."
+                "State of the caches before each run. warm: as the previous run left them. prewarm:"
+                " pgdyno reads tables and indexes into shared_buffers. cold: no file of the server"
+                " is in memory; only on a scratch server (default warm)."
             ),
         ),
         option(
@@ -200,8 +204,8 @@ def rate(command: Command) -> Command:
             "--rate",
             metavar="RATE",
             help="Transactions per second to offer (open loop), or phases such as"
-            " 500:30s,500-4000:60s,200. Of a capture: 1x is the recorded rate second by second, 2x"
-            " twice as much, flat its mean.",
+            " 500:30s,500-4000:60s,200. For a capture: 1x repeats the recorded rate second by"
+            " second, 2x doubles this rate, flat uses its mean.",
         ),
     )
 

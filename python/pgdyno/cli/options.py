@@ -168,7 +168,7 @@ def confirm_memory(command: Command) -> Command:
         under(LOAD)(
             "--confirm-memory",
             is_flag=True,
-            help="Start although the connections need more memory than is available.",
+            help="Start even if the connections need more memory than is available.",
         ),
     )
 
@@ -221,7 +221,7 @@ def command_timeout(command: Command) -> Command:
             "--command-timeout",
             metavar="TIME",
             callback=seconds_of_command,
-            help="Longest time of such a command (default 5min).",
+            help="Longest time for each of these commands (default 5min).",
         ),
     )
 
@@ -244,7 +244,8 @@ def price_of_loss(heading: str) -> Callable[[Command], Command]:
         type=click.IntRange(1, 1000),
         metavar="N",
         help="After the last run, let scratch servers crash N times with the settings of each"
-        " variant, and show what they lose. A search: only of a winner that weakens durability.",
+        " variant, and show what they lose. A search does this only for a winner that"
+        " weakens durability.",
     )
 
 
@@ -256,16 +257,20 @@ def watching(command: Command) -> Command:
         option(
             "--observe",
             metavar="CONNINFO",
-            help="Direct connection to the server, past a pooler.",
+            help="Connection for observation, directly to the server, if the load uses a pooler.",
         ),
-        option("--pooler", metavar="CONNINFO", help="Console of a PgBouncer in the path."),
+        option(
+            "--pooler",
+            metavar="CONNINFO",
+            help="Console of the PgBouncer between clients and server.",
+        ),
         host,
         option(
             "--host-file",
             "host_files",
             multiple=True,
             type=_PATH,
-            help="Recorded samples of that host: output of the collector script, or CSV.",
+            help="File with samples of the server's host: output of the collector script, or CSV.",
         ),
     )
 
@@ -278,7 +283,7 @@ def host(command: Command) -> Command:
         option(
             "--ssh",
             metavar="USER@HOST",
-            help="Read the server's host by ssh. ssh must not need a password or an answer.",
+            help="Read the server's host by ssh. ssh must connect without asking a question.",
         ),
         option(
             "--host-shell",

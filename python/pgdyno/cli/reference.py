@@ -43,12 +43,13 @@ An option has the same meaning for every verb that lists it, with five exception
 - `--check` is a condition on the result. For `doctor` and `settings` it is the worst accepted
   verdict.
 - `--keep` keeps a cluster. In a search of settings it is a condition on candidates.
-- `--active` is a number of connections. For `work-mem` it is a number of statements at work.
+- `--active` is a number of connections. For `work-mem` it is a number of statements that run at the
+  same time.
 - `--file` (`-f`) is a script. For `settings` it is a postgresql.conf.
 - `-j` is a number of threads. For `init` it is a number of connections.
 
-Of a number or a time that is given twice, the last counts. Other options with one value are refused
-if they are given twice.
+If a number or a time is given twice, the last value counts. If another option with a single value
+is given twice, pgdyno refuses the command.
 """
 _WIDTH = 100
 # A heading, and an option with its help text.

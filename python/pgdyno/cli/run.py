@@ -33,7 +33,11 @@ from pgdyno.user_file import read_text
 @click.option(
     "--budget", metavar="TIME", help="Longest duration of a comparison; overrides the file."
 )
-@click.option("--dsn", metavar="CONNINFO", help="Server of the experiment, with --resume.")
+@click.option(
+    "--dsn",
+    metavar="CONNINFO",
+    help="With --resume: server to use (default: that of the experiment).",
+)
 @options.allow_write
 @options.confirm
 @options.confirm_memory

@@ -55,7 +55,9 @@ _answer, _machine = under(ANSWER), under("Machine")
 @_machine("--size", metavar="SIZE", help="Size of the database, such as 400GB.")
 @_machine("--load", type=click.Choice(LOADS), default="oltp", help="Kind of load (default oltp).")
 @options.host
-@_answer("--all", "show_all", is_flag=True, help="Explain every setting that differs.")
+@_answer(
+    "--all", "show_all", is_flag=True, help="Explain every setting that differs from its default."
+)
 @_answer("--rules", is_flag=True, help="Print the values of published rules and their formulas.")
 @_answer("--explain", metavar="NAME", help="Print everything about one setting.")
 @_answer(

@@ -56,13 +56,13 @@ def _also(command: Command) -> Command:
             "--also-admin",
             multiple=True,
             metavar="CONNINFO",
-            help="Role that may change settings there. Give one for each --also.",
+            help="Role that may change settings on the server of --also. Give one for each --also.",
         ),
         option(
             "--also-restart-command",
             multiple=True,
             metavar="CMD",
-            help="Command that restarts that server. Give one for each --also.",
+            help="Command that restarts the server of --also. Give one for each --also.",
         ),
         option(
             "--at-once/--in-turn",
@@ -85,16 +85,16 @@ def _also(command: Command) -> Command:
     "searched",
     multiple=True,
     metavar="NAME[=LOW..HIGH]",
-    help="Setting to search, with a range (LOW..HIGH) or values (A,B,C); at most 6 settings. Also"
-    " fillfactor, partitions, wal-segment, checksums, wal-dir, data-dir. Default: the settings for"
-    " which a first run shows evidence.",
+    help="Setting to search, with a range (LOW..HIGH) or values (A,B,C). NAME is a server setting,"
+    " or wal-segment, wal-dir, data-dir, checksums, fillfactor or partitions. At most 6 settings."
+    " Default: the settings for which a first run shows evidence.",
 )
 @_search(
     "--class",
     "classes",
     multiple=True,
     type=click.Choice(RISKS),
-    help="Class of settings to search in addition to safe, memory and planner.",
+    help="Also search settings of this class. safe, memory and planner are always searched.",
 )
 @_search(
     "--keep",
@@ -138,8 +138,8 @@ def command(**given: Any) -> int:
     """Search settings that make this load better, and prove the best of them with fresh runs.
 
     A first run shows which settings are worth a search. Then each candidate runs in pairs against
-    the best settings so far. At the end, tune measures the winner, the published rules and your
-    settings again, and the winner without each of its settings. Only this proof is reported.
+    the best settings so far. At the end, tune measures again: the winner, the published rules, your
+    settings, and the winner without each of its settings. Only these last runs are reported.
     """
     _refuse_bad_limits(given)
     given = {**given, "keep": False, "duration": given["duration"] or "5s"}

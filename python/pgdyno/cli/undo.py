@@ -49,7 +49,7 @@ _INSTEAD = "instead of the one in the journal."
     "command_timeout_s",
     metavar="TIME",
     callback=options.seconds_of_command,
-    help="Longest time of such a command (default: that of the experiment).",
+    help="Longest time for each of these commands (default: that of the experiment).",
 )
 @click.option(
     "--dismiss",

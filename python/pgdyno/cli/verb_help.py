@@ -47,7 +47,7 @@ EXAMPLES: dict[str, tuple[Example, Example]] = {
     "crash": (
         ("Does a crash of the server lose anything?", "pgdyno crash --crashes 20"),
         (
-            "What does a loss of power take with synchronous_commit = off?",
+            "What does a power failure lose with synchronous_commit = off?",
             "pgdyno crash --kind power --set synchronous_commit=off",
         ),
     ),

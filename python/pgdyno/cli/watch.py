@@ -46,7 +46,9 @@ _STATEMENT_WIDTH = 44
 @click.command("watch", cls=Verb, short_help="Observe a server without adding load.")
 @options.connection
 @options.host
-@_watched("--pooler", metavar="CONNINFO", help="Console of a PgBouncer in the path.")
+@_watched(
+    "--pooler", metavar="CONNINFO", help="Console of the PgBouncer between clients and server."
+)
 @_watched(
     "--duration",
     default="1h",

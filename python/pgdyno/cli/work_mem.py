@@ -97,7 +97,8 @@ class _Where:
 @_statements(
     "--active",
     type=click.IntRange(min=1),
-    help="Number of statements at work at one time (default: the largest that pgdyno saw).",
+    help="Number of statements that run at the same time (default: the largest number that pgdyno"
+    " saw).",
 )
 @_statements("--ram", metavar="SIZE", help="Memory of the server's host, such as 28GB.")
 @_statements(

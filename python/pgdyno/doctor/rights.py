@@ -16,7 +16,9 @@ class VerbRight:
 
     verb: str
     is_complete: bool
+    """Whether the verb can do everything."""
     text: str
+    """What it can do, in words, and what a missing right costs."""
 
 
 def verb_rights(rights: Rights, *, has_shell: bool, is_standby: bool) -> list[VerbRight]:
@@ -25,6 +27,7 @@ def verb_rights(rights: Rights, *, has_shell: bool, is_standby: bool) -> list[Ve
     Args: has_shell, whether this process runs on the server's host; is_standby, whether the server
     is a standby, on which no role can write.
     """
+    # SQL does not show CPU, memory and disk of the host; they are read on the host itself.
     host = "" if has_shell else ", except host CPU, memory, disk"
     watch = f"complete{host}" if rights.monitor else f"own sessions only{host}"
     checkpoint = (
@@ -37,14 +40,15 @@ def verb_rights(rights: Rights, *, has_shell: bool, is_standby: bool) -> list[Ve
         bench = f"runs scripts that only read{checkpoint}{waits}"
         init = "cannot load: this is a standby; name its primary"
     compare = f"only settings that a session may change ({SESSION_SETTINGS})"
+    # A setting takes effect after ALTER SYSTEM and a reload, so both rights are needed.
     if rights.alter_system and rights.reload:
         which = "every setting" if rights.is_superuser else "the granted settings"
         compare = f"{which}, if a reload changes them; a restart needs --restart-command"
-    is_whole = rights.checkpoint and rights.monitor and not is_standby
+    is_load_complete = rights.checkpoint and rights.monitor and not is_standby
     return [
         VerbRight("watch", rights.monitor and has_shell, watch),
-        VerbRight("bench", is_whole, bench),
-        VerbRight("sweep", is_whole, bench),
+        VerbRight("bench", is_load_complete, bench),
+        VerbRight("sweep", is_load_complete, bench),
         VerbRight("init", rights.create_in_public and not is_standby, init),
         VerbRight("compare", rights.alter_system and rights.reload, compare),
     ]
@@ -62,7 +66,10 @@ def summary(rights: Rights, *, has_shell: bool) -> list[tuple[str, bool]]:
 
 
 def grants(rights: Rights, *, major: int, database: str) -> list[str]:
-    """Return the statements that grant the missing rights; the server's owner decides on them."""
+    """Return the statements that grant the missing rights; the server's owner decides on them.
+
+    Before PostgreSQL 15 there is no pg_checkpoint, and ALTER SYSTEM cannot be granted.
+    """
     role = _identifier(rights.role)
     statements: list[str] = []
     if not rights.monitor:

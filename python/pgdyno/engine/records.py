@@ -190,7 +190,7 @@ class Connecting(Open):
 
 
 class Ready(Open):
-    """A part of a load is prepared, and waits for `start`."""
+    """The engine is one of several that make a load. It is prepared, and waits for `start`."""
 
     record: Literal["ready"] = "ready"
     time_ns: int

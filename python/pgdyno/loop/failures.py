@@ -1,4 +1,7 @@
-"""What follows from a run that failed: it is repeated, what it blames is left out, or all ends."""
+"""Decides what follows from a run that failed.
+
+The run is repeated, or its variant or server is left out, or the experiment ends. `drive.py` asks.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,12 @@ _FAILURES_MAX = 3
 
 
 class Failures:
-    """The failures in a row of each variant on each server."""
+    """Counts the failures in a row of each variant on each server, and decides what follows."""
 
     def __init__(self, stage: Stage, design: type[Design[Any]]) -> None:
-        """Begin. Args: stage, what all runs share."""
+        """Begin. Args: stage, what all runs share; design, the kind of plan that chooses runs."""
         self._stage = stage
+        # In a wave of runs on equal servers, the other runs depend on the failed run.
         self._are_repeated = issubclass(design, WaveDesign)
         self._in_a_row: Counter[tuple[str, int]] = Counter()
 
@@ -46,12 +50,13 @@ class Failures:
         return self._in_a_row[_place_of(run)] < _FAILURES_MAX
 
     def blamed(self, run: PlannedRun, history: History) -> dict[str, str]:
-        """Return what a failed run excludes: id -> words; the variant, or the server that is lost.
+        """Return what a failed run excludes from the plan: the id of a variant or server -> words.
 
-        If an equal server is lost under a variant that never ran before, both are excluded: the
-        variant may have been the cause, and must not take the next server with it. If a variant ran
-        before, on whichever server, an equal server on which it fails again and again is given up
-        instead.
+        If all runs use one server (number 0), or if a new variant fails on an equal server that
+        still answers, the variant is excluded. If a variant that ran before fails again and again
+        on an equal server, this server is excluded. If an equal server is lost under the settings
+        of a new variant, both are excluded: the variant may have been the cause, and it must not
+        take the next server with it.
         """
         variant, servers = run.cell.variant, self._stage.servers
         assert variant is not None, "only a variant can be left out"

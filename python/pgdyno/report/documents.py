@@ -1,4 +1,8 @@
-"""JSON documents of the verbs: stable keys, every number with its unit and interval."""
+"""JSON documents of results: stable keys, every number with its unit and interval.
+
+The documents of `bench` and `sweep` are made here, and the parts that other verbs share with them.
+A value that does not apply or was not measured is null. Keys of some parts are absent instead.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Functions that templates call: numbers as text, and small drawings that need a scale."""
+"""Filters and functions that the templates of reports (Jinja) call.
+
+They write numbers as text, order the lines of legends, and draw small scales.
+"""
 
 from __future__ import annotations
 
@@ -51,11 +54,11 @@ def keyed(chart: Chart) -> tuple[Line, ...]:
 
 
 def line_summary(line: Line, chart: Chart) -> str:
-    """Return the value after a line's name while no cursor is on the chart.
+    """Return the value that the legend shows after a line's name if no cursor is on the chart.
 
-    Over time this is the mean. Percentiles and maxima cannot be averaged, so they have their range.
-    Against load it is "", because the table below has all values. If the document has a figure for
-    the line, the legend shows this figure, because the mean of the points weighs them all alike.
+    If the line has its own value, this is used: a mean of the points would give all of them
+    the same weight. In a chart over time it is the mean. Percentiles and maxima cannot be averaged,
+    so the legend shows their range. In other charts it is "", because a table below has all values.
     """
     if line.summary is not None:
         return line.summary
@@ -77,7 +80,10 @@ def latency_rows(run: RunFindings) -> tuple[tuple[str, Estimate], ...]:
 
 
 def latency_whisker(run: RunFindings) -> Callable[[Estimate], Markup]:
-    """Return a function that draws one percentile; all percentiles of `run` share a scale."""
+    """Return a function that draws one percentile with its interval (a whisker).
+
+    All percentiles of `run` share one logarithmic scale.
+    """
     estimates = [estimate for _, estimate in latency_rows(run)]
     bounds = [
         v

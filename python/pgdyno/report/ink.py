@@ -1,4 +1,6 @@
-"""Colours and fonts for pictures and PDF: colours of the light page, fonts from matplotlib.
+"""Colours, fonts and sizes of text for pictures and PDF, which matplotlib draws.
+
+The colours are those of the HTML page in light mode (`assets/light.css`).
 
 matplotlib is imported when it is first needed. It needs no browser and no network.
 """
@@ -17,8 +19,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 A4_INCHES = (8.27, 11.69)
-# Letters are a little wider on paper than on a screen.
-_HINTING = 1.06
+# Letters in a PDF are a little wider than the screen's renderer says, so widths get a reserve.
+_WIDTH_RESERVE = 1.06
+# A line of the style sheet, such as "--accent: #2563eb".
 _VARIABLE = re.compile(r"--([\w-]+):\s*(#[0-9a-fA-F]{3,8})")
 NAME_SIZE = 7.5  # size of the names left of a plot, points
 _NAME_COLUMNS = 34  # longer names take two lines
@@ -71,17 +74,17 @@ def new_figure(width_inches: float, height_inches: float, *, dpi: int = 150) -> 
 
 
 def text_width_inches(figure: Figure, text: str, size: float, weight: str) -> float:
-    """Return the width of a text."""
+    """Return the width of a text in inches. Args: size, in points; weight, such as "bold"."""
     from matplotlib.font_manager import FontProperties
 
     canvas: Any = figure.canvas
     font = FontProperties(family=["DejaVu Sans"], size=size, weight=weight)
     width, _, _ = canvas.get_renderer().get_text_width_height_descent(text, font, False)
-    return float(width) / figure.dpi * _HINTING
+    return float(width) / figure.dpi * _WIDTH_RESERVE
 
 
 def names_inches(names: Iterable[str], *, least: float, weight: str = "normal") -> float:
-    """Return the width of the names left of a plot, with margins."""
+    """Return the width in inches of the names left of a plot, with margins; at least `least`."""
     figure = new_figure(1, 1)
     lines = [line for name in names for line in name.split("\n")]
     widths = [text_width_inches(figure, line, NAME_SIZE, weight) for line in lines]

@@ -1,6 +1,6 @@
-"""The look of each series and part, the same in the whole report: colour, dash and marker.
+"""The look of each series and part in a report: colour, dash, marker and hatch.
 
-`assets/report.css` has the colours (light and dark). This module has their names, and the dashes
+`assets/light.css` and `dark.css` have the colours. This module has their names, and the dashes
 and markers that distinguish series without colour. `CPU`, a wait class, a percentile or the network
 looks the same in every bar, chart and table of a report.
 """
@@ -50,16 +50,17 @@ _CLASS_BY_NAME: dict[str, WaitClass] = {
     "not explained": "residual",
     "residual": "residual",
 }
+# The parts that most reports show, so they get their shades first.
 _USUAL = (
     *("cpu", "waiting for a core", "cpu or not instrumented"),
     *("io:walsync", "io:datafileread", "lwlock:walwrite", "lock:transactionid", "lock:tuple"),
 )
-SHADES = 3
+SHADES = 3  # looks of one class in one chart; further parts share the last look
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A look. `css` names the colour; `dash` is (drawn, gap, ...) in pixels, () = solid."""
+    """A look. `css`: the name of a colour. `dash`: (drawn, gap, ...) in pixels, () = solid."""
 
     css: str
     dash: tuple[int, ...] = ()
@@ -156,7 +157,10 @@ def shades(names: tuple[str, ...]) -> tuple[Role, ...]:
 
 
 def roles(names: tuple[str, ...]) -> tuple[Role, ...]:
-    """Return one look for each series of a chart; all differ if there are enough looks."""
+    """Return one look for each series of a chart; all differ if there are enough looks.
+
+    If most names are waits, this is a chart of parts: their colours are those of the wait classes.
+    """
     if sum(map(is_wait, names)) * 2 > len(names):
         return shades(names)
     return tuple(role_of(name, position) for position, name in enumerate(names))

@@ -1,4 +1,6 @@
-"""SQL as PostgreSQL's own grammar reads it, and values that become literals in it.
+"""Splits SQL with PostgreSQL's own grammar, and puts literals in place of variables.
+
+Callers use this to see what a statement does before they send it to a server.
 
 Limits: the grammar is that of PostgreSQL 17. A statement that only a newer version knows cannot be
 read, and is refused rather than guessed.
@@ -26,7 +28,8 @@ _PARTS = re.compile(
 )
 _NUMBER = re.compile(r"(-?)(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _WORDS = frozenset(("null", "true", "false"))
-# A string in quotes, as the load would paste it. With a backslash its end depends on a setting.
+# A string that already has quotes, as in -D name="'x'"; the load puts it into the SQL unchanged. A
+# string with a backslash does not match, because its end depends on standard_conforming_strings.
 _QUOTED = re.compile(r"'(?:[^'\\]|'')*'")
 
 
@@ -55,7 +58,7 @@ def statements_of(text: str, *, where: str) -> tuple[Statement, ...]:
             f"{where} cannot be read as SQL: {error.message}.",
             hint="correct the statement; a variable stands for a number or a text, not for a name",
         ) from None
-    # The parser counts bytes.
+    # The parser gives places in bytes. A length of 0 means: up to the end of the text.
     raw, statements = text.encode(), []
     for item in parsed:
         begin = item.get("stmt_location", 0)
@@ -98,6 +101,7 @@ def literal(value: str) -> str:
     if "\\" not in quoted:
         return f"'{quoted}'"
     # This form means the same whether standard_conforming_strings is on or off.
+    # As in libpq's PQescapeLiteral, the space separates the E from a name that may stand before it.
     return " E'" + quoted.replace("\\", "\\\\") + "'"
 
 

@@ -111,14 +111,14 @@ class PgbenchLoading(Spec):
     steps: Annotated[str | None, AfterValidator(_steps)] = option(
         "-I",
         "--init-steps",
-        help="Run only these steps, in this order: d(rop) t(ables) g(enerate) G(enerate on the"
+        help="Steps to run, in the given order: d(rop) t(ables) g(enerate) G(enerate on the"
         " server) v(acuum) p(rimary keys) f(oreign keys), as in pgbench.",
         metavar="STEPS",
     )
     distribute: Annotated[str | None, AfterValidator(_distribute)] = option(
         "--distribute",
-        help="Distribute the tables: citus or greenplum, by account (:aid, default) or branch"
-        " (:bid).",
+        help="Distribute the tables over the nodes of citus or greenplum, by account (:aid,"
+        " default) or by branch (:bid).",
         metavar="SERVER[:COLUMN]",
     )
 
@@ -136,7 +136,10 @@ class TpccDataset(Spec):
         le=1_000_000,
     )
     seed: int = option(
-        "--seed", help="Seed of the data: the same seed makes the same rows.", default=1, ge=0
+        "--seed",
+        help="Seed of the data (default 1). The same seed makes the same rows.",
+        default=1,
+        ge=0,
     )
     c_last: int = option(
         "--c-last",
@@ -171,7 +174,7 @@ class TpccLoading(Spec):
     """How `init` loads the tables of the TPC-C-like workload."""
 
     distribute: Literal["citus"] | None = option(
-        "--distribute", help="Distribute the tables by warehouse: citus."
+        "--distribute", help="Distribute the tables over the nodes of Citus, by warehouse."
     )
 
 
@@ -211,7 +214,7 @@ class CaptureLoading(Spec):
 
     import_statistics: bool = option(
         "--import-statistics",
-        help="Give the tables the statistics of the original, for plans (PostgreSQL 18).",
+        help="Give the tables the planner statistics of the original (needs PostgreSQL 18).",
         default=False,
     )
 

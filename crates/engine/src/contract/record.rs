@@ -1,4 +1,9 @@
-//! The records: one JSON object per line on standard output, `summary` always last.
+//! The records, in which the engine reports a run: one JSON object per line on standard output.
+//!
+//! `hello` comes first, `summary` always last. Times are nanoseconds. Indexes of scripts refer to
+//! `hello.scripts`. The job's clock pair is one moment on the monotonic and on the Unix clock, so
+//! that the records of several hosts fit together. Python reads the records in `engine/records.py`.
+//! `contract.schema.json` has these types with their comments; a test compares both.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -228,7 +233,7 @@ pub struct Connecting {
     pub wanted_count: u64,
 }
 
-/// A part of a load is prepared, and waits for `start`.
+/// The engine is one of several that make a load. It is prepared, and waits for the line `start`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ready {
     pub time_ns: u64,

@@ -1,4 +1,5 @@
-//! Reads libpq's service file and password file.
+//! Reads libpq's service file (`pg_service.conf`) and password file (`.pgpass`) for the pgbench
+//! drop-in. Rules and messages are those of libpq, so that both programs behave alike.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +13,7 @@ use crate::pgbench::say::{Fault, fault};
 /// Folders of the socket if no host is given: Debian's, and PostgreSQL's.
 const DEFAULT_FOLDERS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
-/// True for a socket folder that `.pgpass` names localhost.
+/// True for a default socket folder: the lines of `.pgpass` name it `localhost`.
 pub(super) fn is_default_folder(name: &str) -> bool {
     DEFAULT_FOLDERS.contains(&name)
 }
@@ -29,6 +30,7 @@ pub(super) fn read_service(name: &str) -> Result<Parameters, Fault> {
                     return Ok(section);
                 }
             }
+            // As in libpq, only a file that PGSERVICEFILE names must exist.
             Err(_) if named.as_ref() == Some(&path) => {
                 return Err(fault(format!("service file \"{}\" not found", path.display())));
             }
@@ -53,12 +55,13 @@ fn read_section(name: &str, text: &str, path: &Path) -> Result<Option<Parameters
             if section.is_some() {
                 break;
             }
+            // As in libpq, text after the closing bracket is ignored.
             section = line.starts_with(&header).then(Parameters::new);
             continue;
         }
         let Some(parameters) = &mut section else { continue };
-        let known = line.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
-        match known {
+        let pair = line.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
+        match pair {
             Some(("service", _)) => {
                 return Err(fault(format!(
                     "nested service specifications not supported in service file \"{path}\", \
@@ -111,12 +114,14 @@ pub(super) fn password_file(
     text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
         let fields = split_fields(line);
         let fits = |(field, wanted): (&String, &&str)| field == "*" || field == wanted;
+        // `wanted` has no password, so the fifth field is not compared.
         let is_match = fields.len() == 5 && fields.iter().zip(&wanted).all(fits);
         is_match.then(|| (fields[4].clone(), path.display().to_string()))
     })
 }
 
-/// Split a line into fields at colons. After `\`, the next character is taken unchanged.
+/// Split a line into at most five fields at colons; the last field is the password. After `\`, the
+/// next character is taken unchanged.
 fn split_fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut characters = line.chars();

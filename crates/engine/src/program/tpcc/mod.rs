@@ -39,7 +39,8 @@ const KINDS: [Kind; 5] = [
         name: "new-order",
         weight_option: (
             "new-order-weight",
-            "Its cards in the deck (default 10), or its weight (default 45).",
+            "Cards of this type in the deck (default 10). With mix = weights: weight of \
+             this type (default 45).",
         ),
         cards: 10,
         weight: 45,
@@ -53,7 +54,8 @@ const KINDS: [Kind; 5] = [
         name: "payment",
         weight_option: (
             "payment-weight",
-            "Its cards in the deck (default 10), or its weight (default 43).",
+            "Cards of this type in the deck (default 10). With mix = weights: weight of \
+             this type (default 43).",
         ),
         cards: 10,
         weight: 43,
@@ -67,7 +69,8 @@ const KINDS: [Kind; 5] = [
         name: "order-status",
         weight_option: (
             "order-status-weight",
-            "Its cards in the deck (default 1), or its weight (default 4).",
+            "Cards of this type in the deck (default 1). With mix = weights: weight of \
+             this type (default 4).",
         ),
         cards: 1,
         weight: 4,
@@ -81,7 +84,8 @@ const KINDS: [Kind; 5] = [
         name: "delivery",
         weight_option: (
             "delivery-weight",
-            "Its cards in the deck (default 1), or its weight (default 4).",
+            "Cards of this type in the deck (default 1). With mix = weights: weight of \
+             this type (default 4).",
         ),
         cards: 1,
         weight: 4,
@@ -95,7 +99,8 @@ const KINDS: [Kind; 5] = [
         name: "stock-level",
         weight_option: (
             "stock-level-weight",
-            "Its cards in the deck (default 1), or its weight (default 4).",
+            "Cards of this type in the deck (default 1). With mix = weights: weight of \
+             this type (default 4).",
         ),
         cards: 1,
         weight: 4,
