@@ -54,6 +54,22 @@ def test_numbers_keep_order_and_sign_and_none_is_stored(values: list[int]) -> No
     assert not {str(number) for number in moved if abs(number) >= 10**5} & set(map(str, values))
 
 
+def test_a_number_does_not_begin_with_a_value_of_another_column() -> None:
+    salaries = [1_123_457_003 + 7919 * n for n in range(120)]
+    known = [*map(str, salaries), *(f"{salary}.5" for salary in salaries)]
+    columns = (
+        ([Decimal(salary * 1000) for salary in salaries], Decimal(1)),
+        ([salary + Decimal("0.5") for salary in salaries], Decimal("0.1")),
+    )
+    # Without the rule, 6 of 150 keys made such a number.
+    for number in range(60):
+        stand_ins = StandIns([], known, key=number.to_bytes(32, "big"))
+        for values, step in columns:
+            moved = stand_ins.numbers(values, step)
+            assert not {f"{value:f}"[:10] for value in moved} & set(map(str, salaries))
+            assert moved == sorted(moved)
+
+
 @pytest.mark.parametrize("first", [100_001, 2, -100_400])
 def test_a_range_without_gaps_keeps_its_shape_and_shows_no_long_number(first: int) -> None:
     numbers = [Decimal(first + n) for n in range(300)]

@@ -28,7 +28,8 @@ SEARCHABLE = 6
 class StandIns:
     """The stand-ins of one capture. `shown`: values that the schema's SQL shows; they stay.
 
-    `known`: all values that the capture has seen: no stand-in is equal to one of them.
+    `known`: all values that the capture has seen: no stand-in is one of them, or a number that begins
+    with one.
     """
 
     def __init__(
@@ -125,7 +126,13 @@ class StandIns:
         return None
 
     def _is_known(self, value: Decimal) -> bool:
-        return f"{value:f}" in self._known
+        """Return whether a number is a value that was seen, or begins with one.
+
+        12345670.2 and 12345670123 show 12345670, which may be the key of the same row.
+        """
+        text = f"{value:f}"
+        shortest = max(SEARCHABLE, 2 * len(text) // 3)
+        return any(text[:length] in self._known for length in range(shortest, len(text) + 1))
 
     def _ordered(self, texts: Sequence[str]) -> dict[str, str]:
         """Return a stand-in for each text, ascending as the texts are."""
