@@ -28,8 +28,8 @@ SEARCHABLE = 6
 class StandIns:
     """The stand-ins of one capture. `shown`: values that the schema's SQL shows; they stay.
 
-    `known`: all values that the capture has seen: no stand-in is one of them, or a number that begins
-    with one.
+    `known`: all values that the capture has seen: no stand-in is one of them, or a number that
+    begins with one.
     """
 
     def __init__(
