@@ -5,8 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 
+import numpy as np
+import pytest
+
 from pgdyno.capture.model import StatementKind
-from pgdyno.capturing.call_series import Counting
+from pgdyno.capturing import grouping
+from pgdyno.capturing.call_series import Counting, FloatArray, is_no_chance
 from pgdyno.capturing.counted import Sessions
 from pgdyno.capturing.grouping import Group, grouped
 
@@ -15,7 +19,10 @@ KINDS: dict[str, StatementKind] = {"balance": "select", "other": "select", "hist
 
 
 def groups(
-    calls: Mapping[str, tuple[int, ...]], transactions: float, sessions: Sessions | None = None
+    calls: Mapping[str, tuple[int, ...]],
+    transactions: float,
+    sessions: Sessions | None = None,
+    writing: tuple[int, ...] = (),
 ) -> list[Group]:
     countings = [
         Counting(name, NAMES[name], "app", KINDS.get(name, "update"), sum(series), series)
@@ -27,6 +34,7 @@ def groups(
         sessions or Sessions(),
         lambda name, other: {name, other} <= related,
         transactions=transactions,
+        writing=writing,
     )
 
 
@@ -246,3 +254,63 @@ def test_polls_tell_pauses_and_which_statements_share_a_transaction() -> None:
     assert sessions.in_order == {(1, 3): 1, (1, 4): 1, (3, 4): 1}
     assert sessions.inside == {3: 1}
     assert sessions.waits == {"CPU": 1, "IO:WALSync": 1}
+
+
+# Of six intervals, as clients that choose at random make them.
+OFTEN, RARE = (803, 764, 812, 795, 840, 779), (97, 121, 88, 103, 110, 92)
+
+
+def both(*series: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(map(sum, zip(*series, strict=True)))
+
+
+def test_a_statement_as_frequent_as_the_transactions_that_wrote_is_in_each_of_them() -> None:
+    wrote = both(OFTEN, RARE)
+    calls = {"history": wrote, "accounts": OFTEN, "tellers": RARE}
+    made = groups(calls, transactions=sum(wrote), writing=wrote)
+    assert {frozenset(group.turns) for group in made} == {
+        frozenset(("history", "accounts")),
+        frozenset(("history", "tellers")),
+    }
+
+
+def test_the_number_of_transactions_that_wrote_tells_the_turns_of_a_loop() -> None:
+    sessions = Sessions()
+    seen(sessions, "tellers", "branches")
+    sessions.repeated[NAMES["tellers"]] = sessions.repeated[NAMES["branches"]] = 2
+    loop = tuple(10 * count for count in RARE)
+    calls = {"accounts": OFTEN, "tellers": loop, "branches": loop}
+    # The server counts all transactions late, and those that write at once.
+    late = sum(OFTEN) + 1.2 * sum(RARE)
+    once, repeating = groups(calls, late, sessions, writing=both(OFTEN, RARE))
+    assert (once.calls, repeating.calls) == (sum(OFTEN), sum(RARE))
+    assert repeating.turns == {"tellers": 10.0, "branches": 10.0}
+
+
+def test_statements_join_the_one_with_which_they_agree_best() -> None:
+    own = (*RARE, *reversed(RARE))
+    other = tuple(map(sum, zip(own, (1, -2, 2, 0, -1, 1) * 2, strict=True)))
+    calls = {"accounts": own, "history": own, "tellers": other, "branches": other}
+    made = groups(calls, transactions=sum(own) + sum(other))
+    assert {frozenset(group.turns) for group in made} == {
+        frozenset(("accounts", "history")),
+        frozenset(("tellers", "branches")),
+    }
+
+
+def test_each_statement_is_compared_with_few_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+
+    def counting(first: FloatArray, other: FloatArray) -> bool:
+        nonlocal compared
+        compared += 1
+        return is_no_chance(first, other)
+
+    monkeypatch.setattr(grouping, "is_no_chance", counting)
+    random = np.random.default_rng(1)
+    series = [random.poisson(random.integers(5, 4000), 60).tolist() for _ in range(500)]
+    many = [Counting(f"{n:03}", n, "app", "update", sum(s), s) for n, s in enumerate(series)]
+    total = float(sum(map(sum, series)))
+    assert len(grouped(many, Sessions(), lambda *_: False, transactions=total)) == 500
+    # All pairs would be 125,000.
+    assert compared < 20 * len(many)

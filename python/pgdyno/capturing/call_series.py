@@ -93,11 +93,10 @@ def chance(difference: FloatArray, variance: FloatArray, tolerance: FloatArray) 
     """
     count = len(difference)
     worst = count // _OUTLIERS_ONE_OF
-    order = np.argsort(np.abs(difference) / tolerance)
-    within, outside = order[: count - worst], order[count - worst :]
     far = np.abs(difference) / tolerance
-    if not count or (far[within] > 1).any() or (far[outside] > _OUTLIERS_RATIO).any():
+    if not count or far.max() > _OUTLIERS_RATIO or np.count_nonzero(far > 1) > worst:
         return 1.0
+    within = np.argsort(far)[: count - worst]
     widths = tolerance[within] / np.sqrt(2 * np.maximum(variance[within], 1.0))
     return math.comb(count, worst) * float(math.prod(math.erf(width) for width in widths))
 
@@ -113,13 +112,17 @@ def relations(statements: Sequence[Counting], writing: Sequence[float]) -> Relat
     series = {item.id: np.array(item.series, dtype=float) for item in known}
     totals = [item.calls for item in known]
     wrote = np.array(writing, dtype=float)
+    all_that_wrote = float(wrote.sum())
     pairs_that_wrote = []
     for first, other in combinations(known, 2):
-        if first.role != other.role or _is_multiple(series[first.id], series[other.id]):
-            continue
         total = first.calls + other.calls
         begin = bisect_left(totals, total - _sum_slack(total))
         end = bisect_right(totals, total + _sum_slack(total))
+        wrote_all = abs(total - all_that_wrote) <= max_difference(total, len(wrote))
+        if first.role != other.role or (begin == end and not wrote_all):
+            continue
+        if _is_multiple(series[first.id], series[other.id]):
+            continue
         for whole in known[begin:end]:
             if whole.role == first.role and _is_sum(
                 series[first.id], series[other.id], series[whole.id]
@@ -127,7 +130,8 @@ def relations(statements: Sequence[Counting], writing: Sequence[float]) -> Relat
                 known_relations.apart.add(frozenset((first.id, other.id)))
                 known_relations.imply(first.id, whole.id)
                 known_relations.imply(other.id, whole.id)
-        if first.writes and other.writes and _is_sum(series[first.id], series[other.id], wrote):
+        is_pair = wrote_all and first.writes and other.writes
+        if is_pair and _is_sum(series[first.id], series[other.id], wrote):
             pairs_that_wrote.append((first.id, other.id))
             known_relations.apart.add(frozenset((first.id, other.id)))
     names = [item.id for item in known if item.writes]
@@ -171,6 +175,12 @@ def is_no_chance(first: FloatArray, other: FloatArray) -> bool:
 def difference(first: FloatArray, other: FloatArray) -> float:
     """Return by how many calls two statements differ in all intervals together."""
     return float(np.abs(first - other).sum())
+
+
+def max_difference(calls: float, count: int) -> float:
+    """Return by how much the totals of statements differ at most that agree in each interval."""
+    worst = 1 + (_OUTLIERS_RATIO - 1) / _OUTLIERS_ONE_OF
+    return worst * (TOLERANCE_CALLS * count + _SUM_TOLERANCE_RATIO * calls) + TOLERANCE_CALLS
 
 
 def _sum_slack(calls: float) -> float:

@@ -9,6 +9,7 @@ left, what may be there joins, too: as much as explains the excess best.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from pgdyno.capturing.call_series import (
     difference,
     is_as_often,
     is_no_chance,
+    max_difference,
     relations,
     slack,
 )
@@ -44,6 +46,8 @@ _SEEN, _AS_OFTEN, _RELATED, _INSIDE = 3.0, 2.0, 1.0, 1.0
 _UNLIKELY = 4.0
 # How many ways to explain the excess go on, and how many statements may join or not at once.
 _WAYS_MAX, _CHOICES_MAX = 24, 3
+# Weak evidence is weighed for the most frequent statements alone, which are nearly all calls.
+_FREQUENT_MAX = 200
 # A statement with this number of looks would have been seen again if it had turns.
 _LOOKS_FOR_LOOP = 10
 # A group with more turns than this is a loop.
@@ -118,6 +122,12 @@ class _Grouping:
         self._related = related
         self._relations: Relations = relations(statements, writing)
         self._together, self._partners = self._sightings()
+        self._neighbours: dict[str, set[str]] = {}
+        for pair in self._together:
+            for name in pair:
+                self._neighbours.setdefault(name, set()).update(pair - {name})
+        by_calls = sorted(statements, key=lambda item: item.calls)
+        self._frequent = {item.id for item in by_calls[-_FREQUENT_MAX:]}
         left = {item.id: float(item.calls) for item in statements}
         own_ends = sum(item.calls * item.ends_count for item in statements)
         transactions = max(transactions - own_ends, 0)
@@ -191,7 +201,8 @@ class _Grouping:
             yield self._with_group(way, first, ())
             return
         calls, members = way.left[first.id], self._certain(way, first, open_)
-        weak = self._weak(way, first, members, open_) if self._allows(way.budget, calls) else []
+        is_weak_used = first.id in self._frequent and self._allows(way.budget, calls)
+        weak = self._weak(way, first, members, open_) if is_weak_used else []
         choices = weak[:_CHOICES_MAX]
         for size in range(len(choices), -1, -1):
             for chosen in combinations(choices, size):
@@ -232,15 +243,18 @@ class _Grouping:
         """
         calls = way.left[first.id]
         members, whole = [first.id], [first.id]
+        by_calls = sorted((way.left[item.id], item.id) for item in open_)
+        near: set[str] = set()
         while True:
+            near |= self._near(way, members[-1], by_calls)
             joining = [
                 (
                     self._certainty(way, other, whole, members),
                     -abs(way.left[other.id] - calls),
                     other.id,
                 )
-                for other in open_
-                if other.id not in members and self._is_enough(way, other, first)
+                for other in (self._statements[name] for name in near.difference(members))
+                if self._is_enough(way, other, first)
             ]
             certainty, _, name = max(joining, default=(0.0, 0.0, ""))
             if certainty <= 0:
@@ -248,6 +262,15 @@ class _Grouping:
             members.append(name)
             if way.left[name] <= calls + slack(self._statements[name].calls):
                 whole.append(name)
+
+    def _near(self, way: _Way, name: str, by_calls: Sequence[tuple[float, str]]) -> set[str]:
+        """Return the statements that evidence may join to one: seen, implied, or as frequent."""
+        left = way.left[name]
+        most = max_difference(left, len(way.series[name]))
+        begin = bisect_left(by_calls, (left - most, ""))
+        twins = {other for _, other in by_calls[begin : bisect_left(by_calls, (left + most, "~"))]}
+        known = self._neighbours.get(name, set()) | self._relations.implied.get(name, set())
+        return twins | {other for other in known if way.left[other] > 0}
 
     def _is_enough(self, way: _Way, other: Counting, first: Counting) -> bool:
         """Return whether a statement has calls for all transactions of another one."""
@@ -288,11 +311,12 @@ class _Grouping:
         """Return whether no third statement agrees with one of two much better than the other."""
         own = difference(way.series[name], way.series[other])
         usual = _USUAL_CALLS * len(way.series[name])
-        return all(
+        return own <= usual or all(
             own <= 2 * difference(way.series[third], way.series[either]) + usual
             for third in way.series
             for either in (name, other)
-            if third not in (name, other)
+            # Totals that differ more do not agree better.
+            if third not in (name, other) and abs(way.left[third] - way.left[either]) <= own
         )
 
     def _were_joined(self, way: _Way, name: str, other: str) -> bool:
@@ -317,13 +341,7 @@ class _Grouping:
         self, name: str, others: Sequence[str], looks: int, sightings: float
     ) -> float:
         """Return the part of sightings that others would have had, by how often they are seen."""
-        known = {
-            partner
-            for pair in self._together
-            if name in pair
-            for partner in pair - {name}
-            if partner not in others
-        }
+        known = self._neighbours.get(name, set()).difference(others)
         rest = sum(self._looks_inside(partner) for partner in known)
         return sightings * looks / max(looks + rest, 1)
 
@@ -338,7 +356,7 @@ class _Grouping:
         ]
         joining: list[tuple[float, Counting]] = []
         for other in open_:
-            if other.id in members or self._is_alone(other):
+            if other.id in members or other.id not in self._frequent or self._is_alone(other):
                 continue
             if not self._is_enough(way, other, first) or not self._fits(way, other, whole):
                 continue

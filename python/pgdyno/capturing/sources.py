@@ -9,7 +9,8 @@ from pgdyno.capturing import catalog, counted
 from pgdyno.capturing.schema import Fetch
 from pgdyno.observe.sql.statements import SCHEMA_SQL
 
-# Shortest and longest time between two looks at the sessions.
+# Looks at the sessions, one at once after another, and the time between two such rows of looks.
+LOOKS = 3
 POLL_S_MIN, POLL_S_MAX = 0.05, 1.0
 
 
@@ -97,7 +98,7 @@ def _of_activity(fetch: Fetch, version: int, user: str, *, sees_everybody: bool)
     return SourceSeen(
         name="pg_stat_activity",
         right="pg_read_all_stats",
-        cost=f"at most {1 / POLL_S_MIN:.0f} reads a second, and 1 % of one core",
+        cost=f"at most {LOOKS / POLL_S_MIN:.0f} reads a second, and 1 % of one core",
         gain="which statements share a transaction, sessions, waits, think times",
         missing=missing,
         loss="transactions are guessed from the numbers of calls alone",

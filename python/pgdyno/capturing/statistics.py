@@ -35,7 +35,7 @@ from pgdyno.capturing.functions import functions_of
 from pgdyno.capturing.names import Names
 from pgdyno.capturing.parsed import Parsed, parse
 from pgdyno.capturing.schema import Rows, read_schema
-from pgdyno.capturing.sources import POLL_S_MAX, POLL_S_MIN, SourceSeen, sources_of
+from pgdyno.capturing.sources import LOOKS, POLL_S_MAX, POLL_S_MIN, SourceSeen, sources_of
 from pgdyno.capturing.stand_ins import StandIns
 from pgdyno.capturing.utilities import query_of
 from pgdyno.clock import monotonic_ns, read_pair
@@ -51,7 +51,6 @@ _VERSION = version_of("pgdyno")
 _PARAMETER = re.compile(r"(?<!%I )%s")
 # Statements of a capture begin with it, so that captures do not contain captures.
 _MARK = "/* pgdyno */ "
-_MORE_LOOKS = 2
 _LOOKS_COMPARED = 60
 _SNAPSHOTS = 60
 _SNAPSHOT_S_MIN, _SNAPSHOT_S_MAX = 2.0, 60.0
@@ -270,7 +269,7 @@ class Reading:
             try:
                 self.counted.sessions.add(self._look(looks_s))
                 # Short transactions are now at their next statements: this tells the order.
-                for _ in range(_MORE_LOOKS):
+                for _ in range(LOOKS - 1):
                     self.counted.sessions.follow(self._look(looks_s))
                 active.append(self.counted.sessions.active_counts[-1])
                 if self._second >= next_second:
@@ -289,7 +288,7 @@ class Reading:
                 before = sum(self._database_totals())
             # Looks may take 1 % of a core. On a busy machine they wait for one, too: the shortest
             # of the last ones tells what a look costs.
-            cost_s = (1 + _MORE_LOOKS) * min(looks_s, default=0.0)
+            cost_s = LOOKS * min(looks_s, default=0.0)
             pause_s = min(max(99 * cost_s, POLL_S_MIN), POLL_S_MAX)
             signals.sleep(max(0.0, min(pause_s, request.seconds - self._second)))
 
