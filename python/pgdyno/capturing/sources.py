@@ -11,6 +11,8 @@ from pgdyno.observe.sql.statements import SCHEMA_SQL
 
 # Looks at the sessions, one at once after another, and the time between two such rows of looks.
 LOOKS = 3
+# The share of a core that looks may take. Counters and the rest of a capture take as much.
+LOOKS_RATIO = 0.005
 POLL_S_MIN, POLL_S_MAX = 0.05, 1.0
 
 
@@ -98,7 +100,8 @@ def _of_activity(fetch: Fetch, version: int, user: str, *, sees_everybody: bool)
     return SourceSeen(
         name="pg_stat_activity",
         right="pg_read_all_stats",
-        cost=f"at most {LOOKS / POLL_S_MIN:.0f} reads a second, and 1 % of one core",
+        cost=f"at most {LOOKS / POLL_S_MIN:.0f} reads a second,"
+        f" and {100 * LOOKS_RATIO:g} % of one core",
         gain="which statements share a transaction, sessions, waits, think times",
         missing=missing,
         loss="transactions are guessed from the numbers of calls alone",

@@ -35,7 +35,14 @@ from pgdyno.capturing.functions import functions_of
 from pgdyno.capturing.names import Names
 from pgdyno.capturing.parsed import Parsed, parse
 from pgdyno.capturing.schema import Rows, read_schema
-from pgdyno.capturing.sources import LOOKS, POLL_S_MAX, POLL_S_MIN, SourceSeen, sources_of
+from pgdyno.capturing.sources import (
+    LOOKS,
+    LOOKS_RATIO,
+    POLL_S_MAX,
+    POLL_S_MIN,
+    SourceSeen,
+    sources_of,
+)
 from pgdyno.capturing.stand_ins import StandIns
 from pgdyno.capturing.utilities import query_of
 from pgdyno.clock import monotonic_ns, read_pair
@@ -286,10 +293,10 @@ class Reading:
                 if not self._is_back_after(error):
                     return
                 before = sum(self._database_totals())
-            # Looks may take 1 % of a core. On a busy machine they wait for one, too: the shortest
-            # of the last ones tells what a look costs.
+            # On a busy machine looks wait for a core, too: the shortest of the last ones tells
+            # what a look costs.
             cost_s = LOOKS * min(looks_s, default=0.0)
-            pause_s = min(max(99 * cost_s, POLL_S_MIN), POLL_S_MAX)
+            pause_s = min(max(cost_s / LOOKS_RATIO, POLL_S_MIN), POLL_S_MAX)
             signals.sleep(max(0.0, min(pause_s, request.seconds - self._second)))
 
     def _look(self, looks_s: deque[float]) -> Rows:
