@@ -155,6 +155,7 @@ class Logged:
         )
         parsed = {ids[key]: statement.parsed for key, statement in used.items()}
         counters = CountersOfLoad(capture.columns, capture.objects, parsed)
+        templates = tuple(counters.shared(templates))
         origins = tuple(dict.fromkeys((*capture.header.sources, "log")))
         header = {"sources": origins, "transaction_sample_ratio": self._request.sample_ratio}
         alone: dict[str, object] = {}
