@@ -307,8 +307,8 @@ def test_each_statement_is_compared_with_few_others(monkeypatch: pytest.MonkeyPa
         return is_no_chance(first, other)
 
     monkeypatch.setattr(grouping, "is_no_chance", counting)
-    random = np.random.default_rng(1)
-    series = [random.poisson(random.integers(5, 4000), 60).tolist() for _ in range(500)]
+    generator = np.random.default_rng(1)
+    series = [generator.poisson(generator.integers(5, 4000), 60).tolist() for _ in range(500)]
     many = [Counting(f"{n:03}", n, "app", "update", sum(s), s) for n, s in enumerate(series)]
     total = float(sum(map(sum, series)))
     assert len(grouped(many, Sessions(), lambda *_: False, transactions=total)) == 500
