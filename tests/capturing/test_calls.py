@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.capturing.test_utilities import SETTINGS
+from tests.fixtures.captured_logs import capture_new_log
 from tests.fixtures.clusters import Make, connection, run_sql, scalar
 from tests.fixtures.command import Command, eventually, server_options
 from tests.fixtures.observed import STATEMENTS
@@ -113,14 +114,7 @@ def test_calls_in_a_log_come_back_in_the_mirror(
     pgdyno: Command, new_cluster: Make, tmp_path: Path, version: str
 ) -> None:
     core, path = served(new_cluster, version, SETTINGS), tmp_path / "logged.capture"
-    logs = Path(str(scalar(core, "SELECT current_setting('data_directory')")), "log")
-    before = set(logs.glob("*.csv"))
-    rotate = "SELECT pg_rotate_logfile()"
-    eventually(lambda: scalar(core, rotate) and set(logs.glob("*.csv")) - before)
-    use(core, 60)
-    written = [word for name in set(logs.glob("*.csv")) - before for word in ("--log", name)]
-    said = pgdyno("capture", *server_options(core), "-o", path, *written)
-    assert said.code == 0, said.err
+    capture_new_log(pgdyno, core, path, lambda: use(core, 60))
     check(pgdyno, core, path)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.capturing.test_utilities import SETTINGS
+from tests.fixtures.captured_logs import capture_new_log
 from tests.fixtures.clusters import Make, connection, run_sql, scalar
 from tests.fixtures.command import Command, eventually, server_options
 from tests.fixtures.observed import STATEMENTS
@@ -127,14 +128,7 @@ def test_copies_of_a_log_run_in_the_mirror(
     pgdyno: Command, new_cluster: Make, tmp_path: Path
 ) -> None:
     core, path = server(new_cluster, "15", SETTINGS), tmp_path / "a.capture"
-    logs = Path(str(scalar(core, "SELECT current_setting('data_directory')")), "log")
-    before = set(logs.glob("*.csv"))
-    rotate = "SELECT pg_rotate_logfile()"
-    eventually(lambda: scalar(core, rotate) and set(logs.glob("*.csv")) - before)
-    load(core, 12)
-    written = [word for name in set(logs.glob("*.csv")) - before for word in ("--log", name)]
-    said = pgdyno("capture", *server_options(core), "-o", path, *written)
-    assert said.code == 0, said.err
+    capture_new_log(pgdyno, core, path, lambda: load(core, 12))
     capture = check_mirror(pgdyno, core, path)
     assert rows_of(capture, "reading")[0].length.mean == ROWS
     assert rows_of(capture, "line")[0].length.mean == 20

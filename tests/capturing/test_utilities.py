@@ -11,6 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg.rows import tuple_row
+from tests.fixtures.captured_logs import capture_new_log
 from tests.fixtures.clusters import Make, connection, run_sql, scalar
 from tests.fixtures.command import Command, eventually, server_options
 from tests.fixtures.observed import STATEMENTS
@@ -99,14 +100,7 @@ def test_utility_statements_of_a_log_run_in_the_mirror(
     pgdyno: Command, new_cluster: Make, tmp_path: Path, version: str
 ) -> None:
     core, path = server(new_cluster, version, SETTINGS), tmp_path / "a.capture"
-    logs = Path(str(scalar(core, "SELECT current_setting('data_directory')")), "log")
-    before = set(logs.glob("*.csv"))
-    rotate = "SELECT pg_rotate_logfile()"
-    eventually(lambda: scalar(core, rotate) and set(logs.glob("*.csv")) - before)
-    use(core, 20)
-    written = [word for name in set(logs.glob("*.csv")) - before for word in ("--log", name)]
-    said = pgdyno("capture", *server_options(core), "-o", path, *written)
-    assert said.code == 0, said.err
+    capture_new_log(pgdyno, core, path, lambda: use(core, 20))
     capture = file.read(path)
     texts = texts_of(capture)
     for part in (
