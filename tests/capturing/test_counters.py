@@ -96,3 +96,35 @@ def test_a_rare_kind_of_transaction_takes_its_keys_from_the_same_counter() -> No
     keys = [template.steps[-1].parameters[1] for template in counters.shared(templates)]
     # Without the counter among its steps a transaction keeps its new key.
     assert keys == [Returned(step=0, column=0), Returned(step=1, column=0), fresh]
+
+
+def test_what_reads_a_counter_asks_for_keys_near_it() -> None:
+    read = "SELECT next FROM shop WHERE id = $1"
+    recent = "SELECT line FROM lines WHERE shop = $1 AND number < $2"
+    order = Template(
+        name="order",
+        rate_tps=1,
+        steps=(
+            Step(statement=UPDATE, parameters=(SHOP, SHOP, SHOP)),
+            Step(
+                statement=LINE,
+                parameters=(Equal(step=0, parameter=1), Returned(step=0, column=0), SHOP),
+            ),
+        ),
+    )
+    number = OfColumn(table="public.lines", column="number")
+    asks = {
+        shop: Template(
+            name="recent",
+            rate_tps=1,
+            steps=(
+                Step(statement=read, parameters=(SHOP,)),
+                Step(statement=recent, parameters=(source, number)),
+            ),
+        )
+        for shop, source in (("own", Equal(step=0, parameter=0)), ("other", SHOP))
+    }
+    counters = CountersOfLoad(COLUMNS, (), parsed_of(UPDATE, LINE, read, recent))
+    _, own, other = counters.followed([order, asks["own"], asks["other"]])
+    assert own.steps[1].parameters[1] == Returned(step=0, column=0)
+    assert other.steps[1].parameters[1] == number

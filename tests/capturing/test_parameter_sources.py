@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import pytest
 
 from pgdyno.capture.distribution import Distribution, Hot
 from pgdyno.capture.model import (
     Constant,
     Counters,
     Equal,
+    FoundRows,
     ListOf,
     Number,
     OfColumn,
@@ -18,9 +21,10 @@ from pgdyno.capture.model import (
     Turn,
 )
 from pgdyno.capture.schema import ColumnShape, Reference
+from pgdyno.capturing.described import Described
 from pgdyno.capturing.grouping import Group
 from pgdyno.capturing.names import Names
-from pgdyno.capturing.parameter_sources import Described, Sources
+from pgdyno.capturing.parameter_sources import Sources
 from pgdyno.capturing.parsed import parse
 
 
@@ -74,9 +78,14 @@ LINES = (
 )
 DISTRICT = "UPDATE district SET d_next_o_id = d_next_o_id + $1 WHERE d_w_id = $2 AND d_id = $3"
 
+NO_ROWS: Mapping[str, float] = {}
+
 
 def steps(
-    turns: dict[str, float], columns: Sequence[ColumnShape] = COLUMNS, names: Names = NAMES
+    turns: dict[str, float],
+    columns: Sequence[ColumnShape] = COLUMNS,
+    names: Names = NAMES,
+    rows: Mapping[str, float] = NO_ROWS,
 ) -> list[Step]:
     described = {
         text: Described(
@@ -91,7 +100,7 @@ def steps(
         )
         for text in turns
     }
-    return list(Sources(columns, {}).steps(Group("", 10, turns), described))
+    return list(Sources(columns, rows).steps(Group("", 10, turns), described))
 
 
 def test_a_column_that_is_never_null_gets_no_value_that_may_be_null() -> None:
@@ -121,6 +130,57 @@ def test_a_loop_goes_through_the_keys_of_an_earlier_list_in_their_order() -> Non
     assert listed.is_sorted
     assert stock.parameters[0] == Equal(step=0, parameter=0, take="element")
     assert stock.turns == Number(step=0, parameter=0)
+
+
+def test_a_loop_through_a_column_ends_with_its_values_and_its_steps_stay_together() -> None:
+    take = "DELETE FROM line WHERE l_o_id = $1 AND l_number = $2 RETURNING l_i_id"
+    give = "UPDATE stock SET s_quantity = s_quantity + $1 WHERE s_w_id = 1 AND s_i_id = $2"
+    first, other = steps({take: 14.9, give: 14.9})
+    assert first.parameters[1] == Turn(offset=1)
+    assert (first.repeat.mean, first.repeat.most) == (14.9, 15)
+    assert first.repeat.least == pytest.approx(14.8)
+    assert other.loops_with_before
+    assert not first.loops_with_before
+    # Without a value of the loop it may be another one.
+    _, alone = steps({DISTRICT: 10, "UPDATE stock SET s_quantity = 1 WHERE s_i_id = $1": 10})
+    assert not alone.loops_with_before
+
+
+def test_values_have_as_many_rows_as_the_calls_found() -> None:
+    by_size = "SELECT l_i_id FROM line WHERE l_o_id = $1 AND l_quantity = $2"
+    known = FoundRows(rows=10, of_rows=5000)
+    [read] = steps({by_size: 1}, rows={"public.line": 5000})
+    assert [s.found_rows for s in read.parameters if isinstance(s, OfColumn)] == [known, known]
+    # The order is known before, and has a thousandth of the rows of a size.
+    order = "SELECT o_id FROM orders WHERE o_id = $1"
+    _, read = steps({order: 1, by_size: 1}, rows={"public.line": 50_000})
+    [_, size] = read.parameters
+    assert isinstance(size, OfColumn)
+    assert size.found_rows == FoundRows(rows=10_000, of_rows=50_000)
+    # More rows than there are: the order and the size depend on each other.
+    _, read = steps({order: 1, by_size: 1}, rows={"public.line": 5000})
+    [_, size] = read.parameters
+    assert isinstance(size, OfColumn)
+    assert size.found_rows is None
+    for other in (
+        "SELECT l_quantity FROM line WHERE l_o_id = $1 AND l_number = $2",
+        "SELECT sum(l_quantity) FROM line WHERE l_i_id = $1",
+        "SELECT l_quantity FROM line WHERE l_i_id = $1 LIMIT $2",
+        "SELECT l_quantity FROM line WHERE l_i_id = $1 AND l_quantity > $2",
+        "SELECT i_id FROM item JOIN line ON i_id = l_i_id WHERE l_quantity = $1",
+    ):
+        [read] = steps({other: 1}, rows={"public.line": 5000})
+        assert all(s.found_rows is None for s in read.parameters if isinstance(s, OfColumn)), other
+
+
+def test_two_columns_with_the_keys_of_a_third_hold_the_same_keys() -> None:
+    house = column("house.w_id", 1, is_unique=True)
+    shapes = [*COLUMNS, house]
+    read = "SELECT d_next_o_id FROM district WHERE d_w_id = $1 AND d_id = $2"
+    _, stock = steps({read: 1, "SELECT s_quantity FROM stock WHERE s_w_id = $1": 1}, shapes)
+    assert stock.parameters == (Equal(step=0, parameter=0),)
+    _, stock = steps({read: 1, "SELECT s_quantity FROM stock WHERE s_w_id = $1": 1})
+    assert isinstance(stock.parameters[0], OfColumn)
 
 
 def test_rows_that_are_added_together_have_different_keys() -> None:

@@ -131,6 +131,13 @@ class Drawn(Part):
     distribution: Distribution
 
 
+class FoundRows(Part):
+    """The mean number of rows that a call finds, in a table with this number of rows."""
+
+    rows: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    of_rows: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
 class OfColumn(Part):
     """A value that exists in a column of the copy.
 
@@ -140,7 +147,8 @@ class OfColumn(Part):
     column has a value, of a parameter that was never NULL. `kept`: the share of the draws in which
     a client takes its own value, which is always the same; the distribution is then that of the
     clients' values. `by_frequency`: the distribution is of places from 0 to 1 among the rows, those
-    with the most common values first.
+    with the most common values first. `found_rows`: how many rows have the value, or the values of
+    the group; None: as many as a random row has.
     """
 
     origin: Literal["column"] = Field("column", alias="from")
@@ -151,6 +159,7 @@ class OfColumn(Part):
     is_not_null: bool = False
     kept: Share = 0
     by_frequency: bool = False
+    found_rows: FoundRows | None = None
 
 
 class Equal(Part):

@@ -23,8 +23,9 @@ from pgdyno.capturing import counted
 from pgdyno.capturing.call_series import Counting
 from pgdyno.capturing.counted import Counted, Key
 from pgdyno.capturing.counters import CountersOfLoad
+from pgdyno.capturing.described import Described
 from pgdyno.capturing.grouping import Group, grouped
-from pgdyno.capturing.parameter_sources import Described, Sources
+from pgdyno.capturing.parameter_sources import Sources
 from pgdyno.capturing.parsed import Parsed
 from pgdyno.capturing.schema import Schema
 from pgdyno.capturing.sources import SourceSeen
@@ -88,6 +89,7 @@ class Assembly:
         )
         parsed = {name: d.parsed for name, d in usable.items()}
         counters = CountersOfLoad(self.columns, self.schema.objects, parsed)
+        templates = counters.followed(templates)
         return Capture(
             header=self.header,
             settings=dict(self.settings),

@@ -10,6 +10,7 @@ from pgdyno.capture.model import (
     Equal,
     Fresh,
     Linear,
+    OfColumn,
     Returned,
     Source,
     Template,
@@ -58,6 +59,53 @@ class CountersOfLoad:
                         giver = template.steps[source.step].statement
                         known.setdefault((step.statement, position), (giver, source))
         return [self._with_keys(template, known) for template in templates]
+
+    def followed(self, templates: Sequence[Template]) -> tuple[Template, ...]:
+        """Return the templates; what reads a counter and then its keys, asks for those near it."""
+        counters = list(self.of(templates))
+        return tuple(self._following(template, counters) for template in templates)
+
+    def _following(self, template: Template, counters: Sequence[Counter]) -> Template:
+        steps = list(template.steps)
+        for number, step in enumerate(steps):
+            sources = [
+                source
+                if not isinstance(source, OfColumn)
+                else self._read_before(template, number, source, counters) or source
+                for source in step.parameters
+            ]
+            steps[number] = step.model_copy(update={"parameters": tuple(sources)})
+        return template.model_copy(update={"steps": tuple(steps)})
+
+    def _read_before(
+        self, template: Template, number: int, source: OfColumn, counters: Sequence[Counter]
+    ) -> Returned | None:
+        """Return the counter that an earlier step read, of the same group as the keys of a step."""
+        roots = self._roots(template, number, "equal")
+        for counter in counters:
+            for key in counter.keys:
+                if (key.table, key.column) != (source.table, source.column):
+                    continue
+                group = [roots.get(name) for name in key.group]
+                for step in reversed(range(number)):
+                    known = self._parsed.get(template.steps[step].statement)
+                    place = (counter.table, counter.column)
+                    if known is None or place not in known.outputs:
+                        continue
+                    asked = self._roots(template, step, "equal")
+                    if [asked.get(name) for name in counter.group] == group and None not in group:
+                        return Returned(step=step, column=known.outputs.index(place))
+        return None
+
+    def _roots(self, template: Template, number: int, use: str) -> dict[str, object]:
+        """Return where the values come from that a step uses in this way, by column."""
+        parsed = self._parsed.get(template.steps[number].statement)
+        uses = parsed.parameters.items() if parsed is not None else ()
+        return {
+            own.column: _root(template, number, position - 1)
+            for position, own in uses
+            if own.use == use
+        }
 
     @staticmethod
     def _with_keys(

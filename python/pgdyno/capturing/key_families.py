@@ -107,12 +107,22 @@ class KeyFamilies:
                     family |= {other, *(t for t in (target,) if t)}
                     grows = True
         if len(family) == 1:
-            own = self._columns[place]
-            family |= {
-                other for other, column in self._columns.items() if _are_named_alike(own, column)
-            }
+            family |= self._named_like(place)
+            # Two columns may have the keys of a third: o_w_id and d_w_id those of w_id.
+            for key in [other for other in family if self._is_name_of_key(other, place)]:
+                family |= self._named_like(key)
         self._families[place] = family
         return family
+
+    def _named_like(self, place: tuple[str, str]) -> set[tuple[str, str]]:
+        own = self._columns[place]
+        alike = {other for other, column in self._columns.items() if _are_named_alike(own, column)}
+        return alike | {place}
+
+    def _is_name_of_key(self, place: tuple[str, str], longer: tuple[str, str]) -> bool:
+        column = self._columns[place]
+        is_key = column.is_unique or column.key_position > 0
+        return is_key and len(column.column) < len(longer[1])
 
     def is_last_of_key(self, column: ColumnShape) -> bool:
         """Return whether a column makes the key of several columns unique: the last one."""

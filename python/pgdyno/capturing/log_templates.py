@@ -14,6 +14,7 @@ from pgdyno.capture.model import Number, Returned, Source, Statement, Step, Temp
 from pgdyno.capture.schema import ColumnShape
 from pgdyno.capturing.columns import RawColumn
 from pgdyno.capturing.copied import with_rows
+from pgdyno.capturing.described import Described
 from pgdyno.capturing.log_dependencies import Earlier, number
 from pgdyno.capturing.log_grouping import INSTANCES_MAX, Group, Kind, StatementKey
 from pgdyno.capturing.log_reading import Value
@@ -22,7 +23,7 @@ from pgdyno.capturing.log_statements import LoggedStatement
 from pgdyno.capturing.log_values import source_of
 from pgdyno.capturing.never_null import is_optional, never_null
 from pgdyno.capturing.observed import Observed
-from pgdyno.capturing.parameter_sources import Described, Sources
+from pgdyno.capturing.parameter_sources import Sources
 from pgdyno.capturing.parameter_uses import Parameter
 from pgdyno.capturing.parsed import Parsed
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from pgdyno.capture.distribution import Distribution, Hot, Spread, ValueKind
 from pgdyno.capture.model import (
-    Between,
     Constant,
     Drawn,
     Equal,
@@ -31,6 +29,8 @@ from pgdyno.capture.model import (
 )
 from pgdyno.capture.schema import ColumnShape, SchemaObject
 from pgdyno.capturing.copied import row_sources, with_new_keys
+from pgdyno.capturing.described import Described
+from pgdyno.capturing.found_rows import with_found_rows
 from pgdyno.capturing.functions import functions_of
 from pgdyno.capturing.grouping import Group
 from pgdyno.capturing.key_families import KeyFamilies
@@ -41,9 +41,11 @@ from pgdyno.capturing.key_sources import (
     givers_of,
     unique_keys,
 )
+from pgdyno.capturing.loops import LOOP_MIN, Loop, repeat_of
 from pgdyno.capturing.never_null import is_optional, may_be_null, never_null
 from pgdyno.capturing.parameter_uses import Parameter
 from pgdyno.capturing.parsed import Parsed
+from pgdyno.capturing.ranges import Ranges
 
 _TIME_KINDS = ("date", "timestamp", "timestamptz")
 _KIND_OF_TYPE: dict[str, ValueKind] = {
@@ -63,28 +65,8 @@ _KIND_OF_TYPE: dict[str, ValueKind] = {
 # A change by a parameter, such as SET balance = balance + $1, is of this size; of a column with a
 # CHECK constraint, which may forbid negative numbers, it is not negative.
 _CHANGES, _CHANGES_CHECKED = ("-100", "100"), ("0", "100")
-# A step with more turns than this is a loop.
-_LOOP_MIN = 1.5
 _LIST_LENGTH = Spread(least=1, mean=3, most=10)
 _LIST_LENGTH_MAX = 100.0
-# A row that a range finds takes this number of blocks: of an index or two, and its own.
-_BLOCKS_A_ROW = 4.0
-# A source that names its own step; the number is known when the steps are.
-_OWN_STEP = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Described:
-    """A statement of the capture with what its text says, and how many rows a call has."""
-
-    statement: Statement
-    parsed: Parsed
-
-    @property
-    def rows_per_call(self) -> float:
-        """Return the mean number of rows."""
-        counters = self.statement.counters
-        return counters.rows / max(counters.calls, 1)
 
 
 class Sources(KeyFamilies):
@@ -103,6 +85,7 @@ class Sources(KeyFamilies):
         self._checked = {(table, name) for table, sql in checks for name in re.findall(r"\w+", sql)}
         super().__init__(columns)
         self._rows = rows
+        self._ranges = Ranges(self._columns, rows)
         self.assumed: dict[str, str] = {}
         """Statements whose parameters have assumed values, with the use of each."""
 
@@ -115,11 +98,13 @@ class Sources(KeyFamilies):
         """Yield the steps of a kind of transaction."""
         earlier: list[tuple[Parsed, dict[int, Parameter]]] = []
         made: list[list[Source]] = []
+        loop = Loop()
         for name, turns in group.turns.items():
             described = statements[name]
             parameters = described.parsed.parameters
             made.append([])
             if described.parsed.copies:
+                loop = Loop()
                 row = tuple(self.fields_of_copy(described, earlier))
                 yield Step(statement=name, parameters=row)
                 # The rows of a COPY have no value that a later step could use.
@@ -131,7 +116,7 @@ class Sources(KeyFamilies):
             count: Number | None = None
             for number in range(1, max(parameters, default=0) + 1):
                 use = parameters.get(number, Parameter("other"))
-                looped = self._looped(use, turns, earlier) if turns > _LOOP_MIN else None
+                looped = self._looped(use, turns, earlier) if turns > LOOP_MIN else None
                 if isinstance(looped, Equal):
                     count = Number(step=looped.step, parameter=looped.parameter)
                 source = looped or self._source(described, number, use, earlier, sources)
@@ -142,11 +127,13 @@ class Sources(KeyFamilies):
                     if may_be_null(source, made, [parsed for parsed, _ in earlier], self._columns):
                         source = self._existing(use)
                 sources.append(source)
-            repeat = Spread(least=1, mean=turns, most=max(1.0, 2 * turns - 1))
+            sources[:] = with_found_rows(described, sources, self._columns, self._rows)
+            loop, loops_with_before = loop.after(len(earlier), turns, sources)
             yield Step(
                 statement=name,
                 parameters=tuple(sources),
-                repeat=repeat,
+                loops_with_before=loops_with_before,
+                repeat=repeat_of(turns, parameters, sources, self._columns),
                 turns=count,
                 not_null=tuple(needed),
                 optional=tuple(optional),
@@ -203,7 +190,7 @@ class Sources(KeyFamilies):
         if column is None or use.use == "other":
             return self._by_type(described, number, type_)
         if use.use == "distance":
-            return self._distance(described, column)
+            return self._ranges.distance(described, column)
         if use.use == "change" and self._is_counter(described.parsed, use.column):
             return Constant(value="1")
         if use.use == "change":
@@ -221,7 +208,7 @@ class Sources(KeyFamilies):
         if use.use == "insert":
             return self._counted(described.parsed, column, earlier) or self._inserted(column)
         if use.use == "range":
-            return self._range(described, use, column, own)
+            return self._ranges.bound(described, use, column, own)
         if use.use == "set" and column.distribution.kind in _TIME_KINDS:
             return Now()
         return OfColumn(table=use.table, column=use.column, group=self._group(described, use))
@@ -373,72 +360,6 @@ class Sources(KeyFamilies):
                     return Returned(step=step, column=number)
         return None
 
-    def _distance(self, described: Described, column: ColumnShape) -> Source:
-        """Return the width of a range whose rows explain the blocks of a call."""
-        parsed, counters = described.parsed, described.statement.counters
-        blocks = (counters.hit_blocks + counters.read_blocks) / max(counters.calls, 1)
-        rows = self._rows.get(column.table, 0.0)
-        for use in parsed.parameters.values():
-            other = self._columns.get((use.table, use.column))
-            if use.use == "equal" and use.table == column.table and other is not None:
-                rows /= max(other.distribution.distinct, 1.0)
-        bounds = [_as_number(value) for value in column.distribution.bounds]
-        numbers = [value for value in bounds if value is not None]
-        if len(numbers) < 2 or column.distribution.kind != "integer":
-            return Constant(value="1")
-        apart = (numbers[-1] - numbers[0] + 1) / max(rows, 1.0)
-        return Constant(value=str(max(1, round(apart * blocks / _BLOCKS_A_ROW))))
-
-    def _range(
-        self,
-        described: Described,
-        use: Parameter,
-        column: ColumnShape,
-        own: Sequence[Source],
-    ) -> Source:
-        """Return a bound; the second bound of one column is near the first."""
-        for position, source in enumerate(own):
-            other = described.parsed.parameters.get(position + 1)
-            same = other and (other.table, other.column) == (use.table, use.column)
-            if same and isinstance(source, OfColumn) and (width := self._width(described, column)):
-                return Between(step=_OWN_STEP, parameter=position, least=0, most=2 * width)
-        end = self._end_of(described, use, column)
-        return end or OfColumn(table=use.table, column=use.column)
-
-    def _end_of(self, described: Described, use: Parameter, column: ColumnShape) -> Source | None:
-        """Return a bound that leaves as many rows at one end of a column as a call returns.
-
-        Limits: a LIMIT or an aggregate hides how many rows there are; then there is no such bound.
-        """
-        parsed, shape = described.parsed, column.distribution
-        bounds, rows = shape.bounds, self._rows.get(column.table, 0)
-        hides_rows = any(p.use == "limit" for p in parsed.parameters.values())
-        hides_rows |= not parsed.outputs or ("", "") in parsed.outputs
-        uses = [p for p in parsed.parameters.values() if (p.table, p.column) == _place_of(use)]
-        if hides_rows or len(bounds) < 2 or not rows or len(uses) != 1:
-            return None
-        if parsed.kind != "select" or use.operator not in ("<", "<=", ">", ">="):
-            return None
-        share = min(described.rows_per_call / rows, 1.0)
-        place = share if use.operator.startswith("<") else 1 - share
-        first = min(int(place * (len(bounds) - 1)), len(bounds) - 2)
-        near = bounds[first : first + 2]
-        if shape.is_dense:
-            key = round(1 + place * (shape.distinct - 1))
-            near = (str(key), str(key + 1))
-        changes = {"hot": (), "bounds": near, "null_fraction": 0.0, "is_dense": False}
-        return Drawn(distribution=shape.model_copy(update=changes))
-
-    def _width(self, described: Described, column: ColumnShape) -> float | None:
-        """Return the width of a range that has as many rows as a call has."""
-        bounds = [_as_number(value) for value in column.distribution.bounds]
-        numbers = [value for value in bounds if value is not None]
-        rows = self._rows.get(column.table, 0)
-        if len(numbers) < 2 or not rows:
-            return None
-        asked = described.rows_per_call if described.parsed.kind == "select" else 1.0
-        return (numbers[-1] - numbers[0]) * min(max(asked, 1.0), rows) / rows
-
     @staticmethod
     def _group(described: Described, use: Parameter) -> int | None:
         """Return the number of the row from which several columns come."""
@@ -506,10 +427,3 @@ def _place_of(use: Parameter) -> tuple[str, str]:
 def _typed(statement: Statement, number: int) -> str:
     types = statement.parameter_types
     return types[number - 1] if number <= len(types) else ""
-
-
-def _as_number(value: str) -> float | None:
-    try:
-        return float(value)
-    except ValueError:
-        return None

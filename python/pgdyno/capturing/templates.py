@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno.capture.model import Between, LeftOut, Step, Template
 from pgdyno.capturing.copied import with_rows
+from pgdyno.capturing.described import Described
 from pgdyno.capturing.grouping import Group
-from pgdyno.capturing.parameter_sources import Described, Sources
+from pgdyno.capturing.parameter_sources import Sources
 
 
 def templates_of(

@@ -136,6 +136,7 @@ fn mirror(protocol: Protocol) -> MirrorLoad {
         group: Some(u32::MAX),
         is_not_null: true,
         by_frequency: true,
+        found_rows: Some(FoundRows { rows: 2.5, of_rows: 1e9 }),
         kept: 0.9,
     };
     let parameters = vec![

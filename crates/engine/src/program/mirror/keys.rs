@@ -7,17 +7,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::super::{Session, Unready};
 use super::existing::Existing;
 use super::number::write_instant;
-use crate::contract::job::{ClockPair, ParameterSource};
+use crate::contract::job::{ClockPair, FoundRows, ParameterSource};
 use crate::dataset::sql::{quote_identifier, quote_literal};
 
 /// Columns of one table whose values come from one row.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Wanted {
     pub(super) table: String,
     pub(super) columns: Vec<String>,
     pub(super) is_not_null: bool,
     /// The rows with the most common values come first.
     pub(super) by_frequency: bool,
+    pub(super) found_rows: Option<FoundRows>,
 }
 
 impl Wanted {
@@ -28,6 +29,7 @@ impl Wanted {
             columns: Vec::new(),
             is_not_null: false,
             by_frequency: false,
+            found_rows: None,
         };
         columns.iter().for_each(|name| wanted.add(name));
         wanted
@@ -35,12 +37,18 @@ impl Wanted {
 
     /// Args: a source that is a column.
     pub(super) fn of(source: &ParameterSource) -> Wanted {
-        let ParameterSource::Column { table, column, is_not_null, by_frequency, .. } = source
+        let ParameterSource::Column {
+            table, column, is_not_null, by_frequency, found_rows, ..
+        } = source
         else {
             unreachable!("the caller has a column");
         };
-        let (is_not_null, by_frequency) = (*is_not_null, *by_frequency);
-        Wanted { is_not_null, by_frequency, ..Wanted::new(table, &[column]) }
+        Wanted {
+            is_not_null: *is_not_null,
+            by_frequency: *by_frequency,
+            found_rows: *found_rows,
+            ..Wanted::new(table, &[column])
+        }
     }
 
     pub(super) fn add(&mut self, column: &str) {

@@ -1,0 +1,22 @@
+"""A statement of the capture with what its text says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pgdyno.capture.model import Statement
+from pgdyno.capturing.parsed import Parsed
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A statement of the capture with what its text says, and how many rows a call has."""
+
+    statement: Statement
+    parsed: Parsed
+
+    @property
+    def rows_per_call(self) -> float:
+        """Return the mean number of rows."""
+        counters = self.statement.counters
+        return counters.rows / max(counters.calls, 1)
