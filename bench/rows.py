@@ -307,7 +307,7 @@ def report(bench: Bench) -> Iterator[Contest]:
 
 
 def reading_logs(bench: Bench) -> Iterator[Contest]:
-    """The reader of a server's logs: time and memory."""
+    """The reader of a server's logs, and captures of them: time and memory."""
     place = bench.stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-of-pgdyno-"))
     path = Path(place, "server.log")
     logs.write_log(path)
@@ -319,6 +319,21 @@ def reading_logs(bench: Bench) -> Iterator[Contest]:
             Question("CPU", cpu, 1.0, "at most"),
             Question("memory vs 64 MiB", peak_memory, 1.0, "at most"),
         ),
+    )
+    short, long = (Path(place, f"{size}.log") for size in ("short", "long"))
+    logs.write_mixed_log(short, logs.LOG_BYTES)
+    logs.write_mixed_log(long, 3 * logs.LOG_BYTES)
+    yield Contest(
+        "a capture of a log of 1,200 MiB vs 50 MB/s a core",
+        partial(logs.allowed, long),
+        partial(logs.capture, long),
+        (Question("CPU", cpu, 1.0, "at most"),),
+    )
+    yield Contest(
+        "a capture of a log of 1,200 MiB vs of 400 MiB",
+        partial(logs.capture, short),
+        partial(logs.capture, long),
+        (Question("memory", peak_memory, 1.1, "at most"),),
     )
 
 

@@ -35,7 +35,7 @@ const USAGE: &str = "usage: pgdyno-engine VERB
   schema         print the JSON Schema of jobs and records
   emit-corpus    print samples of all records and jobs
   echo-records   read records from standard input and write them again
-  read-log       read logs of a server and print their statements as JSON, one object a line:
+  read-log       read logs of a server and print their statements as JSON, a transaction a line:
                  read-log [--prefix LOG_LINE_PREFIX] FILE...; .gz and .zst are unpacked
   pgbench        run as pgbench: see pgdyno-engine pgbench --help
   --version      print the version

@@ -54,6 +54,7 @@ struct End {
     nul_bytes: u64,
     not_utf8_texts: u64,
     without_session: u64,
+    clock_steps: u64,
 }
 
 impl End {
@@ -73,6 +74,7 @@ impl End {
             nul_bytes: counts.nul_bytes,
             not_utf8_texts: written.not_utf8_texts,
             without_session: written.without_session,
+            clock_steps: written.clock_steps,
         }
     }
 }
@@ -113,6 +115,9 @@ pub(crate) fn main(arguments: &[OsString], out: &mut impl Write) -> io::Result<b
             write(out, &Note::Damaged { path: shown(path), message })?;
         }
     }
+    let mut rest = Vec::new();
+    lines.end(&mut rest);
+    out.write_all(&rest)?;
     write(
         out,
         &Note::End(Box::new(End::new(lines.language(), reader.counts(), &lines.written()))),

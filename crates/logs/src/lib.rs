@@ -6,9 +6,11 @@
 
 mod csv;
 mod json;
+mod line;
 mod lines;
 mod message;
 mod parameters;
+mod parts;
 mod prefix;
 mod reader;
 mod shape;

@@ -1,29 +1,27 @@
-//! What the lab reads of a log: JSON, one object a line.
+//! What the lab reads of a log: JSON, one object or array a line.
 //!
-//! `session` and `shape` lines introduce a number, which the lines of statements use. If the tables
-//! of known ones are full, they are emptied, and the same session or shape gets another number.
+//! `session`, `shape` and `sequence` lines introduce a number. An array is a sequence of statements
+//! of one session, a whole transaction if the log has it: `parts.rs`. If a table of known ones is
+//! full, it is emptied, which a line says, and the same shape gets another number.
 
 use std::collections::HashMap;
 
+use crate::line::Line;
 use crate::message::{Message, Recognizer, Severity, What};
 use crate::parameters::{Parameter, parameters};
+use crate::parts::{Item, Kind, Part, Place, Sequences, Session, Sessions};
 use crate::shape::{Shape, list_values, write_value};
 
-const SESSIONS_MAX: usize = 1 << 16;
-const SHAPES_BYTES_MAX: usize = 64 << 20;
+const SHAPES_MAX: usize = 1 << 14;
+const SHAPES_BYTES_MAX: usize = 16 << 20;
 /// Longer statements are cut before their shape is made: the lab cannot parse them, and says so.
 const STATEMENT_BYTES_MAX: usize = 1 << 18;
 /// Longer values are written as their beginning and their length.
 const VALUE_BYTES_MAX: usize = 256;
-
-#[derive(Debug, Default)]
-struct Session {
-    number: u64,
-    /// User, database and application, as last written.
-    names: Vec<u8>,
-    /// The time of parse and bind messages before the next execute.
-    preparing_ns: u64,
-}
+/// A time that is earlier by more than this is a step of the server's clock.
+const STEP_NS: i64 = 1_000_000_000;
+/// Parts of all sessions that wait for their end; more are written before it.
+const WAITING_BYTES_MAX: usize = 16 << 20;
 
 /// Numbers of what the lines say.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -33,22 +31,24 @@ pub struct Written {
     pub without_session: u64,
     pub not_utf8_texts: u64,
     pub cut_statements: u64,
+    pub clock_steps: u64,
     pub first_ns: Option<i64>,
     pub last_ns: Option<i64>,
 }
 
-/// Makes lines of messages. Memory: the tables of sessions and shapes, which are bounded.
+/// Makes lines of messages. Memory: the tables of sessions, shapes and sequences, and the parts of
+/// transactions that have not ended; all are bounded.
 #[derive(Debug, Default)]
 pub struct Lines {
     recognizer: Recognizer,
-    sessions: HashMap<Vec<u8>, Session>,
-    sessions_seen: u64,
-    shapes: HashMap<Vec<u8>, u64>,
+    sessions: Sessions,
+    sequences: Sequences,
+    shapes: HashMap<Vec<u8>, (u64, Place)>,
     shapes_seen: u64,
     shapes_bytes: usize,
     shape: Shape,
-    names: Vec<u8>,
     value: Vec<u8>,
+    waiting_bytes: usize,
     written: Written,
 }
 
@@ -69,6 +69,13 @@ impl Lines {
         self.recognizer = recognizer;
     }
 
+    /// Add the lines of what has not ended to `out`: the log ends.
+    pub fn end(&mut self, out: &mut Vec<u8>) {
+        self.waiting_bytes = 0;
+        let Lines { sessions, sequences, .. } = self;
+        sessions.each(|number, part| sequences.write(number, part, out));
+    }
+
     fn what(&mut self, message: &Message, what: &What<'_>, out: &mut Vec<u8>) {
         let Some(time_ns) = message.time_ns else { return };
         if *what == What::Other {
@@ -79,95 +86,91 @@ impl Lines {
             return;
         }
         self.written.first_ns.get_or_insert(time_ns);
-        self.written.last_ns = Some(time_ns);
-        let session = self.session(message, out);
-        let (word, text, duration_ns) = match *what {
+        let at = self.session(message, out);
+        let (kind, text, duration_ns) = match *what {
             What::Preparing { duration_ns } => {
-                if let Some(session) = self.sessions.get_mut(&message.session) {
-                    session.preparing_ns += duration_ns;
-                }
+                self.sessions.get(at).preparing_ns += duration_ns;
                 return;
             }
-            What::Statement { text, duration_ns } => ("statement", text, duration_ns),
-            What::Execute { text, duration_ns, is_fetch: false, .. } => {
-                ("execute", text, duration_ns)
+            What::Statement { text, duration_ns } => (Kind::Simple, text, duration_ns),
+            What::Execute { name: b"", text, duration_ns, .. } => {
+                (Kind::Extended, text, duration_ns)
             }
-            What::Execute { text, duration_ns, .. } => ("fetch", text, duration_ns),
-            What::Duration { duration_ns } => ("duration", &b""[..], Some(duration_ns)),
-            What::Error { text } => ("error", text, None),
+            What::Execute { text, duration_ns, .. } => (Kind::Prepared, text, duration_ns),
+            What::Duration { duration_ns } => (Kind::Simple, &b""[..], Some(duration_ns)),
+            What::Error { text } => (Kind::Error, text, None),
             What::Other => return,
         };
-        let number = if text.is_empty() {
-            self.shape.scan(text);
-            None
-        } else {
-            Some(self.shape(text, out))
-        };
-        let mut line = Line { out };
-        line.begin("do", word);
-        line.number("s", session);
-        line.number("us", (time_ns / 1000) as u64);
-        if let Some(number) = number {
-            line.number("shape", number);
-        }
-        if let Some(duration_ns) = duration_ns {
-            line.number("ns", duration_ns);
-        }
-        if let Some(number) = message.line_number {
-            line.number("line", number);
-        }
-        self.further(message, what, &mut line);
-        line.end();
-    }
-
-    /// What only some kinds of messages have.
-    fn further(&mut self, message: &Message, what: &What<'_>, line: &mut Line<'_>) {
-        if !message.virtual_transaction.is_empty() {
-            self.text("vx", &message.virtual_transaction, line);
-        }
+        let last_ns = self.written.last_ns.replace(time_ns);
+        self.written.clock_steps += u64::from(last_ns.is_some_and(|ns| time_ns < ns - STEP_NS));
         match what {
-            What::Execute { name, .. } => {
-                self.written.statements += 1;
-                self.text("name", name, line);
-                let session = self.sessions.get_mut(&message.session);
-                let preparing_ns =
-                    session.map_or(0, |known| std::mem::take(&mut known.preparing_ns));
-                if preparing_ns > 0 {
-                    line.number("prepared_ns", preparing_ns);
-                }
+            What::Duration { duration_ns } => {
+                self.sessions.get(at).part.took(*duration_ns);
+                return self.write_if_complete(at, out);
             }
-            What::Statement { .. } => self.written.statements += 1,
-            What::Error { .. } => {
-                self.written.errors += 1;
-                self.text("state", &message.sqlstate, line);
-            }
-            _ => return,
+            What::Error { .. } => self.written.errors += 1,
+            _ => self.written.statements += 1,
         }
-        self.values(message, line);
+        if self.sessions.get(at).part.is_waiting_for_its_duration() {
+            self.write(at, out);
+        }
+        // An empty statement, as pools send it to test a connection, or an error without one.
+        if text.is_empty() {
+            return;
+        }
+        let (shape, place) = self.shape(text, out);
+        let mut session = self.sessions.take(at);
+        if place == Place::Begins && !session.part.is_empty() {
+            self.write_part(&mut session, out);
+        }
+        let is_execute = matches!(what, What::Execute { .. });
+        let prepared_ns = if is_execute { std::mem::take(&mut session.preparing_ns) } else { 0 };
+        let before = session.part.bytes();
+        let part = &mut session.part;
+        part.begin(time_ns, duration_ns, prepared_ns, message.line_number == Some(1));
+        let parameters_count = self.values(message, part);
+        part.end(Item { shape, kind, parameters_count }, place);
+        self.waiting_bytes += part.bytes() - before;
+        if part.is_complete() || part.is_full() {
+            self.write_part(&mut session, out);
+        }
+        self.sessions.put(at, session);
+        if self.waiting_bytes > WAITING_BYTES_MAX {
+            self.end(out);
+        }
     }
 
-    /// Returns the number of the session, introduced if it is new or has other names now.
-    fn session(&mut self, message: &Message, out: &mut Vec<u8>) -> u64 {
-        self.names.clear();
-        for name in [&message.user, &message.database, &message.application] {
-            self.names.extend_from_slice(name);
-            self.names.push(0);
+    fn write_if_complete(&mut self, at: usize, out: &mut Vec<u8>) {
+        if self.sessions.get(at).part.is_complete() {
+            self.write(at, out);
         }
-        if let Some(session) = self.sessions.get(&message.session) {
-            if session.names == self.names {
-                return session.number;
-            }
-        } else if self.sessions.len() >= SESSIONS_MAX {
-            self.sessions.clear();
+    }
+
+    fn write(&mut self, at: usize, out: &mut Vec<u8>) {
+        let mut session = self.sessions.take(at);
+        self.write_part(&mut session, out);
+        self.sessions.put(at, session);
+    }
+
+    fn write_part(&mut self, session: &mut Session, out: &mut Vec<u8>) {
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(session.part.bytes());
+        self.sequences.write(session.number, &mut session.part, out);
+    }
+
+    /// Returns the place of the session, introduced if it is new or has other names now.
+    fn session(&mut self, message: &Message, out: &mut Vec<u8>) -> usize {
+        let names = [&message.user, &message.database, &message.application];
+        if let Some(at) = self.sessions.find(&message.session, names) {
+            return at;
         }
-        let names = self.names.clone();
-        let seen = &mut self.sessions_seen;
-        let session = self.sessions.entry(message.session.clone()).or_insert_with(|| {
-            *seen += 1;
-            Session { number: *seen, ..Session::default() }
-        });
-        session.names = names;
-        let number = session.number;
+        if let Some(at) = self.sessions.place(&message.session) {
+            self.write(at, out);
+        } else if self.sessions.are_full() {
+            self.end(out);
+            self.sessions.release(out);
+        }
+        let at = self.sessions.add(&message.session);
+        let number = self.sessions.get(at).number;
         let mut line = Line { out };
         line.first_number("session", number);
         for (key, name) in [
@@ -179,25 +182,29 @@ impl Lines {
             self.text(key, name, &mut line);
         }
         line.end();
-        number
+        at
     }
 
     /// Returns the number of the statement's shape, introduced if it is new.
-    fn shape(&mut self, text: &[u8], out: &mut Vec<u8>) -> u64 {
+    fn shape(&mut self, text: &[u8], out: &mut Vec<u8>) -> (u64, Place) {
         let is_cut = text.len() > STATEMENT_BYTES_MAX;
         self.written.cut_statements += u64::from(is_cut);
         self.shape.scan(&text[..text.len().min(STATEMENT_BYTES_MAX)]);
-        if let Some(&number) = self.shapes.get(&self.shape.key) {
-            return number;
+        if let Some(&known) = self.shapes.get(&self.shape.key) {
+            return known;
         }
         self.shapes_seen += 1;
         let number = self.shapes_seen;
         self.shapes_bytes += self.shape.key.len();
-        if self.shapes_bytes > SHAPES_BYTES_MAX {
+        if self.shapes.len() >= SHAPES_MAX || self.shapes_bytes > SHAPES_BYTES_MAX {
+            self.end(out);
             self.shapes.clear();
             self.shapes_bytes = self.shape.key.len();
+            self.sequences.clear();
+            out.extend_from_slice(b"{\"forget\":\"shapes\"}\n");
         }
-        self.shapes.insert(self.shape.key.clone(), number);
+        let place = Place::of(&self.shape.key);
+        self.shapes.insert(self.shape.key.clone(), (number, place));
         let shape = std::mem::take(&mut self.shape);
         let mut line = Line { out };
         line.first_number("shape", number);
@@ -220,58 +227,76 @@ impl Lines {
         }
         line.end();
         self.shape = shape;
-        number
+        (number, place)
     }
 
-    /// Write the parameters, then the constants of the statement.
-    fn values(&mut self, message: &Message, line: &mut Line<'_>) {
-        if !message.detail.is_empty() {
-            let mut is_first = true;
-            for parameter in parameters(&message.detail) {
-                if is_first {
-                    line.key("parameters");
-                }
-                line.out.push(if is_first { b'[' } else { b',' });
-                is_first = false;
-                match parameter {
-                    Parameter::Null => line.out.extend_from_slice(b"null"),
-                    Parameter::Quoted(raw) => self.value(raw, line),
-                    Parameter::Cut => line.out.extend_from_slice(b"false"),
+    /// Write the parameters and the constants of the statement. Returns how many parameters it has.
+    fn values(&mut self, message: &Message, part: &mut Part) -> u32 {
+        let mut line = Line { out: &mut part.values };
+        let mut count = 0;
+        let (start, mut is_cut) = (line.out.len(), false);
+        line.out.extend_from_slice(b"[[");
+        for parameter in parameters(&message.detail) {
+            if count > 0 {
+                line.out.push(b',');
+            }
+            count += 1;
+            match parameter {
+                Parameter::Null => line.out.extend_from_slice(b"null"),
+                Parameter::Quoted(raw) => is_cut |= self.value(raw, &mut line),
+                Parameter::Cut => {
+                    is_cut = true;
+                    line.out.extend_from_slice(b"false");
                 }
             }
-            if !is_first {
-                line.out.push(b']');
-            }
         }
-        if self.shape.literals.is_empty() || message.severity == Severity::Error {
-            return;
+        line.out.extend_from_slice(b"],[");
+        if message.severity != Severity::Error {
+            is_cut |= self.constants(&mut line);
         }
-        line.key("constants");
+        line.out.extend_from_slice(b"]]");
+        if line.out[start..] == *b"[[],[]]" {
+            line.out.truncate(start);
+            line.out.push(b'0');
+        }
+        part.cut_count += u64::from(is_cut);
+        count
+    }
+
+    /// Returns whether one of the constants is cut.
+    fn constants(&mut self, line: &mut Line<'_>) -> bool {
+        let mut is_cut = false;
         let shape = std::mem::take(&mut self.shape);
         for (at, literal) in shape.literals.iter().enumerate() {
-            line.out.push(if at > 0 { b',' } else { b'[' });
+            if at > 0 {
+                line.out.push(b',');
+            }
             let raw = &shape.text[literal.start..literal.end];
             if literal.is_list {
                 let mut is_first = true;
+                line.out.push(b'[');
                 list_values(raw, |raw| {
-                    line.out.push(if is_first { b'[' } else { b',' });
-                    is_first = false;
+                    if !std::mem::take(&mut is_first) {
+                        line.out.push(b',');
+                    }
                     self.value(raw, line);
                 });
                 line.out.push(b']');
             } else {
-                self.value(raw, line);
+                is_cut |= self.value(raw, line);
             }
         }
-        line.out.push(b']');
         self.shape = shape;
+        is_cut
     }
 
-    fn value(&mut self, raw: &[u8], line: &mut Line<'_>) {
+    /// Write a value. Returns whether the server has cut it.
+    fn value(&mut self, raw: &[u8], line: &mut Line<'_>) -> bool {
         let mut value = std::mem::take(&mut self.value);
         value.clear();
         write_value(raw, &mut value);
-        if value.len() > VALUE_BYTES_MAX {
+        let is_long = value.len() > VALUE_BYTES_MAX;
+        if is_long {
             let end = (VALUE_BYTES_MAX - 3..=VALUE_BYTES_MAX)
                 .rev()
                 .find(|&at| (value[at] & 0xC0) != 0x80)
@@ -283,7 +308,9 @@ impl Lines {
         } else {
             self.written.not_utf8_texts += line.string(&value);
         }
+        let is_cut = !is_long && value.ends_with(b"...");
         self.value = value;
+        is_cut
     }
 
     fn text(&mut self, key: &str, text: &[u8], line: &mut Line<'_>) {
@@ -304,78 +331,4 @@ fn character_places(shape: &Shape) -> Vec<(usize, usize)> {
         characters
     };
     shape.literals.iter().map(|literal| (place(literal.start), place(literal.end))).collect()
-}
-
-/// One line of JSON.
-struct Line<'a> {
-    out: &'a mut Vec<u8>,
-}
-
-impl Line<'_> {
-    fn begin(&mut self, key: &str, word: &str) {
-        self.out.extend_from_slice(b"{\"");
-        self.out.extend_from_slice(key.as_bytes());
-        self.out.extend_from_slice(b"\":");
-        self.string(word.as_bytes());
-    }
-
-    fn first_number(&mut self, key: &str, number: u64) {
-        self.out.extend_from_slice(b"{\"");
-        self.out.extend_from_slice(key.as_bytes());
-        self.out.extend_from_slice(b"\":");
-        self.digits(number);
-    }
-
-    fn key(&mut self, key: &str) {
-        self.out.extend_from_slice(b",\"");
-        self.out.extend_from_slice(key.as_bytes());
-        self.out.extend_from_slice(b"\":");
-    }
-
-    fn number(&mut self, key: &str, number: u64) {
-        self.key(key);
-        self.digits(number);
-    }
-
-    fn digits(&mut self, number: u64) {
-        self.out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-    }
-
-    /// Write a string; bytes that are not UTF-8 become the characters of Latin-1 with their
-    /// numbers, so equal texts stay equal. Returns 1 if there were any, else 0.
-    fn string(&mut self, text: &[u8]) -> u64 {
-        self.out.push(b'"');
-        let is_utf8 = std::str::from_utf8(text).is_ok();
-        let mut start = 0;
-        for (at, &byte) in text.iter().enumerate() {
-            if byte >= 0x20 && byte != b'"' && byte != b'\\' && (byte < 0x80 || is_utf8) {
-                continue;
-            }
-            self.out.extend_from_slice(&text[start..at]);
-            start = at + 1;
-            match byte {
-                b'"' => self.out.extend_from_slice(b"\\\""),
-                b'\\' => self.out.extend_from_slice(b"\\\\"),
-                b'\n' => self.out.extend_from_slice(b"\\n"),
-                b'\t' => self.out.extend_from_slice(b"\\t"),
-                0..0x20 => {
-                    let hex = b"0123456789abcdef";
-                    let digits = [hex[usize::from(byte >> 4)], hex[usize::from(byte & 15)]];
-                    self.out.extend_from_slice(b"\\u00");
-                    self.out.extend_from_slice(&digits);
-                }
-                _ => {
-                    let character = char::from(byte);
-                    self.out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-                }
-            }
-        }
-        self.out.extend_from_slice(&text[start..]);
-        self.out.push(b'"');
-        u64::from(!is_utf8)
-    }
-
-    fn end(&mut self) {
-        self.out.extend_from_slice(b"}\n");
-    }
 }

@@ -22,11 +22,9 @@ pub struct Message {
     pub user: Vec<u8>,
     pub database: Vec<u8>,
     pub application: Vec<u8>,
-    pub virtual_transaction: Vec<u8>,
     /// Number of the message within its session, from 1.
     pub line_number: Option<u64>,
     pub severity: Severity,
-    pub sqlstate: Vec<u8>,
     pub text: Vec<u8>,
     pub detail: Vec<u8>,
     /// The statement that caused an error.
@@ -45,8 +43,6 @@ impl Message {
             &mut self.user,
             &mut self.database,
             &mut self.application,
-            &mut self.virtual_transaction,
-            &mut self.sqlstate,
             &mut self.text,
             &mut self.detail,
             &mut self.statement,

@@ -67,11 +67,11 @@ pub struct Prefix {
 struct Found {
     time_ns: Option<i64>,
     line_number: Option<u64>,
-    /// Start and end of the texts of %c, %p, %u, %d, %a, %v, %e.
-    texts: [(u32, u32); 7],
+    /// Start and end of the texts of %c, %p, %u, %d, %a.
+    texts: [(u32, u32); 5],
 }
 
-const TEXTS: &[u8; 7] = b"cpudave";
+const TEXTS: &[u8; 5] = b"cpuda";
 
 impl Prefix {
     /// Makes a prefix of the setting's value.
@@ -165,8 +165,6 @@ impl Prefix {
         message.user.extend_from_slice(known(text(2)));
         message.database.extend_from_slice(known(text(3)));
         message.application.extend_from_slice(known(text(4)));
-        message.virtual_transaction.extend_from_slice(text(5));
-        message.sqlstate.extend_from_slice(text(6));
         Some((label_end + 3, label_start))
     }
 }

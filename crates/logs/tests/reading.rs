@@ -14,6 +14,7 @@ fn read_in_pieces(log: &[u8], prefix: Option<&str>, size: usize) -> (Vec<Value>,
         reader.feed(piece, &mut |message| lines.message(message, &mut out));
     }
     reader.end_of_file(&mut |message| lines.message(message, &mut out));
+    lines.end(&mut out);
     let text = String::from_utf8(out).expect("JSON is UTF-8");
     let values = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     (values, reader.counts().clone())
@@ -23,27 +24,33 @@ fn read(log: &str) -> (Vec<Value>, Counts) {
     read_in_pieces(log.as_bytes(), None, 1 << 20)
 }
 
-/// The lines about statements, each as `WHAT SHAPE VALUES NANOSECONDS`.
+/// The statements, each as `KIND SHAPE PARAMETERS CONSTANTS MICROSECONDS`.
 fn statements(log: &str) -> Vec<String> {
     said(&read(log).0)
 }
 
+/// The part of the values that introduces a number: `key` is `shape` or `sequence`.
+fn introduced<'a>(values: &'a [Value], key: &str, number: &Value) -> &'a Value {
+    values.iter().find(|line| line[key] == *number).expect("it is introduced")
+}
+
+fn parts(values: &[Value]) -> impl Iterator<Item = &Vec<Value>> {
+    values.iter().filter_map(Value::as_array)
+}
+
 fn said(values: &[Value]) -> Vec<String> {
-    let shape = |number: &Value| {
-        let is_named = |line: &&Value| line["shape"] == *number && line["sql"].is_string();
-        let named = values.iter().find(is_named);
-        named.map_or("", |line| line["sql"].as_str().expect("a text")).to_owned()
-    };
-    let statements = values.iter().filter(|line| !line["do"].is_null());
-    statements
-        .map(|line| {
-            let parts = ["parameters", "constants", "ns"].map(|key| match &line[key] {
-                Value::Null => "-".to_owned(),
-                value => value.to_string(),
-            });
-            format!("{} {} | {}", line["do"], shape(&line["shape"]), parts.join(" "))
-        })
-        .collect()
+    let mut said = Vec::new();
+    for part in parts(values) {
+        let items = introduced(values, "sequence", &part[0])["items"].as_array().expect("a list");
+        for (at, item) in items.iter().enumerate() {
+            let shape = introduced(values, "shape", &item[0])["sql"].as_str().expect("a text");
+            let [parameters, constants] =
+                [0, 1].map(|of| part[8 + at].get(of).map_or("[]".to_owned(), Value::to_string));
+            let took = &part[7][2 * at + 1];
+            said.push(format!("{} {shape} | {parameters} {constants} {took}", item[1]));
+        }
+    }
+    said
 }
 
 const PREPARED: &str = "\
@@ -57,9 +64,7 @@ const PREPARED: &str = "\
 #[test]
 fn a_prepared_statement_has_its_parameters_and_the_time_of_its_preparation() {
     let (lines, counts) = read(PREPARED);
-    assert_eq!(said(&lines), [r#""execute" SELECT a FROM t WHERE b = $1 | ["5"] - 1500000"#]);
-    let last = lines.last().expect("a line");
-    assert_eq!((&last["name"], &last["prepared_ns"]), (&"P_1".into(), &40_000.into()));
+    assert_eq!(said(&lines), [r#""prepared" SELECT a FROM t WHERE b = $1 | ["5"] [] 1540"#]);
     assert_eq!((counts.messages, counts.unreadable_lines), (3, 0));
 }
 
@@ -78,7 +83,7 @@ SET a = 'it''s, \"\"x\"\"'\",,,,,,,,,\"psql\",\"client backend\",,0\n";
         r#""message":"duration: 2.000 ms  statement: UPDATE t\nSET a = 'it''s, \"x\"'","#,
         r#""application_name":"psql"}"#
     );
-    let expected = [r#""statement" UPDATE t SET a = 'it''s, "x"' | - ["it's, \"x\""] 2000000"#];
+    let expected = [r#""simple" UPDATE t SET a = 'it''s, "x"' | [] ["it's, \"x\""] 2000"#];
     for log in [stderr, csv, json] {
         let (lines, counts) = read(log);
         assert_eq!(said(&lines), expected, "{log}");
@@ -87,8 +92,10 @@ SET a = 'it''s, \"\"x\"\"'\",,,,,,,,,\"psql\",\"client backend\",,0\n";
     }
     let (lines, _) = read(csv);
     assert_eq!(lines[0]["application"], "psql");
-    assert_eq!((&lines[2]["line"], &lines[2]["vx"]), (&1.into(), &"4/7".into()));
-    assert_eq!(lines[2]["us"], 1_795_545_545_195_000_u64);
+    let [part] = parts(&lines).collect::<Vec<_>>()[..] else { panic!("{lines:?}") };
+    // It is the first line of its session; it began 2 ms before the time of the message.
+    assert_eq!((&part[2], &part[3]), (&1.into(), &0.into()));
+    assert_eq!(part[4], 1_795_545_545_193_000_u64);
 }
 
 #[test]
@@ -116,11 +123,11 @@ fn statements_are_found_in_every_language() {
             "2026-11-24 18:39:05.195 UTC [7] {severity}:  {message}\n\
              2026-11-24 18:39:05.195 UTC [7] {detail}:  {parameters}$1 = 'x'\n"
         );
-        assert_eq!(statements(&log), [r#""execute" SELECT $1 | ["x"] - 1000000"#], "{message}");
+        assert_eq!(statements(&log), [r#""extended" SELECT $1 | ["x"] [] 1000"#], "{message}");
     }
     let log = "2026-11-24 18:39:05.195 UTC [7] FEHLER:  Division durch Null\n\
                2026-11-24 18:39:05.195 UTC [7] ANWEISUNG:  SELECT 1/0\n";
-    assert_eq!(statements(log), [r#""error" SELECT 1/0 | - - -"#]);
+    assert_eq!(statements(log), [r#""error" SELECT 1/0 | [] [] -1"#]);
 }
 
 #[test]
@@ -132,10 +139,9 @@ fn log_statement_gives_statements_whose_durations_follow() {
 2026-11-24 18:39:05.198 UTC [7] LOG:  execute fetch from S_1/C_2: FETCHED $1
 ";
     let expected = [
-        r#""statement" BEGIN | - - -"#,
-        r#""duration"  | - - 100000"#,
-        r#""execute" FETCHED $1 | - - -"#,
-        r#""fetch" FETCHED $1 | - - -"#,
+        r#""simple" BEGIN | [] [] 100"#,
+        r#""prepared" FETCHED $1 | [] [] -1"#,
+        r#""prepared" FETCHED $1 | [] [] -1"#,
     ];
     assert_eq!(statements(log), expected);
 }
@@ -200,7 +206,7 @@ fn nul_bytes_are_dropped_and_counted() {
 fn texts_in_other_encodings_keep_their_characters_apart() {
     let log = b"2026-11-24 18:39:05.195 UTC [7] LOG:  statement: SELECT 'M\xFCller', 'M\xF6ller'\n";
     let (lines, _) = read_in_pieces(log, None, 1 << 20);
-    let expected = r#""statement" SELECT 'Müller', 'Möller' | - ["Müller","Möller"] -"#;
+    let expected = r#""simple" SELECT 'Müller', 'Möller' | [] ["Müller","Möller"] -1"#;
     assert_eq!(said(&lines), [expected]);
 }
 
@@ -209,7 +215,7 @@ fn a_long_value_is_its_beginning_and_its_length() {
     let log =
         format!("2026-11-24 18:39:05.195 UTC [7] LOG:  statement: SELECT '{}'\n", "ä".repeat(1000));
     let (lines, _) = read(&log);
-    let value = &lines.last().expect("a line")["constants"][0];
+    let value = &lines.last().expect("a line")[8][1][0];
     assert_eq!(value["bytes"], 2000);
     assert_eq!(value["begins"].as_str().map(|text| text.chars().count()), Some(128));
 }
@@ -265,6 +271,49 @@ fn a_log_without_sessions_or_time_is_refused() {
     // %d would take in what follows it.
     let unknown = "2026-11-24 18:39:05.195 UTC [7] me@db 6b.2a 4/7 LOG:  statement: SELECT 1\n";
     assert_eq!(refused(&unknown.repeat(20), None), Trouble::Prefix);
+}
+
+/// A message of a prepared statement that took 1 ms.
+fn entry(session: &str, second: u32, text: &str) -> String {
+    format!(
+        "2026-11-24 18:39:{second:02}.000 UTC [{session}] LOG:  duration: 1.000 ms  execute P: {text}\n"
+    )
+}
+
+#[test]
+fn a_transaction_is_one_part_and_other_statements_are_parts_of_their_own() {
+    let texts = ["BEGIN", "SELECT a", "COMMIT", "SELECT b", "BEGIN", "SELECT c", "BEGIN", "END"];
+    let log: String = (0..).zip(texts).map(|(second, text)| entry("7", second, text)).collect();
+    let (lines, _) = read(&log);
+    let sizes: Vec<_> = parts(&lines).map(|part| part.len() - 8).collect();
+    assert_eq!(sizes, [3, 1, 2, 2]);
+    let first = parts(&lines).next().expect("a part");
+    assert_eq!(first[7], serde_json::json!([0, 1000, 1_000_000, 1000, 2_000_000, 1000]));
+    assert_eq!(first[6], 3000);
+}
+
+#[test]
+fn an_error_and_the_end_of_the_log_end_a_part() {
+    let failed = "2026-11-24 18:39:05.195 UTC [7] ERROR:  division by zero\n\
+                  2026-11-24 18:39:05.195 UTC [7] STATEMENT:  SELECT 1/0\n";
+    let log = [&entry("7", 1, "BEGIN"), failed, &entry("7", 6, "END"), &entry("8", 7, "BEGIN")];
+    let (lines, _) = read(&log.concat());
+    let sizes: Vec<_> = parts(&lines).map(|part| part.len() - 8).collect();
+    assert_eq!(sizes, [2, 1, 1]);
+}
+
+#[test]
+fn sessions_shapes_and_sequences_that_are_new_again_and_again_take_bounded_memory() {
+    let log: String = (0..90_000)
+        .map(|number| entry(&number.to_string(), 1, &format!("SELECT column_{number}")))
+        .collect();
+    let (lines, _) = read(&log);
+    assert_eq!(parts(&lines).count(), 90_000);
+    let gone: usize =
+        lines.iter().filter_map(|line| line["gone"].as_array()).map(|numbers| numbers.len()).sum();
+    assert!((30_000..90_000).contains(&gone), "{gone}");
+    assert!(lines.iter().any(|line| line["forget"] == "shapes"));
+    assert!(lines.iter().any(|line| line["forget"] == "sequences"));
 }
 
 proptest! {

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.capture.model import (
-    Arrivals,
     Capture,
     Counters,
     LeftOut,
@@ -19,8 +17,9 @@ from pgdyno.capture.model import (
 )
 from pgdyno.capturing.columns import RawColumn
 from pgdyno.capturing.counters import CountersOfLoad
+from pgdyno.capturing.log_calls import Call, Part
 from pgdyno.capturing.log_grouping import Group, Grouping, StatementKey
-from pgdyno.capturing.log_reading import Call, LogReading, Seen
+from pgdyno.capturing.log_reading import LogReading, Seen
 from pgdyno.capturing.log_statements import LoggedStatement
 from pgdyno.capturing.log_templates import Context, calls_of, templates_of
 from pgdyno.capturing.log_transactions import Transactions
@@ -28,8 +27,6 @@ from pgdyno.capturing.names import Names
 from pgdyno.capturing.parameter_sources import Sources
 from pgdyno.errors import SpecError
 
-# A longer curve is made of longer intervals.
-_ARRIVALS_MAX = 4_000
 # For the price: lines of a transaction with prepared statements (three messages and two details
 # a statement if it is prepared anew, one and one if not), and bytes of a line.
 _STATEMENTS, _LINES, _LINE_BYTES = 7, 21, 150
@@ -70,14 +67,15 @@ class Logged:
             request.paths, names, prefix=request.prefix, is_certain=request.is_certain
         )
         self._transactions = Transactions()
-        self._grouping = Grouping()
-        self._left: dict[tuple[str, str], tuple[int, float]] = {}
+        self.grouping = Grouping()
         self._elsewhere_count = 0
         self._cut_values_count = 0
         self._statement_count = 0
-        for transaction in self._transactions.of(self._calls()):
-            self._grouping.add(transaction)
-        if not self._grouping.groups:
+        for part in self._reading.parts():
+            self._add(part)
+        for transaction in self._transactions.end():
+            self.grouping.add(transaction)
+        if not any(group.count for group in self.grouping.groups.values()):
             seen = [f"{self._reading.seen.end['messages']} messages", *self.notes()]
             raise SpecError(
                 f"the logs have no statement of database {request.database}: they have"
@@ -93,28 +91,41 @@ class Logged:
     @property
     def texts(self) -> list[str]:
         """Return the texts of the statements that transactions have."""
-        return [statement.parsed.text for statement in self._grouping.statements.values()]
+        return [statement.parsed.text for statement in self.grouping.statements.values()]
 
-    def _calls(self) -> Iterator[Call]:
-        for call in self._reading.calls():
-            if call.session.database not in ("", self._request.database):
-                self._elsewhere_count += 1
-                continue
-            if call.session.application.startswith("pgdyno/capture"):
-                continue
-            self._statement_count += 1
-            self._cut_values_count += any(
-                value is False or (isinstance(value, str) and value.endswith("..."))
-                for value in call.values
-            )
+    def _add(self, part: Part | list[int]) -> None:
+        """Count a part of a session, or the ends of sessions."""
+        if isinstance(part, list):
+            for transaction in self._transactions.end(part):
+                self.grouping.add(transaction)
+            return
+        count = len(part.pattern.items)
+        if part.session.database not in ("", self._request.database):
+            self._elsewhere_count += count
+            return
+        if part.session.application.startswith("pgdyno/capture"):
+            return
+        self._statement_count += count
+        self._cut_values_count += max(part.cut_count, part.pattern.missing_count)
+        plan = self.grouping.plan(part)
+        if plan is not None:
+            think = self._transactions.whole(part, is_block=plan.is_block)
+            if think is not None:
+                self.grouping.add_part(part, plan, *think)
+                return
+        calls = list(part.calls())
+        self._leave(calls)
+        for transaction in self._transactions.of(part, calls):
+            self.grouping.add(transaction)
+
+    def _leave(self, calls: Sequence[Call]) -> None:
+        """Count the calls that cannot be sent again."""
+        for call in calls:
             parsed = call.statement.parsed
             if parsed.copies and parsed.text not in self._request.rows_of_copies:
                 parsed.reason = "copy"
             if parsed.reason and not call.is_error:
-                calls, took_ms = self._left.get((parsed.reason, parsed.text), (0, 0.0))
-                took_ms += (call.duration_us or 0) / 1000
-                self._left[parsed.reason, parsed.text] = (calls + 1, took_ms)
-            yield call
+                self.grouping.leave(parsed.reason, call)
 
     @property
     def seconds(self) -> float:
@@ -127,8 +138,8 @@ class Logged:
 
         Counters stay those of the statistics, where a statement has them.
         """
-        groups = self._grouping.merged()
-        used = {key: self._grouping.statements[key] for group in groups for key in group.steps}
+        groups = self.grouping.merged()
+        used = {key: self.grouping.statements[key] for group in groups for key in group.steps}
         ids = {key: statement_id(*key) for key in used}
         asked = [s.parsed for s in used.values() if s.parsed.parameters and not s.parsed.copies]
         known = {parsed.text: parsed.types for parsed in asked if parsed.types}
@@ -147,7 +158,7 @@ class Logged:
         templates = tuple(
             templates_of(
                 groups,
-                self._grouping.statements,
+                self.grouping.statements,
                 context,
                 seconds=self.seconds,
                 sample_ratio=self._request.sample_ratio,
@@ -170,7 +181,7 @@ class Logged:
                 "statements": tuple(self._statements(capture, groups, used, types)),
                 "templates": templates,
                 "counters": tuple(counters.of(templates)),
-                "arrivals": self._arrivals(),
+                "arrivals": self.grouping.seconds.arrivals(self._request.sample_ratio),
                 "sessions": self._sessions(capture),
                 "left_out": tuple(self._left_out(capture)),
                 "notes": (*map(_with_logs, capture.notes), *self.notes()),
@@ -210,24 +221,9 @@ class Logged:
         return Profile(
             seconds=self.seconds,
             total=Counters(calls=round(sum(c for c, _ in sums) / ratio), time_ms=1000 * busy_s),
-            commits=round(sum(self._grouping.seconds.values()) / ratio),
+            commits=round(self.grouping.seconds.total / ratio),
             rollbacks=round(self._transactions.failed_count / ratio),
             active_sessions=busy_s / self.seconds,
-        )
-
-    def _arrivals(self) -> Arrivals:
-        grouping, ratio = self._grouping, self._request.sample_ratio
-        first, last = min(grouping.seconds), max(grouping.seconds)
-        length = max(1, -(-(last - first + 1) // _ARRIVALS_MAX))
-        transactions, busy = Counter[int](), Counter[int]()
-        for second, count in grouping.seconds.items():
-            transactions[(second - first) // length] += count
-            busy[(second - first) // length] += grouping.busy_us[second]
-        places = range((last - first) // length + 1)
-        return Arrivals(
-            interval_s=length,
-            transactions=tuple(transactions[place] / ratio for place in places),
-            active_sessions=tuple(busy[place] / 1e6 / length / ratio for place in places),
         )
 
     def _sessions(self, capture: Capture) -> tuple[SessionKind, ...]:
@@ -241,8 +237,7 @@ class Logged:
         """Yield what cannot be reproduced; a statement that the statistics name is named once."""
         yield from capture.left_out
         named = {(item.reason, item.text) for item in capture.left_out}
-        left = {**self._left, **self._grouping.left}
-        longest = sorted(left.items(), key=lambda item: -item[1][1])
+        longest = sorted(self.grouping.left.items(), key=lambda item: -item[1][1])
         for (reason, text), (calls, took_ms) in longest:
             if (reason, text) not in named:
                 yield LeftOut(reason=reason, text=text, calls=calls, time_ms=took_ms)
@@ -261,8 +256,8 @@ class Logged:
             (end["without_session"], "messages of the logs name no session"),
             (transactions.cut_count, "transactions began before the logs or ended after them"),
             (transactions.failed_count, "transactions of the logs failed; they are not reproduced"),
-            (transactions.clock_step_count, "times of the logs go back: the clock was set"),
-            (self._grouping.rare_count, "transactions are of more than 2,000 rare kinds"),
+            (end["clock_steps"], "times of the logs go back: the clock was set"),
+            (self.grouping.rare_count, "transactions are of more than 2,000 rare kinds"),
             (self._cut_values_count, "calls have parameters that the log does not show whole"),
             (self._elsewhere_count, "statements of the logs are of other databases"),
         ):

@@ -14,7 +14,7 @@ from pgdyno.capture.distribution import Distribution, Hot, ValueKind
 from pgdyno.capture.schema import ColumnShape
 from pgdyno.capturing import times
 from pgdyno.capturing.columns import RawColumn
-from pgdyno.capturing.log_reading import Value
+from pgdyno.capturing.log_calls import Value
 from pgdyno.capturing.observed import FloatArray, Observed, number_of
 from pgdyno.capturing.stand_ins import StandIns
 

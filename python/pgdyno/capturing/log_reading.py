@@ -1,4 +1,4 @@
-"""Logs of a server: what the engine's reader says of them, as calls of statements by session."""
+"""Logs of a server: what the engine's reader says of them, as parts of sessions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pgdyno.capturing.log_statements import LoggedShape, LoggedStatement
+from pgdyno.capturing.log_calls import Part, Pattern, Session
+from pgdyno.capturing.log_statements import LoggedShape
 from pgdyno.capturing.names import Names
 from pgdyno.engine.executable import engine_for_jobs
 from pgdyno.errors import EngineError, SpecError
@@ -27,37 +28,6 @@ _HINTS = {
 }
 
 
-Value = str | None | bool | list[Any] | Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """A session of the log."""
-
-    id: str
-    user: str
-    database: str
-    application: str
-
-
-@dataclass(slots=True)
-class Call:
-    """One call of a statement. Times: microseconds of the server's clock; None: not known.
-
-    `values`: of `$1` and so on; None is NULL, False is not known.
-    """
-
-    session: Session
-    began_us: int
-    duration_us: int | None
-    statement: LoggedStatement
-    values: tuple[Value, ...]
-    protocol: str
-    virtual_transaction: str
-    line_number: int
-    is_error: bool = False
-
-
 @dataclass(slots=True)
 class Seen:
     """What the reader says about a log as a whole."""
@@ -68,7 +38,7 @@ class Seen:
 
 
 class LogReading:
-    """Reads logs once. `seen` is complete when `calls` has ended."""
+    """Reads logs once. `seen` is complete when `parts` has ended."""
 
     def __init__(
         self, paths: Sequence[Path], names: Names, *, prefix: str | None, is_certain: bool
@@ -77,37 +47,54 @@ class LogReading:
         self._paths, self._names = paths, names
         self._prefix, self._is_certain = prefix, is_certain
         self._shapes: dict[int, LoggedShape] = {}
+        self._patterns: dict[int, Pattern] = {}
         self._sessions: dict[int, Session] = {}
-        self._waiting: dict[str, Call] = {}
         self.seen = Seen([], [], {})
 
-    def calls(self) -> Iterator[Call]:
-        """Yield the calls in the order of the log.
+    def parts(self) -> Iterator[Part | list[int]]:
+        """Yield the calls of sessions in the order in which they ended, transaction by transaction.
 
-        A call is yielded when its duration is known, or when its session goes on.
+        Numbers of sessions are yielded if they were not used for long and are forgotten.
         Raises: SpecError if the files are refused, EngineError if the reader ends early.
         """
+        patterns, sessions = self._patterns, self._sessions
         for line in self._lines():
-            if "do" in line:
-                yield from self._of_session(line)
-            elif line:
-                self._introduce(line)
-        yield from self._waiting.values()
-        self._waiting.clear()
+            if line[:1] == b"[":
+                head = line[1:-2].split(b",", 7)
+                pattern, session, first, cut, began_us, ended_us, busy_us = map(int, head[:7])
+                yield Part(
+                    sessions[session],
+                    patterns[pattern],
+                    first == 1,
+                    cut,
+                    began_us,
+                    ended_us,
+                    busy_us,
+                    head[7],
+                )
+                continue
+            said = json.loads(line)
+            if "gone" in said:
+                yield said["gone"]
+                for number in said["gone"]:
+                    del sessions[number]
+            else:
+                self._introduce(said)
         if not self.seen.end:
             raise EngineError("The reader of logs ended before the end of the log.")
 
-    def _lines(self) -> Iterator[dict[str, Any]]:
+    def _lines(self) -> Iterator[bytes]:
         lines = self._lines_with([] if self._prefix is None else ["--prefix", self._prefix])
-        first = next(lines, {})
-        is_wrong = first.get("refused", {}).get("kind") == "prefix"
+        first = next(lines, b"")
+        is_wrong = json.loads(first or "{}").get("refused", {}).get("kind") == "prefix"
         if is_wrong and self._prefix is not None and not self._is_certain:
             yield from self._lines_with([])
             return
-        yield first
+        if first:
+            yield first
         yield from lines
 
-    def _lines_with(self, option: Sequence[str]) -> Iterator[dict[str, Any]]:
+    def _lines_with(self, option: Sequence[str]) -> Iterator[bytes]:
         with ExitStack() as stack:
             reader = stack.enter_context(
                 child.start(
@@ -117,8 +104,7 @@ class LogReading:
                 )
             )
             assert reader.stdout is not None
-            for text in reader.stdout:
-                yield json.loads(text)
+            yield from reader.stdout
 
     def _introduce(self, line: Mapping[str, Any]) -> None:
         if "shape" in line:
@@ -126,9 +112,19 @@ class LogReading:
             self._shapes[line["shape"]] = LoggedShape(
                 line["sql"], literals, self._names, is_cut=line.get("cut", False)
             )
+        elif "sequence" in line:
+            shapes = self._shapes
+            self._patterns[line["sequence"]] = Pattern(
+                [(shapes[shape], protocol) for shape, protocol, _ in line["items"]],
+                sum(shapes[shape].parameter_count > count for shape, _, count in line["items"]),
+            )
         elif "session" in line:
-            names = [line[key] for key in ("id", "user", "database", "application")]
+            names = [line[key] for key in ("session", "id", "user", "database", "application")]
             self._sessions[line["session"]] = Session(*names)
+        elif "forget" in line:
+            self._patterns.clear()
+            if line["forget"] == "shapes":
+                self._shapes.clear()
         elif "file" in line:
             self.seen.files.append(line["file"])
         elif "damaged" in line:
@@ -141,45 +137,3 @@ class LogReading:
                 f"{refused['path']} cannot be read as a log of PostgreSQL: {refused['message']}.",
                 hint=_HINTS[refused["kind"]],
             )
-
-    def _of_session(self, line: Mapping[str, Any]) -> Iterator[Call]:
-        session = self._sessions[line["s"]]
-        waiting = self._waiting.pop(session.id, None)
-        if line["do"] == "duration":
-            if waiting is not None:
-                waiting.duration_us = line["ns"] // 1000
-                yield waiting
-            return
-        if waiting is not None:
-            yield waiting
-        if "shape" not in line:
-            # An empty statement, as pools send it to test a connection, or an error without one.
-            return
-        call = self._call(session, line)
-        if call.duration_us is None and not call.is_error:
-            self._waiting[session.id] = call
-        else:
-            yield call
-
-    def _call(self, session: Session, line: Mapping[str, Any]) -> Call:
-        constants = line.get("constants", ())
-        parameters = list(line.get("parameters", ()))
-        statement = self._shapes[line["shape"]].statement(constants or [""] * 100, parameters)
-        missing = statement.parameter_count - len(parameters)
-        parameters += [False] * missing
-        values = [*parameters, *(constants[at] for at in statement.positions if constants)]
-        duration_us = line["ns"] // 1000 if "ns" in line else None
-        took_us = (duration_us or 0) + line.get("prepared_ns", 0) // 1000
-        named = "prepared" if line.get("name") else "extended"
-        return Call(
-            session=session,
-            began_us=line["us"] - took_us,
-            # Planning belongs to it: what is left is time of the client.
-            duration_us=None if duration_us is None else took_us,
-            statement=statement,
-            values=tuple(values),
-            protocol="simple" if line["do"] == "statement" else named,
-            virtual_transaction=line.get("vx", ""),
-            line_number=line.get("line", 0),
-            is_error=line["do"] == "error",
-        )

@@ -7,14 +7,18 @@ each value up to a number that is the same for all values of a row.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
 
 import numpy as np
 
 from pgdyno.capture.model import Linear, Plus, Returned, Source
-from pgdyno.capturing.log_reading import Call
+from pgdyno.capturing.log_calls import Call, Value
+from pgdyno.capturing.log_grouping import Kept
 from pgdyno.capturing.observed import FloatArray, Observed, number_of, paired
 from pgdyno.capturing.parsed import Parsed
 
@@ -25,7 +29,9 @@ _INSTANCES_MIN = 10
 # A value is one that was seen before in the row, unless nearly every transaction changes it.
 _CHANGES = 0.5
 
-RowKey = tuple[str, tuple[tuple[str, str], ...]]
+# The most values of rows that are known at a time, calls that wait for earlier ones, and values of
+# results.
+_VALUES_MAX, _WAITING_MAX, _NOTED_MAX = 200_000, 20_000, 2_000_000
 
 
 @dataclass(slots=True)
@@ -38,19 +44,20 @@ class Series:
 
     step: int
     column: int
-    instances: list[int] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
-    is_known: list[bool] = field(default_factory=list)
+    instances: array[int] = field(default_factory=lambda: array("q"))
+    values: array[float] = field(default_factory=lambda: array("d"))
+    rows: array[int] = field(default_factory=lambda: array("q"))
+    is_known: bytearray = field(default_factory=bytearray)
 
 
 @dataclass(slots=True)
 class Execution:
-    """A transaction of the log: the place of its kind, its number there, its calls by step."""
+    """A transaction of the log: the place of its kind, its number there, the steps to follow."""
 
     place: int
     number: int
-    calls: Sequence[Sequence[Call]]
+    kept: Kept
+    steps: Sequence[int]
     has_committed: bool
 
 
@@ -64,8 +71,9 @@ class Rows:
     """The columns of rows, while transactions read and write them."""
 
     def __init__(self) -> None:
-        self._values: dict[tuple[RowKey, str], _Value] = {}
-        self._numbers: dict[RowKey, int] = {}
+        # Of each row a number that is the same for the same key is enough.
+        self._values: dict[tuple[int, str], _Value] = {}
+        self._noted_count = 0
         self._series: dict[tuple[int, int, int], Series] = {}
 
     def of_kind(self, kind: int) -> dict[int, list[Series]]:
@@ -76,66 +84,79 @@ class Rows:
                 by_step.setdefault(step, []).append(series)
         return by_step
 
-    def follow(self, executions: Sequence[Execution]) -> None:
+    def follow(self, executions: Iterable[Execution]) -> None:
         """Go through transactions in the order of their reads and commits.
 
         Args: executions, in the order in which they ended.
         """
-        events: list[tuple[int, int, int, Execution, int, Call]] = []
-        for order, execution in enumerate(executions):
-            calls = [call for step in execution.calls for call in step]
-            ended_us = max(map(_ended_us, calls), default=0)
-            for number, step in enumerate(execution.calls):
-                for call in step:
-                    # A row that is changed stays locked until the end.
-                    reads = call.statement.parsed.reads_only
-                    time_us = _ended_us(call) if reads else ended_us
-                    events.append((time_us, order, number, execution, number, call))
-        events.sort(key=lambda event: event[:3])
-        for *_, execution, number, call in events:
-            self._call(execution, number, call)
+        waiting: list[tuple[int, int, Execution, int, Call]] = []
+        numbers = count()
+        for execution in executions:
+            ended_us = execution.kept.ended_us
+            for step, call in execution.kept.calls(execution.steps) if execution.steps else ():
+                # A row that is changed stays locked until the end.
+                reads = call.statement.parsed.reads_only
+                time_us = _ended_us(call) if reads else ended_us
+                heappush(waiting, (time_us, next(numbers), execution, step, call))
+            while len(waiting) > _WAITING_MAX:
+                self._call(*heappop(waiting)[2:])
+        while waiting:
+            self._call(*heappop(waiting)[2:])
+        self._values.clear()
 
     def _call(self, execution: Execution, step: int, call: Call) -> None:
         parsed = call.statement.parsed
-        if parsed.kind not in ("select", "update"):
-            return
+        values = call.values
         for table in parsed.tables if parsed.kind == "select" else (parsed.written,):
-            row = _row_of(parsed, table, call)
+            row = _row_of(parsed, table, values)
             if row is None:
                 continue
-            new = self._written(parsed, row, call)
+            new = self._written(parsed, table, row, values)
             for column, (name, sign, number) in _numbers_of(parsed, table).items():
                 known = new.get(name) or self._values.get((row, name))
                 if known is None and parsed.kind == "select":
-                    known = self._values.setdefault((row, name), _Value())
-                added = sign * _given(call, number) if number else 0.0
+                    known = _Value()
+                    self._set(row, name, known)
+                added = sign * _given(values, number) if number else 0.0
                 if known is not None:
                     self._note(execution, step, column, row, known, added)
             if execution.has_committed:
-                self._values |= {(row, name): value for name, value in new.items()}
+                for name, value in new.items():
+                    self._set(row, name, value)
 
-    def _written(self, parsed: Parsed, row: RowKey, call: Call) -> dict[str, _Value]:
+    def _set(self, row: int, name: str, value: _Value) -> None:
+        """Note a value of a row; the row that is known for the longest time is forgotten."""
+        self._values[row, name] = value
+        if len(self._values) > _VALUES_MAX:
+            del self._values[next(iter(self._values))]
+
+    def _written(
+        self, parsed: Parsed, table: str, row: int, values: Sequence[Value]
+    ) -> dict[str, _Value]:
         new: dict[str, _Value] = {}
         if parsed.kind == "select":
             return new
         for number, use in parsed.parameters.items():
-            if use.use == "set" and use.table == row[0]:
-                value = _given(call, number)
+            if use.use == "set" and use.table == table:
+                value = _given(values, number)
                 if np.isfinite(value):
                     new[use.column] = _Value(value, is_known=True)
         for name, (sign, number) in parsed.adds.items():
             before = self._values.get((row, name), _Value())
-            new[name] = _Value(before.value + sign * _given(call, number), before.is_known)
+            new[name] = _Value(before.value + sign * _given(values, number), before.is_known)
         return new
 
     def _note(
-        self, execution: Execution, step: int, column: int, row: RowKey, known: _Value, added: float
+        self, execution: Execution, step: int, column: int, row: int, known: _Value, added: float
     ) -> None:
+        if self._noted_count >= _NOTED_MAX:
+            return
+        self._noted_count += 1
         key = (execution.place, step, column)
         series = self._series.setdefault(key, Series(step, column))
         series.instances.append(execution.number)
         series.values.append(known.value + added)
-        series.rows.append(self._numbers.setdefault(row, len(self._numbers)))
+        series.rows.append(row)
         series.is_known.append(known.is_known)
 
 
@@ -143,16 +164,16 @@ def _ended_us(call: Call) -> int:
     return call.began_us + (call.duration_us or 0)
 
 
-def _row_of(parsed: Parsed, table: str, call: Call) -> RowKey | None:
-    """Return the row that a statement reads or writes by its key."""
+def _row_of(parsed: Parsed, table: str, given: Sequence[Value]) -> int | None:
+    """Return a number of the row that a statement reads or writes by its key."""
     places = [
         (use.column, number)
         for number, use in parsed.parameters.items()
-        if use.use == "equal" and use.table == table and number <= len(call.values)
+        if use.use == "equal" and use.table == table and number <= len(given)
     ]
-    values = [(column, call.values[number - 1]) for column, number in places]
+    values = [(column, given[number - 1]) for column, number in places]
     key = sorted((column, value) for column, value in values if isinstance(value, str))
-    return (table, tuple(key)) if key and len(key) == len(values) else None
+    return hash((table, *key)) if key and len(key) == len(values) else None
 
 
 def _numbers_of(parsed: Parsed, table: str) -> Mapping[int, tuple[str, int, int]]:
@@ -167,8 +188,8 @@ def _numbers_of(parsed: Parsed, table: str) -> Mapping[int, tuple[str, int, int]
     }
 
 
-def _given(call: Call, number: int) -> float:
-    value = number_of(call.values[number - 1]) if number <= len(call.values) else None
+def _given(values: Sequence[Value], number: int) -> float:
+    value = number_of(values[number - 1]) if number <= len(values) else None
     return np.nan if value is None else value
 
 

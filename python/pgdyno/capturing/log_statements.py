@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pgparse
@@ -27,7 +28,7 @@ _BY_VALUE = re.compile(
     r"|.*\b(?:set_config|pg_notify)\s*\(",
     re.I | re.S,
 )
-_BY_VALUE_MAX = 1_000
+_MADE_MAX = 1_000
 _MADE = ("SELECT set_config('", "SELECT pg_notify('")
 # Constants below these parts of a statement are not values: they count columns, or digits.
 _COUNTS = ("sortClause", "groupClause", "distinctClause", "typmods")
@@ -63,7 +64,7 @@ class LoggedShape:
     ) -> None:
         self._sql, self._names, self._is_cut = sql, names, is_cut
         outside = _without(sql, literals)
-        self._parameters = max((int(n) for n in _NUMBERED.findall(outside)), default=0)
+        self.parameter_count = max((int(n) for n in _NUMBERED.findall(outside)), default=0)
         kept = set(_counting_places(sql)) if literals else set()
         self._places = [
             Place((start, end), is_list, any(start <= at < end for at in kept))
@@ -73,15 +74,21 @@ class LoggedShape:
         self._is_by_value = not is_cut and _BY_VALUE.match(sql) is not None
         self._by_value: dict[tuple[str, ...], LoggedStatement | None] = {}
 
+    @cached_property
+    def plain(self) -> LoggedStatement | None:
+        """Return the statement if no constant changes it."""
+        is_plain = not self._is_by_value and not any(place.stays for place in self._places)
+        return self.statement(()) if is_plain else None
+
     def statement(
         self, constants: Sequence[Any], parameters: Sequence[Any] = ()
     ) -> LoggedStatement:
         """Return the statement; constants that count columns belong to its text."""
+        constants = constants or [""] * len(self._places)
         if self._is_by_value:
             values = tuple(map(_literal, (*constants[: len(self._places)], *parameters)))
             if values not in self._by_value:
-                if len(self._by_value) >= _BY_VALUE_MAX:
-                    self._by_value.clear()
+                _make_room(self._by_value)
                 self._by_value[values] = self._with_values(values)
             if (known := self._by_value[values]) is not None:
                 return known
@@ -89,6 +96,7 @@ class LoggedShape:
             str(value) for value, place in zip(constants, self._places, strict=False) if place.stays
         )
         if key not in self._made:
+            _make_room(self._made)
             self._made[key] = self._make(constants)
         return self._made[key]
 
@@ -107,29 +115,29 @@ class LoggedShape:
         parsed = parse(text + _filled(self._sql[last:], given), self._names)
         is_made = parsed.kind in ("other", "set") or parsed.text.startswith(_MADE)
         if parsed.copies:
-            return LoggedStatement(parsed, self._parameters)
+            return LoggedStatement(parsed, self.parameter_count)
         if parsed.reason or parsed.parameters or not is_made:
             return None
-        return LoggedStatement(parsed, self._parameters)
+        return LoggedStatement(parsed, self.parameter_count)
 
     def _make(self, constants: Sequence[Any]) -> LoggedStatement:
         if self._is_cut:
             parsed = Parsed(self._sql[:20].split(maxsplit=1)[0].upper(), reason="unreadable")
-            return LoggedStatement(parsed, self._parameters)
+            return LoggedStatement(parsed, self.parameter_count)
         plain = parse(self._text(constants, {})[0], self._names)
         positions = tuple(at for at, place in enumerate(self._places) if not place.stays)
         if plain.reason and plain.kind not in ("select", "insert", "update", "delete", "merge"):
             # A utility statement takes no parameters; its first words are enough.
             original = parse(self._sql, self._names) if plain.reason == "unreadable" else plain
-            return LoggedStatement(original, self._parameters)
+            return LoggedStatement(original, self.parameter_count)
         casts = dict(self._casts(plain))
         text, types = self._text(constants, casts)
         parsed = parse(text, self._names) if casts else plain
-        return LoggedStatement(parsed, self._parameters, positions, types)
+        return LoggedStatement(parsed, self.parameter_count, positions, types)
 
     def _casts(self, plain: Parsed) -> Iterator[tuple[int, str]]:
         """Yield the types of numbers whose place in the statement does not give them one."""
-        number = self._parameters
+        number = self.parameter_count
         for place in self._places:
             if place.stays:
                 continue
@@ -148,7 +156,7 @@ class LoggedShape:
         self, constants: Sequence[Any], casts: Mapping[int, str]
     ) -> tuple[str, dict[int, str]]:
         """Return the text with `$n` for its constants, and the types that it names."""
-        made, last, number = "", 0, self._parameters
+        made, last, number = "", 0, self.parameter_count
         types = dict(casts)
         for position, place in enumerate(self._places):
             before = self._sql[last : place.position[0]]
@@ -168,6 +176,11 @@ class LoggedShape:
             else:
                 made += f"{before}${number}" + (f"::{casts[number]}" if number in casts else "")
         return made + self._sql[last:], types
+
+
+def _make_room(known: dict[Any, Any]) -> None:
+    if len(known) >= _MADE_MAX:
+        known.clear()
 
 
 def _literal(value: Any) -> str:

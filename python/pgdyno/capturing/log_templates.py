@@ -15,9 +15,15 @@ from pgdyno.capture.schema import ColumnShape
 from pgdyno.capturing.columns import RawColumn
 from pgdyno.capturing.copied import with_rows
 from pgdyno.capturing.described import Described
+from pgdyno.capturing.log_calls import Value
 from pgdyno.capturing.log_dependencies import Earlier, number
-from pgdyno.capturing.log_grouping import INSTANCES_MAX, Group, Kind, StatementKey
-from pgdyno.capturing.log_reading import Value
+from pgdyno.capturing.log_grouping import (
+    INSTANCES_MAX,
+    Group,
+    Kind,
+    StatementKey,
+    mean_pause,
+)
 from pgdyno.capturing.log_returned import Execution, Rows, Series
 from pgdyno.capturing.log_statements import LoggedStatement
 from pgdyno.capturing.log_values import source_of
@@ -27,9 +33,6 @@ from pgdyno.capturing.parameter_sources import Sources
 from pgdyno.capturing.parameter_uses import Parameter
 from pgdyno.capturing.parsed import Parsed
 
-# Between two statements the network and the client take time, too, and clients of a busy machine
-# wait for a CPU: this is not a pause.
-_PAUSE_MS_MIN = 3.0
 # Fewer transactions than this do not show what parameters follow from.
 _ENOUGH = 10
 
@@ -127,7 +130,7 @@ def templates_of(
         name = _name(group, statements)
         names[name] += 1
         knows_think = group.think_us and sample_ratio == 1
-        think_ms = _mean_pause([us / 1000 for us in group.think_us]) if knows_think else None
+        think_ms = mean_pause([us / 1000 for us in group.think_us]) if knows_think else None
         [(protocol, _)] = group.protocols.most_common(1)
         yield Template(
             name=name if names[name] == 1 else f"{name} ({names[name]})",
@@ -153,22 +156,28 @@ def templates_of(
 def _rows(groups: Sequence[Group], statements: Mapping[StatementKey, LoggedStatement]) -> Rows:
     """Return what statements returned, as far as the transactions show it."""
     rows = Rows()
-    executions = [
-        (
-            kept.number,
-            Execution(
-                place,
-                instance,
-                kept.calls,
-                all(statements[key].parsed.kind != "rollback" for key in group.steps),
-            ),
-        )
-        for place, group in enumerate(groups)
-        for instance, kept in enumerate(group.kept)
-    ]
+    executions = []
+    for place, group in enumerate(groups):
+        parsed = [statements[key].parsed for key in group.steps]
+        has_committed = all(p.kind != "rollback" for p in parsed)
+        steps = _followed(parsed)
+        executions += [
+            (kept.number, Execution(place, instance, kept, steps, has_committed))
+            for instance, kept in enumerate(group.kept)
+        ]
     executions.sort(key=lambda pair: pair[0])
     rows.follow([execution for _, execution in executions])
     return rows
+
+
+def _followed(parsed: Sequence[Parsed]) -> list[int]:
+    """Return the steps that change rows, and those that read one before a step has parameters."""
+    last = max((step for step, p in enumerate(parsed) if p.parameters), default=0)
+    return [
+        step
+        for step, p in enumerate(parsed)
+        if p.kind == "update" or (p.kind == "select" and step < last)
+    ]
 
 
 def _name(group: Group, statements: Mapping[StatementKey, LoggedStatement]) -> str:
@@ -207,7 +216,7 @@ def _steps(
         optional: list[int] = []
         if parsed.copies:
             sources += context.fields_of(context.ids[key], parsed, before)
-        turns = [len(kept.calls[step]) for kept in group.kept]
+        turns = [kept.count_of(step) for kept in group.kept]
         as_many_as = None if group.loops_with_before(step) else _as_many_as(step, turns, earlier)
         for observed in [] if parsed.copies else _observed(group, step, statement, context):
             column = context.column_of(observed.use)
@@ -249,7 +258,7 @@ def _steps(
             parameters=made[0],
             repeat=Spread(least=min(some), mean=sum(some) / len(some), most=max(some)),
             probability=group.present_count[step] / group.count,
-            pause_ms=_pause_ms(group, step),
+            pause_ms=group.timing().pause_ms[step],
             loops_with_before=group.loops_with_before(step),
             turns=made[1],
             not_null=tuple(needed),
@@ -288,7 +297,7 @@ def _is_used_once(group: Group, step: int, position: int, most: float) -> bool:
     """
     seen: Counter[str] = Counter()
     for kept in group.kept:
-        for call in kept.calls[step]:
+        for call in kept.calls_of(step):
             value = call.values[position] if position < len(call.values) else None
             seen.update(map(str, value) if isinstance(value, list) else [str(value)])
     count = sum(seen.values())
@@ -306,12 +315,11 @@ def _observed(
     sessions: list[str] = []
     rows: list[tuple[Value, ...]] = []
     for instance, kept in enumerate(group.kept):
-        for call in kept.calls[number]:
-            if len(rows) < INSTANCES_MAX:
-                instances.append(instance)
-                times_s.append(call.began_us / 1e6)
-                sessions.append(call.session.id)
-                rows.append(call.values)
+        for call in kept.calls_of(number) if len(rows) < INSTANCES_MAX else ():
+            instances.append(instance)
+            times_s.append(call.began_us / 1e6)
+            sessions.append(call.session.id)
+            rows.append(call.values)
     made = []
     for position in range(max(parsed.parameters, default=0)):
         type_ = types[position] if position < len(types) else ""
@@ -333,31 +341,12 @@ def _observed(
     return made
 
 
-def _pause_ms(group: Group, number: int) -> float:
-    """Return the mean time of the client before a step, without network and client overhead."""
-    gaps: list[float] = []
-    for kept in group.kept:
-        before = next((calls[-1] for calls in reversed(kept.calls[:number]) if calls), None)
-        here = kept.calls[number]
-        if before is not None and here and before.duration_us is not None:
-            gaps.append((here[0].began_us - before.began_us - before.duration_us) / 1000)
-    return round(_mean_pause(gaps), 3)
-
-
-def _mean_pause(gaps_ms: Sequence[float]) -> float:
-    """Return the mean of pauses; 0 if most are no pauses."""
-    is_usual = bool(gaps_ms) and sorted(gaps_ms)[len(gaps_ms) // 2] >= _PAUSE_MS_MIN
-    return sum(gaps_ms) / len(gaps_ms) if is_usual else 0.0
-
-
 def calls_of(groups: Iterable[Group]) -> dict[StatementKey, tuple[int, float]]:
     """Return calls and time (ms) of each statement; time is that of the kept transactions."""
     sums: dict[StatementKey, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
     for group in groups:
-        share = group.count / max(len(group.kept), 1)
-        for step, key in enumerate(group.steps):
-            calls = [call for kept in group.kept for call in kept.calls[step]]
+        share, timing = group.count / max(len(group.kept), 1), group.timing()
+        for key, count, took_us in zip(group.steps, timing.calls, timing.took_us, strict=True):
             before = sums[key]
-            took_ms = sum(call.duration_us or 0 for call in calls) / 1000
-            sums[key] = (before[0] + round(share * len(calls)), before[1] + share * took_ms)
+            sums[key] = (before[0] + round(share * count), before[1] + share * took_us / 1000)
     return dict(sums)

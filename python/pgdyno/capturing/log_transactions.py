@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from pgdyno.capturing.log_reading import Call, Session
+from pgdyno.capturing.log_calls import Call, Part, Session
 from pgdyno.capturing.utilities import locks_taken
 
 # A session whose beginning is not in the log is decided by its first BEGIN or COMMIT, or after
@@ -53,31 +53,45 @@ class Transactions:
     """Groups calls. `cut`: transactions of which the log has only a part."""
 
     def __init__(self) -> None:
-        self._sessions: dict[str, _Open] = {}
+        self._sessions: dict[int, _Open] = {}
         self.cut_count = 0
         self.failed_count = 0
-        self.clock_step_count = 0
         self.users: Counter[str] = Counter()
-        self._last_us = 0
 
-    def of(self, calls: Iterable[Call]) -> Iterator[Transaction]:
-        """Yield the transactions that are whole and did not fail."""
+    def of(self, part: Part, calls: Iterable[Call]) -> Iterator[Transaction]:
+        """Yield the transactions that are whole now and did not fail."""
+        known = self._sessions.get(part.session.number)
+        if known is None:
+            known = self._sessions[part.session.number] = _Open()
+            self.users[part.session.user] += 1
+            if part.is_first:
+                known.undecided = None
         for call in calls:
-            if call.began_us < self._last_us - _STEP_US and call.duration_us is not None:
-                ended_us = call.began_us + call.duration_us
-                self.clock_step_count += ended_us < self._last_us - _STEP_US
-            self._last_us = call.began_us + (call.duration_us or 0)
-            known = self._sessions.get(call.session.id)
-            if known is None:
-                known = self._sessions[call.session.id] = _Open()
-                self.users[call.session.user] += 1
-                if call.line_number == 1:
-                    known.undecided = None
             yield from self._next(known, call)
-        for known in self._sessions.values():
-            yield from self._singles(known)
-            yield from self._apart(known)
-            self.cut_count += known.block is not None
+
+    def whole(self, part: Part, *, is_block: bool) -> tuple[int | None] | None:
+        """Return the think time before a part that is one whole transaction.
+
+        Returns: None if its session is not between two transactions, so that `of` must decide.
+        """
+        known = self._sessions.get(part.session.number)
+        if known is None or known.block is not None or known.held:
+            return None
+        if known.undecided is not None:
+            if known.undecided or not is_block:
+                return None
+            known.undecided = None
+        before_us, known.ended_us = known.ended_us, part.ended_us
+        return (_think_us(before_us, part.began_us),)
+
+    def end(self, numbers: list[int] | None = None) -> Iterator[Transaction]:
+        """Yield what is left of sessions, by default of all, and forget them."""
+        for number in list(self._sessions) if numbers is None else numbers:
+            known = self._sessions.pop(number, None)
+            if known is not None:
+                yield from self._singles(known)
+                yield from self._apart(known)
+                self.cut_count += known.block is not None
 
     def _next(self, known: _Open, call: Call) -> Iterator[Transaction]:
         kind = call.statement.parsed.kind
@@ -152,10 +166,14 @@ class Transactions:
         if has_failed:
             self.failed_count += 1
             return
-        think_us = None if before_us is None else began_us - before_us
-        if think_us is not None and think_us < -_STEP_US:
-            think_us = None
-        yield Transaction(made.session, made.calls, think_us and max(think_us, 0))
+        yield Transaction(made.session, made.calls, _think_us(before_us, began_us))
+
+
+def _think_us(before_us: int | None, began_us: int) -> int | None:
+    """Return the client's time between two transactions; None if the clock was set."""
+    if before_us is None or began_us - before_us < -_STEP_US:
+        return None
+    return max(began_us - before_us, 0)
 
 
 def _is_same(calls: list[Call], others: list[Call]) -> bool:

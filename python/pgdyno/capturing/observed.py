@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pgdyno.capturing import times
-from pgdyno.capturing.log_reading import Value
+from pgdyno.capturing.log_calls import Value
 from pgdyno.capturing.parameter_uses import Parameter
 
 FloatArray = npt.NDArray[np.float64]
