@@ -214,6 +214,18 @@ def test_a_group_whose_statements_were_seen_again_is_a_loop() -> None:
     assert (loop.calls, loop.turns) == (20, {"tellers": 10.0, "branches": 10.0})
 
 
+def test_a_statement_that_was_hardly_seen_may_be_in_a_loop() -> None:
+    calls = dict.fromkeys(("accounts", "balance", "tellers", "branches"), (100, 100))
+    for looks, turns in ((3, 10.0), (30, 1.0)):
+        sessions = Sessions()
+        seen(sessions, "accounts", "balance")
+        seen(sessions, "tellers", "branches")
+        sessions.repeated[NAMES["tellers"]] = 2
+        sessions.inside[NAMES["branches"]] = looks
+        *_, last = groups(calls, transactions=220, sessions=sessions)
+        assert last.turns == {"tellers": turns, "branches": turns}, looks
+
+
 def test_a_few_long_waits_for_locks_do_not_change_the_order() -> None:
     sessions = Sessions()
     for name, waited_s in (("tellers", 0.0), ("branches", 0.9), ("history", 0.0)):

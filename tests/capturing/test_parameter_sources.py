@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from pgdyno.capture.distribution import Distribution, Hot
+from pgdyno.capture.distribution import Distribution, Hot, Spread
 from pgdyno.capture.model import (
     Constant,
     Counters,
@@ -139,6 +139,8 @@ def test_a_loop_through_a_column_ends_with_its_values_and_its_steps_stay_togethe
     assert first.parameters[1] == Turn(offset=1)
     assert (first.repeat.mean, first.repeat.most) == (14.9, 15)
     assert first.repeat.least == pytest.approx(14.8)
+    [more] = steps({take: 15.3})
+    assert more.repeat == Spread(least=15, mean=15, most=15)
     assert other.loops_with_before
     assert not first.loops_with_before
     # Without a value of the loop it may be another one.

@@ -408,8 +408,8 @@ class _Grouping:
         """Return a way; calls that are left, and no transactions, are turns of a loop.
 
         A statement that is left alone belongs to the most frequent group that has it. If calls are
-        left then, one group repeats: sessions showed each of its statements again in one
-        transaction, and none is in others.
+        left then, one group repeats: sessions showed its statements again in one transaction, and
+        none is in others.
         """
         excess, score, guessed, kept = way.excess, way.score, 0.0, []
         groups = [replace(group, turns=dict(group.turns)) for group in way.groups]
@@ -434,7 +434,7 @@ class _Grouping:
             left = self._loop_calls(group, kept, excess)
             is_own = all(counts[name] == 1 for name in group.turns)
             is_loop = slack(group.calls) < left < group.calls / _TURNS_MIN
-            if is_own and is_loop and all(map(self._was_repeated, group.turns)):
+            if is_own and is_loop and self._may_repeat(group):
                 turns = group.calls / left
                 group.turns = {name: count * turns for name, count in group.turns.items()}
                 excess -= group.calls - left
@@ -453,6 +453,12 @@ class _Grouping:
         if self._writing and loop in writing:
             return self._writing - sum(group.calls for group in writing if group is not loop)
         return loop.calls - excess
+
+    def _may_repeat(self, group: Group) -> bool:
+        """Return whether each statement was seen again, except those that were hardly seen."""
+        others = [name for name in group.turns if not self._was_repeated(name)]
+        is_rare = all(self._looks_inside(name) < _LOOKS_FOR_LOOP for name in others)
+        return is_rare and len(others) < len(group.turns)
 
     def _was_repeated(self, name: str) -> bool:
         return bool(self._sessions.repeated[self._statements[name].query_id])

@@ -51,4 +51,5 @@ def repeat_of(
         if isinstance(source, Turn):
             use = parameters[number]
             most = min(most, columns[use.table, use.column].distribution.distinct)
-    return Spread(least=max(1.0, 2 * turns - most), mean=turns, most=max(turns, most))
+    mean = min(turns, most)
+    return Spread(least=max(1.0, 2 * mean - most), mean=mean, most=most)
