@@ -298,7 +298,9 @@ def test_the_distance_of_distributions_is_known() -> None:
     assert ks_distance(evenly("other", "a", "b", distinct=2), low) is None
     verdicts = [
         quantity.verdict
-        for quantity in compared(low, high, source_correlation=0.5, copy_correlation=0.55)
+        for quantity in compared(
+            low, high, rows=1000, source_correlation=0.5, copy_correlation=0.55
+        )
     ]
     assert verdicts == ["pass", "pass", "pass", "short", "pass"]
 

@@ -44,17 +44,22 @@ def compared(
     source: Distribution,
     copy: Distribution,
     *,
+    rows: float,
     source_correlation: float | None,
     copy_correlation: float | None,
 ) -> list[Quantity]:
-    """Return the quantities of a column of the source and of its copy."""
+    """Return the quantities of a column of the source and of its copy.
+
+    Args: rows, those of the table. In a table of few rows chance alone makes a difference: one
+    value is a step of a distribution, and a correlation varies with the root of their number.
+    """
     frequencies = [(d.hot[0].fraction if d.hot else 0.0) for d in (source, copy)]
     return [
         _share("null share", source.null_fraction, copy.null_fraction),
         ratio("distinct", source.distinct, copy.distinct),
         _share("most common", *frequencies),
-        _distance(source, copy),
-        _correlation(source_correlation, copy_correlation),
+        _distance(source, copy, max(DISTANCE_MAX, 1.01 / max(rows - 1, 1))),
+        _correlation(source_correlation, copy_correlation, rows),
     ]
 
 
@@ -70,19 +75,21 @@ def _share(name: str, source: float, copy: float) -> Quantity:
     return ratio(name, source, copy, slack=SHARE_OFF_MIN)
 
 
-def _correlation(source: float | None, copy: float | None) -> Quantity:
-    verdict: Verdict = "unknown"
-    if source is not None and copy is not None:
-        verdict = "pass" if abs(source - copy) <= CORRELATION_OFF_MAX else "short"
-    return Quantity("correlation", source, copy, CORRELATION_OFF_MAX, verdict)
+def _correlation(source: float | None, copy: float | None, rows: float) -> Quantity:
+    limit = CORRELATION_OFF_MAX
+    if source is None or copy is None:
+        return Quantity("correlation", source, copy, limit, "unknown")
+    limit = max(limit, 2 * (1 - source**2) / max(rows, 1) ** 0.5)
+    verdict: Verdict = "pass" if abs(source - copy) <= limit else "short"
+    return Quantity("correlation", source, copy, limit, verdict)
 
 
-def _distance(source: Distribution, copy: Distribution) -> Quantity:
+def _distance(source: Distribution, copy: Distribution, limit: float) -> Quantity:
     distance = ks_distance(source, copy)
     verdict: Verdict = "unknown"
     if distance is not None:
-        verdict = "pass" if distance <= DISTANCE_MAX else "short"
-    return Quantity("distance", None if distance is None else 0.0, distance, DISTANCE_MAX, verdict)
+        verdict = "pass" if distance <= limit else "short"
+    return Quantity("distance", None if distance is None else 0.0, distance, limit, verdict)
 
 
 def ks_distance(source: Distribution, copy: Distribution) -> float | None:

@@ -160,7 +160,7 @@ def _totals(likeness: CopyLikeness) -> Iterator[str]:
 def _shown(quantity: Quantity) -> str:
     word = _WORDS[quantity.name]
     if quantity.name == "distance":
-        return f"{word} {_number(quantity, quantity.copy)}, limit {quantity.limit:g}"
+        return f"{word} {_number(quantity, quantity.copy)}, limit {quantity.limit:.2g}"
     return (
         f"{word} {_number(quantity, quantity.copy)}, original {_number(quantity, quantity.source)}"
     )

@@ -103,6 +103,7 @@ def _columns(connection: Connection, rebuilt: Rebuilt) -> Iterator[Compared]:
             quantities = compared(
                 wanted,
                 copy,
+                rows=table.rows,
                 source_correlation=column.shape.correlation,
                 copy_correlation=correlation,
             )

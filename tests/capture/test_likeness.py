@@ -1,0 +1,18 @@
+"""How alike a column of a copy is: chance decides in a table of few rows, and nowhere else."""
+
+from __future__ import annotations
+
+import pytest
+from tests.fixtures.captures import evenly
+
+from pgdyno.capture.likeness import compared
+
+
+@pytest.mark.parametrize(("rows", "verdicts"), [(10, ("pass", "pass")), (400, ("short", "short"))])
+def test_one_value_of_ten_is_no_difference(rows: float, verdicts: tuple[str, str]) -> None:
+    source = evenly("integer", *map(str, range(10)), distinct=rows)
+    copy = evenly("integer", *map(str, range(1, 11)), distinct=rows)
+    quantities = compared(source, copy, rows=rows, source_correlation=0.2, copy_correlation=-0.3)
+    by_name = {quantity.name: quantity for quantity in quantities}
+    assert (by_name["distance"].verdict, by_name["correlation"].verdict) == verdicts
+    assert by_name["distance"].copy == pytest.approx(1 / 9)
