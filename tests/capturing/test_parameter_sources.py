@@ -78,7 +78,14 @@ LINES = (
 )
 DISTRICT = "UPDATE district SET d_next_o_id = d_next_o_id + $1 WHERE d_w_id = $2 AND d_id = $3"
 
+COUNTERS = Counters(calls=10, rows=100)
 NO_ROWS: Mapping[str, float] = {}
+
+
+def described_of(text: str, names: Names = NAMES, counters: Counters = COUNTERS) -> Described:
+    parsed = parse(text, names)
+    own = Statement(id=text, text=text, kind=parsed.kind, reads_only=False, counters=counters)
+    return Described(own, parsed)
 
 
 def steps(
@@ -87,19 +94,7 @@ def steps(
     names: Names = NAMES,
     rows: Mapping[str, float] = NO_ROWS,
 ) -> list[Step]:
-    described = {
-        text: Described(
-            Statement(
-                id=text,
-                text=text,
-                kind=parse(text, names).kind,
-                reads_only=False,
-                counters=Counters(calls=10, rows=100),
-            ),
-            parse(text, names),
-        )
-        for text in turns
-    }
+    described = {text: described_of(text, names) for text in turns}
     return list(Sources(columns, rows).steps(Group("", 10, turns), described))
 
 
@@ -175,6 +170,23 @@ def test_values_have_as_many_rows_as_the_calls_found() -> None:
         assert all(s.found_rows is None for s in read.parameters if isinstance(s, OfColumn)), other
 
 
+@pytest.mark.parametrize(
+    ("joined", "blocks"),
+    [
+        # 2 pages of the index lead to 10,000 rows; 10 rows of an order are on one page.
+        ("", 2 + 20),
+        # A row of stock takes 3 blocks.
+        ("JOIN stock ON s_i_id = l_i_id", 2 + 20 + 200 * 3),
+    ],
+)
+def test_a_range_is_as_wide_as_the_blocks_of_a_call_explain(joined: str, blocks: int) -> None:
+    recent = f"SELECT count(*) FROM line {joined} WHERE l_o_id < $1 AND l_o_id >= $1 - $2"
+    described = described_of(recent, counters=Counters(calls=10, hit_blocks=10 * blocks))
+    rows = {"public.line": 10_000, "public.stock": 100_000}
+    [step] = Sources(COLUMNS, rows).steps(Group("", 10, {recent: 1}), {recent: described})
+    assert step.parameters[1] == Constant(value="20")
+
+
 def test_two_columns_with_the_keys_of_a_third_hold_the_same_keys() -> None:
     house = column("house.w_id", 1, is_unique=True)
     shapes = [*COLUMNS, house]
@@ -224,15 +236,3 @@ def test_a_row_takes_the_key_that_the_counter_of_its_group_returned() -> None:
         Equal(step=0, parameter=1),
         Equal(step=0, parameter=2),
     )
-
-
-def test_a_range_is_as_wide_as_the_blocks_of_a_call_explain() -> None:
-    read = "SELECT count(*) FROM line WHERE l_number = $1 AND l_o_id < $2 AND l_o_id >= $2 - $3"
-    counters = Counters(calls=10, rows=10, hit_blocks=8_000)
-    parsed = parse(read, NAMES)
-    statement = Statement(id=read, text=read, kind="select", reads_only=True, counters=counters)
-    sources = Sources(COLUMNS, {"public.line": 150_000})
-    group = Group("", 10, {read: 1.0})
-    [step] = sources.steps(group, {read: Described(statement, parsed)})
-    # 150,000 rows of 15 numbers and 1,000 orders: 10 rows an order; 800 blocks are 200 rows.
-    assert step.parameters[2] == Constant(value="20")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from pgdyno.capture.model import Between, Constant, Drawn, OfColumn, Source
@@ -9,8 +10,8 @@ from pgdyno.capture.schema import ColumnShape
 from pgdyno.capturing.described import Described
 from pgdyno.capturing.parameter_uses import Parameter
 
-# A row that a range finds takes this number of blocks: of an index or two, and its own.
-_BLOCKS_A_ROW = 4.0
+# Keys on a page of an index of integers.
+_KEYS_A_PAGE = 350
 # A source that names its own step; the number is known when the steps are.
 _OWN_STEP = -1
 
@@ -37,7 +38,17 @@ class Ranges:
         if len(numbers) < 2 or column.distribution.kind != "integer":
             return Constant(value="1")
         apart = (numbers[-1] - numbers[0] + 1) / max(rows, 1.0)
-        return Constant(value=str(max(1, round(apart * blocks / _BLOCKS_A_ROW))))
+        # Rows with the same key were added together and share a page.
+        together = max(1.0, rows / max(column.distribution.distinct, 1.0))
+        a_row = 1 / together + sum(
+            self._levels(table) + 1 for table in parsed.tables if table != column.table
+        )
+        rows_found = (blocks - self._levels(column.table)) / a_row
+        return Constant(value=str(max(1, round(apart * rows_found))))
+
+    def _levels(self, table: str) -> int:
+        """Return how many pages of an index lead to a row of a table."""
+        return math.ceil(math.log(max(self._rows.get(table, 0.0), 2), _KEYS_A_PAGE))
 
     def bound(
         self,
