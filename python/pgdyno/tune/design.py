@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from pgdyno.analysis.capacity import Target, Trial
 from pgdyno.errors import AnalysisError
@@ -13,7 +14,7 @@ from pgdyno.plan.history import History, Measured, elapsed_ns, rounds, why_no_an
 from pgdyno.plan.visits import pilot_missing, visit
 from pgdyno.quantities import percent, signed
 from pgdyno.spec.condition import condition_from, memory_limit_from
-from pgdyno.spec.designs import MORE_IS_BETTER, TuneDesign
+from pgdyno.spec.designs import MORE_IS_BETTER, Metric, TuneDesign
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop, server_id
 from pgdyno.spec.setting_rules import MAJORS
@@ -66,10 +67,15 @@ class Tune(WaveDesign[TuneDesign]):
         """Return the time that search and proof take together."""
         return self.asked.budget_ns
 
+    @cached_property
+    def metric(self) -> Metric:
+        """Return the deciding metric; each run that was measured is asked for it."""
+        return self.experiment.metric()
+
     @property
     def is_more_better(self) -> bool:
         """Return whether more of the deciding metric is better."""
-        return self.experiment.metric() in MORE_IS_BETTER
+        return self.metric in MORE_IS_BETTER
 
     @property
     def is_at_once(self) -> bool:
@@ -122,11 +128,10 @@ class Tune(WaveDesign[TuneDesign]):
             return Stop("every server was lost")
         if missing := pilot_missing(self.experiment, history, [base]):
             return (replace(missing, server_number=left[0]),)
-        metric = self.experiment.metric()
         done = rounds(history)
         first = done[:_LOOKS]
-        if len(first) == _LOOKS and all(metric not in run.metrics for run in first):
-            return Stop(f"{metric} cannot be measured here")
+        if len(first) == _LOOKS and all(self.metric not in run.metrics for run in first):
+            return Stop(f"{self.metric} cannot be measured here")
         tuning = self.tuning(history, excluded)
         steps = tuning.wave()
         if why := self.why_not_known(history) or self.why_no_candidate_counts(history):
@@ -378,7 +383,7 @@ class Tune(WaveDesign[TuneDesign]):
         return condition.name in values and not condition.is_met(values[condition.name])
 
     def _goal(self, seen: Measured) -> float | None:
-        value = seen.metrics.get(self.experiment.metric(), 0.0)
+        value = seen.metrics.get(self.metric, 0.0)
         if value <= 0:
             return None
         return math.log(value) if self.is_more_better else -math.log(value)
