@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use common::{Server, bin_dirs, lines, never, servers};
+use common::{Server, bin_dirs, lines, never, newest_server, servers};
 use pgdyno_engine::contract::FORMAT;
 use pgdyno_engine::contract::job::{
     ClockPair, DatasetOptions, InitWork, Job, PgbenchOptions, Target, Work,
@@ -116,7 +116,7 @@ fn await_no_backend(server: &Server, database: &str) {
 
 #[test]
 fn progress_ends_at_the_number_of_rows_and_steps_are_timed() {
-    let Some(server) = servers().pop() else { return };
+    let Some(server) = newest_server() else { return };
     let database = server.create_database("progress");
     let (outcome, records) = run(server.target(&database), &init(1), &never(), |_| {});
     assert_eq!(outcome.ending, Ending::Completed);
@@ -186,7 +186,7 @@ fn stopping_in_any_step_leaves_no_table_and_is_no_error() {
 
 #[test]
 fn a_job_that_fails_to_create_keeps_the_tables_it_was_to_replace() {
-    let Some(server) = servers().pop() else { return };
+    let Some(server) = newest_server() else { return };
     let database = server.create_database("kept");
     server.session(&database).query("create table pgbench_history (mine int)").expect("ddl");
     let init = InitWork { drop_existing: true, ..in_tablespace("nowhere", 1) };
@@ -198,7 +198,7 @@ fn a_job_that_fails_to_create_keeps_the_tables_it_was_to_replace() {
 
 #[test]
 fn a_failure_in_a_late_step_removes_the_dataset() {
-    let Some(server) = servers().pop() else { return };
+    let Some(server) = newest_server() else { return };
     let database = server.create_database("late");
     let init = of(PgbenchOptions {
         scale: 1,
@@ -262,7 +262,7 @@ fn nobody_listening_is_a_connect_error() {
 
 #[test]
 fn a_role_without_the_right_to_create_is_told_which_grant_is_missing() {
-    let Some(server) = servers().pop() else { return };
+    let Some(server) = newest_server() else { return };
     let database = server.create_database("rights");
     server.session(&database).query("create role guest login").expect("a role");
     let target = Target { user: "guest".into(), ..server.target(&database) };

@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::atomic::Ordering;
 
-use common::{Server, lines, never, servers};
+use common::{Server, lines, never, newest_server, servers};
 use pgdyno_engine::contract::FORMAT;
 use pgdyno_engine::contract::job::{
     ClockPair, DatasetOptions, Distribute, DistributedServer, DistributionColumn, InitWork, Job,
@@ -176,7 +176,7 @@ fn failure(records: &[Record]) -> &Failure {
 
 #[test]
 fn a_load_of_other_options_is_not_gone_on_with() {
-    let Some(server) = servers().pop() else { return };
+    let Some(server) = newest_server() else { return };
     let database = server.create_database("other");
     let stop = StopFlag::default();
     let mut hold = None;
@@ -296,7 +296,7 @@ impl RowSource for Narrowed {
 
 #[test]
 fn beyond_scale_20000_account_numbers_are_bigint_from_table_to_key() {
-    let Some(server) = servers().pop() else { return };
+    let Some(server) = newest_server() else { return };
     // Tables, tellers, branches and keys of the whole scale; of the accounts the first few.
     let scale = 20_001;
     for options in [

@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::atomic::Ordering;
 
-use common::{Server, lines, never, servers};
+use common::{Server, lines, never, newest_server, servers};
 use pgdyno_engine::contract::FORMAT;
 use pgdyno_engine::contract::job::{
     ClockPair, DatasetOptions, InitWork, Job, PgbenchOptions, Work,
@@ -137,7 +137,7 @@ fn a_toy_dataset_is_loaded_marked_and_counted() {
 
 #[test]
 fn a_toy_dataset_that_was_cut_off_goes_on() {
-    let Some(server) = servers().pop() else { return };
+    let Some(server) = newest_server() else { return };
     let database = server.create_database("toy_cut");
     let stop = StopFlag::default();
     let (outcome, _) = load(&server, &database, false, &stop, |record| {

@@ -2,12 +2,12 @@
 
 use std::process::Output;
 
-use crate::common::servers;
+use crate::common::{newest_server, servers};
 use crate::stand::{Stand, shape};
 
 #[test]
 fn one_seed_gives_both_programs_the_same_transactions() {
-    let Some(server) = servers().pop() else { return };
+    let Some(server) = newest_server() else { return };
     let stand = Stand::new(server, "seed");
     stand.execute("create table drawn (n serial, client int, script int, value text)");
     for script in 1..=3 {
@@ -76,7 +76,7 @@ fn initialization_leaves_the_tables_of_pgbench() {
 
 #[test]
 fn serialization_failures_are_retried_and_counted() {
-    let Some(server) = servers().pop() else { return };
+    let Some(server) = newest_server() else { return };
     let stand = Stand::new(server, "retries");
     stand.execute("create table counter as select 0 as n");
     stand.script(
@@ -109,7 +109,7 @@ fn serialization_failures_are_retried_and_counted() {
 
 #[test]
 fn each_transaction_has_a_connection_of_its_own_when_asked() {
-    let Some(server) = servers().pop() else { return };
+    let Some(server) = newest_server() else { return };
     let stand = Stand::new(server, "connect");
     stand.execute("create table backend (pid int)");
     stand.script("pid.sql", "insert into backend values (pg_backend_pid());\n");
@@ -120,7 +120,7 @@ fn each_transaction_has_a_connection_of_its_own_when_asked() {
 
 #[test]
 fn under_a_rate_a_connection_is_made_when_its_transaction_is_due() {
-    let Some(server) = servers().pop() else { return };
+    let Some(server) = newest_server() else { return };
     let stand = Stand::new(server, "due");
     stand.execute("create table seen (client int, connected timestamptz)");
     stand.script(

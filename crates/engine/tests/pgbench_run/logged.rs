@@ -1,11 +1,11 @@
 //! Logs of transactions, and what they say of rates.
 
-use crate::common::servers;
+use crate::common::newest_server;
 use crate::stand::{Stand, shape_of_line};
 
 #[test]
 fn the_log_has_a_line_for_each_transaction_in_the_form_of_pgbench() {
-    let Some(server) = servers().pop() else { return };
+    let Some(server) = newest_server() else { return };
     let stand = Stand::new(server, "log");
     let arguments = [
         "-n",
@@ -36,7 +36,7 @@ fn the_log_has_a_line_for_each_transaction_in_the_form_of_pgbench() {
 
 #[test]
 fn each_client_has_its_own_number_of_transactions_under_a_rate_too() {
-    let Some(server) = servers().pop() else { return };
+    let Some(server) = newest_server() else { return };
     let stand = Stand::new(server, "rate");
     stand.script("slow.sql", "select pg_sleep(0.02) where :client_id = 0;\n");
     let arguments = ["-n", "-f", "slow.sql", "-c", "3", "-t", "30", "-R", "2000", "-L", "8"];
@@ -61,7 +61,7 @@ fn each_client_has_its_own_number_of_transactions_under_a_rate_too() {
 
 #[test]
 fn the_intervals_of_the_log_are_whole_seconds_that_add_up() {
-    let Some(server) = servers().pop() else { return };
+    let Some(server) = newest_server() else { return };
     let stand = Stand::new(server, "intervals");
     // While the last transaction of each client lasts, the interval of all others comes to its end.
     stand.script(

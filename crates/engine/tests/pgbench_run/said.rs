@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use crate::common::servers;
+use crate::common::{newest_server, servers};
 use crate::stand::{Stand, shape};
 
 /// Scripts that are right, and scripts that are wrong in every way.
@@ -131,7 +131,7 @@ fn both_say_the_same(stand: &Stand, arguments: &[&str]) {
 
 #[test]
 fn debug_tells_what_each_client_does() {
-    let Some(server) = servers().pop() else { return };
+    let Some(server) = newest_server() else { return };
     let stand = Stand::new(server, "debug");
     write_scripts(&stand);
     for arguments in [
@@ -150,7 +150,7 @@ fn debug_tells_what_each_client_does() {
 
 #[test]
 fn a_script_that_cannot_be_read_leaves_standard_output_empty() {
-    let Some(server) = servers().pop() else { return };
+    let Some(server) = newest_server() else { return };
     let stand = Stand::new(server, "unread");
     write_scripts(&stand);
     for (arguments, words) in [
@@ -170,7 +170,7 @@ fn a_script_that_cannot_be_read_leaves_standard_output_empty() {
 /// No pgbench that can be installed has this option yet: its documented behaviour.
 #[test]
 fn with_continue_on_error_the_next_transaction_follows_a_failed_one() {
-    let Some(server) = servers().pop() else { return };
+    let Some(server) = newest_server() else { return };
     let stand = Stand::new(server, "continues");
     stand.execute("create table once (n int primary key)");
     stand.script("once.sql", "\\set n random(1, 1)\ninsert into once values (:n);\n");
@@ -212,7 +212,7 @@ fn with_continue_on_error_the_next_transaction_follows_a_failed_one() {
 
 #[test]
 fn the_bytes_of_a_script_go_out_as_they_are_in_its_file() {
-    let Some(server) = servers().pop() else { return };
+    let Some(server) = newest_server() else { return };
     let stand = Stand::new(server, "bytes");
     stand.execute("create table noted (n serial, what text, client int)");
     let mut script = b"\\set n 1\n-- f\xfcr\ninsert into noted (what, client) ".to_vec();
@@ -236,7 +236,7 @@ fn the_bytes_of_a_script_go_out_as_they_are_in_its_file() {
 
 #[test]
 fn missing_tables_are_said_with_a_next_step() {
-    let Some(server) = servers().pop() else { return };
+    let Some(server) = newest_server() else { return };
     let stand = Stand::new(server, "empty");
     stand.execute("drop table pgbench_branches, pgbench_history");
     for arguments in [&["-t", "1"] as &[&str], &["-i", "-I", "v"]] {
@@ -248,7 +248,7 @@ fn missing_tables_are_said_with_a_next_step() {
 
 #[test]
 fn progress_and_seed_are_told_as_pgbench_tells_them() {
-    let Some(server) = servers().pop() else { return };
+    let Some(server) = newest_server() else { return };
     let stand = Stand::new(server, "progress");
     let arguments = ["-n", "-S", "-T", "2", "-P", "1", "-R", "100", "-L", "500", "--random-seed=7"];
     let (theirs, ours) = (stand.theirs(&arguments), stand.ours(&arguments));
