@@ -25,15 +25,17 @@ def engine_path() -> Path:
     """
     named = os.environ.get("PGDYNO_ENGINE")
     sibling = Path(sys.executable).with_name("pgdyno-engine")
-    on_path = shutil.which("pgdyno-engine")
     if named and not (Path(named).is_file() and os.access(named, os.X_OK)):
         raise EngineError(
             f"$PGDYNO_ENGINE is {named}, which is not a file that can be executed.",
             hint="name the file pgdyno-engine, or unset the variable",
         )
-    for candidate in (named, sibling, on_path):
+    for candidate in (named, sibling):
         if candidate and os.access(candidate, os.X_OK):
             return Path(candidate)
+    # A search, so only if it is needed: a command asks for the engine a dozen times.
+    if on_path := shutil.which("pgdyno-engine"):
+        return Path(on_path)
     raise EngineError(
         f"The load engine was not found: $PGDYNO_ENGINE is not set, {sibling} does not exist, and "
         "PATH has no engine.",
