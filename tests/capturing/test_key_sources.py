@@ -88,6 +88,37 @@ def test_a_key_comes_from_the_rarest_statement_that_gives_enough() -> None:
     assert changed(keys, "SELECT finish($1)", "jobs.id", 30) == Taken(statement=defer, column=0)
 
 
+def test_a_key_comes_from_the_program_that_uses_it() -> None:
+    defer, fetch = "SELECT unnest(defer_job($1)) AS id", "SELECT id, state FROM fetch_job()"
+    cancel, finish = "SELECT cancel($1)", "SELECT finish($1)"
+    givers = givers_of([with_id(defer, 1000), with_id(fetch, 60)], BY_PLACE)
+    sessions = {defer: {"a", "b"}, cancel: {"b"}, fetch: {"c", "d"}, finish: {"c", "e"}}
+    keys = KeySources(BY_PLACE, {}, givers, {}, sessions)
+    assert changed(keys, cancel, "jobs.id", 60) == Taken(statement=defer, column=0)
+    assert changed(keys, finish, "jobs.id", 58) == Taken(statement=fetch, column=0)
+    # Another statement of this program uses the few that are left, and those in flight.
+    sessions["SELECT finish ($1)"] = {"d"}
+    assert changed(keys, "SELECT finish ($1)", "jobs.id", 6) == Taken(statement=fetch, column=0)
+
+
+def test_a_key_that_is_used_again_and_again_is_an_existing_one() -> None:
+    keys = KeySources(
+        BY_PLACE, {}, givers_of([with_id("SELECT id FROM fetch_job()", 5)], BY_PLACE), {}
+    )
+    assert changed(keys, "SELECT cancel($1)", "jobs.id", 50) == of("jobs.id")
+
+
+def test_a_unique_column_that_refers_to_a_row_is_left_empty_in_a_new_row() -> None:
+    twin = column("twin.article", "article.id", is_unique=True)
+    own, key = (twin.table, twin.column), "public.article"
+    names = Names({twin.table: ["article"], key: ["id"]}, ["public"])
+    keys = KeySources({**BY_PLACE, own: twin}, {twin.table: [("article",)]}, {}, {})
+    insert = parse("INSERT INTO twin (article) VALUES ($1)", names)
+    steps = [Step(statement="i", parameters=(of("article.id"),))]
+    [step] = keys.changed(steps, [insert], calls=1)
+    assert step.parameters[0] == Constant(value=None)
+
+
 def test_a_parent_is_deleted_only_after_its_children() -> None:
     rows = {"public.page": 100.0, "public.article": 100.0}
     children = children_of(COLUMNS, [], rows)

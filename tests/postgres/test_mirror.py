@@ -224,6 +224,43 @@ def test_a_step_whose_row_is_missing_is_not_executed_and_a_rollback_is_counted(
     assert end.summary.failures == {}
 
 
+def test_a_step_whose_row_is_missing_takes_an_existing_key_if_it_has_one(
+    engine: Engine, database15: Target
+) -> None:
+    for statement in (*ITEMS, "CREATE TABLE found (item int, twice int)"):
+        run_sql(database15, statement)
+    key = {"from": "returned", "step": 0, "column": 0, "otherwise": of_item("id")}
+    put = {"statement": 1, "parameters": [key, {"from": "equal", "step": 1, "parameter": 0}]}
+    for seek, is_found in (("id = 7", True), ("id < 0", False)):
+        texts = (f"SELECT id FROM item WHERE {seek}", "INSERT INTO found VALUES ($1::int, $2::int)")
+        load = load_of(*texts, templates=[template({"statement": 0}, put)])
+        end = mirrored(engine, database15, load)
+        assert (end.summary.counts.completed, end.summary.failures) == (120, {})
+        both = "SELECT count(*), count(DISTINCT item) FROM found JOIN item ON id = item"
+        [(count, different)] = run_sql(database15, f"{both} WHERE item = twice")
+        assert (count, different == 1) == (120, is_found)
+        run_sql(database15, "TRUNCATE found")
+
+
+def test_a_row_never_refers_to_a_key_that_is_missing_in_a_range(
+    engine: Engine, database15: Target
+) -> None:
+    for statement in (
+        "CREATE TABLE parent (id int PRIMARY KEY)",
+        "INSERT INTO parent SELECT n FROM generate_series(1, 100) n WHERE n % 25 <> 7",
+        "CREATE TABLE child (parent int REFERENCES parent)",
+        "ANALYZE parent",
+    ):
+        run_sql(database15, statement)
+    key = {"from": "column", "table": "public.parent", "column": "id"}
+    load = load_of(
+        "INSERT INTO child VALUES ($1::int)",
+        templates=[template({"statement": 0, "parameters": [key]})],
+    )
+    end = mirrored(engine, database15, load)
+    assert (end.summary.counts.completed, end.summary.failures) == (120, {})
+
+
 def test_an_optional_value_that_does_not_exist_is_null_and_later_steps_lack_it(
     engine: Engine, database: Target
 ) -> None:

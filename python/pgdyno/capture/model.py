@@ -179,13 +179,14 @@ class Returned(Part):
     """A value that an earlier step returned. `column` counts from 0.
 
     `pick`: of the first row, of any row, or of all rows as an array; outside of the loop of that
-    step, of all its turns.
+    step, of all its turns. `otherwise`: the value if no row was returned; None: there is none then.
     """
 
     origin: Literal["returned"] = Field("returned", alias="from")
     step: int
     column: int
     pick: Literal["first", "any", "all"] = "first"
+    otherwise: OfColumn | None = None
 
 
 # Of a parameter among those of its step, from 0.

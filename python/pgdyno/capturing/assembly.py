@@ -84,8 +84,16 @@ class Assembly:
         groups = self._groups(described, sources)
         usable |= _with_frames(groups, usable)
         seconds = self.header.seconds
+        processes = so_far.sessions.processes
         templates = tuple(
-            templates_of(groups, usable, sources, seconds=seconds, think_ms=self._think_ms())
+            templates_of(
+                groups,
+                usable,
+                sources,
+                seconds=seconds,
+                think_ms=self._think_ms(),
+                sessions={d.statement.id: processes[key[0]] for key, d in described.items()},
+            )
         )
         parsed = {name: d.parsed for name, d in usable.items()}
         counters = CountersOfLoad(self.columns, self.schema.objects, parsed)

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pgdyno.capture.model import Statement
 from pgdyno.capturing.parsed import Parsed
 
+# A statement finds rows if this share of its calls does.
+_FINDS_ROWS = 0.5
+
 
 @dataclass(frozen=True, slots=True)
 class Described:
@@ -20,3 +23,8 @@ class Described:
         """Return the mean number of rows."""
         counters = self.statement.counters
         return counters.rows / max(counters.calls, 1)
+
+    @property
+    def finds_rows(self) -> bool:
+        """Return whether a call usually returns or changes rows."""
+        return self.rows_per_call >= _FINDS_ROWS

@@ -17,6 +17,10 @@ class KeyFamilies:
         self._columns = {(column.table, column.column): column for column in columns}
         self._families: dict[tuple[str, str], set[tuple[str, str]]] = {}
 
+    def column(self, use: Parameter) -> ColumnShape | None:
+        """Return the column of a parameter, if it has one."""
+        return self._columns.get((use.table, use.column))
+
     def keys_of(self, parsed: Parsed) -> set[tuple[str, str]]:
         """Return the keys that a statement uses: one column for each family of joined columns."""
         places = {(p.table, p.column) for p in parsed.parameters.values() if p.column}

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from types import MappingProxyType
 
 from pgdyno.capture.distribution import Distribution
 from pgdyno.capture.model import (
@@ -32,7 +34,10 @@ Place = tuple[str, str]
 _UNIQUE_TEXTS = 1e15
 _TIMES_MAX = 4.0
 # Two kinds of transactions that always follow each other differ by those in flight.
-_ENOUGH_RATIO = 0.9
+_IN_FLIGHT_RATIO = 0.1
+# A program is in the sessions of a statement if it has this share of them, compared with the
+# program that has most.
+_SAME_PROGRAM = 0.5
 FRESH_KINDS = ("integer", "text", "uuid", "timestamp", "timestamptz")
 
 
@@ -88,6 +93,19 @@ def givers_of(
     return givers
 
 
+@dataclass(frozen=True, slots=True)
+class User:
+    """A statement that uses keys, the statements of its transaction, and its calls.
+
+    `most`: how often it uses a key, on average.
+    """
+
+    statement: str
+    own: AbstractSet[str]
+    calls: float
+    most: float = 1.0
+
+
 class KeySources:
     """Changes the sources of keys in the steps of one template."""
 
@@ -97,10 +115,14 @@ class KeySources:
         keys: Mapping[str, list[tuple[str, ...]]],
         givers: Mapping[Place, dict[Taken, float]],
         children: Mapping[str, AbstractSet[str]],
+        sessions: Mapping[str, AbstractSet[object]] = MappingProxyType({}),
     ) -> None:
-        """Args: children, of each table those whose rows forbid that a row of it is deleted."""
+        """Args: children, of each table those whose rows forbid that a row of it is deleted;
+        sessions, those in which each statement was seen.
+        """
         self._columns, self._keys, self._givers = columns, keys, givers
-        self._children = children
+        self._left = {place: dict(given) for place, given in givers.items()}
+        self._children, self._sessions = children, sessions
 
     def changed(
         self,
@@ -119,13 +141,14 @@ class KeySources:
         own = {step.statement for step in steps}
         for number, statement in enumerate(parsed):
             for position in list(self._ends_a_row(statement)):
-                root = _root(sources, number, position)
+                root = root_of(sources, number, position)
                 # A function may give the same key again, such as that of a job for another try.
                 most = 1.0 if statement.kind == "delete" else _TIMES_MAX
                 if root is None or not is_used_once(*root, most):
                     continue
                 is_lonely = statement.kind == "delete" and self._leaves_children(number, parsed)
-                self._take(sources, root, own, calls, is_lonely=is_lonely)
+                user = User(steps[number].statement, own, calls, most)
+                self._take(sources, root, user, is_lonely=is_lonely)
             if statement.written and statement.kind in ("insert", "update"):
                 self._renew(sources, number, parsed)
         return [
@@ -153,8 +176,7 @@ class KeySources:
         self,
         sources: list[list[Source]],
         root: tuple[int, int],
-        own: set[str],
-        calls: float,
+        user: User,
         *,
         is_lonely: bool,
     ) -> None:
@@ -168,9 +190,9 @@ class KeySources:
         if not isinstance(inner, OfColumn):
             return
         place = inner.table, inner.column
-        taken: Source | None = self._giver(place, own, calls)
+        taken: Source | None = self.giver(place, user)
         if is_lonely:
-            taken = _of_no_row(self._columns[place]) or taken
+            taken = of_no_row(self._columns[place]) or taken
         if taken is None:
             return
         if isinstance(source, ListOf):
@@ -178,19 +200,33 @@ class KeySources:
         else:
             sources[step][position] = taken
 
-    def _giver(self, place: Place, own: set[str], calls: float) -> Taken | None:
+    def giver(self, place: Place, user: User) -> Taken | None:
         """Return the statement that gives least, but enough; its keys are taken then.
 
-        Of several that are too rare: the most frequent one.
+        Of several that are too rare: the most frequent one, if its keys are not used too often.
         """
-        left = self._givers.get(place, {})
-        others = [taken for taken in left if taken.statement not in own]
-        enough = [taken for taken in others if left[taken] >= _ENOUGH_RATIO * calls]
+        given, left = self._givers.get(place, {}), self._left.get(place, {})
+        others = [taken for taken in given if taken.statement not in user.own]
+        others = self._of_same_program(user, others)
+        enough = [t for t in others if left[t] - user.calls >= -_IN_FLIGHT_RATIO * given[t]]
         if not others:
             return None
         chosen = min(enough, key=left.__getitem__) if enough else max(others, key=left.__getitem__)
-        left[chosen] -= calls
+        if user.most > 1 and user.calls > user.most * given[chosen]:
+            return None
+        left[chosen] -= user.calls
         return chosen
+
+    def _of_same_program(self, user: User, givers: list[Taken]) -> list[Taken]:
+        """Return the statements that were seen in the sessions of the user; if none was, all.
+
+        A program passes the keys that it was given itself: a worker finishes the jobs that it
+        fetched, and not those that others deferred.
+        """
+        sessions = self._sessions.get(user.statement, frozenset())
+        shared = {t: len(sessions & self._sessions.get(t.statement, frozenset())) for t in givers}
+        most = max(shared.values(), default=0)
+        return [taken for taken in givers if shared[taken] >= _SAME_PROGRAM * most]
 
     def _renew(self, sources: list[list[Source]], number: int, parsed: Sequence[Parsed]) -> None:
         """Give unique columns values that no row has, unless their row is new anyway."""
@@ -217,14 +253,17 @@ class KeySources:
                     sources[number][at] = fresh(column)
                     break
             else:
-                if statement.kind == "update" and len(key) == 1:
-                    self._keep(sources[number], given[0][1], statement, key[0])
+                if len(key) == 1:
+                    self._refer_once(sources[number], given[0][1], statement, key[0])
 
-    def _keep(self, sources: list[Source], at: int, statement: Parsed, name: str) -> None:
-        """Let an UPDATE write the unique key that its row has: another row has any other one."""
-        own = statement.written
+    def _refer_once(self, sources: list[Source], at: int, parsed: Parsed, name: str) -> None:
+        """Give a unique column whose value is the key of another row no key that a row has.
+
+        An UPDATE writes the key that its row has: another row has any other one.
+        """
+        own = parsed.written
         group = 1 + max((s.group or 0 for s in sources if isinstance(s, OfColumn)), default=0)
-        for number, use in statement.parameters.items():
+        for number, use in parsed.parameters.items() if parsed.kind == "update" else ():
             column = self._columns.get((use.table, use.column))
             source = sources[number - 1]
             is_key = use.use == "equal" and use.table == own and column and column.is_unique
@@ -237,7 +276,7 @@ class KeySources:
             sources[at] = Constant(value=None)
 
 
-def _of_no_row(column: ColumnShape) -> Source | None:
+def of_no_row(column: ColumnShape) -> Source | None:
     """Return a key that no row has or gets; None if it is not known."""
     shape = column.distribution
     values = [*shape.bounds, *(hot.value for hot in shape.hot)]
@@ -256,7 +295,9 @@ def fresh(column: ColumnShape) -> Source:
     return Fresh(table=column.table, column=column.column)
 
 
-def _root(sources: Sequence[Sequence[Source]], step: int, position: int) -> tuple[int, int] | None:
+def root_of(
+    sources: Sequence[Sequence[Source]], step: int, position: int
+) -> tuple[int, int] | None:
     """Return the parameter whose value this one has, itself if it has its own."""
     for _ in range(len(sources) + 1):
         if not 0 <= step < len(sources) or position >= len(sources[step]):
@@ -273,7 +314,7 @@ def _is_new(
     sources: Sequence[Sequence[Source]], step: int, position: int, parsed: Sequence[Parsed]
 ) -> bool:
     """Return whether a parameter has a value that no row had before the transaction."""
-    root = _root(sources, step, position)
+    root = root_of(sources, step, position)
     source = sources[root[0]][root[1]] if root is not None else None
     if isinstance(source, Returned):
         giver = parsed[source.step]

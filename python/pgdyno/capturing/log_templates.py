@@ -116,23 +116,25 @@ def templates_of(
     *,
     seconds: float,
     sample_ratio: float,
-) -> Iterator[Template]:
-    """Yield a template for each group."""
+) -> list[Template]:
+    """Return a template for each group."""
     names: Counter[str] = Counter()
     used = {key: statements[key].parsed for group in groups for key in group.steps}
     calls = calls_of(groups)
     keys = context.sources.key_sources(
-        (context.ids[key], parsed, calls[key][0]) for key, parsed in used.items()
+        ((context.ids[key], parsed, calls[key][0]) for key, parsed in used.items()),
+        {context.ids[key]: sessions for key, sessions in _sessions_of(groups).items()},
     )
     rows = _rows(groups, statements)
     known: Known = {}
+    templates: list[Template] = []
     for place, group in enumerate(groups):
         name = _name(group, statements)
         names[name] += 1
         knows_think = group.think_us and sample_ratio == 1
         think_ms = mean_pause([us / 1000 for us in group.think_us]) if knows_think else None
         [(protocol, _)] = group.protocols.most_common(1)
-        yield Template(
+        template = Template(
             name=name if names[name] == 1 else f"{name} ({names[name]})",
             rate_tps=group.count / max(seconds, 1e-3) / sample_ratio,
             protocol=protocol,
@@ -151,6 +153,10 @@ def templates_of(
             think_ms=think_ms,
             origin="log",
         )
+        templates.append(template)
+    counts = [group.count for group in groups]
+    parsed = {context.ids[key]: statement for key, statement in used.items()}
+    return context.sources.with_lasting_rows(zip(templates, counts, strict=True), parsed, keys)
 
 
 def _rows(groups: Sequence[Group], statements: Mapping[StatementKey, LoggedStatement]) -> Rows:
@@ -291,17 +297,13 @@ def _as_long_as(parsed: Parsed, position: int) -> int | None:
 
 
 def _is_used_once(group: Group, step: int, position: int, most: float) -> bool:
-    """Return whether a mean value of a parameter was seen at most so often.
-
-    A single value that was seen several times is not: it may be a fixed one.
-    """
+    """Return whether a mean value of a parameter was seen at most so often."""
     seen: Counter[str] = Counter()
     for kept in group.kept:
         for call in kept.calls_of(step):
             value = call.values[position] if position < len(call.values) else None
             seen.update(map(str, value) if isinstance(value, list) else [str(value)])
-    count = sum(seen.values())
-    return (len(seen) > 1 or count == 1) and count <= most * len(seen)
+    return 0 < sum(seen.values()) <= most * len(seen)
 
 
 def _observed(
@@ -339,6 +341,17 @@ def _observed(
             )
         )
     return made
+
+
+def _sessions_of(groups: Iterable[Group]) -> dict[StatementKey, set[object]]:
+    """Return the sessions of each statement."""
+    sessions: dict[StatementKey, set[object]] = defaultdict(set)
+    for group in groups:
+        for kept in group.kept:
+            for step, key in enumerate(group.steps):
+                if kept.count_of(step):
+                    sessions[key].add(kept.session.id)
+    return sessions
 
 
 def calls_of(groups: Iterable[Group]) -> dict[StatementKey, tuple[int, float]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from pgdyno.capture.distribution import Distribution, Hot, Spread, ValueKind
 from pgdyno.capture.model import (
@@ -25,6 +26,7 @@ from pgdyno.capture.model import (
     Source,
     Statement,
     Step,
+    Template,
     Turn,
 )
 from pgdyno.capture.schema import ColumnShape, SchemaObject
@@ -41,6 +43,7 @@ from pgdyno.capturing.key_sources import (
     givers_of,
     unique_keys,
 )
+from pgdyno.capturing.lasting import Kind, LastingRows
 from pgdyno.capturing.loops import LOOP_MIN, Loop, repeat_of
 from pgdyno.capturing.never_null import is_optional, may_be_null, never_null
 from pgdyno.capturing.parameter_uses import Parameter
@@ -84,15 +87,40 @@ class Sources(KeyFamilies):
         checks = [(item.table, item.sql) for item in objects if item.kind == "check"]
         self._checked = {(table, name) for table, sql in checks for name in re.findall(r"\w+", sql)}
         super().__init__(columns)
-        self._rows = rows
+        self._rows, self._objects = rows, objects
         self._ranges = Ranges(self._columns, rows)
         self.assumed: dict[str, str] = {}
         """Statements whose parameters have assumed values, with the use of each."""
 
-    def key_sources(self, statements: Iterable[tuple[str, Parsed, float]]) -> KeySources:
-        """Return what changes the keys of templates with these statements: id, text, calls."""
+    def key_sources(
+        self,
+        statements: Iterable[tuple[str, Parsed, float]],
+        sessions: Mapping[str, AbstractSet[object]],
+    ) -> KeySources:
+        """Return what changes the keys of templates with these statements: id, text, calls.
+
+        Args: sessions, those in which each statement was seen, by its id.
+        """
         givers = givers_of(statements, self._columns)
-        return KeySources(self._columns, self._unique, givers, self._children)
+        return KeySources(self._columns, self._unique, givers, self._children, sessions)
+
+    def keys_with(self, use: Parameter) -> list[tuple[str, ...]]:
+        """Return the columns of each unique key to which the column of a parameter belongs."""
+        return [key for key in self._unique.get(use.table, ()) if use.column in key]
+
+    def with_lasting_rows(
+        self,
+        templates: Iterable[tuple[Template, float]],
+        parsed: Mapping[str, Parsed],
+        keys: KeySources,
+    ) -> list[Template]:
+        """Return templates that delete no row that they need; each is given with its calls."""
+        kinds = [(Kind(template, parsed), calls) for template, calls in templates]
+        own = [kind for kind, _ in kinds]
+        lasting = LastingRows(self._columns, self._objects, self._rows, own)
+        for kind, calls in kinds:
+            lasting.change(kind, keys, calls)
+        return [kind.changed() for kind in own]
 
     def steps(self, group: Group, statements: Mapping[str, Described]) -> Iterator[Step]:
         """Yield the steps of a kind of transaction."""
@@ -207,11 +235,12 @@ class Sources(KeyFamilies):
             return amount if amount and is_number else self._by_type(described, number, type_)
         if use.use == "insert":
             return self._counted(described.parsed, column, earlier) or self._inserted(column)
-        if use.use == "range":
+        group = self._group(described, use)
+        if use.use == "range" and group is None:
             return self._ranges.bound(described, use, column, own)
         if use.use == "set" and column.distribution.kind in _TIME_KINDS:
             return Now()
-        return OfColumn(table=use.table, column=use.column, group=self._group(described, use))
+        return OfColumn(table=use.table, column=use.column, group=group)
 
     def _looped(
         self,
@@ -362,11 +391,20 @@ class Sources(KeyFamilies):
 
     @staticmethod
     def _group(described: Described, use: Parameter) -> int | None:
-        """Return the number of the row from which several columns come."""
-        same = [p for p in described.parsed.parameters.values() if p.use == "equal"]
+        """Return the number of the row from which several columns come.
+
+        A row is inside of bounds that are its own values. So bounds of several columns, as in
+        first <= $1 AND last >= $2, come from one row if the statement finds rows.
+        """
+        uses = described.parsed.parameters.values()
+        bounds = [p for p in uses if p.use == "range" and p.operator in ("<=", ">=")]
+        is_inside = 1 < len(bounds) == len({_place_of(p) for p in bounds})
+        is_inside &= described.parsed.kind == "select" and described.finds_rows
+        same = [p for p in uses if p.use == "equal"] + (bounds if is_inside else [])
         tables = sorted({p.table for p in same})
         count = sum(p.table == use.table for p in same)
-        return tables.index(use.table) if count > 1 and use.table in tables else None
+        is_in_row = use.table in tables and (use.use != "range" or use in same)
+        return tables.index(use.table) if count > 1 and is_in_row else None
 
     @staticmethod
     def _shared_change(

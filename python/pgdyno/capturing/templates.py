@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from pgdyno.capture.model import Between, LeftOut, Step, Template
 from pgdyno.capturing.copied import with_rows
 from pgdyno.capturing.described import Described
 from pgdyno.capturing.grouping import Group
+from pgdyno.capturing.guessed import with_existing_keys
 from pgdyno.capturing.parameter_sources import Sources
 
 
@@ -18,12 +20,17 @@ def templates_of(
     *,
     seconds: float,
     think_ms: float | None,
+    sessions: Mapping[str, AbstractSet[object]],
 ) -> list[Template]:
-    """Return a template for each kind of transaction."""
+    """Return a template for each kind of transaction.
+
+    Args: sessions, those in which each statement was seen.
+    """
     templates: list[Template] = []
     names: dict[str, int] = {}
     keys = sources.key_sources(
-        (name, d.parsed, d.statement.counters.calls) for name, d in statements.items()
+        ((name, d.parsed, d.statement.counters.calls) for name, d in statements.items()),
+        sessions,
     )
     for group in groups:
         name = _name(group, statements)
@@ -32,8 +39,9 @@ def templates_of(
         parsed = [statements[step].parsed for step in group.turns]
         resolved = list(_resolved(sources.steps(group, statements)))
         changed = keys.changed(resolved, parsed, calls=group.calls)
-        rows = [statements[step].rows_per_call for step in group.turns]
-        steps = tuple(with_rows(changed, parsed, rows))
+        described = [statements[step] for step in group.turns]
+        changed = list(with_existing_keys(changed, described, sources))
+        steps = tuple(with_rows(changed, parsed, [d.rows_per_call for d in described]))
         templates.append(
             Template(
                 name=numbered,
@@ -42,7 +50,9 @@ def templates_of(
                 think_ms=think_ms,
             )
         )
-    return templates
+    calls = [group.calls for group in groups]
+    texts = {name: d.parsed for name, d in statements.items()}
+    return sources.with_lasting_rows(zip(templates, calls, strict=True), texts, keys)
 
 
 def _resolved(steps: Iterator[Step]) -> Iterator[Step]:

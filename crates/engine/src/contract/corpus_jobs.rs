@@ -139,12 +139,13 @@ fn mirror(protocol: Protocol) -> MirrorLoad {
         found_rows: Some(FoundRows { rows: 2.5, of_rows: 1e9 }),
         kept: 0.9,
     };
+    let otherwise = Some(Box::new(of_column.clone()));
     let parameters = vec![
         ParameterSource::Constant { value: Some("größe".into()) },
         ParameterSource::Drawn { distribution },
         of_column.clone(),
         ParameterSource::Equal { step: 0, parameter: 0, take: Take::Element },
-        ParameterSource::Returned { step: 0, column: 1, pick: Pick::Any },
+        ParameterSource::Returned { step: 0, column: 1, pick: Pick::Any, otherwise },
         linear(),
         ParameterSource::Count(count),
         ParameterSource::Turn { offset: 1 },

@@ -158,12 +158,15 @@ pub enum ParameterSource {
         #[serde(default)]
         take: Take,
     },
-    /// A value that an earlier step returned. If it returned no row, the value does not exist.
+    /// A value that an earlier step returned. If it returned no row, the value does not exist, or it
+    /// is the one of `otherwise`.
     Returned {
         step: u32,
         column: u32,
         #[serde(default)]
         pick: Pick,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        otherwise: Option<Box<ParameterSource>>,
     },
     /// `slope` times an earlier parameter, or times a returned column, plus `offset`, plus a share
     /// of another parameter.

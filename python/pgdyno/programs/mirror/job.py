@@ -19,6 +19,7 @@ from pgdyno.capture.model import (
     ListOf,
     OfColumn,
     Record,
+    Returned,
     Source,
     Statement,
     Step,
@@ -216,6 +217,8 @@ class _Sources:
             given["statement"] = self.place[source.statement]
         elif isinstance(source, ListOf):
             self.put(source.of, given["of"])
+        elif isinstance(source, Returned) and source.otherwise is not None:
+            self.put(source.otherwise, given["otherwise"])
         elif isinstance(source, Record):
             for field, part in zip(source.fields, given["fields"], strict=True):
                 self.put(field, part)

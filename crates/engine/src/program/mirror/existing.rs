@@ -13,7 +13,7 @@ use crate::values::Values;
 
 /// Most rows of a table whose keys are kept.
 const ROWS_MAX: u64 = 50_000;
-/// A unique column is a range if at most this share of the range has no row.
+/// A unique column of a large table is a range if at most this share of the range has no row.
 const GAP_RATIO_MAX: f64 = 0.05;
 /// A table of the copy has as many rows as that of the source if it differs by at most this share.
 const SIZE_RATIO_MAX: f64 = 0.25;
@@ -21,7 +21,7 @@ const SIZE_RATIO_MAX: f64 = 0.25;
 /// Values that exist.
 #[derive(Debug)]
 pub(super) enum Existing {
-    /// Nearly every number of the range is a key.
+    /// Every number of the range is a key; of a large table, nearly every one.
     Range { least: i64, most: i64 },
     /// Rows of the table, drawn at random. `values` has the columns of a row next to each other.
     /// `ordered`: the numbers of the first column, each with its row; empty if it has others.
@@ -34,10 +34,16 @@ impl Existing {
         let facts = Facts::read(session, &wanted.table, &wanted.columns[0]).await?;
         if width == 1 && facts.kind == Kind::Integer && facts.is_unique && !wanted.by_frequency {
             let (least, most) = ends(session, wanted).await?;
-            if let (Some(least), Some(most)) = (least, most)
-                && ((most - least + 1) as f64) * (1.0 - GAP_RATIO_MAX) <= facts.rows.max(1.0)
-            {
-                return Ok(Existing::Range { least, most });
+            if let (Some(least), Some(most)) = (least, most) {
+                let length = (most - least + 1) as f64;
+                let is_range = match facts.rows <= ROWS_MAX as f64 {
+                    // A row cannot refer to a key that is missing.
+                    true => length == count(session, &wanted.table).await? as f64,
+                    false => length * (1.0 - GAP_RATIO_MAX) <= facts.rows,
+                };
+                if is_range {
+                    return Ok(Existing::Range { least, most });
+                }
             }
         }
         let columns: Vec<_> =
@@ -132,6 +138,11 @@ impl Existing {
             Existing::Rows { width, values, .. } => values[row * width + column].as_deref(),
         }
     }
+}
+
+async fn count(session: Session<'_>, table: &str) -> Result<i64, Unready> {
+    let sql = format!("SELECT count(*) FROM {table}");
+    Ok(session.ask(&sql, |rows| Ok(rows.one::<(i64,)>()?)).await?.0)
 }
 
 /// How the keys of a column are used.

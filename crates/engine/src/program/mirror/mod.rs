@@ -284,6 +284,11 @@ impl Run {
     ) -> bool {
         match draw {
             &Draw::Copy { slot: from, take } => return slots.copy(from, slot, take),
+            Draw::Either(both) => {
+                let (first, other) = &**both;
+                return self.draw_one(first, slot, slots, keys, (terminal, random))
+                    || self.draw_one(other, slot, slots, keys, (terminal, random));
+            }
             &Draw::Count(number) => {
                 let count = slots.number(number);
                 slots.write(slot, |out| count.write(out));
@@ -352,6 +357,7 @@ impl Run {
                 true
             }
             Draw::Copy { .. }
+            | Draw::Either(_)
             | Draw::Linear { .. }
             | Draw::Between { .. }
             | Draw::Taken { .. }

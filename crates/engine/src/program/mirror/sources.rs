@@ -16,6 +16,8 @@ pub(super) enum Draw {
         slot: usize,
         take: Take,
     },
+    /// The first one, or the other one if it does not exist. Not inside of a list or a record.
+    Either(Box<(Draw, Draw)>),
     Linear {
         slot: usize,
         slope: f64,
@@ -100,9 +102,16 @@ impl Planner<'_> {
             &ParameterSource::Between { step, parameter, least, most } => {
                 Draw::Between { slot: self.slot(step, parameter)?, least, most }
             }
-            &ParameterSource::Returned { step, column, pick } => {
-                let slot = self.returned(number, step, column, pick, awaits)?;
-                Draw::Copy { slot, take: Take::Value }
+            ParameterSource::Returned { step, column, pick, otherwise } => {
+                let slot = self.returned(number, *step, *column, *pick, awaits)?;
+                let returned = Draw::Copy { slot, take: Take::Value };
+                match otherwise {
+                    Some(other) => {
+                        let other = self.draw(number, other, awaits)?;
+                        Draw::Either(Box::new((returned, other)))
+                    }
+                    None => returned,
+                }
             }
             ParameterSource::Fresh { table, column } => {
                 Draw::Fresh { keys: place_of(&mut self.keys.fresh, Wanted::new(table, &[column])) }
