@@ -40,7 +40,7 @@ def test_bounds_of_several_columns_come_from_a_row_that_is_inside() -> None:
 
 
 def sources_of(text: str, rows: int) -> tuple[Source, ...]:
-    """Return the sources of a statement of which 10 calls found so many rows."""
+    """Return the sources of a statement whose 10 calls returned this number of rows."""
     counters = Counters(calls=10, rows=rows)
     parsed = parse(text, NAMES)
     statement = Statement(id=text, text=text, kind="select", reads_only=True, counters=counters)
@@ -52,12 +52,12 @@ def sources_of(text: str, rows: int) -> tuple[Source, ...]:
 def test_a_key_that_is_needed_exists_if_no_row_was_found() -> None:
     find = "SELECT l_o_id FROM line WHERE l_quantity = $1"
     read, write = "SELECT o_id FROM orders WHERE o_id = $1", "DELETE FROM orders WHERE o_id = $1"
-    found = Returned(step=0, column=0)
-    key = found.model_copy(update={"otherwise": OfColumn(table="public.orders", column="o_id")})
+    first = Returned(step=0, column=0)
+    key = first.model_copy(update={"otherwise": OfColumn(table="public.orders", column="o_id")})
     assert key_after(find, read, rows=10) == key
     # It usually finds no row, or the transaction writes.
-    assert key_after(find, read, rows=1) == found
-    assert key_after(find, write, rows=10) == found
+    assert key_after(find, read, rows=1) == first
+    assert key_after(find, write, rows=10) == first
 
 
 def test_a_key_that_is_written_exists_if_no_row_was_found() -> None:

@@ -75,14 +75,14 @@ def test_a_new_row_with_children_is_deleted_after_its_children() -> None:
 def test_a_row_that_is_found_by_a_new_row_is_new_if_both_are_made_together() -> None:
     both: Transaction = {NEW_ARTICLE: [], NEW_PAGE: [Returned(step=0, column=0)]}
     page = Taken(statement=NEW_PAGE, column=0)
-    found: Transaction = {
+    seeks: Transaction = {
         ARTICLE_OF_PAGE: [page],
         DELETE_PAGES: [Returned(step=0, column=0)],
         DELETE_ARTICLE: [Returned(step=0, column=0)],
     }
-    [*_, article] = changed(both, {"UPDATE page SET parent = $1": [of("page.id")]}, found)[2]
+    [*_, article] = changed(both, {"UPDATE page SET parent = $1": [of("page.id")]}, seeks)[2]
     assert article == Returned(step=0, column=0)
-    [*_, article] = changed(both, REFERS, found)[2]
+    [*_, article] = changed(both, REFERS, seeks)[2]
     assert article == NO_ARTICLE
 
 
@@ -114,9 +114,9 @@ def test_a_condition_without_a_key_finds_no_row_that_lasts() -> None:
 def test_each_key_of_a_list_is_that_of_a_row_that_may_go() -> None:
     two: Transaction = {"DELETE FROM article WHERE id IN ($1, $2)": [NEW, of("article.id")]}
     assert changed(REFERS, two)[1] == [NEW, NO_ARTICLE]
-    one = ListOf(of=of("article.id"), length=Spread())
-    some: Transaction = {"DELETE FROM article WHERE id = ANY ($1)": [one]}
-    assert changed(REFERS, some)[1] == [one.model_copy(update={"of": NO_ARTICLE})]
+    listed = ListOf(of=of("article.id"), length=Spread())
+    some: Transaction = {"DELETE FROM article WHERE id = ANY ($1)": [listed]}
+    assert changed(REFERS, some)[1] == [listed.model_copy(update={"of": NO_ARTICLE})]
 
 
 def test_only_columns_of_foreign_keys_refer_to_rows() -> None:

@@ -46,8 +46,8 @@ def _source(
     """Return the source of a key; if no row was returned, an existing key."""
     source, column = made[place[0]][place[1]], sources.column(use)
     root = root_of(made, *place) or place
-    found = made[root[0]][root[1]]
-    if column is None or not isinstance(found, Returned) or found.pick == "all":
+    origin = made[root[0]][root[1]]
+    if column is None or not isinstance(origin, Returned) or origin.pick == "all":
         return source
     if isinstance(source, Equal) and source.take != "value":
         return source
@@ -56,7 +56,7 @@ def _source(
     # Otherwise a row with the same keys could exist already.
     is_new = all(new.intersection(key) for key in sources.keys_with(use))
     is_free = use.use == "equal" or (is_new and column.references is not None)
-    if described[found.step].parsed.kind != "select" or not is_free:
+    if described[origin.step].parsed.kind != "select" or not is_free:
         return source
     key = sources.key_of(column) or column
-    return found.model_copy(update={"otherwise": OfColumn(table=key.table, column=key.column)})
+    return origin.model_copy(update={"otherwise": OfColumn(table=key.table, column=key.column)})

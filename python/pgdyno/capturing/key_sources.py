@@ -97,13 +97,13 @@ def givers_of(
 class User:
     """A statement that uses keys, the statements of its transaction, and its calls.
 
-    `most`: how often it uses a key, on average.
+    `use_count_max`: how often it uses a key, on average.
     """
 
     statement: str
     own: AbstractSet[str]
     calls: float
-    most: float = 1.0
+    use_count_max: float = 1.0
 
 
 class KeySources:
@@ -212,7 +212,7 @@ class KeySources:
         if not others:
             return None
         chosen = min(enough, key=left.__getitem__) if enough else max(others, key=left.__getitem__)
-        if user.most > 1 and user.calls > user.most * given[chosen]:
+        if 1 < user.use_count_max < user.calls / given[chosen]:
             return None
         left[chosen] -= user.calls
         return chosen

@@ -109,7 +109,7 @@ class LastingRows:
         self._gone = {gone for table in self._lasting for gone in self._gone_with(table)}
 
     def change(self, kind: Kind, keys: KeySources, calls: float) -> None:
-        """Change the sources of one kind of transaction, of which there were so many."""
+        """Change the sources of one kind of transaction. `calls`: its transactions."""
         if not self._lasting:
             return
         for step, position, place in kind.written():
@@ -228,11 +228,11 @@ class LastingRows:
         use = kind.parsed[step].parameters[position + 1]
         target = self._target((use.table, use.column))
         table = target.table if target else use.table
-        found: set[Origin] = set()
+        origins: set[Origin] = set()
         for number, by in giver.parameters.items():
             if by.use in ("equal", "list") and self._leads_to((by.table, by.column), table):
-                found |= self._own(kind, source.step, number - 1, seen | {place})
-        return found
+                origins |= self._own(kind, source.step, number - 1, seen | {place})
+        return origins
 
     def _leads_to(self, place: Place, table: str) -> bool:
         """Return whether a new row that is found by a column belongs to a new row of a table."""

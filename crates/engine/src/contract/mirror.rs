@@ -158,8 +158,8 @@ pub enum ParameterSource {
         #[serde(default)]
         take: Take,
     },
-    /// A value that an earlier step returned. If it returned no row, the value does not exist, or it
-    /// is the one of `otherwise`.
+    /// A value that an earlier step returned. If it returned no row, the value is `otherwise`, or
+    /// does not exist.
     Returned {
         step: u32,
         column: u32,
