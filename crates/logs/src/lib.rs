@@ -4,6 +4,7 @@
 //! do. Files, compression and the order of files belong to the caller. Memory is bounded by the
 //! longest message and by two tables with a limit.
 
+mod by_sql;
 mod csv;
 mod json;
 mod line;

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use crate::by_sql::{self, BySql};
 use crate::line::Line;
 use crate::message::{Message, Recognizer, Severity, What};
 use crate::parameters::{Parameter, parameters};
@@ -48,6 +49,7 @@ pub struct Lines {
     shapes_bytes: usize,
     shape: Shape,
     value: Vec<u8>,
+    prepared: Vec<u8>,
     waiting_bytes: usize,
     written: Written,
 }
@@ -87,12 +89,33 @@ impl Lines {
         }
         self.written.first_ns.get_or_insert(time_ns);
         let at = self.session(message, out);
+        let mut prepared = std::mem::take(&mut self.prepared);
+        let by_sql = match *what {
+            What::Statement { text, .. } => by_sql::read(text, &message.detail, &mut prepared),
+            _ => BySql::Nothing,
+        };
+        self.statement(message, (what, &by_sql, &prepared), (at, time_ns), out);
+        self.prepared = prepared;
+    }
+
+    /// Add a statement, or what else a message says, to the part of its session.
+    fn statement(
+        &mut self,
+        message: &Message,
+        (what, by_sql, prepared): (&What<'_>, &BySql<'_>, &[u8]),
+        (at, time_ns): (usize, i64),
+        out: &mut Vec<u8>,
+    ) {
         let (kind, text, duration_ns) = match *what {
             What::Preparing { duration_ns } => {
                 self.sessions.get(at).preparing_ns += duration_ns;
                 return;
             }
-            What::Statement { text, duration_ns } => (Kind::Simple, text, duration_ns),
+            What::Statement { text, duration_ns } => match by_sql {
+                BySql::Nothing => (Kind::Simple, text, duration_ns),
+                BySql::Calls(_) => (Kind::Prepared, prepared, duration_ns),
+                BySql::Prepares => (Kind::Simple, &b""[..], duration_ns),
+            },
             What::Execute { name: b"", text, duration_ns, .. } => {
                 (Kind::Extended, text, duration_ns)
             }
@@ -114,7 +137,8 @@ impl Lines {
         if self.sessions.get(at).part.is_waiting_for_its_duration() {
             self.write(at, out);
         }
-        // An empty statement, as pools send it to test a connection, or an error without one.
+        // An empty statement, as pools send it to test a connection, an error without one, or a
+        // PREPARE: a client of a mirror prepares, too.
         if text.is_empty() {
             return;
         }
@@ -128,7 +152,7 @@ impl Lines {
         let before = session.part.bytes();
         let part = &mut session.part;
         part.begin(time_ns, duration_ns, prepared_ns, message.line_number == Some(1));
-        let parameters_count = self.values(message, part);
+        let parameters_count = self.values(message, by_sql, part);
         part.end(Item { shape, kind, parameters_count }, place);
         self.waiting_bytes += part.bytes() - before;
         if part.is_complete() || part.is_full() {
@@ -231,12 +255,20 @@ impl Lines {
     }
 
     /// Write the parameters and the constants of the statement. Returns how many parameters it has.
-    fn values(&mut self, message: &Message, part: &mut Part) -> u32 {
+    fn values(&mut self, message: &Message, by_sql: &BySql<'_>, part: &mut Part) -> u32 {
         let mut line = Line { out: &mut part.values };
         let mut count = 0;
         let (start, mut is_cut) = (line.out.len(), false);
         line.out.extend_from_slice(b"[[");
-        for parameter in parameters(&message.detail) {
+        let arguments = match by_sql {
+            BySql::Calls(arguments) => &arguments[..],
+            _ => &[],
+        };
+        let arguments = arguments.iter().map(|raw| match raw.eq_ignore_ascii_case(b"null") {
+            true => Parameter::Null,
+            false => Parameter::Quoted(raw),
+        });
+        for parameter in parameters(&message.detail).chain(arguments) {
             if count > 0 {
                 line.out.push(b',');
             }

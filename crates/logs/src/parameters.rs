@@ -4,7 +4,7 @@
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Parameter<'a> {
     Null,
-    /// With its quotes; a quote within is written twice.
+    /// With its quotes, in which a quote is written twice; a number has none.
     Quoted(&'a [u8]),
     /// The detail ends within this parameter, or cannot be read from here on.
     Cut,

@@ -118,7 +118,7 @@ impl Shape {
 }
 
 /// Returns the place after spaces and comments; hints of `pg_hint_plan` are not comments.
-fn space_end(sql: &[u8], start: usize) -> usize {
+pub(crate) fn space_end(sql: &[u8], start: usize) -> usize {
     let mut at = start;
     while at < sql.len() {
         let rest = &sql[at..];
@@ -163,7 +163,7 @@ fn is_operator(byte: u8) -> bool {
 }
 
 /// Returns the place after the constant that begins at `at`, with its sign.
-fn literal_end(sql: &[u8], at: usize, may_have_sign: bool) -> Option<usize> {
+pub(crate) fn literal_end(sql: &[u8], at: usize, may_have_sign: bool) -> Option<usize> {
     let rest = &sql[at..];
     let next = |offset: usize| rest.get(offset).copied().unwrap_or(0);
     match rest[0] {
@@ -240,7 +240,7 @@ fn list_end(sql: &[u8], start: usize) -> Option<usize> {
 }
 
 /// Returns the place after a word, a quoted name, or one character.
-fn token_end(sql: &[u8], at: usize) -> usize {
+pub(crate) fn token_end(sql: &[u8], at: usize) -> usize {
     match sql[at] {
         b'"' => memchr::memchr(b'"', &sql[at + 1..]).map_or(sql.len(), |length| at + length + 2),
         byte if is_word(byte) => at + sql[at..].iter().take_while(|byte| is_word(**byte)).count(),

@@ -150,6 +150,7 @@ class Plan:
     group: Group | None
     layout: Layout
     is_rare: bool
+    protocol: str
 
 
 class Grouping:
@@ -177,7 +178,7 @@ class Grouping:
         if group is None:
             self.rare_count += 1
             return
-        self._note(group, calls[-1].protocol, transaction.think_us)
+        self._note(group, _protocol([c.protocol for c in calls]), transaction.think_us)
         if len(group.kept) < self._kept_max:
             layout = Layout([(call.statement, call.protocol) for call in calls], turns)
             packed = packed_calls(calls)
@@ -212,9 +213,10 @@ class Grouping:
             return None
         calls = [(statement, item[1]) for statement, item in zip(statements, items, strict=True)]
         if not _has_effect(statements):
-            return Plan(is_block, None, Layout(calls, ()), is_rare=False)
+            return Plan(is_block, None, Layout(calls, ()), is_rare=False, protocol="")
         group, turns = self._group(part.session.user, statements)
-        return Plan(is_block, group, Layout(calls, turns), is_rare=group is None)
+        protocol = _protocol([protocol for _, protocol in items])
+        return Plan(is_block, group, Layout(calls, turns), group is None, protocol)
 
     def add_part(self, part: Part, plan: Plan, think_us: int | None) -> None:
         """Count a part that is one transaction."""
@@ -223,7 +225,7 @@ class Grouping:
         if group is None:
             self.rare_count += plan.is_rare
             return
-        self._note(group, layout.calls[-1][1], think_us)
+        self._note(group, plan.protocol, think_us)
         if len(group.kept) < self._kept_max:
             times_us = (part.began_us, part.ended_us)
             self._keep(group, part.session, times_us, layout, part.packed)
@@ -308,6 +310,12 @@ class Grouping:
             else:
                 made.append(group)
         return made
+
+
+def _protocol(protocols: Sequence[str]) -> str:
+    """Return how a transaction is sent: as its last statement, or prepared if SQL prepared it."""
+    is_by_sql = protocols[-1] == "simple" and "prepared" in protocols
+    return "prepared" if is_by_sql else protocols[-1]
 
 
 def _has_effect(statements: Iterable[LoggedStatement]) -> bool:

@@ -144,6 +144,8 @@ def parse(text: str | None, names: Names) -> Parsed:
         return _of_copy(clean, tree, names)
     if node == "CallStmt":
         return _of_call(clean, tree, names)
+    if node == "PrepareStmt" and (query := utilities.prepared(clean)):
+        return parse(query, names)
     if node not in _KINDS:
         reason = _REASONS.get(node, "ddl")
         kind = "set" if reason == "session" else "other"

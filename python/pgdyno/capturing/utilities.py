@@ -43,6 +43,10 @@ _DECLARED = re.compile(
     r"((?:WITHOUT\s+HOLD\s+)?)FOR\s+(.*)",
     re.I | re.S,
 )
+_PREPARED = re.compile(
+    r'PREPARE\s+(?:"(?:[^"]|"")*"|[^\s"(]+)\s*(?:\((?:[^()]|\([^()]*\))*\))?\s*AS\s+(.*)',
+    re.I | re.S,
+)
 # They keep or end a lock beyond the end of a transaction.
 _SESSION_LOCK = re.compile(r"\bpg_(?:try_)?advisory_(un)?lock(?:_shared)?(_all)?\b")
 _BEGINS = re.compile(r"(?:BEGIN|START)\b", re.I)
@@ -102,6 +106,12 @@ def declared(text: str, tree: Tree) -> tuple[str, str] | None:
         f"DECLARE {_cursor(tree['portalname'])} {words + ' ' if words else ''}CURSOR FOR ",
         matched[3],
     )
+
+
+def prepared(text: str) -> str:
+    """Return the statement of a PREPARE; it may have any name and types."""
+    matched = _PREPARED.match(text)
+    return matched[1] if matched else ""
 
 
 def query_of(text: str) -> str:
