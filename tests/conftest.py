@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Generator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -76,11 +77,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: _place(item.path, with_servers))
 
 
+def pytest_collection_finish() -> None:
+    """Leave what was collected, which stays until the end, out of garbage collections."""
+    gc.freeze()
+
+
 def _place(path: Path, with_servers: set[Path]) -> int:
     """Return the place of a file: first the long ones, then others with servers, then the rest."""
     if path.stem in LONG_FILES:
         return LONG_FILES.index(path.stem)
     return len(LONG_FILES) + int(path not in with_servers)
+
+
+# Each test has some of the same few fixtures.
+_path = cache(Path)
 
 
 def _fixture_files(item: pytest.Item) -> set[Path]:
@@ -90,7 +100,7 @@ def _fixture_files(item: pytest.Item) -> set[Path]:
         return set()
     every_test_has = set(item.session._fixturemanager._getautousenames(item))
     return {
-        Path(definition.func.__code__.co_filename)
+        _path(definition.func.__code__.co_filename)
         for name, definitions in info.name2fixturedefs.items()
         if name not in every_test_has
         for definition in definitions

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+import scipy
 
 from pgdyno.analysis.arrays import FloatArray
 from pgdyno.analysis.compare import (
@@ -64,11 +64,11 @@ def test_the_sequential_bound_is_the_ratio_of_noncentral_t_densities(
     t = sequential_t(count, alpha)
 
     def weighted(d: float) -> float:
-        density = stats.nct.pdf(t, count - 1, math.sqrt(count) * d)
+        density = scipy.stats.nct.pdf(t, count - 1, math.sqrt(count) * d)
         return float(density) * math.exp(-d * d / 2) / math.sqrt(2 * math.pi)
 
-    mixed, _ = integrate.quad(weighted, -6, 6, limit=200)
-    assert mixed / stats.t.pdf(t, count - 1) == pytest.approx(1 / alpha, rel=1e-4)
+    mixed, _ = scipy.integrate.quad(weighted, -6, 6, limit=200)
+    assert mixed / scipy.stats.t.pdf(t, count - 1) == pytest.approx(1 / alpha, rel=1e-4)
 
 
 def test_the_fixed_interval_is_students() -> None:
@@ -148,5 +148,5 @@ def test_the_noise_floor_is_the_power_of_the_t_test() -> None:
     # (2.0930 + 0.8610) * 0.03 / sqrt(20) = 0.019816
     assert floor.detectable_ratio == pytest.approx(math.expm1(0.019816), abs=2e-6)
     effect = math.log1p(floor.detectable_ratio) / 0.03 * math.sqrt(20)
-    power = stats.nct.sf(stats.t.ppf(0.975, 19), 19, effect)
+    power = scipy.stats.nct.sf(scipy.stats.t.ppf(0.975, 19), 19, effect)
     assert power == pytest.approx(0.8, abs=0.02)

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from pgdyno.analysis.arrays import FloatArray
 from pgdyno.analysis.contrasts import factorial, passes
@@ -54,7 +54,7 @@ def test_an_effect_is_the_paired_t_test_over_rounds() -> None:
     effect = factorial(FACTORS, CELLS, metric)[0]
     is_high = np.array([cell["buffers"] == "4GB" for cell in CELLS])
     high, low = np.log(metric)[:, is_high].mean(axis=1), np.log(metric)[:, ~is_high].mean(axis=1)
-    test = stats.ttest_rel(high, low)
+    test = scipy.stats.ttest_rel(high, low)
     assert effect.p_value_ratio == pytest.approx(test.pvalue)
     interval = test.confidence_interval(0.95)
     assert effect.ratio.low == pytest.approx(math.exp(interval.low))

@@ -7,7 +7,7 @@ import statistics
 
 import numpy as np
 import pytest
-from scipy import optimize
+import scipy
 
 from pgdyno.analysis.arrays import FloatArray
 from pgdyno.analysis.curve import LoadCurve, load_curve
@@ -134,7 +134,7 @@ def test_the_fit_is_the_constrained_least_squares_of_scipy() -> None:
         usl = fit_usl(clients, tps, np.zeros((0, clients.size)), run_count=6)
         assert usl is not None
         columns = np.stack([np.ones_like(clients), clients - 1, clients * (clients - 1)], axis=1)
-        a, b, c = optimize.nnls(columns * (tps / clients)[:, None], np.ones(clients.size))[0]
+        a, b, c = scipy.optimize.nnls(columns * (tps / clients)[:, None], np.ones(clients.size))[0]
         assert usl.gamma.value == pytest.approx(1 / a, rel=1e-6)
         assert usl.alpha.value == pytest.approx(b / a, abs=1e-9, rel=1e-6)
         assert usl.beta.value == pytest.approx(c / a, abs=1e-9, rel=1e-6)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from pgdyno.analysis.speed_up import speed_up
 from pgdyno.errors import AnalysisError
@@ -34,10 +34,10 @@ def test_levels_that_scatter_alike_have_the_interval_of_student() -> None:
     # Degrees of freedom of the steadied variance, by its formula: 2 own and 6 shared ones.
     part = 4 / 6
     degrees = 1 / ((1 - part) ** 2 / 2 + (part**2 + 2 * part * (1 - part)) / 6)
-    half = stats.t.ppf(0.975, degrees) * error
+    half = scipy.stats.t.ppf(0.975, degrees) * error
     assert ratios.levels[0].ratio.high == pytest.approx(math.exp(values.mean() + half))
     assert ratios.mean.high == pytest.approx(math.exp(values.mean() + half / math.sqrt(3)))
-    wider = stats.t.ppf(1 - 0.025 / 3, degrees) * error
+    wider = scipy.stats.t.ppf(1 - 0.025 / 3, degrees) * error
     assert ratios.maximum.high == pytest.approx(math.exp(values.mean() + wider))
 
 

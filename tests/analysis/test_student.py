@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from scipy import stats
+import scipy
 
 from pgdyno.analysis.estimate import t_beyond, t_quantile
 
@@ -21,7 +21,7 @@ def test_quantiles_are_those_of_the_printed_table(degrees: int, tabled: float) -
 @pytest.mark.parametrize("degrees", DEGREES)
 def test_quantiles_are_those_of_scipy(degrees: float) -> None:
     for probability in PROBABILITIES:
-        expected = stats.t.isf(1 - probability, degrees)
+        expected = scipy.stats.t.isf(1 - probability, degrees)
         assert t_quantile(probability, degrees) == pytest.approx(expected, rel=1e-9, abs=1e-15)
         assert t_quantile(1 - probability, degrees) == pytest.approx(-expected, rel=1e-9, abs=1e-15)
 
@@ -29,7 +29,7 @@ def test_quantiles_are_those_of_scipy(degrees: float) -> None:
 @pytest.mark.parametrize("degrees", DEGREES)
 def test_probabilities_are_those_of_scipy(degrees: float) -> None:
     for t in (0.0, 1e-9, 0.01, 0.5, 1.0, 2.0, 5.0, 30.0, 1e3, 1e8):
-        expected = 2 * stats.t.sf(t, degrees)
+        expected = 2 * scipy.stats.t.sf(t, degrees)
         assert t_beyond(t, degrees) == pytest.approx(expected, rel=1e-9, abs=1e-290)
         assert t_beyond(-t, degrees) == t_beyond(t, degrees)
 

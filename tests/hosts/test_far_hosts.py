@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
-import distributed
 import pytest
 from tests.fixtures.command import Command, Said, eventually, server_options
 from tests.fixtures.needs import when_offered
@@ -170,7 +170,7 @@ def test_workers_of_a_cluster_with_another_version_are_named_with_both_versions(
     assert said.code == 2, said.err
     words = " ".join(said.error.split())
     assert "Load host one has distributed 2020.1.0 with Python" in words
-    assert f"and this host has distributed {distributed.__version__} with" in words
+    assert f"and this host has distributed {metadata.version('distributed')} with" in words
     assert "install the same versions on all hosts" in words
     assert "Mismatch" not in said.err
 

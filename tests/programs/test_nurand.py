@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from pgdyno.programs.tpcc.nurand import (
     chi_square_tail,
@@ -50,7 +50,7 @@ def test_p_values_of_right_draws_are_uniform(name: str) -> None:
         drawn_findings(name, nurand(name, 5, size=2000, seed=seed), constant=5).p_value
         for seed in range(400)
     ]
-    assert stats.kstest(draws, "uniform").pvalue > 0.001
+    assert scipy.stats.kstest(draws, "uniform").pvalue > 0.001
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -92,7 +92,7 @@ def test_probabilities_are_those_of_all_pairs() -> None:
 
 def test_the_tail_of_chi_square_is_scipys() -> None:
     for freedom_count, chi_square in product((15, 63), (0.0, 1.0, 14.3, 70.0, 150.0, 1e6)):
-        expected = stats.chi2.sf(chi_square, freedom_count)
+        expected = scipy.stats.chi2.sf(chi_square, freedom_count)
         assert chi_square_tail(chi_square, freedom_count) == pytest.approx(expected, rel=1e-9)
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from scipy import stats
+import scipy
 from tests.statistics.noise import autocorrelated
 
 from pgdyno.analysis.arrays import FloatArray
@@ -128,7 +128,7 @@ def latency_within(
     """Lognormal latencies whose level wanders by 20 % from second to second."""
     wander, spread = 0.2, 0.5
     levels = wander * autocorrelated(rng, phi, count, seconds)
-    quantile = float(stats.norm.ppf(percentile / 100))
+    quantile = float(scipy.stats.norm.ppf(percentile / 100))
     truth = math.exp(14 + math.hypot(wander, spread) * quantile)
     right = 0
     for level in levels:
@@ -142,7 +142,9 @@ def latency_within(
 def waits(rng: np.random.Generator, phi: float) -> TransactionFacts:
     """60 s of samples at 10 a second; of 4 sessions a wandering share, about .6, waits for WAL."""
     instants = 600
-    share = stats.norm.cdf(stats.norm.ppf(0.6) + 0.3 * autocorrelated(rng, phi, 1, instants)[0])
+    share = scipy.stats.norm.cdf(
+        scipy.stats.norm.ppf(0.6) + 0.3 * autocorrelated(rng, phi, 1, instants)[0]
+    )
     waiting = rng.binomial(4, share)
     at = np.arange(instants) * TENTH_NS
     samples = WaitSamples(
@@ -163,7 +165,7 @@ def waits(rng: np.random.Generator, phi: float) -> TransactionFacts:
 
 def sync_share(phi_scale: float = 0.3) -> float:
     """Mean of cdf(a + s Z) is cdf(a / sqrt(1 + s^2))."""
-    return float(stats.norm.cdf(stats.norm.ppf(0.6) / math.hypot(1, phi_scale)))
+    return float(scipy.stats.norm.cdf(scipy.stats.norm.ppf(0.6) / math.hypot(1, phi_scale)))
 
 
 def parts_within(count: int, rng: np.random.Generator, *, phi: float) -> float:
