@@ -41,7 +41,7 @@ REASONS = {
     "copy": "COPY in the binary format, of files or programs, with WHERE or constants in its query,"
     " with an unknown number of rows, or into a table whose key has only columns of other tables",
     "cursor": "cursors WITH HOLD or outside a transaction; statistics do not show their place",
-    "temporary_table": "temporary tables",
+    "temporary_table": "temporary tables, except those that a log shows to be dropped soon",
     "function_missing": "the text of a function is not readable",
     "object_missing": "a table or function of the statement is not in the capture",
     "session_lock": "advisory locks of a session that are not released, or at an unknown place",
@@ -50,7 +50,7 @@ REASONS = {
     "maintenance": "VACUUM, ANALYZE, CHECKPOINT and similar",
     "session": "settings that are not harmless, or whose values or place are not known",
     "savepoint": "savepoints: statistics do not show their place",
-    "prepared_by_sql": "PREPARE and EXECUTE as SQL",
+    "prepared_by_sql": "EXECUTE with arguments that are computed, DEALLOCATE",
     "catalog": "questions to the system catalogs",
     "procedure": "DO with values, with dynamic SQL or with changes of the schema",
     "secret": "utility statements that may contain a secret",

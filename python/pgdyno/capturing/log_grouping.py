@@ -12,8 +12,9 @@ from pgdyno.capture.model import Protocol
 from pgdyno.capturing.log_calls import Call, Part, Session, packed_calls, times_of
 from pgdyno.capturing.log_seconds import Seconds
 from pgdyno.capturing.log_statements import LoggedStatement
-from pgdyno.capturing.log_transactions import Transaction
-from pgdyno.capturing.utilities import locks_taken, reason_of_place, without_orphans
+from pgdyno.capturing.log_transactions import Transaction, held_by
+from pgdyno.capturing.temporary import can_be_sent
+from pgdyno.capturing.utilities import reason_of_place, without_orphans
 
 INSTANCES_MAX = 10_000
 # All transactions that are kept take at most this. If there are more, fewer of a kind are kept.
@@ -198,18 +199,25 @@ class Grouping:
 
     def _planned(self, part: Part) -> Plan | None:
         items = part.pattern.items
-        statements = [shape.plain for shape, _ in items if shape.plain is not None]
+        statements: list[LoggedStatement] = []
+        for shape, _ in items:
+            # In their order: one may make the temporary table of the next.
+            if (made := shape.plain) is None:
+                return None
+            statements.append(made)
         parsed = [statement.parsed for statement in statements]
-        if len(parsed) < len(items) or any(p.reason or p.copies for p in parsed):
+        if any(p.reason or p.copies for p in parsed):
             return None
         is_block = len(parsed) > 1
         frames = [p.kind if p.kind in (*_FRAMES, "savepoint") else "" for p in parsed]
         if is_block and (frames[0], frames[-1]) not in (("begin", "commit"), ("begin", "rollback")):
             return None
         texts = [p.text for p in parsed]
-        is_odd = any(frames[1:-1] if is_block else frames) or any(map(locks_taken, texts))
+        is_odd = any(frames[1:-1] if is_block else frames) or any(map(held_by, texts))
         is_error = any(protocol == "error" for _, protocol in items)
         if is_odd or is_error or not all(without_orphans(texts)):
+            return None
+        if not all(can_be_sent(texts, (p.temporary for p in parsed))):
             return None
         calls = [(statement, item[1]) for statement, item in zip(statements, items, strict=True)]
         if not _has_effect(statements):
@@ -275,10 +283,14 @@ class Grouping:
     def _sent(self, calls: Iterable[Call]) -> Iterator[Call]:
         """Yield the calls that can be sent again; count those that only lack their place."""
         known = [call for call in calls if not call.statement.parsed.reason]
-        fitting = without_orphans([call.statement.parsed.text for call in known])
-        for call, fits in zip(known, fitting, strict=True):
-            if fits:
+        texts = [call.statement.parsed.text for call in known]
+        fitting = without_orphans(texts)
+        there = can_be_sent(texts, (call.statement.parsed.temporary for call in known))
+        for call, fits, has_tables in zip(known, fitting, there, strict=True):
+            if fits and has_tables:
                 yield call
+            elif not has_tables:
+                self.leave("temporary_table", call)
             else:
                 self.leave(reason_of_place(call.statement.parsed.text), call)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import pgparse
@@ -73,12 +72,13 @@ class LoggedShape:
         self._made: dict[tuple[Any, ...], LoggedStatement] = {}
         self._is_by_value = not is_cut and _BY_VALUE.match(sql) is not None
         self._by_value: dict[tuple[str, ...], LoggedStatement | None] = {}
+        self._is_plain = not self._is_by_value and not any(p.stays for p in self._places)
+        self._temporary_count = 0
 
-    @cached_property
+    @property
     def plain(self) -> LoggedStatement | None:
         """Return the statement if no constant changes it."""
-        is_plain = not self._is_by_value and not any(place.stays for place in self._places)
-        return self.statement(()) if is_plain else None
+        return self.statement(()) if self._is_plain else None
 
     def statement(
         self, constants: Sequence[Any], parameters: Sequence[Any] = ()
@@ -95,7 +95,11 @@ class LoggedShape:
         key = tuple(
             str(value) for value, place in zip(constants, self._places, strict=False) if place.stays
         )
-        if key not in self._made:
+        known = self._made.get(key)
+        is_asked_again = self._temporary_count != self._names.temporary_count
+        if known is None or (is_asked_again and known.parsed.reason == "object_missing"):
+            # A temporary table may have been made since.
+            self._temporary_count = self._names.temporary_count
             _make_room(self._made)
             self._made[key] = self._make(constants)
         return self._made[key]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from pgdyno.capturing.log_calls import Call, Part, Session
+from pgdyno.capturing.temporary import tables_begun
 from pgdyno.capturing.utilities import locks_taken
 
 # A session whose beginning is not in the log is decided by its first BEGIN or COMMIT, or after
@@ -137,7 +138,7 @@ class Transactions:
     def _end(self, known: _Open, calls: list[Call]) -> Iterator[Transaction]:
         """Yield a transaction; those under an advisory lock of the session belong together."""
         known.block = None
-        taken = sum(locks_taken(call.statement.parsed.text) for call in calls)
+        taken = sum(held_by(call.statement.parsed.text) for call in calls)
         if not taken and not known.held:
             yield from self._made(known, calls, has_failed=known.has_failed)
             return
@@ -146,7 +147,7 @@ class Transactions:
             yield from self._apart(known)
         known.held.append((calls, known.has_failed))
         whole = [call for held, _ in known.held for call in held]
-        if sum(locks_taken(call.statement.parsed.text) for call in whole) <= 0:
+        if sum(held_by(call.statement.parsed.text) for call in whole) <= 0:
             has_failed = any(failed for _, failed in known.held)
             known.held = []
             yield from self._made(known, whole, has_failed=has_failed)
@@ -154,10 +155,14 @@ class Transactions:
             yield from self._apart(known)
 
     def _apart(self, known: _Open) -> Iterator[Transaction]:
-        """Yield the transactions under a lock that is not released."""
-        held, known.held = known.held, []
-        for calls, has_failed in held:
+        """Yield what is held; what the first one began is not ended."""
+        while known.held:
+            (calls, has_failed), *others = known.held
+            known.held = []
             yield from self._made(known, calls, has_failed=has_failed)
+            # Others among them may have begun and ended something.
+            for calls, known.has_failed in others:
+                yield from self._end(known, calls)
 
     def _made(self, known: _Open, calls: list[Call], *, has_failed: bool) -> Iterator[Transaction]:
         before_us, began_us = known.ended_us, calls[0].began_us
@@ -167,6 +172,11 @@ class Transactions:
             self.failed_count += 1
             return
         yield Transaction(made.session, made.calls, _think_us(before_us, began_us))
+
+
+def held_by(text: str) -> int:
+    """Return what a statement begins (1) or ends (-1 or less) that outlives its transaction."""
+    return locks_taken(text) + tables_begun(text)
 
 
 def _think_us(before_us: int | None, began_us: int) -> int | None:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence, Set
 from pgdyno.capture.schema import parts_of
 from pgdyno.capturing.functions import Functions
 
+TEMPORARY = "pg_temp"
+
 
 class Names:
     """The tables of a database with their columns, found by the names that statements use."""
@@ -28,7 +30,8 @@ class Names:
         """
         self._fixed_keys, self._generated = fixed_keys or {}, generated
         self._roles = roles
-        self._columns = columns
+        self.temporary_count = 0
+        self._columns = dict(columns)
         self._tables = {parts_of(name): name for name in columns}
         self._path = path
         self.functions = functions
@@ -39,6 +42,12 @@ class Names:
         if not schema:
             tried += [parts for parts in self._tables if parts[1] == name]
         return next((self._tables[parts] for parts in tried if parts in self._tables), "")
+
+    def add_temporary(self, name: str, columns: list[str]) -> None:
+        """Note a temporary table, which sessions of the load make."""
+        table = f"{TEMPORARY}.{name}"
+        self.temporary_count += table not in self._columns
+        self._columns[table], self._tables[TEMPORARY, name] = columns, table
 
     def has_schema(self, name: str) -> bool:
         """Return whether a table of the database is in this schema."""

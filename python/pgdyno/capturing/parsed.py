@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 import pgparse
 
 from pgdyno.capture.model import StatementKind
-from pgdyno.capturing import utilities
-from pgdyno.capturing.names import Names
+from pgdyno.capture.schema import parts_of
+from pgdyno.capturing import temporary, utilities
+from pgdyno.capturing.names import TEMPORARY, Names
 from pgdyno.capturing.parameter_uses import Parameter, Reader, Tree, alone, function_name, nodes
 
 _KINDS: dict[str, StatementKind] = {
@@ -79,7 +80,8 @@ class Parsed:
     sign, parameter. `aggregates`: places of results that are a call, such as of sum.
     `copies`: it is COPY FROM STDIN, and `parameters` are the columns of its rows. `types`: of the
     parameters of a CALL. `ends_count`: how often a
-    procedure ends its transaction; such a CALL fails in a transaction block.
+    procedure ends its transaction; such a CALL fails in a transaction block. `temporary`: the
+    temporary tables that it uses.
     """
 
     text: str
@@ -98,6 +100,7 @@ class Parsed:
     copies: bool = False
     types: tuple[str, ...] = ()
     ends_count: int = 0
+    temporary: tuple[str, ...] = ()
 
 
 def parse(text: str | None, names: Names) -> Parsed:
@@ -146,11 +149,26 @@ def parse(text: str | None, names: Names) -> Parsed:
         return _of_call(clean, tree, names)
     if node == "PrepareStmt" and (query := utilities.prepared(clean)):
         return parse(query, names)
+    if temporary.is_temporary(node, tree):
+        return _of_temporary(clean, node, tree, names)
+    if node == "DropStmt" and (dropped := temporary.dropped(tree, names)):
+        return Parsed(dropped)
     if node not in _KINDS:
         reason = _REASONS.get(node, "ddl")
         kind = "set" if reason == "session" else "other"
         return Parsed(_first_words(clean), kind=kind, reason=reason)
     return _of_data(clean, node, tree, names)
+
+
+def _of_temporary(text: str, node: str, tree: Tree, names: Names) -> Parsed:
+    """Return a statement that makes a temporary table, if it has no values."""
+    made = temporary.created(text, node, tree, names)
+    inner = _of_data(made, node, tree, names) if made else Parsed("", reason="temporary_table")
+    own = tree["relation"]["relname"] if node == "CreateStmt" else tree["into"]["rel"]["relname"]
+    if inner.reason or (node == "CreateStmt" and inner.parameters):
+        return Parsed("CREATE TEMP TABLE", reason="temporary_table")
+    others = tuple(name for name in inner.temporary if name != own)
+    return replace(inner, outputs=(), written="", reads_only=False, temporary=others)
 
 
 def _of_call(text: str, tree: Tree, names: Names) -> Parsed:
@@ -216,7 +234,9 @@ def _of_data(text: str, node: str, tree: Tree, names: Names) -> Parsed:
     reader = Reader(node, tree, names)
     used = set(reader.aliases.values())
     used |= {name for function in reader.called for name in reader.tables_of(function)}
-    parsed.tables = tuple(sorted(used - {""}))
+    of_session = {name for name in used if name.startswith(f"{TEMPORARY}.")}
+    parsed.temporary = tuple(sorted(parts_of(name)[1] for name in of_session))
+    parsed.tables = tuple(sorted(used - of_session - {""}))
     writes = [name for name, _ in nodes(tree) if name in _KINDS and name != "SelectStmt"]
     parsed.locks_rows = any(name == "LockingClause" for name, _ in nodes(tree))
     parsed.reads_only = node == "SelectStmt" and not writes and not parsed.locks_rows

@@ -47,6 +47,7 @@ _PREPARED = re.compile(
     r'PREPARE\s+(?:"(?:[^"]|"")*"|[^\s"(]+)\s*(?:\((?:[^()]|\([^()]*\))*\))?\s*AS\s+(.*)',
     re.I | re.S,
 )
+_MADE_AS = re.compile(r"CREATE TEMP TABLE .*?\bAS\s+((?:SELECT|WITH)\b.*)", re.I | re.S)
 # They keep or end a lock beyond the end of a transaction.
 _SESSION_LOCK = re.compile(r"\bpg_(?:try_)?advisory_(un)?lock(?:_shared)?(_all)?\b")
 _BEGINS = re.compile(r"(?:BEGIN|START)\b", re.I)
@@ -115,9 +116,10 @@ def prepared(text: str) -> str:
 
 
 def query_of(text: str) -> str:
-    """Return the query of a DECLARE; another text is returned as it is."""
+    """Return the query of a DECLARE or of CREATE TABLE AS; another text is returned as it is."""
     matched = _DECLARED.match(text)
-    return matched[3] if matched else text
+    made = _MADE_AS.match(text)
+    return matched[3] if matched else made[1] if made else text
 
 
 def copied_out(tree: Tree) -> bool:

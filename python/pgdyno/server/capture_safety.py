@@ -147,6 +147,13 @@ def _is_of_load(statement: Statement) -> bool:
     if statement.kind == "DoStmt":
         given = [item["DefElem"]["arg"]["String"]["sval"] for item in tree.get("args", ())]
         return len(given) == 1 and is_harmless_block(given[0])
+    if statement.kind in ("CreateStmt", "CreateTableAsStmt"):
+        relation = tree["into"]["rel"] if "into" in tree else tree["relation"]
+        return bool(relation.get("relpersistence") == "t")
+    if statement.kind == "DropStmt":
+        names = [item.get("List", {}).get("items", ({},)) for item in tree["objects"]]
+        are_temporary = all(own[0].get("String") == {"sval": "pg_temp"} for own in names)
+        return tree["removeType"] == "OBJECT_TABLE" and are_temporary
     if statement.kind == "CopyStmt":
         return not (tree.get("filename") or tree.get("is_program"))
     if statement.kind != "VariableSetStmt":
