@@ -108,6 +108,13 @@ def test_a_counter_of_a_column_that_is_not_captured_is_refused(table: str, colum
         "DO LANGUAGE plpython3u $$x$$",
         "COPY public.victim TO '/tmp/victim'",
         "ALTER SYSTEM SET fsync = off",
+        "CREATE TABLE public.extra (a int)",
+        "CREATE TABLE public.extra AS SELECT 1",
+        "CREATE TEMP TABLE extra () INHERITS (public.victim)",
+        "DROP TABLE IF EXISTS pg_temp.a, public.victim",
+        "DROP TABLE pg_temp",
+        "DROP TABLE pg_temp.a CASCADE",
+        "DROP SEQUENCE pg_temp.a",
     ],
 )
 def test_a_transaction_that_does_more_than_a_load_is_refused(text: str) -> None:
@@ -131,6 +138,9 @@ def test_utility_statements_as_pgdyno_writes_them_pass() -> None:
         'SET LOCAL ROLE "app"',
         "LOCK TABLE public.pgbench_tellers IN SHARE MODE",
         "DO $do$BEGIN UPDATE public.pgbench_tellers SET bid = 1 WHERE tid = 7; END$do$",
+        "CREATE TEMP TABLE IF NOT EXISTS a (id int) ON COMMIT DROP",
+        "CREATE TEMP TABLE IF NOT EXISTS a AS SELECT 1",
+        "DROP TABLE IF EXISTS pg_temp.a",
     ):
         statements = tuple(own.model_copy(update={"text": text}) for own in capture.statements)
         changed = capture.model_copy(update={"statements": statements})

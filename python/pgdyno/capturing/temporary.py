@@ -36,7 +36,7 @@ def created(text: str, node: str, tree: Tree, names: Names) -> str:
     if matched is None or _NUMBERED.search(name) or '"' in matched[1] or not is_known:
         return ""
     columns = list(_columns(tree, names) if node == "CreateStmt" else _results(tree, names))
-    if "" in columns:
+    if "" in columns or tree.get("inhRelations"):
         return ""
     names.add_temporary(name, columns)
     return f"CREATE TEMP TABLE IF NOT EXISTS {name} {text[matched.end() :]}"

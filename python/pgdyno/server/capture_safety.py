@@ -149,11 +149,9 @@ def _is_of_load(statement: Statement) -> bool:
         return len(given) == 1 and is_harmless_block(given[0])
     if statement.kind in ("CreateStmt", "CreateTableAsStmt"):
         relation = tree["into"]["rel"] if "into" in tree else tree["relation"]
-        return bool(relation.get("relpersistence") == "t")
+        return relation.get("relpersistence") == "t" and not tree.get("inhRelations")
     if statement.kind == "DropStmt":
-        names = [item.get("List", {}).get("items", ({},)) for item in tree["objects"]]
-        are_temporary = all(own[0].get("String") == {"sval": "pg_temp"} for own in names)
-        return tree["removeType"] == "OBJECT_TABLE" and are_temporary
+        return _drops_temporary(tree)
     if statement.kind == "CopyStmt":
         return not (tree.get("filename") or tree.get("is_program"))
     if statement.kind != "VariableSetStmt":
@@ -167,6 +165,16 @@ def _is_of_load(statement: Statement) -> bool:
     return name == "transaction" and all(
         mode["defname"] in _MODES or _is_read_only(mode) for mode in modes
     )
+
+
+def _drops_temporary(tree: Mapping[str, Any]) -> bool:
+    """Return whether a DROP names temporary tables alone, and drops nothing else."""
+    names = [item.get("List", {}).get("items", ()) for item in tree["objects"]]
+    are_temporary = all(
+        len(own) == 2 and own[0].get("String") == {"sval": "pg_temp"} for own in names
+    )
+    is_plain = (tree["removeType"], tree["behavior"]) == ("OBJECT_TABLE", "DROP_RESTRICT")
+    return is_plain and are_temporary
 
 
 def _is_read_only(mode: Mapping[str, Any]) -> bool:
