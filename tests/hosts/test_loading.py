@@ -27,7 +27,7 @@ def contents(target: Target, kind: str) -> dict[str, Any]:
     """Return the sum of all rows of each table, and its keys."""
     tables = KINDS[kind].tables
     sums = {
-        table: run_sql(target, f"SELECT count(*), sum(hashtextextended(t::text, 0)) FROM {table} t")
+        table: run_sql(target, f"SELECT count(*), sum(hash_record_extended(t, 0)) FROM {table} t")
         for table in tables
     }
     keys = "SELECT indexdef FROM pg_indexes WHERE tablename = ANY(%s) ORDER BY 1"

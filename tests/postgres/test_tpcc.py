@@ -110,7 +110,7 @@ DRAWN = (("stock", "s_w_id"), ("customer", "c_w_id"), ("order_line", "ol_w_id"))
 
 def _first_warehouse(target: Target, table: str, column: str) -> object:
     """Return a checksum of the rows of warehouse 1, in any order."""
-    rows = f"SELECT sum(hashtextextended(t::text, 0)::numeric) FROM {table} AS t"
+    rows = f"SELECT sum(hash_record_extended(t, 0)::numeric) FROM {table} AS t"
     return scalar(target, f"{rows} WHERE {column} = 1")
 
 

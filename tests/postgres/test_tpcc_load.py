@@ -27,7 +27,7 @@ TABLES = list(KINDS["tpcc"].tables)
 PLAIN: dict[str, Any] = {}
 LEAVES = {"partitions": 3, "foreign_keys": True}
 # Independent of the order of rows, and of the partition that has them.
-ROWS = "SELECT count(*), sum(hashtextextended(t::text, 0)::numeric) FROM {} AS t"
+ROWS = "SELECT count(*), sum(hash_record_extended(t, 0)::numeric) FROM {} AS t"
 CATALOGUE = (
     "SELECT relname, relkind, relpersistence, reloptions, relhasindex,"
     " obj_description(oid, 'pg_class') FROM pg_class WHERE relnamespace = 'public'::regnamespace"
