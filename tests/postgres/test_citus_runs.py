@@ -23,6 +23,9 @@ SHARDS_OF = (
     " AND nodeport = %s"
 )
 
+# A load that is only there, and leaves the processors to other tests.
+QUIET = ("-c", "2", "-R", "100")
+
 
 @pytest.fixture
 def citus_bank(pgdyno: Command, citus: Target) -> Target:
@@ -80,7 +83,7 @@ def test_a_role_that_cannot_read_the_counters_of_workers_does_not_try(
 ) -> None:
     citus, workers = citus_bank, citus_nodes[1]
     run_sql(citus, "CREATE ROLE reader LOGIN IN ROLE pg_monitor, pg_read_all_data")
-    load = ("-b", "select-only", "-c", "1", "-T", "3s", "--json", "--store", str(tmp_path))
+    load = ("-b", "select-only", *QUIET, "-T", "3s", "--json", "--store", str(tmp_path))
     said = pgdyno("bench", *server_options(citus, "reader"), *load)
     assert said.code in (0, 3), said.err
     assert not list(tmp_path.glob("*/runs/*/telemetry/node_cpu.parquet"))
@@ -99,7 +102,7 @@ def test_several_coordinators_are_loaded_in_turns_and_the_balance_is_shown(
     hosts = ",".join((citus.host, *("127.0.0.1" for _ in workers)))
     ports = ",".join((citus.ports, *map(str, workers)))
     many = ("-h", hosts, "-p", ports, "-U", citus.user, "-d", citus.database)
-    load = ("-b", "select-only", "-c", "6", "-T", "2s", "--warmup", "0s", "--json")
+    load = ("-b", "select-only", "-c", "6", "-R", "300", "-T", "2s", "--warmup", "0s", "--json")
     said = pgdyno("bench", *many, *load, "--servers-in-turns", "--store", str(tmp_path))
     assert said.code in (0, 3), said.err
     [script] = said.document["scripts"]
@@ -158,7 +161,7 @@ def test_a_rebalancing_during_a_run_is_a_doubt(
 ) -> None:
     citus, workers = citus_bank, citus_nodes[1]
     where = server_options(citus)
-    load = ("-b", "select-only", "-c", "1", "-T", "5s", "--warmup", "0s", "--reset", "none")
+    load = ("-b", "select-only", *QUIET, "-T", "5s", "--warmup", "0s", "--reset", "none")
     worker = workers[1].target
     port = scalar(worker, "SELECT current_setting('port')::int")
     run_sql(citus, "SELECT citus_drain_node('127.0.0.1', %s, 'block_writes')", port)
@@ -225,7 +228,7 @@ def test_a_worker_killed_in_a_run_makes_the_run_not_valid_and_is_named(
 ) -> None:
     citus, workers = citus_bank, citus_nodes[1]
     where = server_options(citus)
-    load = ("-b", "tpcb-like", "-c", "2", "-T", "8s", "--warmup", "0s", "--reset", "none")
+    load = ("-b", "tpcb-like", *QUIET, "-T", "8s", "--warmup", "0s", "--reset", "none")
     running = pgdyno.start("bench", *where, *load, "--json", "--store", str(tmp_path))
     running.await_load(tmp_path)
     workers[1].kill()
