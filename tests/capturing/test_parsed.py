@@ -62,6 +62,8 @@ def test_a_list_that_postgresql_18_shortened_becomes_an_array() -> None:
         ("PREPARE TRANSACTION 'a value'", "two_phase"),
         ("CREATE TABLE a (b int DEFAULT 1)", "ddl"),
         ("TRUNCATE orders", "ddl"),
+        ("SELECT id INTO copy FROM orders", "ddl"),
+        ("SELECT id INTO copy FROM orders UNION SELECT 1", "ddl"),
         ("VACUUM orders", "maintenance"),
         ("SET my.name = 'a value'", "session"),
         ("EXECUTE p('a value')", "prepared_by_sql"),

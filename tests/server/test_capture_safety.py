@@ -110,6 +110,8 @@ def test_a_counter_of_a_column_that_is_not_captured_is_refused(table: str, colum
         "ALTER SYSTEM SET fsync = off",
         "CREATE TABLE public.extra (a int)",
         "CREATE TABLE public.extra AS SELECT 1",
+        "SELECT 1 INTO public.extra",
+        "SELECT 1 INTO public.extra UNION SELECT 2",
         "CREATE TEMP TABLE extra () INHERITS (public.victim)",
         "DROP TABLE IF EXISTS pg_temp.a, public.victim",
         "DROP TABLE pg_temp",

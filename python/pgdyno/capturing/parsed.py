@@ -153,11 +153,18 @@ def parse(text: str | None, names: Names) -> Parsed:
         return _of_temporary(clean, node, tree, names)
     if node == "DropStmt" and (dropped := temporary.dropped(tree, names)):
         return Parsed(dropped)
+    if node == "SelectStmt" and _makes_table(tree):
+        return Parsed(_first_words(clean), kind="other", reason="ddl")
     if node not in _KINDS:
         reason = _REASONS.get(node, "ddl")
         kind = "set" if reason == "session" else "other"
         return Parsed(_first_words(clean), kind=kind, reason=reason)
     return _of_data(clean, node, tree, names)
+
+
+def _makes_table(tree: Tree) -> bool:
+    """Return whether a SELECT has INTO, which the first SELECT of a UNION has."""
+    return "intoClause" in tree or ("larg" in tree and _makes_table(tree["larg"]))
 
 
 def _of_temporary(text: str, node: str, tree: Tree, names: Names) -> Parsed:
@@ -240,7 +247,6 @@ def _of_data(text: str, node: str, tree: Tree, names: Names) -> Parsed:
     writes = [name for name, _ in nodes(tree) if name in _KINDS and name != "SelectStmt"]
     parsed.locks_rows = any(name == "LockingClause" for name, _ in nodes(tree))
     parsed.reads_only = node == "SelectStmt" and not writes and not parsed.locks_rows
-    parsed.reads_only = parsed.reads_only and not tree.get("intoClause")
     parsed.reads_only = parsed.reads_only and not any(f.is_volatile for f in reader.called)
     relation = tree.get("relation")
     parsed.written = reader.qualified(relation) if isinstance(relation, Mapping) else ""

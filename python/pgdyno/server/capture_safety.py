@@ -150,6 +150,8 @@ def _is_of_load(statement: Statement) -> bool:
     if statement.kind in ("CreateStmt", "CreateTableAsStmt"):
         relation = tree["into"]["rel"] if "into" in tree else tree["relation"]
         return relation.get("relpersistence") == "t" and not tree.get("inhRelations")
+    if statement.kind == "SelectStmt":
+        return all(name != "intoClause" for name, _ in statement.nodes())
     if statement.kind == "DropStmt":
         return _drops_temporary(tree)
     if statement.kind == "CopyStmt":
