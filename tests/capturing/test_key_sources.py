@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.capture.distribution import Distribution
-from pgdyno.capture.model import Constant, ListOf, OfColumn, Step, Taken
+from pgdyno.capture.model import Constant, Fresh, ListOf, OfColumn, Step, Taken
 from pgdyno.capture.schema import ColumnShape, Reference, SchemaObject
 from pgdyno.capturing.functions import functions_of
 from pgdyno.capturing.key_sources import KeySources, children_of, givers_of
@@ -114,9 +114,9 @@ def test_a_unique_column_that_refers_to_a_row_is_left_empty_in_a_new_row() -> No
     names = Names({twin.table: ["article"], key: ["id"]}, ["public"])
     keys = KeySources({**BY_PLACE, own: twin}, {twin.table: [("article",)]}, {}, {})
     insert = parse("INSERT INTO twin (article) VALUES ($1)", names)
-    steps = [Step(statement="i", parameters=(of("article.id"),))]
-    [step] = keys.changed(steps, [insert], calls=1)
-    assert step.parameters[0] == Constant(value=None)
+    for source in (of("article.id"), Fresh(table=twin.table, column="article")):
+        [step] = keys.changed([Step(statement="i", parameters=(source,))], [insert], calls=1)
+        assert step.parameters[0] == Constant(value=None)
 
 
 def test_a_parent_is_deleted_only_after_its_children() -> None:

@@ -212,7 +212,7 @@ class KeySources:
         if not others:
             return None
         chosen = min(enough, key=left.__getitem__) if enough else max(others, key=left.__getitem__)
-        if 1 < user.use_count_max < user.calls / given[chosen]:
+        if user.use_count_max > 1 and user.calls > user.use_count_max * given[chosen]:
             return None
         left[chosen] -= user.calls
         return chosen
@@ -239,6 +239,12 @@ class KeySources:
             for position, use in statement.parameters.items()
             if use.use == wanted and use.table == statement.written
         }
+        for name, at in places.items():
+            column, source = self._columns.get((statement.written, name)), sources[number][at]
+            is_free = column is not None and not column.is_not_null and column.references
+            if is_free and isinstance(source, Fresh) and source.table == statement.written:
+                # No row has this key, so none can refer to it.
+                sources[number][at] = Constant(value=None)
         for key in self._keys.get(statement.written, ()):
             given = [(name, places[name]) for name in key if name in places]
             if statement.kind == "insert" and len(given) < len(key) - (len(key) > 1):
