@@ -10,7 +10,7 @@ import pytest
 
 from pgdyno.capture.model import StatementKind
 from pgdyno.capturing import grouping
-from pgdyno.capturing.call_series import Counting, FloatArray, is_no_chance
+from pgdyno.capturing.call_series import Counting, FloatArray, is_no_chance, relations
 from pgdyno.capturing.counted import Sessions
 from pgdyno.capturing.grouping import Group, grouped
 
@@ -297,6 +297,17 @@ def test_the_number_of_transactions_that_wrote_tells_the_turns_of_a_loop() -> No
     once, repeating = groups(calls, late, sessions, writing=both(OFTEN, RARE))
     assert (once.calls, repeating.calls) == (sum(OFTEN), sum(RARE))
     assert repeating.turns == {"tellers": 10.0, "branches": 10.0}
+
+
+def test_a_rare_statement_is_no_part_of_a_sum() -> None:
+    changes = (4, -3, 3, -4, 3, -3)
+    nearly = tuple(count + change for count, change in zip(OFTEN, changes, strict=True))
+    series = {"accounts": OFTEN, "tellers": nearly, "balance": (1, 0, 0, 1, 0, 1)}
+    counts = [
+        Counting(id=name, query_id=1, role="", kind="update", calls=sum(own), series=own)
+        for name, own in series.items()
+    ]
+    assert relations(counts, ()).implied == {}
 
 
 def test_statements_join_the_one_with_which_they_agree_best() -> None:

@@ -154,9 +154,8 @@ class Assembly:
 
     def _transactions(self, described: Mapping[Key, Described]) -> float:
         """Return how many transactions the server counted, without those that are left out."""
-        (commits, rollbacks), (last_commits, last_rollbacks) = self.counted.transactions_seen
         left_out = sum(d.statement.counters.calls for d in described.values() if d.parsed.reason)
-        return max(0.0, last_commits + last_rollbacks - commits - rollbacks - left_out)
+        return max(0.0, self.counted.ended() - left_out)
 
     def _text(self, key: Key) -> str:
         parsed = self.parsed.get(key)

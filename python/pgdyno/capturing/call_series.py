@@ -121,6 +121,9 @@ def relations(statements: Sequence[Counting], writing: Sequence[float]) -> Relat
         wrote_all = abs(total - all_that_wrote) <= max_difference(total, len(wrote))
         if first.role != other.role or (begin == end and not wrote_all):
             continue
+        if min(first.calls, other.calls) <= 2 * max_difference(total, len(wrote)):
+            # With a part as rare as the tolerance, everything is the sum of its equal and that.
+            continue
         if _is_multiple(series[first.id], series[other.id]):
             continue
         for whole in known[begin:end]:

@@ -102,12 +102,14 @@ class Snapshot:
     """All counters at one moment, by query id and role; and what tells whether they go on.
 
     `writing_count`: how many transactions of the server have written until now, in all databases.
+    `ended_count`: how many of this database have ended, as far as their sessions have reported it.
     """
 
     counters: Mapping[Key, Counters]
     dealloc_count: int
     reset_at: str
     writing_count: int = 0
+    ended_count: int = 0
 
 
 def read_snapshot(fetch: Fetch, version: int, schema: str) -> Snapshot:
@@ -281,6 +283,25 @@ class Counted:
         """Return how many transactions of the server wrote in every interval."""
         readings = [s.writing_count for s in (self.first, *self.snapshots) if s is not None]
         return [after - before for before, after in pairwise(readings)]
+
+    def ended(self) -> float:
+        """Return how many transactions ended.
+
+        Sessions report them up to a second late. If the load begins during the capture, the last
+        ones are missing and none of before are there instead. So the transactions a call are those
+        from the first snapshot on before which the load was as busy as at the end.
+        """
+        (commits, rollbacks), (last_commits, last_rollbacks) = self.transactions_seen
+        seen = float(last_commits + last_rollbacks - commits - rollbacks)
+        calls: list[int] = [sum(interval) for interval in zip(*self.series().values(), strict=True)]
+        busy = max(calls[-2:], default=0)
+        begins = (n for n, count in enumerate(calls[:-2]) if 2 * count >= busy > 0)
+        begin = next(begins, None)
+        if begin is None or not self.snapshots[-1].ended_count:
+            return seen
+        ended = self.snapshots[-1].ended_count - self.snapshots[begin].ended_count
+        a_call = float(ended) / max(sum(calls[begin + 1 :]), 1)
+        return a_call * sum(calls)
 
     @property
     def dealloc_count(self) -> int:

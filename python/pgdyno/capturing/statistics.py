@@ -6,7 +6,7 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version as version_of
 from typing import Any
@@ -242,7 +242,7 @@ class Reading:
         while True:
             try:
                 if self._home:
-                    so_far.first = counted.read_snapshot(self.fetch, self.version, self._home)
+                    so_far.first = self._read_snapshot()
                 self._first_database = self._database_totals()
                 self._first_updates = self._update_totals()
                 return
@@ -315,11 +315,16 @@ class Reading:
             Progress(self._second, float(transactions), so_far.active_sessions[-1], statements)
         )
 
+    def _read_snapshot(self) -> counted.Snapshot:
+        ended = sum(self._database_totals())
+        snapshot = counted.read_snapshot(self.fetch, self.version, self._home)
+        return replace(snapshot, ended_count=ended)
+
     def _take_snapshot(self) -> None:
         if not self._home:
             return
         so_far = self.counted
-        snapshot = counted.read_snapshot(self.fetch, self.version, self._home)
+        snapshot = self._read_snapshot()
         last = so_far.snapshots[-1] if so_far.snapshots else so_far.first
         so_far.resets += last is not None and last.reset_at != snapshot.reset_at
         so_far.snapshots.append(snapshot)
