@@ -143,6 +143,34 @@ def test_a_loop_through_a_column_ends_with_its_values_and_its_steps_stay_togethe
     assert not alone.loops_with_before
 
 
+def test_numbered_rows_tell_how_long_the_lists_of_their_transaction_are() -> None:
+    # Every order has 8 lines, and some have up to 12.
+    shares = [0.1] * 8 + [0.08, 0.06, 0.04, 0.02]
+    hot = tuple(Hot(value=str(n), fraction=share) for n, share in enumerate(shares, 1))
+    numbers = Distribution(kind="integer", distinct=12, hot=hot)
+    shapes = [
+        shape.model_copy(update={"distribution": numbers}) if shape.column == "l_number" else shape
+        for shape in COLUMNS
+    ]
+    texts = {ITEMS: 1.0, LINES: 1.0}
+    described = {text: described_of(text) for text in texts}
+    sources = Sources(shapes, {})
+    made = list(sources.steps(Group("", 10, texts), described))
+    items, _ = sources.with_lengths(made, [described[text].parsed for text in texts])
+    [listed] = items.parameters
+    assert isinstance(listed, ListOf)
+    assert (listed.length.least, listed.length.most) == (8, 12)
+
+
+def test_a_constant_of_the_program_is_the_same_in_all_calls() -> None:
+    update = "UPDATE stock SET s_quantity = s_quantity + $3 WHERE s_w_id = $1 AND s_i_id = $2"
+    [step] = steps({update: 1})
+    assert step.parameters[2] == Constant(value="1")
+    unknown = "UPDATE stock SET s_quantity = s_quantity + $1 WHERE s_w_id = $2 AND s_i_id = $3"
+    [step] = steps({unknown: 1})
+    assert step.parameters[0].origin == "drawn"
+
+
 def test_values_have_as_many_rows_as_the_calls_found() -> None:
     by_size = "SELECT l_i_id FROM line WHERE l_o_id = $1 AND l_quantity = $2"
     known = FoundRows(rows=10, of_rows=5000)

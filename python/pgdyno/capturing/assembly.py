@@ -21,6 +21,7 @@ from pgdyno.capture.model import (
 from pgdyno.capture.schema import ColumnGroup, ColumnShape
 from pgdyno.capturing import counted
 from pgdyno.capturing.call_series import Counting
+from pgdyno.capturing.constants import constant_count
 from pgdyno.capturing.counted import Counted, Key
 from pgdyno.capturing.counters import CountersOfLoad
 from pgdyno.capturing.described import Described
@@ -180,6 +181,7 @@ class Assembly:
             parameter_types=types,
             role=self._role(key),
             counters=counters,
+            constant_count=constant_count(parsed.text),
         )
         return Described(statement, parsed)
 

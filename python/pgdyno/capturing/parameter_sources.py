@@ -30,6 +30,7 @@ from pgdyno.capture.model import (
     Turn,
 )
 from pgdyno.capture.schema import ColumnShape, SchemaObject
+from pgdyno.capturing.constants import first_constant
 from pgdyno.capturing.copied import row_sources, with_new_keys
 from pgdyno.capturing.described import Described
 from pgdyno.capturing.found_rows import with_found_rows
@@ -46,6 +47,7 @@ from pgdyno.capturing.key_sources import (
 from pgdyno.capturing.lasting import Kind, LastingRows
 from pgdyno.capturing.loops import LOOP_MIN, Loop, repeat_of
 from pgdyno.capturing.never_null import is_optional, may_be_null, never_null
+from pgdyno.capturing.numbered import with_lengths
 from pgdyno.capturing.parameter_uses import Parameter
 from pgdyno.capturing.parsed import Parsed
 from pgdyno.capturing.ranges import Ranges
@@ -121,6 +123,10 @@ class Sources(KeyFamilies):
         for kind, calls in kinds:
             lasting.change(kind, keys, calls)
         return [kind.changed() for kind in own]
+
+    def with_lengths(self, steps: Sequence[Step], parsed: Sequence[Parsed]) -> list[Step]:
+        """Return the steps of a template; numbered rows tell how long its lists are."""
+        return with_lengths(steps, parsed, self._columns)
 
     def steps(self, group: Group, statements: Mapping[str, Described]) -> Iterator[Step]:
         """Yield the steps of a kind of transaction."""
@@ -215,6 +221,10 @@ class Sources(KeyFamilies):
         if record := self.record(type_, described.parsed):
             length = self._list_length(described)
             return ListOf(of=record, length=length) if type_.endswith("[]") else record
+        is_constant = number >= first_constant(described.parsed.text)
+        if is_constant and use.use in ("other", "change") and _is_whole(type_, column):
+            self.assumed.setdefault(described.statement.id, f"${number}: a constant")
+            return Constant(value="1")
         if column is None or use.use == "other":
             return self._by_type(described, number, type_)
         if use.use == "distance":
@@ -460,6 +470,11 @@ class Sources(KeyFamilies):
 def _place_of(use: Parameter) -> tuple[str, str]:
     """Return table and column of a use."""
     return (use.table, use.column)
+
+
+def _is_whole(type_: str, column: ColumnShape | None) -> bool:
+    kind = _KIND_OF_TYPE.get(type_, column.distribution.kind if column and not type_ else "other")
+    return kind == "integer"
 
 
 def _typed(statement: Statement, number: int) -> str:

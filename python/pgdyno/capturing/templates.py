@@ -38,6 +38,7 @@ def templates_of(
         numbered = name if names[name] == 1 else f"{name} ({names[name]})"
         parsed = [statements[step].parsed for step in group.turns]
         resolved = list(_resolved(sources.steps(group, statements)))
+        resolved = sources.with_lengths(resolved, parsed)
         changed = keys.changed(resolved, parsed, calls=group.calls)
         described = [statements[step] for step in group.turns]
         changed = list(with_existing_keys(changed, described, sources))
