@@ -152,16 +152,7 @@ def ratios(pairs: list[tuple[dict[str, float], dict[str, float]]]) -> dict[str, 
     }
 
 
-CASES = [
-    pytest.param(
-        *case,
-        # docs/own-workload.md says why these are not near.
-        marks=[pytest.mark.xfail(strict=True)]
-        if case[0] == "tpcc-like" and case[1] != "logs"
-        else [],
-    )
-    for case in itertools.product(LOADS, ("statistics", "logs"), ("the same rows", "other rows"))
-]
+CASES = list(itertools.product(LOADS, ("statistics", "logs"), ("the same rows", "other rows")))
 
 
 @pytest.mark.parametrize(("load", "origin", "rows"), CASES)
