@@ -327,6 +327,10 @@ fn write_record(record: &Value) {
     let _ = writeln!(output, "{record}").and_then(|()| output.flush());
 }
 
+/// fuser says so if the kernel gave up a request, such as of a file system that was unmounted by
+/// force, before its answer.
+const TOO_LATE: &str = "Failed to send FUSE reply: No such file or directory";
+
 /// Makes a record of each request that fuser answers because the rim does not know it.
 struct WarningRecords;
 
@@ -336,8 +340,9 @@ impl log::Log for WarningRecords {
     }
 
     fn log(&self, record: &log::Record<'_>) {
-        if self.enabled(record.metadata()) {
-            write_record(&json!({"kind": "warning", "message": record.args().to_string()}));
+        let message = record.args().to_string();
+        if self.enabled(record.metadata()) && !message.starts_with(TOO_LATE) {
+            write_record(&json!({"kind": "warning", "message": message}));
         }
     }
 
