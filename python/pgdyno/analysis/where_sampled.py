@@ -96,11 +96,12 @@ def shared_out(
         return ()
     # The difference of two measurements may be below 0 within its error.
     total = max(total, 0.0)
-    shares = samples.point_count / samples.point_count.sum()
+    shares = samples.point_count / max(float(samples.point_count.sum()), 1e-12)
     drawn = samples.redrawn_count / np.maximum(
         samples.redrawn_count.sum(axis=1, keepdims=True), 1e-12
     )
-    missed = total * _RULE_OF_THREE / seen_count
+    # A run of less than a second may have no sighting: then nothing is known of the shares.
+    missed = total * _RULE_OF_THREE / max(seen_count, 1)
     parts = []
     for place, value in enumerate((shares * total).tolist()):
         if samples.block_count < 2:
