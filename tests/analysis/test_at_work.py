@@ -103,10 +103,10 @@ def test_parts_of_a_count_sum_to_it_and_cover_the_truth() -> None:
     assert 180 <= covered <= 200
 
 
-def test_without_a_sighting_a_part_may_be_anything() -> None:
-    drawn = drawn_from_groups(("a",), np.zeros((10, 1)), np.ones(10), seconds=0.5, seed=1)
+def test_half_a_sighting_tells_nothing_of_a_part() -> None:
+    drawn = drawn_from_groups(("a",), np.full((10, 1), 0.05), np.ones(10), seconds=0.5, seed=1)
     (part,) = shared_out(drawn, 2.0, "ms", seen_count=0)
-    assert (part.low, part.value, part.high) == (0.0, 0.0, 2.0)
+    assert (part.low, part.value, part.high) == (0.0, 2.0, 2.0)
 
 
 def test_a_part_seen_in_every_sample_has_a_lower_end() -> None:

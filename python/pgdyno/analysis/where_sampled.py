@@ -100,7 +100,7 @@ def shared_out(
     drawn = samples.redrawn_count / np.maximum(
         samples.redrawn_count.sum(axis=1, keepdims=True), 1e-12
     )
-    # A run of less than a second may have no sighting: then nothing is known of the shares.
+    # A run of less than a second may have less than one sighting: its shares are not known.
     missed = total * _RULE_OF_THREE / max(seen_count, 1)
     parts = []
     for place, value in enumerate((shares * total).tolist()):
