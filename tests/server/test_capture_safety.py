@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.fixtures.captures import shop_capture, tpcb_capture
 
-from pgdyno.capture.model import Capture, CountedKey, Counter, OfColumn
+from pgdyno.capture.file import encoded
+from pgdyno.capture.model import (
+    Capture,
+    Constant,
+    CountedKey,
+    Counter,
+    OfColumn,
+    Returned,
+    Source,
+)
 from pgdyno.capture.schema import SchemaObject
 from pgdyno.errors import SpecError
+from pgdyno.programs.mirror.job import mirror_load
 from pgdyno.server.capture_safety import harmless, refuse_other_loads, refuse_other_statements
+from pgdyno.spec.experiment import Script
 
 EVIL = "DROP TABLE public.victim"
 
@@ -149,25 +162,44 @@ def test_utility_statements_as_pgdyno_writes_them_pass() -> None:
         refuse_other_loads(changed, file="a.capture")
 
 
-def test_a_parameter_of_a_column_that_is_not_captured_is_refused() -> None:
-    capture = tpcb_capture()
+def with_sources(capture: Capture, change: Callable[[Source], Source]) -> Capture:
     [template] = capture.templates
     steps = [
-        step.model_copy(
-            update={
-                "parameters": tuple(
-                    own.model_copy(update={"table": "public.t; DROP TABLE public.victim"})
-                    if isinstance(own, OfColumn)
-                    else own
-                    for own in step.parameters
-                )
-            }
-        )
+        step.model_copy(update={"parameters": tuple(map(change, step.parameters))})
         for step in template.steps
     ]
     changed = template.model_copy(update={"steps": tuple(steps)})
-    with pytest.raises(SpecError, match="has no column"):
-        refuse_other_loads(capture.model_copy(update={"templates": (changed,)}), file="a.capture")
+    return capture.model_copy(update={"templates": (changed,)})
+
+
+def test_a_parameter_of_a_column_that_is_not_captured_is_refused() -> None:
+    evil = OfColumn(table="public.t; DROP TABLE public.victim", column="a")
+    for source in (evil, Returned(step=0, column=0, otherwise=evil)):
+        changed = with_sources(
+            tpcb_capture(), lambda own, new=source: new if isinstance(own, OfColumn) else own
+        )
+        with pytest.raises(SpecError, match="has no column"):
+            refuse_other_loads(changed, file="a.capture")
+
+
+def test_a_constant_stays_a_value_wherever_its_number_is(tmp_path: Path) -> None:
+    # Within a string the number is no parameter; as SQL its value would end the string.
+    statements = [
+        own.model_copy(update={"text": "SELECT '$1', $1, \"$1\" -- $1", "constant_count": 1})
+        for own in tpcb_capture().statements
+    ]
+    capture = tpcb_capture().model_copy(update={"statements": tuple(statements)})
+    capture = with_sources(capture, lambda _: Constant(value="; DROP TABLE public.victim; --"))
+    [template] = capture.templates
+    steps = [s.model_copy(update={"parameters": s.parameters[:1]}) for s in template.steps]
+    steps = [step for step in steps if step.parameters]
+    changed = template.model_copy(update={"steps": tuple(steps)})
+    path = tmp_path / "a.capture"
+    path.write_bytes(encoded(capture.model_copy(update={"templates": (changed,)})))
+    load = mirror_load(Script(builtin="mirror", capture=path))
+    assert {statement["text"] for statement in load["statements"]} == {
+        "SELECT '$1', '; DROP TABLE public.victim; --', \"$1\" -- $1"
+    }
 
 
 def test_only_harmless_settings_of_a_session_are_taken() -> None:

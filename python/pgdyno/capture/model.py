@@ -179,7 +179,8 @@ class Returned(Part):
     """A value that an earlier step returned. `column` counts from 0.
 
     `pick`: of the first row, of any row, or of all rows as an array; outside of the loop of that
-    step, of all its turns. `otherwise`: the value if no row was returned; None: there is none then.
+    step, of all its turns. `otherwise`: the value if no row was returned; without it there is
+    no value then.
     """
 
     origin: Literal["returned"] = Field("returned", alias="from")
@@ -317,10 +318,16 @@ Source: TypeAlias = Annotated[
 
 
 def parts_of(source: Source) -> Iterator[Source]:
-    """Yield a source, and those of its elements or fields."""
+    """Yield a source, and those that it has inside: of elements, fields, or a missing row."""
     yield source
-    inner = (source.of,) if isinstance(source, ListOf) else ()
-    for part in source.fields if isinstance(source, Record) else inner:
+    inner: tuple[Source, ...] = ()
+    if isinstance(source, ListOf):
+        inner = (source.of,)
+    elif isinstance(source, Record):
+        inner = source.fields
+    elif isinstance(source, Returned) and source.otherwise is not None:
+        inner = (source.otherwise,)
+    for part in inner:
         yield from parts_of(part)
 
 

@@ -69,6 +69,25 @@ def statements_of(text: str, *, where: str) -> tuple[Statement, ...]:
     return tuple(statements)
 
 
+def with_constants(text: str, constants: Mapping[int, str], *, where: str) -> str:
+    """Return a text with SQL in place of some of its numbered parameters, by their number.
+
+    The grammar says where a parameter is: a $1 within a string, a name or a comment is none.
+    Raises: SpecError with the parser's own words; `where` names the text.
+    """
+    statements = statements_of(text, where=where)
+    nodes = (node for statement in statements for node in statement.nodes())
+    places = {
+        content["location"]: content["number"] for name, content in nodes if name == "ParamRef"
+    }
+    raw = text.encode()
+    for place, number in sorted(places.items(), reverse=True):
+        if number in constants:
+            end = place + len(f"${number}")
+            raw = raw[:place] + constants[number].encode() + raw[end:]
+    return raw.decode()
+
+
 def with_literals(text: str, variables: Mapping[str, str], *, where: str) -> str:
     """Return a text with a literal in place of each :variable.
 

@@ -32,7 +32,7 @@ from pgdyno.errors import SpecError
 from pgdyno.programs.mirror.load import capture_at
 from pgdyno.redaction import redacted
 from pgdyno.server.capture_safety import harmless, refuse_other_loads, refuse_other_statements
-from pgdyno.server.grammar import statements_of
+from pgdyno.server.grammar import statements_of, with_constants
 from pgdyno.server.permission import unpermitted
 from pgdyno.spec.experiment import Script
 
@@ -112,8 +112,7 @@ def _sent(statement: Statement, templates: tuple[Template, ...]) -> tuple[str, i
     if len(values) < statement.constant_count:
         return statement.text, None
     literals = {first + number: _literal(value) for number, value in enumerate(values, 1)}
-    text = re.sub(r"\$(\d+)", lambda n: literals.get(int(n[1]), n[0]), statement.text)
-    return text, first
+    return with_constants(statement.text, literals, where=f"statement {statement.id}"), first
 
 
 def _literal(value: str | None) -> str:
