@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.fixtures.captured_load import capture_statistics
 from tests.fixtures.clusters import Make, connection, run_sql
-from tests.fixtures.command import Command, eventually, server_options
+from tests.fixtures.command import Command, server_options
 from tests.fixtures.observed import STATEMENTS, make_shop
 
 from pgdyno.capture import file
@@ -30,14 +31,15 @@ def test_evicted_entries_and_a_lost_text_are_reported(
     target, path = cluster.target, tmp_path / "a.capture"
     run_sql(target, "CREATE EXTENSION pg_stat_statements")
     make_shop(target)
-    running = pgdyno.start("capture", *server_options(target), "-o", path, "--duration", "5s")
-    eventually(lambda: path.with_name("a.capture.partial").exists())
-    with connection(target) as session:
-        for turn in range(300):
-            # Each number of columns is another statement.
-            session.execute("SELECT " + ", ".join(["id"] * (1 + turn)) + " FROM customer LIMIT 1")
-    said = running.wait(60)
-    assert said.code == 0, said.err
+
+    def use() -> None:
+        with connection(target) as session:
+            for turn in range(300):
+                # Each number of columns is another statement.
+                columns = ", ".join(["id"] * (1 + turn))
+                session.execute(f"SELECT {columns} FROM customer LIMIT 1")
+
+    capture_statistics(pgdyno, target, path, use, seconds=5)
     notes = " ".join(file.read(path).notes)
     assert "pg_stat_statements evicted entries" in notes
 
@@ -47,13 +49,13 @@ def test_a_lost_connection_is_opened_again_and_the_capture_goes_on(
 ) -> None:
     make_shop(observed)
     path = tmp_path / "a.capture"
-    running = pgdyno.start("capture", *server_options(observed), "-o", path, "--duration", "6s")
-    eventually(lambda: path.with_name("a.capture.partial").exists())
     end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE"
-    assert run_sql(observed, f"{end} 'pgdyno/capture/%'") == [(True,)]
-    run_sql(observed, "SELECT id FROM orders WHERE at > now() - interval '1 day'")
-    said = running.wait(60)
-    assert said.code == 0, said.err
+
+    def use() -> None:
+        assert run_sql(observed, f"{end} 'pgdyno/capture/%'") == [(True,)]
+        run_sql(observed, "SELECT id FROM orders WHERE at > now() - interval '1 day'")
+
+    said = capture_statistics(pgdyno, observed, path, use, seconds=6)
     assert "pgdyno connects again" in said.err
     assert any("nothing was counted" in note for note in file.read(path).notes)
 

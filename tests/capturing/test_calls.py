@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from tests.capturing.test_utilities import SETTINGS
-from tests.fixtures.captured_logs import capture_new_log
+from tests.fixtures.captured_load import capture_new_log, capture_statistics
 from tests.fixtures.clusters import Make, connection, run_sql, scalar
-from tests.fixtures.command import Command, eventually, server_options
+from tests.fixtures.command import Command, server_options
 from tests.fixtures.observed import STATEMENTS
 
 from pgdyno.capture import file
@@ -125,8 +125,5 @@ def test_calls_in_statistics_come_back_in_the_mirror(
     # The embedded 18 has no pg_stat_statements.
     core, path = served(new_cluster, "15", STATEMENTS), tmp_path / "counted.capture"
     run_sql(core, "CREATE EXTENSION pg_stat_statements")
-    running = pgdyno.start("capture", *server_options(core), "-o", path, "--duration", "3s")
-    eventually(lambda: path.with_name("counted.capture.partial").exists())
-    use(core, 60)
-    assert running.wait(60).code == 0
+    capture_statistics(pgdyno, core, path, lambda: use(core, 60), seconds=3)
     check(pgdyno, core, path)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from tests.capturing.test_utilities import SETTINGS
-from tests.fixtures.captured_logs import capture_new_log
+from tests.fixtures.captured_load import capture_new_log, capture_statistics
 from tests.fixtures.clusters import Make, connection, run_sql, scalar
-from tests.fixtures.command import Command, eventually, server_options
+from tests.fixtures.command import Command, server_options
 from tests.fixtures.observed import STATEMENTS
 
 from pgdyno.capture import file
@@ -107,10 +107,7 @@ def test_copies_of_statistics_run_in_the_mirror(
     pgdyno: Command, new_cluster: Make, tmp_path: Path, version: str
 ) -> None:
     core, path = server(new_cluster, "15", {}), tmp_path / "a.capture"
-    running = pgdyno.start("capture", *server_options(core), "-o", path, "--duration", "4s")
-    eventually(lambda: path.with_name("a.capture.partial").exists())
-    load(core, 25)
-    assert running.wait(60).code == 0
+    capture_statistics(pgdyno, core, path, lambda: load(core, 25))
     target = core if version == "15" else new_cluster(version).target
     capture = check_mirror(pgdyno, target, path)
     listed, row = rows_of(capture, "reading")

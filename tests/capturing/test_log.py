@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.fixtures.captured_load import capture_statistics
 from tests.fixtures.clusters import Make, connection, run_sql
-from tests.fixtures.command import Command, eventually, server_options
+from tests.fixtures.command import Command, server_options
 
 from pgdyno.capture import file
 from pgdyno.capture.model import Capture, Constant, Drawn, Equal, Fresh, ListOf, OfColumn
@@ -171,12 +172,9 @@ def test_statistics_and_logs_together_are_one_capture(
     pgbench(target, "-n", "-c", "2", "-t", "50", "-M", "prepared")
     path = tmp_path / "both.capture"
     [log] = logs_of(target, "csv")
-    given = ("-o", path, "--log", log, "--duration", "4s")
-    running = pgdyno.start("capture", *server_options(target), *given)
-    eventually(lambda: path.with_name("both.capture.partial").exists())
-    pgbench(target, "-n", "-c", "2", "-T", "2", "-R", "200", "-M", "prepared")
-    said = running.wait(60)
-    assert said.code == 0, said.err
+    load = ("-n", "-c", "2", "-T", "2", "-R", "200", "-M", "prepared")
+    options = ("--log", log)
+    capture_statistics(pgdyno, target, path, lambda: pgbench(target, *load), options=options)
     capture = file.read(path)
     assert set(capture.header.sources) == {"statistics", "log"}
     # The transactions and their parameters are those of the log ...

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.fixtures.captured_load import capture_statistics
 from tests.fixtures.clusters import connection, run_sql
-from tests.fixtures.command import Command, eventually, server_options
+from tests.fixtures.command import Command, server_options
 
 from pgdyno.capture import file
 from pgdyno.server.target import Target
@@ -92,11 +93,7 @@ def use(target: Target) -> None:
 def test_no_planted_value_is_in_the_file(pgdyno: Command, observed: Target, tmp_path: Path) -> None:
     plant(observed)
     path = tmp_path / "person.capture"
-    running = pgdyno.start("capture", *server_options(observed), "-o", path, "--duration", "4s")
-    eventually(lambda: path.with_name("person.capture.partial").exists())
-    use(observed)
-    said = running.wait(60)
-    assert said.code == 0, said.err
+    said = capture_statistics(pgdyno, observed, path, lambda: use(observed))
     capture = file.read(path)
     assert len(capture.statements) >= 2
     assert {"secret", "session", "copy", "cursor"} <= {item.reason for item in capture.left_out}

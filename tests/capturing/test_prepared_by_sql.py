@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from tests.capturing.test_utilities import SETTINGS, server, texts_of
-from tests.fixtures.captured_logs import capture_new_log
+from tests.fixtures.captured_load import capture_new_log, capture_statistics
 from tests.fixtures.clusters import Make, connection, run_sql
-from tests.fixtures.command import Command, eventually, server_options
+from tests.fixtures.command import Command, server_options
 from tests.fixtures.observed import STATEMENTS
 
 from pgdyno.capture import file
@@ -80,10 +80,7 @@ def test_statistics_count_an_execute_under_the_statement_that_was_prepared(
     # The embedded 18 has no pg_stat_statements.
     core, path = server(new_cluster, "15", STATEMENTS), tmp_path / "a.capture"
     run_sql(core, "CREATE EXTENSION pg_stat_statements")
-    running = pgdyno.start("capture", *server_options(core), "-o", path, "--duration", "3s")
-    eventually(lambda: path.with_name("a.capture.partial").exists())
-    use(core, 40)
-    assert running.wait(60).code == 0
+    capture_statistics(pgdyno, core, path, lambda: use(core, 40), seconds=3)
     capture = file.read(path)
     assert {READ, WRITE} <= texts_of(capture)
     calls = {statement.text: statement.counters.calls for statement in capture.statements}

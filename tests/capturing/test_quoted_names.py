@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fixtures.captured_load import capture_statistics
 from tests.fixtures.clusters import Make, connection, run_sql, scalar
-from tests.fixtures.command import Command, eventually, server_options
+from tests.fixtures.command import Command, server_options
 
 from pgdyno.capture import file
 from pgdyno.capture.model import Fresh, OfColumn, parts_of
@@ -68,11 +69,7 @@ def test_names_that_must_be_quoted_keep_the_statistics_of_their_columns(
             run_sql(core, statement)
     run_sql(core, "ALTER DATABASE core SET log_transaction_sample_rate = 1")
     if origin == "statistics":
-        arguments = ("capture", *server_options(core), "-o", path, "--duration", "4s")
-        running = pgdyno.start(*arguments)
-        eventually(lambda: path.with_name("a.capture.partial").exists())
-        load(core)
-        assert running.wait(60).code == 0
+        capture_statistics(pgdyno, core, path, lambda: load(core))
     else:
         load(core)
         folder = Path(str(scalar(core, "SELECT current_setting('data_directory')")), "log")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.capturing.test_prepared_by_sql import mirror_of
 from tests.capturing.test_utilities import NAMES, SETTINGS, server, texts_of
-from tests.fixtures.captured_logs import capture_new_log
+from tests.fixtures.captured_load import capture_new_log
 from tests.fixtures.clusters import Make, connection
 from tests.fixtures.command import Command
 

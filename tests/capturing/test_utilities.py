@@ -11,9 +11,9 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg.rows import tuple_row
-from tests.fixtures.captured_logs import capture_new_log
+from tests.fixtures.captured_load import capture_new_log, capture_statistics
 from tests.fixtures.clusters import Make, connection, run_sql, scalar
-from tests.fixtures.command import Command, eventually, server_options
+from tests.fixtures.command import Command, server_options
 from tests.fixtures.observed import STATEMENTS
 
 from pgdyno.capture import file
@@ -142,10 +142,7 @@ def test_statistics_show_what_needs_no_place_in_a_transaction(
 ) -> None:
     core, path = server(new_cluster, "15", STATEMENTS), tmp_path / "a.capture"
     run_sql(core, "CREATE EXTENSION pg_stat_statements")
-    running = pgdyno.start("capture", *server_options(core), "-o", path, "--duration", "3s")
-    eventually(lambda: path.with_name("a.capture.partial").exists())
-    use(core, 30)
-    assert running.wait(60).code == 0
+    capture_statistics(pgdyno, core, path, lambda: use(core, 30), seconds=3)
     capture = file.read(path)
     texts = texts_of(capture)
     assert {"COPY entry (id) TO STDOUT", "SET work_mem TO '8MB'"} <= texts
