@@ -31,6 +31,13 @@ def test_a_load_that_begins_in_the_capture_has_all_its_transactions(idle_count: 
     assert late[-1] == 9750
 
 
+def test_a_load_that_ends_in_the_capture_has_all_its_transactions() -> None:
+    # Then pgdyno's own statements are the only ones.
+    calls = [10_000, 10_000, 5_000, 3, 3, 3]
+    assert counted(calls, [0, 750, 1750, 2500, 2500, 2500, 2500]).ended() == 2500
+    assert counted([500, 3, 3], [0, 40, 50, 50]).ended() == 50
+
+
 def test_a_short_capture_or_an_old_one_has_what_the_server_counted() -> None:
     assert counted([100, 100], [0, 8, 18]).ended() == 18
     assert counted([100] * 8, [0] * 9).ended() == 0

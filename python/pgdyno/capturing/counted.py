@@ -289,19 +289,20 @@ class Counted:
 
         Sessions report them up to a second late. If the load begins during the capture, the last
         ones are missing and none of before are there instead. So the transactions a call are those
-        from the first snapshot on before which the load was as busy as at the end.
+        from the first snapshot on before which the load was as busy as at the end, if it has most
+        calls after it. If the load ends before the capture, all are reported.
         """
         (commits, rollbacks), (last_commits, last_rollbacks) = self.transactions_seen
         seen = float(last_commits + last_rollbacks - commits - rollbacks)
         calls: list[int] = [sum(interval) for interval in zip(*self.series().values(), strict=True)]
         busy = max(calls[-2:], default=0)
-        begins = (n for n, count in enumerate(calls[:-2]) if 2 * count >= busy > 0)
-        begin = next(begins, None)
-        if begin is None or not self.snapshots[-1].ended_count:
+        begins = (n for n, count in enumerate(calls[:-2]) if busy <= 2 * count <= 4 * busy)
+        begin = next(begins, len(calls))
+        after = sum(calls[begin + 1 :])
+        if 2 * after < sum(calls) or not after or not self.snapshots[-1].ended_count:
             return seen
         ended = self.snapshots[-1].ended_count - self.snapshots[begin].ended_count
-        a_call = float(ended) / max(sum(calls[begin + 1 :]), 1)
-        return a_call * sum(calls)
+        return float(ended) / after * sum(calls)
 
     @property
     def dealloc_count(self) -> int:
