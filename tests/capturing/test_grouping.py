@@ -64,6 +64,13 @@ def test_a_mix_of_scripts_that_share_statements_is_taken_apart() -> None:
     }
 
 
+def test_of_three_that_are_as_frequent_those_with_the_same_keys_are_together() -> None:
+    # Two transactions with three statements; nobody saw which two share one.
+    calls = dict.fromkeys(("accounts", "other", "history"), (25,))
+    made = groups(calls, transactions=50)
+    assert sorted(sorted(group.turns) for group in made) == [["accounts", "history"], ["other"]]
+
+
 def test_calls_without_transactions_are_turns_of_a_loop() -> None:
     calls = {"accounts": (100, 100), "history": (1000, 1000)}
     [group] = groups(calls, transactions=200)

@@ -348,7 +348,11 @@ class _Grouping:
     def _weak(
         self, way: _Way, first: Counting, members: Sequence[str], open_: Sequence[Counting]
     ) -> list[tuple[float, list[str]]]:
-        """Return what may belong to a kind: statements that belong together join at once."""
+        """Return what may belong to a kind: statements that belong together join at once.
+
+        If the excess is not enough for all of them, they are joined by chance alone, and each is
+        one more possibility.
+        """
         whole = [
             name
             for name in members
@@ -362,15 +366,24 @@ class _Grouping:
                 continue
             if (value := self._value(way, other, whole, members)) > 0:
                 joining.append((value, other))
-        sets: list[tuple[float, list[str]]] = []
+        sets: list[list[tuple[float, str]]] = []
         for value, other in sorted(joining, key=lambda item: (-item[0], item[1].id)):
-            for number, (before, names) in enumerate(sets):
-                if is_as_often(way.series[names[0]], way.series[other.id]):
-                    sets[number] = (before + value, [*names, other.id])
-                    break
+            series = way.series[other.id]
+            alike = (s for s in sets if is_as_often(way.series[s[0][1]], series))
+            known = next(alike, None)
+            if known is None:
+                sets.append([(value, other.id)])
             else:
-                sets.append((value, [other.id]))
-        return sorted(sets, key=lambda item: -item[0])
+                known.append((value, other.id))
+        calls = way.left[first.id]
+        choices: list[tuple[float, list[str]]] = []
+        for joined in sets:
+            if len(joined) > 1 and not self._allows(way.budget, calls * len(joined)):
+                choices += [(value, [name]) for value, name in joined]
+            else:
+                together = sum(value for value, _ in joined)
+                choices.append((together, [name for _, name in joined]))
+        return sorted(choices, key=lambda item: -item[0])
 
     def _value(
         self, way: _Way, other: Counting, whole: Sequence[str], members: Sequence[str]
