@@ -46,8 +46,9 @@ def count(value: int) -> str:
 
 
 def counted(value: int, noun: str) -> str:
-    """Return "1 doubt" or "3,000 doubts"."""
-    return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"
+    """Return "1 doubt", "3,000 doubts" or "2 indexes"."""
+    many = noun + ("es" if noun.endswith(("x", "ch", "ss")) else "s")
+    return f"{value:,} {noun if value == 1 else many}"
 
 
 def clients_text(clients: int) -> str:

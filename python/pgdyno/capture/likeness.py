@@ -16,6 +16,8 @@ CORRELATION_OFF_MAX = 0.1
 RATIO_MAX = 1.1
 # Shares that differ by less are alike: that much is chance in a sample of 30,000 rows.
 SHARE_OFF_MIN = 0.005
+# One value of a distribution, and what its neighbours add because they are not evenly apart.
+_STEP = 1.1
 
 Verdict = Literal["pass", "short", "unknown"]
 # Shares, numbers of values, bytes: the name of the quantity says which.
@@ -58,7 +60,7 @@ def compared(
         _share("null share", source.null_fraction, copy.null_fraction),
         ratio("distinct", source.distinct, copy.distinct),
         _share("most common", *frequencies),
-        _distance(source, copy, max(DISTANCE_MAX, 1.01 / max(rows - 1, 1))),
+        _distance(source, copy, max(DISTANCE_MAX, _STEP / max(rows - 1, 1))),
         _correlation(source_correlation, copy_correlation, rows),
     ]
 
