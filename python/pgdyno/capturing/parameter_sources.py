@@ -422,8 +422,10 @@ class Sources(KeyFamilies):
     ) -> Source | None:
         """Return the change of an earlier step: one amount moves between several rows."""
         for step in reversed(range(len(earlier))):
-            for number, other in earlier[step][1].items():
-                if other.use == "change":
+            parsed, parameters = earlier[step]
+            constants = first_constant(parsed.text)
+            for number, other in parameters.items():
+                if other.use == "change" and number < constants:
                     return Equal(step=step, parameter=number - 1)
         return None
 

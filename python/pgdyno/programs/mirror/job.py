@@ -6,7 +6,8 @@ A run keeps the counters of the source, so that it can be compared without the f
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -70,7 +71,8 @@ def mirror_load(script: Script) -> dict[str, Any]:
     used = list(dict.fromkeys(step.statement for kind in templates for step in kind.steps))
     used += sorted(_taken_from(templates) - set(used))
     place = {name: number for number, name in enumerate(used)}
-    sent = {name: _sent(known[name], templates) for name in used}
+    referred = set(_referred(templates))
+    sent = {name: _sent(known[name], templates, referred) for name in used}
     kept = {name: count for name, (_, count) in sent.items()}
     sources = _Sources(place, _ranges(capture), _without_statistics(capture), kept)
     whole_tps = sum(template.rate_tps for template in templates)
@@ -97,10 +99,29 @@ def mirror_load(script: Script) -> dict[str, Any]:
     }
 
 
-def _sent(statement: Statement, templates: tuple[Template, ...]) -> tuple[str, int | None]:
+def _referred(templates: Iterable[Template]) -> Iterator[tuple[str, int]]:
+    """Yield the parameters from which others follow: their statements and places."""
+    for template in templates:
+        for part in _parts_of_document([step.model_dump() for step in template.steps]):
+            if "step" in part and part.get("parameter") is not None:
+                yield template.steps[part["step"]].statement, part["parameter"]
+
+
+def _parts_of_document(document: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(document, Mapping):
+        yield document
+    inner = document.values() if isinstance(document, Mapping) else document
+    for part in inner if isinstance(document, Mapping | list | tuple) else ():
+        yield from _parts_of_document(part)
+
+
+def _sent(
+    statement: Statement, templates: tuple[Template, ...], referred: AbstractSet[tuple[str, int]]
+) -> tuple[str, int | None]:
     """Return the text with its constants, as the program sent it, and how many parameters it has.
 
-    If a constant is not the same in all transactions, all of them stay parameters: None.
+    If a constant is not the same in all transactions, or another parameter follows from it, all of
+    them stay parameters: None.
     """
     steps = [s for kind in templates for s in kind.steps if s.statement == statement.id]
     given = {step.parameters for step in steps} if statement.constant_count else set()
@@ -109,7 +130,8 @@ def _sent(statement: Statement, templates: tuple[Template, ...]) -> tuple[str, i
     if len(constants) != 1:
         return statement.text, None
     values = [source.value for source in constants.pop() if isinstance(source, Constant)]
-    if len(values) < statement.constant_count:
+    is_used = any(name == statement.id and place >= first for name, place in referred)
+    if is_used or len(values) < statement.constant_count:
         return statement.text, None
     literals = {first + number: _literal(value) for number, value in enumerate(values, 1)}
     return with_constants(statement.text, literals, where=f"statement {statement.id}"), first
