@@ -221,8 +221,7 @@ class Sources(KeyFamilies):
         if record := self.record(type_, described.parsed):
             length = self._list_length(described)
             return ListOf(of=record, length=length) if type_.endswith("[]") else record
-        is_constant = number >= first_constant(described.parsed.text)
-        if is_constant and use.use in ("other", "change") and _is_whole(type_, column):
+        if use.use in ("other", "change") and _is_constant(described.parsed, number, type_, column):
             self.assumed.setdefault(described.statement.id, f"${number}: a constant")
             return Constant(value="1")
         if column is None or use.use == "other":
@@ -416,16 +415,15 @@ class Sources(KeyFamilies):
         is_in_row = use.table in tables and (use.use != "range" or use in same)
         return tables.index(use.table) if count > 1 and is_in_row else None
 
-    @staticmethod
     def _shared_change(
-        earlier: Sequence[tuple[Parsed, dict[int, Parameter]]],
+        self, earlier: Sequence[tuple[Parsed, dict[int, Parameter]]]
     ) -> Source | None:
         """Return the change of an earlier step: one amount moves between several rows."""
         for step in reversed(range(len(earlier))):
             parsed, parameters = earlier[step]
-            constants = first_constant(parsed.text)
             for number, other in parameters.items():
-                if other.use == "change" and number < constants:
+                column = self._columns.get(_place_of(other))
+                if other.use == "change" and not _is_constant(parsed, number, "", column):
                     return Equal(step=step, parameter=number - 1)
         return None
 
@@ -474,9 +472,14 @@ def _place_of(use: Parameter) -> tuple[str, str]:
     return (use.table, use.column)
 
 
-def _is_whole(type_: str, column: ColumnShape | None) -> bool:
+def _is_constant(parsed: Parsed, number: int, type_: str, column: ColumnShape | None) -> bool:
+    """Return whether a parameter may be a constant of the program that is a whole number.
+
+    If the program numbers in another order than that of the text, it may be a value, too. Then its
+    amount is not known anyway.
+    """
     kind = _KIND_OF_TYPE.get(type_, column.distribution.kind if column and not type_ else "other")
-    return kind == "integer"
+    return kind == "integer" and number >= first_constant(parsed.text)
 
 
 def _typed(statement: Statement, number: int) -> str:
