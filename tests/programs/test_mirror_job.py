@@ -10,7 +10,7 @@ from tests.fixtures.captures import tpcb_capture
 
 from pgdyno.capture.file import encoded
 from pgdyno.capture.model import Constant, Equal, Number, Source, Step
-from pgdyno.programs.mirror.job import mirror_load
+from pgdyno.programs.mirror.job import mirror_load, source_document
 from pgdyno.spec.experiment import Script
 
 
@@ -37,6 +37,10 @@ def test_a_constant_is_sent_as_text(tmp_path: Path) -> None:
     assert statement["parameter_types"] == ["integer"]
     [template] = load["templates"]
     assert [len(step["parameters"]) for step in template["steps"]] == [1, 1]
+    # Its counters on both sides are found by the text that is sent.
+    source = source_document(Script(builtin="mirror", capture=tmp_path / "a.capture"))
+    assert set(source["statements"]) == {statement["text"]}
+    assert source["templates"][0]["statements"] == [statement["text"]]
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,7 @@ def mirror_load(script: Script) -> dict[str, Any]:
     used = list(dict.fromkeys(step.statement for kind in templates for step in kind.steps))
     used += sorted(_taken_from(templates) - set(used))
     place = {name: number for number, name in enumerate(used)}
-    referred = set(_referred(templates))
-    sent = {name: _sent(known[name], templates, referred) for name in used}
+    sent = _sent_texts(templates, known, used)
     kept = {name: count for name, (_, count) in sent.items()}
     sources = _Sources(place, _ranges(capture), _without_statistics(capture), kept)
     whole_tps = sum(template.rate_tps for template in templates)
@@ -97,6 +96,14 @@ def mirror_load(script: Script) -> dict[str, Any]:
             for template in templates
         ],
     }
+
+
+def _sent_texts(
+    templates: tuple[Template, ...], known: Mapping[str, Statement], used: Iterable[str]
+) -> dict[str, tuple[str, int | None]]:
+    """Return the texts of statements as they are sent, and how many parameters each has."""
+    referred = set(_referred(templates))
+    return {name: _sent(known[name], templates, referred) for name in used}
 
 
 def _referred(templates: Iterable[Template]) -> Iterator[tuple[str, int]]:
@@ -317,9 +324,16 @@ def share_of(script: Script) -> Share:
 
 
 def source_document(script: Script) -> dict[str, Any]:
-    """Return what a run keeps of the source: counters of each statement, templates, totals."""
+    """Return what a run keeps of the source: counters of each statement, templates, totals.
+
+    A statement has the text that the load sends, and from which its counters are found.
+    """
     capture = capture_of(script)
     known = {statement.id: statement for statement in capture.statements}
+    templates = templates_of(script)
+    used = {step.statement for template in templates for step in template.steps}
+    sent = {name: text for name, (text, _) in _sent_texts(templates, known, used).items()}
+    texts = {name: redacted(sent.get(name, own.text)) for name, own in known.items()}
     share = share_of(script)
     return {
         "file": script.capture.name if script.capture is not None else "",
@@ -332,15 +346,13 @@ def source_document(script: Script) -> dict[str, Any]:
             {
                 "name": template.name,
                 "rate_tps": template.rate_tps,
-                "statements": list(
-                    dict.fromkeys(redacted(known[s.statement].text) for s in template.steps)
-                ),
+                "statements": list(dict.fromkeys(texts[s.statement] for s in template.steps)),
             }
-            for template in templates_of(script)
+            for template in templates
         ],
         "statements": {
             # As every text in a result, so that both sides of a comparison have the same.
-            redacted(statement.text): statement.counters.model_dump(mode="json")
-            for statement in capture.statements
+            texts[name]: statement.counters.model_dump(mode="json")
+            for name, statement in known.items()
         },
     }
