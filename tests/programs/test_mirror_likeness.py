@@ -49,6 +49,7 @@ SOURCE: dict[str, Any] = {
     "reproduced_calls": 0.96,
     "reproduced_time": 0.91,
     "profile": {
+        "seconds": 10.0,
         "commits": 100,
         "rollbacks": 0,
         "updates": 100,
@@ -74,6 +75,17 @@ SEEN = CopySeen(
 def quantity(likeness: Likeness, name: str) -> Quantity:
     [seen_quantity] = [own for own in likeness.quantities if own.name == name]
     return seen_quantity
+
+
+def test_a_begin_that_the_source_hardly_counted_is_not_in_the_mix() -> None:
+    # Two other sessions sent it as text; those of the load prepare it.
+    kinds = [{**SOURCE["templates"][0], "statements": ["BEGIN", "SELECT 1", "UPDATE t"]}]
+    statements = {**SOURCE["statements"], "BEGIN": {**COUNTED, "calls": 2.0}}
+    source = {**SOURCE, "templates": kinds, "statements": statements}
+    copy = replace(SEEN, calls={**SEEN.calls, "BEGIN": 50.0})
+    assert quantity(likeness_of(source, copy), "mix of calls (distance)").copy == 0
+    statements["BEGIN"]["calls"] = 100.0
+    assert quantity(likeness_of(source, SEEN), "mix of calls (distance)").verdict == "short"
 
 
 def test_calls_that_only_one_side_counted_are_in_no_mean() -> None:
