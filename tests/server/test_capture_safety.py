@@ -183,7 +183,7 @@ def test_a_parameter_of_a_column_that_is_not_captured_is_refused() -> None:
 
 
 def test_a_constant_stays_a_value_wherever_its_number_is(tmp_path: Path) -> None:
-    # Within a string the number is no parameter; as SQL its value would end the string.
+    # A $1 within a string is text. If it were replaced by SQL, that could end the string.
     statements = [
         own.model_copy(update={"text": "SELECT '$1', $1, \"$1\" -- $1", "constant_count": 1})
         for own in tpcb_capture().statements

@@ -72,7 +72,7 @@ def statements_of(text: str, *, where: str) -> tuple[Statement, ...]:
 def with_constants(text: str, constants: Mapping[int, str], *, where: str) -> str:
     """Return a text with SQL in place of some of its numbered parameters, by their number.
 
-    The grammar says where a parameter is: a $1 within a string, a name or a comment is none.
+    The grammar says where a parameter is: $1 in a string, a name or a comment is ordinary text.
     Raises: SpecError with the parser's own words; `where` names the text.
     """
     statements = statements_of(text, where=where)
