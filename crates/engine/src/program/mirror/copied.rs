@@ -1,13 +1,11 @@
 //! The rows of a COPY FROM STDIN. They are made while they are sent, so that a long COPY needs no
 //! more memory than a short one.
 
-use pgdyno_script::Prng;
-
-use super::Run;
+use super::drawing::{Drawing, Stock};
 use super::existing::Chosen;
 use super::slots::Slots;
 use super::sources::{Draw, Length};
-use super::template::{OfRow, Planner, Step};
+use super::template::{OfRow, Planner};
 use crate::contract::job::{MirrorStep, ParameterSource, Take};
 use crate::outcome::Stopped;
 use crate::program::Session;
@@ -67,14 +65,14 @@ impl Planner<'_> {
     }
 }
 
-impl Run {
+impl CopiedRows {
     /// Send a COPY with its rows.
     ///
     /// Returns: false if it is not executed, because a value of an earlier step is missing.
-    pub(super) async fn copy(
+    pub(super) async fn send(
         &self,
-        step: &Step,
-        copied: &CopiedRows,
+        stock: &Stock,
+        statement: usize,
         slots: &Slots,
         session: Session<'_>,
     ) -> Result<bool, Stopped> {
@@ -82,56 +80,42 @@ impl Run {
             Draw::Copy { slot, .. } => slots.get(*slot).is_none(),
             _ => false,
         };
-        if copied.draws.iter().any(|(_, draw)| is_missing(draw)) {
+        if self.draws.iter().any(|(_, draw)| is_missing(draw)) {
             return Ok(false);
         }
-        let count = match copied.count {
+        let count = match self.count {
             Length::Known(number) => slots.number(number),
             Length::Drawn(counts) => session.random(|random| counts.draw(random)),
         };
-        let terminal = session.terminal();
-        let mut row = Row { fields: vec![(Vec::new(), false); copied.width] };
+        let mut row = Row { fields: vec![(Vec::new(), false); self.width] };
         let mut made = 0;
         let fill = |block: &mut Vec<u8>| {
             while made < count && block.len() < BLOCK_BYTES {
-                session.random(|random| {
-                    self.make_row(copied, made, &mut row, slots, terminal, random);
-                });
+                stock.draw(session, |drawing| self.make_row(made, &mut row, slots, drawing));
                 row.write(block);
                 made += 1;
             }
         };
-        session.copy_in(step.statement, fill).await?;
+        session.copy_in(statement, fill).await?;
         Ok(true)
     }
 
-    fn make_row(
-        &self,
-        copied: &CopiedRows,
-        number: u64,
-        row: &mut Row,
-        slots: &Slots,
-        terminal: u32,
-        random: &mut Prng,
-    ) {
-        let keys = self.keys.get().expect("the keys are read before the load");
-        for of_row in &copied.rows {
-            let existing = &keys.existing[of_row.keys];
-            let chosen =
-                existing.choose(&of_row.access, self.own(&of_row.access, terminal, random), random);
+    fn make_row(&self, number: u64, row: &mut Row, slots: &Slots, drawing: &mut Drawing<'_>) {
+        for of_row in &self.rows {
+            let chosen = drawing.choose(of_row.keys, &of_row.access);
             for &(column, place) in &of_row.columns {
                 row.set(place, |out| match chosen {
                     Chosen::Number(key) => key.write(out),
-                    Chosen::Row(from) => push(existing.column(from, column), out),
+                    Chosen::Row(from) => push(drawing.column(of_row.keys, from, column), out),
                     Chosen::Nothing => false,
                 });
             }
         }
-        for (place, draw) in &copied.draws {
+        for (place, draw) in &self.draws {
             row.set(*place, |out| match draw {
                 Draw::Copy { slot, .. } => push(slots.get(*slot).flatten(), out),
                 Draw::Turn { offset } => (number as i64 + offset).write(out),
-                draw => self.write(draw, keys, terminal, random, out),
+                draw => drawing.value(draw, out),
             });
         }
     }
