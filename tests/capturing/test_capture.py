@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from psycopg import sql
 from tests.fixtures.captures import header
 from tests.fixtures.clusters import connection, run_sql, scalar
 from tests.fixtures.command import Command, RunningCommand, eventually, server_options
@@ -25,7 +26,9 @@ from pgdyno.capture.model import (
     Returned,
     Template,
 )
+from pgdyno.capturing.connection import MARK
 from pgdyno.capturing.counted import activity_sql
+from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
 INTERRUPTED = 130
@@ -271,27 +274,26 @@ def test_limits_are_constants_and_equal_keys_are_equal(
 
 
 def test_a_capture_sends_only_what_print_sql_shows_and_cannot_write(
-    pgdyno: Command, shop: Target, tmp_path: Path
+    pgdyno: Command, shop: Target, observed_server: ScratchCluster, tmp_path: Path
 ) -> None:
     shown = " ".join(pgdyno("capture", "--print-sql").out.split())
-    seen: set[str] = set()
-    look = (
-        "SELECT query, (SELECT setting FROM pg_settings WHERE name = 'transaction_read_only')"
-        " FROM pg_stat_activity WHERE application_name LIKE 'pgdyno/capture%'"
-    )
+    name = sql.Identifier(shop.database)
+    run_sql(shop, "SELECT count(*) FROM orders")
+    run_sql(shop, sql.SQL("ALTER DATABASE {} SET log_statement = 'all'").format(name))
+    before = len(observed_server.log_path.read_text())
     path = tmp_path / "shop.capture"
-    running = pgdyno.start("capture", *server_options(shop), "-o", path, "--duration", "3s")
-    while running.process.poll() is None:
-        seen |= {query for query, _ in run_sql(shop, look)}
-    assert running.wait().code == 0
-    texts = {" ".join(query.removeprefix("/* pgdyno */ ").split()) for query in seen}
+    said = pgdyno("capture", *server_options(shop), "-o", path, "--duration", "3s")
+    assert said.code == 0, said.err
+    logged = observed_server.log_path.read_text()[before:]
+    sent = re.findall(r"LOG:  (?:statement|execute [^:]+): (.*(?:\n\t.*)*)", logged)
+    texts = {" ".join(text.removeprefix(MARK).split()) for text in sent}
     texts = {re.sub(r"datid = \d+", "datid = DATABASE", text) for text in texts}
-    own = ("SET ", "PREPARE pgdyno_", "DEALLOCATE ALL")
-    unknown = [text for text in texts if text not in shown and not text.startswith(own)]
-    assert not [text for text in unknown if "pg_stat_statements" not in text]
+    texts = {text.replace("public.pg_stat_st", "SCHEMA.pg_stat_st") for text in texts}
+    assert len(texts) > 20
+    own = ("SET ", "PREPARE pgdyno_", "DEALLOCATE ALL", "BEGIN", "COMMIT", "ROLLBACK")
+    assert not [text for text in texts if text not in shown and not text.startswith(own)]
     switched = {text for text in texts if "transaction_read_only" in text}
-    assert switched <= {"SET \"default_transaction_read_only\" = 'on'"}
-    assert len(texts) > 1
+    assert switched == {"SET \"default_transaction_read_only\" = 'on'"}
     made = "SELECT count(*) FROM pg_class WHERE relname LIKE '%pgdyno%'"
     assert run_sql(shop, made) == [(0,)]
 

@@ -8,7 +8,7 @@ from itertools import accumulate
 import pytest
 
 from pgdyno.capture.model import Counters
-from pgdyno.capturing.counted import Counted, Snapshot
+from pgdyno.capturing.counted import Counted, Snapshot, Totals
 
 
 def counted(calls: Sequence[int], ended: Sequence[float]) -> Counted:
@@ -17,8 +17,8 @@ def counted(calls: Sequence[int], ended: Sequence[float]) -> Counted:
         Snapshot({(1, 1): Counters(calls=total)}, 0, "", ended_count=round(until))
         for total, until in zip(accumulate(calls, initial=0), ended, strict=True)
     ]
-    seen = ((round(ended[0]), 0), (round(ended[-1]), 0))
-    return Counted(first=snapshots[0], snapshots=snapshots[1:], transactions_seen=seen)
+    totals = Totals(commits=round(ended[-1] - ended[0]))
+    return Counted(first=snapshots[0], snapshots=snapshots[1:], totals=totals)
 
 
 @pytest.mark.parametrize("idle_count", [0, 1, 4])

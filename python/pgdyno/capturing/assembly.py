@@ -204,17 +204,15 @@ class Assembly:
     def _profile(self, seconds: float, increases: list[Counters]) -> Profile:
         so_far, sessions = self.counted, self.counted.sessions
         looks = max(sum(sessions.waits.values()), 1)
-        (commits, rollbacks), (last_commits, last_rollbacks) = so_far.transactions_seen
-        (updates, hot), (last_updates, last_hot) = so_far.updates
         return Profile(
             seconds=seconds,
             total=counted.total_of(increases),
-            commits=max(0, last_commits - commits),
-            rollbacks=max(0, last_rollbacks - rollbacks),
+            commits=so_far.totals.commits,
+            rollbacks=so_far.totals.rollbacks,
             active_sessions=sum(sessions.active_counts) / max(sessions.polls, 1),
             waits={name: count / looks for name, count in sessions.waits.most_common()},
-            updates=max(0, last_updates - updates),
-            hot_updates=max(0, last_hot - hot),
+            updates=so_far.totals.updates,
+            hot_updates=so_far.totals.hot_updates,
             dealloc_count=so_far.dealloc_count,
         )
 

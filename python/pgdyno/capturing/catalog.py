@@ -29,6 +29,11 @@ SESSION_SQL = (
     " set_config('max_parallel_workers_per_gather', '0', false)"
     " FROM pg_catalog.pg_database d WHERE d.datname = current_database()"
 )
+# Whether sessions show which statement they execute, since PostgreSQL 14.
+QUERY_IDS_SQL = (
+    "SELECT current_setting('compute_query_id', true),"
+    " current_setting('shared_preload_libraries') LIKE '%pg_stat_statements%'"
+)
 # Settings on which plans depend.
 SETTINGS_SQL = (
     "SELECT name, current_setting(name) FROM pg_catalog.pg_settings WHERE category LIKE"

@@ -238,6 +238,30 @@ class Sessions:
         return state == "idle" and (before is None or before[0] != changed)
 
 
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Counters of the whole database: its transactions, and the rows that were updated."""
+
+    commits: int = 0
+    rollbacks: int = 0
+    updates: int = 0
+    hot_updates: int = 0
+
+    @property
+    def ended(self) -> int:
+        """Return how many transactions ended."""
+        return self.commits + self.rollbacks
+
+    def since(self, before: Totals) -> Totals:
+        """Return what was counted after another reading; after a reset, nothing."""
+        return Totals(
+            commits=max(0, self.commits - before.commits),
+            rollbacks=max(0, self.rollbacks - before.rollbacks),
+            updates=max(0, self.updates - before.updates),
+            hot_updates=max(0, self.hot_updates - before.hot_updates),
+        )
+
+
 @dataclass(slots=True)
 class Counted:
     """Everything that was counted from the start of a capture on."""
@@ -247,8 +271,7 @@ class Counted:
     sessions: Sessions = field(default_factory=Sessions)
     transactions: list[float] = field(default_factory=list)
     active_sessions: list[float] = field(default_factory=list)
-    transactions_seen: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))
-    updates: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))
+    totals: Totals = Totals()
     seconds: float = 0
     losses: list[str] = field(default_factory=list)
     resets: int = 0
@@ -292,8 +315,7 @@ class Counted:
         from the first snapshot on before which the load was as busy as at the end, if it has most
         calls after it. If the load ends before the capture, all are reported.
         """
-        (commits, rollbacks), (last_commits, last_rollbacks) = self.transactions_seen
-        seen = float(last_commits + last_rollbacks - commits - rollbacks)
+        seen = float(self.totals.ended)
         calls: list[int] = [sum(interval) for interval in zip(*self.series().values(), strict=True)]
         busy = max(calls[-2:], default=0)
         begins = (n for n, count in enumerate(calls[:-2]) if busy <= 2 * count <= 4 * busy)
@@ -312,10 +334,15 @@ class Counted:
         return max(0, self.snapshots[-1].dealloc_count - self.first.dealloc_count)
 
 
+def right_sql(schema: str) -> str:
+    """Return the statement that fails if pg_stat_statements cannot be read."""
+    return f"SELECT 1 FROM {schema}.pg_stat_statements(false) LIMIT 1"
+
+
 def has_statements(fetch: Fetch, schema: str) -> str:
     """Return why pg_stat_statements cannot be read, "" if it can."""
     try:
-        fetch(f"SELECT 1 FROM {schema}.pg_stat_statements(false) LIMIT 1")
+        fetch(right_sql(schema))
     except psycopg.errors.ObjectNotInPrerequisiteState:
         return "its library is not in shared_preload_libraries"
     except psycopg.errors.InsufficientPrivilege:

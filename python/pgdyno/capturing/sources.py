@@ -86,15 +86,13 @@ def _of_statements(fetch: Fetch, user: str, *, sees_everybody: bool) -> SourceSe
 
 def _of_activity(fetch: Fetch, version: int, user: str, *, sees_everybody: bool) -> SourceSeen:
     missing = repair = ""
-    setting = "SELECT current_setting('compute_query_id', true)"
-    loads = "SELECT current_setting('shared_preload_libraries') LIKE '%pg_stat_statements%'"
     if not sees_everybody:
         missing, repair = "the sessions of other roles are hidden", _grant(user)
     elif version < 14:
         missing = "before PostgreSQL 14 sessions do not show the id of their statement"
     else:
-        value = fetch(setting)[0][0]
-        if value == "off" or (value == "auto" and not fetch(loads)[0][0]):
+        [(value, is_loaded)] = fetch(catalog.QUERY_IDS_SQL)
+        if value == "off" or (value == "auto" and not is_loaded):
             missing = f"compute_query_id is {value}: sessions show no id of their statement"
             repair = "ALTER SYSTEM SET compute_query_id = on"
     return SourceSeen(

@@ -15,7 +15,8 @@ from pgdyno.capture.coverage import coverage_of
 from pgdyno.capture.model import Capture
 from pgdyno.capture.scripts import scripts_of
 from pgdyno.capturing import log
-from pgdyno.capturing.statistics import Progress, Reading, Request, sources_text, statements_sent
+from pgdyno.capturing.counting import Progress
+from pgdyno.capturing.statistics import Reading, Request, sources_text, statements_sent
 from pgdyno.cli import capture_text, options, output
 from pgdyno.cli.effect import is_given, refuse_beside_print_sql, refuse_without_effect
 from pgdyno.cli.from_options import server_named
@@ -217,7 +218,9 @@ def _carry_out(
         lost=lambda words: output.note(words),
     )
     with Reading(request) as reading:
-        output.note(f"target  {target.place}, PostgreSQL {reading.version}; one connection, reads")
+        output.note(
+            f"target  {target.place}, PostgreSQL {reading.source.version}; one connection, reads"
+        )
         for label, words in sources_text(reading.sources):
             output.note(f"{label:20}{words}")
         reading.read_once()
@@ -254,7 +257,7 @@ def _logged(given: Mapping[str, Any], reading: Reading) -> log.Logged:
     server, given_prefix = reading.logging(), given["log_line_prefix"]
     request = log.Request(
         paths=given["logs"],
-        database=reading.database,
+        database=reading.source.database,
         prefix=given_prefix or server.prefix,
         is_certain=given_prefix is not None,
         sample_ratio=given["log_sample_rate"] or server.sample_ratio,
