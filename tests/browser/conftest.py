@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import (
     Browser,
-    BrowserContext,
+    ConsoleMessage,
+    Error,
     Page,
+    Request,
     ViewportSize,
     sync_playwright,
 )
@@ -27,6 +29,7 @@ CHROMIUM = Path(os.environ.get("PGDYNO_CHROMIUM", "/usr/bin/chromium"))
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 OpenReport = Callable[..., "OpenedReport"]
+OpenOnce = Callable[..., "OpenedReport"]
 AtWidth = Callable[[str, int], Page]
 # Charts follow a new width in the next frame.
 TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
@@ -35,19 +38,33 @@ TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimation
 class OpenedReport:
     """A page, with its error messages and its network requests."""
 
-    def __init__(self, context: BrowserContext, path: Path) -> None:
-        self.page: Page = context.new_page()
+    def __init__(self, page: Page, path: Path) -> None:
+        self.page = page
         self.complaints: list[str] = []
         self.requests: list[str] = []
-        self.page.on("console", lambda message: self._note(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        context.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.as_uri())
+        self._heard = {"console": self._note, "pageerror": self._fail, "request": self._ask}
+        for event, listener in self._heard.items():
+            page.on(event, listener)  # type: ignore[call-overload]
+        page.goto(path.as_uri())
 
-    def _note(self, text: str) -> None:
+    def leave(self) -> None:
+        """Make the page as a new one, for the next report."""
+        for event, listener in self._heard.items():
+            self.page.remove_listener(event, listener)
+        self.page.evaluate("localStorage.clear()")
+        self.page.emulate_media(media="null")
+        self.page.mouse.move(0, 0)
+
+    def _note(self, message: ConsoleMessage) -> None:
         # This advice of Chromium to tests that read a canvas twice is not an error of the page.
-        if not text.startswith("Canvas2D: Multiple readback"):
-            self.complaints.append(text)
+        if not message.text.startswith("Canvas2D: Multiple readback"):
+            self.complaints.append(message.text)
+
+    def _fail(self, error: Error) -> None:
+        self.complaints.append(str(error))
+
+    def _ask(self, request: Request) -> None:
+        self.requests.append(request.url)
 
 
 @pytest.fixture(scope="session")
@@ -59,10 +76,31 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
+@pytest.fixture(scope="session")
+def empty_page(browser: Browser) -> Callable[[str, bool], Page]:
+    """Return the page of a colour scheme, with or without JavaScript.
+
+    A new window takes twice the CPU time of a report in it.
+    """
+
+    @functools.cache
+    def page(scheme: str, javascript: bool) -> Page:
+        context = browser.new_context(
+            color_scheme="dark" if scheme == "dark" else "light",
+            java_script_enabled=javascript,
+        )
+        return context.new_page()
+
+    return page
+
+
 @pytest.fixture
-def open_report(browser: Browser, tmp_path: Path) -> Iterator[OpenReport]:
-    """Open an example by name, with a window size, a colour scheme, with or without JavaScript."""
-    contexts: list[BrowserContext] = []
+def open_report(empty_page: Callable[[str, bool], Page], tmp_path: Path) -> Iterator[OpenReport]:
+    """Open an example by name, with a window size, a colour scheme, with or without JavaScript.
+
+    The next report replaces it.
+    """
+    opened: list[OpenedReport] = []
 
     def opener(
         name: str,
@@ -71,45 +109,50 @@ def open_report(browser: Browser, tmp_path: Path) -> Iterator[OpenReport]:
         scheme: str = "light",
         javascript: bool = True,
     ) -> OpenedReport:
+        assert not opened
         path = tmp_path / f"{name}.html"
-        page = _page(name)
-        path.write_text(page)
-        context = browser.new_context(
-            viewport={"width": size[0], "height": size[1]},
-            color_scheme="dark" if scheme == "dark" else "light",
-            java_script_enabled=javascript,
-        )
-        contexts.append(context)
-        return OpenedReport(context, path)
+        path.write_text(_page(name))
+        page = empty_page(scheme, javascript)
+        page.bring_to_front()
+        page.set_viewport_size({"width": size[0], "height": size[1]})
+        opened.append(OpenedReport(page, path))
+        return opened[0]
 
     yield opener
-    for context in contexts:
-        context.close()
+    for report in opened:
+        report.leave()
 
 
 @pytest.fixture(scope="session")
-def at_width(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AtWidth]:
-    """Show an example by name at a width: opened once, for tests that only look at it."""
+def opened_once(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenOnce]:
+    """Show an example by name, for tests that only look at it."""
     folder = tmp_path_factory.mktemp("pages")
     context = browser.new_context()
-    pages: dict[str, Page] = {}
+    reports: dict[str, OpenedReport] = {}
 
-    def show(name: str, width: int) -> Page:
+    def show(name: str, width: int = 1280) -> OpenedReport:
         size: ViewportSize = {"width": width, "height": 800}
-        if name not in pages:
+        if name not in reports:
             path = folder / f"{name}.html"
             path.write_text(_page(name))
-            pages[name] = context.new_page()
-            pages[name].set_viewport_size(size)
-            pages[name].goto(path.as_uri())
+            page = context.new_page()
+            page.set_viewport_size(size)
+            reports[name] = OpenedReport(page, path)
+        page = reports[name].page
         # Chromium draws a page in the background only once a second.
-        pages[name].bring_to_front()
-        pages[name].set_viewport_size(size)
-        pages[name].evaluate(TWO_FRAMES)
-        return pages[name]
+        page.bring_to_front()
+        page.set_viewport_size(size)
+        page.evaluate(TWO_FRAMES)
+        return reports[name]
 
     yield show
     context.close()
+
+
+@pytest.fixture
+def at_width(opened_once: OpenOnce) -> AtWidth:
+    """Show an example by name at a width."""
+    return lambda name, width: opened_once(name, width).page
 
 
 @functools.cache

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
-from tests.browser.conftest import AtWidth, OpenedReport, OpenReport
+from tests.browser.conftest import AtWidth, OpenedReport, OpenOnce, OpenReport
 from tests.report.examples import EXAMPLES
 
 NAMES = sorted(EXAMPLES)
@@ -49,9 +49,9 @@ def chart(page: Page, key: str):  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_chart_is_drawn_offline_and_nothing_complains(
-    open_report: OpenReport, name: str
+    opened_once: OpenOnce, name: str
 ) -> None:
-    report = open_report(name)
+    report = opened_once(name)
     drawn = ink_of_charts(report.page)
     assert bool(drawn) == (name in WITH_CHARTS)
     for key, ink in drawn.items():

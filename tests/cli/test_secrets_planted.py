@@ -108,6 +108,7 @@ def test_a_secret_in_a_script_is_in_no_output_no_file_and_no_child(
         *("bench", conninfo(database15), "-f", str(script), "-T", "2s", "--warmup", "0s"),
         *("--allow-write", "--json", str(tmp_path / "out.json"), "-D", f"password={GIVEN[2]}"),
         env=ENVIRONMENT,
+        is_new=True,
     )
     engine = running.await_load(pgdyno.store)
     started = children(running)

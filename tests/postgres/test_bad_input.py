@@ -222,7 +222,7 @@ def test_the_load_engine_does_not_inherit_the_password_of_the_environment(
     pgdyno: Command, bank15: Target
 ) -> None:
     options = ("bench", *server_options(bank15), "-b", "select-only", *QUICK)
-    running = pgdyno.start(*options, env={"PGPASSWORD": "s3same-open"})
+    running = pgdyno.start(*options, env={"PGPASSWORD": "s3same-open"}, is_new=True)
     engine_pid = running.await_load(pgdyno.store)
     assert b"s3same-open" not in Path(f"/proc/{engine_pid}/environ").read_bytes()
     assert b"s3same-open" in Path(f"/proc/{running.process.pid}/environ").read_bytes()
