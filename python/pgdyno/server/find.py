@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import re
@@ -140,12 +141,18 @@ def _installed_folders(environ: Mapping[str, str]) -> Iterator[Path]:
         yield Path(postgres).resolve().parent
     pg_config = shutil.which("pg_config", path=path)
     if pg_config:
-        said = _said([pg_config, "--bindir"]).strip()
+        said = _programs_of(pg_config)
         if said:
             yield Path(said)
     for major in range(MAJOR_MAX, MAJOR_MIN - 1, -1):
         for pattern in _DISTRIBUTION_FOLDERS:
             yield Path(pattern.format(major=major))
+
+
+@functools.cache
+def _programs_of(pg_config: str) -> str:
+    """Return the folder that `pg_config` names, or ""; it is asked once a process."""
+    return _said([pg_config, "--bindir"]).strip()
 
 
 def _look(
