@@ -5,12 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from pgdyno.capture.model import FoundRows, OfColumn, Source
+from pgdyno.capture.model import Constant, FoundRows, OfColumn, Source
 from pgdyno.capture.schema import ColumnShape
 from pgdyno.capturing.described import Described
+from pgdyno.capturing.parsed import Parsed
 
+NULL = Constant(value=None)
 # The rows of a result are not those that were found.
 _OTHER_ROWS = re.compile(r"\b(?:GROUP\s+BY|DISTINCT|UNION|LIMIT|FETCH|HAVING|IN)\b", re.I)
+
+
+def counts_found_rows(parsed: Parsed) -> bool:
+    """Return whether the rows of a call are those that equal columns of one table found."""
+    asked = (use for use in parsed.parameters.values() if use.use not in ("set", "change"))
+    return (
+        parsed.kind in ("select", "update", "delete")
+        and len(parsed.tables) == 1
+        and not parsed.aggregates
+        and not _OTHER_ROWS.search(parsed.text)
+        and all(use.use == "equal" and use.table == parsed.tables[0] for use in asked)
+    )
 
 
 def with_found_rows(
@@ -28,21 +42,17 @@ def with_found_rows(
     columns, and is not searched by a key.
     """
     parsed = described.parsed
-    uses = parsed.parameters
-    asked = {number: use for number, use in uses.items() if use.use not in ("set", "change")}
-    is_plain = (
-        parsed.kind in ("select", "update", "delete")
-        and len(parsed.tables) == 1
-        and not parsed.aggregates
-        and not _OTHER_ROWS.search(parsed.text)
-        and all(use.use == "equal" and use.table == parsed.tables[0] for use in asked.values())
-    )
+    asked = {
+        number: use
+        for number, use in parsed.parameters.items()
+        if use.use not in ("set", "change") and sources[number - 1] != NULL
+    }
     shapes = {number: columns.get((use.table, use.column)) for number, use in asked.items()}
     keys = {shape.column for shape in shapes.values() if shape and shape.key_position}
     whole = {c.column for c in columns.values() if c.table in parsed.tables and c.key_position}
     is_key = bool(whole) and whole <= keys
     is_known = all(shape is not None and not shape.is_unique for shape in shapes.values())
-    of_rows = rows.get(parsed.tables[0], 0.0) if is_plain else 0.0
+    of_rows = rows.get(parsed.tables[0], 0.0) if counts_found_rows(parsed) else 0.0
     if not of_rows or is_key or not is_known:
         return list(sources)
     own = [number for number in asked if _is_of_rows(sources[number - 1], parsed.tables[0])]

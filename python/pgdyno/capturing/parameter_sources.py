@@ -33,7 +33,7 @@ from pgdyno.capture.schema import ColumnShape, SchemaObject
 from pgdyno.capturing.constants import first_constant
 from pgdyno.capturing.copied import row_sources, with_new_keys
 from pgdyno.capturing.described import Described
-from pgdyno.capturing.found_rows import with_found_rows
+from pgdyno.capturing.found_rows import NULL, with_found_rows
 from pgdyno.capturing.functions import functions_of
 from pgdyno.capturing.grouping import Group
 from pgdyno.capturing.key_families import KeyFamilies
@@ -48,6 +48,7 @@ from pgdyno.capturing.lasting import Kind, LastingRows
 from pgdyno.capturing.loops import LOOP_MIN, Loop, repeat_of
 from pgdyno.capturing.never_null import is_optional, may_be_null, never_null
 from pgdyno.capturing.numbered import with_lengths
+from pgdyno.capturing.open_filters import left_out
 from pgdyno.capturing.parameter_uses import Parameter
 from pgdyno.capturing.parsed import Parsed
 from pgdyno.capturing.ranges import Ranges
@@ -148,7 +149,11 @@ class Sources(KeyFamilies):
             needed: list[int] = []
             optional: list[int] = []
             count: Number | None = None
+            unused = left_out(described, self._columns, self._rows)
             for number in range(1, max(parameters, default=0) + 1):
+                if number in unused:
+                    sources.append(NULL)
+                    continue
                 use = parameters.get(number, Parameter("other"))
                 looped = self._looped(use, turns, earlier) if turns > LOOP_MIN else None
                 if isinstance(looped, Equal):

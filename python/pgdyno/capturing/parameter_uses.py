@@ -203,6 +203,18 @@ class Reader:
         sums = {place: sum_ for place, sum_ in added.items() if sum_ is not None}
         return sums, frozenset(n for n, value in enumerate(values) if "FuncCall" in value)
 
+    def open_if_null(self) -> frozenset[int]:
+        """Return the parameters of filters such as `$1 IS NULL OR name = $1`."""
+        choices = [item for name, item in nodes(self._tree) if name == "BoolExpr"]
+        tests = (
+            part["NullTest"]
+            for item in choices
+            if item["boolop"] == "OR_EXPR"
+            for part in item["args"]
+            if part.get("NullTest", {}).get("nulltesttype") == "IS_NULL"
+        )
+        return frozenset(number for test in tests for number in alone(test.get("arg")))
+
     def _targets(self) -> Any:
         name = "targetList" if self._node == "SelectStmt" else "returningList"
         return self._tree.get(name, ())

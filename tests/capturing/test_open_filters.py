@@ -1,0 +1,57 @@
+"""Filters that a call left out by NULL: statistics show only how many rows the calls found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.fixtures.captured_load import capture_statistics
+from tests.fixtures.clusters import connection, run_sql
+from tests.fixtures.command import Command, server_options
+
+from pgdyno.capture import file
+from pgdyno.capture.model import Constant, OfColumn
+from pgdyno.server.target import Target
+
+LIST = (
+    "SELECT id, task FROM jobs WHERE (%(id)s::bigint IS NULL OR id = %(id)s)"
+    " AND (%(queue)s::text IS NULL OR queue = %(queue)s)"
+    " AND (%(task)s::text IS NULL OR task = %(task)s) ORDER BY id"
+)
+FILTERS = ("id", "queue", "task")
+
+
+@pytest.mark.pg
+@pytest.mark.parametrize("used", [(), ("queue",), ("queue", "task"), ("id",)], ids=",".join)
+def test_the_filters_that_the_calls_used_find_as_many_rows_in_the_mirror(
+    pgdyno: Command, observed: Target, tmp_path: Path, used: tuple[str, ...]
+) -> None:
+    run_sql(observed, "CREATE TABLE jobs (id bigserial PRIMARY KEY, queue text, task text)")
+    # 4 queues with 150 rows each, 30 tasks with 20.
+    fill = "INSERT INTO jobs (queue, task) SELECT 'q' || n % 4, 't' || n % 30"
+    run_sql(observed, f"{fill} FROM generate_series(0, 599) n")
+    run_sql(observed, "VACUUM ANALYZE jobs")
+
+    def use() -> None:
+        with connection(observed) as session:
+            for number in range(40):
+                known = {"id": number + 1, "queue": f"q{number % 4}", "task": f"t{number % 30}"}
+                asked = {name: known[name] if name in used else None for name in FILTERS}
+                session.execute(LIST, asked)
+
+    path = tmp_path / "a.capture"
+    capture_statistics(pgdyno, observed, path, use, seconds=4)
+    capture = file.read(path)
+    listed = next(s.id for s in capture.statements if "jobs" in s.text)
+    steps = [step for template in capture.templates for step in template.steps]
+    [step] = [step for step in steps if step.statement == listed]
+    for name, source in zip(FILTERS, step.parameters, strict=True):
+        if name in used:
+            assert isinstance(source, OfColumn)
+            assert source.column == name
+        else:
+            assert source == Constant(value=None)
+    options = server_options(observed)
+    said = pgdyno("bench", "-b", path, *options, "-c", "1", "--duration", "1s", "--json", "-q")
+    quantities = {q["name"]: q for q in said.document["likeness"]["quantities"]}
+    assert quantities["rows a call"]["verdict"] == "pass", quantities["rows a call"]
