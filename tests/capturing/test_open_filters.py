@@ -22,6 +22,32 @@ FILTERS = ("id", "queue", "task")
 
 
 @pytest.mark.pg
+def test_a_query_of_a_table_that_was_empty_finds_rows_in_the_mirror(
+    pgdyno: Command, observed: Target, tmp_path: Path
+) -> None:
+    run_sql(observed, "CREATE TABLE jobs (id bigserial PRIMARY KEY, queue text, task text)")
+    run_sql(observed, "ANALYZE jobs")
+    summed = "SELECT queue, count(*) FROM jobs WHERE (%(queue)s::text IS NULL OR queue = %(queue)s)"
+
+    def use() -> None:
+        with connection(observed) as session:
+            for number in range(40):
+                new = (f"q{number % 4}", f"t{number % 30}")
+                session.execute("INSERT INTO jobs (queue, task) VALUES (%s, %s)", new)
+                session.execute(LIST, dict.fromkeys(FILTERS))
+                session.execute(f"{summed} GROUP BY queue", {"queue": None})
+
+    path = tmp_path / "a.capture"
+    capture_statistics(pgdyno, observed, path, use, seconds=4)
+    capture = file.read(path)
+    queries = [s.id for s in capture.statements if s.text.startswith("SELECT") and "jobs" in s.text]
+    steps = [step for template in capture.templates for step in template.steps]
+    found = [source for step in steps if step.statement in queries for source in step.parameters]
+    assert len(queries) == 2
+    assert found == [Constant(value=None)] * 4
+
+
+@pytest.mark.pg
 @pytest.mark.parametrize("used", [(), ("queue",), ("queue", "task"), ("id",)], ids=",".join)
 def test_the_filters_that_the_calls_used_find_as_many_rows_in_the_mirror(
     pgdyno: Command, observed: Target, tmp_path: Path, used: tuple[str, ...]

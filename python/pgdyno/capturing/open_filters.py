@@ -28,22 +28,25 @@ def left_out(
     """Return the numbers of the parameters that are NULL, so that their filters let all rows pass.
 
     Of all choices it is the one that finds as many rows as the calls; of equal ones, the one with
-    more filters left out. Columns count as independent of each other.
+    more filters left out. Columns count as independent of each other. If the rows of a query do not
+    tell, as with GROUP BY, all filters are left out, so that it finds rows as the calls did.
 
-    Args: rows, how many each table has. Limits: only of one table that is searched by equal
-    columns; otherwise nothing is left out.
+    Args: rows, how many each table has. Limits: the rows tell only if one table is searched by
+    equal columns.
     """
     parsed = described.parsed
     numbers = sorted(parsed.open_if_null)
-    if not numbers or len(numbers) > _FILTERS_MAX or not counts_found_rows(parsed):
-        return frozenset()
-    of_rows = rows.get(parsed.tables[0], 0.0)
+    if not counts_found_rows(parsed) or len(numbers) > _FILTERS_MAX:
+        is_query = parsed.kind == "select" and parsed.reads_only and described.finds_rows
+        return parsed.open_if_null if is_query else frozenset()
+    # A table that has grown since has at least the rows that a call found.
+    of_rows = max(rows.get(parsed.tables[0], 0.0), described.rows_per_call)
     shares: dict[int, float] = {}
     for number, use in parsed.parameters.items():
         column = columns.get((use.table, use.column))
         if use.use == "equal" and column is not None:
             shares[number] = _share(column, of_rows)
-    if not of_rows or not shares.keys() >= set(numbers):
+    if not numbers or not of_rows or not shares.keys() >= set(numbers):
         return frozenset()
     always = math.prod(share for number, share in shares.items() if number not in numbers)
 
