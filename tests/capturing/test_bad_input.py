@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,6 +59,25 @@ def test_a_lost_connection_is_opened_again_and_the_capture_goes_on(
     said = capture_statistics(pgdyno, observed, path, use, seconds=6)
     assert "pgdyno connects again" in said.err
     assert any("nothing was counted" in note for note in file.read(path).notes)
+
+
+def test_transactions_without_a_statement_are_told(
+    pgdyno: Command, observed: Target, tmp_path: Path
+) -> None:
+    make_shop(observed)
+    path = tmp_path / "a.capture"
+
+    def use() -> None:
+        with connection(observed) as session:
+            for _ in range(300):
+                session.execute("")
+                session.execute("SELECT id FROM orders WHERE customer = 7")
+
+    capture_statistics(pgdyno, observed, path, use, seconds=5)
+    [note] = [note for note in file.read(path).notes if "empty query" in note]
+    untold, ended = map(int, re.findall(r"\d+", note)[:2])
+    assert 290 <= untold <= 320
+    assert 590 <= ended <= 630
 
 
 def reading_of(target: Target, seconds: float) -> Reading:

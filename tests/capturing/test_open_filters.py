@@ -42,9 +42,9 @@ def test_a_query_of_a_table_that_was_empty_finds_rows_in_the_mirror(
     capture = file.read(path)
     queries = [s.id for s in capture.statements if s.text.startswith("SELECT") and "jobs" in s.text]
     steps = [step for template in capture.templates for step in template.steps]
-    found = [source for step in steps if step.statement in queries for source in step.parameters]
+    sources = [source for step in steps if step.statement in queries for source in step.parameters]
     assert len(queries) == 2
-    assert found == [Constant(value=None)] * 4
+    assert sources == [Constant(value=None)] * 4
 
 
 @pytest.mark.pg

@@ -17,6 +17,7 @@ from pgdyno.capture.model import (
     SessionKind,
     Statement,
     StatementKind,
+    Template,
 )
 from pgdyno.capture.schema import ColumnGroup, ColumnShape
 from pgdyno.capturing import counted
@@ -39,6 +40,8 @@ _PAUSE_S_MIN = 0.003
 _SECONDS_ENOUGH = 10
 # Each session tells its transactions up to a second late; of several, the mean is this exact.
 _LATE_S, _LATE_RATIO_MAX = 0.25, 0.1
+# Transactions without a statement are told from this number and share on.
+_UNEXPLAINED_MIN, _UNEXPLAINED_RATIO = 100, 0.1
 _NO_TEXT = Parsed("", reason="text_missing")
 # The server's own questions whether deferred foreign keys hold: COMMIT asks them, so they look like
 # statements of the client.
@@ -117,7 +120,7 @@ class Assembly:
             sessions=tuple(self._session_kinds()),
             profile=self._profile(seconds, list(increases.values())),
             left_out=tuple(left_out_of(list(described.values()))),
-            notes=tuple(self._notes(sources)),
+            notes=(*self._notes(sources), *self._unexplained(described, templates)),
             kept=tuple(self.kept),
         )
 
@@ -215,6 +218,19 @@ class Assembly:
             hot_updates=so_far.totals.hot_updates,
             dealloc_count=so_far.dealloc_count,
         )
+
+    def _unexplained(
+        self, described: Mapping[Key, Described], templates: Sequence[Template]
+    ) -> Iterator[str]:
+        """Yield how many transactions of the server have no statement, if they are many."""
+        ended = self._transactions(described)
+        known = sum(t.rate_tps for t in templates) * self.header.seconds
+        if templates and ended - known > max(_UNEXPLAINED_MIN, _UNEXPLAINED_RATIO * ended):
+            yield (
+                f"{ended - known:.0f} of {ended:.0f} transactions have no statement in"
+                " pg_stat_statements, as when a pool sends an empty query to check a connection:"
+                " the mirror does not have them"
+            )
 
     def _notes(self, sources: Sources) -> Iterator[str]:
         """Yield what a reader must know: losses, gaps, what is assumed."""
