@@ -35,10 +35,10 @@ def left_out(
     equal columns.
     """
     parsed = described.parsed
-    numbers = sorted(parsed.open_if_null)
+    numbers = sorted(parsed.open_filters)
     if not counts_found_rows(parsed) or len(numbers) > _FILTERS_MAX:
         is_query = parsed.kind == "select" and parsed.reads_only and described.finds_rows
-        return parsed.open_if_null if is_query else frozenset()
+        return parsed.open_filters if is_query else frozenset()
     # A table that has grown since has at least the rows that a call found.
     of_rows = max(rows.get(parsed.tables[0], 0.0), described.rows_per_call)
     shares: dict[int, float] = {}

@@ -203,7 +203,7 @@ class Reader:
         sums = {place: sum_ for place, sum_ in added.items() if sum_ is not None}
         return sums, frozenset(n for n, value in enumerate(values) if "FuncCall" in value)
 
-    def open_if_null(self) -> frozenset[int]:
+    def open_filters(self) -> frozenset[int]:
         """Return the parameters of filters such as `$1 IS NULL OR name = $1`."""
         choices = [item for name, item in nodes(self._tree) if name == "BoolExpr"]
         tests = (

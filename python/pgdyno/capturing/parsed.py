@@ -75,7 +75,7 @@ class Parsed:
 
     `parameters`: by number from 1. `outputs`: table and column of each column of the result, ""
     for expressions. `written`: the table that it changes. `as_long_as`: parameters that are arrays
-    of the same length as an earlier one. `open_if_null`: parameters that let every row pass if they
+    of the same length as an earlier one. `open_filters`: parameters that let every row pass if they
     are NULL. `adds`: sign and parameter that an UPDATE adds to a
     column. `sums`: results that are a column plus or minus a parameter, by place: table, column,
     sign, parameter. `aggregates`: places of results that are a call, such as of sum.
@@ -95,7 +95,7 @@ class Parsed:
     outputs: tuple[tuple[str, str], ...] = ()
     locks_rows: bool = False
     as_long_as: dict[int, int] = field(default_factory=dict)
-    open_if_null: frozenset[int] = frozenset()
+    open_filters: frozenset[int] = frozenset()
     adds: dict[str, tuple[int, int]] = field(default_factory=dict)
     sums: dict[int, tuple[str, str, int, int]] = field(default_factory=dict)
     aggregates: frozenset[int] = frozenset()
@@ -256,7 +256,7 @@ def _of_data(text: str, node: str, tree: Tree, names: Names) -> Parsed:
     parsed.parameters = reader.parameters
     parsed.outputs = tuple(reader.outputs())
     parsed.as_long_as = reader.as_long_as
-    parsed.open_if_null = reader.open_if_null()
+    parsed.open_filters = reader.open_filters()
     parsed.adds = reader.adds
     parsed.sums, parsed.aggregates = reader.computed_outputs()
     if reader.sets_session:
