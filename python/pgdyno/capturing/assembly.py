@@ -40,7 +40,7 @@ _PAUSE_S_MIN = 0.003
 _SECONDS_ENOUGH = 10
 # Each session tells its transactions up to a second late; of several, the mean is this exact.
 _LATE_S, _LATE_RATIO_MAX = 0.25, 0.1
-# Transactions without a statement are told from this number and share on.
+# More transactions without a statement than this number and share become a note.
 _UNEXPLAINED_MIN, _UNEXPLAINED_RATIO = 100, 0.1
 _NO_TEXT = Parsed("", reason="text_missing")
 # The server's own questions whether deferred foreign keys hold: COMMIT asks them, so they look like
