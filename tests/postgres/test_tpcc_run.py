@@ -90,7 +90,7 @@ def test_a_load_opens_as_many_connections_as_the_lab_expects(
     where = server_options(fresh_warehouse)
     said = pgdyno(
         *("bench", *where, "-b", "tpcc-like", "--terminals", str(terminals), "-j", str(threads)),
-        *SHORT,
+        *(*SHORT, "-T", "500ms", "--no-check"),
     )
     assert said.code in RAN, said.err
     rows = csv.DictReader(io.StringIO(pgdyno("export", "1", "--table", "intervals").out))
@@ -166,7 +166,8 @@ def test_a_violated_condition_makes_the_run_not_valid(
     where = server_options(fresh_warehouse15)
     script = tmp_path / "wrong.sql"
     script.write_text("UPDATE warehouse SET w_ytd = w_ytd + 1 WHERE w_id = 1;\n")
-    words = ("bench", *where, "-f", script, "--allow-write", *SHORT, "-c", "1", "--json")
+    words = ("bench", *where, "-f", script, "--allow-write", *SHORT, "-T", "300ms")
+    words = (*words, "-c", "1", "--json")
     said = pgdyno(*words)
     assert said.code == 3, said.err
     warnings = {warning["kind"]: warning for warning in said.document["warnings"]}
