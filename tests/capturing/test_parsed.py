@@ -98,3 +98,23 @@ def test_a_parameter_subtracted_from_a_bound_is_a_distance() -> None:
     parsed = parse("SELECT id FROM orders WHERE id < $1 AND id >= $1::int - $2", NAMES)
     assert parsed.parameters[1] == Parameter("range", "public.orders", "id", "<")
     assert parsed.parameters[2] == Parameter("distance", "public.orders", "id", ">=")
+
+
+@pytest.mark.parametrize(
+    ("counted", "sent"),
+    [
+        ("SELECT now() - interval $1", "SELECT now() - $1::interval"),
+        ("SELECT now() - INTERVAL $1 DAY", "SELECT now() - $1::INTERVAL DAY"),
+        ("SELECT timestamp(3) with time zone $1", "SELECT $1::timestamp(3) with time zone"),
+        ("SELECT extract($1 FROM now())", "SELECT pg_catalog.date_part($1, now())"),
+    ],
+)
+def test_a_constant_that_the_grammar_wants_becomes_a_cast(counted: str, sent: str) -> None:
+    assert parse(counted, Names({}, [])).text == sent
+
+
+def test_each_column_of_a_compared_row_has_its_parameter() -> None:
+    names = Names({"public.event": ["at", "id"]}, ["public"])
+    parsed = parse("SELECT at FROM event WHERE (at, id) < ($1, $2)", names)
+    uses = {number: (use.use, use.column) for number, use in parsed.parameters.items()}
+    assert uses == {1: ("range", "at"), 2: ("range", "id")}

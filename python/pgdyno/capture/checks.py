@@ -11,6 +11,7 @@ from pgdyno.capture.distribution import Distribution, Hot
 from pgdyno.capture.schema import bare
 
 _CHECK = re.compile(r"CHECK \((.*)\)\s*$", re.S)
+_DOMAIN_CHECK = re.compile(r"\bCHECK \((.*?)\)(?: NOT VALID)?(?= CONSTRAINT| CHECK|\s*$)", re.S)
 _CAST = re.compile(
     r"::[a-z_0-9]+(?: varying| precision| with(?:out)? time zone)?(?:\(\d+(?:,\d+)?\))?(?:\[\])?"
 )
@@ -49,7 +50,7 @@ def within_domain(sql: str, distribution: Distribution) -> Distribution:
     if distribution.kind != "integer":
         return distribution
     least, most = None, None
-    for check in re.findall(r"CHECK \((.*?)\)(?= CONSTRAINT| CHECK|$)", sql, re.S):
+    for check in _DOMAIN_CHECK.findall(sql):
         for term in _CAST.sub("", check).split(" AND "):
             compared = _COMPARED.match(re.sub(r"[()]", "", term).strip())
             if (
@@ -75,6 +76,17 @@ def within_domain(sql: str, distribution: Distribution) -> Distribution:
     hot = tuple(Hot(value=value, fraction=min(1.0, share)) for value, share in shares.items())
     bounds = tuple(map(moved, distribution.bounds))
     return distribution.model_copy(update={"hot": hot, "bounds": bounds})
+
+
+def holds_in_domain(sql: str, distribution: Distribution) -> bool:
+    """Return whether all values surely satisfy the CHECKs of their domain. Limits: as `holds`."""
+    values = {"VALUE": distribution}
+    return all(holds(f"CHECK ({check})", values) for check in _DOMAIN_CHECK.findall(sql))
+
+
+def without_checks(sql: str) -> str:
+    """Return CREATE DOMAIN without its conditions."""
+    return _DOMAIN_CHECK.sub("", sql).rstrip()
 
 
 def within_partitions(least: str, end: str, distribution: Distribution) -> Distribution:

@@ -37,6 +37,7 @@ REASONS = {
     "text_missing": "the server lost the text of the statement",
     "evicted": "pg_stat_statements removed the entry",
     "unreadable": "the text cannot be read as SQL",
+    "refused": "the server does not accept parameters in place of the constants",
     "constants": "the text has constants in place of parameters",
     "copy": "COPY in the binary format, of files or programs, with WHERE or constants in its query,"
     " with an unknown number of rows, or into a table whose key has only columns of other tables",

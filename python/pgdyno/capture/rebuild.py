@@ -14,7 +14,13 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from pgdyno.capture.checks import holds, within_domain, within_partitions
+from pgdyno.capture.checks import (
+    holds,
+    holds_in_domain,
+    within_domain,
+    within_partitions,
+    without_checks,
+)
 from pgdyno.capture.distribution import Distribution, Spread, ValueKind
 from pgdyno.capture.keys import Column, Table, foreign_keys, with_keys
 from pgdyno.capture.model import Capture
@@ -50,6 +56,8 @@ _ELEMENTS: dict[str, ValueKind] = {
     "boolean": "boolean",
 }
 _JSONB_BYTES = 13
+# Even a NOT VALID condition is checked when the load changes a row.
+_BROKEN = "rows made from statistics may break its condition"
 _OF_TABLE = ("index", "primary_key", "unique", "exclusion", "check")
 
 
@@ -70,6 +78,9 @@ class Rebuilt:
             columns = self._columns(shape, parts, rows[name], notes)
             made[name] = Table(shape, rows[name], {c.shape.column: c for c in columns})
         tables, left_out = with_keys(self.capture, made)
+        checks = [item for item in self.capture.objects if item.kind == "check"]
+        broken = {_id(item): _BROKEN for item in checks if not _surely_holds(item, tables)}
+        notes += [f"{table}.{name} is left out: {why}" for (table, name), why in broken.items()]
         notes += [f"{name} is left out: {why}" for name, why in sorted(left_out.items())]
         return tables, left_out, tuple(notes)
 
@@ -81,7 +92,8 @@ class Rebuilt:
     @property
     def notes(self) -> tuple[str, ...]:
         """Return what the copy does not keep, in words."""
-        return self._made[2]
+        domains = [f"the CHECK of {name} is left out: {_BROKEN}" for name in self._broken_domains]
+        return (*self._made[2], *domains)
 
     def parts_by_table(self) -> dict[str, list[TableShape]]:
         """Return the shapes with the rows of each table: its own, or those of its partitions."""
@@ -168,6 +180,23 @@ class Rebuilt:
         by_bare_name = {item.name.rpartition(".")[2]: item.sql for item in domains}
         return {**by_bare_name, **{item.name: item.sql for item in domains}}
 
+    @cached_property
+    def _broken_domains(self) -> Mapping[str, str]:
+        """Return domains whose conditions the values may break, without these conditions."""
+        broken = {}
+        for item in self.capture.objects:
+            if item.kind != "domain":
+                continue
+            distributions = [
+                column.distribution
+                for table in self.tables.values()
+                for column in table.columns.values()
+                if column.shape.type in (item.name, item.name.rpartition(".")[2])
+            ]
+            if not all(holds_in_domain(item.sql, values) for values in distributions):
+                broken[item.name] = without_checks(item.sql)
+        return broken
+
     def _partition_limits(self, table: str, column: str) -> tuple[str, str] | None:
         """Return the first value of all partitions by range of a column, and the end of them."""
         objects = {item.name: item.sql for item in self.capture.objects if item.table == item.name}
@@ -227,7 +256,8 @@ class Rebuilt:
             if item.stage != "after_rows" or item.name in left_out:
                 continue
             if item.kind in _OF_TABLE and item.table in self.tables:
-                indexes.setdefault(item.table, []).append(self._sql_of(item))
+                if item.kind != "check" or _surely_holds(item, self.tables):
+                    indexes.setdefault(item.table, []).append(_on_all_parts(item))
             else:
                 completion.append(_created(item))
         return {
@@ -235,7 +265,7 @@ class Rebuilt:
             # The bodies of functions may name tables that are made after them.
             "creation": [
                 "set check_function_bodies = off",
-                *(_created(item) for item in before),
+                *(self._broken_domains.get(item.name) or _created(item) for item in before),
             ],
             "marked": [thing for item in before if (thing := _named(item))],
             "removal": _removal(before),
@@ -243,19 +273,9 @@ class Rebuilt:
                 _table_for_engine(table, indexes.get(name, []))
                 for name, table in self.tables.items()
             ],
-            "completion": [*self._counters(), *completion, *self._sequences()],
+            "completion": [*self._trees(), *self._counters(), *completion, *self._sequences()],
             "seed": seed,
         }
-
-    def _sql_of(self, item: SchemaObject) -> str:
-        # The index of a partitioned table is that of its partitions, too.
-        sql = item.sql.rstrip("; \n").replace(" ON ONLY ", " ON ", 1)
-        if item.kind != "check" or sql.endswith("NOT VALID"):
-            return sql
-        columns = self.tables[item.table].columns
-        distributions = {name: column.distribution for name, column in columns.items()}
-        # The rows that are there may break another condition; new rows may not.
-        return sql if holds(sql, distributions) else f"{sql} NOT VALID"
 
     def _counters(self) -> Iterator[str]:
         """Yield statements that put each counter above the keys that it has given."""
@@ -279,7 +299,32 @@ class Rebuilt:
                 f" WHERE {' AND '.join([*matched, f'c.{column} <> l.next'])}"
             )
 
+    def _trees(self) -> Iterator[str]:
+        """Yield statements that let a row of a tree refer to a row before it, so no circle is left.
+
+        The rows of the copy are drawn one by one, and a recursive query of a circle has no end.
+        """
+        for name, table in self.tables.items():
+            for column in table.columns.values():
+                key = column.shape.references
+                if key is None or key.table != name or key.column not in table.columns:
+                    continue
+                own, parent = _quoted(key.column), _quoted(column.shape.column)
+                other = "p.k" if not column.shape.is_not_null else "coalesce(p.k, r.k)"
+                ranked = (
+                    f"SELECT {own} AS k, {parent} AS parent, row_number() OVER (ORDER BY {own}) AS"
+                    f" n, count(*) OVER () AS total FROM {name} WHERE {own} IS NOT NULL"
+                )
+                yield (
+                    f"WITH ranked AS ({ranked}) UPDATE {name} AS c SET {parent} = {other}"
+                    " FROM ranked AS r JOIN ranked AS drawn ON drawn.k = r.parent"
+                    " LEFT JOIN ranked AS p ON p.n = r.n * drawn.n / (r.total + 1)"
+                    f" WHERE c.{own} = r.k AND drawn.n >= r.n"
+                )
+
     def _sequences(self) -> Iterator[str]:
+        """Yield statements that put each sequence above the keys of all columns that it gives."""
+        largest: dict[str, list[str]] = {}
         for name, table in self.tables.items():
             for column in table.columns.values():
                 shape = column.shape
@@ -290,7 +335,27 @@ class Rebuilt:
                     names = f"{_literal(name)}, {_literal(shape.column)}"
                     target = f"pg_get_serial_sequence({names})"
                 last = f"(select max({_quoted(shape.column)}) from {name})"
-                yield f"select setval({target}, greatest(1, {last}))"
+                largest.setdefault(target, []).append(last)
+        for target, keys in largest.items():
+            yield f"select setval({target}, greatest(1, {', '.join(keys)}))"
+
+
+def _id(item: SchemaObject) -> tuple[str, str]:
+    return item.table, item.name
+
+
+def _surely_holds(check: SchemaObject, tables: Mapping[str, Table]) -> bool:
+    """Return whether all rows satisfy a CHECK; without its rows, a table has no condition."""
+    table = tables.get(check.table)
+    if table is None:
+        return True
+    distributions = {name: column.distribution for name, column in table.columns.items()}
+    return holds(check.sql, distributions)
+
+
+def _on_all_parts(item: SchemaObject) -> str:
+    """Return the statement of an index or key: that of a partitioned table is on its parts, too."""
+    return item.sql.rstrip("; \n").replace(" ON ONLY ", " ON ", 1)
 
 
 def _table_for_engine(table: Table, indexes: list[str]) -> dict[str, Any]:

@@ -39,6 +39,7 @@ Stage = Literal["before_rows", "after_rows"]
 _NAME = r'"(?:[^"]|"")*"'
 _PART = re.compile(rf'{_NAME}|[^."]+')
 _LISTED = re.compile(rf"\s*({_NAME}|[^\s,]+)(?:{_NAME}|[^,])*")
+_LOWER = re.compile(rf"\b(?:lower|upper)\(\(?({_NAME}|\w+)\)?(?:::text)?\)")
 _KEY = re.compile(rf"\b(?:UNIQUE|USING btree)\b[^()]*\(((?:{_NAME}|[^()\"])*)\)")
 
 
@@ -130,10 +131,12 @@ def parts_of(name: str) -> tuple[str, str]:
     return (schema[0] if schema else "", own)
 
 
-def key_columns(sql: str) -> tuple[str, ...]:
+def key_columns(sql: str, *, with_lower: bool = False) -> tuple[str, ...]:
     """Return the columns of a unique constraint or a unique index, without quotes.
 
-    Limits: none if it has expressions.
+    An index on lower(a) has the column a: different texts there are different here, too.
+    Limits: none if it has other expressions.
     """
-    listed = _KEY.search(sql) if " UNIQUE " in sql else None
+    plain = _LOWER.sub(r"\1", sql) if with_lower else sql
+    listed = _KEY.search(plain) if " UNIQUE " in sql else None
     return tuple(bare(name) for name in _LISTED.findall(listed[1])) if listed else ()

@@ -12,7 +12,8 @@ import pgparse
 
 from pgdyno import quantities
 from pgdyno.capture.distribution import Distribution, Hot, Spread, ValueKind
-from pgdyno.capture.schema import ColumnGroup, ColumnShape
+from pgdyno.capture.ranks import together
+from pgdyno.capture.schema import ColumnGroup, ColumnShape, TableShape
 from pgdyno.capturing import documents, times
 from pgdyno.capturing.codes import Codes, addresses
 from pgdyno.capturing.schema import Column, Schema
@@ -135,6 +136,34 @@ def texts_to_replace(schema: Schema, statistics: Mapping[tuple[str, ...], Statis
         elif seen is not None and is_array:
             texts |= set(seen.elements)
     return texts
+
+
+def with_parts(columns: Sequence[ColumnShape], tables: Sequence[TableShape]) -> list[ColumnShape]:
+    """Return the columns; partitioned tables without statistics have those of their partitions.
+
+    Autovacuum analyses partitions alone, so most partitioned tables have no statistics.
+    """
+    by_place = {(column.table, column.column): column for column in columns}
+
+    def distribution(table: str, column: str) -> Distribution | None:
+        own = by_place.get((table, column))
+        if own is None:
+            return None
+        if own.distribution.hot or own.distribution.bounds:
+            return own.distribution
+        parts = [
+            (part.rows, known)
+            for part in tables
+            if part.partition_of == table and part.rows > 0
+            if (known := distribution(part.name, column)) is not None
+            if known.hot or known.bounds
+        ]
+        return together(parts) if parts else own.distribution
+
+    return [
+        column.model_copy(update={"distribution": distribution(column.table, column.column)})
+        for column in columns
+    ]
 
 
 def literals_of(statements: Iterable[str]) -> set[str]:

@@ -27,12 +27,48 @@ _TYPES = {
 }
 
 
+# Arguments of PostgreSQL's own functions that are words of PostgreSQL and never values of rows, by
+# their place, with a word that every such call accepts. `extract` is parsed as one of them, and
+# AT TIME ZONE and LIKE ... ESCAPE are others.
+OWN_WORDS: Mapping[str, Mapping[int, str]] = {
+    "date_trunc": {0: "day", 2: "UTC"},
+    "date_part": {0: "day"},
+    "date_bin": {0: "1 day"},
+    "timezone": {0: "UTC"},
+    "encode": {1: "hex"},
+    "decode": {1: "hex"},
+    "convert_to": {1: "UTF8"},
+    "convert_from": {1: "UTF8"},
+    "digest": {1: "sha256"},
+    "hmac": {2: "sha256"},
+    "gen_salt": {0: "bf"},
+    "setweight": {1: "A"},
+    "regexp_replace": {3: "g"},
+    "regexp_matches": {2: "g"},
+    "regexp_split_to_table": {2: "i"},
+    "regexp_split_to_array": {2: "i"},
+    "current_setting": {0: "TimeZone"},
+    "like_escape": {1: "#"},
+    "similar_to_escape": {1: "#"},
+    "normalize": {1: "NFC"},
+}
+# What a log may show of such an argument: units of time, zones, codings, flags.
+OWN_WORD = re.compile(
+    r"(?:micro|milli)seconds?|seconds?|minutes?|hours?|days?|weeks?|months?|quarters?|years?|epoch"
+    r"|decades?|century|centuries|millenni(?:um|a)|dow|doy|iso(?:dow|year)|timezone(?:_\w+)?|julian"
+    r"|hex|base64|escape|md5|sha\d+|bf|utf-?8|latin\d+|nf[ck]?[cd]|[a-d]|[gimnsx]{1,4}|utc|gmt"
+    r"|(?:africa|america|antarctica|asia|atlantic|australia|europe|indian|pacific)/[a-z_/]+"
+    r"|\d{1,3} (?:second|minute|hour|day|week)s?",
+    re.I,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Argument:
     """An argument, its type, and the column that it is compared with or written to.
 
     `values`: those that the function compares it with, if they are few texts. `is_optional`: NULL
-    means that nothing is compared.
+    means that nothing is compared. `is_word`: it is a word of PostgreSQL, such as a unit of time.
     """
 
     name: str = ""
@@ -41,6 +77,7 @@ class Argument:
     values: tuple[str, ...] = ()
     is_optional: bool = False
     type: str = ""
+    is_word: bool = False
 
 
 @dataclass(frozen=True, slots=True)

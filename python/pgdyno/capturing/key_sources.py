@@ -55,7 +55,8 @@ def unique_keys(
     for table, placed in positions.items():
         keys.setdefault(table, []).append(tuple(name for _, name in sorted(placed)))
     for item in objects:
-        if item.kind in ("unique", "index") and (names := key_columns(item.sql)):
+        is_key = item.kind in ("unique", "index")
+        if is_key and (names := key_columns(item.sql, with_lower=True)):
             keys.setdefault(item.table, []).append(names)
     return {table: list(dict.fromkeys(known)) for table, known in keys.items()}
 

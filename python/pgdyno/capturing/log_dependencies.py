@@ -218,7 +218,7 @@ def pairs_of(observed: Observed, other: Observed) -> Iterator[tuple[Any, Any]]:
 
 def _arithmetic(observed: Observed, numbers: FloatArray, other: Observed) -> Source | None:
     """Return a linear or a bounded relation to a number of an earlier parameter."""
-    if other.numbers is None:
+    if other.numbers is None or observed.are_times != other.are_times:
         return None
     places = paired(observed, other)
     mine, theirs = numbers[places[0]], other.numbers[places[1]]

@@ -10,16 +10,11 @@ from typing import Any
 import pgparse
 
 from pgdyno.capturing.names import Names
-from pgdyno.capturing.parsed import Parsed, parse
+from pgdyno.capturing.parsed import TYPE_BEFORE, Parsed, parse
 
 _NUMBERED = re.compile(r"\$(\d+)")
 _IN_LIST = re.compile(r"(\bNOT\s+)?\bIN\s*$", re.I)
-# A type before its constant: DATE '2026-01-01'.
-_TYPE_BEFORE = re.compile(
-    r"\b(date|interval|(?:time|timestamp)(?:\s+with(?:out)?\s+time\s+zone)?|timetz|timestamptz|uuid|"
-    r"jsonb?|numeric|inet|bytea)\s*$",
-    re.I,
-)
+_TYPE_BEFORE = re.compile(rf"{TYPE_BEFORE}$", re.I)
 _INT4_MAX = (1 << 31) - 1
 # Their values decide whether they can be sent again, and no parameter can take the place of one.
 _BY_VALUE = re.compile(
@@ -27,19 +22,27 @@ _BY_VALUE = re.compile(
     r"|.*\b(?:set_config|pg_notify)\s*\(",
     re.I | re.S,
 )
+# Only a constant that is itself the key of an order or a group counts columns.
+_PATH = ("SortBy", "node", "A_Const", "GroupingSet", "content")
 _MADE_MAX = 1_000
 _MADE = ("SELECT set_config('", "SELECT pg_notify('")
 # Constants below these parts of a statement are not values: they count columns, or digits.
 _COUNTS = ("sortClause", "groupClause", "distinctClause", "typmods")
+# What the server compares with the columns of the result: an equal constant is the same parameter.
+_REPEATS = ("sortClause", "groupClause", "distinctClause", "windowClause")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A constant in the text of a shape: where it is, and what becomes of it."""
+    """A constant in the text of a shape: where it is, and what becomes of it.
+
+    `repeats`: it may have to be the same as an earlier one, as in `GROUP BY date_trunc('day', at)`.
+    """
 
     position: tuple[int, int]
     is_list: bool
     stays: bool = False
+    repeats: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +67,15 @@ class LoggedShape:
         self._sql, self._names, self._is_cut = sql, names, is_cut
         outside = _without(sql, literals)
         self.parameter_count = max((int(n) for n in _NUMBERED.findall(outside)), default=0)
-        kept = set(_counting_places(sql)) if literals else set()
+        kept = set(_places_below(sql, _COUNTS, _PATH)) if literals else set()
+        again = set(_places_below(sql, _REPEATS, None)) if literals else set()
         self._places = [
-            Place((start, end), is_list, any(start <= at < end for at in kept))
+            Place(
+                (start, end),
+                is_list,
+                any(start <= at < end for at in kept),
+                any(start <= at < end for at in again),
+            )
             for start, end, is_list in literals
         ]
         self._made: dict[tuple[Any, ...], LoggedStatement] = {}
@@ -92,8 +101,10 @@ class LoggedShape:
                 self._by_value[values] = self._with_values(values)
             if (known := self._by_value[values]) is not None:
                 return known
-        key = tuple(
-            str(value) for value, place in zip(constants, self._places, strict=False) if place.stays
+        same = self._repeated(constants)
+        key = (
+            same,
+            *(str(v) for v, place in zip(constants, self._places, strict=False) if place.stays),
         )
         known = self._made.get(key)
         is_asked_again = self._temporary_count != self._names.temporary_count
@@ -101,8 +112,19 @@ class LoggedShape:
             # A temporary table may have been made since.
             self._temporary_count = self._names.temporary_count
             _make_room(self._made)
-            self._made[key] = self._make(constants)
+            self._made[key] = self._make(constants, dict(same))
         return self._made[key]
+
+    def _repeated(self, constants: Sequence[Any]) -> tuple[tuple[int, int], ...]:
+        """Return the constants that repeat an earlier one: the places of both."""
+        known: dict[str, int] = {}
+        same = []
+        for at, (value, place) in enumerate(zip(constants, self._places, strict=False)):
+            if place.repeats and not place.stays and not place.is_list and str(value) in known:
+                same.append((at, known[str(value)]))
+            elif not place.stays and not place.is_list:
+                known.setdefault(str(value), at)
+        return tuple(same)
 
     def _with_values(self, values: Sequence[str]) -> LoggedStatement | None:
         """Return a statement that is sent again with its harmless values; None for others.
@@ -124,28 +146,29 @@ class LoggedShape:
             return None
         return LoggedStatement(parsed, self.parameter_count)
 
-    def _make(self, constants: Sequence[Any]) -> LoggedStatement:
+    def _make(self, constants: Sequence[Any], same: Mapping[int, int]) -> LoggedStatement:
         if self._is_cut:
             parsed = Parsed(self._sql[:20].split(maxsplit=1)[0].upper(), reason="unreadable")
             return LoggedStatement(parsed, self.parameter_count)
-        plain = parse(self._text(constants, {})[0], self._names)
-        positions = tuple(at for at, place in enumerate(self._places) if not place.stays)
+        plain = parse(self._text(constants, {}, same)[0], self._names)
+        positions = tuple(
+            at for at, place in enumerate(self._places) if not place.stays and at not in same
+        )
         if plain.reason and plain.kind not in ("select", "insert", "update", "delete", "merge"):
             # A utility statement takes no parameters; its first words are enough.
             original = parse(self._sql, self._names) if plain.reason == "unreadable" else plain
             return LoggedStatement(original, self.parameter_count)
-        casts = dict(self._casts(plain))
-        text, types = self._text(constants, casts)
+        casts = dict(self._casts(plain, positions))
+        text, types = self._text(constants, casts, same)
         parsed = parse(text, self._names) if casts else plain
+        if positions and not (parsed.reason or parsed.temporary or self._names.accepts(text)):
+            parsed.reason = "refused"
         return LoggedStatement(parsed, self.parameter_count, positions, types)
 
-    def _casts(self, plain: Parsed) -> Iterator[tuple[int, str]]:
+    def _casts(self, plain: Parsed, positions: Sequence[int]) -> Iterator[tuple[int, str]]:
         """Yield the types of numbers whose place in the statement does not give them one."""
-        number = self.parameter_count
-        for place in self._places:
-            if place.stays:
-                continue
-            number += 1
+        for number, at in enumerate(positions, self.parameter_count + 1):
+            place = self._places[at]
             raw = self._sql[place.position[0] : place.position[1]]
             use = plain.parameters.get(number)
             if place.is_list or not re.match(r"-?[\d.]", raw):
@@ -157,10 +180,11 @@ class LoggedShape:
                 yield number, "numeric"
 
     def _text(
-        self, constants: Sequence[Any], casts: Mapping[int, str]
+        self, constants: Sequence[Any], casts: Mapping[int, str], same: Mapping[int, int]
     ) -> tuple[str, dict[int, str]]:
         """Return the text with `$n` for its constants, and the types that it names."""
-        made, last, number = "", 0, self.parameter_count
+        made, last, next_number = "", 0, self.parameter_count + 1
+        numbers: dict[int, int] = {}
         types = dict(casts)
         for position, place in enumerate(self._places):
             before = self._sql[last : place.position[0]]
@@ -168,7 +192,9 @@ class LoggedShape:
             if place.stays:
                 made += before + str(constants[position])
                 continue
-            number += 1
+            number = numbers[same[position]] if position in same else next_number
+            next_number += position not in same
+            numbers[position] = number
             named = _TYPE_BEFORE.search(before)
             listed = _IN_LIST.search(before) if place.is_list else None
             if listed is not None:
@@ -204,26 +230,30 @@ def _without(sql: str, literals: Sequence[tuple[int, int, bool]]) -> str:
     return made + sql[last:]
 
 
-def _counting_places(sql: str) -> Iterator[int]:
-    """Yield the places of constants that are not values, in characters."""
+def _places_below(sql: str, clauses: Sequence[str], path: Sequence[str] | None) -> Iterator[int]:
+    """Yield the places of constants in these clauses, in characters.
+
+    Args: path, the parts of a clause that may lie above such a constant; None for any.
+    """
     try:
         statements = pgparse.parse(sql)
     except pgparse.PGQueryError:
         return
     raw = sql.encode()
-    for place in _constants_below(statements, is_below=False):
+    for place in _constants_below(statements, clauses, path, is_below=False):
         yield len(raw[:place].decode(errors="ignore"))
 
 
-def _constants_below(tree: Any, *, is_below: bool) -> Iterator[int]:
+def _constants_below(
+    tree: Any, clauses: Sequence[str], path: Sequence[str] | None, *, is_below: bool
+) -> Iterator[int]:
     if isinstance(tree, Mapping):
         constant = tree.get("A_Const")
         if is_below and constant is not None:
             yield constant.get("location", 0)
         for name, content in tree.items():
-            # Only a constant that is itself the key of an order counts columns.
-            is_path = name in ("SortBy", "node", "A_Const") and is_below
-            yield from _constants_below(content, is_below=name in _COUNTS or is_path)
+            is_path = is_below and (path is None or name in path)
+            yield from _constants_below(content, clauses, path, is_below=name in clauses or is_path)
     elif isinstance(tree, list):
         for item in tree:
-            yield from _constants_below(item, is_below=is_below)
+            yield from _constants_below(item, clauses, path, is_below=is_below)

@@ -30,6 +30,8 @@ from pgdyno.capture.model import (
 )
 from pgdyno.capture.schema import ColumnShape
 from pgdyno.capturing.columns import RawColumn
+from pgdyno.capturing.functions import OWN_WORD
+from pgdyno.capturing.key_sources import FRESH_KINDS
 from pgdyno.capturing.log_dependencies import (
     Earlier,
     are_sorted,
@@ -56,6 +58,7 @@ _INSTANCES_MIN = 10
 # What may be shown of the constants in a program's statements: short texts, and smaller numbers
 # that are arguments of functions or operators.
 _SHORT, _LARGE = 2, 10_000
+_INTERVAL = re.compile(r"(?:[-+]?[\d.:]+\s*(?:[a-z]{0,12})\s*){1,8}", re.I)
 _SYSTEM_NAME = re.compile(r"pg_[a-z_]+")
 # Nearly all values of a list are arrays; others were cut.
 _NEARLY_ALL = 0.99
@@ -89,8 +92,8 @@ def source_of(
         return (
             OfColumn(table=column.table, column=column.column) if column else Constant(value=None)
         )
-    if all(value is None for value in values):
-        return Constant(value=None)
+    if (word := _word_or_window(observed, column)) is not None:
+        return word
     if record is not None and not observed.type.endswith("[]"):
         return record
     if record is not None:
@@ -116,7 +119,8 @@ def source_of(
         return source
     known = observed.known()
     distinct = len(set(known))
-    if observed.use.use == "insert" and is_key and column and _is_ascending(numbers, distinct):
+    may_be_new = is_key and column is not None and column.distribution.kind in FRESH_KINDS
+    if observed.use.use == "insert" and may_be_new and column and _is_ascending(numbers, distinct):
         return Fresh(table=column.table, column=column.column)
     # A key that is always the same is the only one of its table, or a place in the program.
     is_only_key = column is not None and (column.is_unique or bool(column.references))
@@ -287,6 +291,20 @@ def _is_ascending(numbers: FloatArray | None, distinct: int) -> bool:
         return False
     order = np.argsort(np.argsort(numbers))
     return bool(np.corrcoef(order, np.arange(len(order)))[0, 1] > 0.9)
+
+
+def _word_or_window(observed: Observed, column: ColumnShape | None) -> Source | None:
+    """Return NULL; a word of PostgreSQL, such as a unit of time; or the size of a window."""
+    if all(value is None for value in observed.values):
+        return Constant(value=None)
+    if observed.use.argument is not None and observed.use.argument.is_word:
+        shown = [text for text in observed.known() if OWN_WORD.fullmatch(text)]
+        return Constant(value=shown[0] if shown else observed.use.argument.values[0])
+    if observed.type == "interval" and not (column and column.type == "interval"):
+        # The size of a window of time, such as `now() - interval '1 day'`.
+        [(window, _)] = Counter(observed.known()).most_common(1)
+        return Constant(value=window if _INTERVAL.fullmatch(window) else "1 day")
+    return None
 
 
 def _may_be_shown(value: str, observed: Observed, kind: ValueKind) -> bool:

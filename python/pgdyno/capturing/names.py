@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from pgdyno.capture.schema import parts_of
 from pgdyno.capturing.functions import Functions
@@ -21,15 +21,16 @@ class Names:
         fixed_keys: Mapping[str, Sequence[frozenset[str]]] | None = None,
         generated: Set[tuple[str, str]] = frozenset(),
         roles: Set[str] = frozenset(),
+        accepts: Callable[[str], bool] = lambda _: True,
     ) -> None:
         """Take what is known of a database.
 
         Args: columns by qualified table; path, the schemas in the order of search_path; fixed_keys,
         keys by table that cannot get new values; generated, columns by table and name; roles
-        of the server.
+        of the server; accepts, whether the server accepts a statement with its parameters.
         """
         self._fixed_keys, self._generated = fixed_keys or {}, generated
-        self._roles = roles
+        self._roles, self.accepts = roles, accepts
         self.temporary_count = 0
         self._columns = dict(columns)
         self._tables = {parts_of(name): name for name in columns}

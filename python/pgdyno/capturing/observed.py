@@ -53,6 +53,11 @@ class Observed:
         return np.array(made)
 
     @cached_property
+    def are_times(self) -> bool:
+        """Return whether the values are dates or times, and not numbers."""
+        return any(value.count("-") > 1 or ":" in value for value in self.known()[:1])
+
+    @cached_property
     def places(self) -> dict[int, list[int]]:
         """Return the places of the values of each transaction, turn by turn."""
         by_instance: dict[int, list[int]] = {}

@@ -38,6 +38,7 @@ from pgdyno.capturing.functions import functions_of
 from pgdyno.capturing.grouping import Group
 from pgdyno.capturing.key_families import KeyFamilies
 from pgdyno.capturing.key_sources import (
+    FRESH_KINDS,
     KeySources,
     children_of,
     fresh,
@@ -219,6 +220,8 @@ class Sources(KeyFamilies):
         if use.argument is not None and use.argument.is_optional:
             return Constant(value=None)
         if use.argument is not None and (values := use.argument.values):
+            if use.argument.is_word:
+                return Constant(value=values[0])
             hot = tuple(Hot(value=value, fraction=1 / len(values)) for value in values)
             return Drawn(distribution=Distribution(kind="text", distinct=len(values), hot=hot))
         if use.use == "list" and column is not None:
@@ -229,7 +232,8 @@ class Sources(KeyFamilies):
         if use.use in ("other", "change") and _is_constant(described.parsed, number, type_, column):
             self.assumed.setdefault(described.statement.id, f"${number}: a constant")
             return Constant(value="1")
-        if column is None or use.use == "other":
+        is_window = type_ == "interval" and column is not None and column.type != "interval"
+        if column is None or use.use == "other" or is_window:
             return self._by_type(described, number, type_)
         if use.use == "distance":
             return self._ranges.distance(described, column)
@@ -361,7 +365,10 @@ class Sources(KeyFamilies):
 
     def _inserted(self, column: ColumnShape) -> Source:
         table, name = column.table, column.column
-        if column.is_unique or self.is_last_of_key(column):
+        is_new = column.is_unique or self.is_last_of_key(column)
+        if (key := column.references) is not None and not column.is_unique:
+            return OfColumn(table=key.table, column=key.column)
+        if is_new and column.distribution.kind in FRESH_KINDS:
             return Fresh(table=table, column=name)
         if column.distribution.kind in _TIME_KINDS and (column.correlation or 0) > 0.5:
             return Now()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pgdyno.capturing.functions import Argument, Function
+from pgdyno.capturing.functions import OWN_WORDS, Argument, Function
 from pgdyno.capturing.names import Names
 
 Use = Literal[
@@ -137,6 +137,11 @@ class Reader:
                     self.parameters[number] = Parameter("list", table, column, "unnest")
         function = self._names.functions.functions.get(name)
         if function is None:
+            words = OWN_WORDS.get(name, {})
+            for place, number in enumerate(numbers):
+                if number and place in words:
+                    argument = Argument(values=(words[place],), is_word=True)
+                    self.parameters[number] = Parameter("other", argument=argument)
             return
         tables = self.tables_of(function)
         for number, argument in zip(numbers, function.arguments, strict=False):
@@ -166,6 +171,9 @@ class Reader:
     def _read_expression(self, item: Tree) -> None:
         operator = _operator(item)
         left, right = item.get("lexpr"), item.get("rexpr")
+        # Columns of a row, as in (at, id) < ($1, $2): each has its parameter.
+        for own, theirs in zip(_row(left), _row(right), strict=False):
+            self._read_expression({**item, "lexpr": own, "rexpr": theirs})
         for side, other in ((left, right), (right, left)):
             place = self._column(side)
             if place is None:
@@ -263,6 +271,10 @@ def _distance(tree: Any) -> int | None:
     if item is None or _operator(item) not in ("+", "-") or not alone(item.get("lexpr")):
         return None
     return next(iter(alone(item.get("rexpr"))), None)
+
+
+def _row(tree: Any) -> Any:
+    return tree.get("RowExpr", {}).get("args", ()) if isinstance(tree, Mapping) else ()
 
 
 def _is_star(item: Tree) -> bool:

@@ -66,7 +66,16 @@ _REASONS = {
 }
 # A list that PostgreSQL 18 has shortened: IN ($1 /*, ... */).
 _SHORTENED = re.compile(r"(\bNOT\s+)?\bIN\s*\(\s*\$(\d+)\s*/\*, \.\.\. \*/\s*\)", re.I)
+_NUMBERED = re.compile(r"\$(\d+)")
 _LARGE_NUMBER = 10_000
+# The server's grammar wants a constant here, and pg_stat_statements puts $n in its place.
+# A type before its constant: DATE '2026-01-01'.
+TYPE_BEFORE = (
+    r"\b(date|interval(?:\s*\(\d\))?|(?:time|timestamp)(?:\s*\(\d\))?(?:\s+with(?:out)?\s+time\s+zone)?"
+    r"|timetz|timestamptz|uuid|jsonb?|numeric|inet|bytea)\s*"
+)
+_TYPED = re.compile(rf"{TYPE_BEFORE}(\$\d+)", re.I)
+_EXTRACT = re.compile(r"\bextract\s*\(\s*(\$\d+)\s+FROM\b", re.I)
 
 
 @dataclass(slots=True)
@@ -104,12 +113,20 @@ class Parsed:
     ends_count: int = 0
     temporary: tuple[str, ...] = ()
 
+    @property
+    def untyped(self) -> frozenset[int]:
+        """Return the numbers of parameters to which no column gives a type."""
+        numbers = map(int, _NUMBERED.findall(self.text))
+        known = {n for n, use in self.parameters.items() if use.use != "other"}
+        return frozenset(numbers) - known
+
 
 def parse(text: str | None, names: Names) -> Parsed:
     """Return what a text of pg_stat_statements says. Comments and constants do not stay in it."""
     if text is None:
         return Parsed("", reason="text_missing")
     clean = utilities.without_comments(_SHORTENED.sub(_as_array, text)).strip().rstrip(";").strip()
+    clean = _EXTRACT.sub(r"pg_catalog.date_part(\1,", _TYPED.sub(r"\2::\1", clean))
     try:
         statements = pgparse.parse(clean)
     except pgparse.PGQueryError:

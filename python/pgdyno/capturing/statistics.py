@@ -15,6 +15,7 @@ import psycopg
 
 from pgdyno.capture.model import Capture, Counters, Header
 from pgdyno.capturing import catalog, counted
+from pgdyno.capturing.accepted import prepared
 from pgdyno.capturing.assembly import Assembly
 from pgdyno.capturing.columns import (
     ColumnShapes,
@@ -23,6 +24,7 @@ from pgdyno.capturing.columns import (
     raw_columns,
     read_statistics,
     texts_to_replace,
+    with_parts,
 )
 from pgdyno.capturing.connection import MARK, SourceConnection
 from pgdyno.capturing.copied import fixed_keys
@@ -134,7 +136,7 @@ class Reading:
         shown = literals_of([item.sql for item in schema.objects if item.kind != "function"])
         stand_ins = StandIns(ordered, known, shown=shown)
         shapes = ColumnShapes(schema, statistics, stand_ins, keeps_values=self._keeps_values)
-        self.columns = shapes.all()
+        self.columns = with_parts(shapes.all(), schema.tables)
         self.kept = shapes.kept
         self.raw = raw_columns(schema, statistics)
         # The values are not needed any more, and the key ends with this object.
@@ -189,21 +191,20 @@ class Reading:
         homes = list(self._path)
         homes += [n for (n,) in self.source.fetch(catalog.SCHEMAS_SQL) if n not in homes]
         self.source.execute(catalog.SET_PATH_SQL, [", ".join(homes)])
+        known = self.names
+        untyped = {text: parse(text, known).untyped for text in texts}
         types: dict[str, tuple[str, ...]] = {}
         for begin in range(0, len(texts), _PREPARED_AT_ONCE):
             names: dict[str, str] = {}
             for number, text in enumerate(texts[begin : begin + _PREPARED_AT_ONCE]):
-                try:
-                    self.source.execute(f"PREPARE pgdyno_{number} AS {query_of(text)}")
-                except psycopg.errors.OperationalError:
-                    raise
-                except psycopg.errors.SyntaxError:
-                    # A $n where only a constant may be: extract($1 FROM at), interval $1.
+                is_prepared, refusal = prepared(
+                    self.source.execute, f"pgdyno_{number}", query_of(text), untyped[text]
+                )
+                if refusal:
+                    # A $n where only a constant may be: GROUP BY ROLLUP ($1).
                     self._refused.add(text)
-                    continue
-                except psycopg.Error:
-                    continue
-                names[f"pgdyno_{number}"] = text
+                if is_prepared:
+                    names[f"pgdyno_{number}"] = text
             rows = self.source.fetch(catalog.TYPES_SQL)
             types |= {names[name]: tuple(listed) for name, listed in rows if name in names}
             self.source.execute("DEALLOCATE ALL")
@@ -241,7 +242,13 @@ class Reading:
             fixed_keys=fixed_keys(self.columns, self.schema.objects),
             generated={(c.table, c.bare_name) for c in self.schema.columns if c.generated},
             roles=self._roles,
+            accepts=self._accepts,
         )
+
+    def _accepts(self, text: str) -> bool:
+        """Return whether the server accepts a statement of a log with its parameters."""
+        self.types_of([text])
+        return text not in self._refused
 
     def rows_of_copies(self) -> dict[str, float]:
         """Return the mean number of rows of each COPY FROM STDIN since the server counts."""
@@ -262,7 +269,7 @@ class Reading:
         parsed = {key: parse(text, names) for key, (text, _) in self._texts.items()}
         for statement in parsed.values():
             if statement.text in self._refused:
-                statement.reason = "unreadable"
+                statement.reason = "refused"
         return parsed
 
     def capture(self) -> Capture:

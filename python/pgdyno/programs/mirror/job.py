@@ -282,13 +282,24 @@ def _step(step: Step, sources: _Sources) -> dict[str, Any]:
 
 
 def _settings(capture: Capture, statements: list[Statement]) -> dict[str, str]:
-    """Return the settings of the sessions that sent most of these statements."""
+    """Return the settings of the sessions that sent most of these statements.
+
+    A program that sets search_path itself leaves no trace in them, so the other schemas of the
+    capture follow: a name that is found without them keeps its meaning.
+    """
     if not capture.sessions:
         return {}
     most = max(capture.sessions, key=lambda kind: kind.count)
     paths = {statement.search_path for statement in statements if statement.search_path}
     own = {"search_path": paths.pop()} if len(paths) == 1 else {}
-    return {**own, **harmless(most.settings)}
+    settings = {**own, **harmless(most.settings)}
+    schemas = [item.name for item in capture.objects if item.kind == "schema"]
+    if schemas:
+        path = settings.get("search_path", '"$user", public')
+        known = {schema.strip() for schema in path.split(",")}
+        others = [schema for schema in schemas if schema not in known]
+        settings["search_path"] = ", ".join([*filter(None, [path.strip()]), *others])
+    return settings
 
 
 def _age_s(capture: Capture) -> float:
