@@ -50,7 +50,7 @@ def _spec(server: Server, script: Path) -> tuple[str, ...]:
 
 ASKED: dict[str, Callable[[Server, Path], tuple[str, ...]]] = {
     "bench": lambda server, script: ("bench", *server, "-f", str(script), *QUICK),
-    "sweep": lambda server, script: ("sweep", *server, "-f", str(script), *QUICK),
+    "sweep": lambda server, script: ("sweep", *server, "-f", str(script), *QUICK, "-c", "1,2"),
     "compare": lambda server, script: ("compare", *server, "-f", str(script), *QUICK, *VARIANTS),
     "tune": lambda server, script: (
         *("tune", *server, "-f", str(script), "-T", "10s", "--setting", "work_mem"),
