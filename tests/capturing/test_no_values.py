@@ -39,6 +39,14 @@ def plant(target: Target) -> None:
         " born date, seen timestamptz, token uuid UNIQUE, address inet, tags text[], doc jsonb,"
         " bytes bytea, score float8, code varchar(20), account bigint)",
     )
+    # A capture keeps functions, but not the comments in them.
+    body = "-- such as commentsecret\n  BEGIN RETURN n /* 'commentsecret' */ + 1; -- don't\nEND"
+    for name, language, text in (
+        ("plus_one", "plpgsql", body),
+        ("plus_two", "sql", "SELECT n + 2 -- commentsecret"),
+    ):
+        head = f"CREATE FUNCTION {name}(n int) RETURNS int LANGUAGE {language}"
+        run_sql(target, f"{head} AS $${text}$$")
     with connection(target) as session:
         for n, mail in enumerate(MAILS):
             document = f'{{"note": "{IN_JSON[0]}", "n": {IN_JSON[1]}}}'
@@ -63,6 +71,7 @@ def use(target: Target) -> None:
         for _ in range(3):
             session.execute("SELECT /* commentsecret */ * FROM person WHERE city = 'literalsecret'")
             session.execute("SELECT 1 FROM person WHERE salary = 8642097 -- commentsecret")
+            session.execute("SELECT plus_one(1), plus_two(2)")
             session.execute("SET application_name = 'settingsecret'")
             session.execute("CREATE ROLE planted_role PASSWORD 'passwordsecret'")
             session.execute("DROP ROLE planted_role")
@@ -96,6 +105,8 @@ def test_no_planted_value_is_in_the_file(pgdyno: Command, observed: Target, tmp_
     said = capture_statistics(pgdyno, observed, path, lambda: use(observed))
     capture = file.read(path)
     assert len(capture.statements) >= 2
+    functions = {item.name for item in capture.objects if item.kind == "function"}
+    assert functions == {"public.plus_one", "public.plus_two"}
     assert {"secret", "session", "copy", "cursor"} <= {item.reason for item in capture.left_out}
     text = file.zstd.decompress(path.read_bytes()).decode()
     assert not [value for value in PLANTED if value in text]

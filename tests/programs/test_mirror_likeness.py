@@ -88,6 +88,15 @@ def test_a_begin_that_the_source_hardly_counted_is_not_in_the_mix() -> None:
     assert quantity(likeness_of(source, SEEN), "mix of calls (distance)").verdict == "short"
 
 
+def test_a_statement_that_few_transactions_have_is_in_the_mix() -> None:
+    statements = {**SOURCE["statements"], "UPDATE t": {**COUNTED, "calls": 5.0}}
+    likeness = likeness_of({**SOURCE, "statements": statements}, SEEN)
+    assert quantity(likeness, "mix of calls (distance)").verdict == "short"
+    calls = statements["SELECT 1"]["calls"] + 5
+    ended = SOURCE["profile"]["commits"] + SOURCE["profile"]["rollbacks"]
+    assert quantity(likeness, "statements a transaction").source == pytest.approx(calls / ended)
+
+
 def test_calls_that_only_one_side_counted_are_in_no_mean() -> None:
     begin = {**COUNTED, "rows": 0.0, "hit_blocks": 0.0, "wal_bytes": 0.0}
     kinds = [{**SOURCE["templates"][0], "statements": ["BEGIN", "SELECT 1", "UPDATE t"]}]

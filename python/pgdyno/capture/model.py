@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
@@ -95,6 +95,12 @@ class Counters(Part):
     wal_records: int = 0
     wal_full_pages: int = 0
     wal_bytes: int = 0
+
+    @classmethod
+    def total(cls, parts: Iterable[Counters]) -> Counters:
+        """Return the sum of counters."""
+        known = list(parts)
+        return cls(**{name: sum(getattr(c, name) for c in known) for name in cls.model_fields})
 
 
 class Statement(Part):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
+from pgdyno import quantities
 from pgdyno.capture.model import (
     Arrivals,
     Capture,
@@ -20,7 +22,6 @@ from pgdyno.capture.model import (
     Template,
 )
 from pgdyno.capture.schema import ColumnGroup, ColumnShape
-from pgdyno.capturing import counted
 from pgdyno.capturing.call_series import Counting
 from pgdyno.capturing.constants import constant_count
 from pgdyno.capturing.counted import Counted, Key
@@ -42,6 +43,7 @@ _SECONDS_ENOUGH = 10
 _LATE_S, _LATE_RATIO_MAX = 0.25, 0.1
 # More transactions without a statement than this number and share become a note.
 _UNEXPLAINED_MIN, _UNEXPLAINED_RATIO = 100, 0.1
+_ASSUMED_SHOWN, _TEXT_SHOWN = 3, 60
 _NO_TEXT = Parsed("", reason="text_missing")
 # The server's own questions whether deferred foreign keys hold: COMMIT asks them, so they look like
 # statements of the client.
@@ -120,7 +122,11 @@ class Assembly:
             sessions=tuple(self._session_kinds()),
             profile=self._profile(seconds, list(increases.values())),
             left_out=tuple(left_out_of(list(described.values()))),
-            notes=(*self._notes(sources), *self._unexplained(described, templates)),
+            notes=(
+                *self._notes(),
+                *self._unexplained(described, templates),
+                *_assumptions(sources, usable),
+            ),
             kept=tuple(self.kept),
         )
 
@@ -209,7 +215,7 @@ class Assembly:
         looks = max(sum(sessions.waits.values()), 1)
         return Profile(
             seconds=seconds,
-            total=counted.total_of(increases),
+            total=Counters.total(increases),
             commits=so_far.totals.commits,
             rollbacks=so_far.totals.rollbacks,
             active_sessions=sum(sessions.active_counts) / max(sessions.polls, 1),
@@ -232,8 +238,8 @@ class Assembly:
                 " the mirror does not have them"
             )
 
-    def _notes(self, sources: Sources) -> Iterator[str]:
-        """Yield what a reader must know: losses, gaps, what is assumed."""
+    def _notes(self) -> Iterator[str]:
+        """Yield what a reader must know: losses and gaps."""
         so_far = self.counted
         for source in self.sources:
             if source.missing:
@@ -252,8 +258,22 @@ class Assembly:
             yield f"pg_stat_statements was reset {so_far.resets} times during the capture"
         yield from so_far.losses
         yield from self.schema.notes
-        for name, what in sources.assumed.items():
-            yield f"values are assumed in statement {name}: {what}"
+
+
+def _assumptions(sources: Sources, statements: Mapping[str, Described]) -> Iterator[str]:
+    """Yield in how many statements a value is assumed, with examples."""
+    assumed = {name: what for name, what in sources.assumed.items() if name in statements}
+    if not assumed:
+        return
+    examples = [
+        f"{what} in {textwrap.shorten(statements[name].parsed.text, _TEXT_SHOWN, placeholder='..')}"
+        for name, what in list(assumed.items())[:_ASSUMED_SHOWN]
+    ]
+    number = quantities.counted(len(assumed), "statement")
+    yield (
+        f"values are assumed in {number}, because nothing shows where they come from, such as"
+        f" {'; '.join(examples)}"
+    )
 
 
 def _with_frames(

@@ -130,11 +130,6 @@ def increase(before: Counters | None, after: Counters) -> Counters:
     return Counters(**{name: getattr(after, name) - getattr(before, name) for name in _NAMES})
 
 
-def total_of(counters: list[Counters]) -> Counters:
-    """Return the sum of counters."""
-    return Counters(**{name: sum(getattr(c, name) for c in counters) for name in _NAMES})
-
-
 @dataclass(slots=True)
 class Sessions:
     """What polls of pg_stat_activity show.
@@ -287,7 +282,7 @@ class Counted:
                 if grown.calls > 0:
                     totals[key].append(grown)
             before = after
-        return {key: total_of(parts) for key, parts in totals.items()}
+        return {key: Counters.total(parts) for key, parts in totals.items()}
 
     def series(self) -> dict[Key, list[int]]:
         """Return the calls of each statement in every interval between two snapshots."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from pgdyno.capture.schema import IndexShape, Reference, SchemaObject, TableShape
 from pgdyno.capturing import catalog
+from pgdyno.capturing.utilities import without_comments
 
 Rows = list[tuple[Any, ...]]
 Fetch = Callable[[str], Rows]
@@ -287,9 +288,22 @@ def _functions(
             notes.append(f"{name} is a function in C: the copy needs its library")
         is_checked = re.search(r"(?mi)^\s*(BEGIN ATOMIC|RETURN )", definition)
         (late if is_checked else early).append(
-            SchemaObject(kind="function", name=name, sql=definition.strip())
+            SchemaObject(kind="function", name=name, sql=_without_comments(definition).strip())
         )
     return early, late
+
+
+def _without_comments(definition: str) -> str:
+    """Return the definition of a function without comments in its body, which may have values.
+
+    Limits: only of SQL and PL/pgSQL whose body has no text in another form than '...'.
+    """
+    parts = re.fullmatch(
+        r"(.*?\bLANGUAGE (?:sql|plpgsql)\b.*?AS (\$\w*\$))(.*)(\2\s*)", definition, re.S
+    )
+    if parts is None or re.search(r"\$\w*\$|\bE'", parts[3], re.I):
+        return definition
+    return parts[1] + without_comments(parts[3]) + parts[4]
 
 
 def _last(name: str) -> str:

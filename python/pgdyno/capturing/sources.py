@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pgdyno.capturing import catalog, counted
 from pgdyno.capturing.schema import Fetch
@@ -30,9 +30,12 @@ class SourceSeen:
 
 
 def sources_of(
-    fetch: Fetch, *, version: int, user: str, sees_everybody: bool
+    fetch: Fetch, *, version: int, user: str, sees_everybody: bool, has_logs: bool = False
 ) -> Iterator[SourceSeen]:
-    """Yield the sources that a server offers to this role."""
+    """Yield the sources that a server offers to this role.
+
+    Args: has_logs, whether the statements and their order come from logs.
+    """
     yield SourceSeen(
         name="catalogs",
         right="CONNECT",
@@ -40,8 +43,12 @@ def sources_of(
         gain="the schema, sizes, settings on which plans depend",
     )
     yield _of_statistics(fetch, user)
-    yield _of_statements(fetch, user, sees_everybody=sees_everybody)
-    yield _of_activity(fetch, version, user, sees_everybody=sees_everybody)
+    statements = _of_statements(fetch, user, sees_everybody=sees_everybody)
+    activity = _of_activity(fetch, version, user, sees_everybody=sees_everybody)
+    if has_logs:
+        statements = replace(statements, loss="rows, blocks and WAL of a call are not known")
+        activity = replace(activity, loss="waits and active sessions are not known")
+    yield from (statements, activity)
 
 
 def _of_statistics(fetch: Fetch, user: str) -> SourceSeen:

@@ -53,7 +53,10 @@ _SECRET_SETTING = ("password", "secret", "token", "key")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to capture. `moved` is called each second; `checkpoint` with a whole capture so far."""
+    """What to capture. `moved` is called each second; `checkpoint` with a whole capture so far.
+
+    `has_logs`: the statements come from logs.
+    """
 
     target: Target
     seconds: float
@@ -61,6 +64,7 @@ class Request:
     moved: Callable[[Progress], None] = field(repr=False)
     checkpoint: Callable[[Capture], None] = field(repr=False)
     lost: Callable[[str], None] = field(repr=False)
+    has_logs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,7 @@ class Reading:
                     version=self.source.version,
                     user=self.source.user,
                     sees_everybody=self.source.sees_everybody,
+                    has_logs=request.has_logs,
                 )
             )
             home = self.source.fetch(SCHEMA_SQL)
@@ -261,7 +266,7 @@ class Reading:
         for key, parsed in self._parsed().items():
             if parsed.copies and key in counters:
                 known[parsed.text].append(counters[key])
-        totals = {text: counted.total_of(parts) for text, parts in known.items()}
+        totals = {text: Counters.total(parts) for text, parts in known.items()}
         return {text: total.rows / total.calls for text, total in totals.items() if total.calls}
 
     def _parsed(self) -> dict[Key, Parsed]:

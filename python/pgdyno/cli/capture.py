@@ -216,6 +216,7 @@ def _carry_out(
         moved=lambda progress: _show_progress(progress, duration_s),
         checkpoint=keep,
         lost=lambda words: output.note(words),
+        has_logs=bool(given["logs"]),
     )
     with Reading(request) as reading:
         output.note(

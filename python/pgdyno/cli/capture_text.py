@@ -149,7 +149,7 @@ class _Shown:
     def _kinds(self) -> str:
         kinds = Counter(item.kind.replace("_", " ") for item in self._capture.objects)
         listed = ", ".join(counted(number, kind) for kind, number in kinds.most_common())
-        return f"definitions as SQL: {listed}"
+        return f"definitions as SQL, with their constants: {listed}"
 
     def _objects(self) -> list[str]:
         return [
@@ -216,8 +216,10 @@ def _values_words(capture: Capture) -> str:
     if capture.header.keeps_values:
         return "WITH VALUES OF ROWS: most common values and bounds of every column are in the file"
     return (
-        "no value of a row is in the file, except in columns that are listed below; stand-ins keep"
-        " length, order and frequency, and their key was thrown away"
+        "no value of a row is in the file, except in the columns that are listed below. Stand-ins"
+        " keep length, order and frequency; their key was thrown away. Definitions keep their"
+        " constants, such as bounds of partitions, defaults, CHECK constraints and bodies of"
+        " functions: read them before the file leaves"
     )
 
 

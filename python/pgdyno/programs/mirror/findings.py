@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -16,8 +17,8 @@ RATIO_LIMIT = 0.1
 SESSIONS_LIMIT = 0.25
 CALLS_DISTANCE_MAX = 0.02
 WAITS_COSINE_MIN = 0.95
-# The source counted a statement if it has this share of the calls that its transactions imply.
-_COUNTED_MIN = 0.5
+# The source counted its BEGIN if it has this share of the calls that its transactions imply.
+_CONTROL, _COUNTED_MIN = re.compile(r"(BEGIN|START|COMMIT|END|ROLLBACK)\b"), 0.5
 # Smaller differences count as none: name -> amount a call.
 _SLACK = {"rows": 0.05, "blocks": 0.05, "temporary blocks": 0.05, "WAL bytes": 8.0}
 
@@ -158,11 +159,11 @@ def likeness_of(source: Mapping[str, Any], copy: CopySeen) -> Likeness:
     for kind in source["templates"]:
         times = kind["rate_tps"] * source["profile"]["seconds"]
         expected |= {text: expected.get(text, 0.0) + times for text in kind["statements"]}
-    # The server does not count every statement, such as a BEGIN that is prepared.
+    # The server does not count a BEGIN that is prepared.
     of_source = {
         text: source["statements"][text]
         for text, times in expected.items()
-        if source["statements"][text]["calls"] > _COUNTED_MIN * times
+        if not _CONTROL.match(text) or source["statements"][text]["calls"] > _COUNTED_MIN * times
     }
     types = tuple(_of_types(source, of_source, copy))
     return Likeness(

@@ -17,6 +17,7 @@ from pgdyno.capture.distribution import Distribution
 from pgdyno.capture.model import (
     Capture,
     Constant,
+    Counters,
     ListOf,
     OfColumn,
     Record,
@@ -346,6 +347,10 @@ def source_document(script: Script) -> dict[str, Any]:
     sent = {name: text for name, (text, _) in _sent_texts(templates, known, used).items()}
     texts = {name: redacted(sent.get(name, own.text)) for name, own in known.items()}
     share = share_of(script)
+    # Several roles may send one text.
+    counters: dict[str, list[Counters]] = {}
+    for name, statement in known.items():
+        counters.setdefault(texts[name], []).append(statement.counters)
     return {
         "file": script.capture.name if script.capture is not None else "",
         "reads_only": script.reads_only,
@@ -363,7 +368,7 @@ def source_document(script: Script) -> dict[str, Any]:
         ],
         "statements": {
             # As every text in a result, so that both sides of a comparison have the same.
-            texts[name]: statement.counters.model_dump(mode="json")
-            for name, statement in known.items()
+            text: Counters.total(parts).model_dump(mode="json")
+            for text, parts in counters.items()
         },
     }
