@@ -25,7 +25,7 @@ from pgdyno.capture.distribution import Distribution, Spread, ValueKind
 from pgdyno.capture.keys import Column, Table, foreign_keys, with_keys
 from pgdyno.capture.model import Capture
 from pgdyno.capture.ranks import as_counted, scaled, together, unique
-from pgdyno.capture.schema import ColumnShape, SchemaObject, TableShape
+from pgdyno.capture.schema import ColumnShape, SchemaObject, TableShape, domains_by_type
 
 # Tables up to this size are lists of something: a smaller copy has them whole.
 KEPT_WHOLE_ROWS = 1000
@@ -175,10 +175,7 @@ class Rebuilt:
 
     @cached_property
     def _domains(self) -> Mapping[str, str]:
-        domains = [item for item in self.capture.objects if item.kind == "domain"]
-        # A type has no schema if its schema is in the search path.
-        by_bare_name = {item.name.rpartition(".")[2]: item.sql for item in domains}
-        return {**by_bare_name, **{item.name: item.sql for item in domains}}
+        return domains_by_type(self.capture.objects)
 
     @cached_property
     def _broken_domains(self) -> Mapping[str, str]:

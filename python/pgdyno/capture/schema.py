@@ -6,6 +6,7 @@ Names of tables and other objects are qualified and quoted where SQL needs it: `
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -91,6 +92,7 @@ class ColumnShape(Part):
     `type`: as SQL. `is_unique`: it is a unique key or primary key alone. `key_position`: its
     place in the primary key from 1, 0 outside. `generated`: the expression of a generated column.
     `identity`: "always", "by default", or "". `sequence`: the one that its default uses.
+    `moves_to`: the load deletes rows and puts their values into these columns of other tables.
     `correlation` is that of its order with the order of the rows on disk.
     """
 
@@ -105,6 +107,7 @@ class ColumnShape(Part):
     sequence: str = ""
     has_default: bool = False
     references: Reference | None = None
+    moves_to: tuple[Reference, ...] = ()
     distribution: Distribution
     correlation: float | None = None
 
@@ -118,6 +121,14 @@ class ColumnGroup(Part):
     table: str
     columns: tuple[str, ...]
     distinct: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+def domains_by_type(objects: Iterable[SchemaObject]) -> dict[str, str]:
+    """Return the SQL of each domain by the names that a column's type may have."""
+    domains = [item for item in objects if item.kind == "domain"]
+    # A type has no schema if its schema is in the search path.
+    by_bare_name = {item.name.rpartition(".")[2]: item.sql for item in domains}
+    return {**by_bare_name, **{item.name: item.sql for item in domains}}
 
 
 def bare(name: str) -> str:

@@ -28,6 +28,7 @@ from pgdyno.capturing.counted import Counted, Key
 from pgdyno.capturing.counters import CountersOfLoad
 from pgdyno.capturing.described import Described
 from pgdyno.capturing.grouping import Group, grouped
+from pgdyno.capturing.moves import with_moves
 from pgdyno.capturing.parameter_sources import Sources
 from pgdyno.capturing.parsed import Parsed
 from pgdyno.capturing.schema import Schema
@@ -104,13 +105,14 @@ class Assembly:
         parsed = {name: d.parsed for name, d in usable.items()}
         counters = CountersOfLoad(self.columns, self.schema.objects, parsed)
         templates = counters.followed(templates)
+        columns = with_moves(self.columns, self.schema.objects, templates, parsed)
         return Capture(
             header=self.header,
             settings=dict(self.settings),
             objects=tuple(self.schema.objects),
             tables=tuple(self.schema.tables),
             indexes=tuple(self.schema.indexes),
-            columns=tuple(self.columns),
+            columns=columns,
             groups=tuple(self.groups),
             statements=tuple(d.statement for d in usable.values()),
             templates=templates,

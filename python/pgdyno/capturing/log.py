@@ -23,6 +23,7 @@ from pgdyno.capturing.log_reading import LogReading, Seen
 from pgdyno.capturing.log_statements import LoggedStatement
 from pgdyno.capturing.log_templates import Context, calls_of, templates_of
 from pgdyno.capturing.log_transactions import Transactions
+from pgdyno.capturing.moves import with_moves
 from pgdyno.capturing.names import Names
 from pgdyno.capturing.parameter_sources import Sources
 from pgdyno.errors import SpecError
@@ -167,6 +168,7 @@ class Logged:
         parsed = {ids[key]: statement.parsed for key, statement in used.items()}
         counters = CountersOfLoad(capture.columns, capture.objects, parsed)
         templates = tuple(counters.shared(templates))
+        columns = with_moves(capture.columns, capture.objects, templates, parsed)
         origins = tuple(dict.fromkeys((*capture.header.sources, "log")))
         header = {"sources": origins, "transaction_sample_ratio": self._request.sample_ratio}
         alone: dict[str, object] = {}
@@ -180,6 +182,7 @@ class Logged:
                 "header": capture.header.model_copy(update=header),
                 "statements": tuple(self._statements(capture, groups, used, types)),
                 "templates": templates,
+                "columns": columns,
                 "counters": tuple(counters.of(templates)),
                 "arrivals": self.grouping.seconds.arrivals(self._request.sample_ratio),
                 "sessions": self._sessions(capture),

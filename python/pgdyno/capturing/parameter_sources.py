@@ -29,7 +29,7 @@ from pgdyno.capture.model import (
     Template,
     Turn,
 )
-from pgdyno.capture.schema import ColumnShape, SchemaObject
+from pgdyno.capture.schema import ColumnShape, SchemaObject, domains_by_type
 from pgdyno.capturing.constants import first_constant
 from pgdyno.capturing.copied import row_sources, with_new_keys
 from pgdyno.capturing.described import Described
@@ -88,8 +88,14 @@ class Sources(KeyFamilies):
         self._types = functions_of(item for item in objects if item.kind == "type").types
         self._unique = unique_keys(columns, objects)
         self._children = children_of(columns, objects, rows)
-        checks = [(item.table, item.sql) for item in objects if item.kind == "check"]
-        self._checked = {(table, name) for table, sql in checks for name in re.findall(r"\w+", sql)}
+        checks = [item for item in objects if item.kind == "check"]
+        self._checked = {(c.table, name) for c in checks for name in re.findall(r"\w+", c.sql)}
+        domains = domains_by_type(objects)
+        self._checked |= {
+            (own.table, own.column)
+            for own in columns
+            if own.type in domains and " CHECK (" in domains[own.type]
+        }
         super().__init__(columns)
         self._rows, self._objects = rows, objects
         self._ranges = Ranges(self._columns, rows)

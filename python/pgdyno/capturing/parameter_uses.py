@@ -50,8 +50,9 @@ class Reader:
         self.aliases: dict[str, str] = {}
         ranges = [item for name, item in nodes(tree) if name == "RangeVar"]
         changing = ("InsertStmt", "UpdateStmt", "DeleteStmt")
-        inside = [item for name, item in nodes(tree) if name in changing]
-        for statement in (*inside, tree):
+        self._changing = [item for name, item in nodes(tree) if name in changing]
+        self._changed = ""
+        for statement in (*self._changing, tree):
             relation = statement.get("relation")
             if isinstance(relation, Mapping):
                 ranges.insert(0, relation)
@@ -91,6 +92,13 @@ class Reader:
         """Note what each parameter is for."""
         if self._node == "InsertStmt":
             self._read_insert()
+        # A name inside of WITH is first one of the table that is changed there.
+        for inner in self._changing:
+            self._changed = self.qualified(inner["relation"])
+            for name, item in nodes(inner):
+                if name == "A_Expr":
+                    self._read_expression(item)
+        self._changed = ""
         for name, item in nodes(self._tree):
             if name == "A_Expr":
                 self._read_expression(item)
@@ -131,7 +139,7 @@ class Reader:
                 table = self.qualified(self._tree["relation"])
                 named = [item["ResTarget"]["name"] for item in self._tree.get("cols", ())]
                 select = self._tree.get("selectStmt", {}).get("SelectStmt", {})
-                stars = map(_is_star, select.get("targetList", ()))
+                stars = map(is_star, select.get("targetList", ()))
                 first = next((place for place, is_star in enumerate(stars) if is_star), 0)
                 for number, column in zip(numbers, named[first:], strict=False):
                     self.parameters[number] = Parameter("list", table, column, "unnest")
@@ -169,7 +177,7 @@ class Reader:
                 self.adds[target["name"]] = added[2:]
 
     def _read_expression(self, item: Tree) -> None:
-        operator = _operator(item)
+        operator = operator_of(item)
         left, right = item.get("lexpr"), item.get("rexpr")
         # Columns of a row, as in (at, id) < ($1, $2): each has its parameter.
         for own, theirs in zip(_row(left), _row(right), strict=False):
@@ -195,17 +203,17 @@ class Reader:
     def _added(self, tree: Any) -> tuple[str, str, int, int] | None:
         """Return table, column, sign and parameter of a column plus or minus a parameter."""
         item = tree.get("A_Expr") if isinstance(tree, Mapping) else None
-        if item is None or _operator(item) not in ("+", "-"):
+        if item is None or operator_of(item) not in ("+", "-"):
             return None
         place, numbers = self._column(item.get("lexpr")), alone(item.get("rexpr"))
         if place is None or not numbers:
             return None
-        return *place, 1 if _operator(item) == "+" else -1, numbers[0]
+        return *place, 1 if operator_of(item) == "+" else -1, numbers[0]
 
     def computed_outputs(self) -> tuple[dict[int, tuple[str, str, int, int]], frozenset[int]]:
         """Return the results that add a parameter to a column, and the results that are calls."""
         values = [item["ResTarget"].get("val", {}) for item in self._targets()]
-        if any(map(_is_star, self._targets())):
+        if any(map(is_star, self._targets())):
             return {}, frozenset()
         added = {place: self._added(value) for place, value in enumerate(values)}
         sums = {place: sum_ for place, sum_ in added.items() if sum_ is not None}
@@ -236,7 +244,7 @@ class Reader:
         parts = [part["String"]["sval"] for part in reference["fields"] if "String" in part]
         if not parts:
             return None
-        tables = list(self.aliases.values())
+        tables = [self._changed, *self.aliases.values()]
         if len(parts) > 1:
             tables = [self.aliases.get(parts[-2], "")]
         owners = (name for name in tables if parts[-1] in self._names.columns(name))
@@ -268,7 +276,7 @@ class Reader:
 def _distance(tree: Any) -> int | None:
     """Return the parameter that is added to another one, or subtracted from it."""
     item = tree.get("A_Expr") if isinstance(tree, Mapping) else None
-    if item is None or _operator(item) not in ("+", "-") or not alone(item.get("lexpr")):
+    if item is None or operator_of(item) not in ("+", "-") or not alone(item.get("lexpr")):
         return None
     return next(iter(alone(item.get("rexpr"))), None)
 
@@ -277,7 +285,8 @@ def _row(tree: Any) -> Any:
     return tree.get("RowExpr", {}).get("args", ()) if isinstance(tree, Mapping) else ()
 
 
-def _is_star(item: Tree) -> bool:
+def is_star(item: Tree) -> bool:
+    """Return whether a result is all columns."""
     fields = item["ResTarget"].get("val", {}).get("ColumnRef", {}).get("fields", ())
     return bool(fields) and "A_Star" in fields[-1]
 
@@ -288,7 +297,8 @@ def function_name(call: Tree) -> str:
     return names[-1] if names else ""
 
 
-def _operator(item: Tree) -> str:
+def operator_of(item: Tree) -> str:
+    """Return the name of the operator of an expression."""
     names = [part["String"]["sval"] for part in item.get("name", ()) if "String" in part]
     return names[-1] if names else ""
 

@@ -11,6 +11,7 @@ import pgparse
 from pgdyno.capture.model import StatementKind
 from pgdyno.capture.schema import parts_of
 from pgdyno.capturing import temporary, utilities
+from pgdyno.capturing.assigned import Assigned, assigned_in, deleted_in
 from pgdyno.capturing.names import TEMPORARY, Names
 from pgdyno.capturing.parameter_uses import Parameter, Reader, Tree, alone, function_name, nodes
 
@@ -91,7 +92,8 @@ class Parsed:
     `copies`: it is COPY FROM STDIN, and `parameters` are the columns of its rows. `types`: of the
     parameters of a CALL. `ends_count`: how often a
     procedure ends its transaction; such a CALL fails in a transaction block. `temporary`: the
-    temporary tables that it uses.
+    temporary tables that it uses. `assigned`: the columns that it writes. `deletes`: the tables
+    from which it deletes rows.
     """
 
     text: str
@@ -112,6 +114,8 @@ class Parsed:
     types: tuple[str, ...] = ()
     ends_count: int = 0
     temporary: tuple[str, ...] = ()
+    assigned: tuple[Assigned, ...] = ()
+    deletes: frozenset[str] = frozenset()
 
     @property
     def untyped(self) -> frozenset[int]:
@@ -275,6 +279,8 @@ def _of_data(text: str, node: str, tree: Tree, names: Names) -> Parsed:
     parsed.as_long_as = reader.as_long_as
     parsed.open_filters = reader.open_filters()
     parsed.adds = reader.adds
+    parsed.assigned = tuple(assigned_in({node: tree}, names, reader.called))
+    parsed.deletes = deleted_in({node: tree}, names)
     parsed.sums, parsed.aggregates = reader.computed_outputs()
     if reader.sets_session:
         parsed.reason = "session"

@@ -10,6 +10,7 @@ from pgdyno.capture.distribution import Distribution, Hot
 from pgdyno.capture.likeness import Quantity, compared, ratio
 from pgdyno.capture.ranks import estimated_distinct
 from pgdyno.capture.rebuild import Rebuilt
+from pgdyno.capture.schema import Reference
 from pgdyno.server.capture_tables import rebuilt_of
 from pgdyno.server.connect import Connection
 from pgdyno.spec.dataset import CaptureDataset
@@ -95,7 +96,7 @@ def _columns(connection: Connection, rebuilt: Rebuilt) -> Iterator[Compared]:
             if wanted.kind == "rank":
                 # The common values of a foreign key are comparable only if the keys are the same.
                 original = column.shape.distribution
-                is_same = rebuilt.fraction == 1
+                is_same = rebuilt.fraction == 1 and not _is_moved(rebuilt, column.shape.references)
                 wanted = original.model_copy(update={} if is_same else {"kind": "other"})
             copy, correlation = seen[column_name]
             wanted = wanted.model_copy(update={"distinct": estimate})
@@ -108,6 +109,13 @@ def _columns(connection: Connection, rebuilt: Rebuilt) -> Iterator[Compared]:
                 copy_correlation=correlation,
             )
             yield Compared("column", f"{name}.{column_name}", tuple(quantities))
+
+
+def _is_moved(rebuilt: Rebuilt, key: Reference | None) -> bool:
+    """Return whether the copy may have other keys, because their rows move to another table."""
+    table = rebuilt.tables.get(key.table) if key is not None else None
+    column = table.columns.get(key.column) if table is not None and key is not None else None
+    return column is not None and bool(column.shape.moves_to)
 
 
 def statistics_of(
