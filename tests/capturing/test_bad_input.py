@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.fixtures.command import Command, server_options
 from tests.fixtures.observed import STATEMENTS, make_shop
 
 from pgdyno.capture import file
+from pgdyno.capture.coverage import coverage_of
 from pgdyno.capture.model import Capture
 from pgdyno.capturing.statistics import Reading, Request
 from pgdyno.errors import ServerError
@@ -59,6 +61,34 @@ def test_a_lost_connection_is_opened_again_and_the_capture_goes_on(
     said = capture_statistics(pgdyno, observed, path, use, seconds=6)
     assert "pgdyno connects again" in said.err
     assert any("nothing was counted" in note for note in file.read(path).notes)
+
+
+def test_hidden_statements_of_other_roles_are_a_part_of_the_load(
+    pgdyno: Command, observed: Target, tmp_path: Path
+) -> None:
+    make_shop(observed)
+    path = tmp_path / "a.capture"
+    run_sql(observed, "CREATE ROLE guest LOGIN")
+    run_sql(observed, "GRANT SELECT ON customer TO guest")
+    guest = replace(observed, user="guest")
+
+    def use() -> None:
+        with connection(observed) as session, connection(guest) as own:
+            for turn in range(300):
+                session.execute("SELECT id FROM orders WHERE customer = 7")
+                session.execute("SELECT 1 FROM item WHERE line = 7")
+                if turn % 3 == 0:
+                    own.execute("SELECT name FROM customer WHERE id = 7")
+
+    try:
+        capture_statistics(pgdyno, guest, path, use, seconds=5)
+        coverage = coverage_of(file.read(path))
+        assert 0.1 < coverage.calls_ratio < 0.2
+        [hidden] = [item for item in coverage.left_out if "hides" in item.words]
+        assert 0.8 < hidden.calls_ratio < 0.9
+    finally:
+        run_sql(observed, "DROP OWNED BY guest")
+        run_sql(observed, "DROP ROLE guest")
 
 
 def test_transactions_without_a_statement_are_told(

@@ -35,6 +35,7 @@ StatementKind = Literal[
 # Why something cannot be reproduced.
 REASONS = {
     "text_missing": "the server lost the text of the statement",
+    "hidden": "statements of other roles, whose texts the server hides from this one",
     "evicted": "pg_stat_statements removed the entry",
     "unreadable": "the text cannot be read as SQL",
     "refused": "the server does not accept parameters in place of the constants",
@@ -145,6 +146,14 @@ class FoundRows(Part):
     of_rows: Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
+class Given(Part):
+    """A column of a row, and the parameter whose value it has."""
+
+    column: str
+    step: int
+    parameter: int
+
+
 class OfColumn(Part):
     """A value that exists in a column of the copy.
 
@@ -155,7 +164,8 @@ class OfColumn(Part):
     a client takes its own value, which is always the same; the distribution is then that of the
     clients' values. `by_frequency`: the distribution is of places from 0 to 1 among the rows, those
     with the most common values first. `found_rows`: how many rows have the value, or the values of
-    the group; None: as many as a random row has.
+    the group; None: as many as a random row has. `given`: only of rows that have these values, of
+    the same or an earlier step.
     """
 
     origin: Literal["column"] = Field("column", alias="from")
@@ -167,6 +177,7 @@ class OfColumn(Part):
     kept: Share = 0
     by_frequency: bool = False
     found_rows: FoundRows | None = None
+    given: tuple[Given, ...] = ()
 
 
 class Equal(Part):
@@ -293,7 +304,7 @@ class ListOf(Part):
 
     `as_long_as`: an earlier parameter of the step, from 0, whose array has as many elements.
     `count`: how many elements, if that follows from an earlier step. `is_one_value`: all elements
-    are the same.
+    are the same. `is_distinct`: no element occurs twice.
     """
 
     origin: Literal["list"] = Field("list", alias="from")
@@ -302,6 +313,7 @@ class ListOf(Part):
     as_long_as: int | None = None
     count: Number | None = None
     is_one_value: bool = False
+    is_distinct: bool = False
     is_sorted: bool = False
 
 

@@ -24,7 +24,7 @@ from pgdyno.capture.model import (
 from pgdyno.capture.schema import ColumnGroup, ColumnShape
 from pgdyno.capturing.call_series import Counting
 from pgdyno.capturing.constants import constant_count
-from pgdyno.capturing.counted import Counted, Key
+from pgdyno.capturing.counted import HIDDEN, Counted, Key
 from pgdyno.capturing.counters import CountersOfLoad
 from pgdyno.capturing.described import Described
 from pgdyno.capturing.grouping import Group, grouped
@@ -45,11 +45,15 @@ _LATE_S, _LATE_RATIO_MAX = 0.25, 0.1
 # More transactions without a statement than this number and share become a note.
 _UNEXPLAINED_MIN, _UNEXPLAINED_RATIO = 100, 0.1
 _ASSUMED_SHOWN, _TEXT_SHOWN = 3, 60
-_NO_TEXT = Parsed("", reason="text_missing")
+_NO_TEXT, _HIDDEN = (Parsed("", reason=reason) for reason in ("text_missing", "hidden"))
 # The server's own questions whether deferred foreign keys hold: COMMIT asks them, so they look like
 # statements of the client.
 _OF_FOREIGN_KEYS = re.compile(r'\bONLY "[^"]+"\."[^"]+" .*OPERATOR\(pg_catalog\.')
 _FRAMES: dict[StatementKind, str] = {"begin": "BEGIN", "commit": "COMMIT"}
+
+
+def _missing(key: Key) -> Parsed:
+    return _HIDDEN if key[0] == HIDDEN else _NO_TEXT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +86,7 @@ class Assembly:
             if key not in self.own and not _OF_FOREIGN_KEYS.search(self._text(key))
         }
         described = {
-            key: self._described(key, self.parsed.get(key) or _NO_TEXT, counters)
+            key: self._described(key, self.parsed.get(key) or _missing(key), counters)
             for key, counters in increases.items()
         }
         usable = {d.statement.id: d for d in described.values() if not d.parsed.reason}

@@ -53,7 +53,8 @@ class KeyFamilies:
                 return Returned(step=step, column=parsed.outputs.index(place))
         for step in reversed(range(len(earlier))):
             parsed, parameters = earlier[step]
-            is_new = parsed.kind == "insert"
+            # A row that an UPDATE returns exists; one that it was asked for may not.
+            is_new = parsed.kind in ("insert", "update")
             for position, output in enumerate(parsed.outputs):
                 if output in alike and (is_new or not self._is_asked(parameters, output)):
                     return Returned(step=step, column=position)

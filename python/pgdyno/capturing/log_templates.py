@@ -78,8 +78,9 @@ class Context:
         source = self.sources.dependency(before, (use.table, use.column))
         is_written = use.use in ("insert", "set") or use.operator == "unnest"
         if isinstance(source, Returned) and is_written:
-            # A row that is only read may be missing, and then nothing would be written.
-            return source if before[source.step][0].kind == "insert" else None
+            # A row that is only read may be missing, and then nothing would be written. If no row
+            # was changed, the key does not exist.
+            return source if before[source.step][0].kind in ("insert", "update") else None
         return source
 
     def may_depend(self, use: Parameter, other: Parameter) -> bool:
@@ -248,6 +249,7 @@ def _steps(
                 optional.append(observed.position)
             if never_null(observed.use, context.columns) and None not in observed.values:
                 needed.append(observed.position)
+        sources = context.sources.with_whole_keys(sources, parsed, step)
         made = (tuple(sources), as_many_as)
         if len(group.kept) < _ENOUGH:
             made = known.get(group.steps[: step + 1], made)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from pgdyno.capture.model import (
 from pgdyno.capture.schema import ColumnShape
 from pgdyno.capturing.columns import RawColumn
 from pgdyno.capturing.functions import OWN_WORD
+from pgdyno.capturing.inner_values import element_of, is_inside
 from pgdyno.capturing.key_sources import FRESH_KINDS
 from pgdyno.capturing.log_dependencies import (
     Earlier,
@@ -53,6 +55,7 @@ from pgdyno.capturing.log_distributions import (
 )
 from pgdyno.capturing.log_sessions import kept_source
 from pgdyno.capturing.observed import FloatArray, Observed, beginning_of
+from pgdyno.capturing.parameter_uses import Parameter
 
 _INSTANCES_MIN = 10
 # What may be shown of the constants in a program's statements: short texts, and smaller numbers
@@ -94,6 +97,10 @@ def source_of(
         )
     if (word := _word_or_window(observed, column)) is not None:
         return word
+    if column is not None and is_inside(column, observed.type):
+        if (element := element_of(column)) is not None:
+            return element
+        column, observed = None, replace(observed, use=Parameter("other"))
     if record is not None and not observed.type.endswith("[]"):
         return record
     if record is not None:
@@ -229,12 +236,14 @@ def _list(
         return known_key.model_copy(update={"pick": "all"})
     lengths = [len(items) for items in lists]
     counted = number(observed, np.array(lengths, float), earlier) if is_whole_list else None
+    is_distinct = all(len(set(map(str, items))) == len(items) for items in lists)
     is_one_value = max(lengths) > 1 and all(len(set(map(str, items))) <= 1 for items in lists)
     return ListOf(
         of=_element(observed, lists, column, raw),
         length=_spread(lengths),
         count=counted and Number(**counted.model_dump()),
         is_one_value=is_one_value,
+        is_distinct=is_distinct and max(lengths) > 1,
         is_sorted=are_sorted(lists),
     )
 

@@ -36,6 +36,7 @@ from pgdyno.capturing.described import Described
 from pgdyno.capturing.found_rows import NULL, with_found_rows
 from pgdyno.capturing.functions import functions_of
 from pgdyno.capturing.grouping import Group
+from pgdyno.capturing.inner_values import element_of, is_inside
 from pgdyno.capturing.key_families import KeyFamilies
 from pgdyno.capturing.key_sources import (
     FRESH_KINDS,
@@ -53,6 +54,7 @@ from pgdyno.capturing.open_filters import left_out
 from pgdyno.capturing.parameter_uses import Parameter
 from pgdyno.capturing.parsed import Parsed
 from pgdyno.capturing.ranges import Ranges
+from pgdyno.capturing.whole_keys import with_whole_keys
 
 _TIME_KINDS = ("date", "timestamp", "timestamptz")
 _KIND_OF_TYPE: dict[str, ValueKind] = {
@@ -174,6 +176,8 @@ class Sources(KeyFamilies):
                         source = self._existing(use)
                 sources.append(source)
             sources[:] = with_found_rows(described, sources, self._columns, self._rows)
+            if described.finds_rows:
+                sources[:] = self.with_whole_keys(sources, described.parsed, len(earlier))
             loop, loops_with_before = loop.after(len(earlier), turns, sources)
             yield Step(
                 statement=name,
@@ -185,6 +189,18 @@ class Sources(KeyFamilies):
                 optional=tuple(optional),
             )
             earlier.append((described.parsed, parameters))
+
+    def with_whole_keys(self, sources: Sequence[Source], parsed: Parsed, step: int) -> list[Source]:
+        """Return the sources of a step; keys of several columns are those of rows."""
+        return with_whole_keys(
+            sources,
+            parsed,
+            step,
+            self._columns,
+            unique=self._unique,
+            rows=self._rows,
+            are_alike=lambda own, other: own in self._columns and other in self._family(own),
+        )
 
     def _existing(self, use: Parameter) -> Source:
         """Return a value for a column that is never NULL."""
@@ -220,6 +236,8 @@ class Sources(KeyFamilies):
         type_ = _typed(described.statement, number)
         if described.parsed.copies and column is not None:
             type_ = column.type
+        if column is not None and is_inside(column, type_):
+            return element_of(column) or self._by_type(described, number, type_)
         if use.use in ("limit", "offset"):
             rows = round(described.rows_per_call)
             return Constant(value=str(max(1, rows)) if use.use == "limit" else "0")

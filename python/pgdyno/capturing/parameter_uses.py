@@ -141,7 +141,8 @@ class Reader:
                 select = self._tree.get("selectStmt", {}).get("SelectStmt", {})
                 stars = map(is_star, select.get("targetList", ()))
                 first = next((place for place, is_star in enumerate(stars) if is_star), 0)
-                for number, column in zip(numbers, named[first:], strict=False):
+                columns = named or self._names.columns(table)
+                for number, column in zip(numbers, columns[first:], strict=False):
                     self.parameters[number] = Parameter("list", table, column, "unnest")
         function = self._names.functions.functions.get(name)
         if function is None:

@@ -124,8 +124,12 @@ def refuse_other_loads(capture: Capture, *, file: str) -> None:
     for template in capture.templates:
         for step in template.steps:
             for own in (part for source in step.parameters for part in parts_of(source)):
-                if isinstance(own, OfColumn | Fresh) and (own.table, own.column) not in columns:
-                    place = f"{own.table}.{own.column}"
+                if not isinstance(own, OfColumn | Fresh):
+                    continue
+                given = own.given if isinstance(own, OfColumn) else ()
+                named = [own.column, *(part.column for part in given)]
+                for column in (name for name in named if (own.table, name) not in columns):
+                    place = f"{own.table}.{column}"
                     _refuse(file, f"the transaction {template.name}", f"it has no column {place}")
 
 

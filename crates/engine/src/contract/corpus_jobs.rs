@@ -137,6 +137,7 @@ fn mirror(protocol: Protocol) -> MirrorLoad {
         is_not_null: true,
         by_frequency: true,
         found_rows: Some(FoundRows { rows: 2.5, of_rows: 1e9 }),
+        given: vec![Given { column: column.clone(), step: 0, parameter: u32::MAX }],
         kept: 0.9,
     };
     let otherwise = Some(Box::new(of_column.clone()));
@@ -160,6 +161,7 @@ fn mirror(protocol: Protocol) -> MirrorLoad {
             as_long_as: Some(0),
             count: Some(count),
             is_one_value: true,
+            is_distinct: true,
             is_sorted: true,
         },
     ];

@@ -151,6 +151,10 @@ pub enum ParameterSource {
         /// row has.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         found_rows: Option<FoundRows>,
+        /// Only of rows that have these values in other columns; not of a group. Then there is
+        /// no distribution.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        given: Vec<Given>,
     },
     Equal {
         step: u32,
@@ -228,9 +232,21 @@ pub enum ParameterSource {
         /// All elements are the same value.
         #[serde(default)]
         is_one_value: bool,
+        /// No element occurs twice: of equal ones, one is left.
+        #[serde(default)]
+        is_distinct: bool,
         #[serde(default)]
         is_sorted: bool,
     },
+}
+
+/// A column of a row, and the parameter whose value it has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Given {
+    pub column: String,
+    pub step: u32,
+    pub parameter: u32,
 }
 
 /// How many rows of a table have one value.

@@ -1,6 +1,6 @@
 //! The values of parameters, drawn when a step is added.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use pgdyno_script::Prng;
@@ -18,6 +18,8 @@ use crate::program::rows::Parameter;
 
 /// Most values that wait for a transaction that takes them; later ones are not kept.
 const TAKEN_MAX: usize = 100_000;
+/// How often an element of a list is drawn until it is another one than those before.
+const TRIES_MAX: usize = 20;
 /// Most rows whose values become an array.
 pub(super) const LIST_MAX: u64 = 10_000;
 
@@ -87,7 +89,7 @@ impl<'a> Drawing<'a> {
                 }
             }
         }
-        let is_whole = step.draws.iter().all(|(slot, draw)| {
+        let mut is_whole = step.draws.iter().all(|(slot, draw)| {
             let is_there = self.parameter(draw, *slot, slots);
             if !is_there {
                 // A later step that has this value does not have it, either.
@@ -95,6 +97,17 @@ impl<'a> Drawing<'a> {
             }
             is_there || step.optional.contains(slot)
         });
+        for row in &step.given_rows {
+            let values: Vec<_> = row.given.iter().map(|&slot| slots.get(slot).flatten()).collect();
+            let keys = &self.keys.existing[row.keys];
+            match keys.choose_given(&values, self.random) {
+                Some(at) => slots.set(row.slot, keys.column(at, 0)),
+                None => {
+                    slots.clear(row.slot);
+                    is_whole &= step.optional.contains(&row.slot);
+                }
+            }
+        }
         is_whole
             && step.not_null.iter().all(|&(slot, is_list)| {
                 slots.get(slot).flatten().is_some_and(|value| {
@@ -193,18 +206,27 @@ impl<'a> Drawing<'a> {
 
     /// Return the text of an array; `None` if it needs a value that does not exist.
     fn list(&mut self, draw: &Draw, slots: &Slots) -> Option<Vec<u8>> {
-        let Draw::List { of, length, is_one_value, is_sorted } = draw else { return None };
+        let Draw::List { of, length, is_one_value, is_distinct, is_sorted } = draw else {
+            return None;
+        };
         let count = match *length {
             Length::Known(number) => slots.number(number),
             Length::Drawn(counts) => counts.draw(self.random),
         };
         let only = if *is_one_value { Some(self.element(of, 0, slots)?) } else { None };
         let mut elements = Vec::new();
+        let mut seen = HashSet::new();
         for place in 0..count.min(LIST_MAX) {
-            elements.push(match &only {
-                Some(element) => element.clone(),
-                None => self.element(of, place, slots)?,
-            });
+            for _ in 0..if *is_distinct { TRIES_MAX } else { 1 } {
+                let element = match &only {
+                    Some(element) => element.clone(),
+                    None => self.element(of, place, slots)?,
+                };
+                if !*is_distinct || seen.insert(element.clone()) {
+                    elements.push(element);
+                    break;
+                }
+            }
         }
         if *is_sorted {
             sort(&mut elements);

@@ -26,6 +26,13 @@ pub(super) enum Existing {
     /// Rows of the table, drawn at random. `values` has the columns of a row next to each other.
     /// `ordered`: the numbers of the first column, each with its row; empty if it has others.
     Rows { width: usize, values: Vec<Option<Box<[u8]>>>, ordered: Vec<(i64, u32)> },
+    /// Rows of the table by the values of all columns but the first. `values` has the rows with
+    /// equal ones next to each other.
+    Given {
+        width: usize,
+        values: Vec<Option<Box<[u8]>>>,
+        places: HashMap<Vec<Box<[u8]>>, Range<usize>>,
+    },
 }
 
 impl Existing {
@@ -66,6 +73,9 @@ impl Existing {
                 Ok(values)
             })
             .await?;
+        if wanted.is_given {
+            return Ok(Existing::given(width, &values));
+        }
         // In a table of another size a value has another number of rows.
         let is_alike = |of: f64| (facts.rows - of).abs() <= SIZE_RATIO_MAX * of;
         let found_rows = wanted.found_rows.filter(|known| is_alike(known.of_rows));
@@ -88,6 +98,28 @@ impl Existing {
             ordered.sort_unstable();
         }
         Existing::Rows { width, values, ordered }
+    }
+
+    fn given(width: usize, values: &Row) -> Existing {
+        let mut rows: Vec<&Row> = values.chunks(width).collect();
+        rows.sort_by(|a, b| a[1..].cmp(&b[1..]));
+        let mut places: HashMap<Vec<Box<[u8]>>, Range<usize>> = HashMap::new();
+        for (place, row) in rows.iter().enumerate() {
+            // A row with NULL is not equal to anything.
+            if let Some(key) = row[1..].iter().cloned().collect::<Option<Vec<_>>>() {
+                places.entry(key).or_insert(place..place).end = place + 1;
+            }
+        }
+        let values = rows.into_iter().flatten().cloned().collect();
+        Existing::Given { width, values, places }
+    }
+
+    /// Choose a row that has these values in all columns but the first.
+    pub(super) fn choose_given(&self, given: &[Value<'_>], random: &mut Prng) -> Option<usize> {
+        let Existing::Given { places, .. } = self else { return None };
+        let key: Option<Vec<Box<[u8]>>> = given.iter().map(|value| value.map(Box::from)).collect();
+        let rows = places.get(&key?)?;
+        Some(random.uniform(rows.start as i64, rows.end as i64 - 1) as usize)
     }
 
     /// Choose a row.
@@ -128,6 +160,7 @@ impl Existing {
                     _ => Chosen::Row(place(random, (0, count as i64 - 1)) as usize),
                 }
             }
+            Existing::Given { .. } => Chosen::Nothing,
         }
     }
 
@@ -135,7 +168,9 @@ impl Existing {
     pub(super) fn column(&self, row: usize, column: usize) -> Value<'_> {
         match self {
             Existing::Range { .. } => None,
-            Existing::Rows { width, values, .. } => values[row * width + column].as_deref(),
+            Existing::Rows { width, values, .. } | Existing::Given { width, values, .. } => {
+                values[row * width + column].as_deref()
+            }
         }
     }
 }
@@ -295,6 +330,24 @@ mod tests {
             let Chosen::Row(row) = keys.choose(&access, None, &mut random) else { panic!() };
             assert_eq!(keys.column(row, 0).unwrap(), wanted.as_bytes());
         }
+    }
+
+    #[test]
+    fn a_row_is_chosen_that_has_the_given_values() {
+        let text = |value: &str| Some(Box::from(value.as_bytes()));
+        let rows = [("1", Some("a")), ("2", Some("b")), ("3", Some("a")), ("4", None)];
+        let values: Vec<_> =
+            rows.iter().flat_map(|(id, of)| [text(id), of.and_then(text)]).collect();
+        let keys = Existing::given(2, &values);
+        let mut random = Prng::from_seed(1);
+        let mut ids = BTreeSet::new();
+        for _ in 0..50 {
+            let row = keys.choose_given(&[Some(b"a")], &mut random).unwrap();
+            ids.insert(keys.column(row, 0).unwrap().to_vec());
+        }
+        assert_eq!(ids, BTreeSet::from([b"1".to_vec(), b"3".to_vec()]));
+        assert_eq!(keys.choose_given(&[Some(b"c")], &mut random), None);
+        assert_eq!(keys.choose_given(&[None], &mut random), None);
     }
 
     #[test]

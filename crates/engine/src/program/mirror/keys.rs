@@ -19,6 +19,8 @@ pub(super) struct Wanted {
     /// The rows with the most common values come first.
     pub(super) by_frequency: bool,
     pub(super) found_rows: Option<FoundRows>,
+    /// Rows are found by the columns after the first one.
+    pub(super) is_given: bool,
 }
 
 impl Wanted {
@@ -30,6 +32,7 @@ impl Wanted {
             is_not_null: false,
             by_frequency: false,
             found_rows: None,
+            is_given: false,
         };
         columns.iter().for_each(|name| wanted.add(name));
         wanted

@@ -169,7 +169,7 @@ impl Slots {
 }
 
 /// A value as an element of an array.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Element(pub(super) Option<Vec<u8>>);
 
 impl Parameter for Element {

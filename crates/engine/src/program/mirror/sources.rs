@@ -48,6 +48,7 @@ pub(super) enum Draw {
         of: Box<Draw>,
         length: Length,
         is_one_value: bool,
+        is_distinct: bool,
         is_sorted: bool,
     },
     /// One element of a list: a value of a column.
@@ -159,13 +160,14 @@ impl Planner<'_> {
         source: &ParameterSource,
         awaits: &mut Vec<usize>,
     ) -> Result<Draw, String> {
-        let ParameterSource::List { of, is_one_value, is_sorted, .. } = source else {
+        let ParameterSource::List { of, is_one_value, is_distinct, is_sorted, .. } = source else {
             unreachable!("the caller has a list");
         };
         Ok(Draw::List {
             length: self.length(number, source)?,
             of: Box::new(self.draw(number, of, awaits)?),
             is_one_value: *is_one_value,
+            is_distinct: *is_distinct,
             is_sorted: *is_sorted,
         })
     }
@@ -243,7 +245,7 @@ impl Planner<'_> {
         fields.iter().map(|field| self.draw(number, field, awaits)).collect()
     }
 
-    fn slot(&self, step: u32, parameter: u32) -> Result<usize, String> {
+    pub(super) fn slot(&self, step: u32, parameter: u32) -> Result<usize, String> {
         let (step, parameter) = (step as usize, parameter as usize);
         match self.given.steps.get(step) {
             Some(from) if parameter < from.parameters.len() => {

@@ -25,6 +25,8 @@ pub(super) struct Step {
     pub(super) first_slot: usize,
     /// The rows from which some parameters come.
     pub(super) rows: Vec<OfRow>,
+    /// Parameters that come from rows which have the values of others.
+    pub(super) given_rows: Vec<GivenRow>,
     /// The other parameters: their slots, and how to get them.
     pub(super) draws: Vec<(usize, Draw)>,
     /// Of a COPY FROM STDIN: its rows, in place of parameters.
@@ -61,6 +63,15 @@ pub(super) struct OfRow {
     /// Columns of the row, and the slots that get them.
     pub(super) columns: Vec<(usize, usize)>,
     group: Option<(String, u32)>,
+}
+
+/// A parameter that comes from a row which has the values of other parameters.
+#[derive(Debug)]
+pub(super) struct GivenRow {
+    pub(super) keys: usize,
+    pub(super) slot: usize,
+    /// The slots of the values that the row has.
+    pub(super) given: Vec<usize>,
 }
 
 /// A returned column that is kept.
@@ -208,6 +219,7 @@ impl Planner<'_> {
             statement,
             first_slot,
             rows: Vec::new(),
+            given_rows: Vec::new(),
             draws: Vec::new(),
             copied: None,
             returns: Vec::new(),
@@ -230,6 +242,12 @@ impl Planner<'_> {
         }
         for (place, source) in step.parameters.iter().enumerate() {
             let slot = first_slot + place;
+            if let ParameterSource::Column { given, .. } = source
+                && !given.is_empty()
+            {
+                planned.given_rows.push(self.given_row(source, slot)?);
+                continue;
+            }
             if let ParameterSource::Column { .. } = source {
                 self.column(&mut planned.rows, source, slot)?;
                 continue;
@@ -281,6 +299,23 @@ impl Planner<'_> {
         };
         rows.push(OfRow { keys, access: access_of(source)?, columns: vec![(0, slot)], group });
         Ok(())
+    }
+
+    /// Plan a parameter that is a column of a row which has the values of other parameters.
+    fn given_row(&mut self, source: &ParameterSource, slot: usize) -> Result<GivenRow, String> {
+        let ParameterSource::Column { table, column, given, .. } = source else {
+            unreachable!("the caller has a column");
+        };
+        let slots: Result<Vec<_>, String> =
+            given.iter().map(|other| self.slot(other.step, other.parameter)).collect();
+        let slots = slots?;
+        if slots.contains(&slot) {
+            return Err("has a parameter that is given by itself".into());
+        }
+        let mut columns = vec![column.as_str()];
+        columns.extend(given.iter().map(|other| other.column.as_str()));
+        let wanted = Wanted { is_given: true, ..Wanted::new(table, &columns) };
+        Ok(GivenRow { keys: place_of(&mut self.keys.existing, wanted), slot, given: slots })
     }
 
     /// Return the columns of a statement that other transactions take.
