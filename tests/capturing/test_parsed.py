@@ -70,6 +70,7 @@ def test_a_list_that_postgresql_18_shortened_becomes_an_array() -> None:
         ("CALL p('a value')", "function_missing"),
         ("ALTER ROLE r PASSWORD 'a value'", "secret"),
         ("SAVEPOINT s; SELECT 1", "unreadable"),
+        ("SELECT 1 FROM orders WHERE id = " + " + ".join(["$1"] * 3000), "deep"),
     ],
 )
 def test_each_reason_is_known_and_keeps_no_constant(text: str | None, reason: str) -> None:

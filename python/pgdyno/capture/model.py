@@ -38,6 +38,7 @@ REASONS = {
     "hidden": "statements of other roles, whose texts the server hides from this one",
     "evicted": "pg_stat_statements removed the entry",
     "unreadable": "the text cannot be read as SQL",
+    "deep": "the text has hundreds of operators, each inside of the next one",
     "refused": "the server does not accept parameters in place of the constants",
     "constants": "the text has constants in place of parameters",
     "copy": "COPY in the binary format, of files or programs, with WHERE or constants in its query,"

@@ -172,7 +172,7 @@ def literals_of(statements: Iterable[str]) -> set[str]:
     for text in statements:
         try:
             _collect(pgparse.parse(text), shown)
-        except pgparse.PGQueryError:
+        except (pgparse.PGQueryError, RecursionError):
             shown |= set(re.findall(r"'([^']*)'", text))
     return shown
 

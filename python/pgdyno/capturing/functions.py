@@ -112,7 +112,7 @@ def functions_of(objects: Iterable[SchemaObject]) -> Functions:
             continue
         try:
             [(node, tree)] = pgparse.parse(item.sql)[0]["stmt"].items()
-        except (pgparse.PGQueryError, IndexError, ValueError):
+        except (pgparse.PGQueryError, IndexError, ValueError, RecursionError):
             continue
         if node == "CreateFunctionStmt":
             functions.setdefault(_last(tree["funcname"]), _function(tree))

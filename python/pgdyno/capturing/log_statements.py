@@ -236,11 +236,11 @@ def _places_below(sql: str, clauses: Sequence[str], path: Sequence[str] | None) 
     Args: path, the parts of a clause that may lie above such a constant; None for any.
     """
     try:
-        statements = pgparse.parse(sql)
-    except pgparse.PGQueryError:
+        places = list(_constants_below(pgparse.parse(sql), clauses, path, is_below=False))
+    except (pgparse.PGQueryError, RecursionError):
         return
     raw = sql.encode()
-    for place in _constants_below(statements, clauses, path, is_below=False):
+    for place in places:
         yield len(raw[:place].decode(errors="ignore"))
 
 

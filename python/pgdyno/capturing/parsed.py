@@ -129,6 +129,13 @@ def parse(text: str | None, names: Names) -> Parsed:
     """Return what a text of pg_stat_statements says. Comments and constants do not stay in it."""
     if text is None:
         return Parsed("", reason="text_missing")
+    try:
+        return _parse(text, names)
+    except RecursionError:
+        return Parsed(_first_words(utilities.without_comments(text[:100]).strip()), reason="deep")
+
+
+def _parse(text: str, names: Names) -> Parsed:
     clean = utilities.without_comments(_SHORTENED.sub(_as_array, text)).strip().rstrip(";").strip()
     clean = _EXTRACT.sub(r"pg_catalog.date_part(\1,", _TYPED.sub(r"\2::\1", clean))
     try:
