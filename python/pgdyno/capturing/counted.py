@@ -122,7 +122,7 @@ def read_snapshot(fetch: Fetch, version: int, schema: str) -> Snapshot:
     for _, query_id, role, *numbers in rows:
         own = Counters(**dict(zip(_NAMES, numbers, strict=True)))
         others = counters.get((query_id, role))
-        counters[query_id, role] = total_of([others, own]) if others else own
+        counters[query_id, role] = Counters.total([others, own]) if others else own
     info = info_sql(version, schema)
     dealloc, reset_at = fetch(info)[0] if info else (0, "")
     return Snapshot(counters, dealloc, reset_at or "", rows[0][0] if rows else 0)
