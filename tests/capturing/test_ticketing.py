@@ -77,23 +77,23 @@ def load(target: Target, count: int = 100) -> None:
     parameters = {**target.libpq_parameters(), "user": "agent"}
     tenants = [row[0] for row in run_sql(target, "SELECT id FROM app.tenant ORDER BY name")]
     known = run_sql(target, "SELECT tenant_id, id FROM app.ticket ORDER BY id")
-    one = psycopg.connect(**parameters, autocommit=True)  # type: ignore[arg-type]
-    two = psycopg.connect(**parameters, autocommit=True)  # type: ignore[arg-type]
-    with one, two:
-        for session in (one, two):
+    first = psycopg.connect(**parameters, autocommit=True)  # type: ignore[arg-type]
+    second = psycopg.connect(**parameters, autocommit=True)  # type: ignore[arg-type]
+    with first, second:
+        for session in (first, second):
             session.execute("SET search_path TO app, public")
-        two.execute("LISTEN news")
+        second.execute("LISTEN news")
         for number in range(count):
-            tenant_of(one, tenants[number % len(tenants)], number)
-            alone(one, known, number)
-            goods(one, number)
-            tasks(one, number)
-            together(one, number)
+            tenant_of(first, tenants[number % len(tenants)], number)
+            alone(first, known, number)
+            goods(first, number)
+            tasks(first, number)
+            together(first, number)
             if number % 10 == 0:
-                conflict(one, two)
-                one.execute("REFRESH MATERIALIZED VIEW CONCURRENTLY board")
-            one.execute("SELECT pg_notify('news', %s)", [f"{number}"])
-            one.execute("NOTIFY news")
+                conflict(first, second)
+                first.execute("REFRESH MATERIALIZED VIEW CONCURRENTLY board")
+            first.execute("SELECT pg_notify('news', %s)", [f"{number}"])
+            first.execute("NOTIFY news")
 
 
 def tenant_of(session: psycopg.Connection, tenant: uuid.UUID, number: int) -> None:
@@ -203,18 +203,18 @@ def together(session: psycopg.Connection, number: int) -> None:
         session.execute("INSERT INTO moved (sku, delta) VALUES (%s, %s)", [1, number])
 
 
-def conflict(one: psycopg.Connection, two: psycopg.Connection) -> None:
+def conflict(first: psycopg.Connection, second: psycopg.Connection) -> None:
     """Fail in the source: a serialization failure, a unique violation and an overlap."""
-    for session in (one, two):
+    for session in (first, second):
         session.execute("BEGIN ISOLATION LEVEL SERIALIZABLE")
         session.execute("SELECT sum(on_hand) FROM stock WHERE sku < %s", [20])
-    for session in (one, two):
+    for session in (first, second):
         with contextlib.suppress(psycopg.Error):
             session.execute("UPDATE stock SET on_hand = 1 WHERE sku = %s", [3])
             session.execute("COMMIT")
         session.execute("ROLLBACK")
     with contextlib.suppress(psycopg.Error):
-        one.execute("INSERT INTO price VALUES (1, tstzrange('2026-01-01', '2026-01-03'), 1)")
+        first.execute("INSERT INTO price VALUES (1, tstzrange('2026-01-01', '2026-01-03'), 1)")
 
 
 @pytest.mark.pg

@@ -15,6 +15,7 @@ from pgdyno.capture.schema import ColumnShape
 from pgdyno.capturing.columns import RawColumn
 from pgdyno.capturing.copied import with_rows
 from pgdyno.capturing.described import Described
+from pgdyno.capturing.inner_values import element_of, is_inside
 from pgdyno.capturing.log_calls import Value
 from pgdyno.capturing.log_dependencies import Earlier, number
 from pgdyno.capturing.log_grouping import (
@@ -249,8 +250,7 @@ def _steps(
                 optional.append(observed.position)
             if never_null(observed.use, context.columns) and None not in observed.values:
                 needed.append(observed.position)
-        sources = context.sources.with_whole_keys(sources, parsed, step)
-        made = (tuple(sources), as_many_as)
+        made = (tuple(context.sources.with_whole_keys(sources, parsed, step)), as_many_as)
         if len(group.kept) < _ENOUGH:
             made = known.get(group.steps[: step + 1], made)
         known.setdefault(group.steps[: step + 1], made)
@@ -329,12 +329,17 @@ def _observed(
         type_ = types[position] if position < len(types) else ""
         if f"current_setting(${position + 1}" in parsed.text:
             type_ = "name"
+        type_ = statement.casts.get(position + 1, type_)
+        use = parsed.parameters.get(position + 1, Parameter("other"))
+        column = context.columns.get((use.table, use.column))
+        if column is not None and is_inside(column, type_) and element_of(column) is None:
+            use = Parameter("other")
         made.append(
             Observed(
                 step=number,
                 position=position,
-                use=parsed.parameters.get(position + 1, Parameter("other")),
-                type=statement.casts.get(position + 1, type_),
+                use=use,
+                type=type_,
                 instances=instances,
                 values=[row[position] if position < len(row) else False for row in rows],
                 times_s=times_s,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -55,7 +54,6 @@ from pgdyno.capturing.log_distributions import (
 )
 from pgdyno.capturing.log_sessions import kept_source
 from pgdyno.capturing.observed import FloatArray, Observed, beginning_of
-from pgdyno.capturing.parameter_uses import Parameter
 
 _INSTANCES_MIN = 10
 # What may be shown of the constants in a program's statements: short texts, and smaller numbers
@@ -97,10 +95,6 @@ def source_of(
         )
     if (word := _word_or_window(observed, column)) is not None:
         return word
-    if column is not None and is_inside(column, observed.type):
-        if (element := element_of(column)) is not None:
-            return element
-        column, observed = None, replace(observed, use=Parameter("other"))
     if record is not None and not observed.type.endswith("[]"):
         return record
     if record is not None:
@@ -303,9 +297,13 @@ def _is_ascending(numbers: FloatArray | None, distinct: int) -> bool:
 
 
 def _word_or_window(observed: Observed, column: ColumnShape | None) -> Source | None:
-    """Return NULL; a word of PostgreSQL, such as a unit of time; or the size of a window."""
+    """Return NULL; a word of PostgreSQL, such as a unit of time; the size of a window; or an
+    element of a column of arrays.
+    """
     if all(value is None for value in observed.values):
         return Constant(value=None)
+    if column is not None and is_inside(column, observed.type):
+        return element_of(column)
     if observed.use.argument is not None and observed.use.argument.is_word:
         shown = [text for text in observed.known() if OWN_WORD.fullmatch(text)]
         return Constant(value=shown[0] if shown else observed.use.argument.values[0])

@@ -15,7 +15,7 @@ from pgdyno.capturing.found_rows import NULL
 from pgdyno.capturing.parameter_uses import Parameter
 from pgdyno.capturing.parsed import Parsed
 
-# If so many more values are possible than there are rows, two columns are rarely a row by chance.
+# If there are this many times more pairs than rows, two columns are rarely a row by chance.
 _SPARSE = 2.0
 _KEY_USES = ("equal", "insert")
 
@@ -49,8 +49,8 @@ def with_whole_keys(
             is_sparse = prod(s.distribution.distinct for s in shapes) > _SPARSE * rows.get(table, 0)
             if len(key) < 2 or name != key[-1] or not is_own or not is_sparse:
                 continue
-            found = [(column, _of(parsed, use, (table, column), are_alike)) for column in key]
-            places = {column: place for column, place in found if place is not None}
+            asked = [(column, _of(parsed, use, (table, column), are_alike)) for column in key]
+            places = {column: place for column, place in asked if place is not None}
             drawn = [c for c in places if _is_drawn(made[places[c]])]
             known = [c for c in places if made[places[c]] != NULL and c not in drawn[-1:]]
             if drawn and known:

@@ -122,6 +122,18 @@ fn linear() -> ParameterSource {
     }
 }
 
+fn list(of: ParameterSource, length: Spread, count: Count) -> ParameterSource {
+    ParameterSource::List {
+        of: Box::new(of),
+        length,
+        as_long_as: Some(0),
+        count: Some(count),
+        is_one_value: true,
+        is_distinct: true,
+        is_sorted: true,
+    }
+}
+
 /// A mirrored load with every source of a parameter.
 fn mirror(protocol: Protocol) -> MirrorLoad {
     let (table, column) = ("public.accounts".to_owned(), "aid".to_owned());
@@ -155,15 +167,7 @@ fn mirror(protocol: Protocol) -> MirrorLoad {
         ParameterSource::Now { minus_s: 86_400.0 },
         ParameterSource::Taken { statement: 0, column: u32::MAX },
         ParameterSource::Record { fields: vec![ParameterSource::Now { minus_s: 0.0 }] },
-        ParameterSource::List {
-            of: Box::new(of_column),
-            length: spread,
-            as_long_as: Some(0),
-            count: Some(count),
-            is_one_value: true,
-            is_distinct: true,
-            is_sorted: true,
-        },
+        list(of_column, spread, count),
     ];
     let step = MirrorStep {
         statement: 0,
