@@ -122,6 +122,15 @@ def test_the_mirror_of_a_strange_shop_has_no_failed_transaction(
         " WHERE p.id >= c.id"
     )
     assert scalar(copy, circles) == 0
+    dead = "SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'category'"
+    assert scalar(copy, dead) == 0
+    fan_out = (
+        "SELECT max(count)::int FROM (SELECT count(*) FROM app.category WHERE parent IS NOT NULL"
+        " GROUP BY parent) AS rows"
+    )
+    assert abs(scalar(copy, fan_out) - scalar(core, fan_out)) <= 1
+    roots = "SELECT count(*)::int FROM app.category WHERE parent IS NULL"
+    assert abs(scalar(copy, roots) - scalar(core, roots)) <= 1
     given = ("-b", path, "-c", "2", "--warmup", "0s", "--duration", "6s", "--json")
     said = pgdyno("bench", *server_options(copy), *given)
     assert said.code in (0, 2, 3), said.err

@@ -166,6 +166,15 @@ class _Keys:
         ranks = ranks_in(own, referenced, original if original.bounds else referenced)
         if column.shape.is_unique:
             ranks = unique(ranks, child.rows)
+        if key.table == table:
+            # Every tree has a root. Keys such as UUIDs have no order: its common parents are first.
+            roots = 0.0 if column.shape.is_not_null else 1 / child.rows
+            changes: dict[str, object] = {"null_fraction": max(ranks.null_fraction, roots)}
+            if referenced.kind != "integer":
+                hot = sorted(ranks.hot, key=lambda common: -common.fraction)
+                numbered = [h.model_copy(update={"value": str(n)}) for n, h in enumerate(hot)]
+                changes["hot"] = tuple(numbered)
+            ranks = ranks.model_copy(update=changes)
         self._put(table, name, ranks)
 
     def _put(self, table: str, name: str, distribution: Distribution) -> None:

@@ -57,7 +57,7 @@ _ELEMENTS: dict[str, ValueKind] = {
 }
 _JSONB_BYTES = 13
 # Even a NOT VALID condition is checked when the load changes a row.
-_BROKEN = "rows made from statistics may break its condition"
+_BROKEN = "rows made from statistics, or the load on them, may break its condition"
 _OF_TABLE = ("index", "primary_key", "unique", "exclusion", "check")
 
 
@@ -190,7 +190,9 @@ class Rebuilt:
                 for column in table.columns.values()
                 if column.shape.type in (item.name, item.name.rpartition(".")[2])
             ]
-            if not all(holds_in_domain(item.sql, values) for values in distributions):
+            if item.is_broken_by_load or not all(
+                holds_in_domain(item.sql, values) for values in distributions
+            ):
                 broken[item.name] = without_checks(item.sql)
         return broken
 
@@ -270,7 +272,7 @@ class Rebuilt:
                 _table_for_engine(table, indexes.get(name, []))
                 for name, table in self.tables.items()
             ],
-            "completion": [*self._trees(), *self._counters(), *completion, *self._sequences()],
+            "completion": [*self._counters(), *completion, *self._sequences()],
             "seed": seed,
         }
 
@@ -295,29 +297,6 @@ class Rebuilt:
                 f"UPDATE {counter.table} AS c SET {column} = l.next FROM ({last}{by_group}) AS l"
                 f" WHERE {' AND '.join([*matched, f'c.{column} <> l.next'])}"
             )
-
-    def _trees(self) -> Iterator[str]:
-        """Yield statements that let a row of a tree refer to a row before it, so no circle is left.
-
-        The rows of the copy are drawn one by one, and a recursive query of a circle has no end.
-        """
-        for name, table in self.tables.items():
-            for column in table.columns.values():
-                key = column.shape.references
-                if key is None or key.table != name or key.column not in table.columns:
-                    continue
-                own, parent = _quoted(key.column), _quoted(column.shape.column)
-                other = "p.k" if not column.shape.is_not_null else "coalesce(p.k, r.k)"
-                ranked = (
-                    f"SELECT {own} AS k, {parent} AS parent, row_number() OVER (ORDER BY {own}) AS"
-                    f" n, count(*) OVER () AS total FROM {name} WHERE {own} IS NOT NULL"
-                )
-                yield (
-                    f"WITH ranked AS ({ranked}) UPDATE {name} AS c SET {parent} = {other}"
-                    " FROM ranked AS r JOIN ranked AS drawn ON drawn.k = r.parent"
-                    " LEFT JOIN ranked AS p ON p.n = r.n * drawn.n / (r.total + 1)"
-                    f" WHERE c.{own} = r.k AND drawn.n >= r.n"
-                )
 
     def _sequences(self) -> Iterator[str]:
         """Yield statements that put each sequence above the keys of all columns that it gives."""
@@ -346,6 +325,8 @@ def _surely_holds(check: SchemaObject, tables: Mapping[str, Table]) -> bool:
     table = tables.get(check.table)
     if table is None:
         return True
+    if check.is_broken_by_load:
+        return False
     distributions = {name: column.distribution for name, column in table.columns.items()}
     return holds(check.sql, distributions)
 
@@ -365,6 +346,7 @@ def _table_for_engine(table: Table, indexes: list[str]) -> dict[str, Any]:
                 "name": _quoted(column.shape.column),
                 "distribution": column.distribution.model_dump(mode="json", exclude_defaults=True),
                 "correlation": min(1.0, max(-1.0, column.shape.correlation or 0.0)),
+                **_parents(table, column),
             }
             for column in table.columns.values()
         ],
@@ -381,6 +363,14 @@ def _table_for_engine(table: Table, indexes: list[str]) -> dict[str, Any]:
         ],
         "indexes": indexes,
     }
+
+
+def _parents(table: Table, column: Column) -> dict[str, str]:
+    """Return the key of the same table to which a column of a tree refers."""
+    key = column.shape.references
+    is_tree = key and key.table == table.shape.name and column.distribution.kind == "rank"
+    is_unique = key and is_tree and table.columns[key.column].shape.is_unique
+    return {"parent_in": _quoted(key.column)} if key and is_unique else {}
 
 
 def _literal(text: str) -> str:

@@ -48,6 +48,7 @@ class SchemaObject(Part):
     """One object as SQL. The order of the objects of a stage is the order to create them.
 
     `table`: the table of an index, a constraint, a trigger or statistics.
+    `is_broken_by_load`: the load may write values that the condition of a CHECK or domain refuses.
     """
 
     kind: ObjectKind
@@ -55,6 +56,7 @@ class SchemaObject(Part):
     sql: str
     stage: Stage = "before_rows"
     table: str = ""
+    is_broken_by_load: bool = False
 
 
 class TableShape(Part):

@@ -23,6 +23,7 @@ from pgdyno.capture.model import (
 )
 from pgdyno.capture.schema import ColumnGroup, ColumnShape
 from pgdyno.capturing.call_series import Counting
+from pgdyno.capturing.changed_checks import with_changes
 from pgdyno.capturing.constants import constant_count
 from pgdyno.capturing.counted import HIDDEN, Counted, Key
 from pgdyno.capturing.counters import CountersOfLoad
@@ -113,7 +114,7 @@ class Assembly:
         return Capture(
             header=self.header,
             settings=dict(self.settings),
-            objects=tuple(self.schema.objects),
+            objects=with_changes(self.columns, self.schema.objects, templates, parsed),
             tables=tuple(self.schema.tables),
             indexes=tuple(self.schema.indexes),
             columns=columns,

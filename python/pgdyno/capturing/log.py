@@ -15,6 +15,7 @@ from pgdyno.capture.model import (
     SessionKind,
     Statement,
 )
+from pgdyno.capturing.changed_checks import with_changes
 from pgdyno.capturing.columns import RawColumn
 from pgdyno.capturing.counters import CountersOfLoad
 from pgdyno.capturing.log_calls import Call, Part
@@ -168,6 +169,8 @@ class Logged:
         parsed = {ids[key]: statement.parsed for key, statement in used.items()}
         counters = CountersOfLoad(capture.columns, capture.objects, parsed)
         templates = tuple(counters.shared(templates))
+        plain = [item.model_copy(update={"is_broken_by_load": False}) for item in capture.objects]
+        objects = with_changes(capture.columns, plain, templates, parsed)
         columns = with_moves(capture.columns, capture.objects, templates, parsed)
         origins = tuple(dict.fromkeys((*capture.header.sources, "log")))
         header = {"sources": origins, "transaction_sample_ratio": self._request.sample_ratio}
@@ -183,6 +186,7 @@ class Logged:
                 "statements": tuple(self._statements(capture, groups, used, types)),
                 "templates": templates,
                 "columns": columns,
+                "objects": objects,
                 "counters": tuple(counters.of(templates)),
                 "arrivals": self.grouping.seconds.arrivals(self._request.sample_ratio),
                 "sessions": self._sessions(capture),

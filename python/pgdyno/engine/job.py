@@ -273,6 +273,7 @@ class CapturedColumn(Strict):
     name: str
     distribution: Distribution
     correlation: float = Field(default=0.0, ge=-1.0, le=1.0)
+    parent_in: str | None = None
 
 
 class CapturedLink(Strict):

@@ -54,6 +54,10 @@ pub struct CapturedColumn {
     /// -1..=1: correlation of the order of the values with the order of the rows.
     #[serde(default)]
     pub correlation: f64,
+    /// A unique column of the same table: the values, of the kind `rank`, are smaller values of
+    /// this column, so that no row is above itself in a tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_in: Option<String>,
 }
 
 /// The columns have the values of a row of another table, in the columns of one of its keys.

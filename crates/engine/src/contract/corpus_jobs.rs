@@ -379,6 +379,7 @@ fn column(kind: ValueKind, is_full: bool) -> CapturedColumn {
         name: "\"größe\"".into(),
         distribution,
         correlation: if is_full { -0.5 } else { 0.0 },
+        parent_in: is_full.then(|| "\"größe\"".into()),
     }
 }
 

@@ -7,6 +7,7 @@
 mod key;
 mod order;
 mod rows;
+mod tree;
 
 use self::rows::{Rows, prepared};
 use super::Dataset;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::key::Key;
 use super::order::{Order, Spread};
+use super::tree::Tree;
 use crate::contract::job::{CapturedLink, CapturedOptions, CapturedTable, Distribution, ValueKind};
 use crate::dataset::piece::RowSource;
 use crate::values::{Places, Values};
@@ -36,6 +37,11 @@ enum Source {
         values: Arc<Values>,
         spread: Spread,
         places: Places,
+    },
+    /// The parent of the row in a tree: a smaller value of another column, which is unique.
+    Tree {
+        tree: Tree,
+        key: usize,
     },
     /// A column of a key or of a link: its group, and its place among the columns of the key.
     Member {
@@ -156,9 +162,12 @@ impl Table {
         let mut columns = Vec::new();
         for (number, (column, values)) in table.columns.iter().zip(values).enumerate() {
             let is_escaped = needs_escapes(&column.distribution);
+            let name = &column.name;
             let source = member[number].take().unwrap_or_else(|| {
                 let seed = seed.wrapping_add(number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                let has_order = column.correlation.abs() >= ORDERED || values.null_fraction() > 0.0;
+                let is_key = table.columns.iter().any(|own| own.parent_in.as_ref() == Some(name));
+                let has_order =
+                    is_key || column.correlation.abs() >= ORDERED || values.null_fraction() > 0.0;
                 if let Some(group_rows) = group_rows.filter(|_| !has_order) {
                     let spread = Spread::new(table.rows, group_rows, seed);
                     let places = values.places(table.rows);
@@ -170,7 +179,30 @@ impl Table {
             });
             columns.push(Column { source, is_escaped });
         }
+        for (number, column) in table.columns.iter().enumerate() {
+            let Some(key) = &column.parent_in else { continue };
+            let key = table.columns.iter().position(|own| &own.name == key);
+            let key = key.ok_or("the column of a tree's parents is unknown")?;
+            let is_own = |place: usize| matches!(columns[place].source, Source::Own { .. });
+            if is_own(key) && is_own(number) && key != number {
+                let seed = seed ^ (number as u64) << 8;
+                let tree = Tree::new(&column.distribution, table.rows, column.correlation, seed)?;
+                columns[number].source = Source::Tree { tree, key };
+            }
+        }
         Ok(Table { rows: table.rows, columns, groups })
+    }
+}
+
+impl Table {
+    /// Append the key of the row's parent. Returns: false, with nothing appended, for a root.
+    fn write_parent(&self, tree: &Tree, key: usize, row: u64, out: &mut Vec<u8>) -> bool {
+        let Source::Own { values, order, places } = &self.columns[key].source else { return false };
+        let Some(parent) = order.place(row).and_then(|place| tree.parent(place)) else {
+            return false;
+        };
+        values.write(places.number_at(parent), out);
+        true
     }
 }
 
@@ -291,6 +323,7 @@ impl Rows {
                     }
                     None => false,
                 },
+                Source::Tree { tree, key } => self.table.write_parent(tree, *key, row, out),
                 Source::Spread { values, spread, places } => {
                     let place = self.places[0].unwrap_or(row);
                     values.write(places.number_at(spread.place(place)), out);
