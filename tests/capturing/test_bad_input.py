@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.fixtures.captured_load import capture_statistics
+from tests.fixtures.captured_load import capture_new_log, capture_statistics
 from tests.fixtures.clusters import Make, connection, run_sql
 from tests.fixtures.command import Command, server_options
 from tests.fixtures.observed import STATEMENTS, make_shop
@@ -89,6 +89,25 @@ def test_hidden_statements_of_other_roles_are_a_part_of_the_load(
     finally:
         run_sql(observed, "DROP OWNED BY guest")
         run_sql(observed, "DROP ROLE guest")
+
+
+def test_the_time_of_statements_without_a_duration_is_not_known(
+    pgdyno: Command, new_cluster: Make, tmp_path: Path
+) -> None:
+    logs = {"logging_collector": "on", "log_destination": "csvlog", "log_directory": "log"}
+    target, path = new_cluster("15", settings=logs).target, tmp_path / "a.capture"
+    make_shop(target)
+    run_sql(target, "ALTER DATABASE postgres SET log_statement = 'all'")
+
+    def use() -> None:
+        with connection(target) as session:
+            for _ in range(50):
+                session.execute("SELECT id FROM orders WHERE customer = 7")
+
+    capture_new_log(pgdyno, target, path, use)
+    said = pgdyno("capture", "show", path, "--coverage")
+    assert "of the calls (their time was not logged) can be reproduced" in said.out
+    assert "of time" not in said.out
 
 
 def test_transactions_without_a_statement_are_told(

@@ -18,7 +18,7 @@ class NotCovered:
     calls: int
     time_ms: float
     calls_ratio: float
-    time_ratio: float
+    time_ratio: float | None
     examples: tuple[str, ...]
 
 
@@ -29,7 +29,7 @@ class Coverage:
     calls: int
     time_ms: float
     calls_ratio: float
-    time_ratio: float
+    time_ratio: float | None
     left_out: tuple[NotCovered, ...]
 
     @property
@@ -37,10 +37,15 @@ class Coverage:
         """Return "96 % of the calls and 91 % of the time can be reproduced"."""
         if not self.calls:
             return "the capture has no calls of statements"
-        return (
-            f"{percent(self.calls_ratio)} of the calls and {percent(self.time_ratio)} of the time"
-            " can be reproduced"
-        )
+        return f"{shares_words(self.calls_ratio, self.time_ratio)} can be reproduced"
+
+
+def shares_words(calls_ratio: float, time_ratio: float | None) -> str:
+    """Return "96 % of the calls and 91 % of the time". A log may have no times."""
+    calls = f"{percent(calls_ratio)} of the calls"
+    if time_ratio is None:
+        return f"{calls} (their time was not logged)"
+    return f"{calls} and {percent(time_ratio)} of the time"
 
 
 def coverage_of(capture: Capture) -> Coverage:
@@ -67,7 +72,7 @@ def coverage_of(capture: Capture) -> Coverage:
                 calls=sums[0],
                 time_ms=sums[1],
                 calls_ratio=sums[0] / all_calls if all_calls else 0.0,
-                time_ratio=sums[1] / all_time_ms if all_time_ms else 0.0,
+                time_ratio=sums[1] / all_time_ms if all_time_ms else None,
                 examples=tuple(dict.fromkeys(entry[1] for entry in mine if entry[1]))[:3],
             )
         )
@@ -75,6 +80,6 @@ def coverage_of(capture: Capture) -> Coverage:
         calls=all_calls,
         time_ms=all_time_ms,
         calls_ratio=calls / all_calls if all_calls else 0.0,
-        time_ratio=time_ms / all_time_ms if all_time_ms else 0.0,
+        time_ratio=time_ms / all_time_ms if all_time_ms else None,
         left_out=tuple(sorted(left_out, key=lambda item: -item.time_ms)),
     )

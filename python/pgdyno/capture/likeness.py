@@ -55,6 +55,9 @@ def compared(
     Args: rows, those of the table. In a table of few rows chance alone makes a difference: one
     value is a step of a distribution, and a correlation varies with the root of their number.
     """
+    if not _is_known(source):
+        names = ("null share", "distinct", "most common", "distance", "correlation")
+        return [Quantity(name, None, None, None, "unknown") for name in names]
     frequencies = [(d.hot[0].fraction if d.hot else 0.0) for d in (source, copy)]
     return [
         _share("null share", source.null_fraction, copy.null_fraction),
@@ -63,6 +66,12 @@ def compared(
         _distance(source, copy, max(DISTANCE_MAX, _STEP / max(rows - 1, 1))),
         _correlation(source_correlation, copy_correlation, rows),
     ]
+
+
+def _is_known(source: Distribution) -> bool:
+    """Return whether there were statistics, or a key says how many values there are."""
+    values = source.hot or source.bounds or source.labels or source.element
+    return bool(values or source.null_fraction or source.width or source.distinct > 1)
 
 
 def ratio(name: str, source: float, copy: float, *, slack: float = 1.0) -> Quantity:

@@ -15,6 +15,8 @@ from pgdyno.report.text_page import TextPage, joined
 # How many items of a class are shown, without --all.
 _SHOWN = 3
 _VALUES_SHOWN = 4
+# Of a list with thousands of constants, each is a parameter.
+_PARAMETERS_SHOWN = 20
 _TEXT_SHOWN = 160
 
 
@@ -45,7 +47,9 @@ def summary_text(capture: Capture, coverage: Coverage, path: Path, *, width: int
 def _coverage_lines(coverage: Coverage, page: TextPage) -> Iterator[str]:
     yield from page.row("coverage", coverage.sentence)
     for item in coverage.left_out:
-        share = f"{percent(item.calls_ratio)} of calls, {percent(item.time_ratio)} of time"
+        share = f"{percent(item.calls_ratio)} of calls"
+        if item.time_ratio is not None:
+            share += f", {percent(item.time_ratio)} of time"
         yield from page.row("not covered", f"{item.words}: {share}")
         for text in item.examples:
             yield from page.wrapped(_short(text), f"{'':14}", f"{'':16}")
@@ -252,7 +256,10 @@ def template_text(template: Template, texts: dict[str, str]) -> str:
     """Return a template: its name, its rate, its steps with the sources of their parameters."""
     lines = [f"{template.name}: {template.rate_tps:.3g} a second"]
     for step in template.steps:
-        sources = ", ".join(f"${n} {s.origin}" for n, s in enumerate(step.parameters, 1))
+        named = [f"${n} {s.origin}" for n, s in enumerate(step.parameters, 1)]
+        rest = len(named) - _PARAMETERS_SHOWN
+        more = [f"and {rest} more"] if rest > 0 else []
+        sources = ", ".join(named[:_PARAMETERS_SHOWN] + more)
         turns = f" x{step.repeat.mean:.3g}" if step.repeat.mean != 1 else ""
         lines.append(f"{texts.get(step.statement, '?')}{turns}{f' [{sources}]' if sources else ''}")
     return "\n".join(lines)

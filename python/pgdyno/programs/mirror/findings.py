@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pgdyno.analysis.estimate import Estimate
+from pgdyno.capture.coverage import shares_words
 from pgdyno.quantities import fixed, percent
 
 Verdict = Literal["pass", "short", "unknown"]
@@ -65,7 +66,7 @@ class Likeness:
     file: str
     reads_only: bool
     reproduced_calls_ratio: float
-    reproduced_time_ratio: float
+    reproduced_time_ratio: float | None
     quantities: tuple[Quantity, ...]
     types: tuple[TypeLikeness, ...]
     figures: Mapping[str, Estimate] = field(default_factory=dict)
@@ -79,8 +80,8 @@ class Likeness:
     def sentence(self) -> str:
         """Return the answer in a sentence."""
         by_name = {quantity.name: quantity for quantity in self.quantities}
-        calls, time = map(percent, (self.reproduced_calls_ratio, self.reproduced_time_ratio))
-        words = [f"{calls} of the calls and {time} of the time are reproduced"]
+        shares = shares_words(self.reproduced_calls_ratio, self.reproduced_time_ratio)
+        words = [f"{shares} are reproduced"]
         blocks, waits = by_name["blocks a call"], by_name["waits (cosine)"]
         if blocks.ratio is not None:
             words.append(f"blocks a call {fixed(blocks.ratio, 2)}x")
@@ -170,7 +171,7 @@ def likeness_of(source: Mapping[str, Any], copy: CopySeen) -> Likeness:
         file=str(source["file"]),
         reads_only=bool(source["reads_only"]),
         reproduced_calls_ratio=float(source["reproduced_calls"]),
-        reproduced_time_ratio=float(source["reproduced_time"]),
+        reproduced_time_ratio=source["reproduced_time"],
         quantities=tuple(_of_load(source, of_source, copy)),
         types=types,
     )

@@ -316,7 +316,7 @@ class Share:
     """How much of the work of the source a load reproduces, as shares of calls and of time."""
 
     calls_ratio: float
-    time_ratio: float
+    time_ratio: float | None
 
 
 def share_of(script: Script) -> Share:
@@ -331,7 +331,7 @@ def share_of(script: Script) -> Share:
     mine = [row for row in rows if row[2]]
     return Share(
         sum(row[0] for row in mine) / calls if calls else 0.0,
-        sum(row[1] for row in mine) / time_ms if time_ms else 0.0,
+        sum(row[1] for row in mine) / time_ms if time_ms else None,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pgdyno.analysis.findings import CellFindings, RunFindings
+from pgdyno.capture.coverage import shares_words
 from pgdyno.programs.mirror.findings import Likeness, Quantity
 from pgdyno.quantities import fixed, percent, plain
 from pgdyno.report.own import Column, OwnShown, OwnTable, Tile
@@ -89,9 +90,9 @@ def shown_of_cells(cells: Sequence[CellFindings], *, has_run: bool = False) -> O
 def _sentence(cells: Sequence[CellFindings]) -> str:
     """Return how many of the cells are alike, and which quantities are short in some."""
     first: Likeness = cells[0].own
-    calls, time = map(percent, (first.reproduced_calls_ratio, first.reproduced_time_ratio))
+    shares = shares_words(first.reproduced_calls_ratio, first.reproduced_time_ratio)
     alike = sum(cell.own.verdict == "alike" for cell in cells)
-    words = [f"{calls} of the calls and {time} of the time are reproduced"]
+    words = [f"{shares} are reproduced"]
     short = list(dict.fromkeys(quantity.name for cell in cells for quantity in cell.own.short))
     if short:
         words.append(f"short: {', '.join(short)}")
