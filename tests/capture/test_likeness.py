@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.fixtures.captures import evenly
 
+from pgdyno.capture.distribution import Distribution, Hot
 from pgdyno.capture.likeness import compared
 
 
