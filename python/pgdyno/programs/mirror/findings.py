@@ -279,6 +279,8 @@ def _by_call(
             math.fsum(own["time_ms"] for own in counters.values()),
             math.fsum(own["calls"] for own in counters.values()),
         )
+        # A log without durations has no time of any statement.
+        or None
         if counters
         else None
         for counters in (source, copy)
