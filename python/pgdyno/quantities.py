@@ -62,6 +62,14 @@ def signed(value: float, decimals: int) -> str:
     return text if value <= 0 or float(text.replace(",", "")) == 0 else f"+{text}"
 
 
+def shares_words(calls_ratio: float, time_ratio: float | None) -> str:
+    """Return "96 % of the calls and 91 % of the time". A log may have no times."""
+    calls = f"{percent(calls_ratio)} of the calls"
+    if time_ratio is None:
+        return f"{calls} (their time was not logged)"
+    return f"{calls} and {percent(time_ratio)} of the time"
+
+
 def percent(ratio: float) -> str:
     """Return a share in 0..1 as "62 %", "0.5 %", "< 0.1 %"; "99.97 %" rather than 100."""
     value = ratio * 100

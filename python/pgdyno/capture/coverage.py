@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pgdyno.capture.model import REASONS, Capture
-from pgdyno.quantities import percent
+from pgdyno.quantities import shares_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,6 @@ class Coverage:
         if not self.calls:
             return "the capture has no calls of statements"
         return f"{shares_words(self.calls_ratio, self.time_ratio)} can be reproduced"
-
-
-def shares_words(calls_ratio: float, time_ratio: float | None) -> str:
-    """Return "96 % of the calls and 91 % of the time". A log may have no times."""
-    calls = f"{percent(calls_ratio)} of the calls"
-    if time_ratio is None:
-        return f"{calls} (their time was not logged)"
-    return f"{calls} and {percent(time_ratio)} of the time"
 
 
 def coverage_of(capture: Capture) -> Coverage:

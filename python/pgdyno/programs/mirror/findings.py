@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.capture.coverage import shares_words
-from pgdyno.quantities import fixed, percent
+from pgdyno.quantities import fixed, percent, shares_words
 
 Verdict = Literal["pass", "short", "unknown"]
 Counters = Mapping[str, float]

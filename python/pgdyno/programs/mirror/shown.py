@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from pgdyno.analysis.findings import CellFindings, RunFindings
-from pgdyno.capture.coverage import shares_words
 from pgdyno.programs.mirror.findings import Likeness, Quantity
-from pgdyno.quantities import fixed, percent, plain
+from pgdyno.quantities import fixed, percent, plain, shares_words
 from pgdyno.report.own import Column, OwnShown, OwnTable, Tile
 
 _COLUMNS = tuple(map(Column, ("quantity", "source", "copy", "ratio", "limit", "verdict")))
