@@ -262,7 +262,8 @@ class Assembly:
                 " lost; raise pg_stat_statements.max"
             )
         if so_far.resets:
-            yield f"pg_stat_statements was reset {so_far.resets} times during the capture"
+            number = "once" if so_far.resets == 1 else f"{so_far.resets} times"
+            yield f"pg_stat_statements was reset {number} during the capture"
         yield from so_far.losses
         yield from self.schema.notes
 

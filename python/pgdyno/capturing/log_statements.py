@@ -15,6 +15,8 @@ from pgdyno.capturing.parsed import TYPE_BEFORE, Parsed, parse
 _NUMBERED = re.compile(r"\$(\d+)")
 _IN_LIST = re.compile(r"(\bNOT\s+)?\bIN\s*$", re.I)
 _TYPE_BEFORE = re.compile(rf"{TYPE_BEFORE}$", re.I)
+# Statements that take parameters.
+_QUERIES = ("select", "insert", "update", "delete", "merge")
 _INT4_MAX = (1 << 31) - 1
 # Their values decide whether they can be sent again, and no parameter can take the place of one.
 _BY_VALUE = re.compile(
@@ -154,14 +156,16 @@ class LoggedShape:
         positions = tuple(
             at for at, place in enumerate(self._places) if not place.stays and at not in same
         )
-        if plain.reason and plain.kind not in ("select", "insert", "update", "delete", "merge"):
+        if plain.reason and plain.kind not in _QUERIES:
             # A utility statement takes no parameters; its first words are enough.
             original = parse(self._sql, self._names) if plain.reason == "unreadable" else plain
             return LoggedStatement(original, self.parameter_count)
         casts = dict(self._casts(plain, positions))
         text, types = self._text(constants, casts, same)
         parsed = parse(text, self._names) if casts else plain
-        if positions and not (parsed.reason or parsed.temporary or self._names.accepts(text)):
+        is_asked = positions and parsed.kind in _QUERIES and not (parsed.reason or parsed.temporary)
+        # Of PREPARE the text is that of the statement in it.
+        if is_asked and not self._names.accepts(parsed.text):
             parsed.reason = "refused"
         return LoggedStatement(parsed, self.parameter_count, positions, types)
 
