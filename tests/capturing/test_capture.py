@@ -242,7 +242,7 @@ def test_a_reset_and_a_statement_without_text_are_reported(
         said = running.wait(60)
     assert said.code == 0, said.err
     capture = file.read(path)
-    assert any("was reset 1 times" in note for note in capture.notes)
+    assert any("was reset once" in note for note in capture.notes)
     assert {"select customer", "insert orders"} <= {t.name for t in capture.templates}
 
 

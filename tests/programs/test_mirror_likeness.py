@@ -294,3 +294,14 @@ def test_an_answer_of_several_cells_has_a_line_for_each_and_one_sentence() -> No
     document = shown.document["likeness"]
     assert [cell["name"] for cell in document["cells"]] == ["15", "18"]
     assert document["cells"][0]["reproduced_calls"] == 0.96
+
+
+@pytest.mark.parametrize(("who", "words"), [("source", "a log does not"), ("copy", "of the copy")])
+def test_the_answer_says_on_which_side_rows_and_blocks_are_not_counted(
+    who: str, words: str
+) -> None:
+    uncounted = {**COUNTED, "rows": 0.0, "hit_blocks": 0.0, "read_blocks": 0.0, "wal_bytes": 0.0}
+    source = {**SOURCE, "statements": dict.fromkeys(SOURCE["statements"], uncounted)}
+    both = (source, SEEN) if who == "source" else (SOURCE, replace(SEEN, counters=None))
+    shown = shown_of_cells([CellFindings("15", "mirror", likeness_of(*both), is_main=True)])
+    assert words in shown.tables[-1].below

@@ -17,6 +17,10 @@ _NOT_COUNTED = (
     " shared_preload_libraries, and run CREATE EXTENSION pg_stat_statements in the database of the"
     " copy."
 )
+_NOT_IN_SOURCE = (
+    "Rows, blocks and WAL of the source are not known: a log does not have them. A capture without"
+    " --log counts them, if the source has pg_stat_statements."
+)
 _AS_VALUES = ("mix of calls (distance)", "waits (cosine)")
 # The quantities in the line of a cell.
 _EACH = ("blocks a call", "WAL bytes a call", "active sessions", "waits (cosine)")
@@ -31,7 +35,7 @@ _TYPE_COLUMNS = (Column("type"), Column("quantity", is_name=True), *_COLUMNS[1:]
 def shown_of(run: RunFindings) -> OwnShown:
     """Return what a mirror adds to the answer of a run."""
     own: Likeness = run.program.own
-    below = "" if _is_counted(own) else _NOT_COUNTED
+    below = _what_is_missing([own])
     table = OwnTable("Likeness to the source", _COLUMNS, tuple(_rows(own.quantities)), below=below)
     types = OwnTable(
         "Likeness by transaction type",
@@ -63,9 +67,9 @@ def shown_of_cells(cells: Sequence[CellFindings], *, has_run: bool = False) -> O
     main = [cell for cell in cells if cell.is_main][:_SIDE_BY_SIDE_MAX] or [cells[0]]
     lines = OwnTable("Likeness of each", _EACH_COLUMNS, tuple(map(_each, cells)))
     tables: tuple[OwnTable, ...] = (lines, _side_by_side(main))
-    is_counted = any(_is_counted(cell.own) for cell in cells)
+    missing = _what_is_missing([cell.own for cell in cells])
     if has_run and len(main) == 1:
-        tables, is_counted = (lines,), True
+        tables, missing = (lines,), ""
     return OwnShown(
         title=f"Likeness to the source of {cells[0].own.file}",
         anchor="alike",
@@ -74,9 +78,9 @@ def shown_of_cells(cells: Sequence[CellFindings], *, has_run: bool = False) -> O
         lines=(
             ("likeness", sentence),
             *tables,
-            *([] if is_counted else [("", _NOT_COUNTED)]),
+            *([("", missing)] if missing else []),
         ),
-        tables=tables if is_counted else (lines, replace(tables[-1], below=_NOT_COUNTED)),
+        tables=(lines, replace(tables[-1], below=missing)) if missing else tables,
         document={
             "likeness": {
                 "sentence": sentence,
@@ -151,8 +155,12 @@ def _tiles(own: Likeness) -> Iterator[Tile]:
     )
 
 
-def _is_counted(own: Likeness) -> bool:
-    return any(row.copy is not None for row in own.quantities if row.name == "rows a call")
+def _what_is_missing(cells: Sequence[Likeness]) -> str:
+    """Return why the work of a call is not compared; "" if it is."""
+    rows = [row for own in cells for row in own.quantities if row.name == "rows a call"]
+    if all(row.source is None for row in rows):
+        return _NOT_IN_SOURCE
+    return "" if any(row.copy is not None for row in rows) else _NOT_COUNTED
 
 
 def _rows(quantities: Sequence[Quantity]) -> Iterator[tuple[str, ...]]:
