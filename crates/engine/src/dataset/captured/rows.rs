@@ -40,7 +40,7 @@ enum Source {
     },
     /// The parent of the row in a tree: a smaller value of another column, which is unique.
     Tree {
-        tree: Tree,
+        tree: Box<Tree>,
         key: usize,
     },
     /// A column of a key or of a link: its group, and its place among the columns of the key.
@@ -187,7 +187,7 @@ impl Table {
             if is_own(key) && is_own(number) && key != number {
                 let seed = seed ^ (number as u64) << 8;
                 let tree = Tree::new(&column.distribution, table.rows, column.correlation, seed)?;
-                columns[number].source = Source::Tree { tree, key };
+                columns[number].source = Source::Tree { tree: Box::new(tree), key };
             }
         }
         Ok(Table { rows: table.rows, columns, groups })
