@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 from typing import Any
+
+import tomli_w
 
 MASK = "***"
 _SECRET_KEYS = frozenset(("password", "passwd", "sslpassword", "pgpassword", "passfile", "secret"))
@@ -166,6 +169,15 @@ def redacted_output(text: str) -> str:
         return text
     end = "\n" if text.endswith("\n") else ""
     return json.dumps(clean, indent=2, ensure_ascii=False) + end
+
+
+def redacted_toml(text: str) -> str:
+    """Return a TOML document without secrets; it stays one, whatever its texts contain."""
+    if not _may_have_secrets(text):
+        return text
+    document = tomllib.loads(text)
+    clean = without_secrets(document)
+    return text if clean == document else tomli_w.dumps(clean)
 
 
 def _may_have_secrets(text: str) -> bool:

@@ -41,7 +41,7 @@ def test_a_dataset_is_distributed_by_either_column_and_dropped(
     assert scalar(citus, "SELECT count(*) FROM pgbench_tellers") == 20
     if column == "bid":
         # The script finds accounts by aid, so every shard must look for them.
-        load = ("-b", "select-only", "-c", "2", "-T", "2s", "--warmup", "0s", "--json")
+        load = ("-b", "select-only", "-c", "2", "-T", "3s", "--warmup", "0s", "--json")
         said = pgdyno("bench", *where, *load)
         hints = {warning["kind"]: warning["hint"] for warning in said.document["warnings"]}
         assert "alter_distributed_table" in hints["several_shards"]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import StoreError
+from pgdyno.redaction import redacted_toml
 from pgdyno.store import files
 from pgdyno.store.audit import AUDIT, Journal, damage_of, read_journal
 from pgdyno.store.run_writer import RunWriter
@@ -56,7 +57,7 @@ class ExperimentFolder:
 
     def write_spec(self, toml: str) -> None:
         """Keep the specification of the experiment as TOML, with passwords masked."""
-        files.write_text(self.folder / "spec.toml", toml)
+        files.write_bytes(self.folder / "spec.toml", redacted_toml(toml).encode())
 
     def spec(self) -> str:
         """Return the specification of the experiment as TOML; "" if none was kept."""
