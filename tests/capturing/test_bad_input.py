@@ -153,6 +153,20 @@ def test_a_connection_lost_before_the_first_counters_is_opened_again(observed: T
         read_after(lambda: run_sql(observed, f"{end} 'pgdyno/capture/%'"), observed)
 
 
+@pytest.mark.parametrize("before", ["SELECT 1", "SELECT 'a\\', '"], ids=["statement", "backslash"])
+def test_a_text_of_the_load_cannot_end_the_statement_that_prepares_it(
+    new_cluster: Make, before: str
+) -> None:
+    # Here a backslash escapes the end of a string; for the grammar of pgdyno it does not.
+    settings = {"standard_conforming_strings": "off", "backslash_quote": "on"}
+    target = new_cluster("15", settings=settings).target
+    write = "SET transaction_read_only = off; CREATE TABLE planted ()"
+    with reading_of(target, 1) as reading:
+        reading.read_once()
+        reading.types_of([f"{before}; COMMIT; {write}; --'"])
+    assert run_sql(target, "SELECT count(*) FROM pg_class WHERE relname = 'planted'") == [(0,)]
+
+
 def read_after(loss: Callable[[], object], target: Target) -> None:
     with reading_of(target, 2) as reading:
         loss()

@@ -304,6 +304,18 @@ def test_a_capture_sends_only_what_print_sql_shows_and_cannot_write(
     assert run_sql(shop, made) == [(0,)]
 
 
+def test_settings_are_those_of_the_server_and_not_of_the_capture(
+    pgdyno: Command, shop: Target, tmp_path: Path
+) -> None:
+    path = tmp_path / "shop.capture"
+    assert pgdyno("capture", *server_options(shop), "-o", path, "--duration", "2s").code == 0
+    settings = file.read(path).settings
+    names = ("jit", "max_parallel_workers_per_gather", "standard_conforming_strings", "work_mem")
+    assert [settings[name] for name in names] == [
+        scalar(shop, f"SELECT current_setting('{name}')") for name in names
+    ]
+
+
 def test_a_role_without_rights_captures_what_it_may_read_and_learns_the_grants(
     pgdyno: Command, shop: Target, tmp_path: Path
 ) -> None:

@@ -25,6 +25,8 @@ SESSION_SQL = (
     " d.datcollate, d.oid::int8,"
     " set_config('datestyle', 'ISO, YMD', false), set_config('timezone', 'UTC', false),"
     " set_config('intervalstyle', 'iso_8601', false), set_config('bytea_output', 'hex', false),"
+    # As the grammar of libpg_query has it: a backslash does not escape the end of a string.
+    " set_config('standard_conforming_strings', 'on', false),"
     " set_config('extra_float_digits', '1', false), set_config('jit', 'off', false),"
     " set_config('max_parallel_workers_per_gather', '0', false)"
     " FROM pg_catalog.pg_database d WHERE d.datname = current_database()"
@@ -34,9 +36,10 @@ QUERY_IDS_SQL = (
     "SELECT current_setting('compute_query_id', true),"
     " current_setting('shared_preload_libraries') LIKE '%pg_stat_statements%'"
 )
-# Settings on which plans depend.
+# Settings on which plans depend; not as this session has set them.
 SETTINGS_SQL = (
-    "SELECT name, current_setting(name) FROM pg_catalog.pg_settings WHERE category LIKE"
+    "SELECT name, CASE WHEN source = 'session' THEN reset_val ELSE current_setting(name) END"
+    " FROM pg_catalog.pg_settings WHERE category LIKE"
     " 'Query Tuning%' OR name IN ('work_mem', 'hash_mem_multiplier', 'jit', 'shared_buffers',"
     " 'effective_cache_size', 'default_statistics_target', 'max_parallel_workers',"
     " 'max_parallel_workers_per_gather', 'default_transaction_isolation', 'synchronous_commit',"

@@ -80,8 +80,12 @@ class SourceConnection:
         return rows
 
     def execute(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
-        """Carry out a statement that sets something or has parameters; return its rows."""
-        cursor = self._connection.execute(MARK + sql, parameters or None)
+        """Carry out a statement that sets something or has parameters; return its rows.
+
+        It may contain a text of the load. With the extended protocol, which `binary` asks for, the
+        server takes no second statement, so such a text cannot end ours and begin its own.
+        """
+        cursor = self._connection.execute(MARK + sql, parameters or None, binary=True)
         rows: Rows = cursor.fetchall() if cursor.description else []
         return rows
 
