@@ -9,7 +9,7 @@ import pytest
 from tests.fixtures.captures import header, shop_capture, tpcb_capture
 
 from pgdyno.capture import file
-from pgdyno.capture.model import REASONS, Capture
+from pgdyno.capture.model import REASONS, Capture, Equal, Number, Taken
 from pgdyno.errors import SpecError
 
 zstd = file.zstd
@@ -55,6 +55,28 @@ def test_a_file_without_its_last_lines_is_refused(tmp_path: Path) -> None:
     lines = zstd.decompress(file.encoded(tpcb_capture())).splitlines(keepends=True)
     path.write_bytes(zstd.compress(b"".join(lines[:-3])))
     with pytest.raises(SpecError, match="lines at its end are missing"):
+        file.read(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"statement": "000000000000"}, "a statement that is not in the file"),
+        ({"parameters": (Taken(statement="0", column=0),)}, "a statement that is not in the file"),
+        ({"parameters": (Equal(step=99, parameter=0),)}, "a step that it does not have"),
+        ({"turns": Number(step=-1)}, "a step that it does not have"),
+    ],
+)
+def test_a_transaction_that_uses_what_is_not_there_is_refused(
+    tmp_path: Path, changes: dict[str, object], words: str
+) -> None:
+    capture = tpcb_capture()
+    template = capture.templates[0]
+    steps = (template.steps[0].model_copy(update=changes), *template.steps[1:])
+    changed = (template.model_copy(update={"steps": steps}), *capture.templates[1:])
+    path = tmp_path / "a.capture"
+    path.write_bytes(file.encoded(capture.model_copy(update={"templates": changed})))
+    with pytest.raises(SpecError, match=words):
         file.read(path)
 
 

@@ -17,7 +17,7 @@ from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from pgdyno.capture.model import FORMAT, Capture
+from pgdyno.capture.model import FORMAT, Capture, Taken, parts_of, referred_by
 from pgdyno.errors import SpecError
 from pgdyno.quantities import format_bytes
 from pgdyno.user_file import read_bytes
@@ -70,7 +70,7 @@ def read(path: Path, *, of: str = "") -> Capture:
     """
     content = read_bytes(path, of=of, max_bytes=FILE_MAX_BYTES)
     try:
-        return _assembled(_documents(content, path))
+        return _assembled(_documents(content, path), path)
     except (zstd.ZstdError, EOFError):
         raise damaged(path, "it cannot be decompressed") from None
     except ValidationError as error:
@@ -146,7 +146,7 @@ def _require_format(header: dict[str, Any], path: Path) -> None:
         )
 
 
-def _assembled(documents: Iterator[dict[str, Any]]) -> Capture:
+def _assembled(documents: Iterator[dict[str, Any]], path: Path) -> Capture:
     """Return the capture of the lines; parts that a later version adds are ignored."""
     items: dict[str, list[Any]] = {name: [] for name in _ITEMS}
     whole: dict[str, Any] = {}
@@ -157,4 +157,20 @@ def _assembled(documents: Iterator[dict[str, Any]]) -> Capture:
             items[name].append(_ITEMS[name].validate_python(body))
         elif name in _WHOLE:
             whole[name] = _WHOLE[name].validate_python(body)
-    return Capture(**whole, **{name: tuple(parts) for name, parts in items.items()})
+    capture = Capture(**whole, **{name: tuple(parts) for name, parts in items.items()})
+    if (missing := next(_missing(capture), None)) is not None:
+        raise damaged(path, missing)
+    return capture
+
+
+def _missing(capture: Capture) -> Iterator[str]:
+    """Yield what the transactions use and the file does not have."""
+    known = {statement.id for statement in capture.statements}
+    for template in capture.templates:
+        for step in template.steps:
+            parts = [part for source in step.parameters for part in parts_of(source)]
+            taken = {part.statement for part in parts if isinstance(part, Taken)}
+            if not {step.statement, *taken} <= known:
+                yield f"{template.name} has a statement that is not in the file"
+            if any(not 0 <= number < len(template.steps) for number, _ in referred_by(step)):
+                yield f"{template.name} uses a value of a step that it does not have"

@@ -337,6 +337,26 @@ Source: TypeAlias = Annotated[
 ]
 
 
+def referred_by(step: Step) -> Iterator[tuple[int, int | None]]:
+    """Yield the numbers of the steps from which values of this one follow, each with a parameter.
+
+    Without a parameter it is what the step returned, or how often it was carried out.
+    """
+    for part in _inside(step):
+        number = getattr(part, "step", None)
+        if number is not None and not isinstance(part, Distribution):
+            yield number, getattr(part, "parameter", None)
+
+
+def _inside(part: object) -> Iterator[Part]:
+    if isinstance(part, Part):
+        yield part
+        part = tuple(getattr(part, name) for name in type(part).model_fields)
+    if isinstance(part, tuple):
+        for item in part:
+            yield from _inside(item)
+
+
 def parts_of(source: Source) -> Iterator[Source]:
     """Yield a source, and those that it has inside: of elements, fields, or a missing row."""
     yield source

@@ -28,6 +28,7 @@ from pgdyno.capture.model import (
     Taken,
     Template,
     parts_of,
+    referred_by,
 )
 from pgdyno.clock import read_pair
 from pgdyno.errors import SpecError
@@ -110,17 +111,10 @@ def _sent_texts(
 def _referred(templates: Iterable[Template]) -> Iterator[tuple[str, int]]:
     """Yield the parameters from which others follow: their statements and places."""
     for template in templates:
-        for part in _parts_of_document([step.model_dump() for step in template.steps]):
-            if "step" in part and part.get("parameter") is not None:
-                yield template.steps[part["step"]].statement, part["parameter"]
-
-
-def _parts_of_document(document: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(document, Mapping):
-        yield document
-    inner = document.values() if isinstance(document, Mapping) else document
-    for part in inner if isinstance(document, Mapping | list | tuple) else ():
-        yield from _parts_of_document(part)
+        for step in template.steps:
+            for number, place in referred_by(step):
+                if place is not None:
+                    yield template.steps[number].statement, place
 
 
 def _sent(
