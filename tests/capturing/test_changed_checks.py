@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from tests.capturing.test_strange_shop import SETTINGS
-from tests.fixtures.captured_load import capture_new_log, capture_statistics
-from tests.fixtures.clusters import Make, connection, run_sql, scalar
-from tests.fixtures.command import Command, server_options
+from tests.fixtures.captured_load import rebuilt
+from tests.fixtures.clusters import Make, connection, scalar
+from tests.fixtures.command import Command
 
 from pgdyno.server.target import Target
 
@@ -42,27 +40,12 @@ def load(target: Target, count: int = 200) -> None:
 def test_only_checks_that_the_load_may_break_are_left_out(
     origin: str, pgdyno: Command, new_cluster: Make, tmp_path: Path
 ) -> None:
-    server, path = new_cluster("15", settings=SETTINGS).target, tmp_path / "a.capture"
-    for name in ("core", "copy"):
-        run_sql(server, f"CREATE DATABASE {name}")
-    core, copy = server.with_database("core"), server.with_database("copy")
-    with connection(core) as session:
-        for statement in SCHEMA:
-            session.execute(statement)
-    if origin == "statistics":
-        run_sql(core, "CREATE EXTENSION pg_stat_statements")
-        capture_statistics(pgdyno, core, path, lambda: load(core))
-    else:
-        run_sql(core, "ALTER DATABASE core SET log_min_duration_statement = 0")
-        capture_new_log(pgdyno, core, path, lambda: load(core))
-    said = pgdyno("init", path, *server_options(copy))
-    assert said.code == 0, said.err
-    assert "item.in_stock is left out" in said.out + said.err
+    made = rebuilt(pgdyno, new_cluster, tmp_path, SCHEMA, load, origin=origin)
+    assert "item.in_stock is left out" in made.said.out + made.said.err
     kept = (
         "SELECT string_agg(conname, ' ' ORDER BY conname) FROM pg_constraint WHERE contype = 'c'"
         " AND (conrelid = 'item'::regclass OR contypid = 'credit'::regtype)"
     )
-    assert scalar(copy, kept) == "credit_check has_price seen"
-    given = ("-b", path, "-c", "2", "--warmup", "0s", "--duration", "4s", "--json")
-    answer = json.loads(pgdyno("bench", *server_options(copy), *given).out)
-    assert not answer["failures"], answer["failures"]
+    assert scalar(made.copy, kept) == "credit_check has_price seen"
+    failures = made.mirror("4s")["failures"]
+    assert not failures, failures

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from tests.capturing.test_strange_shop import SETTINGS
-from tests.fixtures.captured_load import capture_new_log, capture_statistics
+from tests.fixtures.captured_load import rebuilt
 from tests.fixtures.captures import column, evenly
-from tests.fixtures.clusters import Make, connection, run_sql, scalar
-from tests.fixtures.command import Command, server_options
+from tests.fixtures.clusters import Make, connection, scalar
+from tests.fixtures.command import Command
 
 from pgdyno.capture.keys import Column, Table, apart
 from pgdyno.capture.model import OfColumn, Returned, Step, Template
@@ -145,29 +143,12 @@ def load(target: Target, count: int = 100) -> None:
 def test_no_row_of_a_mirror_meets_its_own_key_where_it_moves_to(
     version: str, origin: str, pgdyno: Command, new_cluster: Make, tmp_path: Path
 ) -> None:
-    settings = {**SETTINGS, **({"shared_preload_libraries": ""} if version == "18" else {})}
-    server, path = new_cluster(version, settings=settings).target, tmp_path / "a.capture"
-    for name in ("core", "copy"):
-        run_sql(server, f"CREATE DATABASE {name}")
-    core, copy = server.with_database("core"), server.with_database("copy")
-    with connection(core) as session:
-        for statement in SCHEMA:
-            session.execute(statement)
-    if origin == "statistics":
-        run_sql(core, "CREATE EXTENSION pg_stat_statements")
-        capture_statistics(pgdyno, core, path, lambda: load(core))
-    else:
-        run_sql(core, "ALTER DATABASE core SET log_min_duration_statement = 0")
-        capture_new_log(pgdyno, core, path, lambda: load(core))
-    said = pgdyno("init", path, *server_options(copy))
-    assert said.code == 0, said.err
-    assert "amount" not in said.out + said.err
+    made = rebuilt(pgdyno, new_cluster, tmp_path, SCHEMA, load, origin=origin, version=version)
+    copy = made.copy
+    assert "amount" not in made.said.out + made.said.err
     before = [scalar(copy, f"SELECT count(*) FROM {name}_done") for name in ("outbox", "cart")]
-    given = ("-b", path, "-c", "2", "--warmup", "0s", "--duration", "5s", "--json")
-    said = pgdyno("bench", *server_options(copy), *given)
-    assert said.code in (0, 2, 3), said.err
-    answer = json.loads(said.out)
-    assert not answer["failures"], answer["failures"]
+    failures = made.mirror("5s")["failures"]
+    assert not failures, failures
     after = [scalar(copy, f"SELECT count(*) FROM {name}_done") for name in ("outbox", "cart")]
     # Rows did move.
     assert all(now > earlier for now, earlier in zip(after, before, strict=True))

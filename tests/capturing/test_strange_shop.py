@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fixtures.captured_load import capture_new_log, capture_statistics
-from tests.fixtures.clusters import Make, connection, run_sql, scalar
-from tests.fixtures.command import Command, server_options
+from tests.fixtures.captured_load import rebuilt
+from tests.fixtures.clusters import Make, connection, scalar
+from tests.fixtures.command import Command
 
 from pgdyno.server.target import Target
 
-SETTINGS = {
-    "shared_preload_libraries": "pg_stat_statements",
-    "logging_collector": "on",
-    "log_destination": "csvlog",
-    "log_directory": "log",
-}
 SCHEMA = (
     "CREATE SCHEMA app",
     "SET search_path TO app",
@@ -102,21 +95,8 @@ def load(target: Target, count: int = 120) -> None:
 def test_the_mirror_of_a_strange_shop_has_no_failed_transaction(
     origin: str, pgdyno: Command, new_cluster: Make, tmp_path: Path
 ) -> None:
-    server, path = new_cluster("15", settings=SETTINGS).target, tmp_path / "a.capture"
-    for name in ("core", "copy"):
-        run_sql(server, f"CREATE DATABASE {name}")
-    core, copy = server.with_database("core"), server.with_database("copy")
-    run_sql(core, "CREATE EXTENSION pg_stat_statements")
-    with connection(core) as session:
-        for statement in SCHEMA:
-            session.execute(statement)
-    if origin == "statistics":
-        capture_statistics(pgdyno, core, path, lambda: load(core))
-    else:
-        run_sql(core, "ALTER DATABASE core SET log_min_duration_statement = 0")
-        capture_new_log(pgdyno, core, path, lambda: load(core))
-    said = pgdyno("init", path, *server_options(copy))
-    assert said.code == 0, said.err
+    made = rebuilt(pgdyno, new_cluster, tmp_path, SCHEMA, load, origin=origin)
+    core, copy = made.core, made.copy
     circles = (
         "SELECT count(*) FROM app.category c JOIN app.category p ON p.id = c.parent"
         " WHERE p.id >= c.id"
@@ -131,9 +111,6 @@ def test_the_mirror_of_a_strange_shop_has_no_failed_transaction(
     assert abs(scalar(copy, fan_out) - scalar(core, fan_out)) <= 1
     roots = "SELECT count(*)::int FROM app.category WHERE parent IS NULL"
     assert abs(scalar(copy, roots) - scalar(core, roots)) <= 1
-    given = ("-b", path, "-c", "2", "--warmup", "0s", "--duration", "6s", "--json")
-    said = pgdyno("bench", *server_options(copy), *given)
-    assert said.code in (0, 2, 3), said.err
-    answer = json.loads(said.out)
+    answer = made.mirror("6s")
     assert answer["likeness"]["reproduced_calls"] > 0.9
     assert not answer["failures"], answer["failures"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -11,18 +10,12 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.fixtures.captured_load import capture_new_log, capture_statistics
-from tests.fixtures.clusters import Make, connection, run_sql
-from tests.fixtures.command import Command, server_options
+from tests.fixtures.captured_load import rebuilt
+from tests.fixtures.clusters import Make, run_sql
+from tests.fixtures.command import Command
 
 from pgdyno.server.target import Target
 
-SETTINGS = {
-    "shared_preload_libraries": "pg_stat_statements",
-    "logging_collector": "on",
-    "log_destination": "csvlog",
-    "log_directory": "log",
-}
 SCHEMA = (
     "CREATE SCHEMA app",
     "CREATE SCHEMA ids",
@@ -222,29 +215,10 @@ def conflict(first: psycopg.Connection, second: psycopg.Connection) -> None:
 def test_the_mirror_of_a_ticketing_application_has_no_failed_transaction(
     origin: str, version: str, pgdyno: Command, new_cluster: Make, tmp_path: Path
 ) -> None:
-    settings = dict(SETTINGS)
-    if version == "18":
-        del settings["shared_preload_libraries"]
-    server, path = new_cluster(version, settings=settings).target, tmp_path / "a.capture"
-    for name in ("core", "copy"):
-        run_sql(server, f"CREATE DATABASE {name}")
-    core, copy = server.with_database("core"), server.with_database("copy")
-    if version == "15":
-        run_sql(core, "CREATE EXTENSION pg_stat_statements")
-    with connection(core) as session:
-        for statement in SCHEMA:
-            session.execute(statement)
-    if origin == "statistics":
-        capture_statistics(pgdyno, core, path, lambda: load(core), seconds=8)
-    else:
-        run_sql(core, "ALTER DATABASE core SET log_min_duration_statement = 0")
-        capture_new_log(pgdyno, core, path, lambda: load(core))
-    said = pgdyno("init", path, *server_options(copy))
-    assert said.code == 0, said.err
-    given = ("-b", path, "-c", "2", "--warmup", "0s", "--duration", "6s", "--json")
-    said = pgdyno("bench", *server_options(copy), *given)
-    assert said.code in (0, 2, 3), said.err
-    answer = json.loads(said.out)
+    made = rebuilt(
+        pgdyno, new_cluster, tmp_path, SCHEMA, load, origin=origin, version=version, seconds=8
+    )
+    answer = made.mirror("6s")
     assert answer["likeness"]["reproduced_calls"] > 0.9
     # Serializable transactions that meet fail in the source, too.
     others = {code: count for code, count in answer["failures"].items() if code != "40001"}
