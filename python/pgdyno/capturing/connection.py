@@ -19,7 +19,7 @@ _OLDEST = 12
 
 
 class SourceConnection:
-    """The connection, and who and what it is connected to.
+    """The connection; the version, database and user that the server reports.
 
     `sent_count`: how many transactions of the source are our own.
     """
