@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::fake::job::{MS, load, load_until, open, work};
+use crate::fake::job::{MS, load, load_by_program, load_until, open, work};
 use crate::fake::{Answer, Server, bare};
 use crate::stillness::Stillness;
 use pgdyno_engine::clock::now_ns;
@@ -60,7 +60,7 @@ fn errors(service: Duration, count: usize) -> [Error; 2] {
     let mut bare = bare::latencies_ns(&server, count);
     let mut work = work("SELECT 1;\n");
     work.measure = Measure::TransactionsPerClient(count as u64);
-    let run = load(&server, work);
+    let run = load_by_program(&server, work);
     let latency = run.distribution(Measured::Latency);
     let seen = server.seen();
     let mut took: Vec<u64> = seen.stamps.iter().map(|(from, to)| to - from).collect();

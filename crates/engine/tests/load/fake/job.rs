@@ -1,6 +1,9 @@
-//! Jobs against a fake server, done in this process, and what came of them.
+//! Jobs against a fake server, done in this process or by the program, and what came of them.
 
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 
 use pgdyno_engine::contract::FORMAT;
@@ -119,11 +122,27 @@ pub(crate) fn load_on(
     let mut output = Output::new(&mut written, clock);
     let ending = run(plan, &mut output, ends);
     drop(output);
-    let lines = written.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
-    let records = lines.map(|line| serde_json::from_slice(line).expect("a record")).collect();
-    let run = Run { ending, records };
-    run.check();
-    run
+    Run::checked(ending, &written)
+}
+
+/// As `load`, by the program that `make build` made: it is optimised, these tests are not.
+pub(crate) fn load_by_program(server: &Server, work: LoadWork) -> Run {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv/bin/pgdyno-engine");
+    let mut engine = Command::new(&program);
+    engine.arg("run").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut engine = engine.spawn().unwrap_or_else(|error| {
+        panic!("{}: {error}; run: make build", program.display());
+    });
+    // It takes the end of its input for an order to stop.
+    let mut input = engine.stdin.take().expect("a pipe");
+    let job = serde_json::to_string(&job_on(&[server], &work)).expect("a job");
+    writeln!(input, "{job}").expect("the engine reads its job");
+    let mut written = Vec::new();
+    engine.stdout.take().expect("a pipe").read_to_end(&mut written).expect("its records");
+    drop(input);
+    let text = String::from_utf8_lossy(&written);
+    assert!(engine.wait().expect("the engine ends").success(), "{text}; run: make build");
+    Run::checked(Ending::Completed, &written)
 }
 
 /// The job that is this work on these servers.
@@ -150,6 +169,15 @@ pub(crate) fn job_on(servers: &[&Server], work: &LoadWork) -> Job {
 }
 
 impl Run {
+    /// The run with these lines of output, after a check of what the contract promises.
+    fn checked(ending: Ending, written: &[u8]) -> Run {
+        let lines = written.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+        let records = lines.map(|line| serde_json::from_slice(line).expect("a record")).collect();
+        let run = Run { ending, records };
+        run.check();
+        run
+    }
+
     pub(crate) fn summary(&self) -> &Summary {
         match self.records.last() {
             Some(Record::Summary(summary)) => summary,
