@@ -82,6 +82,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """Let go of it again: duckdb would list what nobody has freed."""
+    gc.unfreeze()
+
+
 def _place(path: Path, with_servers: set[Path]) -> int:
     """Return the place of a file: first the long ones, then others with servers, then the rest."""
     if path.stem in LONG_FILES:
