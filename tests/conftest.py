@@ -11,6 +11,7 @@ import pytest
 from tests.fixtures import needs
 
 pytest_plugins = (
+    "tests.fixtures.own_files",  # Others import it.
     "tests.fixtures.hangups",
     "tests.fixtures.house",
     "tests.fixtures.clusters",
@@ -23,7 +24,6 @@ pytest_plugins = (
     "tests.fixtures.line",
     "tests.fixtures.null_server",
     "tests.fixtures.observed",
-    "tests.fixtures.own_files",
     "tests.fixtures.own_servers",
     "tests.fixtures.poolers",
     "tests.fixtures.prove",

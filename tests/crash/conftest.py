@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from tests.fixtures import needs
 from tests.fixtures.clusters import Make
-from tests.fixtures.house import IN_MEMORY, fast_folder, new_folder
+from tests.fixtures.house import fast_folder, new_folder
+from tests.fixtures.own_files import IN_MEMORY
 
 from pgdyno.crash.power_disk import PowerDisk, why_not_here
 

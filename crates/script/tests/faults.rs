@@ -187,8 +187,15 @@ fn an_error_is_shown_with_its_line_and_a_caret() {
     );
 }
 
+/// On a stack like that of the main thread, where scripts are parsed: the frames of unoptimised
+/// code are large.
 #[test]
 fn deep_nesting_is_refused_and_not_a_crash() {
+    let parsing = std::thread::Builder::new().stack_size(8 << 20).spawn(refuse_deep_nesting);
+    parsing.expect("a thread").join().expect("every expression is refused");
+}
+
+fn refuse_deep_nesting() {
     for expression in [
         "(".repeat(100_000),
         "-".repeat(100_000),
