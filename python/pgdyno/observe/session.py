@@ -31,8 +31,8 @@ _TRIES = 50
 # At the end of each statement glibc returns memory to the kernel. Getting this memory back is a
 # third of the cost of a sample of 250 sessions. After a block of this size was freed, glibc keeps
 # twice as much.
-# Source: mallopt(3), M_MMAP_THRESHOLD, "dynamic". It costs the server 2 ms: it is made of long
-# pieces, is not read, and the planner does not make it, because version() is no constant for it.
+# Source: mallopt(3), M_MMAP_THRESHOLD, "dynamic". It costs the server 2 ms: its pieces are long,
+# nothing reads it, and the planner, which does not evaluate version(), does not make it as well.
 # As length(repeat(' ', 4194304)) it cost 25 ms.
 _KEPT_SQL = f"octet_length(repeat(repeat(left(version(), 1), 2048), {(4 << 20) // 2048}))"
 
