@@ -71,7 +71,7 @@ def test_a_missing_stretch_is_a_gap_in_every_line(tmp_path: Path) -> None:
     assert panel.series[0].values == (1.0, 1.0, 1.0, None, 1.0, 1.0)
 
 
-def test_a_chart_that_is_folded_away_has_means_of_an_hour_and_not_every_second(
+def test_a_folded_chart_has_at_most_200_points_each_a_mean(
     tmp_path: Path,
 ) -> None:
     rows = [
@@ -96,9 +96,9 @@ def test_a_chart_has_the_points_of_the_run_and_their_neighbours(tmp_path: Path) 
     assert panel_of(SWAP, runs, 9 * SECOND_NS, seconds=2.0) is None
 
 
-def test_a_quotient_is_of_sums_and_a_difference_never_below_nothing(tmp_path: Path) -> None:
+def test_a_quotient_divides_sums_and_a_difference_is_never_below_zero(tmp_path: Path) -> None:
     rows = [
-        {"time_ns": s * SECOND_NS, "device": "sda", "reads": 4 * s * (s < 3) + 12 * (s >= 3),
+        {"time_ns": s * SECOND_NS, "device": "sda", "reads": 4 * min(s, 3),
          "read_time_ns": 12_000_000 * min(s, 3), "writes": s}
         for s in range(1, 5)
     ]  # fmt: skip
@@ -150,7 +150,7 @@ def test_every_chart_draws_columns_that_its_collector_has(drawn_chart: Telemetry
     assert {column.nature for column in drawn} == {wanted}
     others = {name for line in drawn_chart.lines for name in (*line.minus, line.over) if name}
     assert others <= columns.keys()
-    # One factor for all of them: where the unit is another than theirs, it is known how.
+    # The columns of a chart share a unit, because one factor converts them all.
     assert len({column.unit for column in drawn}) == 1 or drawn_chart.factor == 1
     words = {"bytes": "B", "ns": "", "Hz": "GHz", "uJ": "W"}
     if (unit := drawn[0].unit) in words:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import shlex
 from dataclasses import replace
@@ -116,6 +117,50 @@ def test_variables_of_a_script_need_values(tmp_path: Path) -> None:
     path.write_text("-- nothing")
     with pytest.raises(SpecError, match="has no statement"):
         statements_in(path, {})
+
+
+def test_meta_commands_of_a_script_are_not_statements(tmp_path: Path) -> None:
+    path = tmp_path / "a.sql"
+    path.write_text(
+        "\\set aid random(1, \\\n  1000)\nSELECT 1 AS x \\gset p_\nSELECT 2;\n\\if 1\n\\endif\n"
+    )
+    texts = [statement.text for statement in statements_in(path, {})]
+    assert [text.strip() for text in texts] == ["SELECT 1 AS x", "SELECT 2"]
+
+
+TEMPORARY_FILES = {
+    "stderr": 'LOG:  temporary file: path "base/pgsql_tmp/pgsql_tmp12.7", size 42\n',
+    "csvlog": '7,LOG,00000,"temporary file: path ""base/pgsql_tmp/pgsql_tmp12.7"", size 42",,,99\n',
+    "jsonlog": '{"message":"temporary file: path \\"base/pgsql_tmp/pgsql_tmp12.7\\", size 42"}\n',
+    "German": "LOG:  temporäre Datei: Pfad »base/pgsql_tmp/pgsql_tmp12.7«, Größe 42\n",
+    "French": "LOG:  fichier temporaire : chemin « base/pgsql_tmp/pgsql_tmp12.7 », taille 42\n",
+    "Japanese": 'LOG:  一時ファイル: パス"base/pgsql_tmp/pgsql_tmp12.7"、サイズ42\n',
+    "set": 'LOG:  temporary file: path "base/pgsql_tmp/pgsql_tmp1.7.fileset/i1of8.p0.0", size 42\n',
+}
+NO_TEMPORARY_FILE = (
+    '7,ERROR,53100,"could not write to file ""base/pgsql_tmp/pgsql_tmp12.7"": No space left on'
+    ' device",,,99\n'
+)
+
+
+@pytest.mark.parametrize("form", TEMPORARY_FILES)
+@pytest.mark.parametrize("is_compressed", [False, True])
+def test_sizes_of_temporary_files_are_read_from_every_form_of_log(
+    form: str, is_compressed: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "log"
+    content = (NO_TEMPORARY_FILE + TEMPORARY_FILES[form]).encode()
+    path.write_bytes(gzip.compress(content) if is_compressed else content)
+    logged = read_log(path)
+    assert logged is not None
+    assert (logged.count, logged.max_bytes) == (1, 42)
+
+
+def test_a_compressed_log_that_is_cut_off_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.gz"
+    path.write_bytes(gzip.compress(TEMPORARY_FILES["stderr"].encode())[:-12])
+    with pytest.raises(SpecError, match="damaged or cut off"):
+        read_log(path)
 
 
 def test_sizes_of_temporary_files_come_from_the_log(tmp_path: Path) -> None:

@@ -141,7 +141,11 @@ class Loss:
             return f"{BLIND}: {', '.join(self.blind)} did not show what it must ({happened})"
         if self.corrupt_count:
             return f"{self.corrupt_count} of {happened} left damaged data"
-        gap = f"; longest gap of a client {_seconds(self.gap)}" if self.gap is not None else ""
+        gap = (
+            f"; longest gap of a client, on average {_seconds(self.gap)}"
+            if self.gap is not None
+            else ""
+        )
         if not self.lost:
             most = percent(self.share.high if self.share.high is not None else 1.0)
             return f"0 of {happened} lost a commit (at 95 % fewer than {most} do){gap}"
@@ -149,8 +153,8 @@ class Loss:
         assert self.seconds is not None, "a loss has a length"
         commits = "1 commit" if self.lost == 1 else f"{self.lost:,} commits"
         return (
-            f"{with_loss} of {happened} lost {commits}: the last {_seconds(self.seconds)}, at most "
-            f"{self.seconds_max:.3g} s{gap}"
+            f"{with_loss} of {happened} lost {commits}: on average those of the last "
+            f"{_seconds(self.seconds)}, at most {self.seconds_max:.3g} s{gap}"
         )
 
     def as_document(self) -> dict[str, Any]:

@@ -170,6 +170,7 @@ def command(**given: Any) -> int:
         files=tuple(statements),
         again=_again(given, resolved),
         width=output.width(),
+        has_log=given["log"] is not None,
     )
     options.write(text, json.dumps(document, indent=2, ensure_ascii=False), given["json_to"])
     if given["prove"] and advice.server_bytes is not None:

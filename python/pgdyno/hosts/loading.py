@@ -45,6 +45,7 @@ class HostsLoading(HostsWork):
     def _job_of(self, share: Share) -> Job:
         place, count, jobs = share.place, len(self._hosts), self._work.jobs
         part = LoadShare(place=place, count=count)
+        # 7 connections of 3 hosts: 2, 2 and 3.
         own_jobs = jobs * (place + 1) // count - jobs * place // count
         work = self._work.model_copy(update={"share": part, "jobs": max(1, own_jobs)})
         return self._job.model_copy(update={"work": work})
@@ -66,15 +67,17 @@ class HostsLoading(HostsWork):
     def _lose(self, share: Share) -> None:
         """Stop the load: no other host does the part of a host that is lost."""
         super()._lose(share)
+        # Before the leader is ready, the wait for it ends with the error.
         if not self._shares[0].is_ready or self._is_stopped:
             return
         time_ns = self._clock.unix_at(monotonic_ns())
+        # A leader that lives writes this warning itself.
         if share.place == 0:
             why = "the load did not finish; its completed pieces are kept"
             unfinished = WarningKind.DATASET_UNFINISHED
             self._put(Warning_(time_ns=time_ns, kind=unfinished, message=why, hint=""))
         message = f"load host {share.host.name} was lost: {share.host.lost}"
-        hint = "look at that host"
+        hint = "check that host, and load again"
         self._put(Failure(time_ns=time_ns, kind="init", message=message, hint=hint))
         self.stop()
 
@@ -90,7 +93,11 @@ class MergedLoading:
         self._summaries: list[Summary] = []
 
     def add(self, place: int, record: Record) -> Iterator[Record]:
-        """Take one record of a host; yield that of the whole load. Ends of phases are left out."""
+        """Take one record of a host; yield that of the whole load. Ends of phases are left out.
+
+        A host reports its share of the rows done, but the rows of the whole table as `rows_total`;
+        its `total_count` of pieces is that of its share.
+        """
         if isinstance(record, Progress):
             rows = self._rows.setdefault(record.table, {})
             rows[place] = record

@@ -22,7 +22,7 @@ from pgdyno.server.own_data import OwnData, own_data
 from pgdyno.server.target import Target
 from pgdyno.spec.dataset import Dataset
 
-_SAID = "the server did not answer after the run"
+_NO_ANSWER = "the server did not answer after the run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,15 @@ def noted_before_run(
 ) -> Begun | None:
     """Return what the program of the run notes about its data; None if it notes nothing."""
     data = own_data(program_of([script.program for script in scripts]))
+    # The base class notes and examines nothing.
     if type(data) is OwnData or not conditions_after(dataset, scripts):
         return None
     try:
         with control() as connection:
+            connection.execute("SET statement_timeout = 0")
             noted = data.before_run(connection, dataset.options)
     except (psycopg.Error, PgdynoError):
-        return None  # The load fails for the same reason, and says so.
+        return None  # Without a connection the load fails as well, and says so.
     return None if noted is None else Begun(data, noted)
 
 
@@ -75,8 +77,8 @@ def checked_after_run(
             verdicts = _violations(connection, conditions)
             own = begun.data.after_run(connection, begun.noted) if begun is not None else {}
     except (psycopg.Error, PgdynoError) as error:
-        words = error.message if isinstance(error, PgdynoError) else str(error).splitlines()[0]
-        return {"why_not": words.rstrip(".") or _SAID}
+        words = error.message if isinstance(error, PgdynoError) else str(error).partition("\n")[0]
+        return {"why_not": words.rstrip(".") or _NO_ANSWER}
     spent_ns = monotonic_ns() - began_ns
     return {"conditions": verdicts, **own, "duration_ns": spent_ns}
 
@@ -100,7 +102,7 @@ def require_consistent(dataset: Dataset, target: Target, *, verb: str, progress:
         )
         error = ServerError(
             f"The loaded data violate {words}.",
-            hint="load them again; --no-check skips this check",
+            hint="load the data again; --no-check skips this check",
         )
         error.has_run = True
         raise error

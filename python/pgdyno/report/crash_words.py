@@ -93,7 +93,8 @@ def gap_words(document: Document) -> str:
     if gap is None:
         return ""
     most_s = document["gap_seconds_max"]
-    return f"longest gap of a client {estimate_text(gap, with_unit=True)}, at most {most_s:.2f} s"
+    mean = estimate_text(gap, with_unit=True)
+    return f"longest gap of a client, on average {mean}, at most {most_s:.2f} s"
 
 
 def estimate_of(document: Mapping[str, Any] | None) -> Estimate | None:

@@ -86,7 +86,8 @@ def _run(page: TextPage, run: RunFindings) -> Iterator[str]:
         yield from _own_lines(page, own)
     if run.open_loop is not None:
         backlog = run.open_loop.backlog_at_end_count or 0
-        held = f", {quantities.count(backlog)} due and not started at the end" if backlog else ""
+        waiting = quantities.counted(backlog, "transaction")
+        held = f"; {waiting} due at the end, but not started" if backlog else ""
         of_phases = " on average" if run.open_loop.phases else ""
         yield from page.row(
             "offered",
@@ -119,7 +120,7 @@ def _run(page: TextPage, run: RunFindings) -> Iterator[str]:
         yield from statement_lines(run.where, page.column_count)
         yield from type_lines(run.where)
     elif run.where_not:
-        yield from page.row("time", f"not split: {run.where_not}.")
+        yield from page.row("time", f"not split into parts: {run.where_not}.")
 
 
 def lines_of_cells(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
@@ -304,7 +305,7 @@ def tail_lines(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
     yield from page.row("valid", f"{'yes' if is_valid(findings) else 'NO'}; {count}{runs}")
     for doubt in doubts:
         yield from _doubt(page, doubt)
-    state = "" if findings.is_complete else ", incomplete: results until the end"
+    state = "" if findings.is_complete else ", incomplete: only what was measured before the end"
     again = f"pgdyno report {findings.number}"
     yield from page.row("saved", f"#{findings.number}{state}   {again}")
 

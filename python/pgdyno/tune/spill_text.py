@@ -38,17 +38,18 @@ def text_of(
     files: tuple[str, ...],
     again: Again,
     width: int,
+    has_log: bool,
 ) -> str:
     """Return the whole text in lines of at most `width` signs.
 
     Args: files, with the statements, as the user named them; again, for the command that compares
-    both values.
+    both values; has_log, whether the user gave a log, which may have no temporary file.
     """
     rows = [("target", target), ("now", _now(advice))]
     if spilled is not None:
         rows += _spilled(spilled)
-    if logged is not None:
-        rows.append(("log", _logged(logged)))
+    if has_log:
+        rows.append(("log", _logged(logged) if logged is not None else _NOTHING_LOGGED))
     lines = [line for label, said in rows for line in _row(label, said, width)]
     for need in needs:
         lines += _need(need, width)
@@ -97,6 +98,9 @@ def _spilled(spilled: Spilled) -> Iterator[tuple[str, str]]:
             f"{per_call} a call, {statement.calls:,} calls, role {statement.role}: "
             f"{statement.text[:70]}",
         )
+
+
+_NOTHING_LOGGED = "no temporary file in it; with log_temp_files = 0 the server logs each"
 
 
 def _logged(logged: LoggedFiles) -> str:

@@ -25,7 +25,7 @@ TEMPORARY_SQL = (
     "SELECT datname, temp_files::int8, temp_bytes::int8, stats_reset::text"
     " FROM pg_catalog.pg_stat_database WHERE temp_files > 0 ORDER BY temp_bytes DESC"
 )
-# What spills when a statement is tried says nothing about the server's load.
+# Statements that pgdyno itself tried begin with this. Their files say nothing about the load.
 TRIED_AS = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON, TIMING OFF) "
 STATEMENTS_SQL = (
     "SELECT pg_catalog.pg_get_userbyid(s.userid), s.query, s.calls::int8,"
@@ -39,7 +39,11 @@ TRIED_SQL = (
     " FROM {schema}.pg_stat_statements s "
     f"WHERE s.query LIKE '{TRIED_AS}%'"
 )
-_TEMPORARY_FILE = re.compile(r"temporary file: path \"[^\"]*\", size (\d+)")
+# In every language of messages and every form of the log: its path, one word, and its size.
+_TEMPORARY_FILE = re.compile(r"pgsql_tmp/pgsql_tmp[\w./]*+\W{1,6}[^\W\d]*\s*(\d+)\b")
+# A meta-command of a script, which may continue on the lines after it, or end a statement.
+_META_COMMAND = re.compile(r"^[ \t]*\\(?:.*\\[ \t]*\n)*.*$", re.M)
+_RESULT_COMMAND = re.compile(r"\\[ga]set\b.*$", re.M)
 _SHOWN_CHARACTERS = 300
 
 
@@ -130,12 +134,14 @@ def read_spilled(session: ServerSession) -> Spilled:
 def read_log(path: Path) -> LoggedFiles | None:
     """Return the sizes of temporary files in a log (log_temp_files = 0); None if it has none.
 
+    Args: path, of a log of any form (stderr, csvlog, jsonlog), which gzip may have compressed.
     Raises: SpecError if the file cannot be read.
     """
     with opened_lines(path, of="--log") as lines:
         sizes = sorted(int(m[1]) for line in lines for m in _TEMPORARY_FILE.finditer(line))
     if not sizes:
         return None
+    # 90 % are below it.
     p90 = sizes[min(len(sizes) - 1, int(0.9 * len(sizes)))]
     return LoggedFiles(len(sizes), int(statistics.median(sizes)), p90, sizes[-1])
 
@@ -146,12 +152,17 @@ def statements_in(path: Path, variables: Mapping[str, str]) -> list[Statement]:
     Raises: SpecError for a variable without a value, a text that is not SQL, and a file without a
     statement.
     """
-    lines = read_text(path).splitlines()
-    text = "\n".join("" if line.lstrip().startswith("\\") else line for line in lines)
+    text = _META_COMMAND.sub(_blank_lines, read_text(path))
+    text = _RESULT_COMMAND.sub(";", text)
     statements = statements_of(with_literals(text, variables, where=str(path)), where=str(path))
     if not statements:
         raise SpecError(f"{path} has no statement.", hint="give the statements that spill")
     return list(statements)
+
+
+def _blank_lines(command: re.Match[str]) -> str:
+    """Return as many line ends, so that later lines keep their numbers."""
+    return "\n" * command[0].count("\n")
 
 
 def needs_of(

@@ -5,14 +5,14 @@ use crate::clock::thread_cpu_ns;
 use crate::schedstat::Schedstat;
 use crate::timeline::Timeline;
 
-/// Counters of a thread at the begin and the end of the measured phase.
+/// Counters of a thread at the start and the end of the measured phase.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     begin: Counters,
     end: Counters,
 }
 
-/// CPU time, time runnable without a core, and the wait of replies, so far.
+/// CPU time, time runnable without a core, and waits of replies, since the thread began.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     cpu_ns: u64,
@@ -31,8 +31,10 @@ impl Usage {
         }
     }
 
-    /// Mean wait of a reply for the thread in the measured phase; None if none was looked at.
+    /// Mean wait of a reply for the thread in the measured phase; None if no reply was sampled, or
+    /// the phase did not end.
     pub fn reply_wait_ns_mean(&self) -> Option<u64> {
+        // A thread has used CPU time when the phase ends.
         if self.end.cpu_ns == 0 { None } else { self.end.looked.since(self.begin.looked).mean_ns() }
     }
 
@@ -49,7 +51,7 @@ impl Usage {
     }
 }
 
-/// The counters now; without schedstat, the time without a core is 0.
+/// The counters now. If the kernel has no schedstat, the time without a core stays 0.
 fn read(looked: Looked) -> Counters {
     let scheduled = Schedstat::of_this_thread().and_then(|schedstat| schedstat.read());
     let starved_ns = scheduled.map_or(0, |scheduled| scheduled.starved_ns);

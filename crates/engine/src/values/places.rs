@@ -2,7 +2,7 @@
 
 use super::segments::Segments;
 
-/// Number of entries of the table that shortens the search.
+/// Number of entries of the table that shortens the search: 4 kB, which a first-level cache holds.
 const GUIDE_SIZE: u64 = 1024;
 
 /// The values of `rows` rows in ascending order.
@@ -10,11 +10,9 @@ const GUIDE_SIZE: u64 = 1024;
 pub struct Places {
     rows: u64,
     ranges: Vec<Range>,
-    /// For each part of the rows, the range of its first row.
+    /// `guide[i]` is the range with row `i << guide_shift`, where a search begins.
     guide: Vec<u32>,
     guide_shift: u32,
-    /// Every row has another value.
-    is_unique: bool,
     count: u64,
 }
 
@@ -23,7 +21,8 @@ pub struct Places {
 struct Range {
     start: u64,
     first: u64,
-    /// Values a row, as 64.64 fixed point.
+    /// Values per row, as 64.64 fixed point. It is rounded up, so a value of more than 2^32 rows
+    /// may lose its last row to the next value.
     step: u64,
     step_fraction: u64,
 }
@@ -31,7 +30,6 @@ struct Range {
 impl Places {
     pub(super) fn new(segments: &Segments, rows: u64) -> Places {
         let count = segments.count();
-        let is_unique = count >= rows && segments.all().len() as u64 <= count;
         let mut ranges = Vec::with_capacity(segments.all().len());
         let (mut start, mut mass) = (0_u64, 0.0);
         for segment in segments.all() {
@@ -42,7 +40,8 @@ impl Places {
             }
             start = end;
         }
-        if is_unique && !segments.all().iter().any(|segment| segment.is_hot()) {
+        // Without common values, one even range repeats no value by rounding.
+        if count >= rows && !segments.all().iter().any(|segment| segment.is_hot()) {
             ranges = vec![range(0, rows.max(1), 0, count)];
         }
         let guide_shift = (64 - rows.max(1).leading_zeros()).saturating_sub(GUIDE_SIZE.ilog2());
@@ -54,7 +53,7 @@ impl Places {
             }
             guide.push(index as u32);
         }
-        Places { rows, ranges, guide, guide_shift, is_unique, count }
+        Places { rows, ranges, guide, guide_shift, count }
     }
 
     /// Number of rows.
@@ -62,12 +61,7 @@ impl Places {
         self.rows
     }
 
-    /// True if there are at least as many values as rows.
-    pub fn is_unique(&self) -> bool {
-        self.is_unique
-    }
-
-    /// The number of the value of this row, `place < rows`.
+    /// The number of the value of row `place` of the table sorted by this column, `place < rows`.
     #[inline]
     pub fn number_at(&self, place: u64) -> u64 {
         let mut index = self.guide[(place >> self.guide_shift) as usize] as usize;
@@ -75,9 +69,9 @@ impl Places {
             index += 1;
         }
         let range = &self.ranges[index];
-        let ahead = place - range.start;
-        let fraction = ((u128::from(ahead) * u128::from(range.step_fraction)) >> 64) as u64;
-        let number = range.first + ahead.wrapping_mul(range.step).wrapping_add(fraction);
+        let rows_ahead = place - range.start;
+        let fraction = ((u128::from(rows_ahead) * u128::from(range.step_fraction)) >> 64) as u64;
+        let number = range.first + rows_ahead.wrapping_mul(range.step).wrapping_add(fraction);
         number.min(self.count - 1)
     }
 
@@ -89,13 +83,13 @@ impl Places {
         let range = &self.ranges[index];
         let range_end = self.ranges.get(index + 1).map_or(self.rows, |next| next.start);
         let fixed = (u128::from(range.step) << 64) | u128::from(range.step_fraction);
-        let start_of = |ahead: u64| {
-            let rows = (u128::from(ahead) << 64).div_ceil(fixed.max(1));
+        let start_of = |values_ahead: u64| {
+            let rows = (u128::from(values_ahead) << 64).div_ceil(fixed.max(1));
             range.start.saturating_add(rows as u64).min(range_end)
         };
-        let ahead = number - range.first;
-        let start = start_of(ahead).min(place);
-        (number, place - start, (start_of(ahead + 1) - start).max(place - start + 1))
+        let values_ahead = number - range.first;
+        let start = start_of(values_ahead).min(place);
+        (number, place - start, (start_of(values_ahead + 1) - start).max(place - start + 1))
     }
 
     /// The largest number of rows with the same value.
