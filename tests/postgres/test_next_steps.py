@@ -111,7 +111,7 @@ def test_a_statement_timeout_is_raised_and_a_missing_privilege_or_column_is_name
 ) -> None:
     run_sql(database15, "CREATE TABLE closed (a int)")
     run_sql(database15, "CREATE ROLE hasty LOGIN")
-    run_sql(database15, "ALTER ROLE hasty SET statement_timeout = '100ms'")
+    run_sql(database15, "ALTER ROLE hasty SET statement_timeout = '1ms'")
     hasty = replace(database15, user="hasty")
     try:
         [slow] = engine(load_job(hasty, "SELECT pg_sleep(1);")).failures
