@@ -24,7 +24,7 @@ pub(super) fn bounded(value: &str, option: &str, least: u32, most: u32) -> Resul
     }
 }
 
-/// Read a number above 0, as C's `atof` does: the longest beginning that is a number, so `5ms` is 5.
+/// Read a number above 0, as C's `atof` does: the longest beginning that is one, so `5ms` is 5.
 /// Limits: hexadecimal numbers such as `0x10` are refused.
 pub(super) fn positive(value: &str, complaint: &str) -> Result<f64, Fault> {
     let text = value.trim_start_matches(C_WHITESPACE);
