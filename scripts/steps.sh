@@ -83,15 +83,16 @@ step() {
   reported "$name" "$status" "$(seconds "$begun")" "$*" "$log" "$is_named"
 }
 
-# aside NAME COMMAND...: as step, but the next step begins at once; `together` waits for it.
+# aside NAME COMMAND...: as step, but the next step begins at once; `together` waits for it. It has
+# a process group of its own, so that its end is the end of everything that it started.
 aside() {
   local name=$1 log
   shift
   log=$(log_of "$name")
   (
     begun=$(date +%s%N) status=0
-    "$@" >"$log" 2>&1 </dev/null &
-    trap 'kill $! 2>/dev/null' TERM
+    setsid "$@" >"$log" 2>&1 </dev/null &
+    trap 'kill -- -$! 2>/dev/null' TERM
     wait $! || status=$?
     printf '%d\t%s\t%s\n' "$status" "$(seconds "$begun")" "$*" >"$log.end"
   ) &
