@@ -126,6 +126,9 @@ def test_meta_commands_of_a_script_are_not_statements(tmp_path: Path) -> None:
     )
     texts = [statement.text for statement in statements_in(path, {})]
     assert [text.strip() for text in texts] == ["SELECT 1 AS x", "SELECT 2"]
+    path.write_text("SELECT '\\gset' -- \\gset\n, $$\n\\set x 1\n$$; SELECT 2")
+    [quoted, _] = statements_in(path, {})
+    assert quoted.text == "SELECT '\\gset' -- \\gset\n, $$\n\\set x 1\n$$"
 
 
 TEMPORARY_FILES = {
@@ -156,9 +159,17 @@ def test_sizes_of_temporary_files_are_read_from_every_form_of_log(
     assert (logged.count, logged.max_bytes) == (1, 42)
 
 
-def test_a_compressed_log_that_is_cut_off_is_refused(tmp_path: Path) -> None:
+COMPRESSED = gzip.compress(TEMPORARY_FILES["stderr"].encode())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [COMPRESSED[:-12], COMPRESSED[:12] + b"\xff" + COMPRESSED[13:], COMPRESSED + b"more"],
+    ids=["cut off", "changed", "longer"],
+)
+def test_a_compressed_log_that_is_damaged_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "log.gz"
-    path.write_bytes(gzip.compress(TEMPORARY_FILES["stderr"].encode())[:-12])
+    path.write_bytes(content)
     with pytest.raises(SpecError, match="damaged or cut off"):
         read_log(path)
 
@@ -201,8 +212,10 @@ def test_statements_are_tried_on_a_server_of_ones_own_only_when_allowed(
     assert MB < sorting["enough"]["work_mem_bytes"] < 12 * MB
     assert counting["now"]["temp_bytes"] == 0
     assert document["server_work_mem_bytes"] == sorting["enough"]["work_mem_bytes"]
-    text = pgdyno("work-mem", *way(database), "--ram", "8GB")
+    (tmp_path / "empty.log").write_text("")
+    text = pgdyno("work-mem", *way(database), "--ram", "8GB", "--log", tmp_path / "empty.log")
     assert "temporary files" in text.out
+    assert "no temporary file in it; with log_temp_files = 0 the server logs each" in text.out
     assert "give the statements that spill" in text.out
 
 

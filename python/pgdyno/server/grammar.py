@@ -17,15 +17,14 @@ import pgparse
 
 from pgdyno.errors import SpecError
 
-# Parts of a text that hold no variables: strings, quoted names, comments; and the variables.
-_PARTS = re.compile(
-    r"""
+# Parts of a text without variables and meta-commands: strings, quoted names, comments.
+_CLOSED = r"""
     ( [eE]'(?:[^'\\]|''|\\.)*' | '(?:[^']|'')*' | "[^"]*"
     | (\$(?:[A-Za-z_]\w*)?\$).*?\2 | --[^\n]* | /\*.*?\*/ | :: )
-    | (?<![\w:]):([A-Za-z_]\w*)
-    """,
-    re.X | re.S,
-)
+"""
+_VARIABLES = re.compile(rf"{_CLOSED} | (?<![\w:]):([A-Za-z_]\w*)", re.X | re.S)
+# A meta-command ends with its line, and goes on in the next line after a backslash.
+_META_COMMANDS = re.compile(rf"{_CLOSED} | \\(?:[^\n]*\\[ \t]*\n)*[^\n]*", re.X | re.S)
 _NUMBER = re.compile(r"(-?)(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _WORDS = frozenset(("null", "true", "false"))
 # A string that already has quotes, as in -D name="'x'"; the load puts it into the SQL unchanged. A
@@ -105,7 +104,19 @@ def with_literals(text: str, variables: Mapping[str, str], *, where: str) -> str
             )
         return literal(variables[match[3]])
 
-    return _PARTS.sub(replace, text)
+    return _VARIABLES.sub(replace, text)
+
+
+def without_meta_commands(text: str) -> str:
+    """Return the SQL of a pgbench script, whose lines keep their numbers.
+
+    A meta-command ends the statement before it, as in pgbench.
+    """
+
+    def ended(match: re.Match[str]) -> str:
+        return match[0] if match[1] else ";" + "\n" * match[0].count("\n")
+
+    return _META_COMMANDS.sub(ended, text)
 
 
 def literal(value: str) -> str:

@@ -6,6 +6,7 @@ import re
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.statements import SCHEMA_SQL
 from pgdyno.server.connect import Connection
 from pgdyno.server.failures import step_for
-from pgdyno.server.grammar import Statement, statements_of, with_literals
+from pgdyno.server.grammar import Statement, statements_of, with_literals, without_meta_commands
 from pgdyno.server.permission import unpermitted
 from pgdyno.tune.spill import Need, Probe, Trial, search, trial_of
 from pgdyno.user_file import opened_lines, read_text
@@ -41,9 +42,8 @@ TRIED_SQL = (
 )
 # In every language of messages and every form of the log: its path, one word, and its size.
 _TEMPORARY_FILE = re.compile(r"pgsql_tmp/pgsql_tmp[\w./]*+\W{1,6}[^\W\d]*\s*(\d+)\b")
-# A meta-command of a script, which may continue on the lines after it, or end a statement.
-_META_COMMAND = re.compile(r"^[ \t]*\\(?:.*\\[ \t]*\n)*.*$", re.M)
-_RESULT_COMMAND = re.compile(r"\\[ga]set\b.*$", re.M)
+# Characters that are read at a time: a file without line ends may be of any size.
+_LINE_MAX = 1 << 20
 _SHOWN_CHARACTERS = 300
 
 
@@ -137,7 +137,8 @@ def read_log(path: Path) -> LoggedFiles | None:
     Args: path, of a log of any form (stderr, csvlog, jsonlog), which gzip may have compressed.
     Raises: SpecError if the file cannot be read.
     """
-    with opened_lines(path, of="--log") as lines:
+    with opened_lines(path, of="--log") as stream:
+        lines = iter(partial(stream.readline, _LINE_MAX), "")
         sizes = sorted(int(m[1]) for line in lines for m in _TEMPORARY_FILE.finditer(line))
     if not sizes:
         return None
@@ -152,17 +153,11 @@ def statements_in(path: Path, variables: Mapping[str, str]) -> list[Statement]:
     Raises: SpecError for a variable without a value, a text that is not SQL, and a file without a
     statement.
     """
-    text = _META_COMMAND.sub(_blank_lines, read_text(path))
-    text = _RESULT_COMMAND.sub(";", text)
+    text = without_meta_commands(read_text(path))
     statements = statements_of(with_literals(text, variables, where=str(path)), where=str(path))
     if not statements:
         raise SpecError(f"{path} has no statement.", hint="give the statements that spill")
     return list(statements)
-
-
-def _blank_lines(command: re.Match[str]) -> str:
-    """Return as many line ends, so that later lines keep their numbers."""
-    return "\n" * command[0].count("\n")
 
 
 def needs_of(
