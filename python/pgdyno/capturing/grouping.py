@@ -202,8 +202,11 @@ class _Grouping:
             return
         calls, members = way.left[first.id], self._certain(way, first, open_)
         # By chance, many statements that a program calls once or twice have as many calls.
-        is_weak_used = first.id in self._frequent and calls > TOLERANCE_CALLS
-        is_weak_used = is_weak_used and self._allows(way.budget, calls)
+        is_weak_used = (
+            first.id in self._frequent
+            and calls > TOLERANCE_CALLS
+            and self._allows(way.budget, calls)
+        )
         weak = self._weak(way, first, members, open_) if is_weak_used else []
         choices = weak[:_CHOICES_MAX]
         for size in range(len(choices), -1, -1):
