@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
+from tests.fixtures.command import eventually
 
 ROOT = Path(__file__).parents[2]
 SKIPS = """\
@@ -80,6 +84,47 @@ def test_steps_run_side_by_side_and_the_first_that_fails_ends_all(tmp_path: Path
     assert failed.returncode == 1
     assert "no luck" in failed.stdout
     assert "bad                                failed after" in failed.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_runs_beside_a_step_ends_with_a_signal_and_its_children_too(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    pids = tmp_path / "pids"
+    nested = f"sh -c 'echo $$ >> {pids}; sleep 600' & echo $$ >> {pids}; wait"
+    (tmp_path / "nested.sh").write_text(nested)
+    script = f". scripts/steps.sh\naside beside sh {tmp_path}/nested.sh\nstep first sleep 600"
+    running = subprocess.Popen(
+        ["bash", "-c", script],
+        cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        # In the background of a shell it would be ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    eventually(lambda: (pids.exists() and len(pids.read_text().split()) == 2) or None)
+    # As a terminal does, to everything in the foreground.
+    os.killpg(running.pid, number)
+    running.wait(20)
+    begun = pids.read_text().split()
+    try:
+        eventually(lambda: not any(Path("/proc", pid).exists() for pid in begun) or None)
+    finally:
+        for pid in begun:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+
+
+def test_a_rust_test_is_known_by_its_file_and_not_by_its_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "load-tests"
+    folder.mkdir()
+    for name, said in (("wire-1f", "2 passed"), ("load-1f", "")):
+        program = folder / name
+        program.write_text("#!/bin/sh\necho 2 passed\n")
+        program.chmod(0o755)
+        assert bash(f"scripts/rust-test {program}", tmp_path).stdout.strip() == said
 
 
 def test_a_step_is_named_when_it_begins_and_its_output_is_shown_when_it_fails(
