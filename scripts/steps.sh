@@ -84,7 +84,7 @@ step() {
 }
 
 # aside NAME COMMAND...: as step, but the next step begins at once; `together` waits for it. It has
-# a process group of its own, so that its end is the end of everything that it started.
+# its own process group: when it is ended, everything that it started ends, too.
 aside() {
   local name=$1 log
   shift

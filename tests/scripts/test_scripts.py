@@ -87,13 +87,13 @@ def test_steps_run_side_by_side_and_the_first_that_fails_ends_all(tmp_path: Path
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_what_runs_beside_a_step_ends_with_a_signal_and_its_children_too(
+def test_a_signal_ends_a_step_aside_and_everything_that_it_started(
     number: signal.Signals, tmp_path: Path
 ) -> None:
     pids = tmp_path / "pids"
     nested = f"sh -c 'echo $$ >> {pids}; sleep 600' & echo $$ >> {pids}; wait"
     (tmp_path / "nested.sh").write_text(nested)
-    script = f". scripts/steps.sh\naside beside sh {tmp_path}/nested.sh\nstep first sleep 600"
+    script = f". scripts/steps.sh\naside nested sh {tmp_path}/nested.sh\nstep first sleep 600"
     running = subprocess.Popen(
         ["bash", "-c", script],
         cwd=ROOT,
