@@ -111,10 +111,11 @@ def test_a_statement_timeout_is_raised_and_a_missing_privilege_or_column_is_name
 ) -> None:
     run_sql(database15, "CREATE TABLE closed (a int)")
     run_sql(database15, "CREATE ROLE hasty LOGIN")
-    run_sql(database15, "ALTER ROLE hasty SET statement_timeout = '1ms'")
+    run_sql(database15, "ALTER ROLE hasty SET statement_timeout = '50ms'")
     hasty = replace(database15, user="hasty")
     try:
-        [slow] = engine(load_job(hasty, "SELECT pg_sleep(1);")).failures
+        # Twenty clients reach the first hundred transactions in a quarter of a second.
+        [slow] = engine(load_job(hasty, "SELECT pg_sleep(1);", clients=20, measure_s=5)).failures
         [closed] = engine(load_job(hasty, "SELECT a FROM closed;")).failures
     finally:
         run_sql(database15, "DROP ROLE hasty")
