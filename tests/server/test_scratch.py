@@ -21,6 +21,7 @@ from pgdyno.server.configuration import read_back
 from pgdyno.server.connect import connect
 from pgdyno.server.find import Binaries
 from pgdyno.server.leftovers import sweep_leftovers
+from pgdyno.server.postmaster import shared_memory
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 
 
@@ -76,6 +77,16 @@ def test_checksums_can_be_asked_for(binaries: Binaries) -> None:
     wanted = binaries.major < 18
     with ScratchCluster.create(ScratchRequest(binaries, checksums=wanted)) as cluster:
         assert (scalar(cluster.target, "SHOW data_checksums") == "on") is wanted
+
+
+def test_a_killed_cluster_leaves_no_shared_memory(binaries: Binaries, nothing_left: None) -> None:
+    with ScratchCluster.create(ScratchRequest(binaries)) as cluster:
+        assert cluster.pid is not None
+        files = shared_memory(cluster.pid)
+        assert files
+        cluster.kill()
+        assert all(file.exists() for file in files)
+    assert not any(file.exists() for file in files)
 
 
 def test_the_wal_is_in_its_folder_and_is_removed_with_the_cluster(

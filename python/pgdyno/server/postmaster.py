@@ -8,6 +8,7 @@ become empty. SIGINT would write a whole checkpoint for a cluster that nobody wa
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from pathlib import Path
 from pgdyno.clock import monotonic_ns
 from pgdyno.errors import ServerError
 from pgdyno.process import signals
-from pgdyno.process.child import Child, UserIds, start
+from pgdyno.process.child import Child, UserIds, descendants, start
 from pgdyno.server.find import Binaries
 
 START_TIMEOUT_S = 60.0
@@ -34,6 +35,7 @@ _IDLE_WORDS = re.compile(
     r"|remaining connection slots"
 )
 _WORDS_SHOWN = 4
+_SHARED_MEMORY = re.compile(r" (/dev/shm/PostgreSQL\.\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,19 @@ def stop_postmaster(child: Child, *, is_immediate: bool, timeout_s: float = STOP
                 return
     # A postmaster gives its children 5 s to follow an immediate shutdown.
     child.terminate(grace_s=10, signal_number=signal.SIGQUIT)
+
+
+def shared_memory(pid: int) -> set[Path]:
+    """Return the files of dynamic shared memory of a postmaster and its processes.
+
+    If they are killed, the files stay until the next start in the same data directory.
+    """
+    files: set[Path] = set()
+    for each in (pid, *descendants(pid)):
+        with contextlib.suppress(OSError):  # It has ended.
+            maps = Path(f"/proc/{each}/maps").read_text(errors="replace")
+            files.update(map(Path, _SHARED_MEMORY.findall(maps)))
+    return files
 
 
 def why_it_failed(log: str) -> tuple[str, str]:

@@ -34,6 +34,7 @@ from pgdyno.server.postmaster import (
     Place,
     launch_postmaster,
     postmaster_status,
+    shared_memory,
     start_postmaster,
     stop_postmaster,
 )
@@ -82,6 +83,7 @@ class ScratchCluster:
         self.start_timeout_s = START_TIMEOUT_S
         self._folder = folder
         self._child: Child | None = None
+        self._memory_of_killed: set[Path] = set()
         self._conf = ClusterConf(folder)
         self._password: SecretStr | None = None
         self._meanwhile: dict[str, str] = {}
@@ -255,6 +257,7 @@ class ScratchCluster:
         Args: before, called at the moment of the crash, while all processes still exist.
         """
         assert self._child is not None, "only a running server can be killed"
+        self._memory_of_killed |= shared_memory(self._child.pid)
         self._child.kill_family(before)
         self._child = None
 
@@ -358,6 +361,8 @@ class ScratchCluster:
         with signals.shielded():
             self.stop(is_immediate=True)  # No checkpoint for data nobody will read.
             cleanup.forget(self._token)
+            for file in self._memory_of_killed:  # Gone if the server has started again.
+                file.unlink(missing_ok=True)
             self._folder.remove()
 
     def __enter__(self) -> Self:
