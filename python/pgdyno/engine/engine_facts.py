@@ -99,7 +99,7 @@ def engine_facts() -> EngineFacts:
 @cache
 def _facts_of(path: Path, _changed_ns: int) -> EngineFacts:
     """Ask once in each command; a rebuilt engine counts as another file."""
-    said = child.run([path, "facts"], timeout_s=_TIMEOUT_S)
+    said = child.run([path, "facts"], timeout_s=_TIMEOUT_S, death_signal=None)
     try:
         return EngineFacts.model_validate_json(said.stdout)
     except ValidationError as error:

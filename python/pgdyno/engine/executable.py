@@ -56,7 +56,7 @@ def engine_for_jobs() -> Path:
 @cache
 def _require_known(path: Path, _changed_ns: int) -> None:
     """Ask once in each command; a rebuilt engine counts as another file."""
-    said = child.run([path, "--version"], timeout_s=_TIMEOUT_S).stdout.strip()
+    said = child.run([path, "--version"], timeout_s=_TIMEOUT_S, death_signal=None).stdout.strip()
     match = _REVISION.search(said)
     # The first versions printed no number.
     if int(match[1] if match else 0) >= CONTRACT_REVISION:

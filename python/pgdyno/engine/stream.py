@@ -18,6 +18,7 @@ from pgdyno.engine.job import Job
 from pgdyno.engine.records import Failure, Hello, Record, ScriptShape, Summary, parse_record
 from pgdyno.errors import EngineError, InterruptedByUser, SpecError
 from pgdyno.process import child, signals
+from pgdyno.process.child import Child
 
 OnRecord = Callable[[bytes, Record], None]
 _READ_BYTES = 1 << 16
@@ -62,13 +63,7 @@ class EngineRun:
     def __init__(self, job: Job, *, log: IO[bytes] | int = subprocess.DEVNULL) -> None:
         self._log = log
         self._pending = b""
-        self._child = child.start(
-            [engine_for_jobs(), "run"],
-            name="pgdyno-engine",
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-        )
+        self._child = _started("run", stderr=log)
         self.pid: int | None = self._child.pid
         self._write(job.to_line())
 
@@ -148,17 +143,24 @@ class EngineRun:
         return " ".join(text.split()[-60:])
 
 
+def _started(verb: str, stderr: IO[bytes] | int = subprocess.DEVNULL) -> Child:
+    """Start the engine, which reads its job; the end of its input ends it, too."""
+    return child.start(
+        [engine_for_jobs(), verb],
+        name="pgdyno-engine",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        death_signal=None,
+    )
+
+
 def check_job(job: Job) -> tuple[ScriptShape, ...]:
     """Let the engine check the job without connecting; return the parsed scripts.
 
     Raises: SpecError with file, line, column and caret of the mistake.
     """
-    with child.start(
-        [engine_for_jobs(), "check-job"],
-        name="pgdyno-engine",
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as checker:
+    with _started("check-job") as checker:
         assert checker.stdin is not None
         assert checker.stdout is not None
         checker.stdin.write(job.to_line())
@@ -178,12 +180,7 @@ def print_sql(job: Job) -> str:
 
     Raises: SpecError that says what is wrong with the job.
     """
-    with child.start(
-        [engine_for_jobs(), "print-sql"],
-        name="pgdyno-engine",
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as printer:
+    with _started("print-sql") as printer:
         assert printer.stdin is not None
         assert printer.stdout is not None
         printer.stdin.write(job.to_line())

@@ -224,7 +224,8 @@ def start(
 
     Args: user, who runs the child (None: our user); env, the whole environment (None: ours without
     PGPASSWORD); death_signal, which the kernel sends to the child when this process dies (Linux
-    only; None: no signal).
+    only; None: no signal, for a child that ends by itself. It starts ten times as fast, because
+    Python need not copy this process to ask for the signal).
     Raises: ProcessError if the program cannot be started.
     Limits: Linux sends the death signal when the *thread* that started the child ends. Therefore
     the main thread starts a child that has it, also for a thread of `side_by_side`.
@@ -274,10 +275,12 @@ def run(
     stdin: bytes = b"",
     name: str = "",
     grace_s: float = 0.0,
+    death_signal: signal.Signals | None = signal.SIGTERM,
 ) -> Completed:
     """Run a child to its end, with `stdin` as its input, and return its output.
 
-    Args: grace_s, how long the child may still run after a signal asked for the end.
+    Args: grace_s, how long the child may still run after a signal asked for the end; death_signal,
+    as in `start`.
     Raises: ProcessError if it cannot be started or runs longer than `timeout_s`; InterruptedByUser
     if a signal asks for the end. In both cases the child is ended first, with its own children.
     """
@@ -290,7 +293,15 @@ def run(
         given.write(stdin)
         given.seek(0)
         child = start(
-            argv, name=name, user=user, env=env, cwd=cwd, stdin=given, stdout=out, stderr=err
+            argv,
+            name=name,
+            user=user,
+            env=env,
+            cwd=cwd,
+            stdin=given,
+            stdout=out,
+            stderr=err,
+            death_signal=death_signal,
         )
         try:
             returncode = child.wait(timeout_s)

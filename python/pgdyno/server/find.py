@@ -193,7 +193,7 @@ def _ask(folder: Path, source: Literal["installed", "embedded"]) -> Binaries | N
 
 def _said(argv: list[str | Path]) -> str:
     try:
-        completed = run(argv, timeout_s=10)
+        completed = run(argv, timeout_s=10, death_signal=None)
     except ProcessError:
         return ""
     return completed.stdout if completed.returncode == 0 else ""
