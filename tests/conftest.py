@@ -56,21 +56,21 @@ LONG_FILES += ("test_tpcc_lab", "test_tpcc_run", "test_far_hosts", "test_formats
 gc.set_threshold(50_000, 20, 20)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests by what they need.
 
     `pg`: a server, or in tests/postgres. `browser`: Chromium. `optional`: they or their
     fixtures name a program that may be missing; `.ci/run` repeats them without the programs.
     """
+    # Looking for the names takes a second of CPU time in each process.
+    is_optional_asked = "optional" in config.option.markexpr
     for item in items:
         needed = SERVER_FIXTURES & set(getattr(item, "fixturenames", ()))
         if needed or "postgres" in item.path.parts:
             item.add_marker(pytest.mark.pg)
         if "browser" in item.path.parts:
             item.add_marker(pytest.mark.browser)
-        name = getattr(item, "originalname", item.name)
-        is_named = needs.names_a_program(item.path, name)
-        if is_named or any(map(needs.names_a_program, _fixture_files(item))):
+        if is_optional_asked and _names_a_program(item):
             item.add_marker(pytest.mark.optional)
     # Processes take one file after another. The last files are short, or the others would wait.
     with_servers = {item.path for item in items if item.get_closest_marker("pg")}
@@ -92,6 +92,13 @@ def _place(path: Path, with_servers: set[Path]) -> int:
     if path.stem in LONG_FILES:
         return LONG_FILES.index(path.stem)
     return len(LONG_FILES) + int(path not in with_servers)
+
+
+def _names_a_program(item: pytest.Item) -> bool:
+    """Return whether a test, or the file of one of its fixtures, names a program."""
+    name = getattr(item, "originalname", item.name)
+    is_named = needs.names_a_program(item.path, name)
+    return is_named or any(map(needs.names_a_program, _fixture_files(item)))
 
 
 # Each test has some of the same few fixtures.

@@ -23,9 +23,8 @@ MAJORS = ("15", "18")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
-        if here in item.path.parents and {"binaries", "cluster", "connection"} & set(
-            getattr(item, "fixturenames", ())
-        ):
+        needed = {"binaries", "cluster", "connection"} & set(getattr(item, "fixturenames", ()))
+        if needed and here in item.path.parents:
             item.add_marker(pytest.mark.pg)
 
 
