@@ -112,9 +112,9 @@ def shared_memory(pid: int) -> set[Path]:
     If they are killed, the files stay until the next start in the same data directory.
     """
     files: set[Path] = set()
-    for each in (pid, *descendants(pid)):
+    for process in (pid, *descendants(pid)):
         with contextlib.suppress(OSError):  # It has ended.
-            maps = Path(f"/proc/{each}/maps").read_text(errors="replace")
+            maps = Path(f"/proc/{process}/maps").read_text(errors="replace")
             files.update(map(Path, _SHARED_MEMORY.findall(maps)))
     return files
 
