@@ -13,14 +13,34 @@ from pgdyno.server.target import Target
 
 
 @pytest.mark.parametrize("way", ["socket", "tcp"])
-def test_connecting_and_the_shortest_statement_are_timed(way: str, pg15: ScratchCluster) -> None:
+def test_the_shortest_statement_and_connecting_over_tcp_are_timed(
+    way: str, pg15: ScratchCluster
+) -> None:
     target = pg15.target if way == "socket" else pg15.tcp_target
     with connection(target) as session:
         measured = measure(session, read_pair())
-    for times in (measured.connect, measured.statement):
-        assert times is not None
+    assert (measured.connect is None) == (way == "socket")
+    for times in filter(None, (measured.connect, measured.statement)):
         assert times.count > 0
         assert 0 < times.min_ns <= times.p50_ns <= times.p95_ns <= times.max_ns
+    assert measured.statement is not None
+
+
+def test_the_server_starts_few_processes_for_it(pg15: ScratchCluster) -> None:
+    run_sql(pg15.target, "ALTER SYSTEM SET log_connections = on")
+    run_sql(pg15.target, "SELECT pg_reload_conf()")
+    try:
+        with connection(pg15.tcp_target) as session:
+            while session.execute("SHOW log_connections").fetchone() != ("on",):
+                session.execute("SELECT pg_sleep(0.01)")
+            before = pg15.log_path.read_text().count("connection received")
+            measure(session, read_pair())
+            session.execute("SELECT pg_sleep(0.5)")
+        received = pg15.log_path.read_text().count("connection received") - before
+    finally:
+        run_sql(pg15.target, "ALTER SYSTEM RESET log_connections")
+        run_sql(pg15.target, "SELECT pg_reload_conf()")
+    assert 0 < received <= 5
 
 
 def test_a_clock_that_is_behind_the_servers_is_measured(pg15: ScratchCluster) -> None:
