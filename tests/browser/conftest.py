@@ -70,6 +70,7 @@ class OpenedReport:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """A headless Chromium."""
+    CHROMIUM.stat()  # Without Chromium, Playwright would fail, too, and leave two folders.
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
         yield chromium

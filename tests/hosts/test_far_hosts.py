@@ -135,9 +135,9 @@ def _started_cluster(folder: Path, env_of_workers: dict[str, str]) -> Iterator[C
             tls = ("--tls-ca-file", str(ca), "--tls-cert", files[0], "--tls-key", files[1])
             words = [sys.executable, "-m", f"distributed.cli.dask_{tool}", *options, *tls]
             log = stack.enter_context((folder / f"{tool}.log").open("ab"))
-            process = subprocess.Popen(
-                words, stdout=log, stderr=log, cwd=folder, env={**os.environ, **env}
-            )
+            # They are killed, and would leave their files in the folder of the system.
+            env = {**os.environ, "DASK_TEMPORARY_DIRECTORY": str(folder), **env}
+            process = subprocess.Popen(words, stdout=log, stderr=log, cwd=folder, env=env)
             stack.callback(process.wait)
             stack.callback(process.kill)
 
