@@ -17,6 +17,8 @@ from pgdyno.observe.collector import NoticeKind
 from pgdyno.quantities import milliseconds
 from pgdyno.store.stored_run import StoredRun
 
+# With fewer durations, the p95 is the longest.
+_P95_COUNT_MIN = 20
 # Notices of the observer that put every number of the run in doubt.
 _DOUBTED = frozenset[str](
     {
@@ -102,6 +104,13 @@ def energy_joules(stored: StoredRun, numbers: LoadNumbers) -> float | None:
     return sum(known) / 1e6 if known else None
 
 
+def _slowest(times: Mapping[str, Any]) -> str:
+    """Return the p95 of durations, or the longest one where they are too few for a p95."""
+    if times["count"] >= _P95_COUNT_MIN:
+        return f"p95 {milliseconds(times['p95_ns'] / 1e6)}"
+    return f"longest of {times['count']}: {milliseconds(times['max_ns'] / 1e6)}"
+
+
 def _facts(
     server: Mapping[str, Any], energy: float | None, completed: int
 ) -> Iterator[tuple[str, str]]:
@@ -109,8 +118,7 @@ def _facts(
     for moment in ("before", "after"):
         seen = trips.get(moment) or {}
         parts = [
-            f"{words} {milliseconds(times['p50_ns'] / 1e6)}"
-            f" (p95 {milliseconds(times['p95_ns'] / 1e6)})"
+            f"{words} {milliseconds(times['p50_ns'] / 1e6)} ({_slowest(times)})"
             for words, times in (
                 ("connect", seen.get("connect")),
                 ("SELECT 1:", seen.get("statement")),
