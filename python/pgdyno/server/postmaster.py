@@ -35,7 +35,8 @@ _IDLE_WORDS = re.compile(
     r"|remaining connection slots"
 )
 _WORDS_SHOWN = 4
-_SHARED_MEMORY = re.compile(r" (/dev/shm/PostgreSQL\.\d+)$", re.MULTILINE)
+# A line of /proc/PID/maps has five words before the path, which may have blanks.
+_SHARED_MEMORY = re.compile(r"^(?:\S+ +){5}(/dev/shm/PostgreSQL\.\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
