@@ -18,7 +18,6 @@ from pgdyno.engine.job import Job
 from pgdyno.engine.records import Failure, Hello, Record, ScriptShape, Summary, parse_record
 from pgdyno.errors import EngineError, InterruptedByUser, SpecError
 from pgdyno.process import child, signals
-from pgdyno.process.child import Child
 
 OnRecord = Callable[[bytes, Record], None]
 _READ_BYTES = 1 << 16
@@ -143,7 +142,7 @@ class EngineRun:
         return " ".join(text.split()[-60:])
 
 
-def _started(verb: str, stderr: IO[bytes] | int = subprocess.DEVNULL) -> Child:
+def _started(verb: str, stderr: IO[bytes] | int = subprocess.DEVNULL) -> child.Child:
     """Start the engine, which reads its job; the end of its input ends it, too."""
     return child.start(
         [engine_for_jobs(), verb],

@@ -1,9 +1,10 @@
 """Starts, watches and ends child processes; nothing else in pgdyno starts one.
 
 Every child gets three things. A parent-death signal (Linux) ends it even if this process is killed
-with SIGKILL; the engine ends when its input does. A registration in `cleanup` ends it on every
-other exit. A session keeps it apart from our terminal: Ctrl-C reaches only us, and we decide in
-which order processes end.
+with SIGKILL. The engine gets no such signal, because it ends when its input does; nor does a
+program that only prints its version. A registration in `cleanup` ends it on every other exit. A
+session keeps it apart from our terminal: Ctrl-C reaches only us, and we decide in which order
+processes end.
 """
 
 from __future__ import annotations
