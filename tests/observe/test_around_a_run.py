@@ -26,7 +26,7 @@ def test_the_shortest_statement_and_connecting_over_tcp_are_timed(
     assert measured.statement is not None
 
 
-def test_the_server_starts_few_processes_for_it(pg15: ScratchCluster) -> None:
+def test_pgdyno_connects_at_most_five_times_to_time_it(pg15: ScratchCluster) -> None:
     run_sql(pg15.target, "ALTER SYSTEM SET log_connections = on")
     run_sql(pg15.target, "SELECT pg_reload_conf()")
     try:

@@ -18,7 +18,7 @@ from pgdyno.clock import ClockPair, monotonic_ns
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 _BUDGET_NS = 40_000_000
-# For each, the server starts a process: 5 ms or more of its CPU time.
+# For each, the server starts a process: 1 to 3 ms of its CPU time.
 _CONNECTS_MAX = 5
 _STATEMENTS_MAX = 200
 _CLOCK_SQL = b"SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8 * 1000"
