@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import itertools
 from collections.abc import Generator
 from functools import cache
 from pathlib import Path
 
 import pytest
 from tests.fixtures import needs
+from xdist.remote import Producer
+from xdist.scheduler.loadfile import LoadFileScheduling
 
 pytest_plugins = (
     "tests.fixtures.own_files",  # Others import it.
@@ -42,18 +45,38 @@ SERVER_FIXTURES |= {"bank", "bank15", "null_server", "pooler", "ssh_server"}
 SERVER_FIXTURES |= {"secure", "line", "far_line", "slow_flush", "set_clock", "warehouse"}
 SERVER_FIXTURES |= {"either_server", "fresh_warehouse15"}
 
+# One process runs the files of a line, so that a warehouse is filled, or Citus started, once.
+TOGETHER = (
+    ("test_tpcc", "test_tpcc_run"),
+    ("test_tpcc_designs", "test_tpcc_lab", "test_tpcc_faults", "test_tpcc_known"),
+    ("test_citus_runs", "test_citus", "test_citus_nodes", "test_distribution"),
+)
 # Files that take a minute or more while others run, longest first (`pytest --cpu FILE`).
-LONG_FILES = ("test_known_loads", "test_report_page", "test_small_forms", "test_crash_verb")
-LONG_FILES += ("test_citus_runs", "test_citus", "test_watch", "test_compare", "test_every_option")
-LONG_FILES += ("test_tpcc", "test_mirror_lab", "test_planning", "test_signals_of_verbs")
+LONG_FILES = tuple(itertools.chain(*TOGETHER))
+LONG_FILES += ("test_known_loads", "test_report_page", "test_small_forms", "test_crash_verb")
+LONG_FILES += ("test_watch", "test_compare", "test_every_option")
+LONG_FILES += ("test_mirror_lab", "test_planning", "test_signals_of_verbs")
 LONG_FILES += ("test_applications", "test_sweep_lines", "test_bad_luck", "test_servers")
-LONG_FILES += ("test_at_once", "test_watched_run", "test_where_the_time_goes", "test_tpcc_designs")
+LONG_FILES += ("test_at_once", "test_watched_run", "test_where_the_time_goes")
 LONG_FILES += ("test_bad_input", "test_capture", "test_design", "test_on_own_server", "test_spill")
-LONG_FILES += ("test_tpcc_lab", "test_tpcc_run", "test_far_hosts", "test_formats")
+LONG_FILES += ("test_far_hosts", "test_formats")
 
 
 # As in the product: with the default threshold, the garbage collector takes a tenth of the time.
 gc.set_threshold(50_000, 20, 20)
+
+
+class _FilesTogether(LoadFileScheduling):
+    """Gives each process whole files, and those that share a server to the same process."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path: str = super()._split_scope(nodeid)
+        return next((files[0] for files in TOGETHER if Path(path).stem in files), path)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
+    """Return what gives the tests to the processes."""
+    return _FilesTogether(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
