@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import re
 from collections.abc import Generator
 from functools import cache
 from pathlib import Path
@@ -77,6 +78,17 @@ class _FilesTogether(LoadFileScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
     """Return what gives the tests to the processes."""
     return _FilesTogether(config, log)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out a file of which every test needs a server where none of these is wanted."""
+    if "not pg" not in config.option.markexpr or not collection_path.name.startswith("test_"):
+        return None
+    is_left_out = collection_path.parent.name in ("postgres", "browser")
+    return is_left_out or bool(_ALL_NEED_A_SERVER.search(collection_path.read_text())) or None
+
+
+_ALL_NEED_A_SERVER = re.compile(r"^pytestmark = .*pytest\.mark\.pg\b", re.MULTILINE)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

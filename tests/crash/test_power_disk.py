@@ -134,6 +134,7 @@ def test_a_mount_whose_program_was_killed_is_unmounted(
     disk.close()
 
 
+@pytest.mark.pg
 def test_a_killed_lab_leaves_no_mount_after_the_next_command(
     can_lose_power: None, house: Path
 ) -> None:

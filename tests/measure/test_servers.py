@@ -54,6 +54,7 @@ class ByPlace:
 
 
 Open = Callable[..., ByPlace]
+pytestmark = pytest.mark.pg
 
 
 def asked(*variants: str | Variant, server: Server | None = None) -> Experiment:

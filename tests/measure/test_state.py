@@ -92,6 +92,7 @@ def test_the_state_at_the_begin_of_a_run_is_measured(new_cluster: Make) -> None:
     assert state.database_bytes_before > 7 * 2**20
 
 
+@pytest.mark.pg
 def test_every_round_has_data_loaded_anew_where_that_is_asked_for(open_servers: Open) -> None:
     servers = open_servers(changed(reload="round"))
     oid = "SELECT oid FROM pg_database WHERE datname = current_database()"

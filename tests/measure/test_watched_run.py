@@ -191,6 +191,7 @@ def test_the_collector_is_shown(pgdyno: Command) -> None:
         assert said.out.startswith("#!/bin/sh\n")
 
 
+@pytest.mark.pg
 @needs.POSTGRESQL_15
 def test_the_loads_own_database_is_seen_on_a_scratch_server_with_its_extensions(
     pgdyno: Command, tmp_path: Path

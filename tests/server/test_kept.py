@@ -70,6 +70,7 @@ def opened_once(store_dir: Path, sql: str, **scratch: Any) -> tuple[Notes, objec
         return notes, scalar(target, sql)
 
 
+@pytest.mark.pg
 def test_a_cluster_kept_next_to_the_results_is_found_again(open_folder: Path) -> None:
     needs.postgresql("15")
     first, _ = opened_once(open_folder, "CREATE TABLE kept AS SELECT 42 AS answer")

@@ -327,6 +327,7 @@ def test_the_printed_comparison_runs_on_the_server_that_was_asked_about(
     assert f"@{database15.host}:{database15.ports}" in err or database15.database in err, err
 
 
+@pytest.mark.pg
 @needs.POSTGRESQL_15
 def test_a_scratch_copy_is_made_from_sql(pgdyno: Command, tmp_path: Path) -> None:
     made, path = tmp_path / "make.sql", tmp_path / "sort.sql"

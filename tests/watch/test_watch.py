@@ -146,6 +146,7 @@ def watched(target: Target, store: Store, show: Steps, **changes: Any) -> WatchO
     return outcome
 
 
+@pytest.mark.pg
 def test_a_server_at_work_is_added_up_and_kept(
     calm: ScratchCluster, store: Store, busy: None
 ) -> None:
@@ -170,6 +171,7 @@ def test_a_server_at_work_is_added_up_and_kept(
     eventually(lambda: run_sql(calm.target, OBSERVERS) == [])
 
 
+@pytest.mark.pg
 def test_an_idle_server_has_no_transactions(calm: ScratchCluster, store: Store) -> None:
     outcome = watched(calm.target, store, Steps(sampled(6, 55)), interval_ns=SECOND_NS)
     assert outcome.document["seconds_seen"] >= 6
