@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -52,6 +53,13 @@ EVERYWHERE = (
     everywhere.left_behind,
     rust_rules.crate_arrow,
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forgotten_trees() -> Iterator[None]:
+    """Forget the syntax trees of all files: the garbage collector would walk them at the end."""
+    yield
+    tree.cache_clear()
 
 
 def _name(rule: Rule) -> str:
