@@ -46,13 +46,14 @@ SERVER_FIXTURES |= {"bank", "bank15", "null_server", "pooler", "ssh_server"}
 SERVER_FIXTURES |= {"secure", "line", "far_line", "slow_flush", "set_clock", "warehouse"}
 SERVER_FIXTURES |= {"either_server", "fresh_warehouse15"}
 
-# One process runs the files of a line, so that a warehouse is filled, or Citus started, once.
+# One process runs the files of a line: it fills a warehouse, or starts Citus, only once for them.
 TOGETHER = (
     ("test_tpcc", "test_tpcc_run"),
     ("test_tpcc_designs", "test_tpcc_lab", "test_tpcc_faults", "test_tpcc_known"),
     ("test_citus_runs", "test_citus", "test_citus_nodes", "test_distribution"),
 )
-# Files that take a minute or more while others run, longest first (`pytest --cpu FILE`).
+# These come first, then files that take a minute or more while others run, longest first
+# (`pytest --cpu FILE`).
 LONG_FILES = tuple(itertools.chain(*TOGETHER))
 LONG_FILES += ("test_known_loads", "test_report_page", "test_small_forms", "test_crash_verb")
 LONG_FILES += ("test_watch", "test_compare", "test_every_option")
