@@ -67,14 +67,14 @@ def write_parquet(rows: Path, table: Table, parquet: Path) -> None:
 
     Raises: StoreError if a line does not fit the table, or the file cannot be written.
     """
-    # Readers want one kind of distribution at a time, of perhaps an hour. Its rows are neighbours,
-    # and DuckDB skips the row groups of other kinds.
-    order, groups = "time_ns", ""
+    query, options = _select_json(rows, table, torn_allowed=False), "FORMAT parquet, COMPRESSION zstd"
     if table is HISTOGRAMS:
-        order, groups = "measured, script, statement, time_ns", f", ROW_GROUP_SIZE {_GROUP_ROWS}"
-    query = f"{_select_json(rows, table, torn_allowed=False)} ORDER BY {order}"
+        # Readers want one kind of distribution at a time, of perhaps an hour. Its rows are
+        # neighbours, and DuckDB skips the row groups of other kinds.
+        query += " ORDER BY measured, script, statement, time_ns"
+        options += f", ROW_GROUP_SIZE {_GROUP_ROWS}"
     try:
-        _copy(query, parquet, f"FORMAT parquet, COMPRESSION zstd{groups}")
+        _copy(query, parquet, options)
     except Exception as error:  # DuckDB has many error classes; all mean the same here.
         parquet.unlink(missing_ok=True)
         raise StoreError(
