@@ -64,7 +64,8 @@ def kill_all(cluster: ScratchCluster) -> None:
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     for process in (pid, *map(int, children)):
         os.kill(process, signal.SIGKILL)
-    eventually(lambda: not any(Path(f"/proc/{child}/exe").exists() for child in children))
+    ended = [Path(f"/proc/{child}/exe") for child in children]
+    eventually(lambda: cluster.pid is None and not any(path.exists() for path in ended))
 
 
 def keys(journal: CommitJournal, fate: Fate) -> set[tuple[int, int, int]]:
