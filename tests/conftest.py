@@ -46,6 +46,9 @@ SERVER_FIXTURES |= {"bank", "bank15", "null_server", "pooler", "ssh_server"}
 SERVER_FIXTURES |= {"secure", "line", "far_line", "slow_flush", "set_clock", "warehouse"}
 SERVER_FIXTURES |= {"either_server", "fresh_warehouse15"}
 
+# What every test of a folder needs.
+FOLDER_MARKS = {"postgres": "pg", "browser": "browser"}
+
 # One process runs the files of a line: it fills a warehouse, or starts Citus, only once for them.
 TOGETHER = (
     ("test_tpcc", "test_tpcc_run"),
@@ -85,7 +88,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Leave out a file of which every test needs a server where none of these is wanted."""
     if "not pg" not in config.option.markexpr or not collection_path.name.startswith("test_"):
         return None
-    is_left_out = collection_path.parent.name in ("postgres", "browser")
+    is_left_out = collection_path.parent.name in FOLDER_MARKS
     return is_left_out or bool(_ALL_NEED_A_SERVER.search(collection_path.read_text())) or None
 
 
@@ -102,10 +105,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     is_optional_asked = "optional" in config.option.markexpr
     for item in items:
         needed = SERVER_FIXTURES & set(getattr(item, "fixturenames", ()))
-        if needed or "postgres" in item.path.parts:
-            item.add_marker(pytest.mark.pg)
-        if "browser" in item.path.parts:
-            item.add_marker(pytest.mark.browser)
+        folder_marks = {FOLDER_MARKS[part] for part in item.path.parts if part in FOLDER_MARKS}
+        for mark in folder_marks | ({"pg"} if needed else set()):
+            item.add_marker(mark)
         if is_optional_asked and _names_a_program(item):
             item.add_marker(pytest.mark.optional)
     # Processes take one file after another. The last files are short, or the others would wait.

@@ -67,7 +67,8 @@ def write_parquet(rows: Path, table: Table, parquet: Path) -> None:
 
     Raises: StoreError if a line does not fit the table, or the file cannot be written.
     """
-    query, options = _select_json(rows, table, torn_allowed=False), "FORMAT parquet, COMPRESSION zstd"
+    query = _select_json(rows, table, torn_allowed=False)
+    options = "FORMAT parquet, COMPRESSION zstd"
     if table is HISTOGRAMS:
         # Readers want one kind of distribution at a time, of perhaps an hour. Its rows are
         # neighbours, and DuckDB skips the row groups of other kinds.
