@@ -20,14 +20,14 @@ from bench.yardsticks import NullServer
 from pgdyno.analysis.compare import is_reversed
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.engine.stream import EngineRun
-from pgdyno.measure.load_hosts import load_on_hosts, opened_fleet
+from pgdyno.features.hosts.load_hosts import load_on_hosts, opened_fleet
 from pgdyno.measure.run_progress import Progress
 from pgdyno.process import child
 
 if TYPE_CHECKING:
     from bench.rows import Bench
-    from pgdyno.hosts.fleet import Fleet
-    from pgdyno.hosts.run import HostsRun
+    from pgdyno.features.hosts.fleet import Fleet
+    from pgdyno.features.hosts.run import HostsRun
     from pgdyno.server.target import Target
 
 HOSTS = 4

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from bench import processes
 from bench.loads import Measured
-from pgdyno.capture.model import Capture, Header
-from pgdyno.capturing.log import Logged, Request
-from pgdyno.capturing.names import Names
+from pgdyno.features.capture.model import Capture, Header
+from pgdyno.features.capture.reading.log import Logged, Request
+from pgdyno.features.capture.reading.names import Names
 from pgdyno.engine.executable import engine_path
 
 REACH_BYTES_PER_S = 50e6

@@ -32,7 +32,7 @@ from bench.loads import Load, Measured
 from bench.steady import SteadyLoad
 from bench.yardsticks import NullServer
 from pgdyno.clock import read_pair
-from pgdyno.crash.scratch_crash import ScratchBench, on_disk
+from pgdyno.features.crash.scratch_crash import ScratchBench, on_disk
 from pgdyno.engine.executable import engine_path
 from pgdyno.process import signals
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest

@@ -9,7 +9,7 @@ from psycopg import sql
 
 from bench import loads
 from bench.loads import Measured
-from pgdyno.capture.distribution import Distribution, Hot
+from pgdyno.engine.distribution import Distribution, Hot
 from pgdyno.clock import monotonic_ns
 from pgdyno.engine.job import CapturedColumn, CapturedOptions, CapturedTable, InitWork
 from pgdyno.server.connect import connect

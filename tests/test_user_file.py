@@ -110,7 +110,7 @@ def test_a_service_file_that_never_ends_is_refused(
 
 def test_files_of_the_user_are_read_in_one_place() -> None:
     reading = re.compile(r"\.(read_text|read_bytes)\(|\bpath\.open\(")
-    rooms = ("python/pgdyno/spec/", "python/pgdyno/cli/", "python/pgdyno/tune/")
+    rooms = ("python/pgdyno/spec/", "python/pgdyno/cli/", "python/pgdyno/features/tune/")
     for source in tree():
         if source.path.startswith(rooms):
             lines = [line for line in source.text.splitlines() if reading.search(line)]

@@ -22,7 +22,7 @@ from pgdyno.answer.comparison import (
     passes_answer,
 )
 from pgdyno.answer.curves import sweep_answer
-from pgdyno.answer.tuning import tune_answer
+from pgdyno.features.tune.answer import tune_answer
 from pgdyno.errors import PgdynoError
 from pgdyno.loop.journal import shown_visits
 from pgdyno.plan.design import Design
@@ -35,10 +35,10 @@ from pgdyno.report.compare_text import compare_text
 from pgdyno.report.documents import Document, document_with, run_body, sweep_body
 from pgdyno.report.run_text import curve_text, run_text
 from pgdyno.report.text_page import WIDTH
-from pgdyno.report.tune_text import tune_body, tune_text
+from pgdyno.features.tune.text import tune_body, tune_text
 from pgdyno.spec.experiment import Experiment
 from pgdyno.store.folder import ExperimentFolder
-from pgdyno.tune.design import Tune
+from pgdyno.features.tune.design import Tune
 
 Pictures = dict[str, bytes]
 
@@ -81,13 +81,13 @@ def _markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Pictures]:
 
 
 def _tune_page(findings: ExperimentFindings) -> str:
-    from pgdyno.report.tune_page import tune_page
+    from pgdyno.features.tune.page import tune_page
 
     return tune_page(findings)
 
 
 def _tune_markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Pictures]:
-    from pgdyno.report.tune_page import tune_markdown
+    from pgdyno.features.tune.page import tune_markdown
 
     return tune_markdown(findings, stem)
 

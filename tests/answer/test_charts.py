@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.watch.samples import SECOND_NS
+from tests.features.watch.samples import SECOND_NS
 
 from pgdyno.answer.charts.catalogue import FIRST, FURTHER, WATCHED
 from pgdyno.answer.charts.chart import TelemetryChart, chart, line, only

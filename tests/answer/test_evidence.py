@@ -12,8 +12,8 @@ from pgdyno.answer.evidence import evidence_of
 from pgdyno.observe.catalogue import COLUMNS
 from pgdyno.store.experiment import Store
 from pgdyno.store.run_writer import RunWriter
-from pgdyno.tune.evidence import choose
-from pgdyno.tune.machine import Machine
+from pgdyno.features.tune.evidence import choose
+from pgdyno.features.tune.machine import Machine
 
 SECOND_NS = 1_000_000_000
 LENGTH_S = 10

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.answer.noise import aa_experiment, host_noise
-from pgdyno.cli import doctor
+from pgdyno.features.doctor.verbs import doctor
 from pgdyno.designs import answer_of
 from pgdyno.errors import AnalysisError
 from pgdyno.spec.experiment import Experiment

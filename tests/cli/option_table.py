@@ -174,15 +174,15 @@ TRIED = {
     ("run", "dsn"): Words("--dsn host=db2"),
 }
 
-_CAPTURE = "tests/capturing/test_capture.py::"
-_WATCH = "tests/watch/test_watch.py::"
+_CAPTURE = "tests/features/capture/test_capture.py::"
+_WATCH = "tests/features/watch/test_watch.py::"
 _UNDO = "tests/measure/test_undo.py::"
-_SPILL = "tests/tune/test_spill.py::"
+_SPILL = "tests/features/tune/test_spill.py::"
 _COPY = "tests/postgres/test_copy.py::"
 _LOADING = "tests/postgres/test_loading.py::"
-_EXAMINE = "tests/doctor/test_examine.py::"
+_EXAMINE = "tests/features/doctor/test_examine.py::"
 _SAFETY = "tests/server/test_safety.py::"
-_SEVERAL = "tests/tune/test_several_servers.py::"
+_SEVERAL = "tests/features/tune/test_several_servers.py::"
 _CHECK = "tests/cli/test_every_option.py::test_a_check_decides_the_exit_code"
 _JSON = "tests/cli/test_errors.py::test_under_json_an_error_is_a_document"
 _CONNINFO = "tests/server/test_conninfo.py::test_options_are_what_psql_means_by_them"
@@ -194,15 +194,15 @@ _PASSWORD = (
     "::test_every_part_of_the_lab_uses_the_command_and_keeps_nothing_of_it"
 )
 _RESTARTED = (
-    "tests/tune/test_several_servers_restarted.py"
+    "tests/features/tune/test_several_servers_restarted.py"
     "::test_each_server_is_restarted_by_its_own_command_and_restored"
 )
 # Tests of options whose effect needs a server, a signal or another host.
 BY_TEST: dict[str | tuple[str, str], str] = {
     **{(verb, "scratch"): _SCRATCH for verb in LOADS},
     "password_command": _PASSWORD,
-    "hosts": "tests/hosts/test_local_hosts.py::test_four_hosts_do_exactly_what_one_engine_does",
-    "read_only": "tests/postgres/test_mirror_lab.py"
+    "hosts": "tests/features/hosts/test_local_hosts.py::test_four_hosts_do_exactly_what_one_engine_does",
+    "read_only": "tests/features/capture/test_mirror_lab.py"
     "::test_without_permission_only_what_reads_may_run",
     **{("tune", name): _CONNINFO for name in ("host", "port", "user", "database")},
     (
@@ -253,7 +253,7 @@ BY_TEST: dict[str | tuple[str, str], str] = {
             "skip_space_check": "tests/postgres/test_bad_input.py"
             "::test_a_load_on_a_full_disk_reports_it_and_can_continue_later",
             "confirm": f"{_SAFETY}test_loading_while_other_sessions_work_needs_a_confirmation",
-            "no_check": "tests/postgres/test_tpcc_run.py"
+            "no_check": "tests/features/tpcc/test_tpcc_run.py"
             "::test_a_violated_condition_makes_the_run_not_valid",
             "quiet": "tests/cli/test_every_option.py::test_quiet_prints_no_notes",
         }.items()
@@ -261,7 +261,7 @@ BY_TEST: dict[str | tuple[str, str], str] = {
     ("capture", "to"): f"{_CAPTURE}test_an_interrupted_capture_keeps_what_was_counted_and_leaves"
     "_nothing_else",
     **{
-        ("capture", name): f"tests/capturing/test_log.py::{test}"
+        ("capture", name): f"tests/features/capture/test_log.py::{test}"
         for name, test in {
             "logs": "test_a_log_in_any_format_gives_the_scripts_of_the_load_back",
             "log_line_prefix": "test_the_options_of_logs_have_their_effect",
@@ -273,7 +273,7 @@ BY_TEST: dict[str | tuple[str, str], str] = {
     ("doctor", "grants"): f"{_EXAMINE}test_the_suggested_grants_give_a_role_the_missing_rights",
     ("doctor", "aa"): "tests/cli/test_every_option.py::test_noise_is_measured_with_its_options",
     ("doctor", "store"): "tests/cli/test_every_option.py::test_noise_is_measured_with_its_options",
-    ("work-mem", "store"): "tests/tune/test_spill.py"
+    ("work-mem", "store"): "tests/features/tune/test_spill.py"
     "::test_statements_are_tried_on_a_server_of_ones_own_only_when_allowed",
     **{
         ("tune", name): f"{_SEVERAL}test_proved_settings_are_applied_to_each_server_and_undone_on"

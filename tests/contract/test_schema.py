@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from tests.fixtures.engine_process import Engine
 from tests.tidy.source import ROOT
 
-from pgdyno.capture import distribution as distribution_models
+from pgdyno.engine import distribution as distribution_models
 from pgdyno.engine import engine_facts as facts_models
 from pgdyno.engine import job as job_models
 from pgdyno.engine import records as record_models

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pgdyno.doctor.server_sql import statements as doctors
+from pgdyno.features.doctor.server_sql import statements as doctors
 from pgdyno.observe.catalogue import statements
 from pgdyno.observe.sql.collectors import SQL_COLLECTORS
 

@@ -22,16 +22,16 @@ from pathlib import Path
 
 from tests.programs import test_tpcc_findings
 from tests.report import compare_examples, examples, variant_examples
-from tests.watch.examples import DOCUMENT, watched
+from tests.features.watch.examples import DOCUMENT, watched
 
 from pgdyno.analysis.findings import ExperimentFindings, ProgramFindings
-from pgdyno.cli import watch_text
+from pgdyno.features.watch import text as watch_text
 from pgdyno.designs import answer_of, document_of, markdown_of, page_of, words_of
-from pgdyno.report.watch_page import watch_page
+from pgdyno.features.watch.page import watch_page
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
-from pgdyno.watch.panels import watch_findings
-from pgdyno.watch.segments import document_again
+from pgdyno.features.watch.panels import watch_findings
+from pgdyno.features.watch.segments import document_again
 
 SNAPSHOTS = Path(__file__).with_name("snapshots")
 # Results that an earlier pgdyno stored; they are never made again.

@@ -15,10 +15,10 @@ from tests.fixtures.clusters import connection, run_sql, scalar
 from tests.fixtures.command import Command, server_options
 from tests.fixtures.prove import Proved
 
-from pgdyno.capture import file
-from pgdyno.capture.file import encoded
-from pgdyno.capture.model import Capture
-from pgdyno.capture.schema import SchemaObject
+from pgdyno.features.capture import file
+from pgdyno.features.capture.file import encoded
+from pgdyno.features.capture.model import Capture
+from pgdyno.features.capture.schema import SchemaObject
 from pgdyno.server import dataset as datasets
 from pgdyno.server.connect import connect
 from pgdyno.server.reset import reset

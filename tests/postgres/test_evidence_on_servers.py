@@ -12,8 +12,8 @@ from tests.fixtures.prove import Proved
 from pgdyno.answer.evidence import evidence_of
 from pgdyno.server.find import find
 from pgdyno.store.experiment import Store
-from pgdyno.tune.evidence import choose
-from pgdyno.tune.machine import Machine
+from pgdyno.features.tune.evidence import choose
+from pgdyno.features.tune.machine import Machine
 
 pytestmark = pytest.mark.pg
 MACHINE = Machine(15, 100, ram_bytes=8 << 30, cores=4, disk="ssd")

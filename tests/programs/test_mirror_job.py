@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.fixtures.captures import tpcb_capture
 
-from pgdyno.capture.file import encoded
-from pgdyno.capture.model import Constant, Equal, Number, Source, Step
-from pgdyno.programs.mirror.job import mirror_load, source_document
+from pgdyno.features.capture.file import encoded
+from pgdyno.features.capture.model import Constant, Equal, Number, Source, Step
+from pgdyno.features.capture.mirror.job import mirror_load, source_document
 from pgdyno.spec.experiment import Script
 
 

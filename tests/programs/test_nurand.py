@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy
 
-from pgdyno.programs.tpcc.nurand import (
+from pgdyno.features.tpcc.nurand import (
     chi_square_tail,
     constants_of_run,
     drawn_doubts,

@@ -9,7 +9,7 @@ import pytest
 from pgdyno.analysis.consistency import CheckFindings, ConditionFindings, check_doubts
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.script_findings import Latency, ScriptFindings
-from pgdyno.programs.tpcc.findings import TpccFindings, tpcc_doubts, tpcc_findings
+from pgdyno.features.tpcc.findings import TpccFindings, tpcc_doubts, tpcc_findings
 
 COUNTS = {
     "new-order": 4480, "payment": 4320, "order-status": 400, "delivery": 400, "stock-level": 400,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.programs.test_tpcc_findings import findings
 
-from pgdyno.programs.tpcc.shown import delivery_words, nopm_words
+from pgdyno.features.tpcc.shown import delivery_words, nopm_words
 
 
 def test_the_share_of_the_maximum_has_its_interval() -> None:

@@ -14,14 +14,14 @@ from tests.report.quantities_in_text import (
     compared_problems,
     tuned_problems,
 )
-from tests.watch.examples import DOCUMENT, findings
+from tests.features.watch.examples import DOCUMENT, findings
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import Panel, Series
-from pgdyno.cli.watch_text import text_of
+from pgdyno.features.watch.text import text_of
 from pgdyno.designs import document_of, markdown_of, page_of, words_of
 from pgdyno.report.html import render
-from pgdyno.report.watch_page import watch_page
+from pgdyno.features.watch.page import watch_page
 
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 

@@ -24,7 +24,7 @@ from pgdyno.analysis.findings import ExperimentFindings, ServerAndLoad
 from pgdyno.analysis.where import WhereTheTimeGoes, mean_over_runs
 from pgdyno.analysis.where_difference import difference
 from pgdyno.answer.compare_words import because_words, comparison_sentence, verdict_sentence
-from pgdyno.tune.findings import (
+from pgdyno.features.tune.findings import (
     Changed,
     EqualServerFindings,
     SettingEffect,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.fixtures.captures import shop_capture, tpcb_capture
 
-from pgdyno.capture.file import encoded
-from pgdyno.capture.model import (
+from pgdyno.features.capture.file import encoded
+from pgdyno.features.capture.model import (
     Capture,
     Constant,
     CountedKey,
@@ -19,10 +19,10 @@ from pgdyno.capture.model import (
     Returned,
     Source,
 )
-from pgdyno.capture.schema import SchemaObject
+from pgdyno.features.capture.schema import SchemaObject
 from pgdyno.errors import SpecError
-from pgdyno.programs.mirror.job import mirror_load
-from pgdyno.server.capture_safety import harmless, refuse_other_loads, refuse_other_statements
+from pgdyno.features.capture.mirror.job import mirror_load
+from pgdyno.features.capture.safety import harmless, refuse_other_loads, refuse_other_statements
 from pgdyno.spec.experiment import Script
 
 EVIL = "DROP TABLE public.victim"

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from pgdyno.errors import ServerError
 from pgdyno.server.connect import connect
-from pgdyno.server.nodes import Node, directly
+from pgdyno.features.nodes.nodes import Node, directly
 from pgdyno.server.target import Target
 
 SECRET = "planted-password"

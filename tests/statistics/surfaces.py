@@ -10,9 +10,9 @@ from functools import partial
 import numpy as np
 
 from pgdyno.spec.setting_rules import snapshot
-from pgdyno.tune.space import Dimension
-from pgdyno.tune.trial import Candidate, Measured
-from pgdyno.tune.tuning import Tuning
+from pgdyno.features.tune.space import Dimension
+from pgdyno.features.tune.trial import Candidate, Measured
+from pgdyno.features.tune.tuning import Tuning
 
 NAMES = ("max_wal_size", "work_mem", "random_page_cost", "checkpoint_timeout", "shared_buffers")
 NAMES += ("bgwriter_delay",)

@@ -18,11 +18,11 @@ from tests.store.contents import check_contents
 
 from pgdyno.designs import answer_of, document_of, page_of, words_of
 from pgdyno.loop.history import history_of
-from pgdyno.report.watch_page import watch_page
+from pgdyno.features.watch.page import watch_page
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
-from pgdyno.watch.panels import watch_findings
-from pgdyno.watch.segments import document_again
+from pgdyno.features.watch.panels import watch_findings
+from pgdyno.features.watch.segments import document_again
 
 FORMATS = Path(__file__).parent / "fixtures"
 

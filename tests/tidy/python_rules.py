@@ -306,7 +306,7 @@ _TUNE_PLACES = {
 
 def tune_in_its_room(source: Source) -> Iterator[str]:
     """Only eight files outside `tune/` name a tuning; other verbs may import the settings there."""
-    is_place = source.path in _TUNE_PLACES or source.path.startswith("python/pgdyno/tune/")
+    is_place = source.path in _TUNE_PLACES or source.path.startswith("python/pgdyno/features/tune/")
     if source.package is None or is_place:
         return
     for number, line in enumerate(source.lines, 1):

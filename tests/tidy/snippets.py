@@ -57,7 +57,7 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
         python_rules.tune_in_its_room,
         "python/pgdyno/store/a.py",
         "# Only a tuning needs this.",
-        "from pgdyno.tune.review import review",
+        "from pgdyno.features.tune.review import review",
     ),
     (
         python_rules.designs_in_one_table,
@@ -128,13 +128,13 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
     ),
     (
         python_rules.writing_in_few_places,
-        "python/pgdyno/crash/a.py",
+        "python/pgdyno/store/a.py",
         "from pathlib import Path\nPath('a').write_text('b')",
         "from pgdyno.store import files\nfiles.write_text(a, 'b')\na.open('rb')",
     ),
     (
         python_rules.writing_in_few_places,
-        "python/pgdyno/crash/a.py",
+        "python/pgdyno/store/a.py",
         "a.open('ab')",
         "a.open(encoding='utf-8')",
     ),

@@ -29,7 +29,7 @@ PROGRAM_PARTS = {
     "shown": "report",
 }
 # Programs that pgdyno sends to other hosts: they import nothing of it, so they need its rules less.
-RUNS_ELSEWHERE = "python/pgdyno/hosts/there/"
+RUNS_ELSEWHERE = "python/pgdyno/features/hosts/there/"
 TEXT_SUFFIXES = {"", ".py", ".rs", ".sql", ".sh", ".css", ".js", ".html", ".j2", ".md", ".toml"}
 
 

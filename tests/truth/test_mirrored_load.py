@@ -12,7 +12,7 @@ from tests.fixtures.clusters import Make, run_sql, scalar
 from tests.fixtures.command import Command, eventually, server_options
 from tests.fixtures.engine_process import Engine, init_job, load_job
 
-from pgdyno.programs.mirror.job import mirror_load
+from pgdyno.features.capture.mirror.job import mirror_load
 from pgdyno.server.target import Target
 from pgdyno.spec.workload import Script
 

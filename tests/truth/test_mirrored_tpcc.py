@@ -9,7 +9,7 @@ from tests.fixtures.clusters import Make, run_sql
 from tests.fixtures.command import Command, server_options
 from tests.fixtures.engine_process import Engine, load_job
 
-from pgdyno.programs.mirror.job import mirror_load
+from pgdyno.features.capture.mirror.job import mirror_load
 from pgdyno.spec.workload import Script
 
 pytestmark = pytest.mark.pg

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pgdyno.analysis.compare import Comparison
 from pgdyno.analysis.contrasts import Effect
-from pgdyno.analysis.crashes import Loss
+from pgdyno.features.crash.crashes import Loss
 from pgdyno.analysis.devices import DeviceFindings
 from pgdyno.analysis.estimate import Estimate, alike, mean_between_runs
 from pgdyno.analysis.scaling_out import ScalingOut

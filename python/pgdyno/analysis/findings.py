@@ -11,7 +11,7 @@ from pgdyno.analysis.compare_findings import CompareFindings
 from pgdyno.analysis.curve import LoadCurve
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.hazel import Hazel
-from pgdyno.analysis.load_hosts import HostFindings
+from pgdyno.features.hosts.findings import HostFindings
 from pgdyno.analysis.script_findings import Latency, ScriptFindings
 from pgdyno.analysis.speed_up import SpeedUp
 from pgdyno.analysis.verdicts import Doubt

@@ -28,7 +28,7 @@ from pgdyno.analysis.split_verdicts import split_doubts
 from pgdyno.analysis.verdicts import Doubt, is_valid
 from pgdyno.answer.cells import cells_of, doubts_of_cells
 from pgdyno.answer.judging import changes_of, doubts_of, doubts_of_rounds
-from pgdyno.answer.load_hosts import hosts_of
+from pgdyno.features.hosts.answer import hosts_of
 from pgdyno.answer.offered import backlog_of, late_of, phases_of
 from pgdyno.answer.own import own_answer, program_of_run
 from pgdyno.answer.sentences import bench_sentence, validity_words

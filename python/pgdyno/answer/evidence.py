@@ -14,7 +14,7 @@ from pgdyno.loop.counter_growth import counters_of, grown
 from pgdyno.observe.rates import Deltas
 from pgdyno.quantities import format_bytes, percent
 from pgdyno.store.stored_run import StoredRun
-from pgdyno.tune.evidence import Evidence
+from pgdyno.features.tune.evidence import Evidence
 
 _PAGE_BYTES = 8192
 # Kind of evidence -> how the names of its wait events begin; names differ between versions.

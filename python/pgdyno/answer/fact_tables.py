@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from pgdyno.analysis.findings import FactTable
-from pgdyno.answer.load_hosts import hosts_of, hosts_table
+from pgdyno.features.hosts.answer import hosts_of, hosts_table
 from pgdyno.loop.counter_growth import counters_of
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.measure.statement_texts import StatementNames

@@ -10,7 +10,7 @@ from typing import Any
 
 from pgdyno.analysis.change_points import change_points
 from pgdyno.analysis.consistency import check_doubts
-from pgdyno.analysis.load_hosts import host_doubts
+from pgdyno.features.hosts.findings import host_doubts
 from pgdyno.analysis.verdicts import (
     CourseFacts,
     DatabaseFacts,
@@ -21,8 +21,8 @@ from pgdyno.analysis.verdicts import (
 )
 from pgdyno.analysis.within_run import warmup_cut
 from pgdyno.answer.checked import check_of
-from pgdyno.answer.load_hosts import hosts_of
-from pgdyno.answer.nodes import doubts_of_nodes
+from pgdyno.features.hosts.answer import hosts_of
+from pgdyno.features.nodes.answer import doubts_of_nodes
 from pgdyno.answer.own import own_answer, program_of_run
 from pgdyno.answer.telemetry import telemetry_doubts
 from pgdyno.answer.time_split import others_ratio_of

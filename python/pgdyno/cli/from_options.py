@@ -19,7 +19,7 @@ from pgdyno.cli.script_options import pairs_of, protocol_of, scripts_of
 from pgdyno.engine.engine_facts import BuiltinFacts, engine_facts
 from pgdyno.errors import SpecError
 from pgdyno.measure.host_access import command_to_host, way_unused
-from pgdyno.programs.mirror.recorded import is_recorded, rate_of
+from pgdyno.features.capture.mirror.recorded import is_recorded, rate_of
 from pgdyno.programs.registry import program_of
 from pgdyno.server.cluster_conf import SPARE_CONNECTIONS
 from pgdyno.server.conninfo import Resolved, refuse_silent_target, resolve

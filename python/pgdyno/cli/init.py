@@ -13,7 +13,7 @@ from pgdyno.cli.dataset_options import options_of, read_options
 from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.from_options import server_named
 from pgdyno.cli.headings import ANSWER, LOADING, TABLES, Verb, under
-from pgdyno.cli.init_capture import (
+from pgdyno.features.capture.init_capture import (
     CAPTURE,
     DOC,
     finished,
@@ -23,14 +23,14 @@ from pgdyno.cli.init_capture import (
     refuse_unfit,
     scratch_database,
 )
-from pgdyno.cli.init_plan import show_plan
+from pgdyno.features.capture.init_plan import show_plan
 from pgdyno.cli.live import Live
 from pgdyno.cli.load_options import HOSTS_HELP
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.measure.consistency import require_consistent
-from pgdyno.measure.copy_likeness import CopyLikeness
-from pgdyno.measure.load_hosts import asked_hosts, opened_fleet
+from pgdyno.features.capture.copy_likeness import CopyLikeness
+from pgdyno.features.hosts.load_hosts import asked_hosts, opened_fleet
 from pgdyno.measure.load_plan import why_not_spread
 from pgdyno.measure.loading import Loading, load_dataset, refuse_other_options, statements
 from pgdyno.quantities import duration_text, format_bytes
@@ -45,7 +45,7 @@ from pgdyno.server.target import Target, refuse_what_the_engine_lacks
 from pgdyno.spec.dataset import CaptureDataset, Dataset
 
 if TYPE_CHECKING:
-    from pgdyno.hosts.fleet import Fleet
+    from pgdyno.features.hosts.fleet import Fleet
 
 _loading = under(LOADING)
 

@@ -27,7 +27,7 @@ from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.file import to_toml
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
-from pgdyno.tune.planning import refuse_short_runs
+from pgdyno.features.tune.planning import refuse_short_runs
 
 EXIT_NOTHING_RAN = 1
 EXIT_FAILURES = 2

@@ -57,11 +57,11 @@ def command(result: str, store: Path | None, file: Path | None, form: str | None
 def _page_without_runs(folder: ExperimentFolder) -> str:
     # These modules are imported here, because only a watch or crashes need them.
     if folder.verb == "crash":
-        from pgdyno.report.crash_page import crash_page
+        from pgdyno.features.crash.page import crash_page
 
         return crash_page(read_kept(folder, lambda: document_again(folder)))
-    from pgdyno.report.watch_page import watch_page
-    from pgdyno.watch.panels import watch_findings
+    from pgdyno.features.watch.page import watch_page
+    from pgdyno.features.watch.panels import watch_findings
 
     return watch_page(read_kept(folder, lambda: watch_findings(folder)))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pgdyno.engine.engine_facts import engine_facts
 from pgdyno.errors import SpecError
-from pgdyno.programs.mirror.load import MIRROR
+from pgdyno.features.capture.mirror.load import MIRROR
 from pgdyno.spec.experiment import (
     Protocol,
     Script,

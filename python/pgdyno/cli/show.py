@@ -11,16 +11,18 @@ import click
 from pydantic import ValidationError
 
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.cli import crash_text, options, output, watch_text
+from pgdyno.cli import options, output
+from pgdyno.features.crash import text as crash_text
+from pgdyno.features.watch import text as watch_text
 from pgdyno.cli.headings import Verb
 from pgdyno.cli.measure import show
-from pgdyno.crash.document import document_again as crash_again
+from pgdyno.features.crash.document import document_again as crash_again
 from pgdyno.designs import answer_of
 from pgdyno.errors import InterruptedByUser, SpecError, StoreError
 from pgdyno.measure.changes import place_of
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
-from pgdyno.watch.segments import document_again as watch_again
+from pgdyno.features.watch.segments import document_again as watch_again
 
 _NAMED = 3
 Read = TypeVar("Read")

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr
 
-from pgdyno.capture.distribution import Distribution
+from pgdyno.engine.distribution import Distribution
 
 CONTRACT_FORMAT = "pgdyno.contract/1"
 # The engine must have this revision or a later one; `pgdyno-engine --version` shows it.

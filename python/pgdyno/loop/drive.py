@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from pgdyno.clock import read_pair
-from pgdyno.crash.price import measure_losses
-from pgdyno.doctor.checkup import Checkup
+from pgdyno.features.crash.price import measure_losses
+from pgdyno.features.doctor.checkup import Checkup
 from pgdyno.engine.records import ScriptShape
 from pgdyno.engine.stream import check_job
 from pgdyno.errors import PgdynoError, ServerError
@@ -29,7 +29,7 @@ from pgdyno.loop.journal import (
 from pgdyno.loop.one_run import RunEnd, carry_out_run
 from pgdyno.loop.stored_facts import StoredFacts
 from pgdyno.measure.jobs import engine_target, load_job
-from pgdyno.measure.load_hosts import opened_with_hosts
+from pgdyno.features.hosts.load_hosts import opened_with_hosts
 from pgdyno.measure.run_progress import Progress, abreast
 from pgdyno.measure.stage import Stage
 from pgdyno.measure.under_test import Conditions

@@ -21,7 +21,7 @@ from pgdyno.measure.under_test import UnderTest
 from pgdyno.observe.collector import Notice, NoticeKind
 from pgdyno.observe.observer import Observer
 from pgdyno.observe.totals import Totals, restarted_ns, totals_between
-from pgdyno.programs.mirror.job import source_document
+from pgdyno.features.capture.mirror.job import source_document
 from pgdyno.server.explain import query_ids_of
 from pgdyno.spec.planned import PlannedRun
 from pgdyno.store.run_writer import RunWriter

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 
 from pgdyno.clock import ClockPair
-from pgdyno.doctor.checkup import Checkup
+from pgdyno.features.doctor.checkup import Checkup
 from pgdyno.engine.job import Job, LoadWork
 from pgdyno.errors import PgdynoError
 from pgdyno.measure.clock_watch import ClockWatch

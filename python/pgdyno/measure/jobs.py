@@ -33,7 +33,7 @@ from pgdyno.engine.job import (
     TlsSettings,
 )
 from pgdyno.errors import SpecError
-from pgdyno.programs.mirror.job import mirror_load
+from pgdyno.features.capture.mirror.job import mirror_load
 from pgdyno.server.connect import password_of
 from pgdyno.server.target import Target
 from pgdyno.spec.base import SECOND_NS

@@ -32,8 +32,8 @@ from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import Dataset, PgbenchDataset
 
 if TYPE_CHECKING:
-    from pgdyno.hosts.fleet import Fleet
-    from pgdyno.hosts.loading import HostsLoading
+    from pgdyno.features.hosts.fleet import Fleet
+    from pgdyno.features.hosts.loading import HostsLoading
 
 GO_ON = (
     "run the same command again to continue; --restart starts again, and pgdyno drop removes "
@@ -198,7 +198,7 @@ def load_scratch(
 def _engine_of(job: Job, clock: ClockPair, fleet: Fleet | None) -> EngineRun | HostsLoading:
     if fleet is None:
         return EngineRun(job, log=subprocess.DEVNULL)
-    from pgdyno.hosts.loading import HostsLoading
+    from pgdyno.features.hosts.loading import HostsLoading
 
     return HostsLoading(fleet, job, clock)
 

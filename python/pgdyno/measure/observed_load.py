@@ -10,16 +10,16 @@ from pgdyno.engine.stream import EngineOutcome, EngineRun
 from pgdyno.measure.before_after import totals_after
 from pgdyno.measure.before_load import Ready
 from pgdyno.measure.host_access import observed_pooler
-from pgdyno.measure.load_hosts import load_on_hosts
+from pgdyno.features.hosts.load_hosts import load_on_hosts
 from pgdyno.measure.run_progress import Brake, RunWatch
-from pgdyno.observe.nodes.session import observed_nodes
+from pgdyno.features.nodes.session import observed_nodes
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.totals import Totals
 from pgdyno.server.connect import connect
 from pgdyno.store.run_writer import RunWriter
 
 if TYPE_CHECKING:
-    from pgdyno.hosts.run import HostsRun
+    from pgdyno.features.hosts.run import HostsRun
 
 
 def observer_of(ready: Ready, writer: RunWriter) -> Observer:

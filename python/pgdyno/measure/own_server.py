@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import psycopg
 
-from pgdyno.capture.file import read
+from pgdyno.features.capture.file import read
 from pgdyno.engine.engine_facts import engine_facts
 from pgdyno.engine.records import ScriptShape
 from pgdyno.errors import PgdynoError, RefusedError, ServerError, SpecError
@@ -19,7 +19,7 @@ from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.under_test import Conditions, UnderTest, refuse_what_does_not_fit
 from pgdyno.server import dataset as datasets
 from pgdyno.server import permission, safety, server_facts
-from pgdyno.server.capture_tables import digest_of
+from pgdyno.features.capture.tables import digest_of
 from pgdyno.server.connect import Connection, connect, pinned
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.dataset_kinds import KINDS

@@ -16,7 +16,7 @@ from pgdyno.server.server_facts import ServerFacts
 from pgdyno.spec.planned import PlannedVariant
 
 if TYPE_CHECKING:
-    from pgdyno.hosts.fleet import Fleet
+    from pgdyno.features.hosts.fleet import Fleet
 
 # What the time of a run is spent on: the load, the reset before it, loading data, and changing
 # settings with or without a restart. `start`: everything before the load, so it overlaps the rest.

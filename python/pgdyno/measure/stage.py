@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pgdyno.clock import ClockPair
-from pgdyno.doctor.checkup import Checkup
+from pgdyno.features.doctor.checkup import Checkup
 from pgdyno.engine.records import ScriptShape
 from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.servers import Servers

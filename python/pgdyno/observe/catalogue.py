@@ -9,9 +9,9 @@ from pgdyno.observe.host.disk import SpaceCollector
 from pgdyno.observe.log import collector as log
 from pgdyno.observe.log import tails
 from pgdyno.observe.log.collector import LogCollector
-from pgdyno.observe.nodes.collectors import NODE_COLLECTORS
-from pgdyno.observe.nodes.files import DISKS_SQL, FILES_SQL, RIGHT_SQL
-from pgdyno.observe.nodes.session import ABOUT_SQL, RELAY_SQL
+from pgdyno.features.nodes.collectors import NODE_COLLECTORS
+from pgdyno.features.nodes.files import DISKS_SQL, FILES_SQL, RIGHT_SQL
+from pgdyno.features.nodes.session import ABOUT_SQL, RELAY_SQL
 from pgdyno.observe.pooler.pools import PoolerCollector, PoolerTrafficCollector
 from pgdyno.observe.processes import backends
 from pgdyno.observe.processes.backends import BackendsCollector
@@ -22,9 +22,9 @@ from pgdyno.observe.schedule import OwnCost
 from pgdyno.observe.session import MORE_TIME_SQL, PID_SQL, REPORT_SQL, SESSION_SQL
 from pgdyno.observe.sql import database
 from pgdyno.observe.sql.collectors import SQL_COLLECTORS
-from pgdyno.observe.sql.nodes import COUNTS_SQL, CitusCollector
+from pgdyno.features.nodes.node_sql import COUNTS_SQL, CitusCollector
 from pgdyno.observe.sql.sql_collector import ExtensionCollector, pick, schema_sql
-from pgdyno.server.nodes import IDENTITY_SQL
+from pgdyno.features.nodes.nodes import IDENTITY_SQL
 
 COLLECTORS: tuple[type[Collector], ...] = (
     *SQL_COLLECTORS,

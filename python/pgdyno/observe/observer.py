@@ -17,8 +17,8 @@ from pgdyno.observe.collector_thread import CollectorThread
 from pgdyno.observe.host.collectors import of_load_host, of_server_host
 from pgdyno.observe.host.disk import SpaceCollector, spaces_here, spaces_received
 from pgdyno.observe.host.files import HERE
-from pgdyno.observe.nodes.collectors import of_node
-from pgdyno.observe.nodes.session import NodeSession, ObservedNode
+from pgdyno.features.nodes.collectors import of_node
+from pgdyno.features.nodes.session import NodeSession, ObservedNode
 from pgdyno.observe.notices import Notices
 from pgdyno.observe.pooler.console import ConsoleSession, pooler_pids
 from pgdyno.observe.pooler.pools import PoolerCollector, PoolerTrafficCollector

@@ -16,9 +16,9 @@ from pgdyno.programs.program import Metric, Program, TransactionType
 
 SCRIPTS = "pgdyno.programs.scripts"
 PROGRAMS = {
-    "tpcc-like": "pgdyno.programs.tpcc",
-    "ledger": "pgdyno.programs.ledger",
-    "mirror": "pgdyno.programs.mirror",
+    "tpcc-like": "pgdyno.features.tpcc",
+    "ledger": "pgdyno.features.crash.ledger",
+    "mirror": "pgdyno.features.capture.mirror",
 }
 """The folder of each program that is not a text script, by the name of the built-in."""
 

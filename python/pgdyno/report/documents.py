@@ -22,7 +22,7 @@ from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.analysis.where_types import TypeTime
 from pgdyno.report.hazel_document import hazel_document
-from pgdyno.report.load_hosts import hosts_document
+from pgdyno.features.hosts.shown import hosts_document
 from pgdyno.report.own import own_of_cells, own_shown
 
 Document = dict[str, Any]

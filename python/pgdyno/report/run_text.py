@@ -19,7 +19,7 @@ from pgdyno.answer.sentences import capacity_words, speed_up_words
 from pgdyno.quantities import fixed
 from pgdyno.report import numbers
 from pgdyno.report.figures import in_ms, percentile_name
-from pgdyno.report.load_hosts import host_lines
+from pgdyno.features.hosts.shown import host_lines
 from pgdyno.report.own import OwnShown, own_of_cells, own_shown, text_table
 from pgdyno.report.parts import OTHER, TimePart, fold, in_bar_order, parts_of, shown_decimals
 from pgdyno.report.text_page import LABEL_WIDTH, WIDTH, TextPage, joined, right_aligned

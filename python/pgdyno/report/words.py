@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno import quantities
-from pgdyno.analysis.crashes import Loss
+from pgdyno.features.crash.crashes import Loss
 from pgdyno.analysis.findings import (
     ConnectionFindings,
     CurveFindings,

@@ -7,9 +7,9 @@ engine in `engine.job`; ARCHITECTURE.md has the whole list.
 from __future__ import annotations
 
 from pgdyno.errors import SpecError
-from pgdyno.programs.ledger.tables import Ledger
-from pgdyno.programs.tpcc.tables import Tpcc
-from pgdyno.server.capture_tables import Captured
+from pgdyno.features.crash.ledger.tables import Ledger
+from pgdyno.features.tpcc.tables import Tpcc
+from pgdyno.features.capture.tables import Captured
 from pgdyno.server.dataset_kind import DatasetKind
 from pgdyno.server.pgbench_tables import PGBENCH
 from pgdyno.spec.dataset import Dataset

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, model_validator
 
 from pgdyno.errors import SpecError
-from pgdyno.programs.mirror.load import MIRROR
-from pgdyno.programs.mirror.recorded import is_recorded, rate_of
+from pgdyno.features.capture.mirror.load import MIRROR
+from pgdyno.features.capture.mirror.recorded import is_recorded, rate_of
 from pgdyno.programs.registry import program_named
 from pgdyno.spec.base import SECOND_NS, DurationNs, Spec
 from pgdyno.spec.hosts import hosts_from

@@ -6,7 +6,7 @@ from pgdyno.observe.collector import Collector, Scope
 from pgdyno.observe.log.collector import LogCollector
 from pgdyno.observe.sql.database import AgesCollector, DatabaseCollector, SizesCollector
 from pgdyno.observe.sql.io import BuffersCollector, IoCollector, SlruCollector
-from pgdyno.observe.sql.nodes import (
+from pgdyno.features.nodes.node_sql import (
     NodeConnectionsCollector,
     PlacementsCollector,
     ShardsCollector,

@@ -1,0 +1,176 @@
+"""`pgdyno init FILE`: what only a capture needs, and how alike the copy is, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from psycopg import sql
+
+from pgdyno.features.capture.file import FIRST_BYTES
+from pgdyno.features.capture.likeness import Quantity
+from pgdyno.cli import output
+from pgdyno.cli.headings import SCRATCH, under
+from pgdyno.errors import RefusedError
+from pgdyno.features.capture.copy_likeness import CopyLikeness, likeness_of
+from pgdyno.features.capture.import_statistics import import_statistics, refuse_older
+from pgdyno.measure.loading import Loading
+from pgdyno.measure.under_test import LOAD_DATABASE
+from pgdyno.quantities import counted, format_bytes, percent
+from pgdyno.server import dataset as datasets
+from pgdyno.features.capture.tables import Captured, rebuilt_of
+from pgdyno.server.connect import Connection, connect
+from pgdyno.server.dataset_kinds import needed_bytes
+from pgdyno.server.find import find
+from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+from pgdyno.server.target import Target
+from pgdyno.spec.dataset import CaptureDataset, CaptureLoading, Dataset
+from pgdyno.store.experiment import Store
+
+CAPTURE = Captured.name
+DOC = {
+    CAPTURE: """Make the tables of a capture, filled from their statistics.
+
+    The tables have the same columns, keys and indexes as the captured tables. The values of their
+    rows have similar distributions. No value comes from the original, unless the capture keeps its
+    values. Then pgdyno compares the statistics of the copy with those of the original.
+
+    Tables with pgdyno's mark are replaced, other tables are never touched. After an interruption,
+    the same command continues where the load stopped.
+    """
+}
+_WORDS = {
+    "null share": "NULL",
+    "distinct": "different values",
+    "most common": "the most common value",
+    "distance": "distance of the distributions",
+    "correlation": "correlation with the order of the rows",
+    "bytes": "size",
+}
+_SHOWN_MAX = 40
+
+
+def own_options() -> list[Callable[[Any], Any]]:
+    """Return the decorators of the options that only a capture has."""
+    option = under(SCRATCH)
+    return [
+        click.argument("file", metavar="FILE"),
+        option("--scratch", is_flag=True, help="Create a scratch server for the tables."),
+        option(
+            "--pg-version", metavar="MAJOR", help="Major version of the scratch server, 14 to 18."
+        ),
+        option("--keep", is_flag=True, help="Keep the loaded cluster for the next command."),
+    ]
+
+
+def is_capture(argument: str) -> bool:
+    """Return whether an argument names a file that `pgdyno capture` made."""
+    path = Path(argument)
+    if argument.startswith("-") or not path.is_file():
+        return argument.endswith(".capture") and not argument.startswith("-")
+    with path.open("rb") as stream:
+        return stream.read(len(FIRST_BYTES)) == FIRST_BYTES
+
+
+@contextmanager
+def scratch_database(dataset: Dataset, given: dict[str, Any]) -> Iterator[Target]:
+    """Yield an empty database of a scratch server, which is then removed, or kept with --keep."""
+    request = ScratchRequest(
+        find(version=given["pg_version"]),
+        store_dir=Store.default().root,
+        keep=given["keep"],
+        needed=needed_bytes(dataset),
+    )
+    with ScratchCluster.create(request) as cluster:
+        for note in cluster.notes:
+            output.note(note)
+        with cluster.connect() as connection:
+            name = sql.Identifier(LOAD_DATABASE)
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(name))
+        output.note(f"target  scratch PostgreSQL {cluster.binaries.version}")
+        yield cluster.target.with_database(LOAD_DATABASE)
+        if given["keep"]:
+            output.note(f"The cluster is kept for the next command: {cluster.path}")
+
+
+def refuse_unfit(target: Target, dataset: CaptureDataset, how: Loading) -> None:
+    """Raise RefusedError, before anything is made, if the server lacks what the copy needs."""
+    with connect(target, verb="init") as connection:
+        if _imports(how):
+            refuse_older(connection)
+        rows = connection.execute(
+            "SELECT name FROM unnest(%s::text[]) AS name"
+            " WHERE name NOT IN (SELECT name FROM pg_available_extensions)",
+            [list(rebuilt_of(dataset).extensions)],
+        ).fetchall()
+    if rows:
+        names = ", ".join(str(name) for (name,) in rows)
+        raise RefusedError(
+            f"The capture needs extensions that this server does not have: {names}.",
+            hint="install their packages on the server, or use a server that has them",
+        )
+
+
+def finished(connection: Connection, dataset: CaptureDataset, how: Loading) -> CopyLikeness:
+    """Mark what was made last, compare the copy with the original, import statistics if asked."""
+    mark = datasets.mark_text(CAPTURE, how.mark_of(dataset))
+    for thing in rebuilt_of(dataset).made_last:
+        # The capture has the names qualified and quoted.
+        comment = sql.SQL("COMMENT ON {} IS {}").format(sql.SQL(thing), sql.Literal(mark))
+        connection.execute(comment)
+    alike = likeness_of(connection, dataset)
+    if _imports(how):
+        count = import_statistics(connection, rebuilt_of(dataset))
+        output.note(f"the statistics of {counted(count, 'column')} are those of the original")
+    return alike
+
+
+def _imports(how: Loading) -> bool:
+    return isinstance(how.loading, CaptureLoading) and how.loading.import_statistics
+
+
+def likeness_text(likeness: CopyLikeness) -> str:
+    """Return a line for each kind, then what differs by more than its limit."""
+    lines = list(_totals(likeness))
+    short = [item for item in likeness.compared if item.short]
+    if short:
+        width = max(len(item.name) for item in short[:_SHOWN_MAX])
+        lines.append("")
+        for item in short[:_SHOWN_MAX]:
+            seen = "; ".join(_shown(quantity) for quantity in item.short)
+            note = f" ({item.note})" if item.note else ""
+            lines.append(f"  {item.name:<{width}}  {seen}{note}")
+        if len(short) > _SHOWN_MAX:
+            lines.append(f"  and {len(short) - _SHOWN_MAX} more; --json has all of them")
+    lines += [f"  {note}" for note in likeness.notes]
+    return "\n".join(lines)
+
+
+def _totals(likeness: CopyLikeness) -> Iterator[str]:
+    for kind, plural in (("column", "columns"), ("table", "tables"), ("index", "indexes")):
+        items = [item for item in likeness.compared if item.kind == kind]
+        alike = sum(1 for item in items if not item.short)
+        if items:
+            yield f"alike  {alike} of {len(items)} {plural}"
+
+
+def _shown(quantity: Quantity) -> str:
+    word = _WORDS[quantity.name]
+    if quantity.name == "distance":
+        return f"{word} {_number(quantity, quantity.copy)}, limit {quantity.limit:.2g}"
+    return (
+        f"{word} {_number(quantity, quantity.copy)}, original {_number(quantity, quantity.source)}"
+    )
+
+
+def _number(quantity: Quantity, value: float | None) -> str:
+    if value is None:
+        return "not known"
+    if quantity.name == "bytes":
+        return format_bytes(round(value))
+    if quantity.name in ("null share", "most common"):
+        return percent(value)
+    return f"{value:,.0f}" if quantity.name == "distinct" else f"{value:.3f}"

@@ -1,0 +1,368 @@
+"""The load of a capture as a part of the job, and what a run keeps of the source.
+
+A run keeps the counters of the source, so that it can be compared without the file of the capture.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from pgdyno.engine.distribution import Distribution
+from pgdyno.features.capture.model import (
+    Capture,
+    Constant,
+    Counters,
+    ListOf,
+    OfColumn,
+    Record,
+    Returned,
+    Source,
+    Statement,
+    Step,
+    Taken,
+    Template,
+    parts_of,
+    referred_by,
+)
+from pgdyno.clock import read_pair
+from pgdyno.errors import SpecError
+from pgdyno.features.capture.mirror.load import capture_at
+from pgdyno.redaction import redacted
+from pgdyno.features.capture.safety import harmless, refuse_other_loads, refuse_other_statements
+from pgdyno.server.grammar import statements_of, with_constants
+from pgdyno.server.permission import unpermitted
+from pgdyno.spec.experiment import Script
+
+# The rarest template still has a weight of one, and all weights together fit 32 bits.
+_WEIGHTS = 1_000_000
+# Different values, and bytes of a text, in a column about which nothing is known.
+_UNKNOWN_DISTINCT, _UNKNOWN_WIDTH = 100, 8
+
+
+def capture_of(script: Script) -> Capture:
+    """Return the capture of a script.
+
+    Raises: SpecError if the file cannot be read, or is not a capture.
+    """
+    assert script.capture is not None, f"{script.name} has no capture"
+    return capture_at(script.capture)
+
+
+def mirror_load(script: Script) -> dict[str, Any]:
+    """Return the load of a script's capture for the job of the engine.
+
+    Raises: SpecError if the capture has no transaction that could run.
+    """
+    capture = capture_of(script)
+    refuse_other_statements(capture, file=str(script.capture))
+    refuse_other_loads(capture, file=str(script.capture))
+    templates = templates_of(script)
+    if not templates:
+        what = "no transaction that only reads" if script.reads_only else "no transaction"
+        raise SpecError(
+            f"{script.capture} has {what} that can be reproduced.",
+            hint="pgdyno capture show FILE lists what a capture has",
+        )
+    known = {statement.id: statement for statement in capture.statements}
+    used = list(dict.fromkeys(step.statement for kind in templates for step in kind.steps))
+    used += sorted(_taken_from(templates) - set(used))
+    place = {name: number for number, name in enumerate(used)}
+    sent = _sent_texts(templates, known, used)
+    kept = {name: count for name, (_, count) in sent.items()}
+    sources = _Sources(place, _ranges(capture), _without_statistics(capture), kept)
+    whole_tps = sum(template.rate_tps for template in templates)
+    tables = sorted({table for name in used for table in known[name].tables})
+    return {
+        "tables": tables,
+        "settings": _settings(capture, [known[name] for name in used]),
+        "data_age_s": max(0.0, _age_s(capture)),
+        "statements": [
+            {"text": text, "parameter_types": list(known[name].parameter_types[:count])}
+            for name, (text, count) in sent.items()
+        ],
+        "templates": [
+            {
+                "name": template.name,
+                "weight": max(1, round(_WEIGHTS * template.rate_tps / whole_tps)),
+                "reads_only": reads_only(template, known),
+                "protocol": template.protocol,
+                "think_ms": template.think_ms or 0.0,
+                "steps": _steps(template, known, sources),
+            }
+            for template in templates
+        ],
+    }
+
+
+def _sent_texts(
+    templates: tuple[Template, ...], known: Mapping[str, Statement], used: Iterable[str]
+) -> dict[str, tuple[str, int | None]]:
+    """Return the texts of statements as they are sent, and how many parameters each has."""
+    referred = set(_referred(templates))
+    return {name: _sent(known[name], templates, referred) for name in used}
+
+
+def _referred(templates: Iterable[Template]) -> Iterator[tuple[str, int]]:
+    """Yield the parameters from which others follow: their statements and places."""
+    for template in templates:
+        for step in template.steps:
+            for number, place in referred_by(step):
+                if place is not None:
+                    yield template.steps[number].statement, place
+
+
+def _sent(
+    statement: Statement, templates: tuple[Template, ...], referred: AbstractSet[tuple[str, int]]
+) -> tuple[str, int | None]:
+    """Return the text with its constants, as the program sent it, and how many parameters it has.
+
+    If a constant is not the same in all transactions, or another parameter follows from it, all of
+    them stay parameters: None.
+    """
+    steps = [s for kind in templates for s in kind.steps if s.statement == statement.id]
+    given = {step.parameters for step in steps} if statement.constant_count else set()
+    first = min((len(parameters) for parameters in given), default=0) - statement.constant_count
+    constants = {parameters[first:] for parameters in given} if first >= 0 else set()
+    if len(constants) != 1:
+        return statement.text, None
+    values = [source.value for source in constants.pop() if isinstance(source, Constant)]
+    is_used = any(name == statement.id and place >= first for name, place in referred)
+    if is_used or len(values) < statement.constant_count:
+        return statement.text, None
+    literals = {first + number: _literal(value) for number, value in enumerate(values, 1)}
+    return with_constants(statement.text, literals, where=f"statement {statement.id}"), first
+
+
+def _literal(value: str | None) -> str:
+    if value is None or re.fullmatch(r"\d+(\.\d+)?", value):
+        return value or "NULL"
+    quoted = value.replace("\\", "\\\\").replace("'", "''")
+    return f" E'{quoted}'" if "\\" in value else f"'{quoted}'"
+
+
+def _taken_from(templates: tuple[Template, ...]) -> set[str]:
+    """Return the statements whose values other transactions take."""
+    steps = [step for template in templates for step in template.steps]
+    parts = [part for step in steps for source in step.parameters for part in parts_of(source)]
+    return {part.statement for part in parts if isinstance(part, Taken)}
+
+
+def templates_of(script: Script) -> tuple[Template, ...]:
+    """Return the templates that a script runs: all, or those that only read."""
+    capture = capture_of(script)
+    known = {statement.id: statement for statement in capture.statements}
+    return tuple(
+        template
+        for template in capture.templates
+        if template.rate_tps > 0
+        and all(step.statement in known for step in template.steps)
+        and not (script.reads_only and not reads_only(template, known))
+    )
+
+
+def reads_only(template: Template, known: Mapping[str, Statement]) -> bool:
+    """Return whether no statement of a template writes, by the grammar."""
+    return all(
+        known[step.statement].reads_only and _is_permitted(known[step.statement].text)
+        for step in template.steps
+    )
+
+
+@cache
+def _is_permitted(text: str) -> bool:
+    try:
+        return all(unpermitted(part) is None for part in statements_of(text, where="capture"))
+    except SpecError:
+        return False
+
+
+def _ranges(capture: Capture) -> dict[tuple[str, str], tuple[int, int]]:
+    """Return the ends of the integer columns of the source."""
+    ranges = {}
+    for shape in capture.columns:
+        spread = shape.distribution
+        values = [*spread.bounds, *(hot.value for hot in spread.hot)]
+        if spread.kind == "integer" and values:
+            numbers = [int(value) for value in values]
+            ranges[shape.table, shape.column] = min(numbers), max(numbers)
+    return ranges
+
+
+def _without_statistics(capture: Capture) -> dict[tuple[str, str], Distribution]:
+    """Return values for columns that need one, in tables that were never analysed with a row.
+
+    Such a table may be empty in the copy, so it has no existing value either. Keys are left alone.
+    """
+    return {
+        (shape.table, shape.column): shape.distribution.model_copy(
+            update={
+                "distinct": len(shape.distribution.labels) or _UNKNOWN_DISTINCT,
+                "width": _UNKNOWN_WIDTH,
+            }
+        )
+        for shape in capture.columns
+        if shape.is_not_null
+        and not shape.distribution.distinct
+        and not (shape.is_unique or shape.key_position or shape.references)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """What a source of parameters needs to know of the whole capture.
+
+    `place`: of each statement, by its id. `ranges`: the ends of integer columns. `unknown`: values
+    for columns without statistics. `kept`: how many parameters a statement is sent with; None: all.
+    """
+
+    place: Mapping[str, int]
+    ranges: Mapping[tuple[str, str], tuple[int, int]]
+    unknown: Mapping[tuple[str, str], Distribution]
+    kept: Mapping[str, int | None]
+
+    def put(self, source: Source, given: dict[str, Any]) -> None:
+        """Put places of statements, ranges and unknown values into the document of a source."""
+        if isinstance(source, OfColumn):
+            column = source.table, source.column
+            if source.group is None and column in self.unknown:
+                drawn = self.unknown[column].model_dump(mode="json", exclude_none=True)
+                given.clear()
+                given.update({"from": "drawn", "distribution": drawn})
+            elif column in self.ranges:
+                given["range"] = list(self.ranges[column])
+        elif isinstance(source, Taken):
+            given["statement"] = self.place[source.statement]
+        elif isinstance(source, ListOf):
+            self.put(source.of, given["of"])
+        elif isinstance(source, Returned) and source.otherwise is not None:
+            self.put(source.otherwise, given["otherwise"])
+        elif isinstance(source, Record):
+            for field, part in zip(source.fields, given["fields"], strict=True):
+                self.put(field, part)
+
+
+def _steps(
+    template: Template, known: Mapping[str, Statement], sources: _Sources
+) -> list[dict[str, Any]]:
+    """Return the steps of a template for the job.
+
+    If it only reads, each transaction begins in a separate round trip: its session reports in
+    between whether it is still read-only.
+    """
+    documents = [_step(step, sources) for step in template.steps]
+    if reads_only(template, known):
+        for before, document in zip(template.steps, documents[1:], strict=False):
+            document["same_trip"] &= known[before.statement].kind == "select"
+    return documents
+
+
+def _step(step: Step, sources: _Sources) -> dict[str, Any]:
+    given = step.parameters[: sources.kept[step.statement]]
+    known = range(len(given))
+    places = {
+        "not_null": tuple(number for number in step.not_null if number in known),
+        "optional": tuple(number for number in step.optional if number in known),
+    }
+    step = step.model_copy(update={"parameters": given, **places})
+    document = step.model_dump(mode="json", by_alias=True, exclude_none=True)
+    for source, part in zip(given, document.get("parameters", ()), strict=True):
+        sources.put(source, part)
+    return {**document, "statement": sources.place[step.statement]}
+
+
+def _settings(capture: Capture, statements: list[Statement]) -> dict[str, str]:
+    """Return the settings of the sessions that sent most of these statements.
+
+    A program that sets search_path itself leaves no trace in them, so the other schemas of the
+    capture follow: a name that is found without them keeps its meaning.
+    """
+    if not capture.sessions:
+        return {}
+    most = max(capture.sessions, key=lambda kind: kind.count)
+    paths = {statement.search_path for statement in statements if statement.search_path}
+    own = {"search_path": paths.pop()} if len(paths) == 1 else {}
+    settings = {**own, **harmless(most.settings)}
+    schemas = [item.name for item in capture.objects if item.kind == "schema"]
+    if schemas:
+        path = settings.get("search_path", '"$user", public')
+        known = {schema.strip() for schema in path.split(",")}
+        others = [schema for schema in schemas if schema not in known]
+        settings["search_path"] = ", ".join([*filter(None, [path.strip()]), *others])
+    return settings
+
+
+def _age_s(capture: Capture) -> float:
+    taken = datetime.fromisoformat(capture.header.taken_at.replace("Z", "+00:00"))
+    if taken.tzinfo is None:
+        taken = taken.replace(tzinfo=UTC)
+    age_s: float = read_pair().unix_ns / 1e9 - taken.timestamp() - capture.header.seconds
+    return age_s
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How much of the work of the source a load reproduces, as shares of calls and of time."""
+
+    calls_ratio: float
+    time_ratio: float | None
+
+
+def share_of(script: Script) -> Share:
+    """Return the share of the source's work that a script reproduces."""
+    capture = capture_of(script)
+    used = {step.statement for template in templates_of(script) for step in template.steps}
+    counted = [(own.counters.calls, own.counters.time_ms, own.id in used)
+               for own in capture.statements]  # fmt: skip
+    left_out = [(own.calls, own.time_ms, False) for own in capture.left_out]
+    rows = [*counted, *left_out]
+    calls, time_ms = sum(row[0] for row in rows), sum(row[1] for row in rows)
+    mine = [row for row in rows if row[2]]
+    return Share(
+        sum(row[0] for row in mine) / calls if calls else 0.0,
+        sum(row[1] for row in mine) / time_ms if time_ms else None,
+    )
+
+
+def source_document(script: Script) -> dict[str, Any]:
+    """Return what a run keeps of the source: counters of each statement, templates, totals.
+
+    A statement has the text that the load sends, and from which its counters are found.
+    """
+    capture = capture_of(script)
+    known = {statement.id: statement for statement in capture.statements}
+    templates = templates_of(script)
+    used = {step.statement for template in templates for step in template.steps}
+    sent = {name: text for name, (text, _) in _sent_texts(templates, known, used).items()}
+    texts = {name: redacted(sent.get(name, own.text)) for name, own in known.items()}
+    share = share_of(script)
+    # Several roles may send one text.
+    counters: dict[str, list[Counters]] = {}
+    for name, statement in known.items():
+        counters.setdefault(texts[name], []).append(statement.counters)
+    return {
+        "file": script.capture.name if script.capture is not None else "",
+        "reads_only": script.reads_only,
+        "reproduced_calls": share.calls_ratio,
+        "reproduced_time": share.time_ratio,
+        "version_num": capture.header.server_version_num,
+        "profile": capture.profile.model_dump(mode="json"),
+        "templates": [
+            {
+                "name": template.name,
+                "rate_tps": template.rate_tps,
+                "statements": list(dict.fromkeys(texts[s.statement] for s in template.steps)),
+            }
+            for template in templates
+        ],
+        "statements": {
+            # As every text in a result, so that both sides of a comparison have the same.
+            text: Counters.total(parts).model_dump(mode="json")
+            for text, parts in counters.items()
+        },
+    }

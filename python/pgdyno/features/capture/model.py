@@ -1,0 +1,495 @@
+"""The types of a capture: what a load was like, and the database that it ran on. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from pgdyno.engine.distribution import Distribution, Part, Share, Spread
+from pgdyno.features.capture.schema import (
+    ColumnGroup,
+    ColumnShape,
+    IndexShape,
+    SchemaObject,
+    TableShape,
+)
+
+FORMAT = "pgdyno.features.capture/1"
+Origin = Literal["statistics", "log"]
+Protocol = Literal["simple", "extended", "prepared"]
+StatementKind = Literal[
+    "select",
+    "insert",
+    "update",
+    "delete",
+    "merge",
+    "begin",
+    "commit",
+    "rollback",
+    "savepoint",
+    "set",
+    "other",
+]
+# Why something cannot be reproduced.
+REASONS = {
+    "text_missing": "the server lost the text of the statement",
+    "hidden": "statements of other roles, whose texts the server hides from this one",
+    "evicted": "pg_stat_statements removed the entry",
+    "unreadable": "the text cannot be read as SQL",
+    "deep": "the text has hundreds of operators, each inside of the next one",
+    "refused": "the server does not accept parameters in place of the constants",
+    "constants": "the text has constants in place of parameters",
+    "copy": "COPY in the binary format, of files or programs, with WHERE or constants in its query,"
+    " with an unknown number of rows, or into a table whose key has only columns of other tables",
+    "cursor": "cursors WITH HOLD or outside a transaction; statistics do not show their place",
+    "temporary_table": "temporary tables, except those that a log shows to be dropped soon",
+    "function_missing": "the text of a function is not readable",
+    "object_missing": "a table or function of the statement is not in the capture",
+    "session_lock": "advisory locks of a session that are not released, or at an unknown place",
+    "two_phase": "two-phase commit",
+    "ddl": "changes of the schema",
+    "maintenance": "VACUUM, ANALYZE, CHECKPOINT and similar",
+    "session": "settings that are not harmless, or whose values or place are not known",
+    "savepoint": "savepoints: statistics do not show their place",
+    "prepared_by_sql": "EXECUTE with arguments that are computed, DEALLOCATE",
+    "catalog": "questions to the system catalogs",
+    "procedure": "DO with values, with dynamic SQL or with changes of the schema",
+    "secret": "utility statements that may contain a secret",
+    "parameter": "a parameter whose values are not known",
+    "other": "other utility statements",
+}
+
+
+class Header(Part):
+    """Where a capture comes from. `taken_at`: UTC, when it began.
+
+    `transaction_sample_ratio`: the share of transactions in the logs.
+    """
+
+    format: str = FORMAT
+    made_by: str
+    keeps_values: bool = False
+    database: str
+    server_version_num: int
+    encoding: str = "UTF8"
+    collation: str = "C"
+    taken_at: str
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    sources: tuple[Origin, ...]
+    transaction_sample_ratio: Share = 1
+
+
+class Counters(Part):
+    """What pg_stat_statements counts, for one statement or for all."""
+
+    calls: int = 0
+    rows: int = 0
+    time_ms: float = 0
+    plan_time_ms: float = 0
+    hit_blocks: int = 0
+    read_blocks: int = 0
+    dirtied_blocks: int = 0
+    written_blocks: int = 0
+    temp_read_blocks: int = 0
+    temp_written_blocks: int = 0
+    wal_records: int = 0
+    wal_full_pages: int = 0
+    wal_bytes: int = 0
+
+    @classmethod
+    def total(cls, parts: Iterable[Counters]) -> Counters:
+        """Return the sum of counters."""
+        known = list(parts)
+        return cls(**{name: sum(getattr(c, name) for c in known) for name in cls.model_fields})
+
+
+class Statement(Part):
+    """A statement with `$1` ... in place of its parameters.
+
+    `id` depends on text, role and search_path alone. `parameter_types` as SQL, for each `$n`;
+    "" if it is not known. `constant_count`: this many of the last parameters are constants in the
+    text that the program sends. `tables`: those that it names, qualified. `counters` are of the
+    time of the capture; without pg_stat_statements only calls and time are known.
+    """
+
+    id: str
+    text: str
+    kind: StatementKind
+    reads_only: bool
+    tables: tuple[str, ...] = ()
+    parameter_types: tuple[str, ...] = ()
+    constant_count: int = 0
+    role: str = ""
+    search_path: str = ""
+    counters: Counters = Counters()
+
+
+class Constant(Part):
+    """Always the same value; None is NULL."""
+
+    origin: Literal["constant"] = Field("constant", alias="from")
+    value: str | None
+
+
+class Drawn(Part):
+    """Drawn from the distribution of this parameter."""
+
+    origin: Literal["drawn"] = Field("drawn", alias="from")
+    distribution: Distribution
+
+
+class FoundRows(Part):
+    """The mean number of rows that a call finds, in a table with this number of rows."""
+
+    rows: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    of_rows: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Given(Part):
+    """A column of a row, and the parameter whose value it has."""
+
+    column: str
+    step: int
+    parameter: int
+
+
+class OfColumn(Part):
+    """A value that exists in a column of the copy.
+
+    `distribution`: of the accesses, where a log shows it; None: as often as in the column, and
+    every key of a unique column is equally likely. `group` joins parameters that are columns of
+    one row: equal groups of one step come from the same row. `is_not_null`: only rows in which the
+    column has a value, of a parameter that was never NULL. `kept`: the share of the draws in which
+    a client takes its own value, which is always the same; the distribution is then that of the
+    clients' values. `by_frequency`: the distribution is of places from 0 to 1 among the rows, those
+    with the most common values first. `found_rows`: how many rows have the value, or the values of
+    the group; None: as many as a random row has. `given`: only of rows that have these values, of
+    the same or an earlier step.
+    """
+
+    origin: Literal["column"] = Field("column", alias="from")
+    table: str
+    column: str
+    distribution: Distribution | None = None
+    group: int | None = None
+    is_not_null: bool = False
+    kept: Share = 0
+    by_frequency: bool = False
+    found_rows: FoundRows | None = None
+    given: tuple[Given, ...] = ()
+
+
+class Equal(Part):
+    """The value of a parameter of an earlier step, in the same turn if both steps have several.
+
+    `take`: of an array, the element that has the number of the turn; or the values of all turns,
+    as an array.
+    """
+
+    origin: Literal["equal"] = Field("equal", alias="from")
+    step: int
+    parameter: int
+    take: Literal["value", "element", "all"] = "value"
+
+
+class Returned(Part):
+    """A value that an earlier step returned. `column` counts from 0.
+
+    `pick`: of the first row, of any row, or of all rows as an array; outside of the loop of that
+    step, of all its turns. `otherwise`: the value if no row was returned; without it there is
+    no value then.
+    """
+
+    origin: Literal["returned"] = Field("returned", alias="from")
+    step: int
+    column: int
+    pick: Literal["first", "any", "all"] = "first"
+    otherwise: OfColumn | None = None
+
+
+# Of a parameter among those of its step, from 0.
+Position: TypeAlias = int
+
+
+class Plus(Part):
+    """A parameter of an earlier step, times `slope`."""
+
+    step: int
+    parameter: int
+    slope: float
+
+
+class Linear(Part):
+    """`slope` times a parameter of an earlier step, plus `offset`, plus another parameter.
+
+    `column` in place of `parameter`: a column of the first row that the step returned.
+    """
+
+    origin: Literal["linear"] = Field("linear", alias="from")
+    step: int
+    parameter: int | None = None
+    column: int | None = None
+    slope: float
+    offset: float
+    plus: Plus | None = None
+
+
+class Number(Part):
+    """How many turns an earlier step had, or elements an array of it has; plus `offset`."""
+
+    step: int
+    parameter: int | None = None
+    offset: int = 0
+
+
+class Count(Number):
+    """Such a number as a value."""
+
+    origin: Literal["count"] = Field("count", alias="from")
+
+
+class Turn(Part):
+    """The number of the turn, or of the element of a list, from 0; plus `offset`."""
+
+    origin: Literal["turn"] = Field("turn", alias="from")
+    offset: int = 0
+
+
+class Between(Part):
+    """A parameter of an earlier step plus `least` to `most`; seconds are added to a time."""
+
+    origin: Literal["between"] = Field("between", alias="from")
+    step: int
+    parameter: int
+    least: float
+    most: float
+
+
+class Fresh(Part):
+    """A new key: above the largest of the copy, never the same for two clients."""
+
+    origin: Literal["fresh"] = Field("fresh", alias="from")
+    table: str
+    column: str
+
+
+class Now(Part):
+    """The present time minus something."""
+
+    origin: Literal["now"] = Field("now", alias="from")
+    minus_s: float = 0
+
+
+class Taken(Part):
+    """A value that a statement returned in an earlier transaction; each is used once.
+
+    `statement`: its id. `column` counts from 0. Without a value the step is not carried out.
+    """
+
+    origin: Literal["taken"] = Field("taken", alias="from")
+    statement: str
+    column: int
+
+
+class Record(Part):
+    """A value of a composite type."""
+
+    origin: Literal["record"] = Field("record", alias="from")
+    fields: tuple[Source, ...]
+
+
+class ListOf(Part):
+    """An array, or the list of IN.
+
+    `as_long_as`: an earlier parameter of the step, from 0, whose array has as many elements.
+    `count`: how many elements, if that follows from an earlier step. `is_one_value`: all elements
+    are the same. `is_distinct`: no element occurs twice.
+    """
+
+    origin: Literal["list"] = Field("list", alias="from")
+    of: Source
+    length: Spread
+    as_long_as: int | None = None
+    count: Number | None = None
+    is_one_value: bool = False
+    is_distinct: bool = False
+    is_sorted: bool = False
+
+
+Source: TypeAlias = Annotated[
+    Constant
+    | Drawn
+    | OfColumn
+    | Equal
+    | Returned
+    | Linear
+    | Between
+    | Fresh
+    | Now
+    | Count
+    | Turn
+    | Taken
+    | Record
+    | ListOf,
+    Field(discriminator="origin"),
+]
+
+
+def referred_by(step: Step) -> Iterator[tuple[int, int | None]]:
+    """Yield the numbers of the steps from which values of this one follow, each with a parameter.
+
+    Without a parameter it is what the step returned, or how often it was carried out.
+    """
+    for part in _inside(step):
+        number = getattr(part, "step", None)
+        if number is not None and not isinstance(part, Distribution):
+            yield number, getattr(part, "parameter", None)
+
+
+def _inside(part: object) -> Iterator[Part]:
+    if isinstance(part, Part):
+        yield part
+        part = tuple(getattr(part, name) for name in type(part).model_fields)
+    if isinstance(part, tuple):
+        for item in part:
+            yield from _inside(item)
+
+
+def parts_of(source: Source) -> Iterator[Source]:
+    """Yield a source, and those that it has inside: of elements, fields, or a missing row."""
+    yield source
+    inner: tuple[Source, ...] = ()
+    if isinstance(source, ListOf):
+        inner = (source.of,)
+    elif isinstance(source, Record):
+        inner = source.fields
+    elif isinstance(source, Returned) and source.otherwise is not None:
+        inner = (source.otherwise,)
+    for part in inner:
+        yield from parts_of(part)
+
+
+class Step(Part):
+    """One statement of a template. `parameters[n - 1]` is the source of `$n`.
+
+    `step` of a source counts the steps of the template from 0, `parameter` those of that step
+    from 0. `repeat`: how often the step is carried out, if it is, which has the `probability`.
+    `pause_ms`: mean time of the client before this step. `same_trip`: it is sent together with
+    the step before it, without waiting. `loops_with_before`: it belongs to the loop of the step
+    before it, and is carried out once in each turn; the first step of the loop has the turns.
+    `turns`: how often, if that follows from an earlier step.
+    """
+
+    statement: str
+    parameters: tuple[Source, ...] = ()
+    repeat: Spread = Spread()
+    probability: Share = 1
+    pause_ms: float = 0
+    same_trip: bool = False
+    loops_with_before: bool = False
+    turns: Number | None = None
+    not_null: tuple[Position, ...] = ()
+    """Parameters for columns that are never NULL, from 0: the step needs their values."""
+    optional: tuple[Position, ...] = ()
+    """Parameters, from 0, that may be NULL if their value does not exist."""
+
+
+class Template(Part):
+    """A kind of transaction. Its BEGIN and COMMIT are steps, if it has them.
+
+    `rate_tps`: how many a second the source had. `think_ms`: mean time of a client before the next
+    transaction, where it is known.
+    """
+
+    name: str
+    rate_tps: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    protocol: Protocol = "prepared"
+    steps: tuple[Step, ...]
+    think_ms: float | None = None
+    origin: Origin = Field("statistics", alias="from")
+
+
+class CountedKey(Part):
+    """A key column that gets its values from a counter. `group`: as in the counter, same order."""
+
+    table: str
+    column: str
+    group: tuple[str, ...] = ()
+
+
+class Counter(CountedKey):
+    """A column from which the load takes the next key of other tables, a row for each group.
+
+    `group`: the key of the counter's table, such as warehouse and district of the next order.
+    """
+
+    keys: tuple[CountedKey, ...]
+
+
+class Arrivals(Part):
+    """The load from second to second: finished transactions, and sessions that were active.
+
+    `interval_s`: the length of one entry.
+    """
+
+    interval_s: float = 1
+    transactions: tuple[float, ...] = ()
+    active_sessions: tuple[float, ...] = ()
+
+
+class SessionKind(Part):
+    """Sessions of one role. `count`: their mean number. `settings`: those of role and database."""
+
+    role: str
+    count: float
+    settings: dict[str, str] = Field(default_factory=dict)
+
+
+class Profile(Part):
+    """Totals of the source, for the comparison with a copy.
+
+    `waits`: share of the active time by wait event, "CPU" included. `seconds`: what was counted.
+    """
+
+    seconds: float = 0
+    total: Counters = Counters()
+    commits: int = 0
+    rollbacks: int = 0
+    active_sessions: float | None = None
+    waits: dict[str, float] = Field(default_factory=dict)
+    updates: int = 0
+    hot_updates: int = 0
+    dealloc_count: int = 0
+
+
+class LeftOut(Part):
+    """Work that a copy of this load does not have; `reason` is a key of REASONS."""
+
+    reason: str
+    text: str
+    calls: int
+    time_ms: float
+
+
+class Capture(Part):
+    """Everything in one capture."""
+
+    header: Header
+    settings: dict[str, str] = Field(default_factory=dict)
+    objects: tuple[SchemaObject, ...] = ()
+    tables: tuple[TableShape, ...] = ()
+    indexes: tuple[IndexShape, ...] = ()
+    columns: tuple[ColumnShape, ...] = ()
+    groups: tuple[ColumnGroup, ...] = ()
+    statements: tuple[Statement, ...] = ()
+    templates: tuple[Template, ...] = ()
+    counters: tuple[Counter, ...] = ()
+    arrivals: Arrivals = Arrivals()
+    sessions: tuple[SessionKind, ...] = ()
+    profile: Profile = Profile()
+    left_out: tuple[LeftOut, ...] = ()
+    notes: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    """Columns of small domains whose values are kept, as `table.column: why`."""

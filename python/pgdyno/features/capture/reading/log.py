@@ -1,0 +1,308 @@
+"""Logs of a server in a capture: whole transactions with the sources of their parameters."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pgdyno.features.capture.model import (
+    Capture,
+    Counters,
+    LeftOut,
+    Profile,
+    SessionKind,
+    Statement,
+)
+from pgdyno.features.capture.reading.changed_checks import with_changes
+from pgdyno.features.capture.reading.columns import RawColumn
+from pgdyno.features.capture.reading.counters import CountersOfLoad
+from pgdyno.features.capture.reading.log_calls import Call, Part
+from pgdyno.features.capture.reading.log_grouping import Group, Grouping, StatementKey
+from pgdyno.features.capture.reading.log_reading import LogReading, Seen
+from pgdyno.features.capture.reading.log_statements import LoggedStatement
+from pgdyno.features.capture.reading.log_templates import Context, calls_of, templates_of
+from pgdyno.features.capture.reading.log_transactions import Transactions
+from pgdyno.features.capture.reading.moves import with_moves
+from pgdyno.features.capture.reading.names import Names
+from pgdyno.features.capture.reading.parameter_sources import Sources
+from pgdyno.errors import SpecError
+
+# For the price: lines of a transaction with prepared statements (three messages and two details
+# a statement if it is prepared anew, one and one if not), and bytes of a line.
+_STATEMENTS, _LINES, _LINE_BYTES = 7, 21, 150
+_EXAMPLE_TPS = 1000
+_NO_STATEMENTS = "pg_stat_statements: "
+TypesOf = Callable[[Sequence[str]], Mapping[str, Sequence[str]]]
+Raw = Mapping[tuple[str, str], RawColumn]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Which logs to read. `prefix`: log_line_prefix, None to find it. `database`: of the capture.
+
+    `is_certain`: if the prefix does not fit, the logs are refused, else the usual ones are tried.
+
+    `sample_ratio`: log_transaction_sample_rate when the log was written. `rows_of_copies`: how many
+    rows each COPY FROM STDIN has, by its text, because logs do not say it.
+    """
+
+    paths: Sequence[Path]
+    database: str
+    prefix: str | None = None
+    is_certain: bool = True
+    sample_ratio: float = 1
+    rows_of_copies: Mapping[str, float] = field(default_factory=dict)
+
+
+class Logged:
+    """What logs say of the load on one database."""
+
+    def __init__(self, request: Request, names: Names) -> None:
+        """Read the logs.
+
+        Raises: SpecError if the files are not logs, or have no statements of this database.
+        """
+        self._request = request
+        self._reading = LogReading(
+            request.paths, names, prefix=request.prefix, is_certain=request.is_certain
+        )
+        self._transactions = Transactions()
+        self.grouping = Grouping()
+        self._elsewhere_count = 0
+        self._cut_values_count = 0
+        self._statement_count = 0
+        for part in self._reading.parts():
+            self._add(part)
+        for transaction in self._transactions.end():
+            self.grouping.add(transaction)
+        if not any(group.count for group in self.grouping.groups.values()):
+            seen = [f"{self._reading.seen.end['messages']} messages", *self.notes()]
+            raise SpecError(
+                f"the logs have no statement of database {request.database}: they have"
+                f" {'; '.join(seen)}.",
+                hint="log whole transactions with %c or %p first: pgdyno capture --log-advice",
+            )
+
+    @property
+    def seen(self) -> Seen:
+        """Return what the reader says about the files."""
+        return self._reading.seen
+
+    @property
+    def texts(self) -> list[str]:
+        """Return the texts of the statements that transactions have."""
+        return [statement.parsed.text for statement in self.grouping.statements.values()]
+
+    def _add(self, part: Part | list[int]) -> None:
+        """Count a part of a session, or the ends of sessions."""
+        if isinstance(part, list):
+            for transaction in self._transactions.end(part):
+                self.grouping.add(transaction)
+            return
+        count = len(part.pattern.items)
+        if part.session.database not in ("", self._request.database):
+            self._elsewhere_count += count
+            return
+        if part.session.application.startswith("pgdyno/capture"):
+            return
+        self._statement_count += count
+        self._cut_values_count += max(part.cut_count, part.pattern.missing_count)
+        plan = self.grouping.plan(part)
+        if plan is not None:
+            think = self._transactions.whole(part, is_block=plan.is_block)
+            if think is not None:
+                self.grouping.add_part(part, plan, *think)
+                return
+        calls = list(part.calls())
+        self._leave(calls)
+        for transaction in self._transactions.of(part, calls):
+            self.grouping.add(transaction)
+
+    def _leave(self, calls: Sequence[Call]) -> None:
+        """Count the calls that cannot be sent again."""
+        for call in calls:
+            parsed = call.statement.parsed
+            if parsed.copies and parsed.text not in self._request.rows_of_copies:
+                parsed.reason = "copy"
+            if parsed.reason and not call.is_error:
+                self.grouping.leave(parsed.reason, call)
+
+    @property
+    def seconds(self) -> float:
+        """Return the time that the logs span."""
+        end = self.seen.end
+        return max(float(end["last_us"] - end["first_us"]) / 1e6, 1e-3)
+
+    def joined(self, capture: Capture, types_of: TypesOf, raw: Raw) -> Capture:
+        """Return the capture with the templates of the logs in place of those of statistics.
+
+        Counters stay those of the statistics, where a statement has them.
+        """
+        groups = self.grouping.merged()
+        used = {key: self.grouping.statements[key] for group in groups for key in group.steps}
+        ids = {key: statement_id(*key) for key in used}
+        asked = [s.parsed for s in used.values() if s.parsed.parameters and not s.parsed.copies]
+        known = {parsed.text: parsed.types for parsed in asked if parsed.types}
+        unknown = {parsed.text for parsed in asked} - known.keys()
+        types = {**types_of(sorted(unknown)), **known}
+        rows = {shape.name: shape.rows for shape in capture.tables}
+        sources = Sources(capture.columns, rows, capture.objects)
+        context = Context(
+            ids=ids,
+            columns={(column.table, column.column): column for column in capture.columns},
+            types=types,
+            raw=raw,
+            sources=sources,
+            rows_of_copies=self._request.rows_of_copies,
+        )
+        templates = tuple(
+            templates_of(
+                groups,
+                self.grouping.statements,
+                context,
+                seconds=self.seconds,
+                sample_ratio=self._request.sample_ratio,
+            )
+        )
+        parsed = {ids[key]: statement.parsed for key, statement in used.items()}
+        counters = CountersOfLoad(capture.columns, capture.objects, parsed)
+        templates = tuple(counters.shared(templates))
+        plain = [item.model_copy(update={"is_broken_by_load": False}) for item in capture.objects]
+        objects = with_changes(capture.columns, plain, templates, parsed)
+        columns = with_moves(capture.columns, capture.objects, templates, parsed)
+        origins = tuple(dict.fromkeys((*capture.header.sources, "log")))
+        header = {"sources": origins, "transaction_sample_ratio": self._request.sample_ratio}
+        alone: dict[str, object] = {}
+        if capture.header.seconds < 1:
+            # Nothing was counted on the server.
+            header |= {"sources": ("log",), "seconds": round(self.seconds, 3)}
+            alone["profile"] = self._profile(groups)
+        return capture.model_copy(
+            update={
+                **alone,
+                "header": capture.header.model_copy(update=header),
+                "statements": tuple(self._statements(capture, groups, used, types)),
+                "templates": templates,
+                "columns": columns,
+                "objects": objects,
+                "counters": tuple(counters.of(templates)),
+                "arrivals": self.grouping.seconds.arrivals(self._request.sample_ratio),
+                "sessions": self._sessions(capture),
+                "left_out": tuple(self._left_out(capture)),
+                "notes": (*map(_with_logs, capture.notes), *self.notes()),
+            }
+        )
+
+    def _statements(
+        self,
+        capture: Capture,
+        groups: Sequence[Group],
+        used: Mapping[StatementKey, LoggedStatement],
+        types: Mapping[str, Sequence[str]],
+    ) -> Iterator[Statement]:
+        counted = {statement.id: statement for statement in capture.statements}
+        for key, (calls, took_ms) in calls_of(groups).items():
+            parsed = used[key].parsed
+            known = counted.get(statement_id(*key))
+            scaled = round(calls / self._request.sample_ratio)
+            constants = len(used[key].positions) if used[key].parameter_count else 0
+            made = known or Statement(
+                id=statement_id(*key),
+                text=parsed.text,
+                kind=parsed.kind,
+                reads_only=parsed.reads_only,
+                tables=parsed.tables,
+                parameter_types=tuple(types.get(parsed.text, ())),
+                role=key[0],
+                counters=Counters(calls=scaled, time_ms=took_ms / self._request.sample_ratio),
+            )
+            yield made.model_copy(update={"constant_count": constants})
+
+    def _profile(self, groups: Sequence[Group]) -> Profile:
+        """Return the totals that a log has: transactions, calls and time."""
+        ratio = self._request.sample_ratio
+        sums = calls_of(groups).values()
+        busy_s = sum(took_ms for _, took_ms in sums) / 1000 / ratio
+        return Profile(
+            seconds=self.seconds,
+            total=Counters(calls=round(sum(c for c, _ in sums) / ratio), time_ms=1000 * busy_s),
+            commits=round(self.grouping.seconds.total / ratio),
+            rollbacks=round(self._transactions.failed_count / ratio),
+            active_sessions=busy_s / self.seconds,
+        )
+
+    def _sessions(self, capture: Capture) -> tuple[SessionKind, ...]:
+        """Return the sessions of the statistics, else those of the logs."""
+        users = self._transactions.users
+        if capture.sessions:
+            return capture.sessions
+        return tuple(SessionKind(role=user, count=count) for user, count in sorted(users.items()))
+
+    def _left_out(self, capture: Capture) -> Iterator[LeftOut]:
+        """Yield what cannot be reproduced; a statement that the statistics name is named once."""
+        yield from capture.left_out
+        named = {(item.reason, item.text) for item in capture.left_out}
+        longest = sorted(self.grouping.left.items(), key=lambda item: -item[1][1])
+        for (reason, text), (calls, took_ms) in longest:
+            if (reason, text) not in named:
+                yield LeftOut(reason=reason, text=text, calls=calls, time_ms=took_ms)
+
+    def notes(self) -> Iterator[str]:
+        """Yield what a reader must know: what could not be read, and what was cut."""
+        end, transactions = self.seen.end, self._transactions
+        for damaged in self.seen.damaged:
+            yield f"log {Path(damaged['path']).name} is damaged: {damaged['message']}"
+        for count, words in (
+            (end["unreadable_lines"], "lines of the logs belong to no message"),
+            (end["torn_messages"], "messages at the end of a log are cut and left out"),
+            (end["nul_bytes"], "NUL bytes in the logs"),
+            (end["not_utf8_texts"], "texts of the logs are not UTF-8"),
+            (end["cut_messages"] + end["cut_statements"], "texts of the logs are too long"),
+            (end["without_session"], "messages of the logs name no session"),
+            (transactions.cut_count, "transactions began before the logs or ended after them"),
+            (transactions.failed_count, "transactions of the logs failed; they are not reproduced"),
+            (end["clock_steps"], "times of the logs go back: the clock was set"),
+            (self.grouping.rare_count, "transactions are of more than 2,000 rare kinds"),
+            (self._cut_values_count, "calls have parameters that the log does not show whole"),
+            (self._elsewhere_count, "statements of the logs are of other databases"),
+        ):
+            if count:
+                yield f"{words}: {count}"
+        if self._cut_values_count > self._statement_count / 10:
+            yield "parameters are missing: log_parameter_max_length = -1 logs them whole"
+
+
+def _with_logs(note: str) -> str:
+    """Return a note of the statistics; without pg_stat_statements the load is that of the logs."""
+    if not note.startswith(_NO_STATEMENTS):
+        return note
+    return f"{note.partition(';')[0]}; the logs have no rows, blocks and WAL of statements"
+
+
+def statement_id(role: str, text: str) -> str:
+    """Return an id that is the same in every capture of the same text and role."""
+    return hashlib.sha256(f"{role}\0{text}".encode()).hexdigest()[:12]
+
+
+def advice(sample_ratio: float) -> str:
+    """Return the statements that make a server log whole transactions, and what they cost.
+
+    They are printed, never executed.
+    """
+    rate_mb = _EXAMPLE_TPS * sample_ratio * _LINES * _LINE_BYTES / 1e6
+    return f"""\
+-- Log whole transactions with their parameters. A superuser runs this; a reload is enough.
+ALTER SYSTEM SET log_transaction_sample_rate = {sample_ratio:g};
+ALTER SYSTEM SET log_parameter_max_length = -1;
+ALTER SYSTEM SET log_line_prefix = '%m [%p] %q%u@%d %c %v ';  -- not needed for csvlog and jsonlog
+SELECT pg_reload_conf();
+-- Price: about {_LINES * _LINE_BYTES / 1000:g} kB of log for each sampled transaction of
+-- {_STATEMENTS} statements. At {_EXAMPLE_TPS} such transactions a second: {rate_mb:.2g} MB/s.
+-- The log has values of rows, so it stays on the server. The capture has none.
+-- Afterwards:
+ALTER SYSTEM RESET log_transaction_sample_rate;
+ALTER SYSTEM RESET log_parameter_max_length;
+ALTER SYSTEM RESET log_line_prefix;
+SELECT pg_reload_conf();"""

@@ -1,0 +1,263 @@
+"""Statements of a log: constants become parameters, once for each shape of a text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pgparse
+
+from pgdyno.features.capture.reading.names import Names
+from pgdyno.features.capture.reading.parsed import TYPE_BEFORE, Parsed, parse
+
+_NUMBERED = re.compile(r"\$(\d+)")
+_IN_LIST = re.compile(r"(\bNOT\s+)?\bIN\s*$", re.I)
+_TYPE_BEFORE = re.compile(rf"{TYPE_BEFORE}$", re.I)
+# Statements that take parameters.
+_QUERIES = ("select", "insert", "update", "delete", "merge")
+_INT4_MAX = (1 << 31) - 1
+# Their values decide whether they can be sent again, and no parameter can take the place of one.
+_BY_VALUE = re.compile(
+    r"\s*(?:SET|RESET|FETCH|MOVE|CLOSE|LISTEN|UNLISTEN|NOTIFY|COPY|DO)\b"
+    r"|.*\b(?:set_config|pg_notify)\s*\(",
+    re.I | re.S,
+)
+# Only a constant that is itself the key of an order or a group counts columns.
+_PATH = ("SortBy", "node", "A_Const", "GroupingSet", "content")
+_MADE_MAX = 1_000
+_MADE = ("SELECT set_config('", "SELECT pg_notify('")
+# Constants below these parts of a statement are not values: they count columns, or digits.
+_COUNTS = ("sortClause", "groupClause", "distinctClause", "typmods")
+# What the server compares with the columns of the result: an equal constant is the same parameter.
+_REPEATS = ("sortClause", "groupClause", "distinctClause", "windowClause")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A constant in the text of a shape: where it is, and what becomes of it.
+
+    `repeats`: it may have to be the same as an earlier one, as in `GROUP BY date_trunc('day', at)`.
+    """
+
+    position: tuple[int, int]
+    is_list: bool
+    stays: bool = False
+    repeats: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedStatement:
+    """A statement with `$n` for every value. `positions`: which constants became parameters.
+
+    `casts`: types that the text gives to parameters that were constants, by number from 1.
+    """
+
+    parsed: Parsed
+    parameter_count: int
+    positions: tuple[int, ...] = ()
+    casts: Mapping[int, str] = field(default_factory=dict)
+
+
+class LoggedShape:
+    """One shape of the reader: a text with the places of its constants."""
+
+    def __init__(
+        self, sql: str, literals: Sequence[tuple[int, int, bool]], names: Names, *, is_cut: bool
+    ) -> None:
+        self._sql, self._names, self._is_cut = sql, names, is_cut
+        outside = _without(sql, literals)
+        self.parameter_count = max((int(n) for n in _NUMBERED.findall(outside)), default=0)
+        kept = set(_places_below(sql, _COUNTS, _PATH)) if literals else set()
+        again = set(_places_below(sql, _REPEATS, None)) if literals else set()
+        self._places = [
+            Place(
+                (start, end),
+                is_list,
+                any(start <= at < end for at in kept),
+                any(start <= at < end for at in again),
+            )
+            for start, end, is_list in literals
+        ]
+        self._made: dict[tuple[Any, ...], LoggedStatement] = {}
+        self._is_by_value = not is_cut and _BY_VALUE.match(sql) is not None
+        self._by_value: dict[tuple[str, ...], LoggedStatement | None] = {}
+        self._is_plain = not self._is_by_value and not any(p.stays for p in self._places)
+        self._temporary_count = 0
+
+    @property
+    def plain(self) -> LoggedStatement | None:
+        """Return the statement if no constant changes it."""
+        return self.statement(()) if self._is_plain else None
+
+    def statement(
+        self, constants: Sequence[Any], parameters: Sequence[Any] = ()
+    ) -> LoggedStatement:
+        """Return the statement; constants that count columns belong to its text."""
+        constants = constants or [""] * len(self._places)
+        if self._is_by_value:
+            values = tuple(map(_literal, (*constants[: len(self._places)], *parameters)))
+            if values not in self._by_value:
+                _make_room(self._by_value)
+                self._by_value[values] = self._with_values(values)
+            if (known := self._by_value[values]) is not None:
+                return known
+        same = self._repeated(constants)
+        key = (
+            same,
+            *(str(v) for v, place in zip(constants, self._places, strict=False) if place.stays),
+        )
+        known = self._made.get(key)
+        is_asked_again = self._temporary_count != self._names.temporary_count
+        if known is None or (is_asked_again and known.parsed.reason == "object_missing"):
+            # A temporary table may have been made since.
+            self._temporary_count = self._names.temporary_count
+            _make_room(self._made)
+            self._made[key] = self._make(constants, dict(same))
+        return self._made[key]
+
+    def _repeated(self, constants: Sequence[Any]) -> tuple[tuple[int, int], ...]:
+        """Return the constants that repeat an earlier one: the places of both."""
+        known: dict[str, int] = {}
+        same = []
+        for at, (value, place) in enumerate(zip(constants, self._places, strict=False)):
+            if place.repeats and not place.stays and not place.is_list and str(value) in known:
+                same.append((at, known[str(value)]))
+            elif not place.stays and not place.is_list:
+                known.setdefault(str(value), at)
+        return tuple(same)
+
+    def _with_values(self, values: Sequence[str]) -> LoggedStatement | None:
+        """Return a statement that is sent again with its harmless values; None for others.
+
+        Args: values, literals of the constants and of the parameters.
+        """
+        given = dict(enumerate(values[len(self._places) :], 1))
+        text, last = "", 0
+        for place, value in zip(self._places, values, strict=False):
+            text += _filled(self._sql[last : place.position[0]], given)
+            is_number = re.match(r"[-+\d.]", self._sql[place.position[0] :])
+            text += value.strip("'") if is_number else value
+            last = place.position[1]
+        parsed = parse(text + _filled(self._sql[last:], given), self._names)
+        is_made = parsed.kind in ("other", "set") or parsed.text.startswith(_MADE)
+        if parsed.copies:
+            return LoggedStatement(parsed, self.parameter_count)
+        if parsed.reason or parsed.parameters or not is_made:
+            return None
+        return LoggedStatement(parsed, self.parameter_count)
+
+    def _make(self, constants: Sequence[Any], same: Mapping[int, int]) -> LoggedStatement:
+        if self._is_cut:
+            parsed = Parsed(self._sql[:20].split(maxsplit=1)[0].upper(), reason="unreadable")
+            return LoggedStatement(parsed, self.parameter_count)
+        plain = parse(self._text(constants, {}, same)[0], self._names)
+        positions = tuple(
+            at for at, place in enumerate(self._places) if not place.stays and at not in same
+        )
+        if plain.reason and plain.kind not in _QUERIES:
+            # A utility statement takes no parameters; its first words are enough.
+            original = parse(self._sql, self._names) if plain.reason == "unreadable" else plain
+            return LoggedStatement(original, self.parameter_count)
+        casts = dict(self._casts(plain, positions))
+        text, types = self._text(constants, casts, same)
+        parsed = parse(text, self._names) if casts else plain
+        is_asked = positions and parsed.kind in _QUERIES and not (parsed.reason or parsed.temporary)
+        # Of PREPARE the text is that of the statement in it.
+        if is_asked and not self._names.accepts(parsed.text):
+            parsed.reason = "refused"
+        return LoggedStatement(parsed, self.parameter_count, positions, types)
+
+    def _casts(self, plain: Parsed, positions: Sequence[int]) -> Iterator[tuple[int, str]]:
+        """Yield the types of numbers whose place in the statement does not give them one."""
+        for number, at in enumerate(positions, self.parameter_count + 1):
+            place = self._places[at]
+            raw = self._sql[place.position[0] : place.position[1]]
+            use = plain.parameters.get(number)
+            if place.is_list or not re.match(r"-?[\d.]", raw):
+                continue
+            is_whole = re.fullmatch(r"-?\d+", raw) is not None
+            if is_whole and (use is None or use.use == "other"):
+                yield number, "integer" if abs(int(raw)) <= _INT4_MAX else "bigint"
+            elif not is_whole:
+                yield number, "numeric"
+
+    def _text(
+        self, constants: Sequence[Any], casts: Mapping[int, str], same: Mapping[int, int]
+    ) -> tuple[str, dict[int, str]]:
+        """Return the text with `$n` for its constants, and the types that it names."""
+        made, last, next_number = "", 0, self.parameter_count + 1
+        numbers: dict[int, int] = {}
+        types = dict(casts)
+        for position, place in enumerate(self._places):
+            before = self._sql[last : place.position[0]]
+            last = place.position[1]
+            if place.stays:
+                made += before + str(constants[position])
+                continue
+            number = numbers[same[position]] if position in same else next_number
+            next_number += position not in same
+            numbers[position] = number
+            named = _TYPE_BEFORE.search(before)
+            listed = _IN_LIST.search(before) if place.is_list else None
+            if listed is not None:
+                operator = "<> ALL" if listed[1] else "= ANY"
+                made += f"{before[: listed.start()]}{operator} (${number})"
+            elif named is not None:
+                types[number] = named[1].lower()
+                made += f"{before[: named.start()]}${number}::{types[number]}"
+            else:
+                made += f"{before}${number}" + (f"::{casts[number]}" if number in casts else "")
+        return made + self._sql[last:], types
+
+
+def _make_room(known: dict[Any, Any]) -> None:
+    if len(known) >= _MADE_MAX:
+        known.clear()
+
+
+def _literal(value: Any) -> str:
+    """Return a constant or a parameter as a literal of SQL."""
+    return "NULL" if value is None else "'" + str(value).replace("'", "''") + "'"
+
+
+def _filled(part: str, values: Mapping[int, str]) -> str:
+    return _NUMBERED.sub(lambda number: values.get(int(number[1]), number[0]), part)
+
+
+def _without(sql: str, literals: Sequence[tuple[int, int, bool]]) -> str:
+    made, last = "", 0
+    for start, end, _ in literals:
+        made += sql[last:start] + " "
+        last = end
+    return made + sql[last:]
+
+
+def _places_below(sql: str, clauses: Sequence[str], path: Sequence[str] | None) -> Iterator[int]:
+    """Yield the places of constants in these clauses, in characters.
+
+    Args: path, the parts of a clause that may lie above such a constant; None for any.
+    """
+    try:
+        places = list(_constants_below(pgparse.parse(sql), clauses, path, is_below=False))
+    except (pgparse.PGQueryError, RecursionError):
+        return
+    raw = sql.encode()
+    for place in places:
+        yield len(raw[:place].decode(errors="ignore"))
+
+
+def _constants_below(
+    tree: Any, clauses: Sequence[str], path: Sequence[str] | None, *, is_below: bool
+) -> Iterator[int]:
+    if isinstance(tree, Mapping):
+        constant = tree.get("A_Const")
+        if is_below and constant is not None:
+            yield constant.get("location", 0)
+        for name, content in tree.items():
+            is_path = is_below and (path is None or name in path)
+            yield from _constants_below(content, clauses, path, is_below=name in clauses or is_path)
+    elif isinstance(tree, list):
+        for item in tree:
+            yield from _constants_below(item, clauses, path, is_below=is_below)

@@ -1,0 +1,372 @@
+"""Kinds of transactions of a log become templates: steps, and the sources of their parameters."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+
+import numpy as np
+
+from pgdyno.engine.distribution import Spread
+from pgdyno.features.capture.model import Number, Returned, Source, Statement, Step, Template
+from pgdyno.features.capture.schema import ColumnShape
+from pgdyno.features.capture.reading.columns import RawColumn
+from pgdyno.features.capture.reading.copied import with_rows
+from pgdyno.features.capture.reading.described import Described
+from pgdyno.features.capture.reading.inner_values import element_of, is_inside
+from pgdyno.features.capture.reading.log_calls import Value
+from pgdyno.features.capture.reading.log_dependencies import Earlier, number
+from pgdyno.features.capture.reading.log_grouping import (
+    INSTANCES_MAX,
+    Group,
+    Kind,
+    StatementKey,
+    mean_pause,
+)
+from pgdyno.features.capture.reading.log_returned import Execution, Rows, Series
+from pgdyno.features.capture.reading.log_statements import LoggedStatement
+from pgdyno.features.capture.reading.log_values import source_of
+from pgdyno.features.capture.reading.never_null import is_optional, never_null
+from pgdyno.features.capture.reading.observed import Observed
+from pgdyno.features.capture.reading.parameter_sources import Sources
+from pgdyno.features.capture.reading.parameter_uses import Parameter
+from pgdyno.features.capture.reading.parsed import Parsed
+
+# Fewer transactions than this do not show what parameters follow from.
+_ENOUGH = 10
+
+# The sources of a step, and what decides its turns, by the steps up to it.
+Known = dict[Kind, tuple[tuple[Source, ...], Number | None]]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What is known of the database. `ids`: of the statements. `types`: of parameters, by text.
+
+    `raw`: values of columns; they are used and not kept. `sources`: what the schema says of keys.
+    `rows_of_copies`: their mean number of rows, by text.
+    """
+
+    ids: Mapping[StatementKey, str]
+    columns: Mapping[tuple[str, str], ColumnShape]
+    types: Mapping[str, Sequence[str]]
+    raw: Mapping[tuple[str, str], RawColumn]
+    sources: Sources
+    rows_of_copies: Mapping[str, float] = field(default_factory=dict)
+
+    def fields_of(
+        self, name: str, parsed: Parsed, before: Sequence[tuple[Parsed, dict[int, Parameter]]]
+    ) -> list[Source]:
+        """Return where the fields of the rows of a COPY come from: a log does not show them."""
+        statement = Statement(id=name, text=parsed.text, kind=parsed.kind, reads_only=False)
+        return self.sources.fields_of_copy(Described(statement, parsed), before)
+
+    def column_of(self, use: Parameter) -> ColumnShape | None:
+        """Return the column of a parameter; for a key of another table, that table's column."""
+        column = self.columns.get((use.table, use.column))
+        if column is None or use.use not in ("equal", "insert", "set", "list"):
+            return column
+        return self.sources.key_of(column) or column
+
+    def known_key(
+        self, use: Parameter, before: Sequence[tuple[Parsed, dict[int, Parameter]]]
+    ) -> Source | None:
+        """Return where the schema says that a key comes from."""
+        if use.use not in ("equal", "insert", "set", "list"):
+            return None
+        source = self.sources.dependency(before, (use.table, use.column))
+        is_written = use.use in ("insert", "set") or use.operator == "unnest"
+        if isinstance(source, Returned) and is_written:
+            # A row that is only read may be missing, and then nothing would be written. If no row
+            # was changed, the key does not exist.
+            return source if before[source.step][0].kind in ("insert", "update") else None
+        return source
+
+    def may_depend(self, use: Parameter, other: Parameter) -> bool:
+        """Return whether a parameter may have the value of another one.
+
+        Keys of two tables that rows are added to together are equal by chance: in a copy the same
+        place has other values. Only keys that foreign keys refer to are compared.
+        """
+        own, theirs = (self._referred(parameter) for parameter in (use, other))
+        return own is None or theirs is None or own == theirs
+
+    def _referred(self, use: Parameter) -> tuple[str, str] | None:
+        """Return the key to which a column refers, or which it is."""
+        column = self.columns.get((use.table, use.column))
+        key = column and (column if column.is_unique else self.sources.key_of(column))
+        place = (key.table, key.column) if key else ("", "")
+        return place if place in self._targets else None
+
+    @cached_property
+    def _targets(self) -> set[tuple[str, str]]:
+        references = [column.references for column in self.columns.values() if column.references]
+        return {(reference.table, reference.column) for reference in references}
+
+    def is_last_of_key(self, column: ColumnShape) -> bool:
+        """Return whether a column alone, or as the last of several, makes its row unique."""
+        keys = [c.key_position for c in self.columns.values() if c.table == column.table]
+        return column.is_unique or 0 < column.key_position == max(keys)
+
+
+def templates_of(
+    groups: Sequence[Group],
+    statements: Mapping[StatementKey, LoggedStatement],
+    context: Context,
+    *,
+    seconds: float,
+    sample_ratio: float,
+) -> list[Template]:
+    """Return a template for each group."""
+    names: Counter[str] = Counter()
+    used = {key: statements[key].parsed for group in groups for key in group.steps}
+    calls = calls_of(groups)
+    keys = context.sources.key_sources(
+        ((context.ids[key], parsed, calls[key][0]) for key, parsed in used.items()),
+        {context.ids[key]: sessions for key, sessions in _sessions_of(groups).items()},
+    )
+    rows = _rows(groups, statements)
+    known: Known = {}
+    templates: list[Template] = []
+    for place, group in enumerate(groups):
+        name = _name(group, statements)
+        names[name] += 1
+        knows_think = group.think_us and sample_ratio == 1
+        think_ms = mean_pause([us / 1000 for us in group.think_us]) if knows_think else None
+        [(protocol, _)] = group.protocols.most_common(1)
+        template = Template(
+            name=name if names[name] == 1 else f"{name} ({names[name]})",
+            rate_tps=group.count / max(seconds, 1e-3) / sample_ratio,
+            protocol=protocol,
+            steps=tuple(
+                with_rows(
+                    keys.changed(
+                        list(_steps(group, statements, context, rows.of_kind(place), known)),
+                        [used[key] for key in group.steps],
+                        partial(_is_used_once, group),
+                        calls=group.count,
+                    ),
+                    [used[key] for key in group.steps],
+                    [context.rows_of_copies.get(used[key].text, 0.0) for key in group.steps],
+                )
+            ),
+            think_ms=think_ms,
+            origin="log",
+        )
+        templates.append(template)
+    counts = [group.count for group in groups]
+    parsed = {context.ids[key]: statement for key, statement in used.items()}
+    return context.sources.with_lasting_rows(zip(templates, counts, strict=True), parsed, keys)
+
+
+def _rows(groups: Sequence[Group], statements: Mapping[StatementKey, LoggedStatement]) -> Rows:
+    """Return what statements returned, as far as the transactions show it."""
+    rows = Rows()
+    executions = []
+    for place, group in enumerate(groups):
+        parsed = [statements[key].parsed for key in group.steps]
+        has_committed = all(p.kind != "rollback" for p in parsed)
+        steps = _followed(parsed)
+        executions += [
+            (kept.number, Execution(place, instance, kept, steps, has_committed))
+            for instance, kept in enumerate(group.kept)
+        ]
+    executions.sort(key=lambda pair: pair[0])
+    rows.follow([execution for _, execution in executions])
+    return rows
+
+
+def _followed(parsed: Sequence[Parsed]) -> list[int]:
+    """Return the steps that change rows, and those that read one before a step has parameters."""
+    last = max((step for step, p in enumerate(parsed) if p.parameters), default=0)
+    return [
+        step
+        for step, p in enumerate(parsed)
+        if p.kind == "update" or (p.kind == "select" and step < last)
+    ]
+
+
+def _name(group: Group, statements: Mapping[StatementKey, LoggedStatement]) -> str:
+    """Return a name that says what a transaction does: its changes, or its first question."""
+    parsed = [statements[key].parsed for key in group.steps]
+    written = [f"{p.kind} {_bare(p.written)}" for p in parsed if p.written]
+    read = [f"{p.kind} {_bare(p.tables[0])}" for p in parsed if p.tables]
+    words = list(dict.fromkeys(written or read)) or [p.kind for p in parsed][:1]
+    more = f" and {len(words) - 2} more" if len(words) > 2 else ""
+    return ", ".join(words[:2]) + more
+
+
+def _bare(table: str) -> str:
+    return table.removeprefix("public.")
+
+
+def _steps(
+    group: Group,
+    statements: Mapping[StatementKey, LoggedStatement],
+    context: Context,
+    returned: Mapping[int, list[Series]],
+    known: Known,
+) -> Iterator[Step]:
+    """Yield the steps of a kind of transaction.
+
+    Args: known, the sources of larger kinds, by the steps so far; those of this kind are added. A
+    small kind that begins with the same steps, such as orders that are rolled back, takes them.
+    """
+    earlier = Earlier()
+    before: list[tuple[Parsed, dict[int, Parameter]]] = []
+    for step, key in enumerate(group.steps):
+        statement = statements[key]
+        parsed = statement.parsed
+        sources: list[Source] = []
+        needed: list[int] = []
+        optional: list[int] = []
+        if parsed.copies:
+            sources += context.fields_of(context.ids[key], parsed, before)
+        turns = [kept.count_of(step) for kept in group.kept]
+        as_many_as = None if group.loops_with_before(step) else _as_many_as(step, turns, earlier)
+        for observed in [] if parsed.copies else _observed(group, step, statement, context):
+            column = context.column_of(observed.use)
+            place = (column.table, column.column) if column else ("", "")
+            sources.append(
+                source_of(
+                    observed,
+                    earlier.those(partial(context.may_depend, observed.use)),
+                    column,
+                    raw=context.raw.get(place, RawColumn()),
+                    # A key of another table exists already.
+                    is_key=column is not None
+                    and column.table == observed.use.table
+                    and context.is_last_of_key(column),
+                    known_key=context.known_key(observed.use, before),
+                    record=context.sources.record(observed.type, parsed),
+                    as_long_as=_as_long_as(parsed, observed.position),
+                    read_sum=_read_sum(before),
+                )
+            )
+            earlier.parameters.append(observed)
+            if is_optional(parsed, observed.use, context.columns):
+                optional.append(observed.position)
+            if never_null(observed.use, context.columns) and None not in observed.values:
+                needed.append(observed.position)
+        made = (tuple(context.sources.with_whole_keys(sources, parsed, step)), as_many_as)
+        if len(group.kept) < _ENOUGH:
+            made = known.get(group.steps[: step + 1], made)
+        known.setdefault(group.steps[: step + 1], made)
+        before.append((parsed, {} if parsed.copies else parsed.parameters))
+        if max(turns, default=1) > 1:
+            earlier.turns[step] = turns
+        earlier.returned += returned.get(step, ())
+        some = [count for count in turns if count] or [1]
+        if key[1].startswith(("DECLARE", "CLOSE")) and not group.is_in_loop(step):
+            some, made = [1], (made[0], None)
+        yield Step(
+            statement=context.ids[key],
+            parameters=made[0],
+            repeat=Spread(least=min(some), mean=sum(some) / len(some), most=max(some)),
+            probability=group.present_count[step] / group.count,
+            pause_ms=group.timing().pause_ms[step],
+            loops_with_before=group.loops_with_before(step),
+            turns=made[1],
+            not_null=tuple(needed),
+            optional=tuple(optional),
+        )
+
+
+def _as_many_as(step: int, turns: Sequence[int], earlier: Earlier) -> Number | None:
+    """Return what decides how many turns a step has."""
+    instances = [instance for instance, count in enumerate(turns) if count]
+    counts = [turns[instance] for instance in instances]
+    if max(counts, default=1) < 2:
+        return None
+    observed = Observed(step, 0, Parameter("other"), "", instances, [str(n) for n in counts], ())
+    return number(observed, np.array(counts, float), earlier)
+
+
+def _read_sum(before: Sequence[tuple[Parsed, dict[int, Parameter]]]) -> Source | None:
+    """Return the result of the step before that reads one sum or another aggregate."""
+    for step in reversed(range(len(before))):
+        parsed = before[step][0]
+        if parsed.kind == "select" and parsed.aggregates == {0} and len(parsed.outputs) == 1:
+            return Returned(step=step, column=0)
+    return None
+
+
+def _as_long_as(parsed: Parsed, position: int) -> int | None:
+    other = parsed.as_long_as.get(position + 1)
+    return None if other is None else other - 1
+
+
+def _is_used_once(group: Group, step: int, position: int, most: float) -> bool:
+    """Return whether a mean value of a parameter was seen at most so often."""
+    seen: Counter[str] = Counter()
+    for kept in group.kept:
+        for call in kept.calls_of(step):
+            value = call.values[position] if position < len(call.values) else None
+            seen.update(map(str, value) if isinstance(value, list) else [str(value)])
+    return 0 < sum(seen.values()) <= most * len(seen)
+
+
+def _observed(
+    group: Group, number: int, statement: LoggedStatement, context: Context
+) -> list[Observed]:
+    """Return the values of each parameter of a step."""
+    parsed = statement.parsed
+    types = context.types.get(parsed.text, ())
+    instances: list[int] = []
+    times_s: list[float] = []
+    sessions: list[str] = []
+    rows: list[tuple[Value, ...]] = []
+    for instance, kept in enumerate(group.kept):
+        for call in kept.calls_of(number) if len(rows) < INSTANCES_MAX else ():
+            instances.append(instance)
+            times_s.append(call.began_us / 1e6)
+            sessions.append(call.session.id)
+            rows.append(call.values)
+    made = []
+    for position in range(max(parsed.parameters, default=0)):
+        type_ = types[position] if position < len(types) else ""
+        if f"current_setting(${position + 1}" in parsed.text:
+            type_ = "name"
+        type_ = statement.casts.get(position + 1, type_)
+        use = parsed.parameters.get(position + 1, Parameter("other"))
+        column = context.columns.get((use.table, use.column))
+        if column is not None and is_inside(column, type_) and element_of(column) is None:
+            use = Parameter("other")
+        made.append(
+            Observed(
+                step=number,
+                position=position,
+                use=use,
+                type=type_,
+                instances=instances,
+                values=[row[position] if position < len(row) else False for row in rows],
+                times_s=times_s,
+                sessions=sessions,
+                is_literal=0 < statement.parameter_count <= position,
+            )
+        )
+    return made
+
+
+def _sessions_of(groups: Iterable[Group]) -> dict[StatementKey, set[object]]:
+    """Return the sessions of each statement."""
+    sessions: dict[StatementKey, set[object]] = defaultdict(set)
+    for group in groups:
+        for kept in group.kept:
+            for step, key in enumerate(group.steps):
+                if kept.count_of(step):
+                    sessions[key].add(kept.session.id)
+    return sessions
+
+
+def calls_of(groups: Iterable[Group]) -> dict[StatementKey, tuple[int, float]]:
+    """Return calls and time (ms) of each statement; time is that of the kept transactions."""
+    sums: dict[StatementKey, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
+    for group in groups:
+        share, timing = group.count / max(len(group.kept), 1), group.timing()
+        for key, count, took_us in zip(group.steps, timing.calls, timing.took_us, strict=True):
+            before = sums[key]
+            sums[key] = (before[0] + round(share * count), before[1] + share * took_us / 1000)
+    return dict(sums)

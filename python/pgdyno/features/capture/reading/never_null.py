@@ -1,0 +1,75 @@
+"""Which parameters must not be NULL, and which ones may be if their value does not exist."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from pgdyno.features.capture.model import Equal, OfColumn, Returned, Source
+from pgdyno.features.capture.schema import ColumnShape
+from pgdyno.features.capture.reading.parameter_uses import Parameter
+from pgdyno.features.capture.reading.parsed import Parsed
+
+_WRITES = ("insert", "set", "change")
+# A join that returns rows without a partner has NULL in columns that are never NULL.
+_OUTER_JOIN = re.compile(r"\b(LEFT|RIGHT|FULL)\b", re.I)
+
+Columns = Mapping[tuple[str, str], ColumnShape]
+
+
+def never_null(use: Parameter, columns: Columns) -> bool:
+    """Return whether the server refuses a statement that has NULL for this parameter.
+
+    Limits: a trigger may replace a NULL before the server looks.
+    """
+    if use.argument is not None:
+        # The function decides.
+        return False
+    column = columns.get((use.table, use.column))
+    is_written = use.use in _WRITES or use.operator == "unnest"
+    return is_written and column is not None and column.is_not_null and not column.generated
+
+
+def is_optional(parsed: Parsed, use: Parameter, columns: Columns) -> bool:
+    """Return whether a statement may be sent with NULL in place of a value that does not exist.
+
+    It then finds no row, or adds a row with NULL in a column that may be NULL. In a SET, NULL would
+    change rows that exist; as an argument of a function that writes, it may be refused.
+    """
+    if use.use in ("limit", "offset"):
+        return False
+    if parsed.kind == "insert":
+        column = columns.get((use.table, use.column))
+        is_value = use.use == "insert" and use.argument is None
+        return is_value and column is not None and not column.is_not_null
+    if parsed.kind == "update":
+        return use.use in ("equal", "list", "range")
+    return parsed.kind == "delete" or (parsed.kind == "select" and parsed.reads_only)
+
+
+def may_be_null(
+    source: Source,
+    made: Sequence[Sequence[Source]],
+    before: Sequence[Parsed],
+    columns: Columns,
+) -> bool:
+    """Return whether a value may be NULL, as far as its origin shows it.
+
+    Args: made, the sources of each step so far, this one included; before, the steps before it.
+    """
+    match source:
+        case Equal(step=step, parameter=parameter) if parameter < len(made[step]):
+            return may_be_null(made[step][parameter], made, before, columns)
+        case Returned(step=step, column=place):
+            parsed = before[step]
+            output = parsed.outputs[place] if place < len(parsed.outputs) else ("", "")
+            if (added := parsed.sums.get(place)) and added[1] in parsed.adds:
+                # The next key of a counter.
+                return False
+            column = columns.get(output)
+            is_outer = parsed.kind == "select" and _OUTER_JOIN.search(parsed.text) is not None
+            return column is None or not column.is_not_null or is_outer
+        case OfColumn(table=table, column=name, is_not_null=is_not_null):
+            known = columns.get((table, name))
+            return not is_not_null and (known is None or not known.is_not_null)
+    return False

@@ -1,0 +1,523 @@
+"""Where the value of each parameter comes from, if only statistics are known.
+
+From statistics alone a parameter is, in this order: a value that an earlier step returned, the
+parameter of an earlier step for the same column or for one that a foreign key joins, a new key, an
+existing value of its column.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from pgdyno.engine.distribution import Distribution, Hot, Spread, ValueKind
+from pgdyno.features.capture.model import (
+    Constant,
+    Drawn,
+    Equal,
+    Fresh,
+    ListOf,
+    Now,
+    Number,
+    OfColumn,
+    Record,
+    Returned,
+    Source,
+    Statement,
+    Step,
+    Template,
+    Turn,
+)
+from pgdyno.features.capture.schema import ColumnShape, SchemaObject, domains_by_type
+from pgdyno.features.capture.reading.constants import first_constant
+from pgdyno.features.capture.reading.copied import row_sources, with_new_keys
+from pgdyno.features.capture.reading.described import Described
+from pgdyno.features.capture.reading.found_rows import NULL, with_found_rows
+from pgdyno.features.capture.reading.functions import functions_of
+from pgdyno.features.capture.reading.grouping import Group
+from pgdyno.features.capture.reading.inner_values import element_of, is_inside
+from pgdyno.features.capture.reading.key_families import KeyFamilies
+from pgdyno.features.capture.reading.key_sources import (
+    FRESH_KINDS,
+    KeySources,
+    children_of,
+    fresh,
+    givers_of,
+    unique_keys,
+)
+from pgdyno.features.capture.reading.lasting import Kind, LastingRows
+from pgdyno.features.capture.reading.loops import LOOP_MIN, Loop, repeat_of
+from pgdyno.features.capture.reading.never_null import is_optional, may_be_null, never_null
+from pgdyno.features.capture.reading.numbered import with_lengths
+from pgdyno.features.capture.reading.open_filters import left_out
+from pgdyno.features.capture.reading.parameter_uses import Parameter
+from pgdyno.features.capture.reading.parsed import Parsed
+from pgdyno.features.capture.reading.ranges import Ranges
+from pgdyno.features.capture.reading.whole_keys import with_whole_keys
+
+_TIME_KINDS = ("date", "timestamp", "timestamptz")
+_KIND_OF_TYPE: dict[str, ValueKind] = {
+    **dict.fromkeys(("smallint", "integer", "bigint"), "integer"),
+    **dict.fromkeys(("real", "double precision"), "real"),
+    **dict.fromkeys(("text", "character varying", "character", "name", "unknown"), "text"),
+    **dict.fromkeys(("json", "jsonb"), "json"),
+    "numeric": "numeric",
+    "boolean": "boolean",
+    "date": "date",
+    "timestamp without time zone": "timestamp",
+    "timestamp with time zone": "timestamptz",
+    "uuid": "uuid",
+    "bytea": "bytes",
+    "interval": "interval",
+}
+# A change by a parameter, such as SET balance = balance + $1, is of this size; of a column with a
+# CHECK constraint, which may forbid negative numbers, it is not negative.
+_CHANGES, _CHANGES_CHECKED = ("-100", "100"), ("0", "100")
+_LIST_LENGTH = Spread(least=1, mean=3, most=10)
+_LIST_LENGTH_MAX = 100.0
+
+
+class Sources(KeyFamilies):
+    """Finds the source of each parameter."""
+
+    def __init__(
+        self,
+        columns: Sequence[ColumnShape],
+        rows: Mapping[str, float],
+        objects: Sequence[SchemaObject] = (),
+    ) -> None:
+        self._types = functions_of(item for item in objects if item.kind == "type").types
+        self._unique = unique_keys(columns, objects)
+        self._children = children_of(columns, objects, rows)
+        checks = [item for item in objects if item.kind == "check"]
+        self._checked = {(c.table, name) for c in checks for name in re.findall(r"\w+", c.sql)}
+        domains = domains_by_type(objects)
+        self._checked |= {
+            (own.table, own.column)
+            for own in columns
+            if own.type in domains and " CHECK (" in domains[own.type]
+        }
+        super().__init__(columns)
+        self._rows, self._objects = rows, objects
+        self._ranges = Ranges(self._columns, rows)
+        self.assumed: dict[str, str] = {}
+        """Statements whose parameters have assumed values, with the use of each."""
+
+    def key_sources(
+        self,
+        statements: Iterable[tuple[str, Parsed, float]],
+        sessions: Mapping[str, AbstractSet[object]],
+    ) -> KeySources:
+        """Return what changes the keys of templates with these statements: id, text, calls.
+
+        Args: sessions, those in which each statement was seen, by its id.
+        """
+        givers = givers_of(statements, self._columns)
+        return KeySources(self._columns, self._unique, givers, self._children, sessions)
+
+    def keys_with(self, use: Parameter) -> list[tuple[str, ...]]:
+        """Return the columns of each unique key to which the column of a parameter belongs."""
+        return [key for key in self._unique.get(use.table, ()) if use.column in key]
+
+    def with_lasting_rows(
+        self,
+        templates: Iterable[tuple[Template, float]],
+        parsed: Mapping[str, Parsed],
+        keys: KeySources,
+    ) -> list[Template]:
+        """Return templates that delete no row that they need; each is given with its calls."""
+        kinds = [(Kind(template, parsed), calls) for template, calls in templates]
+        own = [kind for kind, _ in kinds]
+        lasting = LastingRows(self._columns, self._objects, self._rows, own)
+        for kind, calls in kinds:
+            lasting.change(kind, keys, calls)
+        return [kind.changed() for kind in own]
+
+    def with_lengths(self, steps: Sequence[Step], parsed: Sequence[Parsed]) -> list[Step]:
+        """Return the steps of a template; numbered rows tell how long its lists are."""
+        return with_lengths(steps, parsed, self._columns)
+
+    def steps(self, group: Group, statements: Mapping[str, Described]) -> Iterator[Step]:
+        """Yield the steps of a kind of transaction."""
+        earlier: list[tuple[Parsed, dict[int, Parameter]]] = []
+        made: list[list[Source]] = []
+        loop = Loop()
+        for name, turns in group.turns.items():
+            described = statements[name]
+            parameters = described.parsed.parameters
+            made.append([])
+            if described.parsed.copies:
+                loop = Loop()
+                row = tuple(self.fields_of_copy(described, earlier))
+                yield Step(statement=name, parameters=row)
+                # The rows of a COPY have no value that a later step could use.
+                earlier.append((described.parsed, {}))
+                continue
+            sources = made[-1]
+            needed: list[int] = []
+            optional: list[int] = []
+            count: Number | None = None
+            unused = left_out(described, self._columns, self._rows)
+            for number in range(1, max(parameters, default=0) + 1):
+                if number in unused:
+                    sources.append(NULL)
+                    continue
+                use = parameters.get(number, Parameter("other"))
+                looped = self._looped(use, turns, earlier) if turns > LOOP_MIN else None
+                if isinstance(looped, Equal):
+                    count = Number(step=looped.step, parameter=looped.parameter)
+                source = looped or self._source(described, number, use, earlier, sources)
+                if is_optional(described.parsed, use, self._columns):
+                    optional.append(number - 1)
+                if never_null(use, self._columns):
+                    needed.append(number - 1)
+                    if may_be_null(source, made, [parsed for parsed, _ in earlier], self._columns):
+                        source = self._existing(use)
+                sources.append(source)
+            sources[:] = with_found_rows(described, sources, self._columns, self._rows)
+            if described.finds_rows:
+                sources[:] = self.with_whole_keys(sources, described.parsed, len(earlier))
+            loop, loops_with_before = loop.after(len(earlier), turns, sources)
+            yield Step(
+                statement=name,
+                parameters=tuple(sources),
+                loops_with_before=loops_with_before,
+                repeat=repeat_of(turns, parameters, sources, self._columns),
+                turns=count,
+                not_null=tuple(needed),
+                optional=tuple(optional),
+            )
+            earlier.append((described.parsed, parameters))
+
+    def with_whole_keys(self, sources: Sequence[Source], parsed: Parsed, step: int) -> list[Source]:
+        """Return the sources of a step; keys of several columns are those of rows."""
+        return with_whole_keys(
+            sources,
+            parsed,
+            step,
+            self._columns,
+            unique=self._unique,
+            rows=self._rows,
+            are_alike=lambda own, other: own in self._columns and other in self._family(own),
+        )
+
+    def _existing(self, use: Parameter) -> Source:
+        """Return a value for a column that is never NULL."""
+        column = self._columns[use.table, use.column]
+        if key := self.key_of(column):
+            return OfColumn(table=key.table, column=key.column, is_not_null=not key.is_not_null)
+        return self._inserted(column)
+
+    def fields_of_copy(
+        self, described: Described, earlier: Sequence[tuple[Parsed, dict[int, Parameter]]]
+    ) -> list[Source]:
+        """Return the source of each field of a row of COPY FROM STDIN."""
+
+        def source_of(number: int, use: Parameter, own: Sequence[Source]) -> Source:
+            return self._source(described, number, use, earlier, own)
+
+        parsed = described.parsed
+        row = row_sources(parsed, self._columns, source_of)
+        inserts = {n for n, (before, _) in enumerate(earlier) if before.kind == "insert"}
+        keys = self._unique.get(parsed.written, ())
+        return with_new_keys(row, parsed, self._columns, keys, inserts)
+
+    def _source(
+        self,
+        described: Described,
+        number: int,
+        use: Parameter,
+        earlier: Sequence[tuple[Parsed, dict[int, Parameter]]],
+        own: Sequence[Source],
+    ) -> Source:
+        place = (use.table, use.column)
+        column = self._columns.get(place)
+        type_ = _typed(described.statement, number)
+        if described.parsed.copies and column is not None:
+            type_ = column.type
+        if column is not None and is_inside(column, type_):
+            return element_of(column) or self._by_type(described, number, type_)
+        if use.use in ("limit", "offset"):
+            rows = round(described.rows_per_call)
+            return Constant(value=str(max(1, rows)) if use.use == "limit" else "0")
+        if use.argument is not None and use.argument.is_optional:
+            return Constant(value=None)
+        if use.argument is not None and (values := use.argument.values):
+            if use.argument.is_word:
+                return Constant(value=values[0])
+            hot = tuple(Hot(value=value, fraction=1 / len(values)) for value in values)
+            return Drawn(distribution=Distribution(kind="text", distinct=len(values), hot=hot))
+        if use.use == "list" and column is not None:
+            return self._listed(described, number, column, earlier)
+        if record := self.record(type_, described.parsed):
+            length = self._list_length(described)
+            return ListOf(of=record, length=length) if type_.endswith("[]") else record
+        if use.use in ("other", "change") and _is_constant(described.parsed, number, type_, column):
+            self.assumed.setdefault(described.statement.id, f"${number}: a constant")
+            return Constant(value="1")
+        is_window = type_ == "interval" and column is not None and column.type != "interval"
+        if column is None or use.use == "other" or is_window:
+            return self._by_type(described, number, type_)
+        if use.use == "distance":
+            return self._ranges.distance(described, column)
+        if use.use == "change" and self._is_counter(described.parsed, use.column):
+            return Constant(value="1")
+        if use.use == "change":
+            shared = self._shared_change(earlier)
+            return shared or self._by_change(described, column, number)
+        if use.use in ("equal", "insert", "set") and (source := self.dependency(earlier, place)):
+            return source
+        if use.use in ("equal", "insert", "set") and (key := self.key_of(column)):
+            return OfColumn(table=key.table, column=key.column)
+        if self._is_unknown(column):
+            # A row that tells the amount of a change, as a ledger has it.
+            amount = self._shared_change(earlier) if use.use == "insert" else None
+            is_number = column.distribution.kind in ("integer", "numeric", "real")
+            return amount if amount and is_number else self._by_type(described, number, type_)
+        if use.use == "insert":
+            return self._counted(described.parsed, column, earlier) or self._inserted(column)
+        group = self._group(described, use)
+        if use.use == "range" and group is None:
+            return self._ranges.bound(described, use, column, own)
+        if use.use == "set" and column.distribution.kind in _TIME_KINDS:
+            return Now()
+        return OfColumn(table=use.table, column=use.column, group=group)
+
+    def _looped(
+        self,
+        use: Parameter,
+        turns: float,
+        earlier: Sequence[tuple[Parsed, dict[int, Parameter]]],
+    ) -> Source | None:
+        """Return what a loop goes through: the keys of an earlier list, or all numbers of a column.
+
+        So loops that write take their locks in one order.
+        """
+        column = self._columns.get((use.table, use.column))
+        if column is None or use.use != "equal":
+            return None
+        if (listed := self.list_before(earlier, (use.table, use.column))) is not None:
+            return listed.model_copy(update={"take": "element"})
+        shape = column.distribution
+        values = [*shape.bounds, *(hot.value for hot in shape.hot)]
+        is_whole = shape.kind == "integer" and len(values) > 1 and abs(shape.distinct - turns) < 0.5
+        if not is_whole or self.dependency(earlier, (use.table, use.column)) is not None:
+            return None
+        least, most = min(map(int, values)), max(map(int, values))
+        return Turn(offset=least) if most - least + 1 == round(shape.distinct) else None
+
+    def _new_rows(
+        self,
+        described: Described,
+        number: int,
+        column: ColumnShape,
+        earlier: Sequence[tuple[Parsed, dict[int, Parameter]]],
+    ) -> Source | None:
+        """Return one column of the rows that an INSERT adds together; None for any values.
+
+        The keys of an earlier list are added in its order, each with its own row.
+        """
+        place = (column.table, column.column)
+        if (listed := self.list_before(earlier, place)) is not None:
+            return listed
+        if not (column.is_unique or self.is_last_of_key(column)):
+            return None
+        values = [*column.distribution.bounds, *(hot.value for hot in column.distribution.hot)]
+        is_numbered = column.distribution.kind == "integer" and not column.is_unique
+        of = Turn(offset=min(map(int, values), default=1)) if is_numbered else fresh(column)
+        rows = described.parsed.parameters.values()
+        lists = [self.list_before(earlier, _place_of(p)) for p in rows if p.operator == "unnest"]
+        other = next((known for known in lists if known is not None), None)
+        return ListOf(
+            of=of,
+            length=self._list_length(described),
+            as_long_as=self._as_long_as(described, number),
+            count=other and Number(step=other.step, parameter=other.parameter),
+        )
+
+    @staticmethod
+    def _as_long_as(described: Described, number: int) -> int | None:
+        other = described.parsed.as_long_as.get(number)
+        return None if other is None else other - 1
+
+    def _listed(
+        self,
+        described: Described,
+        number: int,
+        column: ColumnShape,
+        earlier: Sequence[tuple[Parsed, dict[int, Parameter]]],
+    ) -> Source:
+        """Return an array: of all keys that an earlier step returned, or of existing values."""
+        source = self.dependency(earlier, (column.table, column.column))
+        is_new = described.parsed.parameters[number].operator == "unnest"
+        if isinstance(source, Returned) and not is_new:
+            return source.model_copy(update={"pick": "all"})
+        if is_new and (made := self._new_rows(described, number, column, earlier)):
+            return made
+        key = self.key_of(column) or column
+        return ListOf(
+            of=source or OfColumn(table=key.table, column=key.column),
+            length=Spread() if source else self._list_length(described),
+            as_long_as=self._as_long_as(described, number),
+            is_sorted=source is None and not is_new,
+        )
+
+    def record(self, type_: str, parsed: Parsed) -> Record | None:
+        """Return a value of a composite type; a field is a column that has its name."""
+        fields = self._types.get(type_.removesuffix("[]").rpartition(".")[2].strip('"'))
+        if fields is None:
+            return None
+        return Record(fields=tuple(self._field(name, parsed.tables) for name, _ in fields))
+
+    def _field(self, name: str, tables: Sequence[str]) -> Source:
+        columns = [self._columns[table, name] for table in tables if (table, name) in self._columns]
+        if not columns:
+            return Constant(value=None)
+        column = columns[0]
+        if any(key[-1] == name for key in self._unique.get(column.table, ())):
+            return fresh(column)
+        key = self.key_of(column) or column
+        return OfColumn(table=key.table, column=key.column)
+
+    @staticmethod
+    def _is_unknown(column: ColumnShape) -> bool:
+        """Return whether nothing is known of the values: there were no rows, or no statistics."""
+        shape = column.distribution
+        has_values = shape.hot or shape.bounds or shape.labels or shape.distinct > 1
+        return not has_values and not column.is_unique and column.references is None
+
+    def _inserted(self, column: ColumnShape) -> Source:
+        table, name = column.table, column.column
+        is_new = column.is_unique or self.is_last_of_key(column)
+        if (key := column.references) is not None and not column.is_unique:
+            return OfColumn(table=key.table, column=key.column)
+        if is_new and column.distribution.kind in FRESH_KINDS:
+            return Fresh(table=table, column=name)
+        if column.distribution.kind in _TIME_KINDS and (column.correlation or 0) > 0.5:
+            return Now()
+        return OfColumn(table=table, column=name)
+
+    @staticmethod
+    def _is_counter(parsed: Parsed, name: str) -> bool:
+        """Return whether an UPDATE adds to a column and returns it, as a counter does."""
+        returned = [
+            *parsed.outputs,
+            *((table, column) for table, column, *_ in parsed.sums.values()),
+        ]
+        return name in parsed.adds and (parsed.written, name) in returned
+
+    def _counted(
+        self,
+        insert: Parsed,
+        column: ColumnShape,
+        earlier: Sequence[tuple[Parsed, dict[int, Parameter]]],
+    ) -> Source | None:
+        """Return the key that an earlier step took from the counter of the same group of rows."""
+        if column.distribution.kind != "integer" or not self.is_last_of_key(column):
+            return None
+        others = [
+            (p.table, p.column)
+            for p in insert.parameters.values()
+            if p.use == "insert" and p.column != column.column
+        ]
+        for step in reversed(range(len(earlier))):
+            parsed, parameters = earlier[step]
+            asked = [(p.table, p.column) for p in parameters.values() if p.use == "equal"]
+            is_same = all(
+                any(self._family(own) & self._family(place) for own in others) for place in asked
+            )
+            places = {number: sum_[:2] for number, sum_ in parsed.sums.items()}
+            for number, place in {**dict(enumerate(parsed.outputs)), **places}.items():
+                is_counter = place[0] == parsed.written and self._is_counter(parsed, place[1])
+                if asked and is_same and is_counter:
+                    return Returned(step=step, column=number)
+        return None
+
+    @staticmethod
+    def _group(described: Described, use: Parameter) -> int | None:
+        """Return the number of the row from which several columns come.
+
+        A row is inside of bounds that are its own values. So bounds of several columns, as in
+        first <= $1 AND last >= $2, come from one row if the statement finds rows.
+        """
+        uses = described.parsed.parameters.values()
+        bounds = [p for p in uses if p.use == "range" and p.operator in ("<=", ">=")]
+        is_inside = 1 < len(bounds) == len({_place_of(p) for p in bounds})
+        is_inside &= described.parsed.kind == "select" and described.finds_rows
+        same = [p for p in uses if p.use == "equal"] + (bounds if is_inside else [])
+        tables = sorted({p.table for p in same})
+        count = sum(p.table == use.table for p in same)
+        is_in_row = use.table in tables and (use.use != "range" or use in same)
+        return tables.index(use.table) if count > 1 and is_in_row else None
+
+    def _shared_change(
+        self, earlier: Sequence[tuple[Parsed, dict[int, Parameter]]]
+    ) -> Source | None:
+        """Return the change of an earlier step: one amount moves between several rows."""
+        for step in reversed(range(len(earlier))):
+            parsed, parameters = earlier[step]
+            for number, other in parameters.items():
+                column = self._columns.get(_place_of(other))
+                if other.use == "change" and not _is_constant(parsed, number, "", column):
+                    return Equal(step=step, parameter=number - 1)
+        return None
+
+    def _by_change(self, described: Described, column: ColumnShape, number: int) -> Source:
+        kind = column.distribution.kind
+        if kind == "integer" and self.is_key((column.table, column.column)):
+            # A column that counts keys gives the next one.
+            return Constant(value="1")
+        if kind in ("integer", "numeric", "real"):
+            self.assumed.setdefault(described.statement.id, f"${number}: the size of a change")
+            is_checked = (column.table, column.column) in self._checked
+            bounds = _CHANGES_CHECKED if is_checked else _CHANGES
+            return Drawn(distribution=Distribution(kind=kind, bounds=bounds, distinct=101, step=1))
+        return OfColumn(table=column.table, column=column.column)
+
+    def _by_type(self, described: Described, number: int, type_: str) -> Source:
+        """Return something of the type of a parameter that no column explains."""
+        self.assumed.setdefault(described.statement.id, f"${number}: {type_ or 'not known'}")
+        kind = _KIND_OF_TYPE.get(type_.removesuffix("[]").partition("(")[0], "other")
+        if kind in _TIME_KINDS:
+            return Now()
+        made: Source = Constant(value=None)
+        if kind == "boolean":
+            made = Constant(value="t")
+        elif kind in ("integer", "numeric", "real"):
+            made = Drawn(
+                distribution=Distribution(kind=kind, bounds=("1", "100"), distinct=100, step=1)
+            )
+        elif kind == "text":
+            made = Drawn(distribution=Distribution(kind="text", distinct=100, width=8))
+        elif kind == "interval":
+            made = Constant(value="PT3600S")
+        elif kind == "json":
+            made = Constant(value="{}")
+        return ListOf(of=made, length=_LIST_LENGTH) if type_.endswith("[]") else made
+
+    @staticmethod
+    def _list_length(described: Described) -> Spread:
+        rows = described.rows_per_call
+        mean = min(max(rows, 1.0), _LIST_LENGTH_MAX)
+        return Spread(least=1, mean=mean, most=max(2 * mean - 1, 1))
+
+
+def _place_of(use: Parameter) -> tuple[str, str]:
+    """Return table and column of a use."""
+    return (use.table, use.column)
+
+
+def _is_constant(parsed: Parsed, number: int, type_: str, column: ColumnShape | None) -> bool:
+    """Return whether a parameter may be a constant of the program that is a whole number.
+
+    If the program numbers in another order than that of the text, it may be a value, too. Then its
+    amount is not known anyway.
+    """
+    kind = _KIND_OF_TYPE.get(type_, column.distribution.kind if column and not type_ else "other")
+    return kind == "integer" and number >= first_constant(parsed.text)
+
+
+def _typed(statement: Statement, number: int) -> str:
+    types = statement.parameter_types
+    return types[number - 1] if number <= len(types) else ""

@@ -1,0 +1,88 @@
+"""Keys of several columns: a parameter is a column of a row that has the values of the others.
+
+In a database of many tenants, (tenant, id) is a key. Two columns that are drawn one by one are
+then hardly ever a row, so a statement finds nothing, and a new row refers to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+
+from pgdyno.features.capture.model import Given, OfColumn, Source
+from pgdyno.features.capture.schema import ColumnShape
+from pgdyno.features.capture.reading.found_rows import NULL
+from pgdyno.features.capture.reading.parameter_uses import Parameter
+from pgdyno.features.capture.reading.parsed import Parsed
+
+# If there are this many times more pairs than rows, two columns are rarely a row by chance.
+_SPARSE = 2.0
+_KEY_USES = ("equal", "insert")
+
+Place = tuple[str, str]
+
+
+def with_whole_keys(
+    sources: Sequence[Source],
+    parsed: Parsed,
+    step: int,
+    columns: Mapping[Place, ColumnShape],
+    *,
+    unique: Mapping[str, Sequence[tuple[str, ...]]],
+    rows: Mapping[str, float],
+    are_alike: Callable[[Place, Place], bool],
+) -> list[Source]:
+    """Return the sources of a step; keys of several columns are those of rows.
+
+    Args: step, its number. unique, the columns of the unique keys of each table. rows, how many
+    each table has. are_alike, whether two columns hold the same keys.
+    """
+    made = list(sources)
+    for use in parsed.parameters.values():
+        if use.use not in _KEY_USES:
+            continue
+        table, name = _existing(use, parsed, columns)
+        for key in unique.get(table, ()):
+            shapes = [shape for column in key if (shape := columns.get((table, column)))]
+            # A row that only joins others may be asked for before it is made.
+            is_own = bool(shapes) and shapes[-1].references is None
+            is_sparse = prod(s.distribution.distinct for s in shapes) > _SPARSE * rows.get(table, 0)
+            if len(key) < 2 or name != key[-1] or not is_own or not is_sparse:
+                continue
+            asked = [(column, _of(parsed, use, (table, column), are_alike)) for column in key]
+            places = {column: place for column, place in asked if place is not None}
+            drawn = [c for c in places if _is_drawn(made[places[c]])]
+            known = [c for c in places if made[places[c]] != NULL and c not in drawn[-1:]]
+            if drawn and known:
+                made[places[drawn[-1]]] = OfColumn(
+                    table=table,
+                    column=drawn[-1],
+                    given=tuple(Given(column=c, step=step, parameter=places[c]) for c in known),
+                )
+    return made
+
+
+def _existing(use: Parameter, parsed: Parsed, columns: Mapping[Place, ColumnShape]) -> Place:
+    """Return the column of a row that exists: of a new row, the one to which it refers."""
+    own = columns.get((use.table, use.column))
+    if own is not None and use.use == "equal":
+        return (use.table, use.column)
+    is_new = own is not None and use.table == parsed.written and own.references is not None
+    if own is None or own.references is None or not is_new:
+        return ("", "")
+    return (own.references.table, own.references.column)
+
+
+def _is_drawn(source: Source) -> bool:
+    return isinstance(source, OfColumn) and source.group is None and not source.given
+
+
+def _of(
+    parsed: Parsed, use: Parameter, wanted: Place, are_alike: Callable[[Place, Place], bool]
+) -> int | None:
+    """Return the parameter, from 0, that has the value of a column in the same row."""
+    for number, other in parsed.parameters.items():
+        place = (other.table, other.column)
+        if (other.use, other.table) == (use.use, use.table) and are_alike(place, wanted):
+            return number - 1
+    return None

@@ -1,0 +1,107 @@
+"""The tables of a capture as a kind of dataset: a copy of a user's database, made from a file."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from pgdyno.features.capture.file import encoded, read
+from pgdyno.features.capture.model import Capture
+from pgdyno.features.capture.rebuild import Rebuilt
+from pgdyno.features.capture.safety import refuse_other_statements
+from pgdyno.server.dataset_kind import DatasetKind, Number
+from pgdyno.spec.base import Spec
+from pgdyno.spec.dataset import CaptureDataset, CaptureLoading, Dataset
+
+
+class Captured(DatasetKind):
+    """The tables of a capture. The mark says which capture, and how many rows its tables have."""
+
+    name = "capture"
+    options = CaptureDataset
+    loading = CaptureLoading
+    size_option = "fraction"
+    is_found_by_mark = True
+    jobs_help = "(default 2). Each loads one table after another."
+
+    def __init__(self, tables: tuple[str, ...] = ()) -> None:
+        """Without tables: whichever capture the database has."""
+        self.tables = tables
+
+    def bound(self, dataset: Dataset) -> DatasetKind:
+        """Return the kind with the tables of the file."""
+        return Captured(tuple(shape.name for shape in rebuilt_of(dataset).capture.tables))
+
+    def size_words(self, size: int | None) -> str:
+        """Return "120,000 rows of a capture"."""
+        return f"{size or 0:,} rows of a capture"
+
+    def size_of(self, dataset: Dataset) -> int:
+        """Return the number of rows."""
+        return rebuilt_of(dataset).rows
+
+    def read_size(self, number: Number) -> int | None:
+        """Return None: the mark has the number of rows."""
+        del number
+        return None
+
+    def why_partial(self, number: Number, size: int | None) -> str:
+        """Return nothing: while a load is not finished, its journal exists."""
+        del number, size
+        return ""
+
+    def tables_bytes(self, dataset: Dataset) -> int:
+        """Return the size of tables and indexes, in proportion to the original."""
+        return rebuilt_of(dataset).bytes
+
+    def sort_bytes(self, dataset: Dataset) -> int:
+        """Return the size of the largest index of the original."""
+        rebuilt = rebuilt_of(dataset)
+        sizes = [index.bytes for index in rebuilt.capture.indexes]
+        return round(max(sizes, default=0) * min(1.0, rebuilt.fraction))
+
+    def row_bytes(self, dataset: Dataset) -> float:
+        """Return the mean over the rows of all tables."""
+        rebuilt = rebuilt_of(dataset)
+        return rebuilt.bytes / max(1, rebuilt.rows)
+
+    def engine_options(self, dataset: Dataset, loading: Spec | None, jobs: int) -> dict[str, Any]:
+        """Return the schema and the distributions."""
+        del loading, jobs
+        return rebuilt_of(dataset).as_engine(seed=1)
+
+    def mark_options(self, dataset: Dataset, loading: Spec | None) -> dict[str, str]:
+        """Return what identifies the capture, and the number of rows."""
+        del loading
+        rebuilt = rebuilt_of(dataset)
+        return {
+            "digest": digest_of(rebuilt.capture),
+            "fraction": f"{rebuilt.fraction:g}",
+            "rows": str(rebuilt.rows),
+        }
+
+
+def digest_of(capture: Capture) -> str:
+    """Return what tells captures apart: the mark on the tables of a copy has it."""
+    return sha256(encoded(capture)).hexdigest()[:12]
+
+
+def rebuilt_of(dataset: Dataset) -> Rebuilt:
+    """Return the copy that a dataset of the kind `capture` describes.
+
+    Raises: SpecError if the file cannot be read.
+    """
+    assert isinstance(dataset, CaptureDataset), f"{dataset.kind} tables are not those of a capture"
+    path = Path(dataset.file)
+    changed_ns = path.stat().st_mtime_ns if path.is_file() else 0
+    return _rebuilt(path, changed_ns, dataset.fraction)
+
+
+@lru_cache(maxsize=8)
+def _rebuilt(path: Path, changed_ns: int, fraction: float) -> Rebuilt:
+    del changed_ns  # A file that changed is another capture.
+    capture = read(path)
+    refuse_other_statements(capture, file=str(path))
+    return Rebuilt(capture, fraction)

@@ -1,0 +1,302 @@
+"""`pgdyno crash`: lets a server crash, and shows which acknowledged commits survive."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pgdyno.cli import options, output
+from pgdyno.features.crash.text import crash_line, text_of
+from pgdyno.cli.effect import refuse_without_effect
+from pgdyno.cli.from_options import server_named, settings_of
+from pgdyno.cli.headings import ANSWER, CRASHES, FOREIGN, Verb, under
+from pgdyno.cli.live import Live
+from pgdyno.features.crash.controls import ControlSeen
+from pgdyno.features.crash.crash import CrashShow, crash
+from pgdyno.features.crash.crashers import CrashRequest
+from pgdyno.features.crash.document import promises_durability
+from pgdyno.features.crash.own_pair import refuse_no_pair
+from pgdyno.features.crash.own_server import OwnServer
+from pgdyno.features.crash.power_disk import why_not_here
+from pgdyno.features.crash.record import CrashRecord
+from pgdyno.errors import RefusedError, SpecError
+from pgdyno.features.crash.page import crash_page
+from pgdyno.server.find import find
+from pgdyno.server.sql_script import statements_of
+from pgdyno.server.target import refuse_what_the_engine_lacks
+from pgdyno.server.user_command import COMMAND_TIMEOUT_S
+from pgdyno.spec.units import duration_ns
+from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
+from pgdyno.user_file import read_text
+
+EXIT_LOST = 2
+EXIT_BLIND = 3
+_crashes, _answer = under(CRASHES), under(ANSWER)
+
+
+@click.command("crash", cls=Verb, short_help="Show what an acknowledged commit survives.")
+@_crashes(
+    "--kind",
+    type=click.Choice(["kill", "power", "failover", "command"]),
+    default="kill",
+    help="How the server crashes. kill: its processes get SIGKILL. power: its disk also loses what"
+    " was not synced. failover: the primary is killed and its standby is promoted. command: your"
+    " --crash-command crashes your own server (default kill).",
+)
+@_crashes(
+    "--crashes", type=click.IntRange(1, 10_000), default=60, help="Number of crashes (default 60)."
+)
+@_crashes(
+    "--crash", "only", type=click.IntRange(min=1), help="Repeat only the crash with this number."
+)
+@_crashes(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=1,
+    help="Seed of the random number generator (default 1).",
+)
+@_crashes(
+    "-c",
+    "--clients",
+    "--client",
+    type=click.IntRange(1, 1000),
+    default=8,
+    help="Number of clients that commit (default 8).",
+)
+@_crashes(
+    "--directories",
+    type=click.Choice(["strict", "ext4"]),
+    default="strict",
+    help="With --kind power: which file names survive. strict: names whose folder was synced. ext4:"
+    " all names up to one moment, as in the journal of ext4 (default strict).",
+)
+@_crashes(
+    "--on",
+    "on_file_system",
+    type=click.Choice(["ext4", "xfs"]),
+    help="With --kind power: put a real file system of the kernel on the disk of the test, as a"
+    " loop device.",
+)
+@_crashes(
+    "--sector",
+    type=click.Choice(["512", "4096"]),
+    default="512",
+    help="With --kind power: number of bytes that survive together or are lost together (default"
+    " 512).",
+)
+@_crashes(
+    "--check-sql",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Statements that must return no rows after each crash.",
+)
+@_crashes(
+    "--recovery-timeout",
+    default="60s",
+    metavar="TIME",
+    help="Longest time that a recovery may take (default 60s).",
+)
+@_crashes(
+    "--standby",
+    type=click.Choice(["synchronous", "asynchronous"]),
+    default="synchronous",
+    help="With --kind failover: whether commits wait for the standby (default synchronous).",
+)
+@_crashes(
+    "--promote-command",
+    default="",
+    metavar="CMD",
+    help="With --kind failover: command that promotes the standby (default pg_promote). PGHOST and"
+    " PGPORT name the standby. For your own servers there is no default: without this command, your"
+    " own tool must promote the standby.",
+)
+@_crashes(
+    "--fault",
+    "faults",
+    type=click.Choice(["fsync-eio", "full", "stall"]),
+    multiple=True,
+    help="With --kind power: also test a server whose disk fails. fsync-eio: one fsync fails. full:"
+    " the disk is full for 2 s. stall: the disk does not answer for 5 s.",
+)
+@_crashes(
+    "--no-controls", is_flag=True, help="Skip the controls, which show that this test sees losses."
+)
+@options.connection
+@under(FOREIGN)("--crash-command", metavar="CMD", help="Command that crashes your own server.")
+@under(FOREIGN)(
+    "--recover-command",
+    default="",
+    metavar="CMD",
+    help="Command that starts your own server again, if the server does not start by itself. After"
+    " a failover, the command must make the failed server a standby.",
+)
+@options.command_timeout
+@options.confirm
+@options.scratch_that_crashes
+@_answer("--note", default="", metavar="TEXT", help="Remark to keep with the result.")
+@options.results
+def command(**given: Any) -> int:
+    """Let a server crash under load, recover it, and check every acknowledged commit.
+
+    Each crash has a new scratch server with the same data. Controls with a known outcome run first:
+    they show that this test sees losses.
+    """
+    if given["quiet"]:
+        output.be_quiet()
+    request = _request(given)
+    store = Store.default(given["store"])
+    store.require_writable()
+    outcome = crash(request, store, Shown())
+    output.clear_live()
+    document = outcome.document
+    page = outcome.folder.write_report(crash_page(document))
+    outcome.folder.seal()
+    text = f"{text_of(document, output.width())}\n{'report':12}{page}"
+    options.write(text, json.dumps(document, indent=2, ensure_ascii=False), given["json_to"])
+    codes = [_code(document)]
+    if outcome.error is not None:
+        output.problem(outcome.error.message, outcome.error.hint, sqlstate=outcome.error.sqlstate)
+        codes.append(outcome.error.exit_code)
+    return max(codes)
+
+
+def _request(given: dict[str, Any]) -> CrashRequest:
+    own = _own_server(given)
+    if given["kind"] != "power":
+        names = ("directories", "sector")
+        refuse_without_effect(
+            given, names, "only a power failure cuts off a disk", "add --kind power"
+        )
+    if given["kind"] != "failover":
+        names = ("standby", "promote_command")
+        refuse_without_effect(given, names, "only a failover has a standby", "add --kind failover")
+    if own is None:
+        of_own = ("crash_command", "recover_command", "command_timeout")
+        refuse_without_effect(
+            given, of_own, "pgdyno crashes a scratch server itself", "name the server with -h"
+        )
+    elif given["kind"] == "failover":
+        because = "your own servers decide whether commits wait for the standby"
+        refuse_without_effect(given, ["standby"], because, "set synchronous_standby_names there")
+        _refuse_second_failover(given)
+    if given["kind"] == "power" and (why := why_not_here()):
+        raise SpecError(
+            f"--kind power is not possible here: {why}.", hint="use --kind kill and --kind failover"
+        )
+    if given["on_file_system"] and given["kind"] != "power":
+        raise SpecError(
+            f"--on {given['on_file_system']} needs the disk of --kind power.",
+            hint="add --kind power",
+        )
+    if given["faults"] and given["kind"] != "power":
+        raise SpecError(
+            f"--fault {given['faults'][0]} needs the disk of --kind power.",
+            hint="add --kind power",
+        )
+    checks: tuple[str, ...] = ()
+    if given["check_sql"] is not None:
+        checks = tuple(statements_of(read_text(given["check_sql"], of="--check-sql")))
+    return CrashRequest(
+        kind=given["kind"],
+        crashes=given["crashes"],
+        seed=given["seed"],
+        clients=given["clients"],
+        binaries=None if own else find(bin_dir=given["pg_bin"], version=given["pg_version"]),
+        own=own,
+        confirm=given["confirm"],
+        settings=settings_of(given["settings"], given["pg_version"]),
+        data_dir=given["data_dir"],
+        allow_tmpfs=given["allow_tmpfs"],
+        checks=checks,
+        controls=not given["no_controls"],
+        directories=given["directories"],
+        sector_bytes=int(given["sector"]),
+        on=given["on_file_system"],
+        recovery_timeout_s=duration_ns(given["recovery_timeout"], what="--recovery-timeout") / 1e9,
+        replication=given["standby"],
+        promote_command=given["promote_command"],
+        faults=given["faults"],
+        only_number=given["only"],
+        name=given["name"] or "",
+        note=given["note"],
+    )
+
+
+def _own_server(given: dict[str, Any]) -> OwnServer | None:
+    """Return the user's own server; None for scratch servers.
+
+    Raises: RefusedError without the command that may crash it; SpecError if the kind does not fit.
+    """
+    resolved = server_named(given)
+    if resolved is None:
+        if given["kind"] == "command":
+            raise SpecError(
+                "--kind command needs a server of your own, but the command names none.",
+                hint="name the server with -h, -d or a conninfo",
+            )
+        return None
+    if given["kind"] not in ("command", "failover") or not given["crash_command"]:
+        raise RefusedError(
+            "pgdyno crashes your own server only with the command that you name for it.",
+            hint="add --kind command --crash-command CMD, or use --scratch",
+        )
+    if given["kind"] == "failover":
+        refuse_no_pair(resolved.target)
+    for warning in resolved.notes:
+        output.warning(warning.message, warning.hint)
+    refuse_what_the_engine_lacks(resolved.target)
+    commands = given["crash_command"], given["recover_command"], given["promote_command"]
+    return OwnServer(resolved.target, *commands, given["command_timeout"] or COMMAND_TIMEOUT_S)
+
+
+def _refuse_second_failover(given: dict[str, Any]) -> None:
+    """Raise SpecError for several failovers without the command that repairs the pair."""
+    only_one = given["no_controls"] and (given["crashes"] == 1 or given["only"] is not None)
+    if not given["recover_command"] and not only_one:
+        raise SpecError(
+            "After a failover, a second one needs the pair again: there is no --recover-command.",
+            hint="add --recover-command CMD, which makes the failed server a standby again, or"
+            " --crashes 1 --no-controls",
+        )
+
+
+class Shown(CrashShow):
+    """Prints a line for each control, and the last crash or a line for each of them."""
+
+    def __init__(self) -> None:
+        self.progress = Live()
+
+    def began(self, folder: ExperimentFolder, server: str) -> None:
+        """Print what crashes, and where the result is."""
+        output.note(f"target  {server}")
+        output.note(f"result #{folder.number} in {folder.folder}")
+
+    def controlled(self, seen: ControlSeen, what: str = "control") -> None:
+        """Print what a control or a fault showed."""
+        output.clear_live()
+        as_it_must = "as it must" if seen.holds else f"but it must show: {seen.expected}"
+        output.note(f"{what} {seen.name}: {seen.seen}, {as_it_must}")
+
+    def crashed(self, record: CrashRecord, of_count: int) -> None:
+        """Show the last crash."""
+        line = crash_line(record, of_count)
+        if output.is_terminal() and not (record.lost or record.is_corrupt):
+            output.live(line)
+        else:
+            output.note(line)
+
+
+def _code(document: dict[str, Any]) -> int:
+    """Return the exit code of the verdict: a loss that the settings allow is an answer."""
+    if document["verdict"] == "blind":
+        return EXIT_BLIND
+    is_promised = promises_durability(document)
+    has_loss = document["verdict"] in ("corrupt", "lost")
+    has_loss |= any(not fault["holds"] for fault in document["faults"])
+    if has_loss and is_promised:
+        return EXIT_LOST
+    return 0

@@ -1,0 +1,93 @@
+"""Which settings are worth a search, by the evidence of a measured run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pgdyno.features.tune.catalogue import EVIDENCE, Risk, catalogue, needs_of, rule_of
+from pgdyno.features.tune.machine import Machine
+from pgdyno.features.tune.space import DEFAULT_RISKS, SETTINGS_MAX
+
+# Evidence -> the settings that may help, the most promising first.
+_SETTINGS: dict[str, tuple[str, ...]] = {
+    "forced_checkpoints": ("max_wal_size", "checkpoint_timeout"),
+    "full_page_images": ("max_wal_size", "wal_compression", "checkpoint_timeout"),
+    "temporary_bytes": ("work_mem", "hash_mem_multiplier"),
+    "sequential_scans": ("random_page_cost", "effective_cache_size"),
+    "buffer_misses": ("shared_buffers", "effective_io_concurrency"),
+    "read_waits": ("shared_buffers", "effective_io_concurrency", "io_workers"),
+    "wal_flush": ("wal_compression", "wal_buffers", "commit_delay"),
+    "wal_buffers_full": ("wal_buffers",),
+    "backend_writes": ("shared_buffers", "bgwriter_lru_maxpages", "bgwriter_delay"),
+    "lock_waits": ("deadlock_timeout",),
+}
+_STRONG = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One piece of evidence from a run.
+
+    `kind`: a key of `catalogue.EVIDENCE`. `strength_ratio`: 0..1. `words`: such as "31 % of WAL".
+    """
+
+    kind: str
+    strength_ratio: float
+    words: str
+
+    @property
+    def text(self) -> str:
+        """Return the whole sentence."""
+        return f"{EVIDENCE[self.kind]}: {self.words}"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A setting to search, with the reason."""
+
+    setting: str
+    why: str
+
+
+def choose(
+    evidence: Iterable[Evidence], machine: Machine, risks: Iterable[Risk] = DEFAULT_RISKS
+) -> tuple[Chosen, ...]:
+    """Return at most six settings to search, those with the strongest evidence first.
+
+    If several pieces of evidence are for a setting, their strengths are added up. Settings that
+    this version does not have, that need a new cluster, or whose risk is not allowed are left out.
+    A setting without evidence is not searched.
+    """
+    allowed = frozenset(risks)
+    scores: dict[str, float] = {}
+    reasons: dict[str, str] = {}
+    for piece in sorted(evidence, key=lambda piece: -piece.strength_ratio):
+        for place, setting in enumerate(_SETTINGS.get(piece.kind, ())):
+            if piece.strength_ratio < _STRONG or not _is_possible(setting, machine, allowed):
+                continue
+            scores[setting] = scores.get(setting, 0.0) + piece.strength_ratio / (1 + place)
+            reasons.setdefault(setting, piece.text)
+    ranked = sorted(scores, key=lambda setting: -scores[setting])[:SETTINGS_MAX]
+    return tuple(Chosen(setting, reasons[setting]) for setting in ranked)
+
+
+def choosable(machine: Machine, risks: Iterable[Risk] = DEFAULT_RISKS) -> tuple[Chosen, ...]:
+    """Return every setting that `choose` may return, each with the evidence that it needs."""
+    allowed = frozenset(risks)
+    reasons: dict[str, list[str]] = {}
+    for evidence, settings in _SETTINGS.items():
+        for setting in settings:
+            reasons.setdefault(setting, []).append(EVIDENCE[evidence])
+    return tuple(
+        Chosen(setting, ", or ".join(words))
+        for setting, words in reasons.items()
+        if _is_possible(setting, machine, allowed)
+    )
+
+
+def _is_possible(setting: str, machine: Machine, allowed: frozenset[Risk]) -> bool:
+    entry, rule = catalogue().get(setting), rule_of(setting, machine.major)
+    if entry is None or rule is None or needs_of(rule) == "new cluster":
+        return False
+    return entry.risk in allowed

@@ -1,0 +1,251 @@
+"""Plans a tuning before it begins: the server as it is, what to search, the rules, the budget."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import fill
+
+from pgdyno.analysis import verdicts
+from pgdyno.features.doctor.examine import Subject
+from pgdyno.errors import RefusedError, SpecError
+from pgdyno.quantities import duration_text
+from pgdyno.server.connect import connect
+from pgdyno.server.conninfo import resolve
+from pgdyno.server.find import Binaries
+from pgdyno.server.placement import LAST_PLACE
+from pgdyno.server.system_settings import not_alterable
+from pgdyno.server.target import Target
+from pgdyno.spec.designs import TuneDesign
+from pgdyno.spec.experiment import EqualServer, Experiment, Server, Workload
+from pgdyno.spec.setting_rules import snapshot
+from pgdyno.spec.units import duration_ns
+from pgdyno.spec.variant import Variant
+from pgdyno.features.tune.budget import least_runs
+from pgdyno.features.tune.catalogue import Risk, catalogue, needs_of
+from pgdyno.features.tune.design import Tune
+from pgdyno.features.tune.evidence import choosable
+from pgdyno.features.tune.machine import Machine, machine_of
+from pgdyno.features.tune.memory import ALLOWING_SETTINGS
+from pgdyno.features.tune.rules import recommend, rule_set
+from pgdyno.features.tune.server_settings import defaults_of, read_live
+from pgdyno.features.tune.space import SETTINGS_MAX, Dimension, dimensions
+from pgdyno.features.tune.storage import choices_now
+
+# Without a restart, a run starts about a second after the one before has ended.
+_OVERHEAD_NS = 1_000_000_000
+_WARM_NS = 2_000_000_000
+_MINUTE_NS = 60_000_000_000
+_WIDTH = 100
+_LIBRARIES = {"lz4": "--with-lz4", "zstd": "--with-zstd", "io_uring": "--with-liburing"}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The server before the search: its machine, its settings, and the values it was built for."""
+
+    machine: Machine
+    now: dict[str, str]
+    enum_values: dict[str, tuple[str, ...]]
+
+
+def known_of_scratch(experiment: Experiment, binaries: Binaries) -> Known:
+    """Return what a scratch server will be; it is not started for this."""
+    machine = Machine(
+        binaries.major,
+        connections=100,
+        ram_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        cores=len(os.sched_getaffinity(0)),
+        disk="ssd",
+    )
+    values = {
+        name: tuple(
+            value for value in rule.values if _LIBRARIES.get(value, "") in binaries.configure
+        )
+        for name, rule in snapshot(binaries.major).items()
+    }
+    now = defaults_of(binaries.major) | dict(experiment.server.settings)
+    return Known(machine, now | choices_now(experiment, binaries.major), values)
+
+
+def known_of_own(experiment: Experiment, target: Target) -> Known:
+    """Read the user's own server. Raises: RefusedError if nothing can change its settings."""
+    folder = Path(os.environ.get("PGDYNO_DATA") or LAST_PLACE)
+    reviewed = read_live(Subject(target=target, folder=folder, verb="tune"))
+    if experiment.server.admin is None and experiment.server.apply_command is None:
+        raise RefusedError(
+            "tune changes settings of your own server, and no way to change them was named.",
+            hint="add --admin CONNINFO (and --restart-command for settings that need a restart)",
+        )
+    now = {name: setting.value for name, setting in reviewed.settings.items()}
+    values = {name: setting.rule.values for name, setting in reviewed.settings.items()}
+    return Known(machine_of(reviewed.facts, {}), now, values)
+
+
+def planned(
+    experiment: Experiment,
+    known: Known,
+    space: Sequence[Dimension],
+    *,
+    rules: Variant,
+    equal: tuple[EqualServer, ...],
+    fields: Mapping[str, object],
+) -> Experiment:
+    """Return the experiment of a tuning, with the present value of each setting that it needs.
+
+    Args: rules, tried first; equal, further servers; fields, of the design: what the user asked.
+    Raises: ValidationError if the load does not fit the design.
+    """
+    # What a candidate changes, and what the memory of its settings depends on.
+    changed = [*(dimension.name for dimension in space), *rules.settings, *ALLOWING_SETTINGS]
+    given = {
+        "settings": tuple(written(dimension) for dimension in space),
+        "now": {name: known.now[name] for name in dict.fromkeys(changed)},
+        "ram_bytes": known.machine.ram_bytes,
+        "major": known.machine.major,
+        **fields,
+    }
+    return experiment.with_fields(
+        design=TuneDesign.model_validate(given),
+        variants=(rules,),
+        server=experiment.server.model_copy(update={"equal": equal}),
+    )
+
+
+def rules_of(
+    experiment: Experiment, known: Known, risks: Sequence[Risk]
+) -> tuple[Variant, dict[str, str]]:
+    """Return the values of the published rules as a variant, and what was left out, with why."""
+    settings = {}
+    for name, advice in recommend(rule_set("pgtune"), known.machine).items():
+        entry, rule = catalogue().get(name), snapshot(known.machine.major).get(name)
+        if entry is None or rule is None or advice.text is None or name == "max_connections":
+            continue
+        allowed = known.enum_values.get(name, rule.values)
+        if rule.vartype == "enum" and advice.text not in allowed:
+            continue
+        if (
+            entry.risk in risks
+            and needs_of(rule) != "new cluster"
+            and advice.text != known.now[name]
+        ):
+            settings[name] = advice.text
+    left_out = unchangeable(experiment, known, settings)
+    kept = {name: value for name, value in settings.items() if name not in left_out}
+    return Variant(name="pgtune", settings=kept), left_out
+
+
+def unchangeable(experiment: Experiment, known: Known, names: Iterable[str]) -> dict[str, str]:
+    """Return the settings that cannot be changed on the user's own server, each with the reason."""
+    server, rules = experiment.server, snapshot(known.machine.major)
+    if server.scratch is not None or server.apply_command is not None:
+        return {}
+    needs = {name: needs_of(rules[name]) for name in names}
+    reasons = {}
+    if server.restart_command is None:
+        restarts = [name for name, need in needs.items() if need == "restart"]
+        reasons = dict.fromkeys(restarts, "it needs a restart, and --restart-command is missing")
+    if server.admin is not None:
+        admin = resolve(conninfo=server.admin).target
+        asked_of = [
+            name for name, need in needs.items() if need != "session" and name not in reasons
+        ]
+        with connect(admin, verb="tune") as connection:
+            missing = not_alterable(connection, asked_of)
+        reasons |= dict.fromkeys(missing, f"{admin.user} may not change it")
+    return reasons
+
+
+def order_of(experiment: Experiment) -> str:
+    """Return how several servers are measured, in words; "" for one server."""
+    count = len(experiment.server.numbers)
+    if count < 2:
+        return ""
+    if Tune(Tune(experiment).settled()).is_at_once:
+        return f"servers  {count}, measured at the same time"
+    why = "" if Tune(experiment).asked.at_once is False else ", because two may share a host"
+    return f"servers  {count}, measured in turn{why}"
+
+
+def refuse_without_rights(
+    servers: Iterable[Server | EqualServer], space: tuple[Dimension, ...], *, is_applied: bool
+) -> None:
+    """Raise RefusedError for settings that the role of --admin may not change on a server."""
+    for server in servers:
+        _refuse_without_right(server, space, is_applied=is_applied)
+
+
+def _refuse_without_right(
+    server: Server | EqualServer, space: tuple[Dimension, ...], *, is_applied: bool
+) -> None:
+    if server.dsn is None or server.admin is None or server.apply_command is not None:
+        return
+    names = [
+        dimension.name for dimension in space if is_applied or needs_of(dimension.rule) != "session"
+    ]
+    admin = resolve(conninfo=server.admin).target
+    with connect(admin, verb="tune") as connection:
+        missing = not_alterable(connection, names)
+    if missing:
+        raise RefusedError(
+            f"{admin.user} may not change {', '.join(missing)} on {admin.place}.",
+            hint=f"GRANT ALTER SYSTEM ON PARAMETER {', '.join(missing)} TO {admin.user}"
+            " (PostgreSQL 15 or later), or name another role with --admin",
+        )
+
+
+def refuse_short_runs(workload: Workload) -> None:
+    """Raise SpecError for runs that are too short to be valid: they prove nothing."""
+    needed_s = verdicts.NEEDED_S_TO_PROVE
+    if workload.duration_ns < needed_s * 1e9 and workload.transactions_per_client is None:
+        raise SpecError(
+            f"With a duration of {duration_text(workload.duration_ns)} no run is valid: at least"
+            f" {needed_s:g} s are needed, and tune proves nothing by runs that are not valid.",
+            hint=f"-T {needed_s:g}s, and a --budget for such runs",
+        )
+
+
+def refuse_short_budget(workload: Workload, budget: str, setting_count: int) -> None:
+    """Raise SpecError with the least budget if this one leaves no time for search and proof."""
+    warm_ns = _WARM_NS if workload.warmup_ns is None else workload.warmup_ns
+    needed_ns = least_runs(setting_count) * (workload.duration_ns + warm_ns + _OVERHEAD_NS)
+    if duration_ns(budget, what="--budget") < needed_ns:
+        raise SpecError(
+            f"--budget {budget} is too short for a search and a proof with runs of"
+            f" {duration_text(workload.duration_ns)}: they take at least"
+            f" {-(-needed_ns // _MINUTE_NS)} min.",
+            hint=f"--budget {-(-needed_ns // _MINUTE_NS)}min, or shorter runs with -T",
+        )
+
+
+def lines_of_choice(experiment: Experiment, known: Known, risks: Sequence[Risk]) -> Iterator[str]:
+    """Yield what would be searched if evidence chose the settings: each with its range."""
+    yield (
+        f"first       a run of the load chooses at most {SETTINGS_MAX} of these settings, by its"
+        " evidence"
+    )
+    possible = choosable(known.machine, risks)
+    left_out = unchangeable(experiment, known, [choice.setting for choice in possible])
+    for choice in possible:
+        if why := left_out.get(choice.setting):
+            yield f"not         {choice.setting}: {why}"
+            continue
+        [dimension] = dimensions([choice.setting], known.machine, known.now, risks)
+        yield searched_line(dimension, known)
+        why = f"if {choice.why}"
+        yield fill(why, _WIDTH, initial_indent=" " * 12, subsequent_indent=" " * 12)
+
+
+def searched_line(dimension: Dimension, known: Known) -> str:
+    """Return "search      work_mem: 64kB..1GB, now 4MB"."""
+    name, _, values = written(dimension).partition("=")
+    return f"{'search':12}{name}: {values}, now {known.now[name]}"
+
+
+def written(dimension: Dimension) -> str:
+    """Return a dimension as text for the spec, with its range, which may depend on the machine."""
+    if dimension.scale == "choice":
+        return f"{dimension.name}={','.join(dimension.values)}"
+    return f"{dimension.name}={dimension.values[0]}..{dimension.values[-1]}"

@@ -1,0 +1,211 @@
+"""Reviews the settings of a server: which need attention and why, and which differ from rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
+
+from pgdyno.features.doctor.finding import VERDICTS, Verdict
+from pgdyno.features.tune.accepted import accepted_values
+from pgdyno.features.tune.catalogue import Entry, Needs, catalogue, needs_of
+from pgdyno.features.tune.contradictions import contradictions
+from pgdyno.features.tune.machine import Machine
+from pgdyno.features.tune.memory import MemorySum, memory_sum
+from pgdyno.features.tune.rules import RULES, Recommended, recommend, rule_set
+from pgdyno.features.tune.server_settings import Reviewed, ServerSetting
+from pgdyno.features.tune.values import amount
+
+# Check of the doctor -> the setting it is about.
+SETTING_OF_CHECK: Mapping[str, str] = {
+    "archiving": "archive_mode",
+    "autovacuum": "autovacuum",
+    "checkpoint_pace": "checkpoint_completion_target",
+    "damage_ignored": "zero_damaged_pages",
+    "data_checksums": "data_checksums",
+    "data_sync_retry": "data_sync_retry",
+    "debug_assertions": "debug_assertions",
+    "effective_cache_size": "effective_cache_size",
+    "fsync": "fsync",
+    "full_page_writes": "full_page_writes",
+    "huge_pages": "huge_pages",
+    "log_checkpoints": "log_checkpoints",
+    "max_wal_size": "max_wal_size",
+    "memory_at_the_peak": "work_mem",
+    "memory_rule": "work_mem",
+    "parallel_workers": "max_parallel_workers_per_gather",
+    "prepared_transactions": "max_prepared_transactions",
+    "random_page_cost": "random_page_cost",
+    "shared_buffers": "shared_buffers",
+    "statement_logging": "log_statement",
+    "statements": "shared_preload_libraries",
+    "synchronous_commit": "synchronous_commit",
+    "synchronous_standbys": "synchronous_standby_names",
+    "temp_buffers": "temp_buffers",
+    "track_io_timing": "track_io_timing",
+    "track_wal_io_timing": "track_wal_io_timing",
+    "tracking": "track_counts",
+    "wal_level": "wal_level",
+}
+# Numbers differ from a rule of thumb if their ratio is above this.
+_FAR_RATIO = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """One reason to look at a setting; `mend` is the next step."""
+
+    setting: str
+    verdict: Verdict
+    seen: str
+    mend: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One setting with all facts about it. `entry`: None if the catalogue does not have it."""
+
+    name: str
+    present: ServerSetting
+    entry: Entry | None
+    needs: Needs
+    rules: Mapping[str, Recommended]
+
+    @property
+    def meaning(self) -> str:
+        """Return the effect of the setting in one sentence."""
+        if self.entry is not None:
+            return self.entry.meaning
+        if self.present.description:
+            return f"{self.present.description}."
+        if self.present.objection:
+            return "Not a setting of this version, or a value that it refuses."
+        accepted = accepted_values().get(self.name)
+        return accepted.about if accepted is not None else "A setting of an extension."
+
+    @property
+    def price(self) -> str:
+        """Return what the change from the default to this value costs."""
+        if self.entry is None:
+            return ""
+        return self.entry.price_of(self.present.built_in, self.present.value, self.present.rule)
+
+    def differs_from(self, rules: str) -> bool:
+        """Return whether a rule recommends another value; for numbers, by more than twice."""
+        recommended = self.rules.get(rules)
+        # For max_connections a rule has only the assumption of its author.
+        if recommended is None or recommended.text is None or self.name == "max_connections":
+            return False
+        ours, theirs = (
+            amount(self.present.rule, text) for text in (self.present.value, recommended.text)
+        )
+        if ours is None or theirs is None or min(ours, theirs) <= 0:
+            return self.present.value != recommended.text
+        return max(ours, theirs) / min(ours, theirs) > _FAR_RATIO
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """The answer of `pgdyno settings`."""
+
+    target: str
+    machine: Machine
+    attention: tuple[Attention, ...]
+    changed: tuple[Explained, ...]
+    known: Mapping[str, Explained]
+    every: Mapping[str, Explained]
+    memory: MemorySum
+    pending: tuple[str, ...]
+    total_count: int
+    is_file: bool = False
+
+    @property
+    def fine(self) -> tuple[Explained, ...]:
+        """Return the settings that differ from the default and need no attention."""
+        named = {attention.setting for attention in self.attention}
+        return tuple(setting for setting in self.changed if setting.name not in named)
+
+    @property
+    def worst(self) -> Verdict:
+        """Return the worst verdict."""
+        return self.attention[0].verdict if self.attention else "good"
+
+    def against(self, rules: str) -> list[Explained]:
+        """Return the settings on which a published rule says something else."""
+        return [setting for setting in self.known.values() if setting.differs_from(rules)]
+
+
+def review(given: Reviewed, machine: Machine, *, is_file: bool = False) -> Review:
+    """Judge every setting; pure."""
+    rules = {rule_id: recommend(rule_set(rule_id), machine) for rule_id in RULES}
+    entries = catalogue()
+    explained = {
+        name: Explained(
+            name,
+            setting,
+            entries.get(name),
+            needs_of(setting.rule),
+            {rule: values[name] for rule, values in rules.items() if name in values},
+        )
+        for name, setting in given.settings.items()
+    }
+    wanted = {name for rule in rules.values() for name in rule}
+    reasons = list(_attention(given))
+    reasons += _harmful(given, known={reason.setting for reason in reasons})
+    attention = sorted(reasons, key=lambda attention: VERDICTS.index(attention.verdict))
+    return Review(
+        target=given.target,
+        machine=machine,
+        attention=tuple(attention),
+        changed=tuple(
+            setting for _, setting in sorted(explained.items()) if setting.present.is_changed
+        ),
+        known={
+            name: setting
+            for name, setting in explained.items()
+            if name in entries or name in wanted
+        },
+        every=explained,
+        memory=memory_sum(given.facts),
+        pending=tuple(
+            sorted(name for name, setting in given.settings.items() if setting.is_pending)
+        ),
+        total_count=len(given.settings),
+        is_file=is_file,
+    )
+
+
+def _attention(given: Reviewed) -> Iterator[Attention]:
+    """Yield refused values, contradictions, and findings of the doctor."""
+    for name, setting in given.settings.items():
+        if setting.objection:
+            seen = f"the server does not start: {setting.objection}"
+            yield Attention(name, "bad", seen, "remove it")
+    for contradiction in contradictions(given.facts.on_server()):
+        yield Attention(
+            contradiction.setting, contradiction.verdict, contradiction.seen, contradiction.mend
+        )
+    for finding in given.findings:
+        judged_name = SETTING_OF_CHECK.get(finding.id)
+        if judged_name == "shared_preload_libraries" and judged_name not in finding.mend:
+            continue  # The library is loaded; what is missing in the database is not a setting.
+        if judged_name is not None and finding.verdict in ("bad", "warn"):
+            yield Attention(judged_name, finding.verdict, finding.seen, finding.mend)
+
+
+def _harmful(given: Reviewed, *, known: Set[str]) -> Iterator[Attention]:
+    """Yield values that are harmful on every server, for settings without another reason."""
+    for name, setting in given.settings.items():
+        accepted = accepted_values().get(name)
+        if (
+            accepted is None
+            or name in known
+            or not setting.is_set
+            or setting.value == setting.built_in
+        ):
+            continue
+        if not accepted.has(setting.rule, setting.value):
+            seen = f"{name} = {setting.value}: {accepted.harm}"
+            mend = f"{name} = {setting.built_in}"
+            if accepted.shown != setting.built_in:
+                mend += f" (the default), or {accepted.shown}"
+            yield Attention(name, accepted.verdict, seen, mend)

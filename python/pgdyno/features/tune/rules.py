@@ -1,0 +1,123 @@
+"""Published rules of thumb: the recommended values, each with its formula."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+
+from pgdyno.errors import SpecError
+from pgdyno.features.tune.catalogue import rule_of
+from pgdyno.features.tune.formula import FactMissing, Value, evaluate
+from pgdyno.features.tune.machine import Machine
+from pgdyno.features.tune.values import text_of
+
+RULES = ("pgtune", "timescaledb_tune")
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """One published set of rules. Each of the `formulas` uses only earlier ones."""
+
+    id: str
+    name: str
+    source: str
+    formulas: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Recommended:
+    """The value that a rule recommends. If a fact is missing, `text` is None, `lacks` its name."""
+
+    name: str
+    text: str | None
+    formula: str
+    lacks: str = ""
+
+
+@lru_cache(maxsize=len(RULES))
+def rule_set(rule_id: str) -> RuleSet:
+    """Return one published set of rules."""
+    text = files("pgdyno.features.tune").joinpath(f"rules/{rule_id}.toml").read_text(encoding="utf-8")
+    document = tomllib.loads(text)
+    return RuleSet(rule_id, document["name"], document["source"], document["settings"])
+
+
+def recommend(rules: RuleSet, machine: Machine) -> dict[str, Recommended]:
+    """Return setting -> recommendation for this machine, for settings that its version has.
+
+    max_connections keeps the server's value: a rule has only the assumption of its author.
+    """
+    names: dict[str, Value] = dict(machine.names())
+    recommended: dict[str, Recommended] = {}
+    for name, formula in rules.formulas.items():
+        rule = rule_of(name, machine.major)
+        if rule is None:
+            continue
+        try:
+            value = evaluate(formula, names)
+        except FactMissing as missing:
+            names[name] = None
+            recommended[name] = Recommended(name, None, readable(formula, machine), missing.name)
+            continue
+        names[name] = value
+        text = text_of(rule, _known_word(rule.values, value))
+        recommended[name] = Recommended(name, text, readable(formula, machine))
+    return recommended
+
+
+def _known_word(values: tuple[str, ...], value: Value) -> Value:
+    """Return the word if the server knows it, or else the first known one: 14 has no lz4."""
+    if isinstance(value, str) and values and value not in values:
+        return values[0]
+    return value
+
+
+def readable(formula: str, machine: Machine) -> str:
+    """Return a formula without the choices that load, disk, cores or version decide.
+
+    "by(load, dw=2, other=1) * ram" is "ram" for web; `*` is written "x".
+    """
+    tree = ast.parse(formula, mode="eval")
+    chosen = _Chosen(machine).visit(tree)
+    text = ast.unparse(ast.fix_missing_locations(chosen))
+    for old, new in ((" * MB", " MB"), (" * GB", " GB"), (" * kB", " kB"), (" * ", " x ")):
+        text = text.replace(old, new)
+    return text.replace("'", "")
+
+
+class _Chosen(ast.NodeTransformer):
+    """Replaces each choice by the value that this machine chooses."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._names = machine.names()
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        """Leave out a factor of 1, which may be the result of a choice."""
+        visited = self.generic_visit(node)
+        assert isinstance(visited, ast.BinOp)
+        is_one = isinstance(visited.right, ast.Constant) and visited.right.value == 1
+        is_factor = isinstance(visited.op, ast.Mult | ast.Div)
+        return visited.left if is_one and is_factor else visited
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        try:
+            test = evaluate(ast.unparse(node.test), self._names)
+        except (FactMissing, SpecError):
+            return self.generic_visit(node)
+        return self._chosen(node.body if test else node.orelse)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if isinstance(node.func, ast.Name) and node.func.id == "by":
+            word = self._names.get(ast.unparse(node.args[0]))
+            choices = {keyword.arg: keyword.value for keyword in node.keywords}
+            chosen = choices.get(str(word), choices.get("other"))
+            return self.generic_visit(node) if chosen is None else self._chosen(chosen)
+        return self.generic_visit(node)
+
+    def _chosen(self, node: ast.expr) -> ast.AST:
+        visited: ast.AST = self.visit(node)
+        return visited

@@ -1,0 +1,174 @@
+"""All settings of a server, or of a postgresql.conf, with their built-in values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pgdyno.features.doctor.check_facts import CheckFacts
+from pgdyno.features.doctor.examine import Subject, examine, judged
+from pgdyno.features.doctor.finding import Finding
+from pgdyno.features.doctor.server_seen import ServerSeen, Setting
+from pgdyno.features.doctor.session import read_only
+from pgdyno.spec.setting_rules import SettingRule, in_units, object_to, snapshot
+from pgdyno.spec.variant_text import read_conf
+from pgdyno.features.tune.values import shown
+
+# reset_val: the value for other sessions of this role and database. This session sets limits.
+SETTINGS_SQL = (
+    "SELECT name, reset_val, coalesce(unit, ''), source, coalesce(boot_val, ''), pending_restart,"
+    " context, vartype, coalesce(min_val, ''), coalesce(max_val, ''), coalesce(enumvals, '{}'),"
+    " short_desc FROM pg_catalog.pg_settings"
+)
+_NOT_SET = ("default", "override", "client")
+# Folders and languages differ on each server and are not reviewed.
+_PLACE = re.compile(
+    r"lc_\w+|timezone|log_timezone|datestyle|default_text_search_config|.*_file|.*_director(y|ies)"
+    r"|.*_directory|port|listen_addresses|cluster_name|unix_socket_\w+|ssl.*|application_name"
+    r"|client_encoding|server_\w+|in_hot_standby|transaction_\w+|krb_\w+|dynamic_library_path"
+)
+_SPELT = {"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
+_SECRET = re.compile(r"conninfo|password|passphrase|command")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSetting:
+    """One setting of a server. `value` and `built_in` have the form of postgresql.conf.
+
+    `objection`: why the server refuses the value, "" if it accepts it. `description`: the server's
+    description, for settings that are not in the catalogue.
+    """
+
+    rule: SettingRule
+    raw: str
+    value: str
+    built_in: str
+    source: str
+    is_pending: bool = False
+    objection: str = ""
+    description: str = ""
+
+    @property
+    def is_changed(self) -> bool:
+        """Return whether the value differs from PostgreSQL's default."""
+        is_place = _PLACE.fullmatch(self.rule.name.lower()) is not None
+        return self.is_set and self.value != self.built_in and not is_place
+
+    @property
+    def is_set(self) -> bool:
+        """Return whether somebody set the value: in a file, or for a role or a database."""
+        return self.source not in _NOT_SET and self.rule.context != "internal"
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """The settings of a server or a file, ready for a review. `findings`: of the doctor."""
+
+    target: str
+    facts: CheckFacts
+    settings: Mapping[str, ServerSetting]
+    findings: tuple[Finding, ...]
+
+
+def read_live(asked: Subject) -> Reviewed:
+    """Read the settings of a server in about a second, with one connection at a time.
+
+    Raises: ServerError if the server cannot be reached.
+    """
+    assert asked.target is not None, "settings are a server's"
+    examined = examine(asked)
+    with read_only(asked.target, asked.verb) as (session, _):
+        rows = session.fetch(SETTINGS_SQL)
+        settings = {}
+        for name, raw, unit, source, built_in, is_pending, context, kind, *rest in rows:
+            low, high, values, description = rest
+            rule = SettingRule(
+                str(name), kind, context, unit, low, high, tuple(values), str(built_in)
+            )
+            settings[str(name).lower()] = _setting(
+                rule, str(raw or ""), str(source), bool(is_pending), str(description)
+            )
+    return _reviewed(examined.target, examined.facts, settings)
+
+
+def read_file(path: Path, major: int, facts: CheckFacts) -> Reviewed:
+    """Return a postgresql.conf as a server of this version would take it.
+
+    Raises: SpecError with file and line for what the server could not read.
+    """
+    given = read_conf(path)
+    rules = {name: _as_initdb_leaves(rule) for name, rule in snapshot(major).items()}
+    settings = {name: _setting(rule, rule.built_in, "default") for name, rule in rules.items()}
+    for name, text in given.items():
+        objection = object_to(name, text, major)
+        rule = rules.get(name) or SettingRule(name, "string", "user", "", "", "", (), "")
+        raw = rule.built_in if objection is not None else _raw(rule, text)
+        setting = _setting(rule, raw, "configuration file")
+        if objection is not None:
+            setting = replace(setting, value=text, objection=objection.rule)
+        settings[name] = setting
+    host = f"{path.name}, as PostgreSQL {major} would take it"
+    return _reviewed(host, facts, settings, major=major)
+
+
+def defaults_of(major: int) -> dict[str, str]:
+    """Return setting -> default value, for every setting of this version."""
+    rules = (_as_initdb_leaves(rule) for rule in snapshot(major).values())
+    return {rule.name.lower(): shown(rule, rule.built_in) for rule in rules}
+
+
+def _as_initdb_leaves(rule: SettingRule) -> SettingRule:
+    """Return the rule with 128 MB of shared_buffers, which initdb writes where 8 MB is built in."""
+    return replace(rule, built_in="16384") if rule.name == "shared_buffers" else rule
+
+
+def _reviewed(
+    target: str,
+    facts: CheckFacts,
+    settings: Mapping[str, ServerSetting],
+    *,
+    major: int | None = None,
+) -> Reviewed:
+    """Return the doctor's findings on all these settings."""
+    for_doctor = {
+        name: Setting(setting.raw, setting.rule.unit, setting.is_pending)
+        for name, setting in settings.items()
+    }
+    server = facts.server
+    if server is None:
+        assert major is not None, "a file has a version"
+        # A file does not have the settings that describe build and host of a server.
+        of_file = {n: s for n, s in for_doctor.items() if settings[n].rule.context != "internal"}
+        server = ServerSeen(major, of_file)
+    else:
+        server = replace(server, settings={**server.settings, **for_doctor})
+    known = replace(facts, server=server)
+    return Reviewed(target, known, settings, judged(target, known).findings)
+
+
+def _setting(
+    rule: SettingRule, raw: str, source: str, is_pending: bool = False, description: str = ""
+) -> ServerSetting:
+    # A word out of a list, such as the value of password_encryption, is not a secret.
+    is_text = rule.vartype == "string"
+    is_hidden = "." in rule.name or (is_text and _SECRET.search(rule.name) is not None)
+    value = "(not shown)" if is_hidden and raw else shown(rule, raw)
+    built_in = shown(rule, rule.built_in)
+    return ServerSetting(rule, raw, value, built_in, source, is_pending, "", description)
+
+
+def _raw(rule: SettingRule, text: str) -> str:
+    """Return a value of postgresql.conf as pg_settings shows it, which must be one it takes."""
+    word = text.strip().lower()
+    if rule.vartype == "bool":
+        return "on" if word in ("1", "on", "t", "tr", "tru", "true", "y", "ye", "yes") else "off"
+    if rule.vartype == "enum":
+        # Enums that were once booleans still accept the other spellings of on and off.
+        is_known = word in {value.lower() for value in rule.values}
+        return word if is_known or "on" not in rule.values else _SPELT.get(word, word)
+    number = in_units(text, rule)
+    if rule.vartype == "integer" and number is not None:
+        return str(round(number))
+    return text if number is None else f"{float(number):g}"

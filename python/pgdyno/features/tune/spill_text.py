@@ -1,0 +1,194 @@
+"""What `pgdyno work-mem` found, as text."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pgdyno.quantities import counted, format_bytes
+from pgdyno.features.tune.spill import Advice, Need
+from pgdyno.features.tune.spilling import LoggedFiles, Spilled
+
+_LABEL_WIDTH = 8
+_MB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """What another verb needs for the same server: words, and a change of each variant."""
+
+    words: tuple[str, ...] = ()
+    change: str = ""
+
+    @property
+    def or_else(self) -> str:
+        """Return the other way to compare; "" if --prove does not take this request."""
+        return "" if self.change else "   (or --prove 5min)"
+
+
+def text_of(
+    target: str,
+    spilled: Spilled | None,
+    logged: LoggedFiles | None,
+    needs: tuple[Need, ...],
+    advice: Advice,
+    *,
+    files: tuple[str, ...],
+    again: Again,
+    width: int,
+    has_log: bool,
+) -> str:
+    """Return the whole text in lines of at most `width` signs.
+
+    Args: files, with the statements, as the user named them; again, for the command that compares
+    both values; has_log, whether the user gave a log, which may have no temporary file.
+    """
+    rows = [("target", target), ("now", _now(advice))]
+    if spilled is not None:
+        rows += _spilled(spilled)
+    if has_log:
+        rows.append(("log", _logged(logged) if logged is not None else _NOTHING_LOGGED))
+    lines = [line for label, said in rows for line in _row(label, said, width)]
+    for need in needs:
+        lines += _need(need, width)
+    for label, said in _advice(advice, files if needs else (), again):
+        lines += _row(label, said, width)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def setting_text(size_bytes: int) -> str:
+    """Return the next larger value that is easy to read: whole MB, or whole 64 kB below 1 MB."""
+    if size_bytes >= _MB:
+        return f"{-(-size_bytes // _MB)}MB"
+    return f"{-(-size_bytes // (64 << 10)) * 64}kB"
+
+
+def exact_setting_text(size_bytes: int) -> str:
+    """Return a present value as SHOW writes it: 4MB, or 4100kB."""
+    return f"{size_bytes // _MB}MB" if size_bytes % _MB == 0 else f"{size_bytes >> 10}kB"
+
+
+def _now(advice: Advice) -> str:
+    value = exact_setting_text(advice.now_bytes)
+    said = f"work_mem = {value}, {_counted(advice.active_count)} at work"
+    if advice.budget_bytes is None:
+        return f"{said} at one time; memory not known (--ram)"
+    return f"{said} at one time; {format_bytes(advice.budget_bytes)} for all sorts and hashes"
+
+
+def _spilled(spilled: Spilled) -> Iterator[tuple[str, str]]:
+    if not spilled.file_count:
+        yield "spilled", "no temporary file since the statistics were reset"
+        return
+    mean = format_bytes(spilled.temp_bytes // spilled.file_count)
+    since = f" since {spilled.since[:16]}" if spilled.since else ""
+    total = format_bytes(spilled.temp_bytes)
+    files = counted(spilled.file_count, "temporary file")
+    yield "spilled", f"{files}, {total}, {mean} each{since}"
+    if spilled.tried_bytes:
+        yield "", f"of this, {format_bytes(spilled.tried_bytes)} by statements tried with EXPLAIN"
+    if spilled.why_no_statements:
+        yield "", f"which statements wrote them is not known: {spilled.why_no_statements}"
+    for statement in spilled.statements[:5]:
+        per_call = format_bytes(statement.bytes_per_call)
+        yield (
+            "",
+            f"{per_call} a call, {statement.calls:,} calls, role {statement.role}: "
+            f"{statement.text[:70]}",
+        )
+
+
+_NOTHING_LOGGED = "no temporary file in it; with log_temp_files = 0 the server logs each"
+
+
+def _logged(logged: LoggedFiles) -> str:
+    sizes = ", ".join(
+        f"{name} {format_bytes(size)}"
+        for name, size in (
+            ("median", logged.median_bytes),
+            ("90 % below", logged.p90_bytes),
+            ("largest", logged.max_bytes),
+        )
+    )
+    return f"{logged.count:,} temporary files: {sizes}"
+
+
+def _need(need: Need, width: int) -> list[str]:
+    lines = ["", *_row(need.place, need.statement[:120], width)]
+    if not need.now.spills:
+        used = format_bytes(need.now.memory_bytes)
+        return [
+            *lines,
+            *_row("", f"writes no temporary file; its sorts and hashes use {used}", width),
+        ]
+    present = setting_text(need.now.work_mem_bytes)
+    now = f"{need.now.duration_ms:,.1f} ms, {format_bytes(need.now.temp_bytes)} temporary"
+    now = f"work_mem = {present}: {now}"
+    lines += _row("", f"now     {now} ({', '.join(need.now.nodes)})", width)
+    if need.enough is None:
+        return [
+            *lines,
+            *_row("", "enough  no value tried: it still spills; try a larger --max", width),
+        ]
+    value = setting_text(need.enough.work_mem_bytes)
+    processes = f", {need.enough.process_count} processes" if need.enough.process_count > 1 else ""
+    lines += _row(
+        "",
+        f"enough  work_mem = {value}: {need.enough.duration_ms:,.1f} ms"
+        f" ({need.gain_ratio:.2f}x, one execution each: no interval),"
+        f" memory {format_bytes(need.enough.memory_bytes)}{processes}"
+        f" ({', '.join(need.enough.nodes)}); {need.tried_count} executions",
+        width,
+    )
+    if need.now.is_hash_alone:
+        lines += _row(
+            "", "        only hashes spill: a larger hash_mem_multiplier helps as well", width
+        )
+    return lines
+
+
+def _advice(advice: Advice, files: tuple[str, ...], again: Again) -> Iterator[tuple[str, str]]:
+    yield "", ""
+    if not files:
+        yield "next", "give the statements that spill: -f statements.sql, with --scratch or"
+        yield "", "--allow-explain-analyze; the smallest value that is enough is found by trying"
+        return
+    if advice.why:
+        yield "note", advice.why
+    if advice.server_bytes is not None:
+        value = setting_text(advice.server_bytes)
+        yield "server", f"ALTER SYSTEM SET work_mem = '{value}'; SELECT pg_reload_conf();"
+        yield (
+            "compare",
+            (
+                f"pgdyno compare{''.join(f' {shlex.quote(word)}' for word in again.words)}"
+                f"{''.join(f' -f {shlex.quote(name)}' for name in files)}"
+                f" --variant 'now: work_mem={exact_setting_text(advice.now_bytes)}{again.change}'"
+                f" --variant 'enough: work_mem={value}{again.change}'{again.or_else}"
+            ),
+        )
+    for advised in advice.apart:
+        need, count = advised.need, advised.at_one_time_count
+        assert need.enough is not None, "what is set apart has a value"
+        value, used = setting_text(need.enough.work_mem_bytes), need.enough.memory_bytes
+        room = f": at most {count} at one time fit" if advice.budget_bytes is not None else ""
+        said = f"SET LOCAL work_mem = '{value}', or ALTER ROLE ... SET; {format_bytes(used)} each"
+        yield "apart", f"{need.place}: {said}{room}"
+
+
+def _counted(count: int) -> str:
+    return f"{count} statement{'s' * (count != 1)}"
+
+
+def _row(label: str, said: str, width: int) -> list[str]:
+    start = f"{label:{_LABEL_WIDTH}}" if len(label) < _LABEL_WIDTH else f"{label} "
+    return textwrap.wrap(
+        said,
+        width,
+        initial_indent=start,
+        subsequent_indent=" " * (_LABEL_WIDTH + 8 * (said[:4] in ("now ", "enou"))),
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [""]

@@ -1,0 +1,179 @@
+"""`pgdyno settings`: a server's settings explained and checked."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pgdyno.cli import options, output
+from pgdyno.features.doctor.verbs.doctor import sql_text
+from pgdyno.cli.effect import refuse_beside_print_sql, refuse_without_effect
+from pgdyno.cli.from_options import host_command_of, server_named
+from pgdyno.cli.headings import ANSWER, Verb, under
+from pgdyno.features.doctor.check_facts import CheckFacts
+from pgdyno.features.doctor.examine import Subject
+from pgdyno.features.doctor.finding import Verdict
+from pgdyno.errors import SpecError
+from pgdyno.server.placement import LAST_PLACE
+from pgdyno.spec.setting_rules import MAJORS, nearest
+from pgdyno.spec.units import size_bytes
+from pgdyno.store.experiment import Store
+from pgdyno.features.tune.machine import DISKS, LOADS, Machine, machine_of
+from pgdyno.features.tune.review import Review, review
+from pgdyno.features.tune.review_text import document_of, entry_text, rules_text, text_of
+from pgdyno.features.tune.server_settings import SETTINGS_SQL, Reviewed, read_file, read_live
+from pgdyno.features.watch.segments import peak_seen
+
+EXIT_CHECK_FAILED = 4
+_FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
+_answer, _machine = under(ANSWER), under("Machine")
+
+
+@click.command("settings", cls=Verb, short_help="Explain and check the settings of a server.")
+@options.connection
+@under("Server")(
+    "--file",
+    "conf_file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="CONF",
+    help="Check this postgresql.conf instead of a server.",
+)
+@under("Server")(
+    "--pg-version",
+    "file_version",
+    type=click.Choice([str(major) for major in MAJORS]),
+    default=str(MAJORS[-1]),
+    help=f"PostgreSQL version that --file is for (default {MAJORS[-1]}).",
+)
+@_machine("--ram", metavar="SIZE", help="Memory of the server's host, such as 28GB.")
+@_machine("--cores", type=click.IntRange(min=1), help="CPU cores of the server's host.")
+@_machine("--disk", type=click.Choice(DISKS), help="Kind of disk under the data.")
+@_machine("--size", metavar="SIZE", help="Size of the database, such as 400GB.")
+@_machine("--load", type=click.Choice(LOADS), default="oltp", help="Kind of load (default oltp).")
+@options.host
+@_answer(
+    "--all", "show_all", is_flag=True, help="Explain every setting that differs from its default."
+)
+@_answer("--rules", is_flag=True, help="Print the values of published rules and their formulas.")
+@_answer("--explain", metavar="NAME", help="Print everything about one setting.")
+@_answer(
+    "--check",
+    type=click.Choice(["good", "warn"]),
+    help="Exit with code 4 if a check is worse than this.",
+)
+@_answer(
+    "--print-sql", is_flag=True, help="Print every statement that settings may send, and exit."
+)
+@options.store_option
+@options.json_option
+def command(**given: Any) -> int:
+    """Explain and check the settings of a server, or of a postgresql.conf.
+
+    Prints the settings that differ from the defaults, the settings that contradict each other,
+    weaken durability or do not fit the machine, and how much memory all of them allow. Only reads.
+    """
+    if given["print_sql"]:
+        refuse_beside_print_sql(given)
+        output.data(f"{sql_text()}\n\n-- all settings, PostgreSQL 10 and later\n{SETTINGS_SQL};")
+        return 0
+    _refuse_unused(given)
+    if given["explain"] == "":
+        raise SpecError(
+            "--explain names no setting.", hint="name a setting, such as --explain work_mem"
+        )
+    reviewed = _reviewed(given)
+    machine = _machine_of(reviewed, given)
+    reviewed_settings = review(reviewed, machine, is_file=given["conf_file"] is not None)
+    if given["explain"]:
+        output.data(_explained(reviewed_settings, given["explain"]))
+        return 0
+    width = output.width()
+    text = rules_text(reviewed_settings, width) if given["rules"] else ""
+    text = text or text_of(reviewed_settings, show_all=given["show_all"], width=width)
+    document = json.dumps(document_of(reviewed_settings), indent=2, ensure_ascii=False)
+    options.write(text, document, given["json_to"])
+    # The worst verdict of a setting comes first.
+    worse: dict[str, Verdict] = {}
+    for attention in reviewed_settings.attention:
+        if attention.verdict in _FAILING.get(given["check"] or "", ()):
+            worse.setdefault(attention.setting, attention.verdict)
+    if not worse:
+        return 0
+    named = ", ".join(f"{name} ({verdict})" for name, verdict in worse.items())
+    output.note(f"CHECK FAILED {given['check']}: {named}")
+    return EXIT_CHECK_FAILED
+
+
+def _refuse_unused(given: dict[str, Any]) -> None:
+    """Raise SpecError for options that change nothing together with the others."""
+    hint = "use one of the two"
+    if given["explain"]:
+        others = ("rules", "show_all", "check", "json_to")
+        refuse_without_effect(given, others, "--explain prints one setting as text", hint)
+    if given["rules"]:
+        refuse_without_effect(given, ["show_all"], "--rules prints published values", hint)
+    if given["conf_file"] is None:
+        because = "a server has its own version"
+        refuse_without_effect(given, ["file_version"], because, "use it with --file")
+    else:
+        because = "--file names a file, and no server is read"
+        refuse_without_effect(given, ["ssh", "host_shell", "store"], because, hint)
+
+
+def _reviewed(given: dict[str, Any]) -> Reviewed:
+    """Return the settings of the named server or file."""
+    ram_bytes = size_bytes(given["ram"], what="--ram") if given["ram"] else None
+    if given["conf_file"] is not None:
+        if server_named(given) is not None:
+            raise SpecError(
+                "--file is for a postgresql.conf, but a server was named as well.",
+                hint="remove one of the two",
+            )
+        return read_file(
+            given["conf_file"], int(given["file_version"]), CheckFacts(ram_bytes=ram_bytes)
+        )
+    resolved = server_named(given)
+    if resolved is None:
+        raise SpecError(
+            "No server was named.",
+            hint="name it with -h, -d or a conninfo, or check a file with --file postgresql.conf",
+        )
+    for warning in resolved.notes:
+        output.warning(warning.message, warning.hint)
+    return read_live(
+        Subject(
+            target=resolved.target,
+            folder=Path(os.environ.get("PGDYNO_DATA") or LAST_PLACE),
+            ram_bytes=ram_bytes,
+            peak=peak_seen(Store.default(given["store"]), resolved.target),
+            verb="settings",
+            host_command=host_command_of(given),
+        )
+    )
+
+
+def _machine_of(reviewed: Reviewed, given: dict[str, Any]) -> Machine:
+    size = given["size"]
+    known = {
+        "ram_bytes": size_bytes(given["ram"], what="--ram") if given["ram"] else None,
+        "cores": given["cores"],
+        "disk": given["disk"],
+        "load": given["load"],
+        "database_bytes": size_bytes(size, what="--size") if size else None,
+    }
+    return machine_of(reviewed.facts, known)
+
+
+def _explained(reviewed: Review, name: str) -> str:
+    known = reviewed.every
+    # PostgreSQL finds names in any case, such as datestyle for DateStyle.
+    asked = next((own for own in known if own.lower() == name.strip().lower()), None)
+    if asked is None:
+        like = nearest(name.lower(), list(known))
+        meant = f"did you mean {like}?" if like else "SHOW ALL lists the settings of the server"
+        raise SpecError(f"--explain {name}: no such setting is known here.", hint=meant)
+    return entry_text(known[asked], reviewed.machine, output.width())

@@ -1,0 +1,339 @@
+"""`pgdyno tune`: which settings are better, proved with fresh runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import click
+from pydantic import ValidationError
+
+from pgdyno.answer.evidence import evidence_of
+from pgdyno.cli import load_options, options, output
+from pgdyno.cli.from_options import AskedExperiment, experiment_of, refuse
+from pgdyno.cli.headings import FOREIGN, LOAD, under
+from pgdyno.cli.live import Live
+from pgdyno.cli.load_options import LoadVerb
+from pgdyno.cli.measure import Measured, measured
+from pgdyno.cli.options import Command, apply
+from pgdyno.cli.program_help import own_defaults, type_targets
+from pgdyno.designs import design_of
+from pgdyno.errors import RefusedError, ServerError, SpecError
+from pgdyno.loop.drive import carry_out
+from pgdyno.measure.changes import apply_for_good
+from pgdyno.process import signals
+from pgdyno.quantities import counted
+from pgdyno.server.conninfo import resolve
+from pgdyno.server.find import find
+from pgdyno.server.system_settings import SystemSettings
+from pgdyno.spec.condition import condition_from, memory_limit_from
+from pgdyno.spec.designs import METRICS, BenchDesign, TuneDesign
+from pgdyno.spec.experiment import OF_ONE_SERVER, EqualServer
+from pgdyno.store.experiment import Store
+from pgdyno.features.tune import planning
+from pgdyno.features.tune.catalogue import RISKS, Risk
+from pgdyno.features.tune.evidence import choose
+from pgdyno.features.tune.findings import TuneFindings
+from pgdyno.features.tune.space import check_risks, dimensions
+from pgdyno.features.tune.storage import refuse_on_own_server
+
+_option, _search = under(LOAD), under("Search")
+_EVIDENCE_NS = 10_000_000_000
+
+
+def _also(command: Command) -> Command:
+    """Add the options for further servers that are equal to the first."""
+    option = under(FOREIGN)
+    return apply(
+        command,
+        option(
+            "--also",
+            multiple=True,
+            metavar="CONNINFO",
+            help="Another server, equal to the first. The rounds are spread over all servers.",
+        ),
+        option(
+            "--also-admin",
+            multiple=True,
+            metavar="CONNINFO",
+            help="Role that may change settings on the server of --also. Give one for each --also.",
+        ),
+        option(
+            "--also-restart-command",
+            multiple=True,
+            metavar="CMD",
+            help="Command that restarts the server of --also. Give one for each --also.",
+        ),
+        option(
+            "--at-once/--in-turn",
+            default=None,
+            help="Measure all servers at the same time, or one after another. Default: at the same"
+            " time if every server has its own host.",
+        ),
+    )
+
+
+@click.command("tune", cls=LoadVerb, short_help="Find better settings, and prove them.")
+@options.connection
+@_search(
+    "--goal",
+    type=click.Choice(METRICS),
+    help=f"Metric to improve (default tps; {own_defaults()}; p99 with -R).",
+)
+@_search(
+    "--setting",
+    "searched",
+    multiple=True,
+    metavar="NAME[=LOW..HIGH]",
+    help="Setting to search, with a range (LOW..HIGH) or values (A,B,C). NAME is a server setting,"
+    " or wal-segment, wal-dir, data-dir, checksums, fillfactor or partitions. At most 6 settings."
+    " Default: the settings for which a first run shows evidence.",
+)
+@_search(
+    "--class",
+    "classes",
+    multiple=True,
+    type=click.Choice(RISKS),
+    help="Also search settings of this class. safe, memory and planner are always searched.",
+)
+@_search(
+    "--keep",
+    "limits",
+    multiple=True,
+    metavar="COND",
+    help="Condition on candidates, such as p99<20ms or memory<70%.",
+)
+@_search(
+    "--slo",
+    metavar="NAME=TIME",
+    help="Latency target, such as p99=20ms. With -R: the value to minimise. Without -R: a limit"
+    " that every candidate must keep. A target of one transaction type, such as"
+    f" {type_targets()}, is always a limit.",
+)
+@_search("--budget", default="30min", metavar="TIME", help="Time for everything (default 30min).")
+@_search(
+    "--apply", is_flag=True, help="Apply proved settings to your own server; undo RESULT restores."
+)
+@options.price_of_loss("Search")
+@_also
+@_option(
+    "-c",
+    "--clients",
+    "--client",
+    type=click.IntRange(1, 100_000),
+    help="Number of clients (default 1).",
+)
+@_option("-T", "--duration", "--time", metavar="TIME", help="Duration of each run (default 5s).")
+@load_options.rate
+@load_options.workload
+@load_options.connections
+@options.dataset
+@options.scratch
+@options.changing
+@options.watching
+@options.gates
+@options.progress
+@options.results
+def command(**given: Any) -> int:
+    """Search settings that make this load better, and prove the best of them with fresh runs.
+
+    A first run shows which settings are worth a search. Then each candidate runs in pairs against
+    the best settings so far. At the end, tune measures again: the winner, the published rules, your
+    settings, and the winner without each of its settings. Only these last runs are reported.
+    """
+    _refuse_bad_limits(given)
+    given = {**given, "keep": False, "duration": given["duration"] or "5s"}
+    risks = check_risks(given["classes"])
+    # Nothing crashes after the first run, which only looks for evidence.
+    asked = experiment_of("tune", {**given, "price_of_loss": None}, BenchDesign())
+    if given["price_of_loss"] and asked.resolved is not None:
+        raise SpecError(
+            "--price-of-loss lets servers crash, and only scratch servers may crash.",
+            hint="leave it out; pgdyno crash --kind command crashes a server of your own",
+        )
+    planning.refuse_short_runs(asked.experiment.workload)
+    equal = _equal_servers(asked, given)
+    if given["apply"] and asked.resolved is None:
+        raise SpecError(
+            "--apply changes a server of your own, but the command names no server.",
+            hint="name the server with -h, -d or a conninfo",
+        )
+    if asked.resolved is not None:
+        refuse_on_own_server(tuple(text.partition("=")[0].strip() for text in given["searched"]))
+    # Refused before anything runs. The number of settings may not be known yet; 2 is assumed.
+    count = len(given["searched"]) or 2
+    planning.refuse_short_budget(asked.experiment.workload, given["budget"], count)
+    known = _known(asked, given)
+    if not given["searched"]:
+        if given["print_spec"]:
+            raise SpecError(
+                "A measured run chooses the settings, and --print-spec measures nothing.",
+                hint="name the settings with --setting, or see which there are with --dry-run",
+            )
+        if given["dry_run"]:
+            output.data("\n".join(planning.lines_of_choice(asked.experiment, known, risks)))
+            return 0
+        given["searched"] = _chosen(asked, known, given["store"], risks)
+    space = dimensions(given["searched"], known.machine, known.now, risks)
+    planning.refuse_without_rights(
+        [asked.experiment.server, *equal], space, is_applied=given["apply"]
+    )
+    rules, left_out = planning.rules_of(asked.experiment, known, risks)
+    for name, why in left_out.items():
+        output.note(f"the rules are measured without {name}: {why}")
+    design = {name: given[name] for name in ("classes", "slo", "at_once", "budget")}
+    design |= {"keep": given["limits"], "metric": given["goal"]}
+    try:
+        experiment = planning.planned(
+            asked.experiment, known, space, rules=rules, equal=equal, fields=design
+        )
+    except ValidationError as error:
+        refuse(error)
+    experiment = experiment.with_fields(crash_count=given["price_of_loss"] or 0)
+    if order := planning.order_of(experiment):
+        output.note(order)
+    if given["dry_run"] and not given["print_spec"]:
+        output.data("\n".join(planning.searched_line(dimension, known) for dimension in space))
+    asked = replace(asked, experiment=experiment)
+    done = measured("tune", asked, given)
+    if given["apply"]:
+        _apply_proved(asked, done)
+    return done.exit_code
+
+
+def _refuse_bad_limits(given: dict[str, Any]) -> None:
+    """Raise SpecError for a wrong --keep or --slo, before anything runs."""
+    for text in given["limits"]:
+        if memory_limit_from(text) is None:
+            condition_from(text)
+    try:
+        TuneDesign(settings=("any",), slo=given["slo"])
+    except ValidationError as error:
+        refuse(error)
+
+
+# A scratch server with many variants is never kept, so --keep can mean conditions here.
+command.params = [option for option in command.params if option.name != "keep"]
+
+
+def _known(asked: AskedExperiment, given: dict[str, Any]) -> planning.Known:
+    if asked.resolved is not None:
+        return planning.known_of_own(asked.experiment, asked.resolved.target)
+    binaries = find(bin_dir=given["pg_bin"], version=given["pg_version"])
+    return planning.known_of_scratch(asked.experiment, binaries)
+
+
+def _chosen(
+    asked: AskedExperiment, known: planning.Known, store: str | None, risks: tuple[Risk, ...]
+) -> tuple[str, ...]:
+    """Return the settings to search, from the evidence of one measured run; print each reason."""
+    output.note("evidence: one run of the load as it is")
+    # A short run has too few checkpoints and samples for a choice.
+    length_ns = max(asked.experiment.workload.duration_ns, _EVIDENCE_NS)
+    workload = asked.experiment.workload.model_copy(update={"duration_ns": length_ns})
+    outcome = carry_out(
+        asked.experiment.model_copy(update={"workload": workload}),
+        design_of(asked.experiment),
+        verb="tune",
+        resolved=asked.resolved,
+        permissions=asked.permissions,
+        store=Store.default(store),
+        progress=Live(),
+    )
+    if outcome.error is not None:
+        raise outcome.error
+    assert outcome.folder is not None, "a run that ended has a folder"
+    runs = outcome.folder.runs()
+    if not runs:
+        raise ServerError("The first run could not be kept.", hint="see the messages above")
+    chosen = choose(evidence_of(runs[-1]), known.machine, risks)
+    if not chosen:
+        raise RefusedError(
+            "The run shows no evidence that a setting limits this load, so nothing is searched.",
+            hint="name settings with --setting to search them all the same",
+        )
+    names = [choice.setting for choice in chosen]
+    left_out = planning.unchangeable(asked.experiment, known, names)
+    for choice in chosen:
+        why = left_out.get(choice.setting)
+        output.note(
+            f"search  {choice.setting}: {choice.why}"
+            if why is None
+            else f"not searched  {choice.setting}: {why}"
+        )
+    if len(left_out) == len(chosen):
+        raise RefusedError(
+            "No setting that the evidence names can be changed on this server.",
+            hint="see the reasons above, or name settings with --setting",
+        )
+    return tuple(name for name in names if name not in left_out)
+
+
+def _equal_servers(asked: AskedExperiment, given: dict[str, Any]) -> tuple[EqualServer, ...]:
+    """Return the servers of --also. Raises: SpecError if a server lacks an option of the first."""
+    dsns, server = given["also"], asked.experiment.server
+    if dsns and asked.resolved is None:
+        raise SpecError(
+            "--also names a further server of your own, but the command names no first one.",
+            hint="name the first server with -h, -d or a conninfo",
+        )
+    if dsns and server.apply_command is not None:
+        raise SpecError(
+            "--apply-command does not know which of several servers it changes.",
+            hint="use a spec file, with dsn and apply_command as lists",
+        )
+    of_one = [name for name in OF_ONE_SERVER if dsns and getattr(server, name)]
+    if of_one:
+        option = of_one[0].replace("_", "-").replace("files", "file")
+        raise SpecError(
+            f"--{option} belongs to one server, but --also names further ones.",
+            hint=f"leave out --{option} or --also",
+        )
+    columns = {"admin": given["also_admin"], "restart_command": given["also_restart_command"]}
+    for name, values in columns.items():
+        wanted = len(dsns) if getattr(server, name) is not None else 0
+        if len(values) != wanted:
+            option = name.replace("_", "-")
+            raise SpecError(
+                f"--also-{option} is given {counted(len(values), 'time')}, but must be given"
+                f" {counted(wanted, 'time')}: once for each --also if there is --{option}.",
+                hint=f"--{option} VALUE --also CONNINFO --also-{option} VALUE",
+            )
+    return tuple(
+        EqualServer(dsn=dsn, **{name: values[i] for name, values in columns.items() if values})
+        for i, dsn in enumerate(dsns)
+    )
+
+
+def _apply_proved(asked: AskedExperiment, done: Measured) -> None:
+    """Apply the proved settings permanently, with a journal, and print which need a restart."""
+    tuned = done.findings.own if done.findings is not None else None
+    if not isinstance(tuned, TuneFindings) or done.folder is None:
+        return
+    if tuned.verdict != "better":
+        output.note("applied nothing: no settings were proved")
+        return
+    if done.ended_by is not None:
+        output.note("applied nothing, because the tuning ended with an error")
+        return
+    assert asked.resolved is not None, "settings are applied to a server of the user's"
+    wanted = {setting.name: setting.new for setting in tuned.settings}
+    listed = ", ".join(f"{name} = {value}" for name, value in wanted.items())
+    lost = {server.number for server in tuned.servers if server.lost}
+    for number, server in enumerate(asked.experiment.server.each, 1):
+        if number in lost:
+            output.note(f"applied nothing on server {number}, which was lost")
+            continue
+        signals.check()
+        admin = resolve(conninfo=server.admin).target if server.admin else asked.resolved.target
+        commands = (server.apply_command, server.restart_command, server.recover_command)
+        restarts = bool(tuned.needs_restart) and server.restart_command is not None
+        timeout_s = asked.experiment.server.command_timeout_s
+        system = SystemSettings(admin, "tune", *commands, command_timeout_s=timeout_s)
+        apply_for_good(done.folder, system, wanted, restarts=restarts)
+        on = f" on server {number}" if tuned.servers else ""
+        output.note(
+            f"applied {listed}{on}; pgdyno undo {done.folder.number} restores the old values"
+        )
+        if tuned.needs_restart and not restarts:
+            output.note(f"a restart is needed{on} for {', '.join(tuned.needs_restart)}")

@@ -1,0 +1,317 @@
+"""The answer of a watch as one JSON document (`pgdyno.features.watch/1`).
+
+Text and page are made from this document alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from pgdyno.analysis.arrays import FloatArray
+from pgdyno.analysis.at_work import SIGHTINGS_MIN, AtWork
+from pgdyno.analysis.estimate import Estimate, without_interval
+from pgdyno.analysis.rounding import decimals_of
+from pgdyno.analysis.server_clocks import bound
+from pgdyno.analysis.where_facts import NOT_INSTRUMENTED
+from pgdyno.analysis.where_sampled import Sampled, shared_out
+from pgdyno.quantities import fixed, plain
+from pgdyno.store.folder import ExperimentFolder
+from pgdyno.features.watch.statements import Calls, counted_ms, grown
+from pgdyno.features.watch.tally import Tally
+
+_EVENTS_SHOWN = 12
+_EVENTS_OF_STATEMENT = 3
+_GAPS_SHOWN = 100
+_SEED = 20_261_122
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """The sums of a watch and its conditions.
+
+    `cost_ns`: CPU time of the lab's threads, and CPU time of their backends on the server.
+    """
+
+    tally: Tally
+    asked_ns: int
+    lasted_ns: int
+    began_utc: str
+    is_complete: bool
+    is_local: bool
+    version: str
+    cost_ns: tuple[int, int] | None
+
+    def dearest(self, count: int) -> list[int]:
+        """Return the query ids with the most samples, largest first; unknown ids are left out."""
+        by_time = sorted(
+            (
+                (waits.total(), query)
+                for query, waits in self.tally.total.by_statement.items()
+                if query
+            ),
+            reverse=True,
+        )
+        return [query for _, query in by_time[:count]]
+
+
+def document_of(
+    watched: Watched,
+    folder: ExperimentFolder,
+    *,
+    before: Calls,
+    after: Calls,
+) -> Document:
+    """Return the document `pgdyno.features.watch/1`.
+
+    Counters describe the whole server. The number of sessions at work is the server's count of
+    their time, and samples only split it by wait event and statement. If the count cannot be used,
+    the number comes from samples, too.
+    Args: before and after, the calls of all statements at both ends of the watch.
+    """
+    tally, total = watched.tally, watched.tally.total
+    work = Work.of(tally)
+    size_bytes = sum(path.stat().st_size for path in folder.folder.rglob("*") if path.is_file())
+    hours = watched.lasted_ns / 3.6e12
+    facts = folder.facts() or {}
+    return {
+        "format": "pgdyno.features.watch/1",
+        "number": folder.number,
+        "name": folder.name,
+        "pgdyno_version": watched.version,
+        "target": facts.get("target_line", "not known"),
+        "began_utc": watched.began_utc,
+        "seconds_asked": watched.asked_ns / 1e9,
+        "seconds": watched.lasted_ns / 1e9,
+        "seconds_seen": tally.seen_ns / 1e9,
+        "is_complete": watched.is_complete,
+        "sentence": sentence(tally, work),
+        "tps": total.tps,
+        "wal_bytes_per_second": total.wal_bytes_per_second,
+        "hit_ratio": total.hit_ratio,
+        "sessions_at_work": _sessions(tally, work),
+        "waits": [_event(name, part, work) for name, part in work.largest(_EVENTS_SHOWN)],
+        "statements": [
+            statement_of(watched, work, query, before=before, after=after)
+            for query in watched.dearest(10)
+        ],
+        "statement_texts": {str(query): text for query, text in after.texts.items()},
+        "gaps": [
+            {"ended_unix_ns": gap.time_ns, "seconds": gap.length_ns / 1e9}
+            for gap in tally.gaps[-_GAPS_SHOWN:]
+        ],
+        "gap_count": tally.gap_count,
+        "reset_count": tally.reset_count,
+        "cost": _cost(watched),
+        "bytes": size_bytes,
+        "bytes_per_hour": size_bytes / hours if hours else None,
+        "doctor": facts.get("doctor", {}).get("counts", {}),
+    }
+
+
+def sentence(tally: Tally, work: Work) -> str:
+    """Return the answer of a watch in one sentence."""
+    total, at_work = tally.total, work.sessions_at_work
+    if total.tps is None:
+        return "nothing was observed"
+    text = f"{total.tps:,.0f} tps, {_sessions_words(at_work, tally.peak_sessions)}"
+    if total.by_event.total() >= SIGHTINGS_MIN:
+        [(event, share)] = work.largest(1)
+        text += f"; {100 * share.value:.0f} % of DB time is {event or NOT_INSTRUMENTED}"
+    if tally.gap_count:
+        text += f"; {tally.gap_count} gap{'s' * (tally.gap_count > 1)}"
+    return text
+
+
+def _sessions_words(at_work: AtWork | None, peak_count: int) -> str:
+    """Return how many sessions were at work; no mean if samples saw only a few."""
+    if at_work is None:
+        return "active sessions not visible to this role"
+    if at_work.is_certain:
+        mean = fixed(at_work.mean.value, decimals_of(at_work.mean))
+        most = "" if at_work.sampled is None else f", at most {peak_count}"
+        return f"{mean} active sessions on average{most}"
+    if at_work.mean.high is None:
+        return f"at most {peak_count} active sessions"
+    return f"fewer than {plain(at_work.mean.high, 2)} active sessions on average"
+
+
+def utc(time_ns: int) -> str:
+    """Return a Unix time in ns as ISO text in UTC."""
+    moment = datetime.fromtimestamp(time_ns // 1_000_000_000, tz=UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Sessions at work, and the shares of wait events and statements, with intervals.
+
+    `counted`: the wait events whose time a clock of the server counted.
+    """
+
+    sessions_at_work: AtWork | None
+    by_event: Mapping[str, Estimate]
+    by_statement: Mapping[str, Estimate]
+    counted: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, tally: Tally) -> Work:
+        """Return the work of a watch. The shares of events sum to 1, and so do statements'."""
+        at_work = tally.at_work()
+        if at_work is None or not at_work.seen_count:
+            return cls(at_work, {}, {})
+
+        def shares(drawn: Sampled) -> dict[str, Estimate]:
+            parts = shared_out(drawn, 1.0, "", seen_count=at_work.seen_count)
+            return dict(zip(drawn.events, parts, strict=True))
+
+        seconds = max(tally.seen_ns, 1) / 1e9
+        samples = tally.stretches.events(seconds, seed=_SEED)
+        events, errors = _bound(samples, tally, at_work)
+        by_event = shares(events)
+        for event, error in errors.items():
+            share = by_event[event]
+            low, high = max(share.value - error, 0.0), share.value + error
+            by_event[event] = replace(share, low=low, high=high, scope="within_run")
+        by_statement = shares(tally.stretches.statements(seconds, seed=_SEED))
+        return cls(at_work, by_event, by_statement, frozenset(errors))
+
+    def largest(self, count: int) -> list[tuple[str, Estimate]]:
+        """Return the wait events with the largest shares, largest first."""
+        return sorted(self.by_event.items(), key=lambda part: -part[1].value)[:count]
+
+    def sessions(self, share: Estimate) -> Estimate:
+        """Return a share of DB time as a number of sessions, with the errors of both factors."""
+        assert self.sessions_at_work is not None, "a share is of something"
+        mean = self.sessions_at_work.mean
+        value = share.value * mean.value
+        if share.low is None or share.high is None or mean.low is None or mean.high is None:
+            return without_interval(value, "sessions")
+        below = mean.value * (share.value - share.low), share.value * (mean.value - mean.low)
+        above = mean.value * (share.high - share.value), share.value * (mean.high - mean.value)
+        low, high = value - math.hypot(*below), value + math.hypot(*above)
+        return Estimate(value, max(low, 0.0), high, share.n, "sessions", "within_run")
+
+
+def _bound(samples: Sampled, tally: Tally, at_work: AtWork) -> tuple[Sampled, dict[str, float]]:
+    """Return the samples, bound by the server's clocks of wait events, and the counted events.
+
+    The clocks report as late as the count of sessions at work. So they are not used if this count
+    is not, or if they exceed it.
+    Returns: for each event that a clock counted alone, the half-width of the error of its share.
+    """
+    counted, mean = tally.counted_events(), at_work.mean.value
+    clocks = [(events, sessions) for events, sessions, _ in counted]
+    clocks_count = math.fsum(sessions for _, sessions in clocks)
+    if at_work.how != "counted" or not 0 < clocks_count <= mean:
+        return samples, {}
+
+    def bound_rows(rows: FloatArray) -> dict[str, FloatArray]:
+        whole = rows.sum(axis=1, keepdims=True)
+        sessions = mean * rows / np.where(whole > 0, whole, 1.0)
+        by_event = dict(zip(samples.events, sessions.T, strict=True))
+        return bound(by_event, clocks, np.full(len(rows), mean), rows=len(rows))
+
+    point, redrawn = bound_rows(samples.point_count[None, :]), bound_rows(samples.redrawn_count)
+    whole = Sampled(
+        tuple(point),
+        np.array([count[0] for count in point.values()]),
+        np.stack([redrawn[event] for event in point], axis=1),
+        samples.block_count,
+    )
+    errors = {events[0]: error / mean for events, _, error in counted if len(events) == 1}
+    return whole, errors
+
+
+def _sessions(tally: Tally, work: Work) -> Document:
+    at_work, samples = work.sessions_at_work, tally.total.wait_samples
+    mean = at_work.mean if at_work is not None else None
+    sampled = at_work.sampled if at_work is not None else None
+    return {
+        "mean": mean and mean.value,
+        "low": mean and mean.low,
+        "high": mean and mean.high,
+        "how": at_work and at_work.how,
+        "why_sampled": at_work.why_sampled if at_work is not None else "",
+        "sampled_mean": sampled and sampled.value,
+        "sampled_low": sampled and sampled.low,
+        "sampled_high": sampled and sampled.high,
+        "peak": tally.peak_sessions if samples else None,
+        "samples": samples,
+        "sightings": at_work.seen_count if at_work is not None else 0,
+    }
+
+
+def statement_of(
+    watched: Watched, work: Work, query: int, *, before: Calls, after: Calls
+) -> Document:
+    """Return a statement's share of DB time, and the time of one call.
+
+    `ms_per_call` is the figure of pg_stat_statements, which ends before a COMMIT waits for its
+    flush. `db_ms_per_call` is DB time over calls, which includes this wait. Calls were counted over
+    a slightly longer time than sessions, so one rate is divided by the other.
+    """
+    waits = watched.tally.total.by_statement[query]
+    share = work.by_statement[str(query)]
+    part = work.sessions(share)
+    counted = grown(before, after, query)
+    calls = counted[0] if counted else None
+    call_ms = counted_ms(before, after) / calls if calls else None
+    return {
+        "query_id": str(query),  # More digits than a JSON reader's floating point keeps.
+        "text": after.texts.get(query, ""),
+        "share_ratio": share.value,
+        "share_low_ratio": share.low,
+        "share_high_ratio": share.high,
+        "sessions": part.value,
+        "low": part.low,
+        "high": part.high,
+        "sightings": waits.total(),
+        "calls": calls,
+        "ms_per_call": counted[1] if counted else None,
+        "db_ms_per_call": _times(part.value, call_ms),
+        "db_ms_per_call_low": _times(part.low, call_ms),
+        "db_ms_per_call_high": _times(part.high, call_ms),
+        "waits": [
+            {
+                "wait_event": event or NOT_INSTRUMENTED,
+                "sessions": part.value * seen / waits.total(),
+                "share_ratio": seen / waits.total(),
+            }
+            for event, seen in waits.most_common(_EVENTS_OF_STATEMENT)
+        ],
+    }
+
+
+def _times(value: float | None, factor: float | None) -> float | None:
+    return None if value is None or factor is None else value * factor
+
+
+def _event(name: str, share: Estimate, work: Work) -> Document:
+    """Return one wait event with its share of DB time (not of all waits)."""
+    part = work.sessions(share)
+    return {
+        "wait_event": name or NOT_INSTRUMENTED,
+        "sessions": part.value,
+        "low": part.low,
+        "high": part.high,
+        "share_ratio": share.value,
+        "how": "counted" if name in work.counted else "sampled",
+    }
+
+
+def _cost(watched: Watched) -> Document | None:
+    if watched.cost_ns is None or not watched.lasted_ns:
+        return None
+    lab_ns, backend_ns = watched.cost_ns
+    return {
+        "lab_cores": lab_ns / watched.lasted_ns,
+        "server_cores": backend_ns / watched.lasted_ns if watched.is_local else None,
+    }

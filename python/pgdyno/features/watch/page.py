@@ -1,0 +1,191 @@
+"""A watch as one offline page: the main numbers, where DB time went, all panels over time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from markupsafe import Markup
+
+from pgdyno.quantities import format_bytes, percent
+from pgdyno.report import embed, figures, palette
+from pgdyno.report.chart import Chart, Line
+from pgdyno.report.html import ECHARTS_VERSION, page_assets
+from pgdyno.report.numbers import interval_text, value_text
+from pgdyno.report.page_templates import page_environment
+from pgdyno.features.watch.page_words import (
+    call_words,
+    estimate_in,
+    how_words,
+    is_seen_enough,
+    peak_words,
+    sessions_words,
+    share_words,
+    why_sampled_words,
+)
+from pgdyno.features.watch.panels import WatchFindings
+
+_HERO_HEIGHT_PX = 300
+_X_LABEL = "time since the start"
+# Panel and line of a rate that the document has, too: its place there, the factor to the unit here.
+_COUNTED = {
+    ("tps", "committed"): ("tps", 1.0),
+    ("wal", "generated"): ("wal_bytes_per_second", 1e-6),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One tile: a label, a value, its unit, and a remark.
+
+    `quantity` is the place of the value in the JSON document.
+    """
+
+    quantity: str
+    label: str
+    value: str
+    unit: str
+    aside: str
+
+
+def watch_page(findings: WatchFindings) -> str:
+    """Return the report of a watch as one self-contained HTML document."""
+    document = findings.document
+    sessions = document["sessions_at_work"]
+    assets = page_assets()
+    over_time = tuple(_shown(chart, document) for chart in figures.time_charts(findings))
+    main = _main(findings)
+    caption = f"pgdyno watch #{document['number']} · {document['target']}"
+    charts = embed.captioned_json(f"pgdyno-{document['number']}", caption, (*main, *over_time))
+    return (
+        page_environment()
+        .get_template("watch.html.j2")
+        .render(
+            d=document,
+            w=findings,
+            csp=Markup(assets.policy),
+            style=Markup(assets.style),
+            early_script=Markup(assets.early_script),
+            script=Markup(assets.script),
+            echarts=Markup(assets.echarts),
+            echarts_version=ECHARTS_VERSION,
+            charts_json=Markup(charts),
+            hatches=palette.definitions(),
+            main=main,
+            time_charts=over_time,
+            tiles=_tiles(document),
+            seen=_seen_words(document),
+            cost=_cost_words(document),
+            sessions=f"{sessions_words(sessions)}; {peak_words(sessions)}",
+            why_sampled=why_sampled_words(sessions),
+            call_words=call_words,
+            is_seen_enough=is_seen_enough,
+            estimate_in=estimate_in,
+            share_words=share_words,
+            worse=[
+                finding for finding in findings.examined if finding["verdict"] in ("bad", "warn")
+            ],
+        )
+    )
+
+
+def _main(findings: WatchFindings) -> tuple[Chart, ...]:
+    """Return the chart of the first screen: waits over time, else the first panel."""
+    shown = figures.drawable(findings)
+    first = next((panel for panel in shown if panel.key == "waits"), None) or next(
+        iter(shown), None
+    )
+    if first is None:
+        return ()
+    chart = figures.over_time(first, findings, key=f"main-{first.key}", height_px=_HERO_HEIGHT_PX)
+    return (_shown(chart, findings.document),)
+
+
+def _shown(chart: Chart, document: Any) -> Chart:
+    """Return a chart whose legend shows the figures of the document, as tiles and tables do."""
+    panel = chart.key.partition("-")[2]
+    lines = tuple(_with_figure(line, panel, document) for line in chart.lines)
+    return replace(chart, x_label=_X_LABEL, lines=lines)
+
+
+def _with_figure(line: Line, panel: str, document: Any) -> Line:
+    """Return a line with the document's figure in the legend, if the document has this quantity.
+
+    A line without a figure next to lines with one has no mean: it would not add up with theirs.
+    """
+    if panel == "waits":
+        for place, event in enumerate(document["waits"]):
+            if event["wait_event"] == line.name:
+                mean = estimate_in(event, "sessions")
+                assert mean is not None, "every wait event has a number of sessions"
+                quantity = f"waits.{place}.sessions"
+                return replace(line, summary=f"mean {value_text(mean)}", quantity=quantity)
+        return replace(line, summary="")
+    sessions = document["sessions_at_work"]
+    if (panel, line.name) == ("session_time", "at work"):
+        counted = estimate_in(sessions, "mean") if sessions.get("how") == "counted" else None
+        # The line is the server's count. If the answer does not use it, it is another quantity.
+        if counted is None:
+            return replace(line, summary="")
+        words = f"mean {value_text(counted)}"
+        return replace(line, summary=words, quantity="sessions_at_work.mean")
+    quantity, factor = _COUNTED.get((panel, line.name), ("", 1.0))
+    value = document[quantity] if quantity else None
+    if value is None:
+        return line
+    return replace(line, summary=f"mean {_number(factor * value)}", quantity=quantity)
+
+
+def _tiles(document: Any) -> tuple[Fact, ...]:
+    sessions, hits = document["sessions_at_work"], document["hit_ratio"]
+    wal, mean = document["wal_bytes_per_second"], estimate_in(sessions, "mean")
+    ends = f"{interval_text(mean)}, " if mean is not None and mean.has_interval else ""
+    return (
+        Fact("tps", "transactions", _number(document["tps"]), "tps", "whole server, counted"),
+        Fact(
+            "sessions_at_work.mean",
+            "active sessions",
+            "not measured" if mean is None else value_text(mean),
+            "",
+            peak_words(sessions) if mean is None else f"{ends}{how_words(sessions)[2:]}",
+        ),
+        Fact(
+            "wal_bytes_per_second",
+            "WAL",
+            _number(None if wal is None else wal / 1e6),
+            "MB/s",
+            "by its position",
+        ),
+        Fact(
+            "hit_ratio",
+            "found in shared_buffers",
+            _number(None if hits is None else 100 * hits),
+            "%",
+            "of requested blocks",
+        ),
+    )
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "not measured"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _seen_words(document: Any) -> str:
+    words = f"{document['seconds_seen']:,.0f} of {document['seconds']:,.0f} s observed"
+    if document["gap_count"]:
+        words += f", {document['gap_count']} gap{'s' * (document['gap_count'] > 1)}"
+    if document["reset_count"]:
+        words += f", {document['reset_count']} resets of statistics left out"
+    return f"{words}, from {document['began_utc'][:16].replace('T', ' ')} UTC"
+
+
+def _cost_words(document: Any) -> str:
+    cost = document["cost"]
+    size = format_bytes(int(document["bytes"]))
+    if cost is None:
+        return size
+    there = cost["server_cores"]
+    server = f", {percent(there)} of a server core" if there is not None else ""
+    return f"{percent(cost['lab_cores'])} of a core here{server}; {size}"

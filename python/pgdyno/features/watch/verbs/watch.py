@@ -1,0 +1,275 @@
+"""`pgdyno watch`: observes a server without a load from pgdyno."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+
+from pgdyno.cli import options, output
+from pgdyno.features.doctor.verbs.doctor import sql_text
+from pgdyno.cli.effect import refuse_beside_print_sql
+from pgdyno.cli.from_options import host_command_of, say_unused_ways, server_named
+from pgdyno.cli.headings import ANSWER, WATCHED, Verb, under
+from pgdyno.features.watch.text import shortened, text_of
+from pgdyno.features.doctor.examine import Examination
+from pgdyno.features.doctor.session import OLDEST_MAJOR
+from pgdyno.errors import SpecError
+from pgdyno.measure.host_access import console_of
+from pgdyno.observe.catalogue import statements as observed
+from pgdyno.observe.collector import NoticeKind
+from pgdyno.observe.session import STATEMENT_TIMEOUT_MS
+from pgdyno.quantities import percent
+from pgdyno.report.hazel_document import hazel_document
+from pgdyno.features.watch.page import watch_page
+from pgdyno.features.nodes.nodes import STATEMENTS as NODE_STATEMENTS
+from pgdyno.spec.units import duration_ns
+from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
+from pgdyno.features.watch.panels import watch_findings
+from pgdyno.features.watch.statements import KnownTexts, statements
+from pgdyno.features.watch.tally import Gap, Sums, Tally
+from pgdyno.features.watch.watch import WatchRequest, WatchShow, watch
+
+_answer, _watched = under(ANSWER), under(WATCHED)
+_SHORTEST_NS = 100_000_000
+_TERMINAL_EVERY_NS = 1_000_000_000
+_PLAIN_EVERY_NS = 10_000_000_000
+_STATEMENTS_SHOWN = 3
+_STATEMENT_WIDTH = 44
+
+
+@click.command("watch", cls=Verb, short_help="Observe a server without adding load.")
+@options.connection
+@options.host
+@_watched(
+    "--pooler", metavar="CONNINFO", help="Console of the PgBouncer between clients and server."
+)
+@_watched(
+    "--duration",
+    default="1h",
+    metavar="TIME",
+    help="Duration of the watch, such as 90s or 2d (default 1h).",
+)
+@_watched(
+    "--interval",
+    default="1s",
+    metavar="TIME",
+    help="Time between samples of counters (default 1s). Waits are sampled ten times as often.",
+)
+@_answer("--note", default="", metavar="TEXT", help="Remark to keep with the result.")
+@_answer("--print-sql", is_flag=True, help="Print every statement that watch may send, and exit.")
+@options.results
+def command(**given: Any) -> int:
+    """Observe a server: read-only, two connections, at most 2 s per statement.
+
+    If the server restarts or the network is lost, the result has a gap. Ctrl-C ends the watch; the
+    result is kept.
+    """
+    if given["quiet"]:
+        output.be_quiet()
+    if given["print_sql"]:
+        refuse_beside_print_sql(given)
+        output.data(_sql())
+        return 0
+    resolved = server_named(given)
+    if resolved is None:
+        raise SpecError(
+            "watch needs a server, but the command names none.",
+            hint="name the server with -h, -d or a conninfo",
+        )
+    for warning in resolved.notes:
+        output.warning(warning.message, warning.hint)
+    interval_ns = duration_ns(given["interval"], what="--interval")
+    if interval_ns < _SHORTEST_NS:
+        raise SpecError(
+            f"--interval must be at least 100ms, got {given['interval']}.",
+            hint="waits are sampled ten times in each interval",
+        )
+    watched_ns = duration_ns(given["duration"], what="--duration")
+    if watched_ns < interval_ns:
+        raise SpecError(
+            f"--duration {given['duration']} is shorter than one interval of {given['interval']}.",
+            hint="watch longer, or give a shorter --interval",
+        )
+    outcome = watch(
+        WatchRequest(
+            target=resolved.target,
+            duration_ns=watched_ns,
+            interval_ns=interval_ns,
+            name=given["name"] or f"watch {resolved.target.database}",
+            note=given["note"],
+            host_command=host_command_of(given),
+            console=console_of(given["pooler"]),
+        ),
+        Store.default(given["store"]),
+        Shown(interval_ns, given),
+    )
+    output.clear_live()
+    findings = watch_findings(outcome.folder)
+    with outcome.folder.amending("report.html"):
+        page = outcome.folder.write_report(watch_page(findings))
+    whole = {**outcome.document, "pg_hazel": hazel_document(findings.hazel)}
+    document = json.dumps(whole, indent=2, ensure_ascii=False)
+    text = f"{text_of(outcome.document, output.width())}\n{'report':12}{page}"
+    options.write(text, document, given["json_to"])
+    if outcome.error is not None:
+        output.problem(outcome.error.message, outcome.error.hint, sqlstate=outcome.error.sqlstate)
+        return outcome.error.exit_code
+    return 0
+
+
+class Shown(WatchShow):
+    """Shows live lines on a terminal, else a line every ten seconds; and each event at once."""
+
+    def __init__(self, interval_ns: int, given: Mapping[str, Any]) -> None:
+        self._given = given
+        # Nothing is new between two samples. If three samples are missing, something is wrong.
+        self._patience_ns = 3 * max(interval_ns, _TERMINAL_EVERY_NS)
+        self._began_ns = 0
+        self._last_ns = 0
+        self._seen_ns = 0
+        self._gaps = 0
+        self._resets = 0
+        self._texts = KnownTexts({})
+
+    def began(self, examination: Examination, folder: ExperimentFolder, texts: KnownTexts) -> None:
+        """Print which server is watched, and that the watch only reads."""
+        self._texts = texts
+        output.note(f"target  {examination.target}")
+        output.note(
+            f"read-only, 2 connections, statement_timeout {STATEMENT_TIMEOUT_MS // 1000}s; "
+            "creates, resets and writes nothing on the server"
+        )
+        output.note("all figures are of the whole server: of all its databases")
+        if examination.facts.postmaster_pid is not None:
+            say_unused_ways(self._given)
+        bad = len(examination.of("bad"))
+        if bad:
+            output.note(f"doctor: {bad} bad, {len(examination.of('warn'))} doubtful: pgdyno doctor")
+        output.note(f"result #{folder.number} in {folder.folder}")
+
+    def moved(self, time_ns: int, tally: Tally) -> None:
+        """Show the last seconds; print gaps and resets when they are over."""
+        if tally.gap_count > self._gaps and tally.gaps:
+            self._gaps = tally.gap_count
+            output.note(_gap_line(tally.gaps[-1]))
+        if tally.reset_count > self._resets:
+            self._resets = tally.reset_count
+            output.note(f"{_clock(time_ns)} statistics were reset: this sample is left out")
+        is_live = output.is_terminal()
+        is_new = tally.seen_ns > self._seen_ns
+        if not self._is_due(time_ns, is_new, _TERMINAL_EVERY_NS if is_live else _PLAIN_EVERY_NS):
+            return
+        recent, at_work = tally.look(), tally.at_work()
+        recent.scale_ratio = at_work.factor_ratio if at_work is not None else 1.0
+        parts = line_parts(recent, tally.connections, with_events=not is_live)
+        if not is_new and tally.ended_ns:
+            parts.insert(0, f"server not reached for {(time_ns - tally.ended_ns) / 1e9:.0f} s")
+        if not parts:
+            return
+        if tally.replay_lag_ns is not None:
+            parts.append(f"lag {tally.replay_lag_ns / 1e9:.1f} s")
+        self._last_ns, self._seen_ns = time_ns, tally.seen_ns
+        if is_live:
+            events = [f"  {events_text(recent)}"] if recent.by_event else []
+            lines = packed(_clock(time_ns), parts, shutil.get_terminal_size().columns - 1)
+            output.live(*lines, *events, *statement_lines(recent, self._texts))
+        else:
+            output.note(f"{_clock(time_ns)} {'  '.join(parts)}")
+
+    def _is_due(self, time_ns: int, is_new: bool, every_ns: int) -> bool:
+        """Return whether a line is due; the first is due as soon as there are numbers."""
+        self._began_ns = self._began_ns or time_ns
+        waited_ns = time_ns - (self._last_ns or self._began_ns)
+        if is_new:
+            return not self._last_ns or waited_ns >= every_ns
+        return waited_ns >= max(every_ns, self._patience_ns)
+
+    def noticed(self, notice: Mapping[str, Any]) -> None:
+        """Print an event; the page lists the numbers that this server does not give."""
+        if notice["kind"] == NoticeKind.NOT_MEASURABLE:
+            return
+        hint = f" ({notice['hint']})" if notice["hint"] else ""
+        output.note(f"{_clock(notice['time_ns'])} {notice['message']}{hint}")
+
+
+def line_parts(recent: Sums, connections: int, *, with_events: bool = True) -> list[str]:
+    """Return the parts of a line about the last seconds, without numbers that are not known."""
+    parts: list[str] = []
+    if recent.tps is not None:
+        parts.append(f"tps {recent.tps:,.0f}")
+    if (active := recent.active) is not None:
+        events = f": {events_text(recent)}" if with_events and recent.by_event else ""
+        parts.append(f"active {active:.2g}/{connections}{events}")
+    if (wal := recent.wal_bytes_per_second) is not None:
+        parts.append(f"WAL {wal / 1e6:.1f} MB/s")
+    if (disk := recent.disk_bytes_per_second) is not None:
+        parts.append(f"disk {disk[1] / 1e6:.1f} MB/s out, {disk[0] / 1e6:.1f} in")
+    if (hits := recent.hit_ratio) is not None:
+        parts.append(f"hits {percent(hits)}")
+    return parts
+
+
+def packed(start: str, parts: Sequence[str], room: int) -> list[str]:
+    """Return the parts in lines of at most `room` characters; no part is cut."""
+    first, *rest = parts
+    lines = [f"{start} {first}"]
+    for part in rest:
+        if len(lines[-1]) + len(part) + 2 > room:
+            lines.append(f"{'':{len(start)}} {part}")
+        else:
+            lines[-1] += f"  {part}"
+    return lines
+
+
+def statement_lines(recent: Sums, texts: KnownTexts) -> list[str]:
+    """Return the statements with most DB time in the last seconds, with their wait events."""
+    total = recent.by_event.total()
+    known = ((waits, query) for query, waits in recent.by_statement.items() if query)
+    shown = sorted(known, key=lambda pair: (-pair[0].total(), pair[1]))[:_STATEMENTS_SHOWN]
+    lines = []
+    for waits, query in shown:
+        [(event, _)] = waits.most_common(1)
+        text = shortened(texts.of(query) or f"query {query}", _STATEMENT_WIDTH)
+        lines.append(
+            f"  {100 * waits.total() / total:3.0f} %  {text:{_STATEMENT_WIDTH}}  {event or 'CPU?'}"
+        )
+    return lines
+
+
+def events_text(recent: Sums) -> str:
+    """Return the wait events of the sessions at work, each with its mean number of sessions."""
+    shown = recent.by_event.most_common(3)
+    sessions_per_count = recent.scale_ratio / recent.wait_samples
+    texts = [f"{event or 'CPU?'} {count * sessions_per_count:.2g}" for event, count in shown]
+    rest = recent.by_event.total() - sum(count for _, count in shown)
+    if rest:
+        texts.append(f"other {rest * sessions_per_count:.2g}")
+    return ", ".join(texts)
+
+
+def _gap_line(gap: Gap) -> str:
+    return f"{_clock(gap.time_ns)} gap of {gap.length_ns / 1e9:.1f} s: no samples"
+
+
+def _clock(time_ns: int) -> str:
+    return datetime.fromtimestamp(time_ns // 1_000_000_000).strftime("%H:%M:%S")
+
+
+def _sql() -> str:
+    """Return the statements of the doctor, which a watch sends first, then all others."""
+    parts = [sql_text()]
+    said: set[str] = set()
+    for version in range(OLDEST_MAJOR, 19):
+        for name, statement in observed(version).items():
+            if statement not in said:
+                said.add(statement)
+                parts.append(f"-- {name}, PostgreSQL {version} and later\n{statement};")
+    for name, statement in {**NODE_STATEMENTS, **statements()}.items():
+        parts.append(f"-- {name}\n{statement};")
+    return "\n\n".join(parts)

@@ -1,0 +1,255 @@
+"""The course of a watch: examine the server, observe it until the end, and store the result.
+
+If the server goes away, the watch continues and has a gap. If the lab is killed, the closed
+segments remain, and the last one stays readable.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from pgdyno.clock import ClockPair, read_pair
+from pgdyno.features.doctor.examine import Examination, Subject, examine
+from pgdyno.features.doctor.server_seen import read_settings
+from pgdyno.features.doctor.session import read_only
+from pgdyno.errors import InterruptedByUser, PgdynoError
+from pgdyno.measure.host_access import observed_pooler
+from pgdyno.observe.collector import Collector
+from pgdyno.features.nodes.session import observed_nodes
+from pgdyno.observe.observer import ObservedServer, Observer
+from pgdyno.observe.schedule import OwnCost
+from pgdyno.observe.session import ServerSession
+from pgdyno.process import signals
+from pgdyno.server.connect import connect
+from pgdyno.features.nodes.nodes import workers_of
+from pgdyno.server.target import Target
+from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
+from pgdyno.features.watch.document import Watched, document_of, utc
+from pgdyno.features.watch.segments import SEGMENT_NS, Segments
+from pgdyno.features.watch.statements import (
+    Calls,
+    KnownTexts,
+    NewTextsCollector,
+    dearest,
+    read_calls,
+    settle,
+)
+from pgdyno.features.watch.tally import Tally
+
+_TICK_S = 0.5
+_STATEMENTS_SHOWN = 10
+_STATEMENTS_DRAWN = 50
+
+
+@dataclass(frozen=True, slots=True)
+class WatchRequest:
+    """The server to watch, for how long, and how often."""
+
+    target: Target
+    duration_ns: int
+    interval_ns: int
+    name: str
+    note: str = ""
+    segment_ns: int = SEGMENT_NS
+    host_command: tuple[str, ...] | None = None
+    console: Target | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOutcome:
+    """The stored result. `error` ended the watch early; None if it ended as planned."""
+
+    folder: ExperimentFolder
+    document: dict[str, Any]
+    error: PgdynoError | None
+
+
+class WatchShow:
+    """Receives what happens in a watch. This class is silent; the command line's prints."""
+
+    def began(self, examination: Examination, folder: ExperimentFolder, texts: KnownTexts) -> None:
+        """Take note that the watch begins. Args: texts, from which texts can be asked."""
+
+    def moved(self, time_ns: int, tally: Tally) -> None:
+        """Take note of the sums so far; called twice a second."""
+
+    def noticed(self, notice: Mapping[str, Any]) -> None:
+        """Take note of an event: time_ns, kind, message, hint."""
+
+
+def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
+    """Watch a server until the time is over or a signal comes, and return the result.
+
+    Raises: ServerError if the server cannot be reached at the begin; StoreError if no folder can
+    be made. Later errors are in the outcome, with everything stored until then.
+    """
+    clock = read_pair()
+    examination = examine(
+        Subject(
+            target=request.target,
+            folder=Path("/"),
+            verb="watch",
+            host_command=request.host_command,
+        )
+    )
+    before = read_calls(request.target)
+    if before.by_statement:
+        before = read_calls(request.target, texts_of=dearest(before, _STATEMENTS_DRAWN))
+    folder = store.create(request.name, "watch")
+    job = _keep_what_was_asked(folder, request, examination, clock)
+    texts = KnownTexts(before.texts)
+    show.began(examination, folder, texts)
+    tally = Tally(request.interval_ns)
+    segments = Segments(folder, job, clock=clock, tally=tally, segment_ns=request.segment_ns)
+    settle(request.target)
+    asks = (lambda session: NewTextsCollector(session, texts)) if before.by_statement else None
+    observer = _observer(request, examination, folder, segments, clock, asks)
+    error: PgdynoError | None = None
+    began_ns = clock.now_ns()
+    try:
+        observer.start()
+        _loop(clock, began_ns + request.duration_ns, tally, segments, show)
+    except PgdynoError as seen:
+        error = seen
+    with signals.shielded():
+        observer.stop()
+        tally.close(clock.now_ns())
+        error = _closed(segments, error)
+        watched = Watched(
+            tally=tally,
+            asked_ns=request.duration_ns,
+            lasted_ns=clock.now_ns() - began_ns,
+            began_utc=utc(began_ns),
+            is_complete=error is None,
+            is_local=examination.facts.postmaster_pid is not None,
+            version=importlib.metadata.version("pgdyno"),
+            cost_ns=_cost(observer.cost),
+        )
+        after = Calls()
+        if before.by_statement:
+            wanted = {*watched.dearest(_STATEMENTS_SHOWN), *dearest(before, _STATEMENTS_DRAWN)}
+            after = read_calls(request.target, texts_of=sorted(wanted))
+            # The server may not answer now; texts that were read before still name statements.
+            after = replace(after, texts={**texts.all(), **after.texts})
+        document = document_of(watched, folder, before=before, after=after)
+        document["settings_changed"] = _settings_changed(request.target, examination)
+        folder.write_analysis(document)
+        folder.seal()
+    return WatchOutcome(folder, document, error)
+
+
+def _loop(
+    clock: ClockPair, until_ns: int, tally: Tally, segments: Segments, show: WatchShow
+) -> None:
+    while (rest_ns := until_ns - clock.now_ns()) > 0:
+        signals.sleep(min(_TICK_S, rest_ns / 1e9))
+        for notice in segments.notices():
+            show.noticed(notice)
+        segments.turn()
+        show.moved(clock.now_ns(), tally)
+
+
+def _closed(segments: Segments, error: PgdynoError | None) -> PgdynoError | None:
+    """Close the last segment; return the first error, None if there was none."""
+    try:
+        segments.finish()
+    except PgdynoError as refused:
+        segments.abandon()
+        if error is None or isinstance(error, InterruptedByUser):
+            return refused
+    return error
+
+
+def _observer(
+    request: WatchRequest,
+    examination: Examination,
+    folder: ExperimentFolder,
+    segments: Segments,
+    clock: ClockPair,
+    ask_too: Callable[[ServerSession], Collector] | None,
+) -> Observer:
+    facts = examination.facts
+    is_local = facts.postmaster_pid is not None
+    folders = {"store": folder.folder}
+    if facts.data_folder is not None:
+        folders["data"] = facts.data_folder
+    name = str(folder.number)
+    with connect(request.target, verb="watch", run=name) as connection:
+        nodes = workers_of(connection)
+    return Observer(
+        clock=clock,
+        sink=segments,
+        run=name,
+        server=ObservedServer(
+            connect=lambda: connect(request.target, verb="observe", run=name),
+            database=request.target.database,
+            # No session has this name, because a watch has no load.
+            load_application_name=f"pgdyno/watch/{name}/",
+            is_local=is_local,
+            postmaster_pid=facts.postmaster_pid,
+            ask_too=ask_too,
+            nodes=observed_nodes(nodes, request.target, run=name, is_local=is_local),
+        ),
+        folders=folders,
+        interval_ns=request.interval_ns,
+        loads=False,
+        host=None if is_local else request.host_command,
+        pooler=observed_pooler(request.console, name) if request.console is not None else None,
+    )
+
+
+def _keep_what_was_asked(
+    folder: ExperimentFolder, request: WatchRequest, examination: Examination, clock: ClockPair
+) -> dict[str, Any]:
+    job = {
+        "verb": "watch",
+        "target": request.target.as_document(),
+        "interval_ns": request.interval_ns,
+        "duration_ns": request.duration_ns,
+    }
+    folder.write_spec(tomli_w.dumps({"watch": {"name": request.name, **job}}))
+    server = examination.facts.server
+    folder.write_facts(
+        {
+            "target_line": examination.target,
+            "settings": {name: setting.shown for name, setting in server.settings.items()}
+            if server is not None
+            else {},
+            "doctor": examination.as_document(),
+        }
+    )
+    if request.note:
+        folder.add_note(clock.now_ns(), request.note)
+    return job
+
+
+def _settings_changed(target: Target, examination: Examination) -> list[dict[str, str]]:
+    """Return the settings that changed since the doctor read them; empty if not known."""
+    server = examination.facts.server
+    try:
+        with read_only(target, "watch") as (session, _):
+            now = read_settings(session)
+    except PgdynoError:
+        return []
+    before = server.settings if server is not None else {}
+    return [
+        {"name": name, "before": before[name].shown, "after": setting.shown}
+        for name, setting in sorted(now.items())
+        if name in before and before[name].shown != setting.shown
+    ]
+
+
+def _cost(cost: OwnCost) -> tuple[int, int]:
+    """Return CPU time of the lab's threads and of their backends, in ns."""
+    rows = cost.sample(0)
+    return (
+        sum(int(row["cpu_ns"] or 0) for row in rows),
+        sum(int(row["backend_cpu_ns"] or 0) for row in rows),
+    )

@@ -1,8 +1,0 @@
-"""Files of other TPC-C tools that become specs: the word after `pgdyno spec`, and the reader."""
-
-from __future__ import annotations
-
-from pgdyno.programs.tpcc.benchmarksql import from_benchmarksql
-from pgdyno.programs.tpcc.hammerdb import from_hammerdb
-
-TOOLS = {"from-benchmarksql": from_benchmarksql, "from-hammerdb": from_hammerdb}

@@ -1,0 +1,281 @@
+"""Sources of parameters from statistics alone: loops, rows that are added together, counters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from pgdyno.engine.distribution import Distribution, Hot, Spread
+from pgdyno.features.capture.model import (
+    Constant,
+    Counters,
+    Equal,
+    FoundRows,
+    ListOf,
+    Number,
+    OfColumn,
+    Returned,
+    Statement,
+    Step,
+    Turn,
+)
+from pgdyno.features.capture.schema import ColumnShape, Reference
+from pgdyno.features.capture.reading.described import Described
+from pgdyno.features.capture.reading.grouping import Group
+from pgdyno.features.capture.reading.names import Names
+from pgdyno.features.capture.reading.parameter_sources import Sources
+from pgdyno.features.capture.reading.parsed import parse
+
+
+def column(
+    name: str, place: int = 0, *, values: int = 1000, is_unique: bool = False
+) -> ColumnShape:
+    table, bare = name.split(".")
+    few = tuple(Hot(value=str(n), fraction=1 / values) for n in range(1, values + 1))
+    shape = Distribution(
+        kind="integer",
+        distinct=values,
+        hot=few if values <= 100 else (),
+        bounds=() if values <= 100 else ("1", str(values)),
+    )
+    return ColumnShape(
+        table=f"public.{table}",
+        column=bare,
+        type="integer",
+        is_unique=is_unique,
+        key_position=place,
+        distribution=shape,
+    )
+
+
+COLUMNS = [
+    column("item.i_id", 1, is_unique=True),
+    column("stock.s_w_id", 1, values=4),
+    column("stock.s_i_id", 2),
+    column("stock.s_quantity"),
+    column("district.d_w_id", 1, values=4),
+    column("district.d_id", 2, values=10),
+    column("district.d_next_o_id"),
+    column("orders.o_id", 1),
+    column("line.l_o_id", 1),
+    column("line.l_number", 2, values=15),
+    column("line.l_i_id"),
+    column("line.l_quantity", values=10),
+]
+NAMES = Names(
+    {
+        table: [shape.column for shape in COLUMNS if shape.table == table]
+        for table in {shape.table for shape in COLUMNS}
+    },
+    ["public"],
+)
+ITEMS = "SELECT i_id FROM item WHERE i_id = ANY ($1)"
+STOCK = "UPDATE stock SET s_quantity = s_quantity - $2 WHERE s_w_id = $3 AND s_i_id = $1"
+LINES = (
+    "INSERT INTO line (l_o_id, l_number, l_i_id, l_quantity)"
+    " SELECT $1, l.* FROM unnest($2::int[], $3::int[], $4::int[]) AS l"
+)
+DISTRICT = "UPDATE district SET d_next_o_id = d_next_o_id + $1 WHERE d_w_id = $2 AND d_id = $3"
+
+COUNTERS = Counters(calls=10, rows=100)
+NO_ROWS: Mapping[str, float] = {}
+
+
+def described_of(text: str, names: Names = NAMES, counters: Counters = COUNTERS) -> Described:
+    parsed = parse(text, names)
+    own = Statement(id=text, text=text, kind=parsed.kind, reads_only=False, counters=counters)
+    return Described(own, parsed)
+
+
+def steps(
+    turns: dict[str, float],
+    columns: Sequence[ColumnShape] = COLUMNS,
+    names: Names = NAMES,
+    rows: Mapping[str, float] = NO_ROWS,
+) -> list[Step]:
+    described = {text: described_of(text, names) for text in turns}
+    return list(Sources(columns, rows).steps(Group("", 10, turns), described))
+
+
+def test_a_column_that_is_never_null_gets_no_value_that_may_be_null() -> None:
+    person = column("person.p_id", 1, is_unique=True).model_copy(update={"is_not_null": True})
+    page, author = column("page.g_id", 1, is_unique=True), column("page.g_p_id")
+    note = column("note.n_p_id").model_copy(update={"is_not_null": True})
+    to_person = Reference(table="public.person", column="p_id")
+    author, note = (c.model_copy(update={"references": to_person}) for c in (author, note))
+    shapes = [person, page, author, note]
+    names = Names({f"public.{t}": [c.column for c in shapes if c.table == f"public.{t}"]
+                   for t in ("person", "page", "note")}, ["public"])  # fmt: skip
+    read = "SELECT g_p_id FROM page WHERE g_id = $1"
+    look, put = "SELECT FROM person WHERE p_id = $1", "INSERT INTO note (n_p_id) VALUES ($1)"
+    for before in ([read], [read, look]):
+        *_, last = steps(dict.fromkeys([*before, put], 1), shapes, names)
+        assert last.parameters == (OfColumn(table="public.person", column="p_id"),)
+        assert last.not_null == (0,)
+    certain = [shape.model_copy(update={"is_not_null": True}) for shape in shapes]
+    *_, last = steps(dict.fromkeys([read, put], 1), certain, names)
+    assert last.parameters == (Returned(step=0, column=0),)
+
+
+def test_a_loop_goes_through_the_keys_of_an_earlier_list_in_their_order() -> None:
+    items, stock = steps({ITEMS: 1, STOCK: 10})
+    [listed] = items.parameters
+    assert isinstance(listed, ListOf)
+    assert listed.is_sorted
+    assert stock.parameters[0] == Equal(step=0, parameter=0, take="element")
+    assert stock.turns == Number(step=0, parameter=0)
+
+
+def test_a_loop_through_a_column_ends_with_its_values_and_its_steps_stay_together() -> None:
+    take = "DELETE FROM line WHERE l_o_id = $1 AND l_number = $2 RETURNING l_i_id"
+    give = "UPDATE stock SET s_quantity = s_quantity + $1 WHERE s_w_id = 1 AND s_i_id = $2"
+    first, other = steps({take: 14.9, give: 14.9})
+    assert first.parameters[1] == Turn(offset=1)
+    assert (first.repeat.mean, first.repeat.most) == (14.9, 15)
+    assert first.repeat.least == pytest.approx(14.8)
+    [more] = steps({take: 15.3})
+    assert more.repeat == Spread(least=15, mean=15, most=15)
+    assert other.loops_with_before
+    assert not first.loops_with_before
+    # Without a value of the loop it may be another one.
+    _, alone = steps({DISTRICT: 10, "UPDATE stock SET s_quantity = 1 WHERE s_i_id = $1": 10})
+    assert not alone.loops_with_before
+
+
+def test_numbered_rows_tell_how_long_the_lists_of_their_transaction_are() -> None:
+    # Every order has 8 lines, and some have up to 12.
+    shares = [0.1] * 8 + [0.08, 0.06, 0.04, 0.02]
+    hot = tuple(Hot(value=str(n), fraction=share) for n, share in enumerate(shares, 1))
+    numbers = Distribution(kind="integer", distinct=12, hot=hot)
+    shapes = [
+        shape.model_copy(update={"distribution": numbers}) if shape.column == "l_number" else shape
+        for shape in COLUMNS
+    ]
+    texts = {ITEMS: 1.0, LINES: 1.0}
+    described = {text: described_of(text) for text in texts}
+    sources = Sources(shapes, {})
+    made = list(sources.steps(Group("", 10, texts), described))
+    items, _ = sources.with_lengths(made, [described[text].parsed for text in texts])
+    [listed] = items.parameters
+    assert isinstance(listed, ListOf)
+    assert (listed.length.least, listed.length.most) == (8, 12)
+
+
+def test_a_constant_of_the_program_is_the_same_in_all_calls() -> None:
+    update = "UPDATE stock SET s_quantity = s_quantity + $3 WHERE s_w_id = $1 AND s_i_id = $2"
+    [step] = steps({update: 1})
+    assert step.parameters[2] == Constant(value="1")
+    unknown = "UPDATE stock SET s_quantity = s_quantity + $1 WHERE s_w_id = $2 AND s_i_id = $3"
+    [step] = steps({unknown: 1})
+    assert step.parameters[0].origin == "drawn"
+
+
+def test_a_constant_is_not_the_amount_that_moves_between_rows() -> None:
+    money = Distribution(kind="numeric", distinct=100, bounds=("0.5", "99.5"))
+    shapes = [
+        shape.model_copy(update={"distribution": money}) if shape.column == "s_quantity" else shape
+        for shape in COLUMNS
+    ]
+    # $3 may be a constant: so it is one if it is a whole number.
+    first = "UPDATE stock SET s_quantity = s_quantity + $3 WHERE s_w_id = $1 AND s_i_id = $2"
+    other = "UPDATE line SET l_quantity = l_quantity + $1 WHERE l_o_id = $2 AND l_number = $3"
+    _, step = steps({first: 1, other: 1})
+    assert not isinstance(step.parameters[0], Equal)
+    _, step = steps({first: 1, other: 1}, shapes)
+    assert step.parameters[0] == Equal(step=0, parameter=2)
+
+
+def test_values_have_as_many_rows_as_the_calls_found() -> None:
+    by_size = "SELECT l_i_id FROM line WHERE l_o_id = $1 AND l_quantity = $2"
+    known = FoundRows(rows=10, of_rows=5000)
+    [read] = steps({by_size: 1}, rows={"public.line": 5000})
+    assert [s.found_rows for s in read.parameters if isinstance(s, OfColumn)] == [known, known]
+    # The order is known before, and has a thousandth of the rows of a size.
+    order = "SELECT o_id FROM orders WHERE o_id = $1"
+    _, read = steps({order: 1, by_size: 1}, rows={"public.line": 50_000})
+    [_, size] = read.parameters
+    assert isinstance(size, OfColumn)
+    assert size.found_rows == FoundRows(rows=10_000, of_rows=50_000)
+    # More rows than there are: the order and the size depend on each other.
+    _, read = steps({order: 1, by_size: 1}, rows={"public.line": 5000})
+    [_, size] = read.parameters
+    assert isinstance(size, OfColumn)
+    assert size.found_rows is None
+    for other in (
+        "SELECT l_quantity FROM line WHERE l_o_id = $1 AND l_number = $2",
+        "SELECT sum(l_quantity) FROM line WHERE l_i_id = $1",
+        "SELECT l_quantity FROM line WHERE l_i_id = $1 LIMIT $2",
+        "SELECT l_quantity FROM line WHERE l_i_id = $1 AND l_quantity > $2",
+        "SELECT i_id FROM item JOIN line ON i_id = l_i_id WHERE l_quantity = $1",
+    ):
+        [read] = steps({other: 1}, rows={"public.line": 5000})
+        assert all(s.found_rows is None for s in read.parameters if isinstance(s, OfColumn)), other
+
+
+@pytest.mark.parametrize(
+    ("joined", "blocks"),
+    [
+        # 2 pages of the index lead to 10,000 rows; 10 rows of an order are on one page.
+        ("", 2 + 20),
+        # A row of stock takes 3 blocks.
+        ("JOIN stock ON s_i_id = l_i_id", 2 + 20 + 200 * 3),
+    ],
+)
+def test_a_range_is_as_wide_as_the_blocks_of_a_call_explain(joined: str, blocks: int) -> None:
+    recent = f"SELECT count(*) FROM line {joined} WHERE l_o_id < $1 AND l_o_id >= $1 - $2"
+    described = described_of(recent, counters=Counters(calls=10, hit_blocks=10 * blocks))
+    rows = {"public.line": 10_000, "public.stock": 100_000}
+    [step] = Sources(COLUMNS, rows).steps(Group("", 10, {recent: 1}), {recent: described})
+    assert step.parameters[1] == Constant(value="20")
+
+
+def test_two_columns_with_the_keys_of_a_third_hold_the_same_keys() -> None:
+    house = column("house.w_id", 1, is_unique=True)
+    shapes = [*COLUMNS, house]
+    read = "SELECT d_next_o_id FROM district WHERE d_w_id = $1 AND d_id = $2"
+    _, stock = steps({read: 1, "SELECT s_quantity FROM stock WHERE s_w_id = $1": 1}, shapes)
+    assert stock.parameters == (Equal(step=0, parameter=0),)
+    _, stock = steps({read: 1, "SELECT s_quantity FROM stock WHERE s_w_id = $1": 1})
+    assert isinstance(stock.parameters[0], OfColumn)
+
+
+def test_rows_that_are_added_together_have_different_keys() -> None:
+    _, lines = steps({ITEMS: 1, LINES: 1})
+    _, numbers, keys, quantities = lines.parameters
+    assert isinstance(numbers, ListOf)
+    assert numbers.of == Turn(offset=1)
+    assert numbers.count == Number(step=0, parameter=0)
+    assert keys == Equal(step=0, parameter=0)
+    assert isinstance(quantities, ListOf)
+    assert quantities.as_long_as == 1
+
+
+def test_a_loop_with_as_many_turns_as_a_column_has_numbers_has_each_once() -> None:
+    [district] = steps({DISTRICT: 10})
+    assert district.parameters[2] == Turn(offset=1)
+    # A counter of keys gives the next one.
+    assert district.parameters[0] == Constant(value="1")
+    [few] = steps({DISTRICT: 3})
+    assert not isinstance(few.parameters[2], Turn)
+
+
+def test_a_row_takes_the_key_that_the_counter_of_its_group_returned() -> None:
+    shapes = [*COLUMNS, column("sold.o_id", 3), column("sold.o_w_id", 1), column("sold.o_d_id", 2)]
+    shapes = [
+        c.model_copy(update={"references": Reference(table="public.district", column=name)})
+        if (name := {"o_w_id": "d_w_id", "o_d_id": "d_id"}.get(c.column, ""))
+        else c
+        for c in shapes
+    ]
+    names = Names({**{"public.sold": ["o_id", "o_w_id", "o_d_id"]},
+                   "public.district": ["d_w_id", "d_id", "d_next_o_id"]}, ["public"])  # fmt: skip
+    count = f"{DISTRICT} RETURNING d_next_o_id - $4"
+    insert = "INSERT INTO sold (o_id, o_w_id, o_d_id) VALUES ($1, $2, $3)"
+    counter, row = steps({count: 1.0, insert: 1.0}, shapes, names)
+    assert (counter.parameters[0], counter.parameters[3]) == (Constant(value="1"),) * 2
+    assert row.parameters == (
+        Returned(step=0, column=0),
+        Equal(step=0, parameter=1),
+        Equal(step=0, parameter=2),
+    )

@@ -1,0 +1,467 @@
+"""A tuning as a design of the one loop: simulated, and on a real scratch server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from tests.fixtures import needs
+from tests.fixtures.command import Command
+from tests.plan.following import next_run
+from tests.plan.simulated_server import experiment
+
+from pgdyno.errors import AnalysisError
+from pgdyno.plan.history import History, Measured
+from pgdyno.features.tune import page as tune_page
+from pgdyno.spec.designs import TuneDesign
+from pgdyno.spec.experiment import Experiment, Script, Workload
+from pgdyno.spec.planned import PlannedRun, Stop
+from pgdyno.features.tune.design import Tune
+from pgdyno.features.tune.findings import TuneFindings
+from pgdyno.features.tune.memory import allowed_bytes
+from pgdyno.features.tune.verdict import findings_of
+
+RUN_NS = 8_000_000_000
+
+
+def asked(*, rate: str | None = None, **design: object) -> Experiment:
+    fields = {
+        "settings": ("max_wal_size=32MB..8GB", "jit=on,off"),
+        "now": {"max_wal_size": "32MB"},
+        "budget": "30min",
+        "major": 15,
+        **design,
+    }
+    return experiment(TuneDesign.model_validate(fields), (), seed=3, rate=rate)
+
+
+def tps_of(run: PlannedRun, number: int) -> float:
+    """32 MB costs a third, and waiting for the disk a half. Noise that a hand can follow."""
+    assert run.cell.variant is not None
+    size = run.cell.variant.spec.settings.get("max_wal_size", "32MB")
+    usual = 1000 if size.endswith("GB") else 700
+    if run.cell.variant.spec.settings.get("synchronous_commit") == "off":
+        usual *= 2
+    return usual * (1 + (0.01, -0.01, 0.0)[number % 3])
+
+
+LATE = "The engine's timers fired 9 ms late."
+
+
+def carried_out(
+    question: Experiment, *, fails: str = "", runs_max: int = 3000, late: Sequence[int] = ()
+) -> tuple[History, Stop | None, frozenset[str]]:
+    history: History = ()
+    excluded: frozenset[str] = frozenset()
+    while len(history) < runs_max:
+        decision = next_run(Tune, question, history, excluded)
+        if isinstance(decision, Stop):
+            return history, decision, excluded
+        variant = decision.cell.variant
+        assert variant is not None
+        if fails and variant.spec.settings.get("jit") == fails:
+            excluded |= {variant.id}
+            continue
+        tps = tps_of(decision, len(history))
+        metrics = {"tps": tps, "p99": 1e4 / tps}
+        latency_ms, said = {"p99": 1e4 / tps}, LATE if len(history) in late else ""
+        measured = Measured(
+            decision, tps, None, metrics, RUN_NS, latency_ms=latency_ms, disturbed_by=said
+        )
+        history = (*history, measured)
+    return history, None, excluded
+
+
+def test_the_loop_tunes_and_proves_within_the_budget() -> None:
+    question = asked()
+    history, stop, excluded = carried_out(question)
+    assert stop == Stop("proved")
+    design = Tune(question)
+    answer = findings_of(
+        design.tuning(history, excluded), design.whole_now, 15, metric="tps", is_more_better=True
+    )
+    assert [setting.name for setting in answer.settings] == ["max_wal_size"]
+    assert answer.verdict == "better"
+    assert sum(measured.took_ns for measured in history) <= 31 * 60e9
+    # Fresh seeds: no round of the proof has the seed of a round of the search.
+    seeds = {stage: set() for stage in (True, False)}
+    for measured in history:
+        seeds[measured.run.round > 100_000].add(measured.run.seed)
+    assert not seeds[True] & seeds[False]
+
+
+def test_only_a_winner_that_weakens_durability_is_crashed_for_its_price() -> None:
+    question = asked(
+        settings=("synchronous_commit=on,off", "jit=on,off"),
+        now={"synchronous_commit": "on", "max_wal_size": "32MB"},
+        classes=("durability",),
+    )
+    history, stop, excluded = carried_out(question)
+    assert stop == Stop("proved")
+    [winner] = Tune(question).priced(history, excluded)
+    assert winner.spec.settings["synchronous_commit"] == "off"
+    safe = asked()
+    history, _, excluded = carried_out(safe)
+    assert Tune(safe).priced(history, excluded) == ()
+
+
+def test_the_metric_is_named_in_words_and_once() -> None:
+    question = asked()
+    design = Tune(question)
+    history, _, excluded = carried_out(question)
+    tuning = design.tuning(history, excluded)
+    answer = findings_of(tuning, design.whole_now, 15, metric="nopm", is_more_better=True)
+    assert answer.sentence().startswith("proved: NOPM +")
+    [setting] = answer.settings
+    assert tune_page._effect(answer, setting).startswith("+")
+
+
+@pytest.mark.parametrize("stage", ["search", "proof"])
+def test_a_killed_tuning_continues_at_the_same_point(stage: str) -> None:
+    question = asked()
+    whole, _, _ = carried_out(question)
+    in_proof = [place for place, measured in enumerate(whole) if measured.run.round > 100_000]
+    cut = 25 if stage == "search" else in_proof[len(in_proof) // 2]
+    first = next_run(Tune, question, whole[:cut])
+    assert isinstance(first, PlannedRun)
+    assert (first.round > 100_000) == (stage == "proof")
+    next_run(Tune, asked(settings=("jit=on,off",)), ())  # Another tuning in between.
+    assert next_run(Tune, question, tuple(whole[:cut])) == first
+    # The runs are numbered as if nothing had happened, and so is all that follows.
+    assert (first.cell, first.round, first.seed) == (
+        whole[cut].run.cell,
+        whole[cut].run.round,
+        whole[cut].run.seed,
+    )
+
+
+def test_an_interrupt_in_the_proof_keeps_what_is_known_as_unproved() -> None:
+    question = asked()
+    whole, _, _ = carried_out(question)
+    in_proof = [place for place, measured in enumerate(whole) if measured.run.round > 100_000]
+    design = Tune(question)
+    tuning = design.tuning(whole[: in_proof[5]])
+    tuning.next()
+    answer = findings_of(tuning, design.whole_now, 15, metric="tps", is_more_better=True)
+    assert answer.verdict == "unproved"
+    assert "max_wal_size" in {setting.name for setting in answer.settings}
+    assert answer.promised is not None
+
+
+def test_a_candidate_that_does_not_start_is_left_out_and_the_search_goes_on() -> None:
+    question = asked()
+    history, stop, excluded = carried_out(question, fails="off")
+    assert excluded
+    assert stop == Stop("proved")
+    tuning = Tune(question).tuning(history, excluded)
+    assert len(tuning.failures) >= len(excluded) - 1
+
+
+def test_a_candidate_that_breaks_a_condition_never_wins() -> None:
+    question = asked(keep=("p99>12ms",))  # What is faster has a p99 of 10 ms.
+    history, stop, excluded = carried_out(question)
+    assert stop is not None
+    tuning = Tune(question).tuning(history, excluded)
+    assert not tuning.best.settings.get("max_wal_size", "").endswith("GB")
+    assert {why for _, why in tuning.failures} == {"it does not keep p99>12ms"}
+
+
+def test_a_latency_target_without_a_rate_is_a_limit_on_every_candidate() -> None:
+    # Yours has a p99 of about 14.3 ms, a larger max_wal_size 10 ms: the target is met by both.
+    met, stop, _ = carried_out(asked(slo="p99=20ms"))
+    assert stop == Stop("proved")
+    design = Tune(asked(slo="p99=20ms"))
+    assert (design.experiment.metric(), design.is_slo_the_goal) == ("tps", False)
+    assert design.why_no_candidate_counts(met) == ""
+    proof = [measured for measured in met if measured.run.round > 100_000]
+    assert design.slo_held(met, "proof", "0") == (len([o for o in proof if _is_base(o)]),) * 2
+
+
+def test_settings_that_miss_the_target_cannot_be_compared_within_it() -> None:
+    question = asked(slo="p99=12ms")
+    history, stop, _ = carried_out(question)
+    assert isinstance(stop, Stop)
+    assert stop.reason == "your settings do not meet p99=12ms with this load (14.1 ms)"
+    assert len(history) <= 4, "no time is lost"
+    tuned = findings(question, history)
+    assert tuned.verdict == "nothing better"
+    assert tuned.sentence() == f"nothing was compared: {stop.reason}"
+
+
+def test_a_machine_that_disturbs_the_first_runs_cannot_tell_whether_a_target_is_kept() -> None:
+    # Your settings miss a p99 of 12 ms; without the disturbance, this would be the answer.
+    for rate, spoiled in ((None, "missed the target"), ("500", "says nothing about p99")):
+        question = asked(slo="p99=12ms", rate=rate)
+        history, stop, _ = carried_out(question, late=range(3000))
+        why = f"this machine was disturbed in 3 of 3 runs, and each of these {spoiled}. {LATE}"
+        assert stop == Stop(why)
+        design = Tune(question)
+        assert design.outlook(history) == f"the tuning ends: {why}"
+        assert design.runs_expected(history) == len(history) == 3
+
+
+def test_disturbed_runs_that_keep_a_limit_or_are_few_do_not_end_a_tuning() -> None:
+    _, stop, _ = carried_out(asked(slo="p99=20ms"), late=range(3000))
+    assert stop == Stop("proved"), "each run met the target"
+    few = asked(slo="p99=12ms", rate="500")
+    assert carried_out(few, late=range(1, 3000, 2))[1] == Stop("proved")
+    # The first run of your settings missed the target, but says nothing: a later pair decides.
+    history, stop, _ = carried_out(asked(slo="p99=12ms"), late=(0, 1))
+    assert stop is not None
+    assert stop.reason.startswith("your settings do not meet p99=12ms")
+    assert len(history) > 4
+
+
+def test_under_a_rate_the_goal_is_to_meet_the_latency_target() -> None:
+    question = asked(slo="p99=12ms", rate="500")
+    design = Tune(question)
+    assert (question.metric(), design.is_slo_the_goal) == ("p99", True)
+    history, stop, _ = carried_out(question)
+    assert stop == Stop("proved")
+    tuned = findings(question, history)
+    assert tuned.verdict == "better"
+    assert tuned.proved is not None
+    assert tuned.proved.value == pytest.approx(0.7, abs=0.02)
+    proof = design.tuning(history).proof
+    assert proof is not None
+    winner = design.tuning(history).proved()
+    assert winner is not None
+    held, ran = design.slo_held(history, proof.name, "0")
+    assert held == 0
+    assert ran >= 6
+    assert design.slo_held(history, proof.name, design.variant_of(winner[0]).id) == (ran, ran)
+
+
+def test_with_another_goal_a_target_under_a_rate_is_a_limit() -> None:
+    question = asked(slo="p99=20ms", rate="500", metric="cpu_per_tx")
+    assert question.metric() == "cpu_per_tx"
+    assert not Tune(question).is_slo_the_goal
+
+
+@pytest.mark.parametrize(
+    ("slo", "words"), [("p95=20ms", "mean, p50, p99, got p95"), ("fast", "not a latency target")]
+)
+def test_a_target_that_cannot_be_tuned_for_is_refused(slo: str, words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        asked(slo=slo)
+
+
+def test_a_target_of_a_transaction_type_is_a_limit_and_nopm_the_goal() -> None:
+    scripts = (Script(builtin="tpcc-like"),)
+    limit = TuneDesign(settings=("jit=on,off",), slo="new-order.p90=5s")
+    for rate, metric in ((None, "nopm"), ("500", "p99")):
+        load = Workload(scripts=scripts, rate=rate, duration="5s")
+        question = asked().model_copy(update={"workload": load, "design": limit})
+        design = Tune(question)
+        assert (question.metric(), design.is_slo_the_goal) == (metric, False)
+        assert design.slo is not None
+        assert (design.slo.name, design.slo.limit_ms) == ("new-order.p90", 5000)
+
+
+@pytest.mark.parametrize(
+    ("slo", "words"),
+    [
+        ("new-order.p90=5s", "names a transaction type of tpcc-like"),
+        ("newer-order.p90=5s", "is not a transaction type; types of tpcc-like"),
+    ],
+)
+def test_a_target_of_a_type_that_does_not_run_is_refused(slo: str, words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        asked(slo=slo)
+
+
+def test_a_candidate_without_a_completed_transaction_is_a_result_with_its_reason() -> None:
+    question = asked(settings=("jit=on,off",), now={"jit": "on"})
+    history: History = ()
+    while not isinstance(decision := next_run(Tune, question, history), Stop):
+        variant = decision.cell.variant
+        assert variant is not None
+        is_stuck = variant.spec.settings.get("jit") == "off"
+        metrics = {} if is_stuck else {"tps": 1000.0 + len(history) % 3}
+        tps = metrics.get("tps", 0.0)
+        history = (*history, Measured(decision, tps, None, metrics, RUN_NS))
+    failures = Tune(question).tuning(history).failures
+    assert failures
+    for failed, why in failures:
+        assert (failed.settings, why) == ({"jit": "off"}, "it completed no transaction in a run")
+    assert findings(question, history).verdict == "nothing better"
+
+
+def _is_base(measured: Measured) -> bool:
+    return measured.run.cell.variant is not None and measured.run.cell.variant.id == "0"
+
+
+def findings(question: Experiment, history: History) -> TuneFindings:
+    """Return the findings of a tuning of which nothing was left out."""
+    design = Tune(question)
+    return findings_of(
+        design.tuning(history),
+        design.whole_now,
+        15,
+        metric=question.metric(),
+        is_more_better=design.is_more_better,
+        why_ended=design.why_no_candidate_counts(history),
+    )
+
+
+def test_candidates_that_allow_too_much_memory_never_run() -> None:
+    question = asked(
+        settings=("max_wal_size=32MB..8GB", "work_mem=1MB..1GB"),
+        now={"max_wal_size": "32MB", "work_mem": "4MB"},
+        keep=("memory<70%",),
+        ram_bytes=8 << 30,
+    )
+    history, stop, excluded = carried_out(question)
+    assert stop is not None
+    design = Tune(question)
+    limit_bytes = 0.7 * (8 << 30)
+    for measured in history:
+        variant = measured.run.cell.variant
+        assert variant is not None
+        settings = design.whole_now | dict(variant.spec.settings)
+        assert allowed_bytes(settings, 15) < limit_bytes
+    refused = [why for _, why in design.tuning(history, excluded).failures]
+    assert any(why.endswith("% of the memory, and 70 % is the limit") for why in refused)
+
+
+def test_a_condition_on_memory_needs_the_memory_of_the_server() -> None:
+    with pytest.raises(ValidationError, match="needs ram_bytes"):
+        asked(keep=("memory<70%",))
+    with pytest.raises(ValidationError, match="is not a condition"):
+        asked(keep=("memory<lots",))
+
+
+def test_the_outlook_says_where_the_search_is() -> None:
+    question = asked()
+    history, _, _ = carried_out(question, runs_max=30)
+    assert "left with the proof" in Tune(question).outlook(history)
+
+
+@pytest.mark.pg
+@pytest.mark.timeout(400)
+@needs.POSTGRESQL_15
+@pytest.mark.usefixtures("short_runs")
+def test_a_hidden_bad_value_is_found_and_proved_on_a_real_server(
+    pgdyno: Command, tmp_path: Path
+) -> None:
+    script = tmp_path / "sort.sql"
+    script.write_text("SELECT count(*) FROM (SELECT aid FROM pgbench_accounts ORDER BY filler) s;")
+    spec = tmp_path / "tune.toml"
+    spec.write_text(
+        f"""
+[experiment]
+name = "hidden work_mem"
+[server]
+scratch = {{ version = "15" }}
+settings = {{ work_mem = "64kB", max_parallel_workers_per_gather = "0" }}
+[dataset]
+scale = 1
+[workload]
+scripts = [{{ file = "{script}" }}]
+clients = 1
+duration = "500ms"
+warmup = "0s"
+[design]
+kind = "tune"
+budget = "120s"
+settings = ["work_mem=64kB,64MB", "jit=on,off"]
+"""
+    )
+    done = pgdyno("run", str(spec), "--json", timeout_s=380)
+    document = done.document
+    assert document["format"] == "pgdyno.features.tune/1"
+    assert document["verdict"] == "better", document["sentence"]
+    assert "work_mem" in {setting["name"] for setting in document["settings"]}
+    # The machine decides how long a sort takes: more than a tenth of a run, and its time is judged.
+    proved = document["proved"]
+    by_time = {"duration": proved["high"] < 0.95, "tps": proved["low"] > 1.05}
+    assert by_time[document["metric"]], proved
+    assert "ALTER SYSTEM SET work_mem = '64MB'" in document["apply"]
+    sentence = "proved: duration -" if document["metric"] == "duration" else "proved: tps +"
+    # If the machine was not quiet, words about validity come before it, and lines break elsewhere.
+    assert sentence in " ".join(pgdyno("show", "last").out.split())
+    page = pgdyno("report", "last", "-o", tmp_path / "page.html")
+    assert page.code == 0, page.err
+    text = (tmp_path / "page.html").read_text()
+    for words in ("ALTER SYSTEM SET work_mem = &#39;64MB&#39;;", "Candidates of the search"):
+        assert words in text
+    assert pgdyno("report", "last", "--md", "-o", tmp_path / "page.md").code == 0
+    markdown = (tmp_path / "page.md").read_text()
+    headline = markdown.splitlines()[0]
+    assert headline.startswith("# ")
+    assert sentence in headline
+    assert "| work_mem | 64kB | 64MB |" in markdown
+    assert "ALTER SYSTEM SET work_mem = '64MB';" in markdown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--setting", "fsync"), "class durability, which is not allowed"),
+        (("--setting", "work_memm"), "no setting of that name"),
+        (("--setting", "jit", "-T", "1s"), "With a duration of 1 s no run is valid: at least 5 s"),
+        (("--setting", "jit", "--budget", "2min"), "is too short for a search and a proof"),
+        (("--budget", "2min"), "is too short for a search and a proof"),
+        (("--print-spec",), "A measured run chooses the settings"),
+        (("--setting", "jit", "--apply"), "--apply changes a server of your own"),
+        (("--setting", "work_mem=1kB..1GB"), "must be from 64"),
+        (("--setting", "jit", "--keep", "memory<lots"), "is not a condition"),
+        (("--setting", "jit", "--slo", "p95=20ms"), "--slo p95=20ms: the target must be of"),
+        (("--setting", "jit", "--set", "jit"), "NAME=VALUE"),
+    ],
+)
+def test_an_impossible_tuning_is_refused_before_anything_starts(
+    pgdyno: Command, arguments: tuple[str, ...], words: str
+) -> None:
+    done = pgdyno("tune", "--scratch", *arguments)
+    assert done.code == 1
+    assert words in " ".join(done.error.split())
+
+
+def test_a_budget_that_is_too_small_is_refused_with_the_least_one_that_fits(
+    pgdyno: Command,
+) -> None:
+    arguments = (
+        "tune",
+        "--scratch",
+        "-S",
+        "--dry-run",
+        "--setting",
+        "jit",
+        "--setting",
+        "work_mem",
+    )
+    done = pgdyno(*arguments, "--budget", "20min")
+    assert done.code == 1
+    assert "they take at least 21 min" in " ".join(done.error.split())
+    assert pgdyno(*arguments, "--budget", "21min").code == 0
+
+
+def test_a_dry_run_without_settings_shows_what_evidence_may_choose(pgdyno: Command) -> None:
+    done = pgdyno("tune", "--scratch", "-S", "--dry-run", "--set", "work_mem=2MB")
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    [place] = [n for n, line in enumerate(lines) if line.startswith("search      work_mem: ")]
+    assert re.fullmatch(r"search {6}work_mem: \w+\.\.\w+, now 2MB", lines[place])
+    assert "if sorts and hashes write temporary files" in lines[place + 1]
+    assert "fsync" not in done.out, "its class is not allowed"
+    with_class = pgdyno("tune", "--scratch", "-S", "--dry-run", "--class", "availability")
+    assert with_class.code == 0, with_class.err
+    assert not list(pgdyno.store.glob("*")), "nothing was measured"
+
+
+def test_a_dry_run_shows_the_range_of_a_named_setting(pgdyno: Command) -> None:
+    done = pgdyno("tune", "--scratch", "-S", "--dry-run", "--setting", "work_mem=1MB..64MB")
+    assert done.code == 0, done.err
+    first, *rest = done.out.splitlines()
+    assert first == "search      work_mem: 1MB..64MB, now 4MB"
+    assert rest[0].startswith("variant     yours"), "the plan follows"
+
+
+def test_runs_that_do_not_follow_from_the_plan_are_not_judged() -> None:
+    history, *_ = carried_out(asked())
+    with pytest.raises(AnalysisError, match=f"than run {history[11].run.number} of this tuning"):
+        Tune(asked()).tuning((*history[:10], *history[11:]))

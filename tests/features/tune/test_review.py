@@ -1,0 +1,185 @@
+"""What `pgdyno settings` says of files and of real servers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.fixtures.clusters import run_sql
+from tests.fixtures.command import Command
+
+from pgdyno.features.doctor.check_facts import CheckFacts
+from pgdyno.features.doctor.examine import checks
+from pgdyno.errors import SpecError
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.features.tune.machine import Machine
+from pgdyno.features.tune.memory import memory_sum
+from pgdyno.features.tune.review import SETTING_OF_CHECK, Review, review
+from pgdyno.features.tune.review_text import rules_text, text_of
+from pgdyno.features.tune.server_settings import read_file
+
+GB, MB = 1 << 30, 1 << 20
+# The settings that the two-machine test of 2017 published.
+PUBLISHED = """
+max_connections = 2000
+shared_buffers = 7GB
+work_mem = 512MB
+temp_buffers = 2GB
+synchronous_commit = off
+"""
+
+
+def reviewed(folder: Path, text: str, *, major: int = 15, ram_gb: int = 28) -> Review:
+    path = folder / "postgresql.conf"
+    path.write_text(text)
+    given = read_file(path, major, CheckFacts(ram_bytes=ram_gb * GB))
+    server = given.facts.on_server()
+    connections = int(server.number("max_connections"))
+    machine = Machine(major, connections, ram_bytes=ram_gb * GB, cores=16)
+    return review(given, machine, is_file=True)
+
+
+def said(review: Review) -> dict[str, str]:
+    return {
+        reason.setting: f"{reason.verdict}: {reason.seen}" for reason in reversed(review.attention)
+    }
+
+
+def test_the_published_work_mem_breaks_its_own_rule(tmp_path: Path) -> None:
+    text = said(reviewed(tmp_path, PUBLISHED))
+    assert text["work_mem"].startswith("bad: 2000 connections x 512 MB")
+    assert text["temp_buffers"].startswith("bad: 2000 connections x 2 GB")
+    assert "last 600 ms; nothing becomes inconsistent" in text["synchronous_commit"]
+
+
+def test_defaults_need_no_attention_but_for_timing(tmp_path: Path) -> None:
+    checked = reviewed(tmp_path, "", ram_gb=2)
+    assert checked.changed == ()
+    assert {reason.verdict for reason in checked.attention} == {"warn"}
+    assert set(said(checked)) == {"track_io_timing", "track_wal_io_timing", "effective_cache_size"}
+
+
+@pytest.mark.parametrize(
+    ("text", "setting", "words"),
+    [
+        ("wal_level = minimal", "max_wal_senders", "the server does not start"),
+        ("wal_level = minimal\narchive_mode = on", "archive_mode", "the server does not start"),
+        ("archive_mode = on", "archive_mode", "archive_command is empty"),
+        ("min_wal_size = 2GB", "min_wal_size", "above max_wal_size"),
+        ("synchronous_standby_names = 'a'\nmax_wal_senders = 0", "max_wal_senders", "no commit"),
+        ("wal_level = logical\nmax_replication_slots = 0", "max_replication_slots", "decoded"),
+        ("max_connections = 3", "superuser_reserved_connections", "does not start"),
+        ("track_counts = off", "track_counts", "dead rows stay"),
+        ("fsync = off", "synchronous_commit", "promises nothing"),
+        ("commit_delay = 10\ncommit_siblings = 500", "commit_siblings", "no effect"),
+        ("autovacuum_max_workers = 40", "autovacuum_max_workers", "no effect"),
+        ("io_combine_limit = 256kB", "io_combine_limit", "no effect"),
+        ("transaction_timeout = 1s\nstatement_timeout = 2s", "statement_timeout", "no effect"),
+        ("summarize_wal = on\nwal_level = minimal", "summarize_wal", "does not start"),
+        ("jit = maybe", "jit", "must be on or off"),
+        ("work_memm = 4MB", "work_memm", "did you mean work_mem?"),
+        ("work_mem = 1kB", "work_mem", "must be from 64"),
+    ],
+)
+def test_a_contradiction_is_found(tmp_path: Path, text: str, setting: str, words: str) -> None:
+    reasons = [
+        reason
+        for reason in reviewed(tmp_path, text, major=18).attention
+        if reason.setting == setting
+    ]
+    assert any(words in reason.seen for reason in reasons), reasons
+
+
+def test_a_wrong_line_is_refused_with_its_number(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"postgresql.conf:2: 'work_mem' is not name = value"):
+        reviewed(tmp_path, "jit = off\nwork_mem")
+
+
+def test_the_sum_of_memory_is_a_range(tmp_path: Path) -> None:
+    path = tmp_path / "p.conf"
+    path.write_text("shared_buffers = 1GB\nwork_mem = 4MB\nmax_connections = 100\n")
+    memory = memory_sum(read_file(path, 15, CheckFacts(ram_bytes=2 * GB)).facts)
+    work = next(part for part in memory.parts if part.name == "work_mem")
+    # 100 connections and 8 parallel workers, hash_mem_multiplier 2.
+    assert work.high_bytes == 108 * 2 * 4 * MB
+    assert memory.low_bytes == 1 * GB + 16 * MB
+    assert memory.high_bytes == memory.low_bytes + work.high_bytes + 100 * 8 * MB + 4 * 64 * MB
+
+
+def test_every_check_that_names_a_setting_exists() -> None:
+    assert SETTING_OF_CHECK.keys() <= {check.id for check in checks()}
+
+
+@pytest.mark.parametrize("width", [72, 100])
+def test_no_line_is_wider_than_asked(tmp_path: Path, width: int) -> None:
+    checked = reviewed(tmp_path, PUBLISHED)
+    for text in (text_of(checked, show_all=True, width=width), rules_text(checked, width)):
+        assert max(map(len, text.splitlines())) <= width
+
+
+def test_a_real_server_is_reviewed(any_server: ScratchCluster, pgdyno: Command) -> None:
+    target = any_server.target
+    run_sql(target, "CREATE ROLE judged LOGIN")
+    try:
+        for user in (target.user, "judged"):
+            where = ("-h", target.host, "-p", target.ports, "-U", user, "-d", "postgres")
+            done = pgdyno("settings", *where, "--json")
+            assert done.code == 0, done.err
+            document = done.document
+            assert document["format"] == "pgdyno.settings/1"
+            settings = {setting["name"]: setting for setting in document["settings"]}
+            # The fixtures' servers do not flush, and have 32 MB of shared_buffers.
+            assert settings["shared_buffers"]["value"] == "32MB"
+            assert settings["shared_buffers"]["needs"] == "restart"
+            # Of other sessions, not of the one that looks.
+            assert settings["max_parallel_workers_per_gather"]["value"] == "2"
+            assert settings["jit"]["is_changed"] is False
+            worst = {
+                reason["setting"] for reason in document["attention"] if reason["verdict"] == "bad"
+            }
+            assert {"fsync", "full_page_writes"} <= worst
+        shown = pgdyno("settings", *where, "--all", "--check", "warn")
+        assert shown.code == 4
+        assert "fsync (bad)" in shown.err.partition("CHECK FAILED warn: ")[2]
+        assert shown.out.count("BAD     fsync = off") == 2, "above, and in the list of all"
+        assert "ok      fsync = off" not in shown.out
+        rules = pgdyno("settings", *where, "--rules", "--load", "dw")
+        assert "shared_buffers" in rules.out
+    finally:
+        run_sql(target, "DROP ROLE judged")
+
+
+def test_a_file_is_judged_without_a_server(pgdyno: Command, tmp_path: Path) -> None:
+    path = tmp_path / "proposed.conf"
+    path.write_text(PUBLISHED)
+    done = pgdyno("settings", "--file", str(path), "--ram", "28GB", "--pg-version", "15", "--json")
+    document = json.loads(done.out)
+    assert document["verdict"] == "bad"
+    assert document["memory"]["high_bytes"] > 1000 * GB
+    explained = pgdyno(
+        "settings", "--file", str(path), "--explain", "work_mem", "--ram", "28GB", "--cores", "8"
+    )
+    assert explained.out.startswith("work_mem Memory that one sort")
+    assert "PGTune  4MB" in explained.out
+    assert (
+        "did you mean work_mem?"
+        in pgdyno("settings", "--file", str(path), "--explain", "wrk_mem").error
+    )
+
+
+def test_a_file_and_a_server_are_refused_together(pgdyno: Command, tmp_path: Path) -> None:
+    path = tmp_path / "proposed.conf"
+    path.write_text(PUBLISHED)
+    done = pgdyno("settings", "--file", str(path), "-h", "nowhere.invalid")
+    assert (done.code, "a server was named as well" in done.error) == (1, True)
+
+
+def test_the_error_without_server_and_file_names_the_next_step(pgdyno: Command) -> None:
+    done = pgdyno("settings")
+    assert done.code == 1
+    assert "--file postgresql.conf" in done.error
+
+
+def test_every_statement_can_be_printed(pgdyno: Command) -> None:
+    assert "pg_catalog.pg_settings" in pgdyno("settings", "--print-sql").out

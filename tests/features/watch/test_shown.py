@@ -1,0 +1,53 @@
+"""What a watch shows while it lasts: a line for each interval that was seen, and its absence."""
+
+from __future__ import annotations
+
+import pytest
+from tests.features.watch.samples import SECOND_NS, database
+
+from pgdyno.cli import output
+from pgdyno.features.watch.verbs.watch import Shown
+from pgdyno.features.watch.text import shortened
+from pgdyno.features.watch.tally import Tally
+
+
+@pytest.fixture
+def live(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The first line of each screen of a terminal, without the time of day."""
+    screens: list[str] = []
+    monkeypatch.setattr(output, "is_terminal", lambda: True)
+    monkeypatch.setattr(output, "live", lambda *lines: screens.append(lines[0].split(" ", 1)[1]))
+    return screens
+
+
+def show(interval: int, *, sampled: set[int], until: int) -> None:
+    """Show a server with 10 tps from its first second on, looking at it twice a second."""
+    shown, tally = Shown(interval * SECOND_NS, {}), Tally(interval * SECOND_NS)
+    for half in range(2, 2 * until + 1):
+        second, is_between = divmod(half, 2)
+        if second in sampled and not is_between:
+            tally.take("database", database(second, 12 * second, interval=interval))
+        shown.moved(half * SECOND_NS // 2, tally)
+
+
+def test_a_line_stays_until_the_next_sample_came(live: list[str]) -> None:
+    show(5, sampled={5, 10, 15}, until=17)
+    assert live == ["tps 10", "tps 10"]
+
+
+def test_the_line_of_a_lost_server_shows_how_long_it_is_lost(live: list[str]) -> None:
+    show(1, sampled={1, 2, 3}, until=9)
+    assert live == ["tps 10", "tps 10", "server not reached for 3 s", "server not reached for 6 s"]
+
+
+def test_without_a_terminal_the_first_line_comes_as_soon_as_something_was_counted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show(1, sampled=set(range(1, 20)), until=19)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(" ", 1)[1] for line in lines] == ["tps 10", "tps 10"]
+
+
+def test_a_long_statement_is_cut_where_its_room_ends() -> None:
+    assert shortened("UPDATE  pgbench_accounts\n SET abalance = 1", 20) == "UPDATE pgbench_acco…"
+    assert shortened("SELECT 1", 8) == "SELECT 1"

@@ -1,0 +1,57 @@
+"""Texts of statements as results keep them: no constants, no secrets, one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgdyno.measure.statement_texts import OWN, shown_texts, without_constants
+from pgdyno.features.watch.statements import Calls, grown
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("UPDATE a SET b = b + $1\n WHERE c = $2", "UPDATE a SET b = b + $1 WHERE c = $2"),
+        ("select 'O''Hara', 'x' from t", "select '?', '?' from t"),
+        ("SELECT $q$secret$q$ || $$other$$", "SELECT '?' || '?'"),
+        ("SELECT 1 -- for 4711\n", "SELECT 1"),
+        ("/* user=bob */ SELECT 1", "SELECT 1"),
+        ("COMMIT", "COMMIT"),
+        ("ALTER ROLE bob PASSWORD 'secret'", "ALTER ROLE ..."),
+        ("CREATE USER'x'", "CREATE USER"),
+        ("COPY t FROM STDIN;", "COPY t ..."),
+        ("PREPARE p (int) AS\nUPDATE a SET b = $1", "UPDATE a SET b = $1"),
+        ("PREPARE p AS DELETE FROM a WHERE b = 'x'", "DELETE FROM a WHERE b = '?'"),
+    ],
+)
+def test_a_shown_statement_contains_no_data(text: str, kept: str) -> None:
+    assert without_constants(text) == kept
+
+
+def test_a_long_text_is_cut() -> None:
+    assert len(without_constants("SELECT " + "a, " * 500)) == 300
+
+
+def test_a_statement_of_the_observer_is_known_as_our_own() -> None:
+    own = (
+        "SELECT pg_catalog.pg_stat_force_next_flush() FROM pg_catalog.pg_am\n LIMIT $1",
+        "SELECT pg_backend_pid()",
+        "SELECT archived_count, failed_count, coalesce((extract($1 FROM last_archived_time) * $2)"
+        "::int8 * $3, $4), coalesce((extract($5 FROM last_failed_time) * $6)::int8 * $7, $8),"
+        " coalesce((extract($9 FROM stats_reset) * $10)::int8 * $11, $12)"
+        " FROM pg_catalog.pg_stat_archiver",
+    )
+    theirs = "SELECT pg_catalog.pg_stat_force_next_flush() FROM pg_catalog.pg_class LIMIT $1"
+    rows = [(number, text) for number, text in enumerate((*own, theirs))]
+    assert shown_texts(rows) == {0: OWN, 1: OWN, 2: OWN, 3: theirs}
+
+
+def test_calls_between_two_readings_are_counted_with_their_time() -> None:
+    before, after = Calls({1: (10, 50.0), 3: (5, 5.0)}), Calls({1: (30, 150.0), 2: (4, 8.0)})
+    assert grown(before, after, 1) == (20, 5.0)
+    assert grown(before, after, 2) == (4, 2.0)
+    assert grown(before, after, 3) is None
+
+
+def test_calls_that_were_reset_are_not_known() -> None:
+    assert grown(Calls({1: (10, 50.0)}), Calls({1: (3, 1.0)}), 1) is None
