@@ -20,7 +20,7 @@ from bench.yardsticks import NullServer
 from pgdyno.analysis.compare import is_reversed
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.engine.stream import EngineRun
-from pgdyno.features.hosts.load_hosts import load_on_hosts, opened_fleet
+from pgdyno.measure.fleet import opened_fleet
 from pgdyno.measure.run_progress import Progress
 from pgdyno.process import child
 
@@ -124,7 +124,7 @@ def on_hosts(fleet: Fleet, load: Load) -> Measured:
 def _hosts_run(fleet: Fleet, load: Load, log: IO[bytes]) -> HostsRun:
     clock = read_pair()
     job = loads.job_of(replace(load, threads=fleet.threads_for(load.clients, load.threads)))
-    return load_on_hosts(fleet, job, clock, log=log)
+    return fleet.load(job, clock, log=log)
 
 
 def _measured(make: Callable[[], EngineRun | HostsRun]) -> Measured:

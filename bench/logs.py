@@ -12,10 +12,10 @@ from pathlib import Path
 
 from bench import processes
 from bench.loads import Measured
+from pgdyno.engine.executable import engine_path
 from pgdyno.features.capture.model import Capture, Header
 from pgdyno.features.capture.reading.log import Logged, Request
 from pgdyno.features.capture.reading.names import Names
-from pgdyno.engine.executable import engine_path
 
 REACH_BYTES_PER_S = 50e6
 _RESIDENT_BYTES_MAX = 64 << 20

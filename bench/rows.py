@@ -32,8 +32,8 @@ from bench.loads import Load, Measured
 from bench.steady import SteadyLoad
 from bench.yardsticks import NullServer
 from pgdyno.clock import read_pair
-from pgdyno.features.crash.scratch_crash import ScratchBench, on_disk
 from pgdyno.engine.executable import engine_path
+from pgdyno.features.crash.scratch_crash import ScratchBench, on_disk
 from pgdyno.process import signals
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 from pgdyno.server.target import Target

@@ -9,8 +9,8 @@ from psycopg import sql
 
 from bench import loads
 from bench.loads import Measured
-from pgdyno.engine.distribution import Distribution, Hot
 from pgdyno.clock import monotonic_ns
+from pgdyno.engine.distribution import Distribution, Hot
 from pgdyno.engine.job import CapturedColumn, CapturedOptions, CapturedTable, InitWork
 from pgdyno.server.connect import connect
 from pgdyno.server.target import Target

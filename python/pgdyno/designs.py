@@ -22,8 +22,8 @@ from pgdyno.answer.comparison import (
     passes_answer,
 )
 from pgdyno.answer.curves import sweep_answer
-from pgdyno.features.tune.answer import tune_answer
 from pgdyno.errors import PgdynoError
+from pgdyno.feature import Table
 from pgdyno.loop.journal import shown_visits
 from pgdyno.plan.design import Design
 from pgdyno.plan.designs.bench import Bench
@@ -35,10 +35,8 @@ from pgdyno.report.compare_text import compare_text
 from pgdyno.report.documents import Document, document_with, run_body, sweep_body
 from pgdyno.report.run_text import curve_text, run_text
 from pgdyno.report.text_page import WIDTH
-from pgdyno.features.tune.text import tune_body, tune_text
 from pgdyno.spec.experiment import Experiment
 from pgdyno.store.folder import ExperimentFolder
-from pgdyno.features.tune.design import Tune
 
 Pictures = dict[str, bytes]
 
@@ -80,32 +78,21 @@ def _markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Pictures]:
     return markdown_of(findings, stem=stem)
 
 
-def _tune_page(findings: ExperimentFindings) -> str:
-    from pgdyno.features.tune.page import tune_page
-
-    return tune_page(findings)
-
-
-def _tune_markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Pictures]:
-    from pgdyno.features.tune.page import tune_markdown
-
-    return tune_markdown(findings, stem)
-
-
 _RUN = Shown(run_text, _page, _markdown, run_body)
 _CURVES = Shown(curve_text, _page, _markdown, sweep_body)
 _COMPARED = Shown(compare_text, _compare_page, _markdown, compare_body)
-_TUNED = Shown(tune_text, _tune_page, _tune_markdown, tune_body)
 
-DESIGNS: dict[str, Kind] = {
-    "bench": Kind(Bench, run_answer, _RUN),
-    "sweep": Kind(Sweep, sweep_answer, _CURVES),
-    "compare": Kind(Compare, comparison_answer, _COMPARED),
-    "factorial": Kind(Factorial, factorial_answer, _COMPARED),
-    "matrix": Kind(Matrix, matrix_answer, _COMPARED),
-    "passes": Kind(Passes, passes_answer, _COMPARED),
-    "tune": Kind(Tune, tune_answer, _TUNED),
-}
+DESIGNS: Table[Kind] = Table(
+    "designs",
+    {
+        "bench": Kind(Bench, run_answer, _RUN),
+        "sweep": Kind(Sweep, sweep_answer, _CURVES),
+        "compare": Kind(Compare, comparison_answer, _COMPARED),
+        "factorial": Kind(Factorial, factorial_answer, _COMPARED),
+        "matrix": Kind(Matrix, matrix_answer, _COMPARED),
+        "passes": Kind(Passes, passes_answer, _COMPARED),
+    },
+)
 
 
 def design_of(experiment: Experiment) -> type[Design[Any]]:

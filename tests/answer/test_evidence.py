@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from pgdyno.answer.evidence import evidence_of
+
+from pgdyno.features.tune.evidence import choose
+from pgdyno.features.tune.machine import Machine
 from pgdyno.observe.catalogue import COLUMNS
 from pgdyno.store.experiment import Store
 from pgdyno.store.run_writer import RunWriter
-from pgdyno.features.tune.evidence import choose
-from pgdyno.features.tune.machine import Machine
 
 SECOND_NS = 1_000_000_000
 LENGTH_S = 10

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.generated import generate
-from tests.store import records
 from tests.features.watch.test_page import kept
+from tests.store import records
 
 from pgdyno.answer.marks import MARKS_MAX
 from pgdyno.answer.timeline import checkpoint_count, marks_of
+from pgdyno.features.watch.panels import watch_findings
 from pgdyno.loop.load_numbers import load_numbers
 from pgdyno.store.experiment import Store
-from pgdyno.features.watch.panels import watch_findings
 
 
 def test_very_many_marks_of_a_run_become_few_and_none_is_left_out(tmp_path: Path) -> None:

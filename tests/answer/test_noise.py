@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.answer.noise import aa_experiment, host_noise
-from pgdyno.features.doctor.verbs import doctor
 from pgdyno.designs import answer_of
 from pgdyno.errors import AnalysisError
+from pgdyno.features.doctor.verbs import doctor
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.file import to_toml
 from pgdyno.store.experiment import Store

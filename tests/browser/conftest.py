@@ -17,13 +17,13 @@ from playwright.sync_api import (
     ViewportSize,
     sync_playwright,
 )
+from tests.features.watch.examples import watched
 from tests.report.compare_examples import compared, with_long_names
 from tests.report.examples import EXAMPLES
-from tests.features.watch.examples import watched
 
+from pgdyno.features.watch.page import watch_page
 from pgdyno.report.compare_page import compare_page
 from pgdyno.report.html import render
-from pgdyno.features.watch.page import watch_page
 
 CHROMIUM = Path(os.environ.get("PGDYNO_CHROMIUM", "/usr/bin/chromium"))
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]

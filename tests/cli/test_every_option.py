@@ -18,17 +18,17 @@ from tests.cli.option_table import BASES, BY_TEST, LOADS, TRIED, Words
 from tests.fixtures.captures import tpcb_capture
 from tests.fixtures.command import Command
 
-from pgdyno.features.capture.file import encoded
 from pgdyno.cli import drop, measure, output, undo
-from pgdyno.features.capture.verbs import capture
-from pgdyno.features.tpcc.verbs import check
-from pgdyno.features.crash.verbs import crash
-from pgdyno.features.doctor.verbs import doctor
-from pgdyno.features.watch.verbs import watch
 from pgdyno.cli.from_options import OWN_SERVER_ONLY
 from pgdyno.cli.main import pgdyno as main_group
 from pgdyno.cli.reference import _contexts, _parameters
 from pgdyno.errors import PgdynoError
+from pgdyno.features.capture.file import encoded
+from pgdyno.features.capture.verbs import capture
+from pgdyno.features.crash.verbs import crash
+from pgdyno.features.doctor.verbs import doctor
+from pgdyno.features.tpcc.verbs import check
+from pgdyno.features.watch.verbs import watch
 from pgdyno.store.experiment import Store
 
 ROOT = Path(__file__).resolve().parents[2]

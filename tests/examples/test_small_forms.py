@@ -135,5 +135,5 @@ def test_many_connections_are_served_five_ways(answer: Answer) -> None:
 @pytest.mark.usefixtures("short_runs_are_tried")
 def test_a_tuning_says_what_it_found_or_that_nothing_is_better(answer: Answer) -> None:
     document = answer("tune")
-    assert document["format"] == "pgdyno.features.tune/1"
+    assert document["format"] == "pgdyno.tune/1"
     assert document["verdict"] in ("better", "nothing better", "not confirmed", "unproved")

@@ -6,17 +6,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.plan.following import next_runs
 from tests.features.tune.test_at_once import result_of
 from tests.features.tune.test_design import asked
 from tests.features.tune.test_design_on_several_servers import on_servers
+from tests.plan.following import next_runs
 
+from pgdyno.features.tune.design import Tune
 from pgdyno.loop.failures import Failures
 from pgdyno.plan.design import Design
 from pgdyno.plan.designs.compare import Compare
 from pgdyno.plan.history import History
 from pgdyno.spec.planned import PlannedRun, Stop, server_id
-from pgdyno.features.tune.design import Tune
 
 
 def stage_of(*, lost: tuple[int, ...] = ()) -> Any:

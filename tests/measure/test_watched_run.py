@@ -61,7 +61,7 @@ def test_a_load_through_a_pooler_is_watched_past_it(
     assert server["settings_changed"] == []
     assert server["round_trips"]["before"]["statement"]["count"] > 0
     doctor = run.document("doctor.json") or {}
-    assert doctor["format"] == "pgdyno.features.doctor/1"
+    assert doctor["format"] == "pgdyno.doctor/1"
     telemetry = said.document["telemetry"]
     assert "round trip before the run" in telemetry["facts"]
     kinds = {doubt["kind"] for doubt in said.document["warnings"]}

@@ -11,9 +11,9 @@ import pytest
 from tests.observe.test_server_collectors import session
 
 import pgdyno.observe
+from pgdyno.features.nodes.collectors import NODE_COLLECTORS
 from pgdyno.observe.catalogue import COLLECTORS, SQL_COLLECTORS
 from pgdyno.observe.collector import Scope, gauge
-from pgdyno.features.nodes.collectors import NODE_COLLECTORS
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql import collectors
 from pgdyno.observe.sql.sql_collector import ServerSource, SqlCollector

@@ -11,8 +11,8 @@ from tests.fixtures.poolers import Pooler
 from tests.observe.sinks import KeepingSink
 
 from pgdyno.clock import read_pair
-from pgdyno.features.doctor.session import read_only
 from pgdyno.errors import ServerError
+from pgdyno.features.doctor.session import read_only
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.pooler.console import ConsoleSession
 from pgdyno.observe.session import ServerSession

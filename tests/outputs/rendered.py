@@ -20,18 +20,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from tests.features.watch.examples import DOCUMENT, watched
 from tests.programs import test_tpcc_findings
 from tests.report import compare_examples, examples, variant_examples
-from tests.features.watch.examples import DOCUMENT, watched
 
 from pgdyno.analysis.findings import ExperimentFindings, ProgramFindings
-from pgdyno.features.watch import text as watch_text
 from pgdyno.designs import answer_of, document_of, markdown_of, page_of, words_of
+from pgdyno.features.watch import text as watch_text
 from pgdyno.features.watch.page import watch_page
-from pgdyno.store.experiment import Store
-from pgdyno.store.folder import ExperimentFolder
 from pgdyno.features.watch.panels import watch_findings
 from pgdyno.features.watch.segments import document_again
+from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
 
 SNAPSHOTS = Path(__file__).with_name("snapshots")
 # Results that an earlier pgdyno stored; they are never made again.

@@ -14,9 +14,8 @@ from tests.fixtures.captures import tpcb_capture
 
 from pgdyno.analysis.findings import CellFindings
 from pgdyno.engine.distribution import Distribution
-from pgdyno.features.capture.file import encoded
-from pgdyno.features.capture.model import Arrivals, OfColumn
 from pgdyno.errors import SpecError
+from pgdyno.features.capture.file import encoded
 from pgdyno.features.capture.mirror.answer import CPU, active_sessions, waits_of
 from pgdyno.features.capture.mirror.findings import (
     CopySeen,
@@ -28,6 +27,7 @@ from pgdyno.features.capture.mirror.findings import (
 from pgdyno.features.capture.mirror.job import mirror_load, share_of, source_document
 from pgdyno.features.capture.mirror.recorded import is_recorded, rate_of
 from pgdyno.features.capture.mirror.shown import shown_of_cells
+from pgdyno.features.capture.model import Arrivals, OfColumn
 from pgdyno.spec.rate import rate_from
 from pgdyno.spec.workload import Script, Workload
 from pgdyno.store.stored_run import StoredRun

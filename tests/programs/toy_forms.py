@@ -15,7 +15,7 @@ from pathlib import Path
 from pgdyno.programs.registry import PROGRAMS
 
 # The line that a program needs.
-PROGRAMS["toy"] = "tests.programs.toy"
+PROGRAMS["toy"] = {part: f"tests.programs.toy.{part}" for part in ("load", "answer", "shown")}
 
 STORED = Path(__file__).parents[1] / "outputs/stored/bench-tpcc.tar.xz"
 NAMES = {"tpcc-like": "toy", "new-order": "toy-sale"}

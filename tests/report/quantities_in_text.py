@@ -33,7 +33,7 @@ def stored_problems(store: Path, document: Document) -> list[str]:
     folder = Store(store).find("last")
     wrong = page_problems(folder.report_path.read_text(), document)
     text = words_of_result(answer_of(folder), WIDTH)
-    if document["format"] == "pgdyno.features.tune/1":
+    if document["format"] == "pgdyno.tune/1":
         return [*wrong, *tuned_problems(text, document)]
     return [*wrong, *compared_problems(text, document)] if "variants" in document else wrong
 

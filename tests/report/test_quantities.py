@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from tests.features.watch.examples import DOCUMENT, findings
 from tests.report import examples, variant_examples
 from tests.report.quantities import figures_of, in_document, number_in, page_problems
 from tests.report.quantities_in_text import (
@@ -14,14 +15,13 @@ from tests.report.quantities_in_text import (
     compared_problems,
     tuned_problems,
 )
-from tests.features.watch.examples import DOCUMENT, findings
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import Panel, Series
-from pgdyno.features.watch.text import text_of
 from pgdyno.designs import document_of, markdown_of, page_of, words_of
-from pgdyno.report.html import render
 from pgdyno.features.watch.page import watch_page
+from pgdyno.features.watch.text import text_of
+from pgdyno.report.html import render
 
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 

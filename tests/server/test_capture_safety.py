@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from tests.fixtures.captures import shop_capture, tpcb_capture
 
+from pgdyno.errors import SpecError
 from pgdyno.features.capture.file import encoded
+from pgdyno.features.capture.mirror.job import mirror_load
 from pgdyno.features.capture.model import (
     Capture,
     Constant,
@@ -19,10 +21,8 @@ from pgdyno.features.capture.model import (
     Returned,
     Source,
 )
-from pgdyno.features.capture.schema import SchemaObject
-from pgdyno.errors import SpecError
-from pgdyno.features.capture.mirror.job import mirror_load
 from pgdyno.features.capture.safety import harmless, refuse_other_loads, refuse_other_statements
+from pgdyno.features.capture.schema import SchemaObject
 from pgdyno.spec.experiment import Script
 
 EVIL = "DROP TABLE public.victim"

@@ -11,8 +11,8 @@ from psycopg import pq
 from pydantic import SecretStr
 
 from pgdyno.errors import ServerError
-from pgdyno.server.connect import connect
 from pgdyno.features.nodes.nodes import Node, directly
+from pgdyno.server.connect import connect
 from pgdyno.server.target import Target
 
 SECRET = "planted-password"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.features.tpcc.verbs.spec import spec_text
 from pgdyno.errors import SpecError
 from pgdyno.features.tpcc.benchmarksql import from_benchmarksql
 from pgdyno.features.tpcc.hammerdb import from_hammerdb
+from pgdyno.features.tpcc.verbs.spec import spec_text
 from pgdyno.spec.designs import SweepDesign
 from pgdyno.spec.file import to_toml
 from pgdyno.spec.translation import Translated, mix_of

@@ -9,10 +9,10 @@ from functools import partial
 
 import numpy as np
 
-from pgdyno.spec.setting_rules import snapshot
 from pgdyno.features.tune.space import Dimension
 from pgdyno.features.tune.trial import Candidate, Measured
 from pgdyno.features.tune.tuning import Tuning
+from pgdyno.spec.setting_rules import snapshot
 
 NAMES = ("max_wal_size", "work_mem", "random_page_cost", "checkpoint_timeout", "shared_buffers")
 NAMES += ("bgwriter_delay",)

@@ -17,12 +17,12 @@ from tests.fixtures.command import Command
 from tests.store.contents import check_contents
 
 from pgdyno.designs import answer_of, document_of, page_of, words_of
-from pgdyno.loop.history import history_of
 from pgdyno.features.watch.page import watch_page
-from pgdyno.store.experiment import Store
-from pgdyno.store.folder import ExperimentFolder
 from pgdyno.features.watch.panels import watch_findings
 from pgdyno.features.watch.segments import document_again
+from pgdyno.loop.history import history_of
+from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
 
 FORMATS = Path(__file__).parent / "fixtures"
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.features.watch.test_watch import Steps, once, request, sampled
 from tests.fixtures.clusters import make_cluster, run_sql
 from tests.truth.known_loads import FILLED, busy, function
-from tests.features.watch.test_watch import Steps, once, request, sampled
 
+from pgdyno.features.watch.watch import watch
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.store.experiment import Store
-from pgdyno.features.watch.watch import watch
 
 CLIENTS = 4
 # Each reads a table and reports at once, so that what it did is in the counts when it is read.

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from pgdyno.analysis.compare import Comparison
 from pgdyno.analysis.contrasts import Effect
-from pgdyno.features.crash.crashes import Loss
 from pgdyno.analysis.devices import DeviceFindings
 from pgdyno.analysis.estimate import Estimate, alike, mean_between_runs
+from pgdyno.analysis.losses import Loss
 from pgdyno.analysis.scaling_out import ScalingOut
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.analysis.where_difference import Difference

@@ -11,7 +11,6 @@ from pgdyno.analysis.compare_findings import CompareFindings
 from pgdyno.analysis.curve import LoadCurve
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.hazel import Hazel
-from pgdyno.features.hosts.findings import HostFindings
 from pgdyno.analysis.script_findings import Latency, ScriptFindings
 from pgdyno.analysis.speed_up import SpeedUp
 from pgdyno.analysis.verdicts import Doubt
@@ -230,8 +229,8 @@ class RunFindings:
     late: LateFindings | None = None
     connections: ConnectionFindings | None = None
     program: ProgramFindings = ProgramFindings()
-    hosts: tuple[HostFindings, ...] = ()
-    "The hosts that made the load; empty if one engine on this host made it."
+    added: Mapping[str, Any] = field(default_factory=dict)
+    "What features find in the run, by their names."
 
 
 @dataclass(frozen=True, slots=True)

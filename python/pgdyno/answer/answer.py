@@ -28,9 +28,8 @@ from pgdyno.analysis.split_verdicts import split_doubts
 from pgdyno.analysis.verdicts import Doubt, is_valid
 from pgdyno.answer.cells import cells_of, doubts_of_cells
 from pgdyno.answer.judging import changes_of, doubts_of, doubts_of_rounds
-from pgdyno.features.hosts.answer import hosts_of
 from pgdyno.answer.offered import backlog_of, late_of, phases_of
-from pgdyno.answer.own import own_answer, program_of_run
+from pgdyno.answer.own import added_by_features, own_answer, program_of_run
 from pgdyno.answer.sentences import bench_sentence, validity_words
 from pgdyno.answer.served import connections_of
 from pgdyno.answer.telemetry import telemetry_findings
@@ -323,7 +322,7 @@ def run_findings(
         late=late_of(stored, numbers, experiment.workload),
         connections=connections_of(numbers, experiment.workload, planned.cell.clients),
         program=ProgramFindings(program.name, own, {} if own is None else own.figures),
-        hosts=hosts_of(stored),
+        added=added_by_features(stored),
     )
 
 

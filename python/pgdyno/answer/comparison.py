@@ -31,14 +31,14 @@ from pgdyno.answer.answer import Answer, Measurements
 from pgdyno.answer.compare_words import because_words, comparison_sentence, verdict_sentence
 from pgdyno.answer.confounds import between_variants, confounds, state_words
 from pgdyno.answer.devices import QUANTITIES, devices_of_runs
-from pgdyno.features.nodes.answer import worker_count
+from pgdyno.answer.nodes import worker_count
 from pgdyno.answer.served import cost_of, served_by
 from pgdyno.answer.statement_changes import explaining_plans, statement_changes
 from pgdyno.answer.time_split import time_split
-from pgdyno.features.crash.price import losses_by_variant
 from pgdyno.errors import AnalysisError
 from pgdyno.loop.history import UNITS, measured
 from pgdyno.loop.journal import Visit, excluded, resumed_count, stopped_by, variants
+from pgdyno.loop.losses import losses_by_variant
 from pgdyno.plan.designs.compare import Compare, Standing, better_of
 from pgdyno.plan.designs.fixed_rounds import Factorial, Matrix
 from pgdyno.plan.history import History

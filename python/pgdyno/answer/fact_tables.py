@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from pgdyno.analysis.findings import FactTable
-from pgdyno.features.hosts.answer import hosts_of, hosts_table
+from pgdyno.feature import parts
 from pgdyno.loop.counter_growth import counters_of
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.measure.statement_texts import StatementNames
@@ -35,7 +35,8 @@ def fact_tables(stored: StoredRun, numbers: LoadNumbers) -> tuple[FactTable, ...
         _servers,
     )
     tables = [made for make in makers if (made := make(stored, numbers)) is not None]
-    return (*hosts_table(hosts_of(stored)), *tables, *state_tables([stored]))
+    added = [table for tables_of in parts("run_tables") for table in tables_of(stored)]
+    return (*added, *tables, *state_tables([stored]))
 
 
 def state_tables(runs: Sequence[StoredRun]) -> tuple[FactTable, ...]:

@@ -10,7 +10,6 @@ from typing import Any
 
 from pgdyno.analysis.change_points import change_points
 from pgdyno.analysis.consistency import check_doubts
-from pgdyno.features.hosts.findings import host_doubts
 from pgdyno.analysis.verdicts import (
     CourseFacts,
     DatabaseFacts,
@@ -21,12 +20,11 @@ from pgdyno.analysis.verdicts import (
 )
 from pgdyno.analysis.within_run import warmup_cut
 from pgdyno.answer.checked import check_of
-from pgdyno.features.hosts.answer import hosts_of
-from pgdyno.features.nodes.answer import doubts_of_nodes
 from pgdyno.answer.own import own_answer, program_of_run
 from pgdyno.answer.telemetry import telemetry_doubts
 from pgdyno.answer.time_split import others_ratio_of
 from pgdyno.errors import AnalysisError
+from pgdyno.feature import parts
 from pgdyno.loop.disturbed import cpu_ns_by_mode, machine_facts
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.quantities import counted
@@ -103,10 +101,9 @@ def doubts_of(
         *_doubts_of_data(stored, (server.get("dataset") or {}).get("kind", "")),
         *own_answer(program_of_run(numbers)).doubts_of_every_run(stored),
         *_ended_early(stored, summary.ending),
-        *host_doubts(hosts_of(stored), numbers.seconds),
         *_restarted(stored, numbers),
         *doubts(facts),
-        *doubts_of_nodes(stored, numbers),
+        *(doubt for doubts_of in parts("run_doubts") for doubt in doubts_of(stored, numbers)),
         *telemetry_doubts(stored),
     )
 

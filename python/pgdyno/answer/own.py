@@ -9,6 +9,7 @@ from typing import Any
 from pgdyno.analysis.findings import Panel, RunFindings
 from pgdyno.analysis.script_findings import ScriptFindings
 from pgdyno.analysis.verdicts import Doubt
+from pgdyno.feature import features
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.programs.program import Program
 from pgdyno.programs.registry import part_of, program_of
@@ -66,6 +67,16 @@ class OwnAnswer:
     def examined(self, connection: Connection) -> Examined:  # noqa: ARG002
         """Return what the rows show that were made after the load, for `pgdyno check`."""
         return Examined()
+
+
+def added_by_features(stored: StoredRun) -> dict[str, Any]:
+    """Return what each feature finds in a run, by the name of the feature."""
+    found = {
+        feature.name: feature.part("run_findings")(stored)
+        for feature in features()
+        if "run_findings" in feature.parts
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def program_of_run(numbers: LoadNumbers) -> Program:

@@ -22,7 +22,7 @@ from pgdyno.analysis.where_facts import (
 )
 from pgdyno.analysis.where_statements import named_statements
 from pgdyno.analysis.where_types import time_by_type
-from pgdyno.features.nodes.answer import active_ms_of_nodes, nodes_of, several_shards_ratio
+from pgdyno.answer.nodes import active_ms_of_nodes, nodes_of, several_shards_ratio
 from pgdyno.answer.planning import planning_ms
 from pgdyno.answer.server_time import (
     FOR_SOMEBODY,

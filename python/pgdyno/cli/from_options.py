@@ -19,7 +19,6 @@ from pgdyno.cli.script_options import pairs_of, protocol_of, scripts_of
 from pgdyno.engine.engine_facts import BuiltinFacts, engine_facts
 from pgdyno.errors import SpecError
 from pgdyno.measure.host_access import command_to_host, way_unused
-from pgdyno.features.capture.mirror.recorded import is_recorded, rate_of
 from pgdyno.programs.registry import program_of
 from pgdyno.server.cluster_conf import SPARE_CONNECTIONS
 from pgdyno.server.conninfo import Resolved, refuse_silent_target, resolve
@@ -40,6 +39,7 @@ from pgdyno.spec.experiment import (
 from pgdyno.spec.file import is_other_form
 from pgdyno.spec.rate import rate_from
 from pgdyno.spec.setting_rules import object_to
+from pgdyno.spec.workload import is_recorded, recorded_arrivals
 
 # Fields of the spec whose options have another name.
 _OPTION_OF = {"levels": "clients", "run": "duration", "knee": "knee_duration"}
@@ -131,7 +131,9 @@ def _resolve_rate(options: dict[str, Any], scripts: Sequence[Script]) -> None:
     """Replace a rate such as 2x by the recorded arrivals of the load's capture."""
     if is_recorded(options.get("rate")):
         captures = [script.capture for script in scripts if script.capture is not None]
-        options["rate"] = rate_of(options["rate"], captures, options.get("duration"))
+        options["rate"] = recorded_arrivals().rate_of(
+            options["rate"], captures, options.get("duration")
+        )
 
 
 def _refuse_unused(options: dict[str, Any], experiment: Experiment) -> None:

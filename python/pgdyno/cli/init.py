@@ -3,49 +3,44 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import click
+from psycopg import sql
 
 from pgdyno.cli import options, output
 from pgdyno.cli.dataset_options import options_of, read_options
 from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.from_options import server_named
 from pgdyno.cli.headings import ANSWER, LOADING, TABLES, Verb, under
-from pgdyno.features.capture.init_capture import (
-    CAPTURE,
-    DOC,
-    finished,
-    is_capture,
-    likeness_text,
-    own_options,
-    refuse_unfit,
-    scratch_database,
-)
-from pgdyno.features.capture.init_plan import show_plan
+from pgdyno.cli.init_kind import INIT_KINDS, Likeness
+from pgdyno.cli.init_plan import show_plan
 from pgdyno.cli.live import Live
 from pgdyno.cli.load_options import HOSTS_HELP
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.measure.consistency import require_consistent
-from pgdyno.features.capture.copy_likeness import CopyLikeness
-from pgdyno.features.hosts.load_hosts import asked_hosts, opened_fleet
+from pgdyno.measure.fleet import asked_hosts, opened_fleet
 from pgdyno.measure.load_plan import why_not_spread
 from pgdyno.measure.loading import Loading, load_dataset, refuse_other_options, statements
+from pgdyno.measure.servers import Fleet
+from pgdyno.measure.under_test import LOAD_DATABASE
 from pgdyno.quantities import duration_text, format_bytes
 from pgdyno.server import dataset as datasets
 from pgdyno.server import safety, server_facts, space
 from pgdyno.server.connect import connect, pinned
 from pgdyno.server.conninfo import Resolved
 from pgdyno.server.dataset_kind import DatasetKind
-from pgdyno.server.dataset_kinds import KINDS, kind_of
+from pgdyno.server.dataset_kinds import KINDS, kind_of, needed_bytes
+from pgdyno.server.find import find
 from pgdyno.server.pgbench_tables import PGBENCH
+from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 from pgdyno.server.target import Target, refuse_what_the_engine_lacks
-from pgdyno.spec.dataset import CaptureDataset, Dataset
-
-if TYPE_CHECKING:
-    from pgdyno.features.hosts.fleet import Fleet
+from pgdyno.spec.dataset import Dataset
+from pgdyno.store.experiment import Store
 
 _loading = under(LOADING)
 
@@ -57,15 +52,16 @@ def command_for(kind: DatasetKind) -> Verb:
         return _run(kind, given)
 
     load.__doc__ = (
-        DOC.get(kind.name)
-        or f"""Load the {kind.name} tables into your own server; they get pgdyno's mark.
+        INIT_KINDS[kind.name].help
+        if kind.name in INIT_KINDS
+        else f"""Load the {kind.name} tables into your own server; they get pgdyno's mark.
 
     Tables with the mark are replaced, other tables are never touched. After an interruption, the
     same command continues where the load stopped.
     {_others(kind)}"""
     )
     decorators = (
-        *(own_options() if kind.name == CAPTURE else ()),
+        *(INIT_KINDS[kind.name].options() if kind.name in INIT_KINDS else ()),
         options.connection,
         options_of(kind.options, TABLES),
         _loading(
@@ -120,9 +116,10 @@ class Kinds(click.Group):
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         """Add the name of the kind if the command line has none."""
         has_kind = bool(args) and args[0] in KINDS
-        if not has_kind and (path := next((arg for arg in args if is_capture(arg)), None)):
-            rest = [arg for arg in args if arg != path]
-            return super().parse_args(context, [CAPTURE, path, *rest])
+        for name, of_file in () if has_kind else INIT_KINDS.items():
+            if path := next((arg for arg in args if of_file.is_file(arg)), None):
+                rest = [arg for arg in args if arg != path]
+                return super().parse_args(context, [name, path, *rest])
         if not has_kind and len(args) > 1 and not any(arg.startswith("-") for arg in args[:2]):
             raise SpecError(
                 f"init {args[0]}: no kind of tables has this name; a server follows a kind.",
@@ -149,7 +146,7 @@ command = Kinds("init", short_help="Load a dataset.", add_help_option=False)
 def _run(kind: DatasetKind, given: dict[str, Any]) -> int:
     if given["quiet"]:
         output.be_quiet()
-    named = {"file": given["file"]} if kind.name == CAPTURE else {}
+    named = {"file": given["file"]} if kind.name in INIT_KINDS else {}
     dataset = cast(Dataset, read_options(kind.options, given, **named))
     kind = kind_of(dataset)
     loading = read_options(kind.loading, given)
@@ -181,7 +178,7 @@ def _run(kind: DatasetKind, given: dict[str, Any]) -> int:
     if resolved is None and given.get("scratch"):
         only = "a scratch server is loaded from its own host"
         refuse_without_effect(given, ("hosts",), only, "leave it out")
-        with scratch_database(dataset, given) as target:
+        with _scratch_database(dataset, given) as target:
             return _filled(dataset, target, how, given)
     if resolved is None:
         raise SpecError(
@@ -197,6 +194,27 @@ def _run(kind: DatasetKind, given: dict[str, Any]) -> int:
         target, present = _examined(resolved, given, dataset, how)
         how = _continued(how, present, dataset, is_restart=given["restart"])
         return _filled(dataset, target, how, given, fleet)
+
+
+@contextmanager
+def _scratch_database(dataset: Dataset, given: dict[str, Any]) -> Iterator[Target]:
+    """Yield an empty database of a scratch server, which is then removed, or kept with --keep."""
+    request = ScratchRequest(
+        find(version=given["pg_version"]),
+        store_dir=Store.default().root,
+        keep=given["keep"],
+        needed=needed_bytes(dataset),
+    )
+    with ScratchCluster.create(request) as cluster:
+        for note in cluster.notes:
+            output.note(note)
+        with cluster.connect() as connection:
+            name = sql.Identifier(LOAD_DATABASE)
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(name))
+        output.note(f"target  scratch PostgreSQL {cluster.binaries.version}")
+        yield cluster.target.with_database(LOAD_DATABASE)
+        if given["keep"]:
+            output.note(f"The cluster is kept for the next command: {cluster.path}")
 
 
 def _spread(how: Loading, host_count: int) -> Loading:
@@ -233,8 +251,9 @@ def _filled(
 ) -> int:
     """Load the dataset, and print what was loaded."""
     kind = kind_of(dataset)
-    if isinstance(dataset, CaptureDataset):
-        refuse_unfit(target, dataset, how)
+    of_file = INIT_KINDS.get(dataset.kind)
+    if of_file is not None:
+        of_file.refuse_unfit(target, dataset, how)
     began_ns = monotonic_ns()
     clock = read_pair()
     load_dataset(dataset, target, clock=clock, verb="init", progress=Live(), how=how, fleet=fleet)
@@ -243,8 +262,9 @@ def _filled(
         require_consistent(dataset, target, verb="init", progress=Live())
     with connect(target, verb="init") as connection:
         loaded = datasets.inspect(connection, kind)
-        alike = finished(connection, dataset, how) if isinstance(dataset, CaptureDataset) else None
-    _say(loaded, spent_ns, given["json_to"], is_resumed=how.resume, alike=alike)
+        alike = None if of_file is None else of_file.finished(connection, dataset, how)
+    text = "" if of_file is None or alike is None else of_file.text(alike)
+    _say(loaded, spent_ns, given["json_to"], is_resumed=how.resume, alike=alike, text_of=text)
     return 0
 
 
@@ -324,7 +344,8 @@ def _say(
     json_to: str | None,
     *,
     is_resumed: bool,
-    alike: CopyLikeness | None,
+    alike: Likeness | None,
+    text_of: str,
 ) -> None:
     size = format_bytes(loaded.size_bytes)
     how = ", continued with" if is_resumed else ""
@@ -338,6 +359,6 @@ def _say(
         "is_resumed": is_resumed,
     }
     if alike is not None:
-        text += "\n" + likeness_text(alike)
+        text += f"\n{text_of}"
         document["likeness"] = alike.as_document()
     options.write(text, json.dumps(document, indent=2), json_to)

@@ -15,6 +15,7 @@ from pgdyno.cli import options, output
 from pgdyno.cli.headings import Verb
 from pgdyno.errors import StoreError
 from pgdyno.quantities import counted
+from pgdyno.report.result_kind import RESULTS
 from pgdyno.report.text_page import TextPage
 from pgdyno.store.experiment import ListedExperiment, Store
 
@@ -67,10 +68,8 @@ def _line(row: ListedExperiment) -> str:
 
 def _runs(row: ListedExperiment) -> str:
     """Return how many runs the answer is made of, as the answer says, and how many others."""
-    if row.verb == "watch":
-        return counted(row.run_count, "segment")
-    if row.verb == "crash":
-        return f"{row.run_count} crash{'es' * (row.run_count != 1)}"
+    if row.verb in RESULTS:
+        return f"{row.run_count:,} {RESULTS[row.verb].part_words[row.run_count != 1]}"
     if not 0 < row.judged_count < row.run_count:
         return counted(row.run_count, "run")
     others = row.run_count - row.judged_count

@@ -17,6 +17,7 @@ from itertools import pairwise
 
 import click
 
+from pgdyno import feature as features
 from pgdyno.cli import output
 from pgdyno.cli.headings import write_examples
 from pgdyno.errors import InterruptedByUser, PgdynoError
@@ -27,21 +28,12 @@ EXIT_FAILURES = 2
 EXIT_NOT_VALID = 3
 EXIT_INTERNAL = 2
 
-VERBS: dict[str, str] = {
+_CORE: dict[str, str] = {
     "bench": "Measure one run.",
     "sweep": "Measure the load curve: peak and knee.",
     "compare": "Compare variants: is B better than A?",
-    "tune": "Find better settings, and prove them.",
-    "crash": "Show what an acknowledged commit survives.",
     "run": "Run an experiment from a file.",
-    "spec": "Make a spec file from a file of another tool.",
-    "settings": "Explain and check the settings of a server.",
-    "work-mem": "Find how much memory sorts and hashes need.",
-    "doctor": "Check host, settings and privileges before you measure.",
-    "watch": "Observe a server without adding load.",
-    "capture": "Capture your own load in a file, without your data.",
     "init": "Load a dataset.",
-    "check": "Check whether a dataset is consistent.",
     "drop": "Remove a dataset that pgdyno made.",
     "show": "Print a result as text.",
     "report": "Write a result as HTML page, Markdown or PDF.",
@@ -52,8 +44,11 @@ VERBS: dict[str, str] = {
     "note": "Keep a remark with a result.",
     "undo": "Restore settings that a killed experiment left changed.",
 }
-# Verbs whose names are not possible as names of modules.
-_MODULES = {"work-mem": "work_mem"}
+_MODULES = {verb: f"pgdyno.cli.{verb}" for verb in _CORE} | {
+    verb: f"{feature.package}.verbs.{verb.replace('-', '_')}"
+    for verb, (_, feature) in features.verbs().items()
+}
+VERBS = _CORE | {verb: line for verb, (line, _) in features.verbs().items()}
 
 
 class Verbs(click.Group):
@@ -67,7 +62,7 @@ class Verbs(click.Group):
         """Return the command of the verb, or None if there is no such verb."""
         if name not in VERBS:
             return None
-        command = importlib.import_module(f"pgdyno.cli.{_MODULES.get(name, name)}").command
+        command = importlib.import_module(_MODULES[name]).command
         assert isinstance(command, click.Command)
         return command
 

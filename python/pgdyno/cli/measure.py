@@ -12,6 +12,7 @@ from typing import Any
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.gates import judge
+from pgdyno.analysis.verdicts import NEEDED_S_TO_PROVE
 from pgdyno.cli import options as options_of_output
 from pgdyno.cli import output
 from pgdyno.cli.effect import refuse_without_effect
@@ -21,13 +22,13 @@ from pgdyno.designs import answer_so_far, design_of, document_of, page_of, words
 from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError, SpecError
 from pgdyno.loop.drive import Outcome, carry_out, checked_scripts
 from pgdyno.loop.preview import preview, warnings_before
+from pgdyno.quantities import duration_text
 from pgdyno.report.numbers import interval_text, value_text
 from pgdyno.spec.condition import WATCHED, Condition, condition_from
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.file import to_toml
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
-from pgdyno.features.tune.planning import refuse_short_runs
 
 EXIT_NOTHING_RAN = 1
 EXIT_FAILURES = 2
@@ -58,6 +59,18 @@ class Measured:
     ended_by: PgdynoError | None = None
 
 
+def refuse_short_runs(experiment: Experiment) -> None:
+    """Raise SpecError for runs that are too short to be valid, if the design needs valid runs."""
+    workload, needed_s = experiment.workload, NEEDED_S_TO_PROVE
+    if workload.duration_ns < needed_s * 1e9 and workload.transactions_per_client is None:
+        raise SpecError(
+            f"With a duration of {duration_text(workload.duration_ns)} no run is valid: at least"
+            f" {needed_s:g} s are needed, and {experiment.design.kind} proves nothing by runs that"
+            " are not valid.",
+            hint=f"-T {needed_s:g}s, and a --budget for such runs",
+        )
+
+
 def measured(
     verb: str,
     asked: AskedExperiment,
@@ -77,7 +90,7 @@ def measured(
     _refuse_unknown_types(gates, asked.experiment)
     if resumed is None:
         if asked.experiment.design.needs_valid_runs:
-            refuse_short_runs(asked.experiment.workload)
+            refuse_short_runs(asked.experiment)
         for note in warnings_before(asked.experiment, design_of(asked.experiment)):
             output.note(f"warning: {note}")
     if options.get("dry_run"):

@@ -9,7 +9,7 @@ import click
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.cli import options, output
 from pgdyno.cli.headings import Verb
-from pgdyno.cli.show import answered, document_again, read_kept
+from pgdyno.cli.show import answered, read_kept, result_kind_of
 from pgdyno.designs import markdown_of, page_of
 from pgdyno.errors import SpecError
 from pgdyno.process import signals
@@ -55,15 +55,8 @@ def command(result: str, store: Path | None, file: Path | None, form: str | None
 
 
 def _page_without_runs(folder: ExperimentFolder) -> str:
-    # These modules are imported here, because only a watch or crashes need them.
-    if folder.verb == "crash":
-        from pgdyno.features.crash.page import crash_page
-
-        return crash_page(read_kept(folder, lambda: document_again(folder)))
-    from pgdyno.features.watch.page import watch_page
-    from pgdyno.features.watch.panels import watch_findings
-
-    return watch_page(read_kept(folder, lambda: watch_findings(folder)))
+    kind = result_kind_of(folder)
+    return read_kept(folder, lambda: kind.page(folder))
 
 
 def _contents(

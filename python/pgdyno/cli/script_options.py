@@ -10,7 +10,7 @@ from typing import Any
 
 from pgdyno.engine.engine_facts import engine_facts
 from pgdyno.errors import SpecError
-from pgdyno.features.capture.mirror.load import MIRROR
+from pgdyno.programs.registry import FILE_PROGRAM
 from pgdyno.spec.experiment import (
     Protocol,
     Script,
@@ -48,9 +48,14 @@ def _builtin(
         if not Path(asked).is_file():
             raise SpecError(f"-b {asked}: no file has this name.", hint="pgdyno capture makes it")
         file = Path(asked).absolute()
-        return Script(builtin=MIRROR, capture=file, reads_only=only_reads, weight=weight)
+        if FILE_PROGRAM is None:
+            raise SpecError(
+                f"-b {asked}: no program of this pgdyno carries out the load of a file.",
+                hint="install the whole pgdyno, or give a script with -f",
+            )
+        return Script(builtin=FILE_PROGRAM, capture=file, reads_only=only_reads, weight=weight)
     builtin = engine_facts().builtin_beginning(asked)
-    if builtin.name == MIRROR:
+    if builtin.name == FILE_PROGRAM:
         raise SpecError(
             f"-b {asked} needs the file of a capture.", hint="give the file: -b core.capture"
         )

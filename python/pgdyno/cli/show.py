@@ -5,24 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 from pydantic import ValidationError
 
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.cli import options, output
-from pgdyno.features.crash import text as crash_text
-from pgdyno.features.watch import text as watch_text
 from pgdyno.cli.headings import Verb
 from pgdyno.cli.measure import show
-from pgdyno.features.crash.document import document_again as crash_again
 from pgdyno.designs import answer_of
 from pgdyno.errors import InterruptedByUser, SpecError, StoreError
 from pgdyno.measure.changes import place_of
+from pgdyno.report.result_kind import RESULTS, ResultKind
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
-from pgdyno.features.watch.segments import document_again as watch_again
 
 _NAMED = 3
 Read = TypeVar("Read")
@@ -43,20 +40,23 @@ def command(result: str, store: Path | None, json_to: str | None) -> int:
     if (damage := folder.audit_damage()) is not None:
         output.warning(damage.message, damage.hint)
     if not folder.is_experiment:
-        document = read_kept(folder, lambda: document_again(folder))
-        words = watch_text.text_of if folder.verb == "watch" else crash_text.text_of
+        kind = result_kind_of(folder)
+        document = read_kept(folder, lambda: kind.document(folder))
         text = json.dumps(document, indent=2, ensure_ascii=False)
-        options.write(words(document, output.width()), text, json_to)
+        options.write(kind.text(document, output.width()), text, json_to)
     else:
         show(answered(folder), json_to, None)
     return 0
 
 
-def document_again(folder: ExperimentFolder) -> dict[str, Any]:
-    """Return the document of a watch or of crashes; made anew if the lab was killed."""
-    if folder.verb == "watch":
-        return watch_again(folder)
-    return crash_again(folder)
+def result_kind_of(folder: ExperimentFolder) -> ResultKind:
+    """Return how a result without runs is shown. Raises: SpecError if its feature is missing."""
+    if folder.verb not in RESULTS:
+        raise SpecError(
+            f"#{folder.number} ({folder.name}) is a {folder.verb}, which this pgdyno cannot show.",
+            hint=f"install a pgdyno that has the verb {folder.verb}",
+        )
+    return RESULTS[folder.verb]
 
 
 def answered(folder: ExperimentFolder) -> ExperimentFindings:
@@ -69,10 +69,11 @@ def require_runs(folder: ExperimentFolder) -> None:
     """Raise SpecError if the result is a watch or crashes: neither measured runs of a load."""
     if folder.is_experiment:
         return
-    samples = f"; pgdyno export {folder.number} --table waits writes its samples"
+    table = RESULTS[folder.verb].samples if folder.verb in RESULTS else ""
+    samples = f"; pgdyno export {folder.number} --table {table} writes its samples" * bool(table)
     raise SpecError(
         f"#{folder.number} ({folder.name}) is a {folder.verb}: it has no experiment and no runs.",
-        hint=f"pgdyno show {folder.number} prints it{samples if folder.verb == 'watch' else ''}",
+        hint=f"pgdyno show {folder.number} prints it{samples}",
     )
 
 

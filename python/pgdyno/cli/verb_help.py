@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pgdyno.cli.option_words import LOAD, PSQL
+from pgdyno.feature import parts
+
 # The purpose of an example, and its command. tests/examples/test_documents.py runs each of them.
 Example = tuple[str, str]
 
+_PAIRS_END = "The comparison ends by itself: set --precision, or the longest time with --budget."
 EXAMPLES: dict[str, tuple[Example, Example]] = {
     "pgdyno": (
         ("How much can this machine do? A scratch server is created and removed", "pgdyno sweep"),
@@ -37,65 +41,9 @@ EXAMPLES: dict[str, tuple[Example, Example]] = {
             'pgdyno compare -h db1 -d bank -S --variant "on: jit=on" --variant "off: jit=off"',
         ),
     ),
-    "tune": (
-        ("Which settings make this load faster? On a scratch server", "pgdyno tune -s 50 -c 8"),
-        (
-            "Search one setting in a range, at most 20 minutes",
-            "pgdyno tune -s 50 -c 8 --setting max_wal_size=64MB..4GB --budget 20min",
-        ),
-    ),
-    "crash": (
-        ("Does a crash of the server lose anything?", "pgdyno crash --crashes 20"),
-        (
-            "What does a power failure lose with synchronous_commit = off?",
-            "pgdyno crash --kind power --set synchronous_commit=off",
-        ),
-    ),
     "run": (
         ("Show the plan of an experiment, then carry it out", "pgdyno run spec.toml --dry-run"),
         ("Continue the last experiment, which was interrupted", "pgdyno run --resume last"),
-    ),
-    "spec": (
-        (
-            "The experiment of a BenchmarkSQL file",
-            "pgdyno spec from-benchmarksql props.pg -o spec.toml",
-        ),
-        (
-            "The experiment of a HammerDB script, on a scratch server",
-            "pgdyno spec from-hammerdb run.tcl --scratch -o spec.toml",
-        ),
-    ),
-    "settings": (
-        ("Which settings of this server need attention?", "pgdyno settings -h db1 -d bank"),
-        (
-            "Check a file for a host with 64 GB of memory",
-            "pgdyno settings --file postgresql.conf --pg-version 18 --ram 64GB",
-        ),
-    ),
-    "work-mem": (
-        ("How many temporary files did this server write?", "pgdyno work-mem -h db1 -d bank"),
-        (
-            "Try the statements of a file on a scratch server",
-            "pgdyno work-mem --scratch -s 10 -f report.sql",
-        ),
-    ),
-    "doctor": (
-        ("Is this host ready for measuring?", "pgdyno doctor"),
-        ("Check a server, and what its role may do", "pgdyno doctor -h db1 -d bank --all"),
-    ),
-    "capture": (
-        (
-            "Half an hour of your own load; only reads, and keeps no values of rows",
-            "pgdyno capture -h db1 -d bank --duration 30min -o bank.capture",
-        ),
-        ("Show everything in the file, for the security team", "pgdyno capture show bank.capture"),
-    ),
-    "watch": (
-        ("Observe a server for one hour", "pgdyno watch -h db1 -d bank --duration 1h"),
-        (
-            "Print every statement that watch may send, for the security team",
-            "pgdyno watch --print-sql",
-        ),
     ),
     "init": (
         ("Load the pgbench tables at scale 100 (1.5 GB)", "pgdyno init -h db1 -d bench -s 100"),
@@ -110,21 +58,6 @@ EXAMPLES: dict[str, tuple[Example, Example]] = {
             "A tenth of the rows, on a scratch server that stays",
             "pgdyno init bank.capture --scratch --fraction 0.1 --keep",
         ),
-    ),
-    "tpcc": (
-        ("Load 10 warehouses (1 GB)", "pgdyno init tpcc -h db1 -d tpcc --warehouses 10"),
-        (
-            "Load with 8 connections",
-            "pgdyno init tpcc -h db1 -d tpcc --warehouses 100 -j 8",
-        ),
-    ),
-    "ledger": (
-        ("Load accounts for 64 clients", "pgdyno init ledger -h db1 -d ledger --accounts 64"),
-        ("Put load on them", "pgdyno bench -h db1 -d ledger --builtin ledger -c 64"),
-    ),
-    "check": (
-        ("Check the conditions in all warehouses", "pgdyno check tpcc -h db1 -d tpcc"),
-        ("Write the verdicts as JSON", "pgdyno check tpcc -h db1 -d tpcc --json verdicts.json"),
     ),
     "drop": (
         ("Remove the dataset that pgdyno made", "pgdyno drop -h db1 -d bench"),
@@ -162,47 +95,19 @@ EXAMPLES: dict[str, tuple[Example, Example]] = {
         ("Print the previous values of result 12; change nothing", "pgdyno undo 12 --dismiss"),
     ),
 }
-
-_PSQL = "--host --port --user --database"
-_LOAD = "--host --database --clients --builtin --file --scale --allow-write --dry-run"
 # The options that --help shows, at most 15; --help-all shows all. A verb without a line has few
 # options, and --help shows all of them.
-MAIN: dict[str, frozenset[str]] = {
-    verb: frozenset(names.split())
-    for verb, names in {
-        "bench": f"{_LOAD} --duration --rate --confirm --set --check --name --json",
-        "sweep": f"{_LOAD} --duration --rounds --slo --variant --set --check --json",
-        "compare": f"{_LOAD} --variant --metric --precision --budget --duration --rate --admin",
-        "tune": f"{_LOAD} --goal --setting --class --budget --rate --admin --json",
-        "crash": "--kind --crashes --seed --clients --check-sql --recovery-timeout --no-controls "
-        "--standby --scratch --pg-version --data-dir --set --store --name --json",
-        "run": "--resume --budget --dsn --allow-write --confirm --admin --apply-command "
-        "--restart-command --check --abort-if --print-spec --dry-run --store --json --quiet",
-        "settings": f"{_PSQL} --file --pg-version --ram --disk --load --ssh --all --rules --explain"
-        " --check --json",
-        "work-mem": f"{_PSQL} --file --define --max --timeout --active --ram --prove "
-        "--allow-explain-analyze --scratch --sql --json",
-        "doctor": f"{_PSQL} --ram --flush --ssh --host-shell --all --grants --check --print-sql "
-        "--json --aa --budget",
-        "watch": f"{_PSQL} --ssh --host-shell --pooler --duration --interval --note --print-sql "
-        "--store --name --json --quiet",
-        "init": f"{_PSQL} --scale --fillfactor --partitions --unlogged-tables --foreign-keys "
-        "--load-jobs --init-steps --restart --distribute --print-sql --confirm",
-        "tpcc": f"{_PSQL} --warehouses --partitions --load-jobs --restart --distribute --print-sql "
-        "--confirm --seed --json --quiet --fillfactor",
-        "ledger": f"{_PSQL} --accounts --load-jobs --restart --print-sql --confirm --json --quiet",
-    }.items()
+_MAIN: dict[str, str] = {
+    "bench": f"{LOAD} --duration --rate --confirm --set --check --name --json",
+    "sweep": f"{LOAD} --duration --rounds --slo --variant --set --check --json",
+    "compare": f"{LOAD} --variant --metric --precision --budget --duration --rate --admin",
+    "run": "--resume --budget --dsn --allow-write --confirm --admin --apply-command "
+    "--restart-command --check --abort-if --print-spec --dry-run --store --json --quiet",
+    "init": f"{PSQL} --scale --fillfactor --partitions --unlogged-tables --foreign-keys "
+    "--load-jobs --init-steps --restart --distribute --print-sql --confirm",
 }
-
-_PAIRS_END = "The comparison ends by itself: set --precision, or the longest time with --budget."
-
 # Options that people type from habit: the verb and the option, and what to use instead.
 MEANT: dict[tuple[str, str], str] = {
-    ("watch", "-T"): "Use --duration TIME.",
-    ("capture", "-T"): "Use --duration TIME.",
-    ("capture", "--time"): "Use --duration TIME.",
-    ("watch", "--time"): "Use --duration TIME.",
-    ("watch", "-P"): "Use --interval TIME.",
     ("compare", "--rounds"): _PAIRS_END,
     ("compare", "--pairs"): _PAIRS_END,
     ("compare", "--repeat"): _PAIRS_END,
@@ -210,3 +115,8 @@ MEANT: dict[tuple[str, str], str] = {
     ("sweep", "--repeat"): "Use --rounds N.",
     ("sweep", "--runs"): "Use --rounds N.",
 }
+for _own in parts("verb_help"):
+    EXAMPLES |= _own.EXAMPLES
+    _MAIN |= _own.MAIN
+    MEANT |= _own.MEANT
+MAIN = {verb: frozenset(names.split()) for verb, names in _MAIN.items()}

@@ -1,0 +1,103 @@
+"""The table of features. A feature is a folder here and a line in `FEATURES`."""
+
+from __future__ import annotations
+
+from pgdyno.feature import Feature
+
+FEATURES = (
+    Feature(
+        name="tpcc",
+        package="pgdyno.features.tpcc",
+        verbs={
+            "check": "Check whether a dataset is consistent.",
+            "spec": "Make a spec file from a file of another tool.",
+        },
+        programs={
+            "tpcc-like": {
+                name: name for name in ("load", "translation", "data", "answer", "shown")
+            },
+        },
+        parts={"verb_help": "help:"},
+        tables={"dataset_kinds": {"tpcc": "tables:TPCC"}},
+    ),
+    Feature(
+        name="capture",
+        package="pgdyno.features.capture",
+        verbs={"capture": "Capture your own load in a file, without your data."},
+        programs={
+            "mirror": {
+                name: f"mirror.{name}" for name in ("load", "recorded", "job", "answer", "shown")
+            },
+        },
+        parts={"verb_help": "help:"},
+        tables={
+            "dataset_kinds": {"capture": "tables:CAPTURED"},
+            "init_kinds": {"capture": "init_capture:INIT"},
+        },
+    ),
+    Feature(
+        name="crash",
+        package="pgdyno.features.crash",
+        verbs={"crash": "Show what an acknowledged commit survives."},
+        programs={"ledger": {"load": "ledger.load"}},
+        parts={"losses": "price:", "verb_help": "help:"},
+        tables={
+            "dataset_kinds": {"ledger": "ledger.tables:LEDGER"},
+            "results": {"crash": "result_kind:CRASHES"},
+        },
+    ),
+    Feature(
+        name="doctor",
+        package="pgdyno.features.doctor",
+        verbs={"doctor": "Check host, settings and privileges before you measure."},
+        parts={"checkup": "checkup:ServerCheckup", "verb_help": "help:"},
+    ),
+    Feature(
+        name="watch",
+        package="pgdyno.features.watch",
+        needs=("doctor",),
+        verbs={"watch": "Observe a server without adding load."},
+        parts={"peak_seen": "segments:peak_seen", "verb_help": "help:"},
+        tables={"results": {"watch": "result_kind:WATCH"}},
+    ),
+    Feature(
+        name="tune",
+        package="pgdyno.features.tune",
+        needs=("doctor",),
+        verbs={
+            "tune": "Find better settings, and prove them.",
+            "settings": "Explain and check the settings of a server.",
+            "work-mem": "Find how much memory sorts and hashes need.",
+        },
+        parts={"verb_help": "help:"},
+        tables={
+            "design_models": {"tune": "spec:TuneDesign"},
+            "designs": {"tune": "design_kind:TUNE"},
+        },
+    ),
+    Feature(
+        name="hosts",
+        package="pgdyno.features.hosts",
+        parts={
+            "fleet": "load_hosts:opened",
+            "run_document": "shown:hosts_document",
+            "run_doubts": "answer:doubts_of_hosts",
+            "run_findings": "answer:findings_of",
+            "run_lines": "shown:host_lines",
+            "run_tables": "answer:tables_of",
+        },
+    ),
+    Feature(
+        name="nodes",
+        package="pgdyno.features.nodes",
+        parts={
+            "collectors": "collectors:NODE_COLLECTORS",
+            "nodes": "nodes:",
+            "nodes_answer": "answer:",
+            "observed_nodes": "observed:observed_nodes",
+            "observer_statements": "statements:statements",
+            "run_doubts": "answer:doubts_of_nodes",
+            "sql_collectors": "node_sql:COLLECTORS",
+        },
+    ),
+)

@@ -8,8 +8,6 @@ from functools import partial
 from typing import Any
 
 from pgdyno.clock import read_pair
-from pgdyno.features.crash.price import measure_losses
-from pgdyno.features.doctor.checkup import Checkup
 from pgdyno.engine.records import ScriptShape
 from pgdyno.engine.stream import check_job
 from pgdyno.errors import PgdynoError, ServerError
@@ -26,10 +24,12 @@ from pgdyno.loop.journal import (
     finished,
     resume,
 )
+from pgdyno.loop.losses import measure_losses
 from pgdyno.loop.one_run import RunEnd, carry_out_run
 from pgdyno.loop.stored_facts import StoredFacts
+from pgdyno.measure.checkup import new_checkup
+from pgdyno.measure.fleet import opened_with_hosts
 from pgdyno.measure.jobs import engine_target, load_job
-from pgdyno.features.hosts.load_hosts import opened_with_hosts
 from pgdyno.measure.run_progress import Progress, abreast
 from pgdyno.measure.stage import Stage
 from pgdyno.measure.under_test import Conditions
@@ -227,7 +227,7 @@ def _servers_lost(experiment: Experiment, resumed: ExperimentFolder | None) -> f
 def _stage_of(run: PlannedRun, stages: dict[int, Stage], progress: Progress) -> Stage:
     """Return what a run shares with others on its server; each server has its own checkup."""
     if run.server_number not in stages:
-        stages[run.server_number] = replace(stages[0], checkup=Checkup())
+        stages[run.server_number] = replace(stages[0], checkup=new_checkup())
     return replace(stages[run.server_number], progress=progress)
 
 

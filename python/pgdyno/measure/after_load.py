@@ -21,7 +21,7 @@ from pgdyno.measure.under_test import UnderTest
 from pgdyno.observe.collector import Notice, NoticeKind
 from pgdyno.observe.observer import Observer
 from pgdyno.observe.totals import Totals, restarted_ns, totals_between
-from pgdyno.features.capture.mirror.job import source_document
+from pgdyno.programs.registry import part_of_files
 from pgdyno.server.explain import query_ids_of
 from pgdyno.spec.planned import PlannedRun
 from pgdyno.store.run_writer import RunWriter
@@ -134,7 +134,10 @@ def _source(stage: Stage, planned: PlannedRun) -> dict[str, Any] | None:
     scripts = [known[index] for index in planned.cell.script_indexes]
     if len(scripts) != 1 or scripts[0].capture is None:
         return None
-    return source_document(scripts[0])
+    part = part_of_files("job")
+    assert part is not None, "a script with a file has a program that reads it"
+    document: dict[str, Any] = part.source_document(scripts[0])
+    return document
 
 
 def _query_ids(ready: Ready) -> dict[str, dict[str, list[int]]]:

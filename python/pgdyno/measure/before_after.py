@@ -12,9 +12,9 @@ from typing import Any
 import psycopg
 
 from pgdyno.clock import ClockPair
-from pgdyno.features.doctor.checkup import Checkup
 from pgdyno.engine.job import Job, LoadWork
 from pgdyno.errors import PgdynoError
+from pgdyno.measure.checkup import Checkup
 from pgdyno.measure.clock_watch import ClockWatch
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.observe.device.health import Health, HealthUnknown, read_health, slowed_by_heat

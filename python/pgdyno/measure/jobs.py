@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
+from typing import Any
 
 from pydantic import SecretStr
 
@@ -33,7 +34,7 @@ from pgdyno.engine.job import (
     TlsSettings,
 )
 from pgdyno.errors import SpecError
-from pgdyno.features.capture.mirror.job import mirror_load
+from pgdyno.programs.registry import part_of_files
 from pgdyno.server.connect import password_of
 from pgdyno.server.target import Target
 from pgdyno.spec.base import SECOND_NS
@@ -262,8 +263,15 @@ def _script_source(script: Script) -> ScriptSource:
         weight=script.weight,
         source=source,
         options=script.options,
-        mirror=mirror_load(script) if script.capture is not None else None,
+        mirror=_load_of_file(script) if script.capture is not None else None,
     )
+
+
+def _load_of_file(script: Script) -> dict[str, Any]:
+    part = part_of_files("job")
+    assert part is not None, "a script with a file has a program that reads it"
+    load: dict[str, Any] = part.mirror_load(script)
+    return load
 
 
 def _clock(clock: ClockPair) -> ClockPairModel:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from psycopg import sql
 
@@ -18,6 +18,7 @@ from pgdyno.errors import RefusedError, ServerError
 from pgdyno.measure.consistency import require_consistent
 from pgdyno.measure.jobs import engine_target, init_job
 from pgdyno.measure.run_progress import LoadWatch, Moment, Progress
+from pgdyno.measure.servers import Fleet
 from pgdyno.measure.under_test import LOAD_DATABASE, Conditions
 from pgdyno.quantities import percent
 from pgdyno.server import dataset as datasets
@@ -30,10 +31,6 @@ from pgdyno.server.space import refuse_too_few_locks
 from pgdyno.server.target import Target
 from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import Dataset, PgbenchDataset
-
-if TYPE_CHECKING:
-    from pgdyno.features.hosts.fleet import Fleet
-    from pgdyno.features.hosts.loading import HostsLoading
 
 GO_ON = (
     "run the same command again to continue; --restart starts again, and pgdyno drop removes "
@@ -195,12 +192,10 @@ def load_scratch(
         load(how=Loading(drop_existing=True))
 
 
-def _engine_of(job: Job, clock: ClockPair, fleet: Fleet | None) -> EngineRun | HostsLoading:
+def _engine_of(job: Job, clock: ClockPair, fleet: Fleet | None) -> Any:
     if fleet is None:
         return EngineRun(job, log=subprocess.DEVNULL)
-    from pgdyno.features.hosts.loading import HostsLoading
-
-    return HostsLoading(fleet, job, clock)
+    return fleet.loading(job, clock)
 
 
 def _steps(letters: str) -> Loading:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, Any
 
 from pgdyno.engine.records import Record, raw_record
 from pgdyno.engine.stream import EngineOutcome, EngineRun
 from pgdyno.measure.before_after import totals_after
 from pgdyno.measure.before_load import Ready
 from pgdyno.measure.host_access import observed_pooler
-from pgdyno.features.hosts.load_hosts import load_on_hosts
 from pgdyno.measure.run_progress import Brake, RunWatch
-from pgdyno.features.nodes.session import observed_nodes
+from pgdyno.observe.nodes import observed_nodes
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.totals import Totals
 from pgdyno.server.connect import connect
 from pgdyno.store.run_writer import RunWriter
-
-if TYPE_CHECKING:
-    from pgdyno.features.hosts.run import HostsRun
 
 
 def observer_of(ready: Ready, writer: RunWriter) -> Observer:
@@ -97,15 +93,15 @@ def _drive(
             if engine.hosts:
                 document = [host.model_dump(mode="json") for host in engine.hosts]
                 writer.write_json("hosts.json", {"hosts": document})
-            return outcome
+            outcome: EngineOutcome = engine.run(keep)
     finally:
         writer.add_engine_log(said.read_text(errors="replace"))
         said.unlink()
 
 
-def _engine_of(ready: Ready, log: IO[bytes]) -> EngineRun | HostsRun:
+def _engine_of(ready: Ready, log: IO[bytes]) -> Any:
     """Return the engine that makes the load: one here, or one on each load host."""
     fleet = ready.stage.servers.fleet
     if fleet is None:
         return EngineRun(ready.job, log=log)
-    return load_on_hosts(fleet, ready.job, ready.stage.clock, log=log)
+    return fleet.load(ready.job, ready.stage.clock, log=log)

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import psycopg
 
-from pgdyno.features.capture.file import read
 from pgdyno.engine.engine_facts import engine_facts
 from pgdyno.engine.records import ScriptShape
 from pgdyno.errors import PgdynoError, RefusedError, ServerError, SpecError
@@ -17,9 +16,9 @@ from pgdyno.measure.host_access import command_to_host, console_of, way_unused
 from pgdyno.measure.pooler_found import is_pooler, pooler_at
 from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.under_test import Conditions, UnderTest, refuse_what_does_not_fit
+from pgdyno.programs.registry import part_of_files
 from pgdyno.server import dataset as datasets
 from pgdyno.server import permission, safety, server_facts
-from pgdyno.features.capture.tables import digest_of
 from pgdyno.server.connect import Connection, connect, pinned
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.dataset_kinds import KINDS
@@ -270,7 +269,9 @@ def _is_their_capture(experiment: Experiment, facts: ServerFacts) -> bool:
     A file that somebody changed has other statements than the one that made the tables.
     """
     files = {script.capture for script in experiment.all_scripts() if script.capture is not None}
-    return {digest_of(read(path)) for path in files} == {facts.dataset.options.get("digest")}
+    part = part_of_files("job")
+    known = facts.dataset.options.get("digest")
+    return part is not None and {part.digest_at(path) for path in files} == {known}
 
 
 # Every server has this database. Unlike template1, others can use it while we are connected.

@@ -5,22 +5,37 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import IO, Any, Literal, Protocol
 
-from pgdyno.clock import monotonic_ns
+from pgdyno.clock import ClockPair, monotonic_ns
+from pgdyno.engine.job import Job
 from pgdyno.measure.changes import Journal
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.server.server_facts import ServerFacts
 from pgdyno.spec.planned import PlannedVariant
 
-if TYPE_CHECKING:
-    from pgdyno.features.hosts.fleet import Fleet
-
 # What the time of a run is spent on: the load, the reset before it, loading data, and changing
 # settings with or without a restart. `start`: everything before the load, so it overlaps the rest.
 Part = Literal["load", "reset", "loading", "restart", "reload", "start"]
+
+
+class Fleet(Protocol):
+    """Connected load hosts."""
+
+    @property
+    def hosts(self) -> Sequence[Any]:
+        """The hosts; each has a `name`."""
+
+    def threads_for(self, connections: int, asked: int | None) -> int:
+        """Return the number of threads of a whole load, at most one for each connection."""
+
+    def load(self, job: Job, clock: ClockPair, *, log: IO[bytes]) -> Any:
+        """Return the load of one run on all hosts, with the interface of `EngineRun`."""
+
+    def loading(self, job: Job, clock: ClockPair) -> Any:
+        """Return the loading of a dataset from all hosts, with the interface of `EngineRun`."""
 
 
 class Spent:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pgdyno.clock import ClockPair
-from pgdyno.features.doctor.checkup import Checkup
 from pgdyno.engine.records import ScriptShape
+from pgdyno.measure.checkup import Checkup, new_checkup
 from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.servers import Servers
 from pgdyno.spec.condition import Condition
@@ -27,7 +27,7 @@ class Stage:
     progress: Progress
     read_only: bool
     abort_if: tuple[Condition, ...] = ()
-    checkup: Checkup = field(default_factory=Checkup)
+    checkup: Checkup = field(default_factory=new_checkup)
 
     def shapes_of(self, planned: PlannedRun) -> list[ScriptShape]:
         """Return the scripts of a run as the engine has them; a program is one for each type."""

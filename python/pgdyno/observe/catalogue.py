@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pgdyno.feature import parts
 from pgdyno.observe.collector import Collector, Column
 from pgdyno.observe.host.collectors import HOST_COLLECTORS, LOAD_COLLECTORS
 from pgdyno.observe.host.cpu import ThrottlingCollector
@@ -9,9 +10,6 @@ from pgdyno.observe.host.disk import SpaceCollector
 from pgdyno.observe.log import collector as log
 from pgdyno.observe.log import tails
 from pgdyno.observe.log.collector import LogCollector
-from pgdyno.features.nodes.collectors import NODE_COLLECTORS
-from pgdyno.features.nodes.files import DISKS_SQL, FILES_SQL, RIGHT_SQL
-from pgdyno.features.nodes.session import ABOUT_SQL, RELAY_SQL
 from pgdyno.observe.pooler.pools import PoolerCollector, PoolerTrafficCollector
 from pgdyno.observe.processes import backends
 from pgdyno.observe.processes.backends import BackendsCollector
@@ -22,15 +20,13 @@ from pgdyno.observe.schedule import OwnCost
 from pgdyno.observe.session import MORE_TIME_SQL, PID_SQL, REPORT_SQL, SESSION_SQL
 from pgdyno.observe.sql import database
 from pgdyno.observe.sql.collectors import SQL_COLLECTORS
-from pgdyno.features.nodes.node_sql import COUNTS_SQL, CitusCollector
 from pgdyno.observe.sql.sql_collector import ExtensionCollector, pick, schema_sql
-from pgdyno.features.nodes.nodes import IDENTITY_SQL
 
 COLLECTORS: tuple[type[Collector], ...] = (
     *SQL_COLLECTORS,
     *HOST_COLLECTORS,
     *LOAD_COLLECTORS,
-    *NODE_COLLECTORS,
+    *(collector for made in parts("collectors") for collector in made),
     # Collectors whose constructors need individual arguments.
     PoolerCollector,
     PoolerTrafficCollector,
@@ -67,13 +63,9 @@ def statements(version: int) -> dict[str, str]:
     for collector in SQL_COLLECTORS:
         if version >= min(collector.sql):
             texts[collector.name] = pick(collector.name, collector.sql, version)
-        if issubclass(collector, CitusCollector):
-            texts["citus"] = schema_sql("citus")
-            texts["counters of citus"] = COUNTS_SQL
-            # To each node; if only the coordinator reaches it, within the statement `relay`.
-            texts |= {"identity of a node": IDENTITY_SQL, "relay": RELAY_SQL, "node": ABOUT_SQL}
-            texts |= {"right to read /proc": RIGHT_SQL, "/proc": FILES_SQL, "disks": DISKS_SQL}
         if issubclass(collector, ExtensionCollector):
             texts[collector.extension] = schema_sql(collector.extension)
             texts[collector.name] = texts[collector.name].format(schema="public")
+    for of_feature in parts("observer_statements"):
+        texts |= of_feature()
     return texts

@@ -17,8 +17,7 @@ from pgdyno.observe.collector_thread import CollectorThread
 from pgdyno.observe.host.collectors import of_load_host, of_server_host
 from pgdyno.observe.host.disk import SpaceCollector, spaces_here, spaces_received
 from pgdyno.observe.host.files import HERE
-from pgdyno.features.nodes.collectors import of_node
-from pgdyno.features.nodes.session import NodeSession, ObservedNode
+from pgdyno.observe.nodes import ObservedNode
 from pgdyno.observe.notices import Notices
 from pgdyno.observe.pooler.console import ConsoleSession, pooler_pids
 from pgdyno.observe.pooler.pools import PoolerCollector, PoolerTrafficCollector
@@ -248,9 +247,8 @@ class Observer:
         relay: ServerSession,
         application_name: str,
     ) -> CollectorThread:
-        session = NodeSession(observed, relay, application_name, server.load_sessions)
-        collectors = of_node(
-            observed.node.name,
+        session = observed.session(relay, application_name, busy=server.load_sessions)
+        collectors = observed.collectors(
             session,
             load_application_name=server.load_application_name,
             database=server.database,

@@ -1,7 +1,7 @@
-"""The table of programs: a line for each folder. ARCHITECTURE.md says how to add a program.
+"""The table of programs, from what features declare; ARCHITECTURE.md says how to add one.
 
-A file of a program's folder belongs to the room that its name states (`tests/tidy` has the names),
-and code of that room finds it here by its name, so that no import points to a later room.
+A program is declared in parts: `load` (its PROGRAM), `data`, `translation`, `job`, `recorded`,
+`answer`, `shown`. The room that needs a part asks for it here, so no import points to a feature.
 """
 
 from __future__ import annotations
@@ -9,24 +9,28 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from types import ModuleType
 
+from pgdyno.feature import features
 from pgdyno.programs.program import Metric, Program, TransactionType
 
-SCRIPTS = "pgdyno.programs.scripts"
-PROGRAMS = {
-    "tpcc-like": "pgdyno.features.tpcc",
-    "ledger": "pgdyno.features.crash.ledger",
-    "mirror": "pgdyno.features.capture.mirror",
+SCRIPTS: Mapping[str, str] = {"load": "pgdyno.programs.scripts.load"}
+PROGRAMS: dict[str, Mapping[str, str]] = {
+    name: {part: f"{feature.package}.{module}" for part, module in modules.items()}
+    for feature in features()
+    for name, modules in feature.programs.items()
 }
-"""The folder of each program that is not a text script, by the name of the built-in."""
+"""The modules of each program that is not a text script: built-in -> part -> module."""
+
+
+FILE_PROGRAM = next((name for name, modules in PROGRAMS.items() if "job" in modules), None)
+"""The program that carries out the load of a file; None if no feature brings it."""
 
 
 @cache
 def program_named(name: str | None) -> Program:
     """Return the program of a built-in; of any other name, text scripts."""
-    program = import_module(f"{PROGRAMS.get(name or '', SCRIPTS)}.load").PROGRAM
+    program = import_module(PROGRAMS.get(name or "", SCRIPTS)["load"]).PROGRAM
     assert isinstance(program, Program), f"PROGRAM of {name} is not a Program"
     return program
 
@@ -38,9 +42,14 @@ def program_of(builtins: Collection[str | None]) -> Program:
 
 
 def part_of(program: Program, name: str) -> ModuleType | None:
-    """Return a file of the program's folder, such as `answer`; None if it has no such file."""
-    module = f"{PROGRAMS.get(program.name, SCRIPTS)}.{name}"
-    return import_module(module) if find_spec(module) else None
+    """Return the module of a part of the program, such as `answer`; None if it has none."""
+    module = PROGRAMS.get(program.name, SCRIPTS).get(name)
+    return None if module is None else import_module(module)
+
+
+def part_of_files(name: str) -> ModuleType | None:
+    """Return a part of the program that carries out the load of a file, if there is one."""
+    return None if FILE_PROGRAM is None else import_module(PROGRAMS[FILE_PROGRAM][name])
 
 
 def programs() -> tuple[Program, ...]:

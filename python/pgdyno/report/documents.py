@@ -22,8 +22,7 @@ from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.analysis.where_types import TypeTime
 from pgdyno.report.hazel_document import hazel_document
-from pgdyno.features.hosts.shown import hosts_document
-from pgdyno.report.own import own_of_cells, own_shown
+from pgdyno.report.own import document_by_features, own_of_cells, own_shown
 
 Document = dict[str, Any]
 
@@ -89,7 +88,7 @@ def _run(run: RunFindings) -> Document:
         "client_cpu_seconds": run.counts.engine_cpu_s,
         "valid": run.is_valid,
         "connections": None if run.connections is None else asdict(run.connections),
-        **hosts_document(run.hosts),
+        **document_by_features(run),
         **_offered(run),
         **({} if own is None else own.document),
     }

@@ -12,8 +12,10 @@ from typing import Any, Literal
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings, RunFindings
+from pgdyno.feature import features
 from pgdyno.programs.registry import part_of, program_named
 from pgdyno.report import numbers
+from pgdyno.report.text_page import TextPage
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,22 @@ def own_shown(run: RunFindings | None) -> OwnShown | None:
     shown = part.shown_of(run)
     assert isinstance(shown, OwnShown), f"shown_of of {run.program.name} returns an OwnShown"
     return shown
+
+
+def document_by_features(run: RunFindings) -> dict[str, Any]:
+    """Return the keys that features add to the JSON document of a run."""
+    added: dict[str, Any] = {}
+    for feature in features():
+        if feature.name in run.added and "run_document" in feature.parts:
+            added |= feature.part("run_document")(run.added[feature.name])
+    return added
+
+
+def lines_by_features(page: TextPage, run: RunFindings) -> Iterator[str]:
+    """Yield the lines that features add to the text of a run."""
+    for feature in features():
+        if feature.name in run.added and "run_lines" in feature.parts:
+            yield from feature.part("run_lines")(page, run.added[feature.name])
 
 
 def own_of_cells(findings: ExperimentFindings) -> OwnShown | None:

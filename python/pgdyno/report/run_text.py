@@ -19,8 +19,13 @@ from pgdyno.answer.sentences import capacity_words, speed_up_words
 from pgdyno.quantities import fixed
 from pgdyno.report import numbers
 from pgdyno.report.figures import in_ms, percentile_name
-from pgdyno.features.hosts.shown import host_lines
-from pgdyno.report.own import OwnShown, own_of_cells, own_shown, text_table
+from pgdyno.report.own import (
+    OwnShown,
+    lines_by_features,
+    own_of_cells,
+    own_shown,
+    text_table,
+)
 from pgdyno.report.parts import OTHER, TimePart, fold, in_bar_order, parts_of, shown_decimals
 from pgdyno.report.text_page import LABEL_WIDTH, WIDTH, TextPage, joined, right_aligned
 from pgdyno.report.tiles import doubts_of, is_valid, latency_at
@@ -101,7 +106,7 @@ def _run(page: TextPage, run: RunFindings) -> Iterator[str]:
         f"{failures_text(counts.failures)}"
         + (f", {quantities.count(counts.retried)} retried" if counts.retried else ""),
     )
-    yield from host_lines(page, run.hosts)
+    yield from lines_by_features(page, run)
     yield from _latency(run)
     for label, text in connection_rows(run.connections) if run.connections is not None else ():
         yield from page.row(label, text)

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno import quantities
-from pgdyno.features.crash.crashes import Loss
 from pgdyno.analysis.findings import (
     ConnectionFindings,
     CurveFindings,
@@ -14,6 +13,7 @@ from pgdyno.analysis.findings import (
     Mark,
     RunFindings,
 )
+from pgdyno.analysis.losses import Loss
 from pgdyno.analysis.rounding import change_text
 from pgdyno.analysis.script_findings import ScriptFindings
 from pgdyno.analysis.speed_up import SpeedUp

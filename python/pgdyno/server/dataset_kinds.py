@@ -7,9 +7,7 @@ engine in `engine.job`; ARCHITECTURE.md has the whole list.
 from __future__ import annotations
 
 from pgdyno.errors import SpecError
-from pgdyno.features.crash.ledger.tables import Ledger
-from pgdyno.features.tpcc.tables import Tpcc
-from pgdyno.features.capture.tables import Captured
+from pgdyno.feature import Table
 from pgdyno.server.dataset_kind import DatasetKind
 from pgdyno.server.pgbench_tables import PGBENCH
 from pgdyno.spec.dataset import Dataset
@@ -17,9 +15,7 @@ from pgdyno.spec.dataset import Dataset
 WAL_RESERVE_BYTES = 1 << 30  # max_wal_size, which a load or a run fills, is 1 GB unless set.
 _EMPTY_CLUSTER_BYTES = 24 << 20  # three copies of the template database
 
-KINDS: dict[str, DatasetKind] = {
-    kind.name: kind for kind in (PGBENCH, Tpcc(), Ledger(), Captured())
-}
+KINDS: Table[DatasetKind] = Table("dataset_kinds", {PGBENCH.name: PGBENCH})
 
 
 def kind_of(dataset: Dataset) -> DatasetKind:

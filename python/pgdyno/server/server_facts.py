@@ -14,7 +14,7 @@ from pgdyno.server.configuration import source_text
 from pgdyno.server.connect import Connection
 from pgdyno.server.dataset import Dataset, inspect
 from pgdyno.server.dataset_kind import DatasetKind
-from pgdyno.features.nodes.nodes import Node, workers_of
+from pgdyno.server.nodes import Node, workers_of
 from pgdyno.server.safety import ConnectionRoom, OtherSessions
 from pgdyno.server.storage import device_name, disks_below, mount_of
 from pgdyno.server.target import Target

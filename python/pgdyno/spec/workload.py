@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, model_validator
 
 from pgdyno.errors import SpecError
-from pgdyno.features.capture.mirror.load import MIRROR
-from pgdyno.features.capture.mirror.recorded import is_recorded, rate_of
-from pgdyno.programs.registry import program_named
+from pgdyno.programs.registry import FILE_PROGRAM, part_of_files, program_named
 from pgdyno.spec.base import SECOND_NS, DurationNs, Spec
 from pgdyno.spec.hosts import hosts_from
 from pgdyno.spec.rate import Rate, rate_from
@@ -60,8 +59,10 @@ class Script(Spec):
     def _exactly_one(self) -> Script:
         if (self.builtin is None) == (self.file is None):
             raise ValueError("exactly one of builtin and file must be given")
-        if (self.builtin == MIRROR) != (self.capture is not None):
-            raise ValueError(f"capture = FILE belongs to builtin = {MIRROR!r}, and needs it")
+        if (self.builtin == FILE_PROGRAM) != (self.capture is not None) and (
+            FILE_PROGRAM is not None or self.capture is not None
+        ):
+            raise ValueError(f"capture = FILE belongs to builtin = {FILE_PROGRAM!r}, and needs it")
         if self.reads_only and self.capture is None:
             raise ValueError("reads_only needs a capture: other scripts are not divided")
         return self
@@ -70,6 +71,19 @@ class Script(Spec):
     def name(self) -> str:
         """Return the name shown in results."""
         return self.builtin or str(self.file)
+
+
+def is_recorded(rate: object) -> bool:
+    """Return whether a rate names recorded arrivals, such as "2x", and is no number."""
+    part = part_of_files("recorded") if isinstance(rate, str) else None
+    return part is not None and bool(part.is_recorded(rate))
+
+
+def recorded_arrivals() -> ModuleType:
+    """Return the module that makes rates from recorded arrivals."""
+    part = part_of_files("recorded")
+    assert part is not None, "a rate is recorded only if a program reads files"
+    return part
 
 
 def _rate(value: object) -> Rate:
@@ -165,6 +179,7 @@ class Workload(Spec):
         """
         if not isinstance(given, dict) or not is_recorded(given.get("rate")):
             return given
+        rate_of = recorded_arrivals().rate_of
         scripts = given.get("scripts")
         scripts = scripts if isinstance(scripts, (list, tuple)) else ()
         named = (
@@ -304,5 +319,5 @@ def script_named(text: str) -> Script:
         )
     number = weight_from(weight, of=text)
     if path.suffix == ".capture":
-        return Script(builtin=MIRROR, capture=path.absolute(), weight=number)
+        return Script(builtin=FILE_PROGRAM, capture=path.absolute(), weight=number)
     return Script(file=path.absolute(), text=read_text(path), weight=number)

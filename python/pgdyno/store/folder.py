@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import StoreError
+from pgdyno.feature import features
 from pgdyno.redaction import redacted_toml
 from pgdyno.store import files
 from pgdyno.store.audit import AUDIT, Journal, damage_of, read_journal
@@ -22,8 +23,6 @@ from pgdyno.store.stored_run import PARTIAL_SUFFIX, Shelf, StoredRun
 
 IDENTITY = "experiment.json"
 MANIFEST = "manifest.json"
-# Verbs whose results are no experiments: they have no runs to compare, to export or to resume.
-VERBS_WITHOUT_RUNS = ("watch", "crash")
 
 
 class ExperimentFolder:
@@ -51,7 +50,7 @@ class ExperimentFolder:
     @property
     def is_experiment(self) -> bool:
         """Return whether it has an experiment with runs; a watch and crashes have none."""
-        return self.verb not in VERBS_WITHOUT_RUNS
+        return not any(self.verb in feature.tables.get("results", {}) for feature in features())
 
     # The question and the decisions.
 

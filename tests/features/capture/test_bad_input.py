@@ -13,11 +13,11 @@ from tests.fixtures.clusters import Make, connection, run_sql
 from tests.fixtures.command import Command, server_options
 from tests.fixtures.observed import STATEMENTS, make_shop
 
+from pgdyno.errors import ServerError
 from pgdyno.features.capture import file
 from pgdyno.features.capture.coverage import coverage_of
 from pgdyno.features.capture.model import Capture
 from pgdyno.features.capture.reading.statistics import Reading, Request
-from pgdyno.errors import ServerError
 from pgdyno.server.target import Target
 
 
@@ -268,7 +268,7 @@ def test_a_damaged_or_newer_file_is_refused_by_show(
     pgdyno: Command, tmp_path: Path, damage: str
 ) -> None:
     path = tmp_path / "a.capture"
-    newer = file.zstd.compress(b'{"part": "header", "format": "pgdyno.features.capture/9"}\n')
+    newer = file.zstd.compress(b'{"part": "header", "format": "pgdyno.capture/9"}\n')
     path.write_bytes(newer if damage == "newer" else b"\x28\xb5\x2f\xfd cut")
     said = pgdyno("capture", "show", path)
     assert said.code == 1

@@ -13,10 +13,10 @@ from tests.fixtures.command import Command, server_options
 from tests.fixtures.observed import STATEMENTS
 
 from pgdyno.features.capture import file
-from pgdyno.features.capture.schema import SchemaObject
 from pgdyno.features.capture.reading.functions import functions_of
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parsed import parse
+from pgdyno.features.capture.schema import SchemaObject
 from pgdyno.server.target import Target
 
 MOVE = (

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.fixtures.captures import header, shop_capture, tpcb_capture
 
+from pgdyno.errors import SpecError
 from pgdyno.features.capture import file
 from pgdyno.features.capture.model import REASONS, Capture, Equal, Number, Taken
-from pgdyno.errors import SpecError
 
 zstd = file.zstd
 
@@ -39,7 +39,7 @@ def test_every_zstd_program_reads_the_lines_and_the_header_is_first(tmp_path: Pa
     path.write_bytes(file.encoded(tpcb_capture()))
     first = json.loads(zstd.decompress(path.read_bytes()).split(b"\n")[0])
     assert first["part"] == "header"
-    assert first["format"] == "pgdyno.features.capture/1"
+    assert first["format"] == "pgdyno.capture/1"
 
 
 def test_a_cut_or_changed_file_is_refused(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_transaction_that_uses_what_is_not_there_is_refused(
 
 def test_a_newer_format_is_refused_and_newer_parts_are_ignored(tmp_path: Path) -> None:
     lines = [json.loads(x) for x in zstd.decompress(file.encoded(shop_capture())).splitlines()]
-    newer = {**lines[0], "format": "pgdyno.features.capture/2"}
+    newer = {**lines[0], "format": "pgdyno.capture/2"}
     with pytest.raises(SpecError, match=r"has format pgdyno\.capture/2; this pgdyno reads up to"):
         file.read(written(tmp_path / "newer", newer, *lines[1:]))
     lines[-1]["lines"] += 1

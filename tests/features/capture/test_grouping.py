@@ -10,7 +10,12 @@ import pytest
 
 from pgdyno.features.capture.model import StatementKind
 from pgdyno.features.capture.reading import grouping
-from pgdyno.features.capture.reading.call_series import Counting, FloatArray, is_no_chance, relations
+from pgdyno.features.capture.reading.call_series import (
+    Counting,
+    FloatArray,
+    is_no_chance,
+    relations,
+)
 from pgdyno.features.capture.reading.counted import Sessions
 from pgdyno.features.capture.reading.grouping import Group, grouped
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from tests.features.capture.test_parameter_sources import COLUMNS, NAMES, column
 
 from pgdyno.features.capture.model import Counters, OfColumn, Returned, Source, Statement
-from pgdyno.features.capture.schema import Reference
 from pgdyno.features.capture.reading.described import Described
 from pgdyno.features.capture.reading.grouping import Group
 from pgdyno.features.capture.reading.guessed import with_existing_keys
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parameter_sources import Sources
 from pgdyno.features.capture.reading.parsed import parse
+from pgdyno.features.capture.schema import Reference
 
 PART = column("part.p_item").model_copy(
     update={"references": Reference(table="public.item", column="i_id")}

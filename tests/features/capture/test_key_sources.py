@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pgdyno.engine.distribution import Distribution
 from pgdyno.features.capture.model import Constant, Fresh, ListOf, OfColumn, Step, Taken
-from pgdyno.features.capture.schema import ColumnShape, Reference, SchemaObject
 from pgdyno.features.capture.reading.functions import functions_of
 from pgdyno.features.capture.reading.key_sources import KeySources, children_of, givers_of
 from pgdyno.features.capture.reading.log_templates import Context
@@ -12,6 +11,7 @@ from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parameter_sources import Sources
 from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import Parsed, parse
+from pgdyno.features.capture.schema import ColumnShape, Reference, SchemaObject
 
 NUMBERS = Distribution(kind="integer", distinct=100, bounds=("1", "100"), is_dense=True)
 

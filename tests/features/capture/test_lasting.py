@@ -7,11 +7,20 @@ from collections.abc import Mapping, Sequence
 from tests.features.capture.test_key_sources import BY_PLACE, COLUMNS, NAMES, of
 
 from pgdyno.engine.distribution import Spread
-from pgdyno.features.capture.model import Constant, Equal, ListOf, Returned, Source, Step, Taken, Template
-from pgdyno.features.capture.schema import SchemaObject
+from pgdyno.features.capture.model import (
+    Constant,
+    Equal,
+    ListOf,
+    Returned,
+    Source,
+    Step,
+    Taken,
+    Template,
+)
 from pgdyno.features.capture.reading.key_sources import KeySources, givers_of
 from pgdyno.features.capture.reading.lasting import Kind, LastingRows
 from pgdyno.features.capture.reading.parsed import parse
+from pgdyno.features.capture.schema import SchemaObject
 
 NEW_ARTICLE = "INSERT INTO article (id) VALUES (1) RETURNING id"
 NEW_PAGE = "INSERT INTO page (article) VALUES ($1) RETURNING id"

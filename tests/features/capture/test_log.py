@@ -13,9 +13,9 @@ from tests.fixtures.captured_load import capture_statistics
 from tests.fixtures.clusters import Make, connection, run_sql
 from tests.fixtures.command import Command, server_options
 
+from pgdyno.engine.executable import engine_path
 from pgdyno.features.capture import file
 from pgdyno.features.capture.model import Capture, Constant, Drawn, Equal, Fresh, ListOf, OfColumn
-from pgdyno.engine.executable import engine_path
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 

@@ -9,11 +9,11 @@ import pytest
 from tests.features.capture.test_log_transactions import capture_of, entry, texts
 
 from pgdyno.features.capture.model import Equal, ListOf, Returned, Taken
-from pgdyno.features.capture.schema import SchemaObject
 from pgdyno.features.capture.reading.functions import Argument, functions_of
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import parse
+from pgdyno.features.capture.schema import SchemaObject
 
 HIRE = "INSERT INTO pgbench_tellers (bid, tbalance) VALUES ($1, $2) RETURNING tid"
 FIRE = "DELETE FROM pgbench_tellers WHERE tid = $1"

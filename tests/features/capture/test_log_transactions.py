@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.fixtures.captures import tpcb_capture
 
+from pgdyno.errors import SpecError
 from pgdyno.features.capture.model import (
     Between,
     Capture,
@@ -23,7 +24,6 @@ from pgdyno.features.capture.model import (
 from pgdyno.features.capture.reading import log
 from pgdyno.features.capture.reading.columns import RawColumn
 from pgdyno.features.capture.reading.names import Names
-from pgdyno.errors import SpecError
 
 Line = tuple[str, float, str, Sequence[str | None]]
 

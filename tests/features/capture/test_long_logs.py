@@ -9,8 +9,7 @@ from tests.features.capture.test_log_transactions import READ, entry
 
 from bench import logs
 from pgdyno.features.capture.model import Capture
-from pgdyno.features.capture.reading import log_grouping
-from pgdyno.features.capture.reading import log_seconds
+from pgdyno.features.capture.reading import log_grouping, log_seconds
 from pgdyno.features.capture.reading.log import Logged, Request
 from pgdyno.features.capture.reading.log_seconds import Seconds
 from pgdyno.features.capture.reading.names import Names

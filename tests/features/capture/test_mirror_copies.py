@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.features.capture.test_mirror import PROTOCOLS, load_of, mirrored, template
 from tests.fixtures.clusters import connection, run_sql, scalar
 from tests.fixtures.engine_process import Engine
-from tests.features.capture.test_mirror import PROTOCOLS, load_of, mirrored, template
 
 from pgdyno.server.target import Target
 

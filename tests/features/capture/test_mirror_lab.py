@@ -131,7 +131,7 @@ def test_a_tuning_of_a_capture_ends_and_says_how_alike_the_load_was(
     said = pgdyno("run", spec, "--budget", "4s", "--json", "-q")
     assert said.code in (0, 3), said.err
     document = said.document
-    assert document["format"] == "pgdyno.features.tune/1"
+    assert document["format"] == "pgdyno.tune/1"
     assert document["is_complete"]
     # Without a proof nothing is compared, and the load is still a mirror.
     cells = document["likeness"]["cells"]

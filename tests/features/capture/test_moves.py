@@ -12,10 +12,10 @@ from tests.fixtures.command import Command
 
 from pgdyno.features.capture.keys import Column, Table, apart
 from pgdyno.features.capture.model import OfColumn, Returned, Step, Template
-from pgdyno.features.capture.schema import Reference, TableShape
 from pgdyno.features.capture.reading.moves import with_moves
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parsed import parse
+from pgdyno.features.capture.schema import Reference, TableShape
 from pgdyno.server.target import Target
 
 KEYS = evenly("integer", "1", "100", distinct=100)

@@ -20,12 +20,12 @@ from pgdyno.features.capture.model import (
     Step,
     Turn,
 )
-from pgdyno.features.capture.schema import ColumnShape, Reference
 from pgdyno.features.capture.reading.described import Described
 from pgdyno.features.capture.reading.grouping import Group
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parameter_sources import Sources
 from pgdyno.features.capture.reading.parsed import parse
+from pgdyno.features.capture.schema import ColumnShape, Reference
 
 
 def column(

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.fixtures.captures import column, evenly, header, key, shop_capture, table, tpcb_capture
 
-from pgdyno.features.capture.checks import holds, within_domain, within_partitions
 from pgdyno.engine.distribution import Distribution, Hot
+from pgdyno.features.capture.checks import holds, within_domain, within_partitions
 from pgdyno.features.capture.likeness import compared, ks_distance
 from pgdyno.features.capture.model import Capture, CountedKey, Counter
 from pgdyno.features.capture.ranks import ranks_in, together, unique

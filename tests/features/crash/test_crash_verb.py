@@ -11,11 +11,11 @@ from tests.fixtures import needs
 from tests.fixtures.command import Command, Said
 from tests.fixtures.prove import Proved
 
-from pgdyno.features.crash.verbs.crash import command
 from pgdyno.clock import monotonic_ns
+from pgdyno.errors import SpecError
 from pgdyno.features.crash.moments import planned_crashes
 from pgdyno.features.crash.power_disk import why_not_here
-from pgdyno.errors import SpecError
+from pgdyno.features.crash.verbs.crash import command
 
 pytestmark = pytest.mark.pg
 KINDS = ("kill", "power", "failover")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.features.crash.crashes import recovery_line, share_of_crashes
 from pgdyno.errors import AnalysisError
+from pgdyno.features.crash.crashes import recovery_line, share_of_crashes
 
 
 @pytest.mark.parametrize(("crashes", "percent"), [(30, 9.5), (60, 4.9), (300, 1.0)])

@@ -10,11 +10,11 @@ import pytest
 import tomli_w
 from tests.features.crash.records import BAD, crash, losing
 
-from pgdyno.features.crash.text import text_of
 from pgdyno.features.crash.controls import CONTROLS
 from pgdyno.features.crash.document import document_again, document_of, promises_durability
-from pgdyno.features.crash.record import CrashRecord
 from pgdyno.features.crash.page import crash_page
+from pgdyno.features.crash.record import CrashRecord
+from pgdyno.features.crash.text import text_of
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 

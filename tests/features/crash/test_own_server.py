@@ -11,8 +11,8 @@ from tests.fixtures import needs
 from tests.fixtures.clusters import Make, run_sql, scalar
 from tests.fixtures.command import Command, Said, eventually, server_options
 
-from pgdyno.features.crash.own_server import refuse_unfit_place
 from pgdyno.errors import RefusedError
+from pgdyno.features.crash.own_server import refuse_unfit_place
 from pgdyno.process.processes import ProcessIdentity
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.storage import Mount

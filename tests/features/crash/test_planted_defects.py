@@ -8,10 +8,10 @@ import pytest
 from tests.fixtures import needs
 from tests.fixtures.prove import Proved
 
+from pgdyno.errors import PgdynoError
 from pgdyno.features.crash.crash import CrashShow, crash
 from pgdyno.features.crash.crashers import CrashRequest
 from pgdyno.features.crash.record import CrashRecord
-from pgdyno.errors import PgdynoError
 from pgdyno.measure.run_progress import Progress
 from pgdyno.server.find import find
 from pgdyno.store.experiment import Store

@@ -14,8 +14,8 @@ import pytest
 from tests.fixtures.clusters import Make
 from tests.fixtures.command import eventually
 
-from pgdyno.features.crash.power_disk import FileSystem, PowerDisk
 from pgdyno.errors import ProcessError
+from pgdyno.features.crash.power_disk import FileSystem, PowerDisk
 from pgdyno.process import child
 from pgdyno.server.leftovers import sweep_leftovers
 from pgdyno.server.storage import mounts_below, unmount

@@ -12,6 +12,7 @@ from tests.fixtures.clusters import scalar
 from tests.fixtures.command import Command, server_options
 from tests.fixtures.ssh import SshServer
 
+from pgdyno.errors import SpecError
 from pgdyno.features.doctor.check_facts import CheckFacts
 from pgdyno.features.doctor.checks.host import cpu_limit, memory_limit
 from pgdyno.features.doctor.examination_text import text_of
@@ -19,7 +20,6 @@ from pgdyno.features.doctor.examine import Subject, examine
 from pgdyno.features.doctor.finding import Unknown
 from pgdyno.features.doctor.host_afar import HostAfar, told_by_hand
 from pgdyno.features.doctor.storage_facts import read_place
-from pgdyno.errors import SpecError
 from pgdyno.observe.remote.by_hand import read_by_hand
 from pgdyno.observe.remote.host_session import collector_script, shell_command
 from pgdyno.server.scratch import ScratchCluster

@@ -10,11 +10,11 @@ import pytest
 from tests.fixtures.clusters import Make, connection, make_cluster_if_offered, run_sql
 from tests.fixtures.command import Command
 
+from pgdyno.errors import ServerError, SpecError
 from pgdyno.features.doctor.examination_text import grants_text, text_of
 from pgdyno.features.doctor.examine import Examination, Subject, checks, examine
 from pgdyno.features.doctor.finding import NO_SERVER, NO_SHELL
 from pgdyno.features.doctor.server_sql import statements
-from pgdyno.errors import ServerError, SpecError
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
@@ -172,7 +172,7 @@ def test_the_command_prints_json_and_fails_a_check(pgdyno: Command, pg15: Scratc
     assert said.code == 4
     assert "CHECK FAILED warn: " in said.err
     document = said.document
-    assert document["format"] == "pgdyno.features.doctor/1"
+    assert document["format"] == "pgdyno.doctor/1"
     assert document["verdict"] == "bad"
     assert document["counts"]["bad"] >= 2
     assert document["rights"]["role"] == pg15.target.user

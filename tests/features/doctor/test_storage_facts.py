@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tests.features.doctor.machines import tree
 
+from pgdyno.errors import SpecError
 from pgdyno.features.doctor import flush
 from pgdyno.features.doctor.storage_facts import Disk, Place, place_received, read_place
-from pgdyno.errors import SpecError
 from pgdyno.observe.host.files import LocalFiles, ReceivedFiles
 
 NVME = "sys/block/nvme0n1"

@@ -6,7 +6,14 @@ import random
 
 import pytest
 
-from pgdyno.features.hosts.clocks import PROBES_AFTER, PROBES_BEFORE, Offset, Probe, drift_ppm, offset_from
+from pgdyno.features.hosts.clocks import (
+    PROBES_AFTER,
+    PROBES_BEFORE,
+    Offset,
+    Probe,
+    drift_ppm,
+    offset_from,
+)
 
 SECOND_NS = 1_000_000_000
 

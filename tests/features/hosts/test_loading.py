@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from tests.features.hosts.workers import children, folder_of, is_alive, workers_of
 from tests.fixtures.clusters import connection, run_sql
 from tests.fixtures.command import Command, eventually, server_options
-from tests.features.hosts.workers import children, folder_of, is_alive, workers_of
 
 from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.target import Target

@@ -7,9 +7,9 @@ import signal
 from pathlib import Path
 
 import pytest
+from tests.features.hosts.workers import children, folder_of, is_alive, workers_of
 from tests.fixtures.clusters import run_sql
 from tests.fixtures.command import Command, RunningCommand, eventually, server_options, under_way
-from tests.features.hosts.workers import children, folder_of, is_alive, workers_of
 
 from pgdyno.server.target import Target
 

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.fixtures.command import Command, server_options
 from tests.features.hosts.workers import children, workers_of
+from tests.fixtures.command import Command, server_options
 
 from pgdyno.server.target import Target
 

@@ -10,12 +10,12 @@ import pytest
 from tests.fixtures.clusters import connection, scalar
 
 from pgdyno.errors import ServerError
-from pgdyno.observe.collector import Collector, NotMeasurable
 from pgdyno.features.nodes.collectors import NODE_COLLECTORS, of_node
+from pgdyno.features.nodes.nodes import workers_of
 from pgdyno.features.nodes.session import NodeSession, ObservedNode, observed_nodes
+from pgdyno.observe.collector import Collector, NotMeasurable
 from pgdyno.observe.session import ServerSession
 from pgdyno.server.connect import Connection, connect
-from pgdyno.features.nodes.nodes import workers_of
 from pgdyno.server.target import Target
 
 _TYPES = {"int64": int, "float64": float, "text": str}

@@ -97,7 +97,7 @@ settings = ["commit_delay=50000,0"]
     said = pgdyno("run", str(spec), "--json", timeout_s=280)
     assert said.code in RAN, said.err
     document = said.document
-    assert (document["format"], document["metric"]) == ("pgdyno.features.tune/1", "nopm")
+    assert (document["format"], document["metric"]) == ("pgdyno.tune/1", "nopm")
     # Each commit waited for 50 ms, which is far longer than a transaction.
     assert document["verdict"] == "better", document["sentence"]
     assert [(row["name"], row["new"]) for row in document["settings"]] == [("commit_delay", "0")]

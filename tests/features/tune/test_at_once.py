@@ -11,20 +11,20 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.features.tune.test_design import RUN_NS, asked, tps_of
+from tests.features.tune.test_design_on_several_servers import SPEED, on_servers, servers_by_round
+from tests.features.tune.test_several_servers import ENTRIES, INTERRUPTED, runs_done, spec_of
 from tests.fixtures import needs
 from tests.fixtures.clusters import make_cluster, run_sql, scalar
 from tests.fixtures.command import Command, eventually
 from tests.plan.following import next_run, next_runs
-from tests.features.tune.test_design import RUN_NS, asked, tps_of
-from tests.features.tune.test_design_on_several_servers import SPEED, on_servers, servers_by_round
-from tests.features.tune.test_several_servers import ENTRIES, INTERRUPTED, runs_done, spec_of
 
+from pgdyno.features.tune.design import Tune
+from pgdyno.features.tune.spread import are_apart
 from pgdyno.plan.history import History, Measured, elapsed_ns
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import PlannedRun, Stop, server_id
-from pgdyno.features.tune.design import Tune
-from pgdyno.features.tune.spread import are_apart
 
 OURS = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'pgdyno%'"
 Waves = list[tuple[PlannedRun, ...]]

@@ -14,15 +14,15 @@ from tests.plan.following import next_run
 from tests.plan.simulated_server import experiment
 
 from pgdyno.errors import AnalysisError
-from pgdyno.plan.history import History, Measured
 from pgdyno.features.tune import page as tune_page
-from pgdyno.spec.designs import TuneDesign
-from pgdyno.spec.experiment import Experiment, Script, Workload
-from pgdyno.spec.planned import PlannedRun, Stop
 from pgdyno.features.tune.design import Tune
 from pgdyno.features.tune.findings import TuneFindings
 from pgdyno.features.tune.memory import allowed_bytes
 from pgdyno.features.tune.verdict import findings_of
+from pgdyno.plan.history import History, Measured
+from pgdyno.spec.designs import TuneDesign
+from pgdyno.spec.experiment import Experiment, Script, Workload
+from pgdyno.spec.planned import PlannedRun, Stop
 
 RUN_NS = 8_000_000_000
 
@@ -372,7 +372,7 @@ settings = ["work_mem=64kB,64MB", "jit=on,off"]
     )
     done = pgdyno("run", str(spec), "--json", timeout_s=380)
     document = done.document
-    assert document["format"] == "pgdyno.features.tune/1"
+    assert document["format"] == "pgdyno.tune/1"
     assert document["verdict"] == "better", document["sentence"]
     assert "work_mem" in {setting["name"] for setting in document["settings"]}
     # The machine decides how long a sort takes: more than a tenth of a run, and its time is judged.

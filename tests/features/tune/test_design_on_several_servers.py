@@ -6,15 +6,15 @@ import math
 
 import pytest
 from pydantic import ValidationError
-from tests.plan.following import next_run
 from tests.features.tune.test_design import RUN_NS, asked, tps_of
+from tests.plan.following import next_run
 
+from pgdyno.features.tune.design import Tune
+from pgdyno.features.tune.spread import Spread, level_of
 from pgdyno.plan.history import History, Measured
 from pgdyno.spec.designs import BenchDesign
 from pgdyno.spec.experiment import Experiment, Server
 from pgdyno.spec.planned import Stop, server_id
-from pgdyno.features.tune.design import Tune
-from pgdyno.features.tune.spread import Spread, level_of
 
 SPEED = {1: 1.0, 2: 0.7, 3: 1.2}
 

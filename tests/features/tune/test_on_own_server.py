@@ -15,13 +15,13 @@ from tests.fixtures.clusters import Make, make_cluster, run_sql, scalar
 from tests.fixtures.command import Command, RunningCommand, eventually
 from tests.fixtures.prove import Proved
 
+from pgdyno.features.tune.design import Tune
 from pgdyno.measure.changes import apply_for_good
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.system_settings import SystemSettings
 from pgdyno.server.target import Target
 from pgdyno.spec.experiment import Experiment
 from pgdyno.store.experiment import Store
-from pgdyno.features.tune.design import Tune
 
 ENTRIES = (
     "SELECT name, setting FROM pg_file_settings WHERE sourcefile LIKE '%postgresql.auto.conf'"

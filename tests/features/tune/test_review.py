@@ -9,15 +9,15 @@ import pytest
 from tests.fixtures.clusters import run_sql
 from tests.fixtures.command import Command
 
+from pgdyno.errors import SpecError
 from pgdyno.features.doctor.check_facts import CheckFacts
 from pgdyno.features.doctor.examine import checks
-from pgdyno.errors import SpecError
-from pgdyno.server.scratch import ScratchCluster
 from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.memory import memory_sum
 from pgdyno.features.tune.review import SETTING_OF_CHECK, Review, review
 from pgdyno.features.tune.review_text import rules_text, text_of
 from pgdyno.features.tune.server_settings import read_file
+from pgdyno.server.scratch import ScratchCluster
 
 GB, MB = 1 << 30, 1 << 20
 # The settings that the two-machine test of 2017 published.

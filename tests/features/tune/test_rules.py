@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pgdyno.spec.setting_rules import MAJORS, object_to
 from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.rules import RULES, readable, recommend, rule_set
+from pgdyno.spec.setting_rules import MAJORS, object_to
 
 GB = 1 << 30
 

@@ -14,12 +14,12 @@ from tests.fixtures.clusters import run_sql
 from tests.fixtures.command import Command
 
 from pgdyno.errors import ServerError, SpecError
-from pgdyno.server.connect import connect
-from pgdyno.server.grammar import Statement
-from pgdyno.server.target import Target
 from pgdyno.features.tune.spill import Need, Probe, Trial, advise, search, trial_of
 from pgdyno.features.tune.spill_text import exact_setting_text, setting_text
 from pgdyno.features.tune.spilling import needs_of, read_log, statements_in
+from pgdyno.server.connect import connect
+from pgdyno.server.grammar import Statement
+from pgdyno.server.target import Target
 
 KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
 

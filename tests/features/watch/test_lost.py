@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.features.watch.test_watch import FOUND, LOST, Steps, once, seen_for, watched
 from tests.fixtures.clusters import Make, run_sql
 from tests.fixtures.command import Command, RunningCommand, eventually, server_options, under_way
 from tests.fixtures.line import Line
-from tests.features.watch.test_watch import FOUND, LOST, Steps, once, seen_for, watched
 
 from pgdyno.errors import ServerError
 from pgdyno.server.connect import connect

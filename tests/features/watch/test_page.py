@@ -10,12 +10,12 @@ import pytest
 from tests.features.watch.examples import DOCUMENT, findings
 from tests.features.watch.samples import SECOND_NS, database, wait
 
-from pgdyno.features.watch.text import text_of
 from pgdyno.features.doctor.server_seen import Setting
 from pgdyno.features.watch.page import watch_page
+from pgdyno.features.watch.panels import watch_findings
+from pgdyno.features.watch.text import text_of
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
-from pgdyno.features.watch.panels import watch_findings
 
 
 def test_the_text_reads_as_one_looks_for_it() -> None:

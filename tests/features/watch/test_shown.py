@@ -6,9 +6,9 @@ import pytest
 from tests.features.watch.samples import SECOND_NS, database
 
 from pgdyno.cli import output
-from pgdyno.features.watch.verbs.watch import Shown
-from pgdyno.features.watch.text import shortened
 from pgdyno.features.watch.tally import Tally
+from pgdyno.features.watch.text import shortened
+from pgdyno.features.watch.verbs.watch import Shown
 
 
 @pytest.fixture

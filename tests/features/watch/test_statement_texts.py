@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.measure.statement_texts import OWN, shown_texts, without_constants
 from pgdyno.features.watch.statements import Calls, grown
+from pgdyno.measure.statement_texts import OWN, shown_texts, without_constants
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from pgdyno.features.watch import statements
-from pgdyno.features.watch.statements import ASKED_MAX, KEPT_MAX, REST_NS_MIN, KnownTexts, NewTextsCollector
+from pgdyno.features.watch.statements import (
+    ASKED_MAX,
+    KEPT_MAX,
+    REST_NS_MIN,
+    KnownTexts,
+    NewTextsCollector,
+)
 
 SECOND_NS = 1_000_000_000
 

@@ -15,18 +15,18 @@ import pytest
 from tests.fixtures.clusters import Make, connection, make_cluster, run_sql, scalar
 from tests.fixtures.command import Command, eventually, server_options, under_way
 
-from pgdyno.features.watch.text import text_of
-from pgdyno.features.doctor.examine import Examination
 from pgdyno.errors import InterruptedByUser, ServerError
-from pgdyno.server.scratch import ScratchCluster
-from pgdyno.server.target import Target
-from pgdyno.store.experiment import Store
-from pgdyno.store.folder import ExperimentFolder
+from pgdyno.features.doctor.examine import Examination
 from pgdyno.features.watch import statements
 from pgdyno.features.watch.segments import document_again
 from pgdyno.features.watch.statements import KnownTexts
 from pgdyno.features.watch.tally import Tally
+from pgdyno.features.watch.text import text_of
 from pgdyno.features.watch.watch import WatchOutcome, WatchRequest, WatchShow, watch
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.target import Target
+from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
 
 SECOND_NS = 1_000_000_000
 HOUR_NS = 3600 * SECOND_NS
@@ -153,7 +153,7 @@ def test_a_server_at_work_is_added_up_and_kept(
     asked = {"interval_ns": 1_000_000_000, "note": "CHG0048211"}
     outcome = watched(calm.target, store, Steps(sampled(3, 10)), **asked)
     document = outcome.document
-    assert document["format"] == "pgdyno.features.watch/1"
+    assert document["format"] == "pgdyno.watch/1"
     # One session sleeps all the time.
     assert 0.5 < document["sessions_at_work"]["mean"] < 1.5
     assert document["waits"][0]["wait_event"] == "Timeout:PgSleep"

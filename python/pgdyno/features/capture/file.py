@@ -17,8 +17,8 @@ from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from pgdyno.features.capture.model import FORMAT, Capture, Taken, parts_of, referred_by
 from pgdyno.errors import SpecError
+from pgdyno.features.capture.model import FORMAT, Capture, Taken, parts_of, referred_by
 from pgdyno.quantities import format_bytes
 from pgdyno.user_file import read_bytes
 

@@ -12,8 +12,8 @@ from typing import Any, LiteralString
 from psycopg import sql
 
 from pgdyno.engine.distribution import Distribution
-from pgdyno.features.capture.rebuild import Rebuilt
 from pgdyno.errors import RefusedError
+from pgdyno.features.capture.rebuild import Rebuilt
 from pgdyno.server.connect import Connection
 
 FIRST_MAJOR = 18

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 from psycopg import sql
 
-from pgdyno.features.capture.file import FIRST_BYTES
-from pgdyno.features.capture.likeness import Quantity
 from pgdyno.cli import output
 from pgdyno.cli.headings import SCRATCH, under
+from pgdyno.cli.init_kind import InitKind
 from pgdyno.errors import RefusedError
 from pgdyno.features.capture.copy_likeness import CopyLikeness, likeness_of
+from pgdyno.features.capture.file import FIRST_BYTES
 from pgdyno.features.capture.import_statistics import import_statistics, refuse_older
+from pgdyno.features.capture.likeness import Quantity
+from pgdyno.features.capture.tables import Captured, rebuilt_of
 from pgdyno.measure.loading import Loading
-from pgdyno.measure.under_test import LOAD_DATABASE
 from pgdyno.quantities import counted, format_bytes, percent
 from pgdyno.server import dataset as datasets
-from pgdyno.features.capture.tables import Captured, rebuilt_of
 from pgdyno.server.connect import Connection, connect
-from pgdyno.server.dataset_kinds import needed_bytes
-from pgdyno.server.find import find
-from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 from pgdyno.server.target import Target
-from pgdyno.spec.dataset import CaptureDataset, CaptureLoading, Dataset
-from pgdyno.store.experiment import Store
+from pgdyno.spec.dataset import CaptureDataset, CaptureLoading
 
 CAPTURE = Captured.name
-DOC = {
-    CAPTURE: """Make the tables of a capture, filled from their statistics.
+_HELP = """Make the tables of a capture, filled from their statistics.
 
     The tables have the same columns, keys and indexes as the captured tables. The values of their
     rows have similar distributions. No value comes from the original, unless the capture keeps its
@@ -41,7 +35,6 @@ DOC = {
     Tables with pgdyno's mark are replaced, other tables are never touched. After an interruption,
     the same command continues where the load stopped.
     """
-}
 _WORDS = {
     "null share": "NULL",
     "distinct": "different values",
@@ -53,7 +46,7 @@ _WORDS = {
 _SHOWN_MAX = 40
 
 
-def own_options() -> list[Callable[[Any], Any]]:
+def _options() -> list[Callable[[Any], Any]]:
     """Return the decorators of the options that only a capture has."""
     option = under(SCRATCH)
     return [
@@ -66,7 +59,7 @@ def own_options() -> list[Callable[[Any], Any]]:
     ]
 
 
-def is_capture(argument: str) -> bool:
+def _is_capture(argument: str) -> bool:
     """Return whether an argument names a file that `pgdyno capture` made."""
     path = Path(argument)
     if argument.startswith("-") or not path.is_file():
@@ -75,28 +68,7 @@ def is_capture(argument: str) -> bool:
         return stream.read(len(FIRST_BYTES)) == FIRST_BYTES
 
 
-@contextmanager
-def scratch_database(dataset: Dataset, given: dict[str, Any]) -> Iterator[Target]:
-    """Yield an empty database of a scratch server, which is then removed, or kept with --keep."""
-    request = ScratchRequest(
-        find(version=given["pg_version"]),
-        store_dir=Store.default().root,
-        keep=given["keep"],
-        needed=needed_bytes(dataset),
-    )
-    with ScratchCluster.create(request) as cluster:
-        for note in cluster.notes:
-            output.note(note)
-        with cluster.connect() as connection:
-            name = sql.Identifier(LOAD_DATABASE)
-            connection.execute(sql.SQL("CREATE DATABASE {}").format(name))
-        output.note(f"target  scratch PostgreSQL {cluster.binaries.version}")
-        yield cluster.target.with_database(LOAD_DATABASE)
-        if given["keep"]:
-            output.note(f"The cluster is kept for the next command: {cluster.path}")
-
-
-def refuse_unfit(target: Target, dataset: CaptureDataset, how: Loading) -> None:
+def _refuse_unfit(target: Target, dataset: CaptureDataset, how: Loading) -> None:
     """Raise RefusedError, before anything is made, if the server lacks what the copy needs."""
     with connect(target, verb="init") as connection:
         if _imports(how):
@@ -114,7 +86,7 @@ def refuse_unfit(target: Target, dataset: CaptureDataset, how: Loading) -> None:
         )
 
 
-def finished(connection: Connection, dataset: CaptureDataset, how: Loading) -> CopyLikeness:
+def _finished(connection: Connection, dataset: CaptureDataset, how: Loading) -> CopyLikeness:
     """Mark what was made last, compare the copy with the original, import statistics if asked."""
     mark = datasets.mark_text(CAPTURE, how.mark_of(dataset))
     for thing in rebuilt_of(dataset).made_last:
@@ -132,7 +104,7 @@ def _imports(how: Loading) -> bool:
     return isinstance(how.loading, CaptureLoading) and how.loading.import_statistics
 
 
-def likeness_text(likeness: CopyLikeness) -> str:
+def _likeness_text(likeness: CopyLikeness) -> str:
     """Return a line for each kind, then what differs by more than its limit."""
     lines = list(_totals(likeness))
     short = [item for item in likeness.compared if item.short]
@@ -174,3 +146,13 @@ def _number(quantity: Quantity, value: float | None) -> str:
     if quantity.name in ("null share", "most common"):
         return percent(value)
     return f"{value:,.0f}" if quantity.name == "distinct" else f"{value:.3f}"
+
+
+INIT = InitKind(
+    help=_HELP,
+    is_file=_is_capture,
+    options=_options,
+    refuse_unfit=_refuse_unfit,
+    finished=_finished,
+    text=_likeness_text,
+)

@@ -16,7 +16,7 @@ from pgdyno.features.capture.schema import (
     TableShape,
 )
 
-FORMAT = "pgdyno.features.capture/1"
+FORMAT = "pgdyno.capture/1"
 Origin = Literal["statistics", "log"]
 Protocol = Literal["simple", "extended", "prepared"]
 StatementKind = Literal[

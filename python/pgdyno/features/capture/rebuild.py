@@ -14,6 +14,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
+from pgdyno.engine.distribution import Distribution, Spread, ValueKind
 from pgdyno.features.capture.checks import (
     holds,
     holds_in_domain,
@@ -21,7 +22,6 @@ from pgdyno.features.capture.checks import (
     within_partitions,
     without_checks,
 )
-from pgdyno.engine.distribution import Distribution, Spread, ValueKind
 from pgdyno.features.capture.keys import Column, Table, foreign_keys, with_keys
 from pgdyno.features.capture.model import Capture
 from pgdyno.features.capture.ranks import as_counted, scaled, together, unique

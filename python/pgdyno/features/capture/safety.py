@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pgdyno.errors import SpecError
 from pgdyno.features.capture.model import Capture, Fresh, OfColumn, parts_of
 from pgdyno.features.capture.schema import SchemaObject
-from pgdyno.errors import SpecError
 from pgdyno.server.grammar import Statement, statements_of
 
 _OF_TABLE = frozenset(("AlterTableStmt",))

@@ -105,3 +105,6 @@ def _rebuilt(path: Path, changed_ns: int, fraction: float) -> Rebuilt:
     capture = read(path)
     refuse_other_statements(capture, file=str(path))
     return Rebuilt(capture, fraction)
+
+
+CAPTURED = Captured()

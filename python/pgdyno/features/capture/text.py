@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pgdyno.features.capture.coverage import Coverage
 from pgdyno.engine.distribution import Distribution
+from pgdyno.features.capture.coverage import Coverage
 from pgdyno.features.capture.model import Capture, Template
 from pgdyno.quantities import count, counted, format_bytes, milliseconds, percent, seconds
 from pgdyno.report.text_page import TextPage, joined

@@ -14,6 +14,7 @@ from typing import Any
 import tomli_w
 
 from pgdyno.clock import ClockPair, read_pair
+from pgdyno.errors import InterruptedByUser, PgdynoError
 from pgdyno.features.crash.controls import Control, ControlSeen, controls_of, is_settled, judged
 from pgdyno.features.crash.crashers import Crasher, CrashRequest, OwnCrasher, ScratchCrasher
 from pgdyno.features.crash.document import document_of
@@ -21,7 +22,6 @@ from pgdyno.features.crash.faults import FAULTS
 from pgdyno.features.crash.moments import planned_crashes
 from pgdyno.features.crash.record import CrashRecord
 from pgdyno.features.crash.work import Bench
-from pgdyno.errors import InterruptedByUser, PgdynoError
 from pgdyno.measure.run_progress import Progress
 from pgdyno.process import signals
 from pgdyno.server.leftovers import sweep_leftovers

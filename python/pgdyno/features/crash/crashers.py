@@ -10,18 +10,24 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pgdyno.clock import ClockPair
+from pgdyno.errors import RefusedError
 from pgdyno.features.crash.checks import prepare
 from pgdyno.features.crash.controls import Control, Kind
 from pgdyno.features.crash.failover import Replication, scratch_failover
 from pgdyno.features.crash.faults import FAULTS, Fault, fault_once
-from pgdyno.features.crash.moments import FAILOVER_PHASES, PHASES, Phase, PlannedCrash, planned_crashes
+from pgdyno.features.crash.moments import (
+    FAILOVER_PHASES,
+    PHASES,
+    Phase,
+    PlannedCrash,
+    planned_crashes,
+)
 from pgdyno.features.crash.own_pair import await_roles, clients_of, own_failover
 from pgdyno.features.crash.own_server import OwnServer, command_once, refuse_unfit_place
 from pgdyno.features.crash.power_disk import Directories, FileSystem
 from pgdyno.features.crash.record import CrashRecord
 from pgdyno.features.crash.scratch_crash import ScratchBench, crash_once
 from pgdyno.features.crash.work import Bench
-from pgdyno.errors import RefusedError
 from pgdyno.measure.loading import Loading, load_dataset
 from pgdyno.measure.run_progress import Progress
 from pgdyno.server import dataset as datasets

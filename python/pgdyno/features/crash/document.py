@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from pgdyno.features.crash.crashes import BLIND, EVENTS, events, recovery_line, share_of_crashes
 from pgdyno.analysis.estimate import Estimate, mean_between_runs
+from pgdyno.analysis.losses import BLIND, EVENTS, events
 from pgdyno.features.crash.controls import Control, ControlSeen, Kind, controls_of, judged
+from pgdyno.features.crash.crashes import recovery_line, share_of_crashes
 from pgdyno.features.crash.faults import FAULTS
 from pgdyno.features.crash.moments import PHASES
 from pgdyno.features.crash.record import CrashRecord
@@ -30,7 +31,7 @@ def document_again(folder: ExperimentFolder) -> Document:
 
 
 def document_of(folder: ExperimentFolder, *, is_complete: bool) -> Document:
-    """Return the document `pgdyno.features.crash/1`."""
+    """Return the document `pgdyno.crash/1`."""
     facts, asked = folder.facts() or {}, folder.asked("crash")
     records = [CrashRecord.of(line) for line in folder.crashes()]
     crashes = [record for record in records if not record.arm]
@@ -40,7 +41,7 @@ def document_of(folder: ExperimentFolder, *, is_complete: bool) -> Document:
     lost = [record for record in crashes if record.lost]
     settings = facts.get("settings", {})
     document: Document = {
-        "format": "pgdyno.features.crash/1",
+        "format": "pgdyno.crash/1",
         "number": folder.number,
         "name": folder.name,
         "pgdyno_version": facts.get("pgdyno", ""),

@@ -14,6 +14,7 @@ from typing import Literal
 
 import psycopg
 
+from pgdyno.errors import PgdynoError
 from pgdyno.features.crash import checks
 from pgdyno.features.crash.losses import acknowledged_count
 from pgdyno.features.crash.moments import PlannedCrash
@@ -21,7 +22,6 @@ from pgdyno.features.crash.own_server import silent_from_ns
 from pgdyno.features.crash.record import CrashRecord
 from pgdyno.features.crash.scratch_crash import ScratchBench, checked, copied, with_stopped_checks
 from pgdyno.features.crash.work import Bench, Work, connected
-from pgdyno.errors import PgdynoError
 from pgdyno.process import signals
 from pgdyno.process.child import UserIds
 from pgdyno.server.connect import Connection

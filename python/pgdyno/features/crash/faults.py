@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pgdyno.clock import monotonic_ns
+from pgdyno.errors import ServerError
 from pgdyno.features.crash import checks
 from pgdyno.features.crash.controls import Control
 from pgdyno.features.crash.losses import acknowledged_count
@@ -20,7 +21,6 @@ from pgdyno.features.crash.power_disk import PowerDisk
 from pgdyno.features.crash.record import CheckSeen, CrashRecord
 from pgdyno.features.crash.scratch_crash import ScratchBench, checked, on_disk, with_stopped_checks
 from pgdyno.features.crash.work import Work
-from pgdyno.errors import ServerError
 from pgdyno.process import signals
 from pgdyno.server.postmaster import read_log
 from pgdyno.server.scratch import ScratchCluster

@@ -6,7 +6,6 @@ import threading
 from pathlib import Path
 
 from pgdyno.clock import ClockPair
-from pgdyno.features.crash.losses import SentCommit
 from pgdyno.engine.commit_journal import Fate, read_commit_journal
 from pgdyno.engine.job import (
     BuiltinScript,
@@ -21,6 +20,7 @@ from pgdyno.engine.job import (
 from pgdyno.engine.records import Phase, Record
 from pgdyno.engine.stream import EngineOutcome, EngineRun
 from pgdyno.errors import EngineError, PgdynoError
+from pgdyno.features.crash.losses import SentCommit
 from pgdyno.measure.jobs import engine_target, threads_for
 from pgdyno.process import signals
 from pgdyno.server.target import Target

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from pgdyno.clock import monotonic_ns
+from pgdyno.errors import ServerError, SpecError
 from pgdyno.features.crash.failover import Pair, failover_once
 from pgdyno.features.crash.moments import PlannedCrash
 from pgdyno.features.crash.own_server import OwnServer, without_waiting
 from pgdyno.features.crash.record import CrashRecord
 from pgdyno.features.crash.work import Bench
-from pgdyno.errors import ServerError, SpecError
 from pgdyno.process import signals
 from pgdyno.server.connect import connect
 from pgdyno.server.target import Target

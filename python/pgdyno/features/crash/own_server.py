@@ -13,13 +13,13 @@ from pathlib import Path
 
 import psycopg
 
+from pgdyno.errors import RefusedError, ServerError
 from pgdyno.features.crash import checks
 from pgdyno.features.crash.losses import SentCommit, acknowledged_count
 from pgdyno.features.crash.moments import PlannedCrash
 from pgdyno.features.crash.record import CrashRecord
 from pgdyno.features.crash.scratch_crash import checked
 from pgdyno.features.crash.work import Bench, Work, connected
-from pgdyno.errors import RefusedError, ServerError
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.storage import mount_of
 from pgdyno.server.target import Target

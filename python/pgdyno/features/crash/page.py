@@ -8,8 +8,6 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from pgdyno.quantities import percent
-from pgdyno.report import axis, palette
 from pgdyno.features.crash.page_words import (
     checks_words,
     commits_words,
@@ -19,6 +17,8 @@ from pgdyno.features.crash.page_words import (
     gap_words,
     recovery_words,
 )
+from pgdyno.quantities import percent
+from pgdyno.report import axis, palette
 from pgdyno.report.html import page_assets
 from pgdyno.report.numbers import interval_text, value_text
 from pgdyno.report.page_templates import page_environment

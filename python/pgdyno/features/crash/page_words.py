@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pgdyno.features.crash.crashes import events
 from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.losses import events
 from pgdyno.quantities import format_bytes
 from pgdyno.report.numbers import estimate_text
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pgdyno.features.crash.crashes import Loss, events, share_of_crashes
 from pgdyno.analysis.estimate import mean_between_runs
+from pgdyno.analysis.losses import Loss, events
 from pgdyno.clock import ClockPair
 from pgdyno.features.crash.controls import Control, Kind, controls_of, is_settled, judged
 from pgdyno.features.crash.crashers import CrashRequest, ScratchCrasher
+from pgdyno.features.crash.crashes import share_of_crashes
 from pgdyno.features.crash.moments import planned_crashes
 from pgdyno.features.crash.power_disk import why_not_here
 from pgdyno.features.crash.record import CrashRecord

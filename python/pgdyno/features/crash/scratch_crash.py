@@ -15,6 +15,7 @@ from pathlib import Path
 import psycopg
 
 from pgdyno.clock import ClockPair, monotonic_ns
+from pgdyno.errors import ProcessError, ServerError
 from pgdyno.features.crash import checks
 from pgdyno.features.crash.losses import SentCommit, acknowledged_count, losses_of
 from pgdyno.features.crash.moments import PlannedCrash
@@ -22,7 +23,6 @@ from pgdyno.features.crash.power_disk import Directories, FileSystem, PowerDisk
 from pgdyno.features.crash.record import CheckSeen, CrashRecord
 from pgdyno.features.crash.server_log import redo_in
 from pgdyno.features.crash.work import Bench, Work
-from pgdyno.errors import ProcessError, ServerError
 from pgdyno.process import signals
 from pgdyno.process.child import UserIds, run
 from pgdyno.server.connect import Connection

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pgdyno.features.crash.record import CrashRecord
-from pgdyno.quantities import counted
 from pgdyno.features.crash.page_words import (
     checks_words,
     commits_words,
@@ -16,6 +14,8 @@ from pgdyno.features.crash.page_words import (
     gap_words,
     recovery_words,
 )
+from pgdyno.features.crash.record import CrashRecord
+from pgdyno.quantities import counted
 from pgdyno.report.text_page import WIDTH, TextPage, joined
 
 Document = Mapping[str, Any]

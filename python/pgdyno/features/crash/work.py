@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from pgdyno.clock import ClockPair, monotonic_ns
+from pgdyno.errors import ServerError
 from pgdyno.features.crash.activity import Activity
 from pgdyno.features.crash.load import LedgerLoad
 from pgdyno.features.crash.losses import SentCommit
 from pgdyno.features.crash.moments import PlannedCrash
 from pgdyno.features.crash.record import CrashRecord
-from pgdyno.errors import ServerError
 from pgdyno.process import signals
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.target import Target

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.clock import monotonic_ns
+from pgdyno.errors import PgdynoError, SpecError
 from pgdyno.features.doctor.check_facts import CheckFacts, PeakActive
 from pgdyno.features.doctor.examine import judged, target_line
 from pgdyno.features.doctor.host_afar import HostAfar, told_by_hand
@@ -15,7 +16,7 @@ from pgdyno.features.doctor.host_facts import Window, glance, own_pid, read_host
 from pgdyno.features.doctor.server_seen import ServerSeen, ask, read_server
 from pgdyno.features.doctor.session import read_only
 from pgdyno.features.doctor.storage_facts import read_place
-from pgdyno.errors import PgdynoError, SpecError
+from pgdyno.measure.checkup import Checkup
 from pgdyno.process import signals
 from pgdyno.server.target import Target
 
@@ -25,7 +26,7 @@ _WINDOW_NS = 500_000_000
 _LEFT_OUT = frozenset({"pressure", "disk_health"})
 
 
-class Checkup:
+class ServerCheckup(Checkup):
     """Examines servers before their runs; created when the command starts.
 
     The activity on the host is measured from this moment to the first run, at least half a second.
@@ -46,7 +47,7 @@ class Checkup:
         data_folder: Path | None,
         host_command: tuple[str, ...] | None = None,
     ) -> dict[str, Any] | None:
-        """Return the examination before a run, `pgdyno.features.doctor/1`; None if the server is down.
+        """Return the examination before a run, `pgdyno.doctor/1`; None if the server is down.
 
         Args: clients, of the load; postmaster_pid and data_folder, None if the server is on another
         host; host_command, which runs a shell on that host.

@@ -7,23 +7,24 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.clock import monotonic_ns
-from pgdyno.features.doctor import flush
-from pgdyno.features.doctor import rights
+from pgdyno.errors import SpecError
+from pgdyno.features.doctor import flush, rights
 from pgdyno.features.doctor.check import Check
 from pgdyno.features.doctor.check_facts import CheckFacts, PeakActive
-from pgdyno.features.doctor.checks import durability
-from pgdyno.features.doctor.checks import host
-from pgdyno.features.doctor.checks import memory
-from pgdyno.features.doctor.checks import settings
-from pgdyno.features.doctor.checks import state
-from pgdyno.features.doctor.checks import storage
+from pgdyno.features.doctor.checks import durability, host, memory, settings, state, storage
 from pgdyno.features.doctor.finding import VERDICTS, Finding, Verdict
 from pgdyno.features.doctor.host_afar import HostAfar, told_by_hand
-from pgdyno.features.doctor.host_facts import Glance, glance, own_pid, parent_pid, read_host, window_between
+from pgdyno.features.doctor.host_facts import (
+    Glance,
+    glance,
+    own_pid,
+    parent_pid,
+    read_host,
+    window_between,
+)
 from pgdyno.features.doctor.server_seen import ServerSeen, peak_active, read_server
 from pgdyno.features.doctor.session import read_only
 from pgdyno.features.doctor.storage_facts import read_place
-from pgdyno.errors import SpecError
 from pgdyno.observe.device.health import Health, HealthUnknown, read_health
 from pgdyno.process import signals
 from pgdyno.quantities import format_bytes
@@ -80,10 +81,10 @@ class Examination:
         return next((v for v in VERDICTS if v != "unknown" and self.of(v)), "good")
 
     def as_document(self) -> dict[str, Any]:
-        """Return the document that a result stores: `pgdyno.features.doctor/1`, the worst findings first."""
+        """Return the document that a result stores: `pgdyno.doctor/1`, the worst findings first."""
         ordered = [asdict(finding) for verdict in VERDICTS for finding in self.of(verdict)]
         return {
-            "format": "pgdyno.features.doctor/1",
+            "format": "pgdyno.doctor/1",
             "target": self.target,
             "verdict": self.worst,
             "rights": self._rights(),

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from pgdyno.clock import monotonic_ns, read_pair
+from pgdyno.errors import SpecError
 from pgdyno.features.doctor.check_facts import CheckFacts
 from pgdyno.features.doctor.host_facts import Glance, Window, glance, read_host, window_between
 from pgdyno.features.doctor.storage_facts import place_received
-from pgdyno.errors import SpecError
 from pgdyno.observe.collector import NotMeasurable
 from pgdyno.observe.host.files import ReceivedFiles
 from pgdyno.observe.processes.backends import postgres_parent

@@ -18,7 +18,7 @@ import threading
 import warnings
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import cloudpickle
 import dask
@@ -26,16 +26,20 @@ import distributed
 from distributed import scheduler as dask_scheduler
 from distributed.versions import VersionMismatchWarning
 
-from pgdyno.clock import monotonic_ns
+from pgdyno.clock import ClockPair, monotonic_ns
 from pgdyno.engine.executable import engine_for_jobs
+from pgdyno.engine.job import Job
 from pgdyno.errors import EngineError
 from pgdyno.features.hosts.certificates import Identities, identities
 from pgdyno.features.hosts.clocks import Offset, Probe, offset_from
 from pgdyno.features.hosts.starting import PYTHON, Host, end_workers, python_version, send_orders
-from pgdyno.features.hosts.there import agent
-from pgdyno.features.hosts.there import worker
+from pgdyno.features.hosts.there import agent, worker
 from pgdyno.process import cleanup, signals
 from pgdyno.spec.hosts import Hosts
+
+if TYPE_CHECKING:
+    from pgdyno.features.hosts.loading import HostsLoading
+    from pgdyno.features.hosts.run import HostsRun
 
 T = TypeVar("T")
 OPEN_S, ANSWER_S = 40.0, 5.0
@@ -69,6 +73,18 @@ class Fleet:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def load(self, job: Job, clock: ClockPair, *, log: IO[bytes]) -> HostsRun:
+        """Return the load of one run on all hosts, which share the threads of the job."""
+        from pgdyno.features.hosts.run import HostsRun
+
+        return HostsRun(self, job, clock, log=log)
+
+    def loading(self, job: Job, clock: ClockPair) -> HostsLoading:
+        """Return the loading of a dataset from all hosts."""
+        from pgdyno.features.hosts.loading import HostsLoading
+
+        return HostsLoading(self, job, clock)
 
     def threads_for(self, connections: int, asked: int | None) -> int:
         """Return the number of threads of a whole load, at most one for each connection.

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from pgdyno.features.nodes.files import NodeFiles
+from pgdyno.features.nodes.node_sql import CitusCollector
+from pgdyno.features.nodes.session import NodeSession
 from pgdyno.observe.collector import SECOND_NS, Collector, Column, Row, Scope, key
 from pgdyno.observe.host.cpu import CpuCollector, PressureCollector, SchedulerCollector
 from pgdyno.observe.host.disk import DiskCollector
 from pgdyno.observe.host.memory import MemoryCollector
 from pgdyno.observe.host.network import NetworkCollector, TcpCollector
-from pgdyno.features.nodes.files import NodeFiles
-from pgdyno.features.nodes.session import NodeSession
 from pgdyno.observe.sql.collectors import SQL_COLLECTORS
-from pgdyno.features.nodes.node_sql import CitusCollector
 from pgdyno.observe.sql.sql_collector import ServerSource
 from pgdyno.observe.sql.waits import WaitSampler
 

@@ -105,3 +105,6 @@ class NodeConnectionsCollector(CitusCollector):
         if shown[0][0] != "on":
             raise NotMeasurable("Citus counts nothing: citus.enable_stat_counters is off.")
         return rows
+
+
+COLLECTORS = (PlacementsCollector, ShardsCollector, NodeConnectionsCollector)

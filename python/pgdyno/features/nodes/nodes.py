@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from psycopg import pq
 
 from pgdyno.server.connect import Connection
+from pgdyno.server.nodes import Node
 from pgdyno.server.target import Target
 
 _IS_CITUS_SQL = "SELECT 1 FROM pg_catalog.pg_extension WHERE extname = 'citus'"
@@ -21,23 +22,6 @@ _NODES_SQL = (
 # Name -> every statement that `workers_of` may send.
 STATEMENTS = {"whether Citus is installed": _IS_CITUS_SQL, "workers of a Citus": _NODES_SQL}
 _REQUIRE_AUTH_SINCE = 160_000
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A worker: host and port as the coordinator names them.
-
-    `identity`: the system identifier of its cluster; "" if it did not answer the coordinator.
-    """
-
-    host: str
-    port: str
-    identity: str = ""
-
-    @property
-    def name(self) -> str:
-        """Return "host:port"."""
-        return f"{self.host}:{self.port}"
 
 
 def workers_of(connection: Connection) -> tuple[Node, ...]:

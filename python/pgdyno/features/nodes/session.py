@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, NoReturn
 
 import psycopg
 from psycopg import sql as sqltext
 
 from pgdyno.errors import PgdynoError
+from pgdyno.features.nodes.nodes import IDENTITY_SQL
 from pgdyno.observe.session import Connect, PoolerInThePath, ServerSession
-from pgdyno.server.connect import connect
-from pgdyno.features.nodes.nodes import IDENTITY_SQL, Node, directly
-from pgdyno.server.target import LOOPBACK_HOSTS, Target
+from pgdyno.server.nodes import Node
 
 # The statement that run_command_on_workers consists of, for one node.
 RELAY_SQL = (
@@ -32,32 +29,6 @@ _IS_LACKING = re.compile("does not exist")
 _IS_LOST = re.compile("connect|terminat")
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedNode:
-    """A worker, and how to reach it directly. `is_local`: its processes are on this host."""
-
-    node: Node
-    connect: Connect
-    is_local: bool = False
-
-
-def observed_nodes(
-    nodes: Sequence[Node], target: Target, *, run: str, is_local: bool
-) -> tuple[ObservedNode, ...]:
-    """Return how to reach each node as the user of `target`, the coordinator.
-
-    Args: run, for the sessions' application_name; is_local, whether the coordinator is here.
-    """
-    return tuple(
-        ObservedNode(
-            node,
-            partial(connect, directly(target, node), verb="observe", run=run),
-            is_local and node.host in LOOPBACK_HOSTS,
-        )
-        for node in nodes
-    )
-
-
 class NodeSession(ServerSession):
     """A session of a node's own; if the node cannot be reached, the coordinator asks it.
 
@@ -69,15 +40,20 @@ class NodeSession(ServerSession):
     kind = "node"
 
     def __init__(
-        self, observed: ObservedNode, relay: ServerSession, application_name: str, busy: int = 0
+        self,
+        node: Node,
+        connect: Connect,
+        relay: ServerSession,
+        application_name: str,
+        *,
+        is_local: bool = False,
+        busy: int = 0,
     ) -> None:
-        super().__init__(
-            observed.connect, application_name, is_local=observed.is_local, busy_sessions=busy
-        )
-        self.what = f"node {observed.node.name}"
+        super().__init__(connect, application_name, is_local=is_local, busy_sessions=busy)
+        self.what = f"node {node.name}"
         self.relay = relay
         self.is_relayed = False
-        self._node = observed.node
+        self._node = node
 
     def open(self) -> None:
         """Connect. Raises: what the session at the coordinator raises if no way leads there."""

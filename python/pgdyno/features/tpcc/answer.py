@@ -15,7 +15,6 @@ from pgdyno.analysis.verdicts import Doubt
 from pgdyno.answer.charts.drawing import series
 from pgdyno.answer.checked import check_of
 from pgdyno.answer.own import Examined, OwnAnswer
-from pgdyno.loop.load_numbers import LoadNumbers, as_histogram, measured_seconds
 from pgdyno.features.tpcc.draws import drawn_since, first_after_the_load
 from pgdyno.features.tpcc.findings import TpccFindings, tpcc_doubts, tpcc_findings
 from pgdyno.features.tpcc.load import NEW_ORDER
@@ -25,6 +24,7 @@ from pgdyno.features.tpcc.nurand import (
     drawn_doubts,
     drawn_findings,
 )
+from pgdyno.loop.load_numbers import LoadNumbers, as_histogram, measured_seconds
 from pgdyno.quantities import counted
 from pgdyno.server.connect import Connection
 from pgdyno.store.stored_run import StoredHistogram, StoredRun

@@ -113,3 +113,6 @@ class Tpcc(DatasetKind):
 def _tpcc(dataset: Dataset) -> TpccDataset:
     assert isinstance(dataset, TpccDataset), f"{dataset.kind} tables are not tpcc tables"
     return dataset
+
+
+TPCC = Tpcc()

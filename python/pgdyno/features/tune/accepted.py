@@ -13,8 +13,8 @@ from importlib.resources import files
 from typing import cast
 
 from pgdyno.features.doctor.finding import Verdict
-from pgdyno.spec.setting_rules import SettingRule
 from pgdyno.features.tune.values import amount
+from pgdyno.spec.setting_rules import SettingRule
 
 ANY = "*"
 

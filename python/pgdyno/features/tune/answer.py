@@ -7,11 +7,17 @@ from dataclasses import replace
 
 from pgdyno.analysis.compare import compare, log_ratios
 from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
-from pgdyno.features.crash.crashes import Loss
 from pgdyno.analysis.estimate import mean_between_runs
+from pgdyno.analysis.losses import Loss
 from pgdyno.answer.answer import Answer, Measurements
 from pgdyno.answer.comparison import Compared
 from pgdyno.features.crash.price import losses_by_variant
+from pgdyno.features.tune.budget import time_spent
+from pgdyno.features.tune.design import Tune
+from pgdyno.features.tune.findings import Changed, EqualServerFindings, SloHeld, TuneFindings
+from pgdyno.features.tune.stages import PROOF_LEVEL
+from pgdyno.features.tune.tuning import Tuning
+from pgdyno.features.tune.verdict import findings_of, ratio_of
 from pgdyno.loop.counter_growth import counters_of, grown
 from pgdyno.loop.history import measured
 from pgdyno.loop.journal import Visit, excluded
@@ -20,12 +26,6 @@ from pgdyno.plan.designs.compare import better_of
 from pgdyno.plan.history import History, elapsed_ns
 from pgdyno.quantities import counted
 from pgdyno.spec.planned import PlannedVariant, server_id
-from pgdyno.features.tune.budget import time_spent
-from pgdyno.features.tune.design import Tune
-from pgdyno.features.tune.findings import Changed, EqualServerFindings, SloHeld, TuneFindings
-from pgdyno.features.tune.stages import PROOF_LEVEL
-from pgdyno.features.tune.tuning import Tuning
-from pgdyno.features.tune.verdict import findings_of, ratio_of
 
 # Counters that explain a gain: collector, counter, and the name of its growth per transaction.
 _PER_TRANSACTION = (

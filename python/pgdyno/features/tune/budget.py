@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pgdyno.quantities import percent
 from pgdyno.features.tune.spread import Spread
+from pgdyno.quantities import percent
 
 PROOF_ROUNDS_MIN = 6
 _PROOF_SHARE = 0.25

@@ -13,10 +13,10 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Literal
 
-from pgdyno.spec.setting_rules import MAJORS, SettingRule, snapshot
 from pgdyno.features.tune.formula import Value, number
 from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.values import amount, text_of
+from pgdyno.spec.setting_rules import MAJORS, SettingRule, snapshot
 
 Risk = Literal["safe", "memory", "planner", "durability", "availability"]
 RISKS: tuple[Risk, ...] = ("safe", "memory", "planner", "durability", "availability")
@@ -131,7 +131,9 @@ def catalogue() -> dict[str, Entry]:
 
 
 def _read(name: str) -> Iterator[Entry]:
-    text = files("pgdyno.features.tune").joinpath(f"settings/{name}.toml").read_text(encoding="utf-8")
+    text = (
+        files("pgdyno.features.tune").joinpath(f"settings/{name}.toml").read_text(encoding="utf-8")
+    )
     for setting, fields in tomllib.loads(text).items():
         yield _entry(setting, dict(fields))
 

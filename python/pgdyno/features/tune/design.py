@@ -9,26 +9,26 @@ from functools import cached_property
 
 from pgdyno.analysis.capacity import Target, Trial
 from pgdyno.errors import AnalysisError
-from pgdyno.plan.design import NONE, WaveDesign
-from pgdyno.plan.history import History, Measured, elapsed_ns, rounds, why_no_answer
-from pgdyno.plan.visits import pilot_missing, visit
-from pgdyno.quantities import percent, signed
-from pgdyno.spec.condition import condition_from, memory_limit_from
-from pgdyno.spec.designs import MORE_IS_BETTER, Metric, TuneDesign
-from pgdyno.spec.experiment import Experiment
-from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop, server_id
-from pgdyno.spec.setting_rules import MAJORS
-from pgdyno.features.tune import storage
-from pgdyno.features.tune import trial
+from pgdyno.features.tune import storage, trial
 from pgdyno.features.tune.catalogue import catalogue
 from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.memory import allowed_bytes
 from pgdyno.features.tune.server_settings import defaults_of
 from pgdyno.features.tune.space import Dimension, check_risks, dimensions
+from pgdyno.features.tune.spec import TuneDesign
 from pgdyno.features.tune.spread import are_apart
 from pgdyno.features.tune.stages import Search
 from pgdyno.features.tune.trial import BASE, Candidate, StageName, Step
 from pgdyno.features.tune.tuning import Tuning
+from pgdyno.plan.design import NONE, WaveDesign
+from pgdyno.plan.history import History, Measured, elapsed_ns, rounds, why_no_answer
+from pgdyno.plan.visits import pilot_missing, visit
+from pgdyno.quantities import percent, signed
+from pgdyno.spec.condition import condition_from, memory_limit_from
+from pgdyno.spec.designs import MORE_IS_BETTER, Metric
+from pgdyno.spec.experiment import Experiment
+from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop, server_id
+from pgdyno.spec.setting_rules import MAJORS
 
 # The order gives each stage its seeds, so it never changes.
 _STAGES: tuple[StageName, ...] = ("search", "proof", "attribution", "final", "second", "alone")

@@ -6,15 +6,15 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from pgdyno.features.crash.crashes import Loss
 from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.losses import Loss
 from pgdyno.analysis.rounding import change_text
-from pgdyno.quantities import counted, percent
-from pgdyno.spec.designs import METRIC_WORDS
 from pgdyno.features.tune.budget import TimeSpent
 from pgdyno.features.tune.catalogue import Needs, Risk
 from pgdyno.features.tune.space import Point
 from pgdyno.features.tune.stages import NOTHING_BETTER
+from pgdyno.quantities import counted, percent
+from pgdyno.spec.designs import METRIC_WORDS
 
 Verdict = Literal["better", "nothing better", "not confirmed", "not attributed", "unproved"]
 _MARGIN_RATIO = 0.02
@@ -208,7 +208,7 @@ class TuneFindings:
         return f"proved: {said}{rules} ({promised}){slo}"
 
     def as_document(self) -> dict[str, Any]:
-        """Return `pgdyno.features.tune/1`, without what every result has."""
+        """Return `pgdyno.tune/1`, without what every result has."""
         return {
             "metric": self.metric,
             "verdict": self.verdict,

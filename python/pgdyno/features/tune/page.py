@@ -7,15 +7,15 @@ from typing import Any
 
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.rounding import change_text
+from pgdyno.features.tune.findings import TuneFindings
+from pgdyno.features.tune.statements import NEEDS_WORDS, alter_system, conf_fragment, effect_text
+from pgdyno.features.tune.text import curse_text, found_of
 from pgdyno.report import forest, numbers
 from pgdyno.report.compare_page import page_with
 from pgdyno.report.forest import ForestRow, metric_name
 from pgdyno.report.markdown_tables import Table
-from pgdyno.features.tune.text import curse_text, found_of
 from pgdyno.report.words import loss_words
 from pgdyno.spec.designs import METRIC_WORDS
-from pgdyno.features.tune.findings import TuneFindings
-from pgdyno.features.tune.statements import NEEDS_WORDS, alter_system, conf_fragment, effect_text
 
 # For each table, its list in the JSON document, and the names of its columns of numbers.
 _QUANTITIES = {

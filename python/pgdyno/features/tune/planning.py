@@ -8,21 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
 
-from pgdyno.analysis import verdicts
-from pgdyno.features.doctor.examine import Subject
 from pgdyno.errors import RefusedError, SpecError
-from pgdyno.quantities import duration_text
-from pgdyno.server.connect import connect
-from pgdyno.server.conninfo import resolve
-from pgdyno.server.find import Binaries
-from pgdyno.server.placement import LAST_PLACE
-from pgdyno.server.system_settings import not_alterable
-from pgdyno.server.target import Target
-from pgdyno.spec.designs import TuneDesign
-from pgdyno.spec.experiment import EqualServer, Experiment, Server, Workload
-from pgdyno.spec.setting_rules import snapshot
-from pgdyno.spec.units import duration_ns
-from pgdyno.spec.variant import Variant
+from pgdyno.features.doctor.examine import Subject
 from pgdyno.features.tune.budget import least_runs
 from pgdyno.features.tune.catalogue import Risk, catalogue, needs_of
 from pgdyno.features.tune.design import Tune
@@ -32,7 +19,19 @@ from pgdyno.features.tune.memory import ALLOWING_SETTINGS
 from pgdyno.features.tune.rules import recommend, rule_set
 from pgdyno.features.tune.server_settings import defaults_of, read_live
 from pgdyno.features.tune.space import SETTINGS_MAX, Dimension, dimensions
+from pgdyno.features.tune.spec import TuneDesign
 from pgdyno.features.tune.storage import choices_now
+from pgdyno.quantities import duration_text
+from pgdyno.server.connect import connect
+from pgdyno.server.conninfo import resolve
+from pgdyno.server.find import Binaries
+from pgdyno.server.placement import LAST_PLACE
+from pgdyno.server.system_settings import not_alterable
+from pgdyno.server.target import Target
+from pgdyno.spec.experiment import EqualServer, Experiment, Server, Workload
+from pgdyno.spec.setting_rules import snapshot
+from pgdyno.spec.units import duration_ns
+from pgdyno.spec.variant import Variant
 
 # Without a restart, a run starts about a second after the one before has ended.
 _OVERHEAD_NS = 1_000_000_000
@@ -193,17 +192,6 @@ def _refuse_without_right(
             f"{admin.user} may not change {', '.join(missing)} on {admin.place}.",
             hint=f"GRANT ALTER SYSTEM ON PARAMETER {', '.join(missing)} TO {admin.user}"
             " (PostgreSQL 15 or later), or name another role with --admin",
-        )
-
-
-def refuse_short_runs(workload: Workload) -> None:
-    """Raise SpecError for runs that are too short to be valid: they prove nothing."""
-    needed_s = verdicts.NEEDED_S_TO_PROVE
-    if workload.duration_ns < needed_s * 1e9 and workload.transactions_per_client is None:
-        raise SpecError(
-            f"With a duration of {duration_text(workload.duration_ns)} no run is valid: at least"
-            f" {needed_s:g} s are needed, and tune proves nothing by runs that are not valid.",
-            hint=f"-T {needed_s:g}s, and a --budget for such runs",
         )
 
 

@@ -9,12 +9,12 @@ from dataclasses import asdict
 from typing import Any
 
 from pgdyno.features.doctor.finding import Verdict
-from pgdyno.quantities import format_bytes
 from pgdyno.features.tune.catalogue import Entry
 from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.memory import MemorySum
 from pgdyno.features.tune.review import Attention, Explained, Review
 from pgdyno.features.tune.rules import RULES, Recommended, rule_set
+from pgdyno.quantities import format_bytes
 
 WIDTH = 100
 _LABELS: dict[Verdict, str] = {"bad": "BAD", "warn": "WARN", "good": "ok", "unknown": "?"}

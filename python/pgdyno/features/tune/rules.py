@@ -41,7 +41,9 @@ class Recommended:
 @lru_cache(maxsize=len(RULES))
 def rule_set(rule_id: str) -> RuleSet:
     """Return one published set of rules."""
-    text = files("pgdyno.features.tune").joinpath(f"rules/{rule_id}.toml").read_text(encoding="utf-8")
+    text = (
+        files("pgdyno.features.tune").joinpath(f"rules/{rule_id}.toml").read_text(encoding="utf-8")
+    )
     document = tomllib.loads(text)
     return RuleSet(rule_id, document["name"], document["source"], document["settings"])
 

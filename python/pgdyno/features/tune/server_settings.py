@@ -12,9 +12,9 @@ from pgdyno.features.doctor.examine import Subject, examine, judged
 from pgdyno.features.doctor.finding import Finding
 from pgdyno.features.doctor.server_seen import ServerSeen, Setting
 from pgdyno.features.doctor.session import read_only
+from pgdyno.features.tune.values import shown
 from pgdyno.spec.setting_rules import SettingRule, in_units, object_to, snapshot
 from pgdyno.spec.variant_text import read_conf
-from pgdyno.features.tune.values import shown
 
 # reset_val: the value for other sessions of this role and database. This session sets limits.
 SETTINGS_SQL = (

@@ -9,12 +9,12 @@ import numpy as np
 from pydantic import ValidationError
 
 from pgdyno.errors import RefusedError, SpecError
-from pgdyno.spec.setting_rules import SettingRule, object_to, unit_amount
 from pgdyno.features.tune.catalogue import RISKS, Entry, Risk, Scale, catalogue, needs_of, rule_of
 from pgdyno.features.tune.formula import FactMissing, Value
 from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.storage import STORAGE, rule_of_choice, variant_of
 from pgdyno.features.tune.values import amount, text_of
+from pgdyno.spec.setting_rules import SettingRule, object_to, unit_amount
 
 SETTINGS_MAX = 6
 # The classes of risk that are allowed by default.

@@ -7,9 +7,9 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pgdyno.quantities import counted, format_bytes
 from pgdyno.features.tune.spill import Advice, Need
 from pgdyno.features.tune.spilling import LoggedFiles, Spilled
+from pgdyno.quantities import counted, format_bytes
 
 _LABEL_WIDTH = 8
 _MB = 1 << 20

@@ -13,13 +13,13 @@ from typing import Any
 import psycopg
 
 from pgdyno.errors import RefusedError, ServerError, SpecError
+from pgdyno.features.tune.spill import Need, Probe, Trial, search, trial_of
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.statements import SCHEMA_SQL
 from pgdyno.server.connect import Connection
 from pgdyno.server.failures import step_for
 from pgdyno.server.grammar import Statement, statements_of, with_literals, without_meta_commands
 from pgdyno.server.permission import unpermitted
-from pgdyno.features.tune.spill import Need, Probe, Trial, search, trial_of
 from pgdyno.user_file import opened_lines, read_text
 
 TEMPORARY_SQL = (

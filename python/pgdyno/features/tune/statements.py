@@ -6,9 +6,9 @@ import textwrap
 from collections.abc import Iterable
 
 from pgdyno.analysis.rounding import change_text
-from pgdyno.spec.designs import METRIC_WORDS
 from pgdyno.features.tune.catalogue import Needs
 from pgdyno.features.tune.findings import SettingEffect, TuneFindings
+from pgdyno.spec.designs import METRIC_WORDS
 
 _COMMENT_COLUMNS = 96
 NEEDS_WORDS: dict[Needs, str] = {

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgdyno.errors import SpecError
+from pgdyno.features.tune.catalogue import Risk
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.setting_rules import SettingRule
 from pgdyno.spec.variant import Variant
-from pgdyno.features.tune.catalogue import Risk
 
 _CHECKSUMS_DEFAULT_MAJOR = 18
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.rounding import change_text
+from pgdyno.features.tune.findings import Changed, SettingEffect, TuneFindings
+from pgdyno.features.tune.statements import NEEDS_WORDS, alter_system, conf_fragment, effect_text
 from pgdyno.quantities import counted
 from pgdyno.report import numbers
 from pgdyno.report.compare_documents import proof_body
 from pgdyno.report.run_text import lines_of_cells
 from pgdyno.report.text_page import TextPage, joined
 from pgdyno.report.words import loss_words
-from pgdyno.features.tune.findings import Changed, SettingEffect, TuneFindings
-from pgdyno.features.tune.statements import NEEDS_WORDS, alter_system, conf_fragment, effect_text
 
 _FAILURES_MAX = 3
 
@@ -40,7 +40,7 @@ def tune_text(findings: ExperimentFindings, width: int) -> str:
 
 
 def tune_body(findings: ExperimentFindings) -> dict[str, Any]:
-    """Return the additional keys of `pgdyno.features.tune/1`."""
+    """Return the additional keys of `pgdyno.tune/1`."""
     tuned, compared = found_of(findings), findings.compare
     return {
         **tuned.as_document(),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 
-from pgdyno.spec.setting_rules import SettingRule, in_units, unit_amount
 from pgdyno.features.tune.formula import Value
+from pgdyno.spec.setting_rules import SettingRule, in_units, unit_amount
 
 _SIZES = (("TB", 1 << 40), ("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10))
 _TIMES_MS = (("d", 86.4e6), ("h", 3.6e6), ("min", 60e3), ("s", 1e3), ("ms", 1.0))

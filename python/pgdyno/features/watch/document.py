@@ -1,4 +1,4 @@
-"""The answer of a watch as one JSON document (`pgdyno.features.watch/1`).
+"""The answer of a watch as one JSON document (`pgdyno.watch/1`).
 
 Text and page are made from this document alone.
 """
@@ -20,10 +20,10 @@ from pgdyno.analysis.rounding import decimals_of
 from pgdyno.analysis.server_clocks import bound
 from pgdyno.analysis.where_facts import NOT_INSTRUMENTED
 from pgdyno.analysis.where_sampled import Sampled, shared_out
-from pgdyno.quantities import fixed, plain
-from pgdyno.store.folder import ExperimentFolder
 from pgdyno.features.watch.statements import Calls, counted_ms, grown
 from pgdyno.features.watch.tally import Tally
+from pgdyno.quantities import fixed, plain
+from pgdyno.store.folder import ExperimentFolder
 
 _EVENTS_SHOWN = 12
 _EVENTS_OF_STATEMENT = 3
@@ -69,7 +69,7 @@ def document_of(
     before: Calls,
     after: Calls,
 ) -> Document:
-    """Return the document `pgdyno.features.watch/1`.
+    """Return the document `pgdyno.watch/1`.
 
     Counters describe the whole server. The number of sessions at work is the server's count of
     their time, and samples only split it by wait event and statement. If the count cannot be used,
@@ -82,7 +82,7 @@ def document_of(
     hours = watched.lasted_ns / 3.6e12
     facts = folder.facts() or {}
     return {
-        "format": "pgdyno.features.watch/1",
+        "format": "pgdyno.watch/1",
         "number": folder.number,
         "name": folder.name,
         "pgdyno_version": watched.version,

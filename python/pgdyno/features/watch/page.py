@@ -7,12 +7,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from pgdyno.quantities import format_bytes, percent
-from pgdyno.report import embed, figures, palette
-from pgdyno.report.chart import Chart, Line
-from pgdyno.report.html import ECHARTS_VERSION, page_assets
-from pgdyno.report.numbers import interval_text, value_text
-from pgdyno.report.page_templates import page_environment
 from pgdyno.features.watch.page_words import (
     call_words,
     estimate_in,
@@ -24,6 +18,12 @@ from pgdyno.features.watch.page_words import (
     why_sampled_words,
 )
 from pgdyno.features.watch.panels import WatchFindings
+from pgdyno.quantities import format_bytes, percent
+from pgdyno.report import embed, figures, palette
+from pgdyno.report.chart import Chart, Line
+from pgdyno.report.html import ECHARTS_VERSION, page_assets
+from pgdyno.report.numbers import interval_text, value_text
+from pgdyno.report.page_templates import page_environment
 
 _HERO_HEIGHT_PX = 300
 _X_LABEL = "time since the start"

@@ -22,10 +22,10 @@ from pgdyno.answer.fact_tables import state_tables
 from pgdyno.answer.hazel_windows import hazel_of_watch
 from pgdyno.answer.marks import event_marks, nearest_merged
 from pgdyno.answer.time_split import events_seen
+from pgdyno.features.watch.segments import document_again
 from pgdyno.measure.statement_texts import StatementNames
 from pgdyno.store.folder import ExperimentFolder
 from pgdyno.store.stored_run import StoredRun
-from pgdyno.features.watch.segments import document_again
 
 _WAITS_SHOWN = 7
 _POINTS = 600
@@ -134,7 +134,7 @@ def _marks(
 class WatchFindings:
     """A watch as its page shows it.
 
-    `document`: `pgdyno.features.watch/1`. `examined`: the findings of the doctor, worst first. `hazel`:
+    `document`: `pgdyno.watch/1`. `examined`: the findings of the doctor, worst first. `hazel`:
     speed and waits by the method published as PG_HAZEL, and corrected. `tables`: facts from before
     and after the watch.
     """

@@ -15,14 +15,14 @@ import numpy as np
 
 from pgdyno.clock import ClockPair
 from pgdyno.features.doctor.check_facts import PeakActive
+from pgdyno.features.watch.document import Document, Watched, document_of, utc
+from pgdyno.features.watch.statements import Calls
+from pgdyno.features.watch.tally import TAKEN, Row, Tally
 from pgdyno.server.target import Target
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 from pgdyno.store.run_writer import RunWriter
 from pgdyno.store.stored_run import StoredRun
-from pgdyno.features.watch.document import Document, Watched, document_of, utc
-from pgdyno.features.watch.statements import Calls
-from pgdyno.features.watch.tally import TAKEN, Row, Tally
 
 SEGMENT_NS = 600_000_000_000
 

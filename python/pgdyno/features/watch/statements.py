@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import psycopg
 
 from pgdyno.clock import monotonic_ns
-from pgdyno.features.doctor.session import read_only
 from pgdyno.errors import PgdynoError
+from pgdyno.features.doctor.session import read_only
 from pgdyno.measure.statement_texts import SCHEMA_SQL, TEXTS_SQL, shown_texts
 from pgdyno.observe.collector import SECOND_NS, Column, Row, Scope
 from pgdyno.observe.session import ServerSession

@@ -17,8 +17,8 @@ import numpy as np
 from pgdyno.analysis.at_work import AtWork, CountedTime, at_work, drawn_from_groups, own_time
 from pgdyno.analysis.estimate import Estimate, Scope
 from pgdyno.analysis.where_sampled import Sampled
-from pgdyno.observe.sql.waits import ANSWERED, UNSEEN
 from pgdyno.features.watch.clocks import IO_CLOCKS, WAL_CLOCKS, EventClocks, is_at_work
+from pgdyno.observe.sql.waits import ANSWERED, UNSEEN
 
 _ADDED_UP = ("xact_commit", "blks_hit", "blks_read")
 # PostgreSQL 14 and later. The lab times its own statements, with and without the round trip.

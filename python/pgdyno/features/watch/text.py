@@ -6,9 +6,6 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from pgdyno.quantities import compact_ms, counted, format_bytes, percent
-from pgdyno.report.numbers import interval_text, value_text
-from pgdyno.report.text_page import WIDTH, TextPage, joined
 from pgdyno.features.watch.page_words import (
     call_ms,
     call_words,
@@ -19,6 +16,9 @@ from pgdyno.features.watch.page_words import (
     sessions_words,
     why_sampled_words,
 )
+from pgdyno.quantities import compact_ms, counted, format_bytes, percent
+from pgdyno.report.numbers import interval_text, value_text
+from pgdyno.report.text_page import WIDTH, TextPage, joined
 
 _SHOWN = 5
 # Width of the share before a statement; on a wide page, width of share and wait events.

@@ -15,22 +15,10 @@ from typing import Any
 import tomli_w
 
 from pgdyno.clock import ClockPair, read_pair
+from pgdyno.errors import InterruptedByUser, PgdynoError
 from pgdyno.features.doctor.examine import Examination, Subject, examine
 from pgdyno.features.doctor.server_seen import read_settings
 from pgdyno.features.doctor.session import read_only
-from pgdyno.errors import InterruptedByUser, PgdynoError
-from pgdyno.measure.host_access import observed_pooler
-from pgdyno.observe.collector import Collector
-from pgdyno.features.nodes.session import observed_nodes
-from pgdyno.observe.observer import ObservedServer, Observer
-from pgdyno.observe.schedule import OwnCost
-from pgdyno.observe.session import ServerSession
-from pgdyno.process import signals
-from pgdyno.server.connect import connect
-from pgdyno.features.nodes.nodes import workers_of
-from pgdyno.server.target import Target
-from pgdyno.store.experiment import Store
-from pgdyno.store.folder import ExperimentFolder
 from pgdyno.features.watch.document import Watched, document_of, utc
 from pgdyno.features.watch.segments import SEGMENT_NS, Segments
 from pgdyno.features.watch.statements import (
@@ -42,6 +30,18 @@ from pgdyno.features.watch.statements import (
     settle,
 )
 from pgdyno.features.watch.tally import Tally
+from pgdyno.measure.host_access import observed_pooler
+from pgdyno.observe.collector import Collector
+from pgdyno.observe.nodes import observed_nodes
+from pgdyno.observe.observer import ObservedServer, Observer
+from pgdyno.observe.schedule import OwnCost
+from pgdyno.observe.session import ServerSession
+from pgdyno.process import signals
+from pgdyno.server.connect import connect
+from pgdyno.server.nodes import workers_of
+from pgdyno.server.target import Target
+from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
 
 _TICK_S = 0.5
 _STATEMENTS_SHOWN = 10

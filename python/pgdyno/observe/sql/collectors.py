@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from pgdyno.feature import parts
 from pgdyno.observe.collector import Collector, Scope
 from pgdyno.observe.log.collector import LogCollector
 from pgdyno.observe.sql.database import AgesCollector, DatabaseCollector, SizesCollector
 from pgdyno.observe.sql.io import BuffersCollector, IoCollector, SlruCollector
-from pgdyno.features.nodes.node_sql import (
-    NodeConnectionsCollector,
-    PlacementsCollector,
-    ShardsCollector,
-)
 from pgdyno.observe.sql.objects import (
     FunctionsCollector,
     IndexesCollector,
@@ -46,9 +42,7 @@ SQL_COLLECTORS: tuple[type[SqlCollector], ...] = (
     SizesCollector,
     BuffersCollector,
     ObjectsCollector,
-    PlacementsCollector,
-    ShardsCollector,
-    NodeConnectionsCollector,
+    *(collector for made in parts("sql_collectors") for collector in made),
     WaitSampler,
 )
 

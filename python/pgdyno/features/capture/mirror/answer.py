@@ -11,8 +11,14 @@ from pgdyno.analysis.arrays import FloatArray, distinct
 from pgdyno.analysis.script_findings import ScriptFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.answer.own import OwnAnswer
+from pgdyno.features.capture.mirror.findings import (
+    CopySeen,
+    Counters,
+    Likeness,
+    likeness_of,
+    together,
+)
 from pgdyno.loop.load_numbers import LoadNumbers, statement_findings
-from pgdyno.features.capture.mirror.findings import CopySeen, Counters, Likeness, likeness_of, together
 from pgdyno.redaction import redacted
 from pgdyno.store.stored_run import StoredRun
 

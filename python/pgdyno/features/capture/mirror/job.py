@@ -11,9 +11,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
+from pathlib import Path
 from typing import Any
 
+from pgdyno.clock import read_pair
 from pgdyno.engine.distribution import Distribution
+from pgdyno.errors import SpecError
+from pgdyno.features.capture.mirror.load import capture_at
 from pgdyno.features.capture.model import (
     Capture,
     Constant,
@@ -30,11 +34,9 @@ from pgdyno.features.capture.model import (
     parts_of,
     referred_by,
 )
-from pgdyno.clock import read_pair
-from pgdyno.errors import SpecError
-from pgdyno.features.capture.mirror.load import capture_at
-from pgdyno.redaction import redacted
 from pgdyno.features.capture.safety import harmless, refuse_other_loads, refuse_other_statements
+from pgdyno.features.capture.tables import digest_of
+from pgdyno.redaction import redacted
 from pgdyno.server.grammar import statements_of, with_constants
 from pgdyno.server.permission import unpermitted
 from pgdyno.spec.experiment import Script
@@ -52,6 +54,11 @@ def capture_of(script: Script) -> Capture:
     """
     assert script.capture is not None, f"{script.name} has no capture"
     return capture_at(script.capture)
+
+
+def digest_at(path: Path) -> str:
+    """Return the digest of the capture in a file, as the mark of its tables has it."""
+    return digest_of(capture_at(path))
 
 
 def mirror_load(script: Script) -> dict[str, Any]:

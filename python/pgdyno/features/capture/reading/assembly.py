@@ -21,7 +21,6 @@ from pgdyno.features.capture.model import (
     StatementKind,
     Template,
 )
-from pgdyno.features.capture.schema import ColumnGroup, ColumnShape
 from pgdyno.features.capture.reading.call_series import Counting
 from pgdyno.features.capture.reading.changed_checks import with_changes
 from pgdyno.features.capture.reading.constants import constant_count
@@ -36,6 +35,7 @@ from pgdyno.features.capture.reading.schema import Schema
 from pgdyno.features.capture.reading.sources import SourceSeen
 from pgdyno.features.capture.reading.templates import left_out_of, templates_of
 from pgdyno.features.capture.reading.utilities import locks_taken, needs_block, reason_of_place
+from pgdyno.features.capture.schema import ColumnGroup, ColumnShape
 
 # A shorter pause between two transactions is time of network and scheduler.
 _PAUSE_S_MIN = 0.003

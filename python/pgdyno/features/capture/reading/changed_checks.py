@@ -5,13 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pgdyno.features.capture.checks import holds, holds_in_domain
 from pgdyno.engine.distribution import Distribution, Hot
-from pgdyno.features.capture.model import Constant, Drawn, Equal, Fresh, ListOf, OfColumn, Returned, Template
-from pgdyno.features.capture.schema import ColumnShape, SchemaObject, bare
+from pgdyno.features.capture.checks import holds, holds_in_domain
+from pgdyno.features.capture.model import (
+    Constant,
+    Drawn,
+    Equal,
+    Fresh,
+    ListOf,
+    OfColumn,
+    Returned,
+    Template,
+)
 from pgdyno.features.capture.reading.assigned import Assigned
 from pgdyno.features.capture.reading.key_sources import Place
 from pgdyno.features.capture.reading.parsed import Parsed
+from pgdyno.features.capture.schema import ColumnShape, SchemaObject, bare
 
 # A sum that is repeated has no limit.
 _FAR = 10**18

@@ -13,12 +13,11 @@ import pgparse
 from pgdyno import quantities
 from pgdyno.engine.distribution import Distribution, Hot, Spread, ValueKind
 from pgdyno.features.capture.ranks import together
-from pgdyno.features.capture.schema import ColumnGroup, ColumnShape, TableShape
-from pgdyno.features.capture.reading import documents
-from pgdyno.features.capture.reading import times
+from pgdyno.features.capture.reading import documents, times
 from pgdyno.features.capture.reading.codes import Codes, addresses
 from pgdyno.features.capture.reading.schema import Column, Schema
 from pgdyno.features.capture.reading.stand_ins import StandIns
+from pgdyno.features.capture.schema import ColumnGroup, ColumnShape, TableShape
 
 _KINDS: dict[str, ValueKind] = {
     **dict.fromkeys(("int2", "int4", "int8", "oid"), "integer"),

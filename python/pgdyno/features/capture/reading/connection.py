@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from pgdyno.errors import ServerError
 from pgdyno.features.capture.reading import catalog
 from pgdyno.features.capture.reading.schema import Rows
-from pgdyno.errors import ServerError
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.target import Target
 

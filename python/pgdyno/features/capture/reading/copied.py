@@ -22,10 +22,10 @@ from pgdyno.features.capture.model import (
     Step,
     Turn,
 )
-from pgdyno.features.capture.schema import ColumnShape, Reference, SchemaObject
 from pgdyno.features.capture.reading.key_sources import FRESH_KINDS, Place, fresh, unique_keys
 from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import Parsed
+from pgdyno.features.capture.schema import ColumnShape, Reference, SchemaObject
 
 # The source of a parameter of INSERT, from its number, its use and the sources before it.
 SourceOf = Callable[[int, Parameter, Sequence[Source]], Source]

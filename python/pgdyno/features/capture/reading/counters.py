@@ -15,9 +15,9 @@ from pgdyno.features.capture.model import (
     Source,
     Template,
 )
-from pgdyno.features.capture.schema import ColumnShape, SchemaObject
 from pgdyno.features.capture.reading.key_sources import Place, unique_keys
 from pgdyno.features.capture.reading.parsed import Parsed
+from pgdyno.features.capture.schema import ColumnShape, SchemaObject
 
 
 class CountersOfLoad:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 
 import psycopg
 
+from pgdyno.clock import monotonic_ns
+from pgdyno.errors import ServerError
 from pgdyno.features.capture.reading import counted
 from pgdyno.features.capture.reading.connection import SourceConnection
 from pgdyno.features.capture.reading.counted import Counted, Snapshot, Totals
 from pgdyno.features.capture.reading.schema import Rows
 from pgdyno.features.capture.reading.sources import LOOKS, LOOKS_RATIO, POLL_S_MAX, POLL_S_MIN
-from pgdyno.clock import monotonic_ns
-from pgdyno.errors import ServerError
 from pgdyno.observe.session import REPORT_SQL
 from pgdyno.process import signals
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from pgdyno.features.capture.model import Constant, FoundRows, OfColumn, Source
-from pgdyno.features.capture.schema import ColumnShape
 from pgdyno.features.capture.reading.described import Described
 from pgdyno.features.capture.reading.parsed import Parsed
+from pgdyno.features.capture.schema import ColumnShape
 
 NULL = Constant(value=None)
 # The rows of a result are not those that were found.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pgdyno.features.capture.model import Equal, Returned, Source
-from pgdyno.features.capture.schema import ColumnShape
 from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import Parsed
+from pgdyno.features.capture.schema import ColumnShape
 
 
 class KeyFamilies:

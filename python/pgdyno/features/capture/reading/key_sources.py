@@ -26,8 +26,8 @@ from pgdyno.features.capture.model import (
     Step,
     Taken,
 )
-from pgdyno.features.capture.schema import ColumnShape, SchemaObject, key_columns
 from pgdyno.features.capture.reading.parsed import Parsed
+from pgdyno.features.capture.schema import ColumnShape, SchemaObject, key_columns
 
 Place = tuple[str, str]
 # As many different texts that no two are the same.

@@ -25,9 +25,9 @@ from pgdyno.features.capture.model import (
     Taken,
     Template,
 )
-from pgdyno.features.capture.schema import ColumnShape, Reference, SchemaObject
 from pgdyno.features.capture.reading.key_sources import KeySources, Place, User, of_no_row, root_of
 from pgdyno.features.capture.reading.parsed import Parsed
+from pgdyno.features.capture.schema import ColumnShape, Reference, SchemaObject
 
 _CASCADES = re.compile(r"\bON DELETE CASCADE\b", re.I)
 # A parameter: its step, and its place there. Of a row that an INSERT returned, the place is -1.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pgdyno.errors import SpecError
 from pgdyno.features.capture.model import (
     Capture,
     Counters,
@@ -27,7 +28,6 @@ from pgdyno.features.capture.reading.log_transactions import Transactions
 from pgdyno.features.capture.reading.moves import with_moves
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parameter_sources import Sources
-from pgdyno.errors import SpecError
 
 # For the price: lines of a transaction with prepared statements (three messages and two details
 # a statement if it is prepared anew, one and one if not), and bytes of a line.

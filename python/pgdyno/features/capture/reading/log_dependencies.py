@@ -14,7 +14,16 @@ from typing import Any
 import numpy as np
 
 from pgdyno.engine.distribution import Spread
-from pgdyno.features.capture.model import Between, Count, Equal, Linear, ListOf, Number, Source, Turn
+from pgdyno.features.capture.model import (
+    Between,
+    Count,
+    Equal,
+    Linear,
+    ListOf,
+    Number,
+    Source,
+    Turn,
+)
 from pgdyno.features.capture.reading.log_returned import Series, returned_source
 from pgdyno.features.capture.reading.observed import FloatArray, Observed, paired, text_of
 from pgdyno.features.capture.reading.parameter_uses import Parameter

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pgdyno.engine.distribution import Distribution, Hot, ValueKind
-from pgdyno.features.capture.schema import ColumnShape
 from pgdyno.features.capture.reading import times
 from pgdyno.features.capture.reading.columns import RawColumn
 from pgdyno.features.capture.reading.log_calls import Value
 from pgdyno.features.capture.reading.observed import FloatArray, Observed, number_of
 from pgdyno.features.capture.reading.stand_ins import StandIns
+from pgdyno.features.capture.schema import ColumnShape
 
 # Fewer values than five times this do not show how the keys of a column are used.
 _INSTANCES_MIN = 10

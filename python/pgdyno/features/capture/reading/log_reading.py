@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pgdyno.engine.executable import engine_for_jobs
+from pgdyno.errors import EngineError, SpecError
 from pgdyno.features.capture.reading.log_calls import Part, Pattern, Session
 from pgdyno.features.capture.reading.log_statements import LoggedShape
 from pgdyno.features.capture.reading.names import Names
-from pgdyno.engine.executable import engine_for_jobs
-from pgdyno.errors import EngineError, SpecError
 from pgdyno.process import child
 
 # What the reader refuses, and what to do.

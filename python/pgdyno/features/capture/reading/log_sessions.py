@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from pgdyno.engine.distribution import Distribution, Hot
 from pgdyno.features.capture.model import OfColumn
-from pgdyno.features.capture.schema import ColumnShape
 from pgdyno.features.capture.reading.observed import Observed
+from pgdyno.features.capture.schema import ColumnShape
 
 # Fewer values than this do not show that a session keeps one.
 _VALUES_MIN = 5

@@ -11,7 +11,6 @@ import numpy as np
 
 from pgdyno.engine.distribution import Spread
 from pgdyno.features.capture.model import Number, Returned, Source, Statement, Step, Template
-from pgdyno.features.capture.schema import ColumnShape
 from pgdyno.features.capture.reading.columns import RawColumn
 from pgdyno.features.capture.reading.copied import with_rows
 from pgdyno.features.capture.reading.described import Described
@@ -33,6 +32,7 @@ from pgdyno.features.capture.reading.observed import Observed
 from pgdyno.features.capture.reading.parameter_sources import Sources
 from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import Parsed
+from pgdyno.features.capture.schema import ColumnShape
 
 # Fewer transactions than this do not show what parameters follow from.
 _ENOUGH = 10

@@ -28,7 +28,6 @@ from pgdyno.features.capture.model import (
     Source,
     Turn,
 )
-from pgdyno.features.capture.schema import ColumnShape
 from pgdyno.features.capture.reading.columns import RawColumn
 from pgdyno.features.capture.reading.functions import OWN_WORD
 from pgdyno.features.capture.reading.inner_values import element_of, is_inside
@@ -54,6 +53,7 @@ from pgdyno.features.capture.reading.log_distributions import (
 )
 from pgdyno.features.capture.reading.log_sessions import kept_source
 from pgdyno.features.capture.reading.observed import FloatArray, Observed, beginning_of
+from pgdyno.features.capture.schema import ColumnShape
 
 _INSTANCES_MIN = 10
 # What may be shown of the constants in a program's statements: short texts, and smaller numbers

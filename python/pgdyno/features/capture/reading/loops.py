@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pgdyno.engine.distribution import Spread
 from pgdyno.features.capture.model import Equal, Returned, Source, Turn
-from pgdyno.features.capture.schema import ColumnShape
 from pgdyno.features.capture.reading.parameter_uses import Parameter
+from pgdyno.features.capture.schema import ColumnShape
 
 # A step with more turns than this is a loop.
 LOOP_MIN = 1.5

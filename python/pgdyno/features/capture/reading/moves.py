@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pgdyno.features.capture.model import Equal, Returned, Template
-from pgdyno.features.capture.schema import ColumnShape, Reference, SchemaObject
 from pgdyno.features.capture.reading.key_sources import Place, unique_keys
 from pgdyno.features.capture.reading.parsed import Parsed
+from pgdyno.features.capture.schema import ColumnShape, Reference, SchemaObject
 
 
 def with_moves(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 
-from pgdyno.features.capture.schema import parts_of
 from pgdyno.features.capture.reading.functions import Functions
+from pgdyno.features.capture.schema import parts_of
 
 TEMPORARY = "pg_temp"
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from pgdyno.features.capture.model import Equal, OfColumn, Returned, Source
-from pgdyno.features.capture.schema import ColumnShape
 from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import Parsed
+from pgdyno.features.capture.schema import ColumnShape
 
 _WRITES = ("insert", "set", "change")
 # A join that returns rows without a partner has NULL in columns that are never NULL.

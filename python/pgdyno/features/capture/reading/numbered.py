@@ -7,8 +7,8 @@ from itertools import takewhile
 
 from pgdyno.engine.distribution import Spread
 from pgdyno.features.capture.model import ListOf, Step, Turn
-from pgdyno.features.capture.schema import ColumnShape
 from pgdyno.features.capture.reading.parsed import Parsed
+from pgdyno.features.capture.schema import ColumnShape
 
 # Shares of values in a sample of 30,000 rows differ by less by chance.
 _AS_OFTEN = 0.95

@@ -10,9 +10,9 @@ import math
 from collections.abc import Mapping
 from itertools import combinations
 
-from pgdyno.features.capture.schema import ColumnShape
 from pgdyno.features.capture.reading.described import Described
 from pgdyno.features.capture.reading.found_rows import counts_found_rows
+from pgdyno.features.capture.schema import ColumnShape
 
 # So that no row, too, has a logarithm.
 _HALF_ROW = 0.5

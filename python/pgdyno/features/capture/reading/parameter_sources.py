@@ -29,7 +29,6 @@ from pgdyno.features.capture.model import (
     Template,
     Turn,
 )
-from pgdyno.features.capture.schema import ColumnShape, SchemaObject, domains_by_type
 from pgdyno.features.capture.reading.constants import first_constant
 from pgdyno.features.capture.reading.copied import row_sources, with_new_keys
 from pgdyno.features.capture.reading.described import Described
@@ -55,6 +54,7 @@ from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import Parsed
 from pgdyno.features.capture.reading.ranges import Ranges
 from pgdyno.features.capture.reading.whole_keys import with_whole_keys
+from pgdyno.features.capture.schema import ColumnShape, SchemaObject, domains_by_type
 
 _TIME_KINDS = ("date", "timestamp", "timestamptz")
 _KIND_OF_TYPE: dict[str, ValueKind] = {

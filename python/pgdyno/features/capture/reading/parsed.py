@@ -9,12 +9,18 @@ from dataclasses import dataclass, field, replace
 import pgparse
 
 from pgdyno.features.capture.model import StatementKind
-from pgdyno.features.capture.schema import parts_of
-from pgdyno.features.capture.reading import temporary
-from pgdyno.features.capture.reading import utilities
+from pgdyno.features.capture.reading import temporary, utilities
 from pgdyno.features.capture.reading.assigned import Assigned, assigned_in, deleted_in
 from pgdyno.features.capture.reading.names import TEMPORARY, Names
-from pgdyno.features.capture.reading.parameter_uses import Parameter, Reader, Tree, alone, function_name, nodes
+from pgdyno.features.capture.reading.parameter_uses import (
+    Parameter,
+    Reader,
+    Tree,
+    alone,
+    function_name,
+    nodes,
+)
+from pgdyno.features.capture.schema import parts_of
 
 _KINDS: dict[str, StatementKind] = {
     "SelectStmt": "select",

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 from pgdyno.features.capture.model import Between, Constant, Drawn, OfColumn, Source
-from pgdyno.features.capture.schema import ColumnShape
 from pgdyno.features.capture.reading.described import Described
 from pgdyno.features.capture.reading.parameter_uses import Parameter
+from pgdyno.features.capture.schema import ColumnShape
 
 # Keys on a page of an index of integers.
 _KEYS_A_PAGE = 350

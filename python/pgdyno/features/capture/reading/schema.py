@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pgdyno.features.capture.schema import IndexShape, Reference, SchemaObject, TableShape
 from pgdyno.features.capture.reading import catalog
 from pgdyno.features.capture.reading.utilities import without_comments
+from pgdyno.features.capture.schema import IndexShape, Reference, SchemaObject, TableShape
 
 Rows = list[tuple[Any, ...]]
 Fetch = Callable[[str], Rows]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from pgdyno.features.capture.reading import catalog
-from pgdyno.features.capture.reading import counted
+from pgdyno.features.capture.reading import catalog, counted
 from pgdyno.features.capture.reading.schema import Fetch
 from pgdyno.observe.sql.statements import SCHEMA_SQL
 

@@ -13,9 +13,10 @@ from typing import Any
 
 import psycopg
 
+from pgdyno.clock import read_pair
+from pgdyno.errors import InterruptedByUser
 from pgdyno.features.capture.model import Capture, Counters, Header
-from pgdyno.features.capture.reading import catalog
-from pgdyno.features.capture.reading import counted
+from pgdyno.features.capture.reading import catalog, counted
 from pgdyno.features.capture.reading.accepted import prepared
 from pgdyno.features.capture.reading.assembly import Assembly
 from pgdyno.features.capture.reading.columns import (
@@ -38,8 +39,6 @@ from pgdyno.features.capture.reading.schema import read_schema
 from pgdyno.features.capture.reading.sources import SourceSeen, sources_of
 from pgdyno.features.capture.reading.stand_ins import StandIns
 from pgdyno.features.capture.reading.utilities import query_of
-from pgdyno.clock import read_pair
-from pgdyno.errors import InterruptedByUser
 from pgdyno.observe.session import REPORT_SQL
 from pgdyno.observe.sql.statements import SCHEMA_SQL
 from pgdyno.process import signals

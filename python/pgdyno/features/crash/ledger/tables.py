@@ -59,3 +59,6 @@ class Ledger(DatasetKind):
 def _ledger(dataset: Dataset) -> LedgerDataset:
     assert isinstance(dataset, LedgerDataset), f"{dataset.kind} tables are not ledger tables"
     return dataset
+
+
+LEDGER = Ledger()

@@ -20,11 +20,12 @@ from pgdyno.cli.headings import ANSWER, NOISE, WATCHED, Verb, under
 from pgdyno.cli.live import Live
 from pgdyno.cli.measure import exit_code, keep
 from pgdyno.designs import answer_so_far, design_of
+from pgdyno.errors import SpecError
 from pgdyno.features.doctor.examination_text import grants_text, text_of
 from pgdyno.features.doctor.examine import Examination, Subject, examine
+from pgdyno.features.doctor.peak import peak_seen
 from pgdyno.features.doctor.server_sql import statements
 from pgdyno.features.doctor.session import OLDEST_MAJOR
-from pgdyno.errors import SpecError
 from pgdyno.loop.drive import carry_out
 from pgdyno.quantities import counted, percent, seconds
 from pgdyno.report.text_page import TextPage
@@ -32,7 +33,6 @@ from pgdyno.server.placement import LAST_PLACE
 from pgdyno.spec.experiment import Experiment, Permissions
 from pgdyno.spec.units import size_bytes
 from pgdyno.store.experiment import Store
-from pgdyno.features.watch.segments import peak_seen
 
 EXIT_CHECK_FAILED = 4
 _answer, _noise = under(ANSWER), under(NOISE)

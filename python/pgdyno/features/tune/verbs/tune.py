@@ -8,17 +8,24 @@ from typing import Any
 import click
 from pydantic import ValidationError
 
-from pgdyno.answer.evidence import evidence_of
 from pgdyno.cli import load_options, options, output
 from pgdyno.cli.from_options import AskedExperiment, experiment_of, refuse
 from pgdyno.cli.headings import FOREIGN, LOAD, under
 from pgdyno.cli.live import Live
 from pgdyno.cli.load_options import LoadVerb
-from pgdyno.cli.measure import Measured, measured
+from pgdyno.cli.measure import Measured, measured, refuse_short_runs
 from pgdyno.cli.options import Command, apply
 from pgdyno.cli.program_help import own_defaults, type_targets
 from pgdyno.designs import design_of
 from pgdyno.errors import RefusedError, ServerError, SpecError
+from pgdyno.features.tune import planning
+from pgdyno.features.tune.catalogue import RISKS, Risk
+from pgdyno.features.tune.evidence import choose
+from pgdyno.features.tune.evidence_of_run import evidence_of
+from pgdyno.features.tune.findings import TuneFindings
+from pgdyno.features.tune.space import check_risks, dimensions
+from pgdyno.features.tune.spec import TuneDesign
+from pgdyno.features.tune.storage import refuse_on_own_server
 from pgdyno.loop.drive import carry_out
 from pgdyno.measure.changes import apply_for_good
 from pgdyno.process import signals
@@ -27,15 +34,9 @@ from pgdyno.server.conninfo import resolve
 from pgdyno.server.find import find
 from pgdyno.server.system_settings import SystemSettings
 from pgdyno.spec.condition import condition_from, memory_limit_from
-from pgdyno.spec.designs import METRICS, BenchDesign, TuneDesign
+from pgdyno.spec.designs import METRICS, BenchDesign
 from pgdyno.spec.experiment import OF_ONE_SERVER, EqualServer
 from pgdyno.store.experiment import Store
-from pgdyno.features.tune import planning
-from pgdyno.features.tune.catalogue import RISKS, Risk
-from pgdyno.features.tune.evidence import choose
-from pgdyno.features.tune.findings import TuneFindings
-from pgdyno.features.tune.space import check_risks, dimensions
-from pgdyno.features.tune.storage import refuse_on_own_server
 
 _option, _search = under(LOAD), under("Search")
 _EVIDENCE_NS = 10_000_000_000
@@ -151,7 +152,7 @@ def command(**given: Any) -> int:
             "--price-of-loss lets servers crash, and only scratch servers may crash.",
             hint="leave it out; pgdyno crash --kind command crashes a server of your own",
         )
-    planning.refuse_short_runs(asked.experiment.workload)
+    refuse_short_runs(asked.experiment)
     equal = _equal_servers(asked, given)
     if given["apply"] and asked.resolved is None:
         raise SpecError(

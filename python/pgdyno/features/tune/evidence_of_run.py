@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from pgdyno.features.tune.evidence import Evidence
 from pgdyno.loop.counter_growth import counters_of, grown
 from pgdyno.observe.rates import Deltas
 from pgdyno.quantities import format_bytes, percent
 from pgdyno.store.stored_run import StoredRun
-from pgdyno.features.tune.evidence import Evidence
 
 _PAGE_BYTES = 8192
 # Kind of evidence -> how the names of its wait events begin; names differ between versions.

@@ -1,0 +1,146 @@
+"""What a feature brings: a capability above the core, in one folder, declared as data.
+
+The core calls what features bring, and names none of them. `features/__init__.py` has the table
+`FEATURES`; other packages add theirs by the entry point group `pgdyno.features`. Everything is
+named as text ("package.module:NAME") and imported when it is first used, so an unused feature costs
+nothing. Without the folder `features/` the core works alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any, TypeVar
+
+_TABLE = "pgdyno.features"
+ENTRY_POINTS = "pgdyno.features"
+T = TypeVar("T")
+SLOTS: Mapping[str, str] = {
+    "checkup": "() -> measure.checkup.Checkup: examines a server before each run",
+    "collectors": "tuple of collectors: tables of telemetry that are not asked of a session",
+    "fleet": "measure.fleet.OpenFleet: load from other hosts",
+    "losses": "loop.losses.Losses: commits that crashes take, after an experiment",
+    "nodes": "module with workers_of and STATEMENTS: the other nodes of a distributed server",
+    "nodes_answer": "answer.nodes.NodesAnswer: what these nodes did in a run",
+    "observed_nodes": "(nodes, target, run, is_local) -> tuple of observe.nodes.ObservedNode",
+    "observer_statements": "() -> name -> statement that collectors may send",
+    "peak_seen": "(store, target) -> doctor's peak of sessions at work, or None",
+    "run_document": "(value of run_findings) -> keys of the JSON document of a run",
+    "run_doubts": "(stored run, load numbers) -> doubts",
+    "run_findings": "(stored run) -> findings of this feature alone, or None",
+    "run_lines": "(page, value of run_findings) -> lines of text",
+    "run_tables": "(stored run) -> tables of facts",
+    "sql_collectors": "tuple of observe.sql collectors",
+    "verb_help": "module with EXAMPLES, MAIN and MEANT, as cli.verb_help",
+}
+"""What the core asks features for: the name of the slot, and the type of what fills it."""
+TABLES: Mapping[str, str] = {
+    "dataset_kinds": "kind -> server.dataset_kind.DatasetKind",
+    "design_models": "kind -> spec.designs.DesignSpec: the table [design] of a spec",
+    "designs": "kind -> designs.Kind: planner, answer and forms of a design",
+    "init_kinds": "kind of dataset -> cli.init_kind.InitKind: what only its `init` needs",
+    "results": "verb -> report.result_kind.ResultKind: results that are no experiments",
+}
+"""The core's tables to which features add lines."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """One capability.
+
+    `package`: its folder, for example "pgdyno.features.tpcc". `needs`: names of features that it
+    imports. `verbs`: verb -> one line of help; the command is `command` of `PACKAGE.verbs.VERB`.
+    `programs`: built-in -> part -> module; the part `load` has the `PROGRAM`. `parts`: slot ->
+    "module:NAME", or "module:" for the module. `tables`: table -> key -> "module:NAME". Modules are
+    relative to the package.
+    """
+
+    name: str
+    package: str
+    needs: tuple[str, ...] = ()
+    verbs: Mapping[str, str] = field(default_factory=dict)
+    programs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    parts: Mapping[str, str] = field(default_factory=dict)
+    tables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def module(self, name: str) -> ModuleType:
+        """Return a module of the feature. Example: "verbs.crash"."""
+        return import_module(f"{self.package}.{name}")
+
+    def part(self, slot: str) -> Any:
+        """Return what the feature puts into a slot."""
+        module, _, name = self.parts[slot].partition(":")
+        found = self.module(module)
+        return getattr(found, name) if name else found
+
+
+@cache
+def features() -> tuple[Feature, ...]:
+    """Return all features whose folders are here and whose needs are met, in their order."""
+    table = import_module(_TABLE).FEATURES if find_spec(_TABLE) else ()
+    others = tuple(point.load() for point in entry_points(group=ENTRY_POINTS))
+    here = [feature for feature in (*table, *others) if find_spec(feature.package)]
+    names = {feature.name for feature in here}
+    while lacking := {feature.name for feature in here if not names.issuperset(feature.needs)}:
+        here = [feature for feature in here if feature.name not in lacking]
+        names -= lacking
+    return tuple(here)
+
+
+@cache
+def parts(slot: str) -> tuple[Any, ...]:
+    """Return what all features put into a slot, in the order of the features."""
+    assert slot in SLOTS, f"{slot} is not a slot"
+    return tuple(feature.part(slot) for feature in features() if slot in feature.parts)
+
+
+def part(slot: str) -> Any | None:
+    """Return what the first feature puts into a slot; None if no feature does."""
+    return next(iter(parts(slot)), None)
+
+
+def verbs() -> dict[str, tuple[str, Feature]]:
+    """Return the verbs of all features with their help and their feature."""
+    return {verb: (line, feature) for feature in features() for verb, line in feature.verbs.items()}
+
+
+class Table(MutableMapping[str, T]):
+    """A table of the core with the lines that features add; a value is imported at its first use.
+
+    Args: slot, of `Feature.tables`; own, the core's lines: values, or "package.module:NAME".
+    """
+
+    def __init__(self, slot: str, own: Mapping[str, T | str]) -> None:
+        assert slot in TABLES, f"{slot} is not a table"
+        self._lines: dict[str, Any] = dict(own)
+        for feature in features():
+            for key, target in feature.tables.get(slot, {}).items():
+                self._lines[key] = f"{feature.package}.{target}"
+
+    def __getitem__(self, key: str) -> T:
+        value = self._lines[key]
+        if isinstance(value, str):
+            module, _, name = value.partition(":")
+            value = self._lines[key] = getattr(import_module(module), name)
+        loaded: T = value
+        return loaded
+
+    def __setitem__(self, key: str, value: T) -> None:
+        self._lines[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self._lines[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._lines

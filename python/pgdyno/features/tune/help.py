@@ -1,0 +1,37 @@
+"""Examples and main options of the verbs of tune."""
+
+from __future__ import annotations
+
+from pgdyno.cli.option_words import LOAD, PSQL
+
+EXAMPLES = {
+    "tune": (
+        ("Which settings make this load faster? On a scratch server", "pgdyno tune -s 50 -c 8"),
+        (
+            "Search one setting in a range, at most 20 minutes",
+            "pgdyno tune -s 50 -c 8 --setting max_wal_size=64MB..4GB --budget 20min",
+        ),
+    ),
+    "settings": (
+        ("Which settings of this server need attention?", "pgdyno settings -h db1 -d bank"),
+        (
+            "Check a file for a host with 64 GB of memory",
+            "pgdyno settings --file postgresql.conf --pg-version 18 --ram 64GB",
+        ),
+    ),
+    "work-mem": (
+        ("How many temporary files did this server write?", "pgdyno work-mem -h db1 -d bank"),
+        (
+            "Try the statements of a file on a scratch server",
+            "pgdyno work-mem --scratch -s 10 -f report.sql",
+        ),
+    ),
+}
+MAIN: dict[str, str] = {
+    "tune": f"{LOAD} --goal --setting --class --budget --rate --admin --json",
+    "settings": f"{PSQL} --file --pg-version --ram --disk --load --ssh --all --rules --explain"
+    " --check --json",
+    "work-mem": f"{PSQL} --file --define --max --timeout --active --ram --prove "
+    "--allow-explain-analyze --scratch --sql --json",
+}
+MEANT: dict[tuple[str, str], str] = {}

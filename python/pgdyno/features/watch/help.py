@@ -1,0 +1,24 @@
+"""Examples and main options of the verbs of watch."""
+
+from __future__ import annotations
+
+from pgdyno.cli.option_words import PSQL
+
+EXAMPLES = {
+    "watch": (
+        ("Observe a server for one hour", "pgdyno watch -h db1 -d bank --duration 1h"),
+        (
+            "Print every statement that watch may send, for the security team",
+            "pgdyno watch --print-sql",
+        ),
+    ),
+}
+MAIN: dict[str, str] = {
+    "watch": f"{PSQL} --ssh --host-shell --pooler --duration --interval --note --print-sql "
+    "--store --name --json --quiet",
+}
+MEANT: dict[tuple[str, str], str] = {
+    ("watch", "-T"): "Use --duration TIME.",
+    ("watch", "--time"): "Use --duration TIME.",
+    ("watch", "-P"): "Use --interval TIME.",
+}

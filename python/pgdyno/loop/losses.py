@@ -1,0 +1,62 @@
+"""The price of a gain: commits that crashes take with the settings of each variant.
+
+The feature in the slot `losses` lets servers crash, and reads what they lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from pgdyno.analysis.losses import Loss
+from pgdyno.clock import ClockPair
+from pgdyno.errors import SpecError
+from pgdyno.feature import part
+from pgdyno.measure.run_progress import Progress
+from pgdyno.spec.experiment import Experiment
+from pgdyno.spec.planned import PlannedVariant
+from pgdyno.store.folder import ExperimentFolder
+
+
+class Losses(Protocol):
+    """What the feature of crashes does for an experiment."""
+
+    def measure_losses(
+        self,
+        experiment: Experiment,
+        variants: Sequence[PlannedVariant],
+        folder: ExperimentFolder,
+        clock: ClockPair,
+        progress: Progress,
+    ) -> None:
+        """Let servers with the settings of each variant crash, and store every crash."""
+
+    def losses_by_variant(self, folder: ExperimentFolder) -> Mapping[str, tuple[Loss, ...]]:
+        """Return the losses of each variant that crashed, by its id."""
+
+
+def measure_losses(
+    experiment: Experiment,
+    variants: Sequence[PlannedVariant],
+    folder: ExperimentFolder,
+    clock: ClockPair,
+    progress: Progress,
+) -> None:
+    """Let servers with the settings of each variant crash, and store every crash.
+
+    Raises: ServerError or EngineError if a server or a load does not begin; InterruptedByUser;
+    SpecError without the feature of crashes.
+    """
+    losses: Losses | None = part("losses")
+    if losses is None:
+        raise SpecError(
+            "The price of loss needs crash tests, which are not installed.",
+            hint="leave --price-of-loss out, or install the whole pgdyno",
+        )
+    losses.measure_losses(experiment, variants, folder, clock, progress)
+
+
+def losses_by_variant(folder: ExperimentFolder) -> Mapping[str, tuple[Loss, ...]]:
+    """Return the losses of each variant that crashed, by its id."""
+    losses: Losses | None = part("losses")
+    return {} if losses is None else losses.losses_by_variant(folder)
