@@ -201,7 +201,8 @@ _RESTARTED = (
 BY_TEST: dict[str | tuple[str, str], str] = {
     **{(verb, "scratch"): _SCRATCH for verb in LOADS},
     "password_command": _PASSWORD,
-    "hosts": "tests/features/hosts/test_local_hosts.py::test_four_hosts_do_exactly_what_one_engine_does",
+    "hosts": "tests/features/hosts/test_local_hosts.py"
+    "::test_four_hosts_do_exactly_what_one_engine_does",
     "read_only": "tests/features/capture/test_mirror_lab.py"
     "::test_without_permission_only_what_reads_may_run",
     **{("tune", name): _CONNINFO for name in ("host", "port", "user", "database")},

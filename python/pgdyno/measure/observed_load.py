@@ -89,11 +89,11 @@ def _drive(
                 if brake.see(record):
                     engine.stop()
 
-            outcome = engine.run(keep)
+            outcome: EngineOutcome = engine.run(keep)
             if engine.hosts:
                 document = [host.model_dump(mode="json") for host in engine.hosts]
                 writer.write_json("hosts.json", {"hosts": document})
-            outcome: EngineOutcome = engine.run(keep)
+            return outcome
     finally:
         writer.add_engine_log(said.read_text(errors="replace"))
         said.unlink()

@@ -70,7 +70,8 @@ def test_the_next_experiment_removes_what_a_killed_worker_has_claimed(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    code = "import os; from pgdyno.features.hosts.there.agent import claim; claim('a-1-0'); os.kill(0, 9)"
+    agent = "pgdyno.features.hosts.there.agent"
+    code = f"import os; from {agent} import claim; claim('a-1-0'); os.kill(0, 9)"
     subprocess.run([sys.executable, "-c", code], start_new_session=True, check=False)
     own = claim("a-2-0")
     assert sorted(path.name for path in own.parent.iterdir()) == ["a-1-0", "a-2-0"]

@@ -12,7 +12,8 @@ from tests.fixtures.clusters import connection, scalar
 from pgdyno.errors import ServerError
 from pgdyno.features.nodes.collectors import NODE_COLLECTORS, of_node
 from pgdyno.features.nodes.nodes import workers_of
-from pgdyno.features.nodes.session import NodeSession, ObservedNode, observed_nodes
+from pgdyno.features.nodes.observed import ObservedNode, observed_nodes
+from pgdyno.features.nodes.session import NodeSession
 from pgdyno.observe.collector import Collector, NotMeasurable
 from pgdyno.observe.session import ServerSession
 from pgdyno.server.connect import Connection, connect
@@ -35,7 +36,7 @@ def observed(citus: Target) -> ObservedNode:
 
 def opened(citus: Target, observed: ObservedNode) -> NodeSession:
     relay = ServerSession(lambda: connect(citus, verb="observe"), "pgdyno/observe/1", is_local=True)
-    session = NodeSession(observed, relay, "pgdyno/observe/1")
+    session = observed.session(relay, "pgdyno/observe/1", busy=0)
     session.open()
     return session
 

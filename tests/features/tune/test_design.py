@@ -18,9 +18,9 @@ from pgdyno.features.tune import page as tune_page
 from pgdyno.features.tune.design import Tune
 from pgdyno.features.tune.findings import TuneFindings
 from pgdyno.features.tune.memory import allowed_bytes
+from pgdyno.features.tune.spec import TuneDesign
 from pgdyno.features.tune.verdict import findings_of
 from pgdyno.plan.history import History, Measured
-from pgdyno.spec.designs import TuneDesign
 from pgdyno.spec.experiment import Experiment, Script, Workload
 from pgdyno.spec.planned import PlannedRun, Stop
 

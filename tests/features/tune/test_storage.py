@@ -12,9 +12,9 @@ from pgdyno.errors import RefusedError, SpecError
 from pgdyno.features.tune.design import Tune
 from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.space import check_risks, dimensions
+from pgdyno.features.tune.spec import TuneDesign
 from pgdyno.features.tune.storage import refuse_on_own_server
 from pgdyno.features.tune.trial import Candidate
-from pgdyno.spec.designs import TuneDesign
 
 MACHINE = Machine(15, 100)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pgdyno.answer.evidence import evidence_of
 from tests.fixtures.clusters import Make, run_sql
 from tests.fixtures.command import Command, server_options
 from tests.fixtures.prove import Proved
 
 from pgdyno.features.tune.evidence import choose
+from pgdyno.features.tune.evidence_of_run import evidence_of
 from pgdyno.features.tune.machine import Machine
 from pgdyno.server.find import find
 from pgdyno.store.experiment import Store

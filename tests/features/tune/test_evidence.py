@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pgdyno.answer.evidence import evidence_of
 
 from pgdyno.features.tune.evidence import choose
+from pgdyno.features.tune.evidence_of_run import evidence_of
 from pgdyno.features.tune.machine import Machine
 from pgdyno.observe.catalogue import COLUMNS
 from pgdyno.store.experiment import Store
