@@ -53,7 +53,7 @@ TABLES: Mapping[str, str] = {
 class Feature:
     """One capability.
 
-    `package`: its folder, for example "pgdyno.features.tpcc". `needs`: names of features that it
+    `package`: its folder, for example "pgdyno.features.NAME". `needs`: names of features that it
     imports. `verbs`: verb -> one line of help; the command is `command` of `PACKAGE.verbs.VERB`.
     `programs`: built-in -> part -> module; the part `load` has the `PROGRAM`. `parts`: slot ->
     "module:NAME", or "module:" for the module. `tables`: table -> key -> "module:NAME". Modules are
@@ -75,8 +75,8 @@ class Feature:
     def part(self, slot: str) -> Any:
         """Return what the feature puts into a slot."""
         module, _, name = self.parts[slot].partition(":")
-        found = self.module(module)
-        return getattr(found, name) if name else found
+        holder = self.module(module)
+        return getattr(holder, name) if name else holder
 
 
 @cache

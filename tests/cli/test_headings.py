@@ -11,7 +11,7 @@ import sys
 import click
 import pytest
 
-from pgdyno.cli.main import VERBS, _run
+from pgdyno.cli.main import MODULES, VERBS, _run
 from pgdyno.cli.reference import _contexts, reference
 from pgdyno.cli.verb_help import EXAMPLES, MAIN, MEANT
 from pgdyno.server.dataset_kinds import KINDS
@@ -22,7 +22,7 @@ OURS = [verb for verb in VERBS if verb != "pgbench"]
 
 def help_of(verb: str, width: int, *, is_all: bool = True) -> str:
     """Return what `pgdyno VERB --help-all` says on a terminal so wide; or --help."""
-    command = importlib.import_module(f"pgdyno.cli.{verb.replace('-', '_')}").command
+    command = importlib.import_module(MODULES[verb]).command
     context = click.Context(command, info_name=verb, terminal_width=width)
     context.meta["pgdyno.help_all"] = is_all
     return str(command.get_help(context))
@@ -65,7 +65,7 @@ def test_help_shows_15_options_at_most_and_help_all_shows_the_rest(
         every = options_of(capsys.readouterr().out)
         assert set(shown) < set(every)
     else:
-        command = importlib.import_module(f"pgdyno.cli.{verb}").command
+        command = importlib.import_module(MODULES[verb]).command
         assert len(own) == sum(isinstance(option, click.Option) for option in command.params)
 
 
@@ -76,13 +76,13 @@ def test_an_option_that_help_shows_is_one_of_the_verb(verb: str) -> None:
     if verb in ("init", *KINDS):
         params = command_for(KINDS[{"init": "pgbench"}.get(verb, verb)]).params
     else:
-        params = importlib.import_module(f"pgdyno.cli.{verb.replace('-', '_')}").command.params
+        params = importlib.import_module(MODULES[verb]).command.params
     assert MAIN[verb] <= {name for option in params for name in option.opts}
 
 
 @pytest.mark.parametrize(
     ("words", "others"),
-    [("init", "tpcc, ledger or capture"), ("init tpcc", "pgbench, ledger or capture")],
+    [("init", "tpcc, capture or ledger"), ("init tpcc", "pgbench, capture or ledger")],
 )
 def test_help_of_init_names_the_other_datasets(
     words: str, others: str, capsys: pytest.CaptureFixture[str]
@@ -104,7 +104,7 @@ def test_every_verb_has_examples() -> None:
 
 @pytest.mark.parametrize("verb", OURS)
 def test_help_all_has_every_option_of_a_verb_once_and_help_last(verb: str) -> None:
-    command = importlib.import_module(f"pgdyno.cli.{verb.replace('-', '_')}").command
+    command = importlib.import_module(MODULES[verb]).command
     said = help_of(verb, 100).splitlines()
     usage = next(i for i, line in enumerate(said) if line.startswith("Usage:"))
     first = next(i for i, line in enumerate(said[usage:], usage) if line.endswith(":"))
@@ -133,7 +133,7 @@ def test_help_fits_a_narrow_terminal() -> None:
 
 @pytest.mark.parametrize(("verb", "option"), sorted(MEANT))
 def test_a_verb_lacks_options_that_only_others_use(verb: str, option: str) -> None:
-    params = importlib.import_module(f"pgdyno.cli.{verb}").command.params
+    params = importlib.import_module(MODULES[verb]).command.params
     assert option not in {name for param in params for name in param.opts}
 
 

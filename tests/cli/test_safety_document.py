@@ -11,7 +11,7 @@ from tests.fixtures.command import Command, server_options
 from tests.fixtures.ways_to_write import PERMITTED, Permitted
 from tests.tidy.source import ROOT
 
-from pgdyno.cli.main import VERBS
+from pgdyno.cli.main import MODULES, VERBS
 from pgdyno.server.target import Target
 
 DOCUMENT = (ROOT / "docs/safety.md").read_text()
@@ -178,6 +178,6 @@ def test_the_documented_role_cannot_write_and_doctor_says_so(
 
 def test_verbs_of_results_cannot_name_a_server() -> None:
     for verb in ("spec", "show", "report", "list", "diff", "export", "note"):
-        command = importlib.import_module(f"pgdyno.cli.{verb}").command
+        command = importlib.import_module(MODULES[verb]).command
         names = {param.name for param in command.params}
         assert not names & {"host", "port", "user", "database", "conninfo"}, verb

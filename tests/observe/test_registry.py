@@ -11,6 +11,7 @@ import pytest
 from tests.observe.test_server_collectors import session
 
 import pgdyno.observe
+from pgdyno.features.nodes import node_sql
 from pgdyno.features.nodes.collectors import NODE_COLLECTORS
 from pgdyno.observe.catalogue import COLLECTORS, SQL_COLLECTORS
 from pgdyno.observe.collector import Scope, gauge
@@ -39,7 +40,7 @@ def test_no_collector_is_forgotten_in_the_lists() -> None:
         if hasattr(collector, "name") and hasattr(collector, "columns")
     }
     # Those of nodes are made from the list of the others.
-    assert made | set(NODE_COLLECTORS) == set(COLLECTORS)
+    assert made | {*NODE_COLLECTORS, *node_sql.COLLECTORS} == set(COLLECTORS)
     assert len(COLLECTORS) == len({collector.name for collector in COLLECTORS})
 
 

@@ -13,7 +13,7 @@ from tests.fixtures.clusters import run_sql, scalar
 from tests.fixtures.command import Command, Said, server_options
 from tests.fixtures.poolers import Pooler
 
-from pgdyno.cli.main import _MODULES, VERBS
+from pgdyno.cli.main import MODULES, VERBS
 from pgdyno.server.target import Target
 
 Server = tuple[str, ...]
@@ -86,7 +86,7 @@ OF_RESULTS = {("spec", "file"), ("report", "file"), ("export", "file")}
 def parameters() -> set[tuple[str, str]]:
     taken = set()
     for verb in VERBS:
-        command = importlib.import_module(f"pgdyno.cli.{_MODULES.get(verb, verb)}").command
+        command = importlib.import_module(MODULES[verb]).command
         names = (param.name for param in command.params if isinstance(param, click.Parameter))
         taken |= {(verb, name) for name in names if name and _TEXTS.search(name)}
     return taken

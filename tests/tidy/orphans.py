@@ -11,6 +11,8 @@ from pathlib import PurePosixPath
 from tests.tidy.rust_rules import bare
 from tests.tidy.source import Source
 
+from pgdyno.features import FEATURES
+
 # Where the outside world comes in.
 ENTRY_MODULES = {"pgdyno.cli.main", "pgdyno"}
 RUST_ROOTS = re.compile(
@@ -28,7 +30,7 @@ def unused_python(sources: Sequence[Source]) -> Iterator[str]:
         named |= set(_late_imports(source))
         used |= {name for name in named if name != source.module}
         used |= {name.rpartition(".")[0] for name in named} - {source.module}
-    used |= set(_parts_of_programs(ours))
+    used |= set(_declared())
     for source in ours:
         is_entry = source.path.endswith(("/__init__.py", "/__main__.py")) or _is_program(source)
         if not is_entry and source.module not in used:
@@ -129,17 +131,16 @@ def _late_imports(source: Source) -> Iterator[str]:
                 yield from (prefix + text for text in _texts(source))
 
 
-def _parts_of_programs(sources: Sequence[Source]) -> Iterator[str]:
-    """Yield the files of programs that code finds by name: `load`, and those of `part_of` calls."""
-    names = {"load"}
-    for source in sources:
-        for call, function in source.calls():
-            if function.endswith(".part_of"):
-                names |= {arg.value for arg in call.args if isinstance(arg, ast.Constant)}
-    for source in sources:
-        for text in _texts(source):
-            if re.fullmatch(r"pgdyno\.programs\.\w+", text):
-                yield from (f"{text}.{name}" for name in names)
+def _declared() -> Iterator[str]:
+    """Yield the modules that features declare: verbs, parts of programs, parts, lines of tables."""
+    for feature in FEATURES:
+        yield from (f"{feature.package}.verbs.{verb.replace('-', '_')}" for verb in feature.verbs)
+        of_programs = [
+            module for modules in feature.programs.values() for module in modules.values()
+        ]
+        of_tables = [line for lines in feature.tables.values() for line in lines.values()]
+        for target in (*of_programs, *feature.parts.values(), *of_tables):
+            yield f"{feature.package}.{target.partition(':')[0]}"
 
 
 def _dotted_texts(source: Source) -> Iterator[str]:

@@ -9,31 +9,27 @@ from graphlib import CycleError, TopologicalSorter
 
 from tests.tidy.source import RUNS_ELSEWHERE, Source, room_of
 
+from pgdyno.features import FEATURES
+
 FUNCTION_LINES_MAX = 70
 # The stages data flows through: an import points to an earlier one.
 ARROW = (
     ("redaction",),
+    ("feature",),
     ("errors", "clock", "quantities"),
     ("user_file",),
-    ("capture",),
     ("programs",),
     ("spec",),
     ("process",),
     ("server",),
     ("engine",),
     ("observe",),
-    ("hosts",),
-    ("capturing",),
-    ("doctor",),
     ("store",),
     ("measure",),
     ("analysis",),
     ("plan",),
-    ("tune",),
-    ("crash",),
     ("loop",),
     ("answer",),
-    ("watch",),
     ("report",),
     ("designs",),
     ("cli",),
@@ -90,6 +86,8 @@ def import_order(source: Source) -> Iterator[str]:
     if source.package in (None, "__init__"):
         return
     own = RANK.get(source.package or "")
+    if source.package == "features":
+        return
     if own is None:
         yield source.problem(1, f"{source.package} has no place in the order of stages")
         return
@@ -129,8 +127,9 @@ def processes_in_one_place(source: Source) -> Iterator[str]:
 
 
 def printing_in_one_place(source: Source) -> Iterator[str]:
-    """Only `cli` prints."""
-    if source.package and source.package != "cli":
+    """Only `cli` and the verbs of features print."""
+    is_verb = re.match(r"python/pgdyno/features/\w+/verbs/", source.path)
+    if source.package and source.package != "cli" and not is_verb:
         yield from _uses(source, PRINTING_NAMES, "belongs to cli/", except_for=("flush", "isatty"))
 
 
@@ -266,52 +265,47 @@ def designs_in_one_table(source: Source) -> Iterator[str]:
                 yield source.problem(node.lineno, "tells designs apart by their kind")
 
 
-# The names of a program and of its metric, and the files outside its folder that may have them: the
-# table, and the places of its dataset.
-PROGRAM_NAMES = {"tpcc": re.compile(r"tpcc|nopm", re.IGNORECASE)}
-PROGRAM_PLACES = {
-    "tpcc": {
-        "python/pgdyno/programs/registry.py",
-        "python/pgdyno/spec/dataset.py",
-        "python/pgdyno/engine/job.py",
-        "python/pgdyno/server/dataset_kinds.py",
-        "python/pgdyno/cli/verb_help.py",
-    }
-}
+def _feature_of(name: str) -> str | None:
+    """Return "tpcc" for pgdyno.features.tpcc.load, else None."""
+    parts = name.split(".")
+    return parts[2] if parts[:2] == ["pgdyno", "features"] and len(parts) > 2 else None
 
 
-def programs_in_their_folders(source: Source) -> Iterator[str]:
-    """Only the folder of a program, the table and the places of its dataset name the program."""
-    for program, names in PROGRAM_NAMES.items():
-        is_place = source.path in PROGRAM_PLACES[program] or f"/{program}/" in source.path
-        if not source.path.startswith("python/") or is_place:
-            continue
-        for number, line in enumerate(source.lines, 1):
-            if match := names.search(line):
-                place = f"belongs to python/pgdyno/programs/{program}"
-                yield source.problem(number, f"{match[0]} {place}")
-
-
-# The files outside its room that may name the search for settings: the tables of designs, of spec
-# models and of verbs, the verb, its answer, and how that is shown.
-_TUNE = re.compile(r"\btun(?:e|es|ed|ing|ings)\b(?!\.)|TuneDesign")
-_TUNE_PLACES = {
-    f"python/pgdyno/{path}.py"
-    for path in (
-        *("designs", "spec/designs", "cli/main", "cli/verb_help", "cli/tune"),
-        *("answer/tuning", "report/tune_text", "report/tune_page"),
-    )
-}
-
-
-def tune_in_its_room(source: Source) -> Iterator[str]:
-    """Only eight files outside `tune/` name a tuning; other verbs may import the settings there."""
-    is_place = source.path in _TUNE_PLACES or source.path.startswith("python/pgdyno/features/tune/")
-    if source.package is None or is_place:
+def features_keep_apart(source: Source) -> Iterator[str]:
+    """The core imports no feature; a feature imports the core and the features that it needs."""
+    if source.package is None:
         return
-    for number, line in enumerate(source.lines, 1):
-        if match := _TUNE.search(line):
-            yield source.problem(number, f"{match[0]} belongs to python/pgdyno/tune")
+    own = _feature_of(source.module)
+    needs = {feature.name: {feature.name, *feature.needs} for feature in FEATURES}
+    allowed = needs.get(own, {own}) if own else set()
+    for line, name in source.imports():
+        target = _feature_of(name)
+        if target and target not in allowed:
+            yield source.problem(line, f"{own or 'the core'} may not import the feature {target}")
+    if source.package == "features":
+        return
+    for node in source.nodes:
+        text = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(text, str) and re.fullmatch(r"pgdyno\.features\.[\w.:]+", text):
+            yield source.problem(node.lineno, f"the core names {text}")
+
+
+# Words that only one feature has, and the features that may have them.
+FEATURE_WORDS = {"tpcc": (re.compile(r"tpcc|nopm", re.IGNORECASE), {"tpcc"})}
+# The core's models of spec and job still have the options of the datasets.
+NAMING_PLACES = {"python/pgdyno/spec/dataset.py", "python/pgdyno/engine/job.py"}
+
+
+def words_of_features(source: Source) -> Iterator[str]:
+    """The words of a feature stand in its folder, in the table of features, and nowhere else."""
+    own = _feature_of(source.module)
+    is_table = source.package == "features" and own is None
+    if source.package is None or is_table or source.path in NAMING_PLACES:
+        return
+    for name, (words, places) in FEATURE_WORDS.items():
+        for number, line in enumerate(source.lines if own not in places else [], 1):
+            if match := words.search(line):
+                yield source.problem(number, f"{match[0]} belongs to the feature {name}")
 
 
 def arguments_by_name(source: Source) -> Iterator[str]:

@@ -48,16 +48,28 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
         "from pgdyno import analysis",
     ),
     (
-        python_rules.programs_in_their_folders,
+        python_rules.words_of_features,
         "python/pgdyno/report/a.py",
         "if run.program == 'tpcc-like':\n    pass",
         "own = own_shown(run)",
     ),
     (
-        python_rules.tune_in_its_room,
+        python_rules.features_keep_apart,
         "python/pgdyno/store/a.py",
-        "# Only a tuning needs this.",
+        "def f():\n    from pgdyno.features.tune import review",
+        "from pgdyno.feature import parts",
+    ),
+    (
+        python_rules.features_keep_apart,
+        "python/pgdyno/store/a.py",
+        "import_module('pgdyno.features.tune')",
+        "import_module('pgdyno.spec')",
+    ),
+    (
+        python_rules.features_keep_apart,
+        "python/pgdyno/features/watch/a.py",
         "from pgdyno.features.tune.review import review",
+        "from pgdyno.features.doctor.finding import Finding\nfrom pgdyno.features.watch import b",
     ),
     (
         python_rules.designs_in_one_table,

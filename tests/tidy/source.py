@@ -12,22 +12,6 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = (".ci", "bench", "crates", "docs", "python", "scripts", "tests")
 TOP_FILES = ("*.md", "*.toml", "Makefile")
 SKIPPED_FOLDERS = {"__pycache__", "target", "vendor", "results", "corpus", "node_modules"}
-# The files of a program's folder, and the room to which each belongs; others belong to "programs".
-PROGRAM_PARTS = {
-    "translation": "spec",
-    "hammerdb": "spec",
-    "benchmarksql": "spec",
-    "conditions": "server",
-    "tables": "server",
-    "draws": "server",
-    "data": "server",
-    "job": "measure",
-    "recorded": "spec",
-    "findings": "analysis",
-    "nurand": "analysis",
-    "answer": "answer",
-    "shown": "report",
-}
 # Programs that pgdyno sends to other hosts: they import nothing of it, so they need its rules less.
 RUNS_ELSEWHERE = "python/pgdyno/features/hosts/there/"
 TEXT_SUFFIXES = {"", ".py", ".rs", ".sql", ".sh", ".css", ".js", ".html", ".j2", ".md", ".toml"}
@@ -67,10 +51,7 @@ class Source:
 
     @property
     def package(self) -> str | None:
-        """`spec` for python/pgdyno/spec/x.py, `clock` for python/pgdyno/clock.py, else None.
-
-        A file of a program's folder belongs to the room that its name states.
-        """
+        """`spec` for python/pgdyno/spec/x.py, `clock` for python/pgdyno/clock.py, else None."""
         parts = self.path.split("/")
         if parts[:2] != ["python", "pgdyno"] or len(parts) < 3:
             return None
@@ -158,8 +139,6 @@ class Source:
 
 def room_of(names: Sequence[str]) -> str:
     """Return the room of a module, given as ["pgdyno", "spec", ...]."""
-    if names[1] == "programs" and len(names) > 3:
-        return PROGRAM_PARTS.get(names[3], "programs")
     return names[1]
 
 

@@ -57,6 +57,7 @@ EXCEPTED_CLASSES = {
     *("Condition", "Estimate", "Spread", "OfColumn", "Linear", "Between", "Quantity"),
     *("Plus", "Number", "Turn"),
     "Sessions",
+    "DrawnFindings",
 }
 
 

@@ -71,12 +71,12 @@ class OwnAnswer:
 
 def added_by_features(stored: StoredRun) -> dict[str, Any]:
     """Return what each feature finds in a run, by the name of the feature."""
-    found = {
+    findings = {
         feature.name: feature.part("run_findings")(stored)
         for feature in features()
         if "run_findings" in feature.parts
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in findings.items() if value is not None}
 
 
 def program_of_run(numbers: LoadNumbers) -> Program:

@@ -44,7 +44,7 @@ _CORE: dict[str, str] = {
     "note": "Keep a remark with a result.",
     "undo": "Restore settings that a killed experiment left changed.",
 }
-_MODULES = {verb: f"pgdyno.cli.{verb}" for verb in _CORE} | {
+MODULES = {verb: f"pgdyno.cli.{verb}" for verb in _CORE} | {
     verb: f"{feature.package}.verbs.{verb.replace('-', '_')}"
     for verb, (_, feature) in features.verbs().items()
 }
@@ -62,7 +62,7 @@ class Verbs(click.Group):
         """Return the command of the verb, or None if there is no such verb."""
         if name not in VERBS:
             return None
-        command = importlib.import_module(_MODULES[name]).command
+        command = importlib.import_module(MODULES[name]).command
         assert isinstance(command, click.Command)
         return command
 

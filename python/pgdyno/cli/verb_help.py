@@ -48,20 +48,13 @@ EXAMPLES: dict[str, tuple[Example, Example]] = {
     "init": (
         ("Load the pgbench tables at scale 100 (1.5 GB)", "pgdyno init -h db1 -d bench -s 100"),
         (
-            "Load the tables of the TPC-C-like workload",
-            "pgdyno init tpcc -h db1 -d tpcc --warehouses 10",
-        ),
-    ),
-    "init capture": (
-        ("The same tables as captured, with other rows", "pgdyno init bank.capture -h db2 -d copy"),
-        (
-            "A tenth of the rows, on a scratch server that stays",
-            "pgdyno init bank.capture --scratch --fraction 0.1 --keep",
+            "Load with 8 connections",
+            "pgdyno init -h db1 -d bench -s 1000 --load-jobs 8",
         ),
     ),
     "drop": (
         ("Remove the dataset that pgdyno made", "pgdyno drop -h db1 -d bench"),
-        ("Remove only the TPC-C tables", "pgdyno drop tpcc -h db1 -d tpcc"),
+        ("Remove only the pgbench tables", "pgdyno drop pgbench -h db1 -d bench"),
     ),
     "show": (
         ("Print the last result again", "pgdyno show"),

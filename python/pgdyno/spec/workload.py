@@ -74,7 +74,7 @@ class Script(Spec):
 
 
 def is_recorded(rate: object) -> bool:
-    """Return whether a rate names recorded arrivals, such as "2x", and is no number."""
+    """Return whether a rate names recorded arrivals, such as "2x", and not a number."""
     part = part_of_files("recorded") if isinstance(rate, str) else None
     return part is not None and bool(part.is_recorded(rate))
 

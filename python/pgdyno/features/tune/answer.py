@@ -11,7 +11,6 @@ from pgdyno.analysis.estimate import mean_between_runs
 from pgdyno.analysis.losses import Loss
 from pgdyno.answer.answer import Answer, Measurements
 from pgdyno.answer.comparison import Compared
-from pgdyno.features.crash.price import losses_by_variant
 from pgdyno.features.tune.budget import time_spent
 from pgdyno.features.tune.design import Tune
 from pgdyno.features.tune.findings import Changed, EqualServerFindings, SloHeld, TuneFindings
@@ -22,6 +21,7 @@ from pgdyno.loop.counter_growth import counters_of, grown
 from pgdyno.loop.history import measured
 from pgdyno.loop.journal import Visit, excluded
 from pgdyno.loop.load_numbers import LoadNumbers
+from pgdyno.loop.losses import losses_by_variant
 from pgdyno.plan.designs.compare import better_of
 from pgdyno.plan.history import History, elapsed_ns
 from pgdyno.quantities import counted
