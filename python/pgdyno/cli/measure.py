@@ -12,7 +12,7 @@ from typing import Any
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.gates import judge
-from pgdyno.analysis.verdicts import NEEDED_S_TO_PROVE
+from pgdyno.analysis import verdicts
 from pgdyno.cli import options as options_of_output
 from pgdyno.cli import output
 from pgdyno.cli.effect import refuse_without_effect
@@ -61,7 +61,7 @@ class Measured:
 
 def refuse_short_runs(experiment: Experiment) -> None:
     """Raise SpecError for runs that are too short to be valid, if the design needs valid runs."""
-    workload, needed_s = experiment.workload, NEEDED_S_TO_PROVE
+    workload, needed_s = experiment.workload, verdicts.NEEDED_S_TO_PROVE
     if workload.duration_ns < needed_s * 1e9 and workload.transactions_per_client is None:
         raise SpecError(
             f"With a duration of {duration_text(workload.duration_ns)} no run is valid: at least"

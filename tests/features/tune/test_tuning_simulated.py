@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 from tests.fixtures.prove import Proved
-from tests.statistics.surfaces import Tuned, tuned
+from tests.features.tune.surfaces import Tuned, tuned
 
 SHORT = 20
 LONG = int(os.environ.get("PGDYNO_TUNINGS") or 1000)
