@@ -73,7 +73,7 @@ def _compare_page(findings: ExperimentFindings) -> str:
 
 
 def _markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Pictures]:
-    from pgdyno.report.markdown import markdown_of  # matplotlib takes a second to import.
+    from pgdyno.report.markdown import markdown_of
 
     return markdown_of(findings, stem=stem)
 
@@ -142,7 +142,7 @@ def page_of(findings: ExperimentFindings) -> str:
 
 
 def markdown_of(findings: ExperimentFindings, *, stem: str) -> tuple[str, Pictures]:
-    """Return an answer as Markdown, and its pictures as PNG by file name.
+    """Return an answer as Markdown, and its pictures as SVG by file name.
 
     Args: stem, the start of the pictures' names.
     """

@@ -88,7 +88,6 @@ LINES: list[tuple[list[str], str]] = [
     (["run", "--resume", "77"], "77"),
     (["show", "77"], "77"),
     (["report", "nothing"], "nothing"),
-    (["report", "--md", "--pdf", "77"], "--md and --pdf exclude each other"),
     (["export", "77", "--table", "nosuch"], "nosuch"),
     (["export", "--format", "parquet"], "-o"),
     (["diff", "1"], "SECOND"),

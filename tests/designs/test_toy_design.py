@@ -84,7 +84,7 @@ def toy_page(findings: ExperimentFindings) -> str:
 
 
 def toy_markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Pictures]:
-    return f"# {findings.sentence}\n", {f"{stem}.png": b""}
+    return f"# {findings.sentence}\n", {f"{stem}.svg": b""}
 
 
 def toy_document(findings: ExperimentFindings) -> Document:

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.features.watch.examples import DOCUMENT, watched
-from tests.programs import test_tpcc_findings
+from tests.features.tpcc import test_tpcc_findings
 from tests.report import compare_examples, examples, variant_examples
 
 from pgdyno.analysis.findings import ExperimentFindings, ProgramFindings

@@ -169,7 +169,7 @@ crash SERVER --kind command --crash-command true
 crash --kind failover --promote-command false --crashes x
 show 99999999999999999999
 show ../../etc/passwd
-report 1 --md --pdf
+report 1 --md --md
 report nothing -o /nowhere/x.html
 diff 1
 diff 1 x

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import jinja2
@@ -57,11 +55,3 @@ def test_a_build_compiles_every_template(folder: Path) -> None:
         assert len(list(folder.iterdir())) == len(templates) > 10
     finally:
         page_environment.cache_clear()
-
-
-def test_no_page_waits_for_the_import_of_matplotlib() -> None:
-    pages = "report.compare_page, report.html, features.tune.page, features.watch.page"
-    imports = "; ".join(f"import pgdyno.{page}" for page in pages.split(", "))
-    asked = f"import sys; {imports}; print('matplotlib' in sys.modules)"
-    said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
-    assert said.stdout == "False\n"

@@ -36,7 +36,7 @@ _CORE: dict[str, str] = {
     "init": "Load a dataset.",
     "drop": "Remove a dataset that pgdyno made.",
     "show": "Print a result as text.",
-    "report": "Write a result as HTML page, Markdown or PDF.",
+    "report": "Write a result as HTML page or Markdown.",
     "list": "List all results.",
     "pgbench": "Do what pgbench does (drop-in).",
     "diff": "Compare two results, side by side.",

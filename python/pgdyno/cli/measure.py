@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pgdyno.analysis import verdicts
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.gates import judge
-from pgdyno.analysis import verdicts
 from pgdyno.cli import options as options_of_output
 from pgdyno.cli import output
 from pgdyno.cli.effect import refuse_without_effect

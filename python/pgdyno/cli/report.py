@@ -1,4 +1,4 @@
-"""`pgdyno report`: writes a result as one offline HTML page, Markdown, or two sheets of PDF."""
+"""`pgdyno report`: writes a result as one offline HTML page, or as Markdown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
 
-@click.command("report", cls=Verb, short_help="Write a result as HTML page, Markdown or PDF.")
+@click.command("report", cls=Verb, short_help="Write a result as HTML page or Markdown.")
 @click.argument("result", default="last")
 @options.store_option
 @click.option(
@@ -28,11 +28,10 @@ from pgdyno.store.folder import ExperimentFolder
     help="File to write (default: in the result's folder).",
 )
 @click.option("--md", "form", flag_value="md", help="Write Markdown, with pictures next to it.")
-@click.option("--pdf", "form", flag_value="pdf", help="Write a PDF of two pages.")
 def command(result: str, store: Path | None, file: Path | None, form: str | None) -> int:
     """Write the report and print its path. RESULT is a number, a name, a folder, or `last`.
 
-    --md and --pdf need no browser.
+    A browser prints the page as a good PDF.
     """
     folder = Store.default(store).find(result)
     path = file or folder.folder / f"report.{form or 'html'}"
@@ -65,10 +64,6 @@ def _contents(
     """Return the content of each file by its path, the report first."""
     if form is None:
         return {path: page_of(findings)}
-    if form == "pdf":
-        from pgdyno.report.pdf import pdf_of  # matplotlib takes a second to import.
-
-        return {path: pdf_of(findings)}
     text, pictures = markdown_of(findings, stem=path.stem)
     return {path: text} | {path.with_name(name): picture for name, picture in pictures.items()}
 

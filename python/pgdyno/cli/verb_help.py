@@ -62,7 +62,7 @@ EXAMPLES: dict[str, tuple[Example, Example]] = {
     ),
     "report": (
         ("Write the HTML page of the last result", "pgdyno report"),
-        ("Write a PDF of result 12", "pgdyno report 12 --pdf -o result.pdf"),
+        ("Write result 12 as Markdown", "pgdyno report 12 --md -o result.md"),
     ),
     "list": (
         ("Results of this folder", "pgdyno list"),

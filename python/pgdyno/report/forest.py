@@ -1,7 +1,6 @@
 """Changes with their intervals on one axis of ratios: the forest plot, and bars of differences.
 
-`forest_of` describes the plot once; `whisker` and `axis` paint it for the page, `plot.forest_plot`
-for pictures and paper.
+`forest_of` describes the plot once; `whisker` and `axis` paint it for the page.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ METRIC_NAMES = {
     "wal_per_tx": "WAL/tx",
     "mean": "mean latency",
 }
-PAPER_METRICS = 2  # rows of a contrast in pictures and on paper
 # The tail is before the median, because the sentence names the tail if there is little room.
 _METRICS = ("tps", *own_metrics(), "p99", "p50", "cpu_per_tx", "wal_per_tx")
 # If the mean of the ratios and the ratio of the means differ by more, a note explains why.

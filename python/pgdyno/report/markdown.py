@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 
-from matplotlib.figure import Figure
-
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.report import figures, ink, plot, tiles, words
+from pgdyno.report import figures, svg, tiles, words
 from pgdyno.report.compare_charts import round_charts
-from pgdyno.report.forest import PAPER_METRICS, forest_of
 from pgdyno.report.further_tables import further_tables
 from pgdyno.report.markdown_tables import (
     Table,
@@ -24,15 +20,14 @@ from pgdyno.report.markdown_tables import (
 from pgdyno.report.own import OwnShown, own_of_cells, own_shown
 from pgdyno.report.statement_table import HEAD, statement_note, statement_rows
 
-_WIDTH_INCHES = 8.0
-_FOREST_EDGES_INCHES = 0.8  # title and axis of a forest plot
+_WIDTH_PX = 760
 Pictures = dict[str, bytes]
 
 
 def markdown_of(findings: ExperimentFindings, *, stem: str) -> tuple[str, Pictures]:
-    """Return the text, and its pictures as PNG by file name.
+    """Return the text, and its pictures as SVG by file name.
 
-    Args: stem, the start of the pictures' names: "report" gives "report-forest.png".
+    Args: stem, the start of the pictures' names: "report" gives "report-rounds.svg".
     """
     return markdown_with(findings, stem=stem)
 
@@ -48,7 +43,7 @@ def markdown_with(
 
     Args: tables, each with its title.
     """
-    pictures = {f"{stem}-{key}.png": picture for key, picture in _pictures(findings)}
+    pictures = {f"{stem}-{key}.svg": picture for key, picture in _pictures(findings)}
     contrasts = findings.compare.contrasts if findings.compare is not None else ()
     first, *more = [contrast.sentence for contrast in contrasts] or [findings.sentence]
     text = [
@@ -172,51 +167,11 @@ def _cell(text: str) -> str:
 
 
 def _pictures(findings: ExperimentFindings) -> Iterator[tuple[str, bytes]]:
-    """Yield name and PNG of the pictures of the page's first screen."""
-    compared, run = findings.compare, findings.run
-    with ink.style():
-        if (
-            compared is not None
-            and (changes := forest_of(compared, metrics_max=PAPER_METRICS)).groups
-        ):
-            names, row_inches = plot.forest_names(changes)
-            plot_inches = row_inches * len(names)
-            figure = ink.new_figure(_WIDTH_INCHES, plot_inches + _FOREST_EDGES_INCHES)
-            plot.forest_plot(figure.add_axes(_forest_box(names, plot_inches)), changes)
-            yield "forest", _png(figure)
-        charts = round_charts(compared) if compared is not None else figures.main_charts(findings)
-        for chart in (*charts, *figures.curve_charts(findings)):
-            below = 0.39 + plot.legend_inches(chart)
-            tall = 2.21 + below
-            figure = ink.new_figure(_WIDTH_INCHES, tall)
-            plot.chart(figure.add_axes((0.07, below / tall, 0.91, 1.87 / tall)), chart)
-            yield _file_name(chart.key), _png(figure)
-        bars = (
-            [(variant.name, variant.where) for variant in compared.variants if variant.where]
-            if compared
-            else []
-        )
-        if run is not None and run.where is not None:
-            bars = [("", run.where)]
-        if bars:
-            tall = 0.34 * len(bars) + 0.95
-            figure = ink.new_figure(_WIDTH_INCHES, tall)
-            left = ink.names_inches((name for name, _ in bars), least=0.24) / _WIDTH_INCHES
-            box = (left, 0.62 / tall, 0.97 - left, 0.34 * len(bars) / tall)
-            plot.time_bars(figure.add_axes(box), bars)
-            yield "where", _png(figure)
-
-
-def _forest_box(names: Sequence[str], plot_inches: float) -> tuple[float, float, float, float]:
-    tall = plot_inches + _FOREST_EDGES_INCHES
-    left = ink.names_inches(names, least=1.76, weight="bold") / _WIDTH_INCHES
-    return left, 0.38 / tall, 0.75 - left, plot_inches / tall
-
-
-def _png(figure: Figure) -> bytes:
-    target = io.BytesIO()
-    figure.savefig(target, format="png", metadata={"Software": None})
-    return target.getvalue()
+    """Yield name and SVG of the charts of the page's first screen."""
+    compared = findings.compare
+    charts = round_charts(compared) if compared is not None else figures.main_charts(findings)
+    for chart in (*charts, *figures.curve_charts(findings)):
+        yield _file_name(chart.key), svg.standalone(chart, width=_WIDTH_PX).encode()
 
 
 def _file_name(key: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgdyno import quantities
 from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
-from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, RunFindings
+from pgdyno.analysis.findings import CurveFindings, RunFindings
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.quantities import fixed
 from pgdyno.report import numbers, time_words
@@ -111,11 +111,3 @@ def nodes_table(where: WhereTheTimeGoes) -> Table:
     """Return the work of the workers of a distributed server, the busiest first."""
     rows = [(*numbers, waits) for numbers, waits in time_words.node_rows(where)]
     return (*time_words.NODE_COLUMNS, "waits"), rows
-
-
-def settings_table(findings: ExperimentFindings, *, at_most: int) -> Table:
-    """Return the settings that differ from the default, two a row."""
-    shown = [(name, value) for name, value, _ in findings.facts.settings[:at_most]]
-    half = (len(shown) + 1) // 2
-    second = [*shown[half:], ("", "")]
-    return ("", "", "", ""), [(*shown[i], *second[i]) for i in range(half)]

@@ -1,10 +1,13 @@
-"""Draws a `Chart` as static SVG, for paper and for the page without JavaScript."""
+"""Draws a `Chart` as static SVG: for paper, Markdown, and the page without JavaScript."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from html import escape
+from importlib.resources import files
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +22,7 @@ FloatArray = npt.NDArray[np.float64]
 _POINT_WIDTH_PX = 4.5  # distance of points in a thinned line; nearer points look like one
 _LETTERS_MAX = 40  # letters for the marks of a chart
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 16, 24
+_TITLE_PX, _NAME_ROW_PX, _NAMES_A_ROW = 24, 18, 3  # of a chart in a separate file
 
 
 def draw(chart: Chart, *, width: int) -> str:
@@ -32,6 +36,56 @@ def draw(chart: Chart, *, width: int) -> str:
         f'<svg class="plot" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'role="img" aria-label="{title}">{"".join(body)}</svg>'
     )
+
+
+def standalone(chart: Chart, *, width: int) -> str:
+    """Return a separate file: the title, the unit, the chart and the names of its lines.
+
+    The colours are those of the light page, because a wiki has no style for it.
+    """
+    names = [line for line in chart.lines if line.shape != "model"]
+    rows = -(-len(names) // _NAMES_A_ROW) if len(names) > 1 else 0
+    height = chart.height_px + _TITLE_PX + rows * _NAME_ROW_PX
+    keys = "".join(
+        _key(line, place, chart.height_px + _TITLE_PX, width)
+        for place, line in enumerate(names if rows else ())
+    )
+    plot = draw(chart, width=width).replace("<svg ", f'<svg y="{_TITLE_PX}" ', 1)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}"><style>{_style()}</style>'
+        f'<rect class="paper" width="{width}" height="{height}"/>'
+        f'<text class="title" x="{_LEFT}" y="17">{escape(chart.title)} '
+        f'<tspan class="unit">{escape(chart.unit)}</tspan></text>{plot}{keys}</svg>\n'
+    )
+
+
+def _key(line: Line, place: int, top: int, width: int) -> str:
+    x = _LEFT + place % _NAMES_A_ROW * (width - _LEFT) // _NAMES_A_ROW
+    y = top + place // _NAMES_A_ROW * _NAME_ROW_PX + 12
+    return (
+        f'<g class="line {line.role.css}"><path class="stroke"{_dash(line.role.dash)} '
+        f'd="M{x} {y - 4}h18"/><text class="tick" x="{x + 24}" y="{y}">{escape(line.name)}</text>'
+        "</g>"
+    )
+
+
+@cache
+def _style() -> str:
+    """Return the rules of the page's style sheets that a chart needs."""
+    light, chart = (
+        files("pgdyno.report").joinpath(f"assets/{name}.css").read_text(encoding="utf-8")
+        for name in ("light", "chart")
+    )
+    kept = [line for line in chart.splitlines() if re.match(r"\.(plot|flag)|.*--c:", line)]
+    own = (
+        "text { font-family: sans-serif } .paper { fill: var(--panel) }"
+        " .title { font-size: 14px; font-weight: 650; fill: var(--ink) }"
+        " .unit { font-size: 12px; font-weight: 400; fill: var(--ink-3) }"
+        " .line > .stroke { stroke: var(--c); stroke-width: 1.75; fill: none }"
+        " .line > .tick { font-size: 11.5px; fill: var(--ink-2) }"
+    )
+    return "\n".join([f"svg {{ {light} }}", *kept, own])
 
 
 def _x_axis(chart: Chart, width: int) -> Axis:

@@ -232,7 +232,7 @@ def test_crashes_have_no_runs_to_compare_or_export(one_crash: tuple[Command, Sai
     pgdyno, _ = one_crash
     for verb in (("export", "1"), ("run", "--resume", "1"), ("diff", "1", "1")):
         assert "#1 (crash kill) is a crash" in pgdyno(*verb).error.replace("\n", " ")
-    assert "not PDF" in pgdyno("report", "1", "--pdf").error.replace("\n", " ")
+    assert "not MD" in pgdyno("report", "1", "--md").error.replace("\n", " ")
 
 
 @pytest.mark.slow

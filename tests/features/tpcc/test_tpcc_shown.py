@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.programs.test_tpcc_findings import findings
+from tests.features.tpcc.test_tpcc_findings import findings
 
 from pgdyno.features.tpcc.shown import delivery_words, nopm_words
 

@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Sequence
 
 import pytest
-from tests.fixtures.prove import Proved
 from tests.features.tune.surfaces import Tuned, tuned
+from tests.fixtures.prove import Proved
 
 SHORT = 20
 LONG = int(os.environ.get("PGDYNO_TUNINGS") or 1000)

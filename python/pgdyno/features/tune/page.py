@@ -68,7 +68,7 @@ def tune_page(findings: ExperimentFindings) -> str:
 
 def tune_markdown(findings: ExperimentFindings, stem: str) -> tuple[str, dict[str, bytes]]:
     """Return the report of a tuning as Markdown, and its pictures by file name."""
-    from pgdyno.report.markdown import markdown_with  # matplotlib takes a second to import.
+    from pgdyno.report.markdown import markdown_with
 
     tuned = found_of(findings)
     lines: list[str] = []
