@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from tests.features.watch.examples import DOCUMENT, watched
 from tests.features.tpcc import test_tpcc_findings
+from tests.features.watch.examples import DOCUMENT, watched
 from tests.report import compare_examples, examples, variant_examples
 
 from pgdyno.analysis.findings import ExperimentFindings, ProgramFindings

@@ -13,6 +13,8 @@ from tests.fixtures.observed import make_shop, shopping
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
+pytestmark = pytest.mark.pg
+
 SHORT = ("--duration", "2s", "--warmup", "0s", "-q", "--json")
 
 

@@ -14,6 +14,8 @@ from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
+pytestmark = pytest.mark.pg
+
 SHARDS = (
     "SELECT count(*) FROM citus_shards WHERE table_name = 'pgbench_accounts'::regclass"
     " AND nodeport <> current_setting('port')::int"

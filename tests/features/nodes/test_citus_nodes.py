@@ -19,6 +19,8 @@ from pgdyno.observe.session import ServerSession
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.target import Target
 
+pytestmark = pytest.mark.pg
+
 _TYPES = {"int64": int, "float64": float, "text": str}
 
 

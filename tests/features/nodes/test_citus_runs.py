@@ -16,6 +16,8 @@ from pgdyno.server.target import Target
 from pgdyno.store.parquet import read_arrays
 from pgdyno.store.schema import table
 
+pytestmark = pytest.mark.pg
+
 BUILTINS = ("tpcb-like", "simple-update", "select-only", "insert-only", "update-only")
 TABLES_OF_NODES = {"shards", "placements", "node_connections", "node_waits", "node_cpu"}
 TABLES_OF_NODES |= {"node_database", "node_wal", "node_checkpointer", "node_disk", "node_memory"}

@@ -11,6 +11,8 @@ from tests.fixtures.engine_process import Engine, init_job
 
 from pgdyno.server.target import Target
 
+pytestmark = pytest.mark.pg
+
 
 @pytest.mark.parametrize(
     ("asked", "sent"),

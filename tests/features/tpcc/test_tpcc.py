@@ -21,6 +21,8 @@ from pgdyno.server.dataset_kinds import KINDS, needed_bytes
 from pgdyno.server.target import Target
 from pgdyno.spec.dataset import TpccDataset
 
+pytestmark = pytest.mark.pg
+
 TABLES = KINDS["tpcc"].tables
 # Clause 1.3 of the specification: a table, and the table that it refers to.
 FOREIGN_KEYS = [

@@ -1,0 +1,138 @@
+"""The core works without features, each feature without the others, and others may add theirs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.tidy.source import ROOT
+
+from pgdyno.cli.main import VERBS
+from pgdyno.feature import SLOTS, TABLES, features
+
+_CORE_VERBS = ("bench", "sweep", "compare", "run", "init", "drop", "list", "show", "report")
+_CORE_VERBS += ("diff", "export", "note", "undo", "pgbench")
+_TIMEOUT_S = 200
+
+
+def without(folder: Path, *hidden: str) -> dict[str, str]:
+    """Return the environment of a pgdyno without some features; without all, if none is named."""
+    package = folder / "pgdyno"
+    shutil.copytree(
+        ROOT / "python/pgdyno", package, ignore=shutil.ignore_patterns("__pycache__"), symlinks=True
+    )
+    for name in hidden or ("",):
+        shutil.rmtree(package / "features" / name)
+    return {**os.environ, "PYTHONPATH": str(folder)}
+
+
+def said(environment: dict[str, str], *arguments: str, code: int = 0) -> str:
+    """Return what a command printed. It must end with this exit code."""
+    ended = subprocess.run(
+        [sys.executable, "-c", "import sys; from pgdyno.cli.main import main; main()", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    assert ended.returncode == code, ended.stderr
+    assert "Traceback" not in ended.stderr
+    return ended.stdout
+
+
+def test_without_features_every_verb_of_the_core_is_there(tmp_path: Path) -> None:
+    environment = without(tmp_path)
+    lines = said(environment, "--help").partition("Verbs:")[2].splitlines()
+    assert {line.split()[0] for line in lines if line.strip()} == set(_CORE_VERBS)
+    for verb in ("bench", "init", "report"):
+        assert "Usage:" in said(environment, verb, "--help")
+
+
+@pytest.mark.pg
+def test_without_features_the_core_measures_compares_and_shows(tmp_path: Path) -> None:
+    environment = without(tmp_path / "code")
+    store = ("--store", str(tmp_path / "store"))
+    load = ("-b", "select-only", "-c", "2", "-s", "1", "-T", "2s", "-q", "--allow-tmpfs", *store)
+    said(environment, "bench", *load, code=3)  # A run of 2 s is too short to be valid.
+    shapes = ("--variant", "a: jit=on", "--variant", "b: jit=off", "--budget", "20s")
+    compared = ("compare", *load, *shapes, "--dry-run")
+    assert "b" in said(environment, *compared)
+    assert "tps" in said(environment, "show", *store)
+    assert said(environment, "list", *store).startswith("#1")
+    assert Path(said(environment, "report", *store).strip()).stat().st_size > 10_000
+    assert "tps" in said(environment, "export", "1", *store)
+    said(environment, "note", "1", "alone", *store)
+    said(environment, "diff", "1", "1", *store)
+    said(environment, "undo", *store)
+
+
+@pytest.mark.parametrize("feature", features(), ids=lambda feature: feature.name)
+def test_without_one_feature_the_others_can_be_imported(feature: object, tmp_path: Path) -> None:
+    name = getattr(feature, "name", "")
+    environment = without(tmp_path, name)
+    gone = {name} | {other.name for other in features() if name in other.needs}
+    code = (
+        "import importlib, pkgutil, pgdyno.features as those\n"
+        "from pgdyno.feature import features\n"
+        "kept = [feature.name for feature in features()]\n"
+        "for module in pkgutil.walk_packages(those.__path__, 'pgdyno.features.'):\n"
+        "    if module.name.split('.')[2] in kept and '.there' not in module.name:\n"
+        "        importlib.import_module(module.name)\n"
+        "print(*kept)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert set(ended.stdout.split()) == {other.name for other in features()} - gone
+    lines = said(environment, "--help").partition("Verbs:")[2]
+    verbs = {line.split()[0] for line in lines.splitlines() if line.strip()}
+    lost = {verb for other in features() if other.name in gone for verb in other.verbs}
+    assert verbs == set(VERBS) - lost
+
+
+def test_an_installed_package_adds_its_feature(tmp_path: Path) -> None:
+    toy = tmp_path / "pgdyno_toy"
+    (toy / "verbs").mkdir(parents=True)
+    (toy / "__init__.py").write_text(
+        "from pgdyno.feature import Feature\n"
+        "TOY = Feature(name='toy', package='pgdyno_toy', needs=('doctor',),\n"
+        "              verbs={'toy': 'Print a toy.'}, parts={'verb_help': 'help:'})\n"
+    )
+    (toy / "help.py").write_text(
+        "EXAMPLES = {'toy': (('A toy', 'pgdyno toy'), ('Twice', 'pgdyno toy --twice'))}\n"
+        "MAIN = {}\nMEANT = {}\n"
+    )
+    (toy / "verbs/__init__.py").write_text("")
+    (toy / "verbs/toy.py").write_text(
+        "import click\nfrom pgdyno.cli import output\nfrom pgdyno.cli.headings import Verb\n"
+        "@click.command('toy', cls=Verb, short_help='Print a toy.')\n"
+        "@click.option('--twice', is_flag=True, help='Print it twice.')\n"
+        "def command(twice):\n    '''Print a toy.'''\n    output.data('toy ' * (1 + twice))\n"
+        "    return 0\n"
+    )
+    installed = tmp_path / "pgdyno_toy-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: pgdyno-toy\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text("[pgdyno.features]\ntoy = pgdyno_toy:TOY\n")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    assert "toy" in said(environment, "--help")
+    assert said(environment, "toy", "--twice").split() == ["toy", "toy"]
+
+
+def test_what_a_feature_brings_has_a_place_in_the_core() -> None:
+    for feature in features():
+        assert SLOTS.keys() >= feature.parts.keys()
+        assert TABLES.keys() >= feature.tables.keys()
+        for slot in feature.parts:
+            assert feature.part(slot) is not None
