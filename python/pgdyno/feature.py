@@ -21,6 +21,7 @@ _TABLE = "pgdyno.features"
 ENTRY_POINTS = "pgdyno.features"
 T = TypeVar("T")
 SLOTS: Mapping[str, str] = {
+    "charts": "tuple of answer.charts.chart.TelemetryChart: telemetry drawn over time",
     "checkup": "() -> measure.checkup.Checkup: examines a server before each run",
     "collectors": "tuple of collectors: tables of telemetry that are not asked of a session",
     "fleet": "measure.fleet.OpenFleet: load from other hosts",

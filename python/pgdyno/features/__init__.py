@@ -91,6 +91,7 @@ FEATURES = (
         name="nodes",
         package="pgdyno.features.nodes",
         parts={
+            "charts": "charts:NODES",
             "collectors": "collectors:NODE_COLLECTORS",
             "nodes": "nodes:",
             "nodes_answer": "answer:",

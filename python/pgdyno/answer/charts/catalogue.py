@@ -11,7 +11,8 @@ from pgdyno.answer.charts.host import (
     HOST_NETWORK,
     LOAD_HOST,
 )
-from pgdyno.answer.charts.server import ACTIVITY, COPIES, NODES, POOLER, PROCESSES, TABLES, WRITING
+from pgdyno.answer.charts.server import ACTIVITY, COPIES, POOLER, PROCESSES, TABLES, WRITING
+from pgdyno.feature import parts
 
 WATCHED = (
     chart("tps", "Transactions of the whole server, without our own", "tps", "database",
@@ -35,7 +36,8 @@ FIRST = (
           line("active", "clients_active"),
           line("waiting for a server connection", "clients_waiting")),
 )  # fmt: skip
+_OF_FEATURES = tuple(drawn for charts in parts("charts") for drawn in charts)
 FURTHER = (
-    *(*ACTIVITY, *WRITING, *TABLES, *COPIES, *NODES, *PROCESSES, *POOLER),
+    *(*ACTIVITY, *WRITING, *TABLES, *COPIES, *_OF_FEATURES, *PROCESSES, *POOLER),
     *(*HOST_CPU, *HOST_MEMORY, *HOST_DISK, *HOST_NETWORK, *LOAD_HOST, *ELSEWHERE),
 )

@@ -1,0 +1,45 @@
+"""Charts of the nodes of a distributed server."""
+
+from __future__ import annotations
+
+from pgdyno.answer.charts.chart import chart, line, only, within
+
+NODES = within(
+    "Nodes",
+    chart("node_cpu", "CPU of the workers' hosts", "cores", "node_cpu",
+          only("user_ns", "nice_ns", "system_ns", "irq_ns", "softirq_ns"), keys=("all",),
+          by=("node",)),
+    chart("node_active", "Sessions at work on workers", "sessions", "node_database",
+          only("active_time_ns"), keys=("ours",), by=("node",)),
+    chart("node_waits", "Waits of all workers", "sessions", "node_waits",
+          only("count"), keys=("active",), by=("wait_event",), is_stacked=True),
+    chart("node_commits", "Commits on workers", "transactions/s",
+          "node_database", only("xact_commit", minus=("own_transactions",)), keys=("ours",),
+          by=("node",)),
+    chart("node_rows", "Rows written on workers", "rows/s", "node_database",
+          only("tup_inserted", "tup_updated", "tup_deleted"), keys=("ours",), by=("node",)),
+    chart("node_wal", "WAL of workers", "MB/s", "node_wal", only("position_bytes"),
+          by=("node",)),
+    chart("node_reads", "Blocks read on workers", "blocks/s", "node_database",
+          only("blks_read"), keys=("ours",), by=("node",)),
+    chart("node_writes", "Blocks written on workers", "blocks/s", "node_checkpointer",
+          only("buffers_checkpoint", "buffers_clean", "buffers_backend"), by=("node",)),
+    chart("node_disks", "Disk writes of the workers' hosts", "MB/s", "node_disk",
+          only("write_bytes"), by=("node",)),
+    chart("node_memory", "Free memory of the workers' hosts", "GB", "node_memory",
+          only("available_bytes"), by=("node",)),
+    chart("node_connections", "Connections to workers", "connections", "node_database",
+          only("connections"), keys=("ours",), by=("node",)),
+    chart("node_locks", "Locks waited for on workers", "locks", "node_locks",
+          only("waiting"), by=("node",)),
+    chart("node_moves", "Shards that are being moved to each node", "shards", "placements",
+          only("arriving"), by=("node",)),
+    chart("node_data", "Data that each node holds", "GB", "shards", only("size_bytes"),
+          by=("node",)),
+    chart("node_reach", "Statements of one node and of several", "statements/s",
+          "node_connections", line("one shard", "single_shard"),
+          line("several shards", "multi_shard")),
+    chart("node_links", "Connections between nodes", "connections/s", "node_connections",
+          line("made", "connections_made"), line("failed", "connections_failed"),
+          line("reused", "connections_reused")),
+)  # fmt: skip
