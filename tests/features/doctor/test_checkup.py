@@ -8,7 +8,7 @@ import pytest
 from tests.fixtures.ssh import shell_like
 
 from pgdyno.features.doctor import checkup
-from pgdyno.features.doctor.checkup import Checkup
+from pgdyno.features.doctor.checkup import ServerCheckup
 from pgdyno.features.doctor.host_facts import HostFacts, read_host
 from pgdyno.observe.remote.host_session import shell_command
 from pgdyno.server.scratch import ScratchCluster
@@ -24,7 +24,7 @@ def test_the_host_is_read_once_and_the_server_each_time(
         return read_host(pid=pid)
 
     monkeypatch.setattr(checkup, "read_host", counted)
-    made = Checkup()
+    made = ServerCheckup()
     here = {"postmaster_pid": pg15.pid, "data_folder": pg15.data_dir}
     first, last = (made.document(pg15.target, clients=n, **here) for n in (1, 77))
     assert first is not None
@@ -36,7 +36,7 @@ def test_the_host_is_read_once_and_the_server_each_time(
 
 def test_a_host_elsewhere_is_looked_at_once_a_command(pg15: ScratchCluster, tmp_path: Path) -> None:
     shell = shell_like(tmp_path, f"echo begun >>{tmp_path}/log\nexec /bin/sh")
-    made = Checkup()
+    made = ServerCheckup()
     for clients in (1, 2):
         document = made.document(
             pg15.target,
