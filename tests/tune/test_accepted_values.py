@@ -31,7 +31,8 @@ def reviewed(folder: Path, text: str, *, major: int, ram_gb: int = 0, cores: int
     path = folder / "postgresql.conf"
     path.write_text(text)
     ram_bytes = ram_gb * GB or None
-    given = read_file(path, major, CheckFacts(ram_bytes=ram_bytes))
+    facts = CheckFacts(ram_bytes=ram_bytes, known_cores=cores)
+    given = read_file(path, major, facts)
     connections = int(given.facts.on_server().number("max_connections"))
     machine = Machine(major, connections, ram_bytes=ram_bytes, cores=cores)
     return review(given, machine, is_file=True)
@@ -72,7 +73,7 @@ def test_every_default_that_is_written_out_is_accepted(tmp_path: Path, major: in
         if rule.built_in
         and rule.context != "internal"
         and rule.name != "shared_buffers"
-        # `max_stack_depth` is built in as 100 kB, and the server raises it by the host's limit.
+        # The server raises it by the host's limit.
         and rule.name != "max_stack_depth"
     ]
     assert named(reviewed(tmp_path, "\n".join(written), major=major)) <= WISHES

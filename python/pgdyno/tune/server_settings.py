@@ -79,9 +79,12 @@ class Reviewed:
     findings: tuple[Finding, ...]
 
 
-def read_live(asked: Subject) -> Reviewed:
+def read_live(
+    asked: Subject, *, known_cores: int | None = None, known_bytes: int | None = None
+) -> Reviewed:
     """Read the settings of a server in about a second, with one connection at a time.
 
+    Args: known_cores, known_bytes, cores and size of all data, if the user gave them.
     Raises: ServerError if the server cannot be reached.
     """
     assert asked.target is not None, "settings are a server's"
@@ -94,10 +97,13 @@ def read_live(asked: Subject) -> Reviewed:
             rule = SettingRule(
                 str(name), kind, context, unit, low, high, tuple(values), str(built_in)
             )
+            if rule.name == "max_stack_depth":
+                rule = _as_initdb_leaves(rule)
             settings[str(name).lower()] = _setting(
                 rule, str(raw or ""), str(source), bool(is_pending), str(description)
             )
-    return _reviewed(examined.target, examined.facts, settings)
+    facts = replace(examined.facts, known_cores=known_cores, known_bytes=known_bytes)
+    return _reviewed(examined.target, facts, settings)
 
 
 def read_file(path: Path, major: int, facts: CheckFacts) -> Reviewed:
@@ -134,8 +140,12 @@ def defaults_of(major: int) -> dict[str, str]:
 
 
 def _as_initdb_leaves(rule: SettingRule) -> SettingRule:
-    """Return the rule with 128 MB of shared_buffers, which initdb writes where 8 MB is built in."""
-    return replace(rule, built_in="16384") if rule.name == "shared_buffers" else rule
+    """Return the rule with the value that a new server has, where another one is built in.
+
+    initdb writes 128 MB of shared_buffers, and the server raises max_stack_depth to 2 MB.
+    """
+    new = {"shared_buffers": "16384", "max_stack_depth": "2048"}.get(rule.name)
+    return rule if new is None else replace(rule, built_in=new)
 
 
 def _reviewed(
