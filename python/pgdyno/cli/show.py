@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.cli import crash_text, options, output, watch_text
 from pgdyno.cli.headings import Verb
-from pgdyno.cli.measure import show
+from pgdyno.cli.measure import show, with_remarks
 from pgdyno.crash.document import document_again as crash_again
 from pgdyno.designs import answer_of
 from pgdyno.errors import InterruptedByUser, SpecError, StoreError
@@ -44,7 +44,8 @@ def command(result: str, store: Path | None, json_to: str | None) -> int:
         document = read_kept(folder, lambda: document_again(folder))
         words = watch_text.text_of if folder.verb == "watch" else crash_text.text_of
         text = json.dumps(document, indent=2, ensure_ascii=False)
-        options.write(words(document, output.width()), text, json_to)
+        shown = with_remarks(words(document, output.width()), document["notes"])
+        options.write(shown, text, json_to)
     else:
         show(answered(folder), json_to, None)
     return 0
@@ -52,9 +53,8 @@ def command(result: str, store: Path | None, json_to: str | None) -> int:
 
 def document_again(folder: ExperimentFolder) -> dict[str, Any]:
     """Return the document of a watch or of crashes; made anew if the lab was killed."""
-    if folder.verb == "watch":
-        return watch_again(folder)
-    return crash_again(folder)
+    document = watch_again(folder) if folder.verb == "watch" else crash_again(folder)
+    return {**document, "notes": list(folder.remarks())}
 
 
 def answered(folder: ExperimentFolder) -> ExperimentFindings:

@@ -30,18 +30,18 @@ def chart(axes: Axes, shown: Chart) -> None:
     """Draw a chart: the same axes, lines and spans as on the page."""
     y = svg.y_axis(shown)
     _frame(axes, shown.title, shown.unit)
-    if shown.x_scale == "log":
+    axes.set_ylim(y.low, y.high)
+    if shown.is_x_log:
         axes.set_xscale("log")
     if shown.y_scale == "log":
         axes.set_yscale("log")
-    if shown.is_stacked:
+    if shown.is_stacked and shown.lines:
         _stack(axes, shown)
     else:
         for line in shown.lines:
             _line(axes, line)
     for flag in shown.flags:
         axes.axvline(flag.x, color=colour("ink-3"), linewidth=0.6, linestyle=(0, (2, 3)))
-    axes.set_ylim(y.low, y.high)
     axes.set_yticks([value for value, _ in y.ticks], [label for _, label in y.ticks])
     axes.minorticks_off()
     measured = sorted({x for line in shown.lines if line.shape == "points" for x in line.x})
