@@ -89,7 +89,8 @@ class Chart:
     @property
     def is_x_log(self) -> bool:
         """Return whether the x axis is logarithmic, which needs places above 0."""
-        return self.x_scale == "log" and self.x_range[0] > 0
+        places = (*self.x_range, *(x for line in self.lines for x in line.x))
+        return self.x_scale == "log" and min(places) > 0
 
     @property
     def y_range(self) -> tuple[float, float]:
