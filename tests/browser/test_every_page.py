@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,17 @@ from tests.crash.test_document import stored
 from tests.outputs.rendered import BUILT
 from tests.watch.examples import DOCUMENT, findings, watched
 
-from pgdyno.analysis.findings import Panel, Series
+from pgdyno.analysis.findings import ExperimentFindings, Panel, Series
 from pgdyno.crash.document import document_of
 from pgdyno.designs import DESIGNS, page_of
 from pgdyno.report.crash_page import crash_page
 from pgdyno.report.watch_page import watch_page
 
 NO_WAITS = Panel("waits", "Active sessions", "sessions", (0.5,), (Series("CPU", (0.0,)),))
+
+
+def of_answer(make: Callable[[], ExperimentFindings], _folder: Path) -> str:
+    return page_of(make())
 
 
 def crashed(folder: Path) -> str:
@@ -34,7 +39,7 @@ def watched_without_waits(_folder: Path) -> str:
 
 
 PAGES: dict[str, Callable[[Path], str]] = {
-    **{name: lambda _, make=make: page_of(make()) for name, make in BUILT.items()},  # type: ignore[misc]
+    **{name: partial(of_answer, make) for name, make in BUILT.items()},
     "watch": lambda _: watch_page(watched()),
     "watch without waits": watched_without_waits,
     "watch without samples": lambda _: watch_page(findings(panels=())),

@@ -118,8 +118,8 @@ def _line_of(row: list[tuple[str, str]], place: str) -> ConfLine:
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
     at = 0
     while at < len(text):
-        found = [(kind, match) for kind, rule in _TOKENS if (match := rule.match(text, at))]
-        kind, match = max(found, key=lambda known: known[1].end(), default=("error", None))
+        matches = [(kind, match) for kind, rule in _TOKENS if (match := rule.match(text, at))]
+        kind, match = max(matches, key=lambda known: known[1].end(), default=("error", None))
         token = match[0] if match is not None else text[at]
         at += len(token)
         if kind != "blank":

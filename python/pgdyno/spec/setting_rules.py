@@ -119,7 +119,7 @@ def object_to(name: str, value: str, major: int | None) -> Objection | None:
 
 
 def in_units(text: str, rule: SettingRule) -> float | None:
-    """Return the number in a text such as "1.5GB" in units of the rule, None if it is none.
+    """Return the number in a text such as "1.5GB" in units of the rule, None for other texts.
 
     Source: parse_int, parse_real and convert_to_base_unit of guc.c. "010" is octal and "0x10"
     hexadecimal for an integer; a fraction is rounded to the next smaller unit, an integer to a

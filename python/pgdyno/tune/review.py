@@ -218,7 +218,7 @@ def _attention(given: Reviewed) -> Iterator[Attention]:
             continue  # The library is loaded; what is missing in the database is not a setting.
         present = given.settings.get(name)  # A role may not see every setting.
         if name in _PER_CONNECTION and present is not None and not present.is_set:
-            # A default is too much only because there are so many connections.
+            # The number of connections is the reason, not the default of this setting.
             if "max_connections" in named:
                 continue
             name, mend = "max_connections", "a pooler, and a lower max_connections (restart)"
