@@ -151,7 +151,7 @@ def shared_buffers(facts: CheckFacts) -> Judgement:
     if data_bytes is not None and size_bytes >= data_bytes:
         return good(f"{seen}; all databases together have {format_bytes(data_bytes)}")
     if size_bytes <= _SHARED_BUFFERS_DEFAULT_BYTES and ram_bytes >= 4 << 30:
-        return warn(f"{seen}: the default for a machine of any size", mend)
+        return warn(f"{seen}: no more than the default, which fits the smallest machine", mend)
     return good(seen)
 
 
