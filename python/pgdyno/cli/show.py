@@ -44,7 +44,7 @@ def command(result: str, store: Path | None, json_to: str | None) -> int:
         document = read_kept(folder, lambda: document_again(folder))
         words = watch_text.text_of if folder.verb == "watch" else crash_text.text_of
         text = json.dumps(document, indent=2, ensure_ascii=False)
-        shown = with_remarks(words(document, output.width()), document["notes"])
+        shown = with_remarks(words(document, output.width()), document.get("notes", ()))
         options.write(shown, text, json_to)
     else:
         show(answered(folder), json_to, None)
@@ -54,7 +54,9 @@ def command(result: str, store: Path | None, json_to: str | None) -> int:
 def document_again(folder: ExperimentFolder) -> dict[str, Any]:
     """Return the document of a watch or of crashes; made anew if the lab was killed."""
     document = watch_again(folder) if folder.verb == "watch" else crash_again(folder)
-    return {**document, "notes": list(folder.remarks())}
+    # A document is as its verb printed it, until somebody notes something.
+    remarks = list(folder.remarks())
+    return {**document, "notes": remarks} if remarks else document
 
 
 def answered(folder: ExperimentFolder) -> ExperimentFindings:
