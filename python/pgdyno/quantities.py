@@ -27,6 +27,13 @@ def plain(value: float, digits: int = PLAIN_DIGITS) -> str:
     return fixed(value, max(plain_decimals(value, digits), 0))
 
 
+def short(value: float) -> str:
+    """Return a number for a legend or a tile: three digits, and "< 0.001" for a smaller one."""
+    if 0 < abs(value) < 0.0005:
+        return "< 0.001"
+    return plain(value)
+
+
 def plain_decimals(value: float, digits: int = PLAIN_DIGITS) -> int:
     """Return the decimals that show `digits` significant digits of a value without interval."""
     if value == 0 or not math.isfinite(value):

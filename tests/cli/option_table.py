@@ -166,7 +166,7 @@ TRIED = {
     ("init tpcc", "seed"): Words("--seed 5"),
     ("init tpcc", "c_last"): Words("--c-last 3"),
     ("spec", "to"): Words("--output OUT"),
-    ("report", "file"): Words("--output OUT"),
+    ("report", "file"): Words("--output OUT.html"),
     ("export", "form"): Words("--format json"),
     ("export", "name"): Words("--table intervals"),
     ("export", "file"): Words("--output OUT"),

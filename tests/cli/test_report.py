@@ -63,12 +63,41 @@ def test_an_error_names_a_place_that_cannot_be_written(generated: ExperimentFold
 def test_ctrl_c_ends_a_report_before_it_is_written(
     generated: ExperimentFolder, tmp_path: Path, form: list[str]
 ) -> None:
-    place = tmp_path / "report"
+    place = tmp_path / f"report.{form[0][2:] if form else 'html'}"
     with signals.handled():
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(InterruptedByUser):
             report(generated, *form, "-o", str(place))
     assert not place.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        ("x.md", b"#"),
+        ("x.pdf", b"%PDF"),
+        ("x.html", b"<!doctype html>"),
+        ("X.HTM", b"<!doctype html>"),
+        ("x.json", b"{"),
+    ],
+)
+def test_the_end_of_the_name_decides_what_is_written(
+    generated: ExperimentFolder, tmp_path: Path, name: str, start: bytes
+) -> None:
+    assert report(generated, "-o", str(tmp_path / name)) == tmp_path / name
+    assert (tmp_path / name).read_bytes().startswith(start)
+
+
+@pytest.mark.parametrize("name", ["x.docx", "x", "x.csv", ".html"])
+def test_a_name_that_says_no_form_is_refused_with_the_known_ones(
+    generated: ExperimentFolder, tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(SpecError) as refused:
+        report(generated, "-o", str(tmp_path / name))
+    assert ".md, .pdf" in (refused.value.hint or "")
+    assert not (tmp_path / name).exists()
+    with pytest.raises(SpecError, match="--pdf was given"):
+        report(generated, "--pdf", "-o", str(tmp_path / "x.md"))
 
 
 def test_a_watch_has_a_page_only(tmp_path: Path) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from tests.report import examples
 
 from pgdyno.analysis.findings import RunTimeline
-from pgdyno.report import axis, figures, svg
+from pgdyno.report import axis, figures, plot, svg
 from pgdyno.report.chart import Chart, Flag, Line
 from pgdyno.report.embed import captioned_json
 from pgdyno.report.palette import SEQUENCE
@@ -213,3 +215,43 @@ def test_without_tps_and_latency_the_first_panel_is_on_top() -> None:
         replace(base, run=replace(base.run, timeline=replace(base.run.timeline, panels=only)))
     )
     assert [picture.key for picture in charts] == ["main-waits"]
+
+
+SERIES: dict[str, tuple[tuple[float, ...], tuple[float | None, ...]]] = {
+    "no samples": ((), ()),
+    "one sample": ((3.0,), (7.0,)),
+    "one sample of zero": ((0.0,), (0.0,)),
+    "all equal": ((0.0, 1.0, 2.0), (4.0, 4.0, 4.0)),
+    "all zero": ((0.0, 1.0, 2.0), (0.0, 0.0, 0.0)),
+    "all negative": ((0.0, 1.0), (-2.0, -1.0)),
+    "only gaps": ((0.0, 1.0), (None, None)),
+    "not finite": ((0.0, 1.0, 2.0), (math.nan, math.inf, -math.inf)),
+    "one point in time": ((5.0, 5.0), (1.0, 2.0)),
+    "tiny": ((0.0, 1.0), (5e-300, 6e-300)),
+    "huge": ((0.0, 1.0), (1e300, 1e300)),
+}
+
+
+@pytest.mark.parametrize("form", ["time", "time, log", "levels", "levels, log", "stacked", "none"])
+@pytest.mark.parametrize("name", SERIES)
+def test_a_chart_of_any_samples_is_drawn_by_every_painter(name: str, form: str) -> None:
+    x, y = SERIES[name]
+    form, _, log = form.partition(", ")
+    scale = log or "linear"
+    shape = "points" if form == "levels" else "line"
+    line = Line("a", SEQUENCE[0], x, y, y, y, shape=shape)
+    picture = chart(
+        *([] if form == "none" else [line, line]),
+        group="" if form == "levels" else "time",
+        is_stacked=form in ("stacked", "none"),
+        x_scale=scale if form == "levels" else "linear",
+        y_scale=scale,
+    )
+    for shown in (picture, replace(picture, x_ends=(2.0, 2.0))):
+        assert "nan" not in ElementTree.tostring(drawn(shown), "unicode").lower()
+        document = json.loads(captioned_json("n", "c", [shown]))["charts"]["k"]
+        for ends in (document["xEnds"], document["yEnds"]):
+            assert ends[0] < ends[1]
+        figure = Figure()
+        plot.chart(figure.add_subplot(), shown)
+        figure.canvas.draw()

@@ -143,3 +143,15 @@ def test_a_percentile_never_looks_like_more_than_the_maximum() -> None:
 def test_a_lower_end_above_0_is_not_written_as_0() -> None:
     mean = Estimate(12.0, 0.04, 30.0, 6, "ms", "within_run")
     assert numbers.interval_text(mean) == "0.04 to 30"
+
+
+def test_a_difference_that_may_be_none_has_no_digits_beyond_its_interval() -> None:
+    assert numbers.estimate_text(between(-0.0070, -0.6876, 0.6768)) == "0.0 (-0.7 to 0.7)"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(7.96, "7.96"), (7.9602, "7.96"), (7.9e-7, "< 0.001"), (0.0, "0"), (340623.4, "340,623")],
+)
+def test_a_legend_has_three_digits(value: float, words: str) -> None:
+    assert quantities.short(value) == words

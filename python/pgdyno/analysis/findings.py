@@ -294,7 +294,8 @@ class ExperimentFindings:
     `run`: the run shown in detail (the only run of a bench, the long run at the knee of a sweep).
     `compare`: None if no variants were compared. `own`: the findings of a kind of answer that needs
     more than `run`, `curves` and `compare`. `kind`: the kind of the design. `cells`: what the
-    program of the load finds in each cell; empty unless the answer has several cells.
+    program of the load finds in each cell; empty unless the answer has several cells. `notes`: how
+    it was measured; `remarks`: what people noted with `pgdyno note`.
     """
 
     kind: str
@@ -314,4 +315,5 @@ class ExperimentFindings:
     runs_valid: int = 1
     doubts: tuple[Doubt, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    remarks: tuple[str, ...] = ()
     is_complete: bool = True

@@ -16,7 +16,8 @@ from pgdyno.quantities import DECIMALS_MAX, PLAIN_DIGITS, fixed, plain_decimals
 def decimals_of(estimate: Estimate) -> int:
     """Return the decimal place (negative: tens, hundreds) that the interval of `estimate` supports.
 
-    Limits: at most eight decimals, and at least two digits of the value. An interval of width zero
+    Limits: at most eight decimals, and at least two digits of a value that is larger than its
+    noise. An interval of width zero
     says nothing about digits, so three are kept.
     """
     # Without an interval, the noise is not known. All digits of a whole number are kept.
@@ -29,9 +30,18 @@ def decimals_of(estimate: Estimate) -> int:
         return plain
     if half_width <= 0:
         return plain
+    if _is_noise(estimate):
+        # No digit beyond those of the interval means anything.
+        return min(_rounding_decimals(half_width), DECIMALS_MAX)
     most = plain_decimals(estimate.value, PLAIN_DIGITS + 2)
     least = plain_decimals(estimate.value, 2)
     return max(min(_rounding_decimals(half_width), most, DECIMALS_MAX), least)
+
+
+def _is_noise(estimate: Estimate) -> bool:
+    """Return whether the value may be 0 as well."""
+    low, high = estimate.low, estimate.high
+    return low is not None and high is not None and low < 0 < high and not estimate.says_nothing
 
 
 def value_words(estimate: Estimate) -> str:

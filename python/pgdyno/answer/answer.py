@@ -160,6 +160,7 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
             *doubts_of_cells(cells),
         ),
         notes=_notes(experiment, done),
+        remarks=folder.remarks(),
         is_complete=bool(stopped_by(folder)),
     )
 

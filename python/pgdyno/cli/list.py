@@ -63,7 +63,8 @@ def _line(row: ListedExperiment) -> str:
     line = f"#{row.number:<4} {began:%Y-%m-%d %H:%M}  {row.verb:<7} {row.name}, {state}"
     page = TextPage(output.width())
     line = fill(line, output.width(), subsequent_indent=" " * 6)
-    return "\n".join([line, *(page.row("", row.sentence, indent=6) if row.sentence else ())])
+    said = (*([row.sentence] if row.sentence else ()), *(f"note {note}" for note in row.notes))
+    return "\n".join([line, *(part for text in said for part in page.row("", text, indent=6))])
 
 
 def _runs(row: ListedExperiment) -> str:

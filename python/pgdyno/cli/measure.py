@@ -24,6 +24,7 @@ from pgdyno.loop.drive import Outcome, carry_out, checked_scripts
 from pgdyno.loop.preview import preview, warnings_before
 from pgdyno.quantities import duration_text
 from pgdyno.report.numbers import interval_text, value_text
+from pgdyno.report.text_page import TextPage
 from pgdyno.spec.condition import WATCHED, Condition, condition_from
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.file import to_toml
@@ -243,10 +244,16 @@ def keep(folder: ExperimentFolder, findings: ExperimentFindings) -> Path:
 def show(findings: ExperimentFindings, json_to: str | None, report: Path | None) -> None:
     """Print an answer as text, or as JSON, or as both to different places."""
     document = json.dumps(document_of(findings), indent=2, ensure_ascii=False)
-    text = words_of(findings, output.width()).rstrip()
+    text = with_remarks(words_of(findings, output.width()), findings.remarks)
     if report is not None:
         text += f"\n{'report':12}{report}"
     options_of_output.write(text, document, json_to)
+
+
+def with_remarks(text: str, remarks: Sequence[str]) -> str:
+    """Return the text of an answer, with the notes that people keep with the result."""
+    rows = (TextPage(output.width()).row("note", remark) for remark in remarks)
+    return "\n".join([text.rstrip(), *(line for row in rows for line in row)])
 
 
 def exit_code(error: PgdynoError | None, findings: ExperimentFindings | None) -> int:

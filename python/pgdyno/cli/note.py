@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -23,7 +22,6 @@ def command(result: str, text: str | None, store: Path | None) -> int:
     if text:
         with folder.amending("notes.jsonl"):
             folder.add_note(read_pair().unix_ns, text)
-    for note in folder.notes():
-        moment = datetime.fromtimestamp(note["time_ns"] / 1e9, tz=UTC)
-        output.data(f"{moment:%Y-%m-%d %H:%M} UTC  {note['text']}")
+    for remark in folder.remarks():
+        output.data(remark)
     return 0

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.cli import options, output
 from pgdyno.cli.headings import Verb
-from pgdyno.cli.show import answered, read_kept, result_kind_of
-from pgdyno.designs import markdown_of, page_of
+from pgdyno.cli.show import answered, document_again, read_kept, result_kind_of
+from pgdyno.designs import document_of, markdown_of, page_of
 from pgdyno.errors import SpecError
 from pgdyno.process import signals
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
+
+# The end of the name of -o -> the form that is written.
+_FORMS = {".html": "html", ".htm": "html", ".md": "md", ".json": "json"}
 
 
 @click.command("report", cls=Verb, short_help="Write a result as HTML page or Markdown.")
@@ -25,24 +31,29 @@ from pgdyno.store.folder import ExperimentFolder
     "--output",
     "file",
     type=click.Path(path_type=Path),
-    help="File to write (default: in the result's folder).",
+    help="File to write: .html, .md or .json (default: in the result's folder).",
 )
 @click.option("--md", "form", flag_value="md", help="Write Markdown, with pictures next to it.")
 def command(result: str, store: Path | None, file: Path | None, form: str | None) -> int:
     """Write the report and print its path. RESULT is a number, a name, a folder, or `last`.
 
-    A browser prints the page as a good PDF.
+    The end of the name of -o decides the form. A browser prints the page as a good PDF.
     """
     folder = Store.default(store).find(result)
-    path = file or folder.folder / f"report.{form or 'html'}"
+    form = _form_of(file, form)
+    path = file or folder.folder / f"report.{form}"
     if not folder.is_experiment:
-        if form is not None:
+        if form == "json":
+            document = read_kept(folder, lambda: document_again(folder))
+        elif form != "html":
             raise SpecError(
                 f"#{folder.number} is a {folder.verb}: its report is an HTML page, "
                 f"not {form.upper()}.",
                 hint="remove the option; a browser can print the page",
             )
-        contents: dict[Path, str | bytes] = {path: _page_without_runs(folder)}
+        contents: dict[Path, str | bytes] = {
+            path: _as_json(document) if form == "json" else _page_without_runs(folder)
+        }
     else:
         findings = answered(folder)
         signals.check()
@@ -53,17 +64,40 @@ def command(result: str, store: Path | None, file: Path | None, form: str | None
     return 0
 
 
+def _form_of(file: Path | None, asked: str | None) -> str:
+    """Return the form to write. Raises: SpecError if the file's name says another, or none."""
+    if file is None:
+        return asked or "html"
+    named = _FORMS.get(file.suffix.lower())
+    if named is None:
+        known = ", ".join(_FORMS)
+        raise SpecError(
+            f"-o {file}: the end of the name says no form that report can write.",
+            hint=f"end it with one of {known}; pgdyno export writes tables as CSV",
+        )
+    if asked not in (None, named):
+        raise SpecError(
+            f"-o {file} is a name for {named.upper()}, but --{asked} was given as well.",
+            hint="remove the option; the end of the name decides",
+        )
+    return named
+
+
+def _as_json(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
 def _page_without_runs(folder: ExperimentFolder) -> str:
     kind = result_kind_of(folder)
     return read_kept(folder, lambda: kind.page(folder))
 
 
-def _contents(
-    findings: ExperimentFindings, path: Path, form: str | None
-) -> dict[Path, str | bytes]:
+def _contents(findings: ExperimentFindings, path: Path, form: str) -> dict[Path, str | bytes]:
     """Return the content of each file by its path, the report first."""
-    if form is None:
+    if form == "html":
         return {path: page_of(findings)}
+    if form == "json":
+        return {path: _as_json(document_of(findings))}
     text, pictures = markdown_of(findings, stem=path.stem)
     return {path: text} | {path.with_name(name): picture for name, picture in pictures.items()}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 from pydantic import ValidationError
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.cli import options, output
 from pgdyno.cli.headings import Verb
-from pgdyno.cli.measure import show
+from pgdyno.cli.measure import show, with_remarks
 from pgdyno.designs import answer_of
 from pgdyno.errors import InterruptedByUser, SpecError, StoreError
 from pgdyno.measure.changes import place_of
@@ -41,9 +41,10 @@ def command(result: str, store: Path | None, json_to: str | None) -> int:
         output.warning(damage.message, damage.hint)
     if not folder.is_experiment:
         kind = result_kind_of(folder)
-        document = read_kept(folder, lambda: kind.document(folder))
+        document = read_kept(folder, lambda: document_again(folder))
         text = json.dumps(document, indent=2, ensure_ascii=False)
-        options.write(kind.text(document, output.width()), text, json_to)
+        shown = with_remarks(kind.text(document, output.width()), document.get("notes", ()))
+        options.write(shown, text, json_to)
     else:
         show(answered(folder), json_to, None)
     return 0
@@ -57,6 +58,14 @@ def result_kind_of(folder: ExperimentFolder) -> ResultKind:
             hint=f"install a pgdyno that has the verb {folder.verb}",
         )
     return RESULTS[folder.verb]
+
+
+def document_again(folder: ExperimentFolder) -> dict[str, Any]:
+    """Return the document of a result without runs; made anew if the lab was killed."""
+    document = result_kind_of(folder).document(folder)
+    # A document is as its verb printed it, until somebody notes something.
+    remarks = list(folder.remarks())
+    return {**document, "notes": remarks} if remarks else document
 
 
 def answered(folder: ExperimentFolder) -> ExperimentFindings:

@@ -46,7 +46,11 @@ class Axis:
 
 
 def linear(low: float, high: float, *, start_px: float, end_px: float, about: int = 4) -> Axis:
-    """Return an axis whose ends are ticks at multiples of 1, 2, 2.5 or 5."""
+    """Return an axis whose ends are ticks at multiples of 1, 2, 2.5 or 5.
+
+    If no value is above `low`, the axis ends at `low` + 1.
+    """
+    high = high if high > low else low + 1
     step = _step((high - low) / about)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     values = [n * step for n in range(first, max(last, first + 1) + 1)]
@@ -75,7 +79,8 @@ def levels(measured: list[float], *, is_log: bool, start_px: float, end_px: floa
     """
     low, high = min(measured), max(measured)
     if low == high:
-        low, high = low / 2, high * 2
+        low, high = (low / 2, high * 2) if low > 0 else (low - 1, high + 1)
+    is_log = is_log and low > 0
     pad = (high / low) ** 0.03 if is_log else (high - low) * 0.03
     ends = (low / pad, high * pad) if is_log else (low - pad, high + pad)
     bare = Axis(ends[0], ends[1], start_px, end_px, is_log, ())
@@ -90,6 +95,7 @@ def levels(measured: list[float], *, is_log: bool, start_px: float, end_px: floa
 
 def time(low_s: float, high_s: float, *, start_px: float, end_px: float) -> Axis:
     """Return a time axis from the first to the last value, in s, min:s or h:min."""
+    high_s = high_s if high_s > low_s else low_s + 1
     span = high_s - low_s
     step = next((s for s in _TIME_STEPS_S if span / s <= 8), 86400)
     first = math.ceil(low_s / step - 1e-9)

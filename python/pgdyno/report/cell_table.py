@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pgdyno.analysis.compare_findings import CompareFindings, Served, VariantFindings
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.programs.registry import own_metrics
+from pgdyno.quantities import short
 from pgdyno.report import numbers
 
 # Changes of a variant that affect the fairness between clients, or the path to the server.
@@ -96,8 +97,11 @@ def mean_cell(estimate: Estimate | None, unit: str = "") -> str:
     """Return a mean with its interval if it has one, "-" without a value."""
     if estimate is None:
         return "-"
-    value = f"{numbers.value_text(estimate)}{unit and ' '}{unit}"
-    return f"{value} ({numbers.interval_text(estimate)})" if estimate.has_interval else value
+    is_tiny = 0 < abs(estimate.value) < 0.0005
+    number = short(estimate.value) if is_tiny else numbers.value_text(estimate)
+    value = f"{number}{unit and ' '}{unit}"
+    has_interval = estimate.has_interval and not is_tiny
+    return f"{value} ({numbers.interval_text(estimate)})" if has_interval else value
 
 
 def _aligned(column: tuple[str, ...]) -> list[str]:

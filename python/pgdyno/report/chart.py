@@ -6,6 +6,7 @@ pictures and PDF. Therefore all of them show the same data.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -39,6 +40,14 @@ class Line:
     summary: str | None = None
     quantity: str = ""
 
+    def __post_init__(self) -> None:
+        """Make a gap of each value that is not finite: no painter has a place for it."""
+        for name in ("y", "low", "high"):
+            values = getattr(self, name)
+            if values is not None and not all(v is None or math.isfinite(v) for v in values):
+                finite = tuple(v if v is not None and math.isfinite(v) else None for v in values)
+                object.__setattr__(self, name, finite)
+
 
 @dataclass(frozen=True, slots=True)
 class Flag:
@@ -71,20 +80,24 @@ class Chart:
     @property
     def x_range(self) -> tuple[float, float]:
         """Return the given ends, else the smallest and largest x, widened if both are equal."""
-        if self.x_ends is not None:
-            return self.x_ends
-        xs = [x for line in self.lines for x in line.x]
+        xs = self.x_ends or [x for line in self.lines for x in line.x] or (0.0, 1.0)
         low, high = min(xs), max(xs)
         if low < high:
             return low, high
         return (low / 2, high * 2) if self.x_scale == "log" and low > 0 else (low - 1, high + 1)
 
     @property
+    def is_x_log(self) -> bool:
+        """Return whether the x axis is logarithmic, which needs places above 0."""
+        places = (*self.x_range, *(x for line in self.lines for x in line.x))
+        return self.x_scale == "log" and min(places) > 0
+
+    @property
     def y_range(self) -> tuple[float, float]:
         """Return the smallest and largest y with intervals; a linear axis starts at 0."""
         if self.is_stacked:
             layers = np.array([line.y for line in self.lines], dtype=np.float64)
-            return 0.0, float(np.nansum(layers, axis=0).max()) if layers.size else 1.0
+            return 0.0, (float(np.nansum(layers, axis=0).max()) if layers.size else 0.0) or 1.0
         drawn = _numbers(line.y for line in self.lines)
         spans = _numbers(v for line in self.lines for v in (line.low, line.high) if v is not None)
         shown = np.concatenate((drawn, spans))
@@ -96,7 +109,8 @@ class Chart:
         if self.y_scale == "log":
             return (low, high) if low < high else (low / 2, high * 2)
         # If only intervals reach below 0, axis and whiskers end at 0.
-        return min(0.0, float(drawn.min())), high if high > 0 else 1.0
+        low = min(0.0, float(drawn.min()))
+        return low, high if high > 0 else 0.0 if low < 0 else 1.0
 
 
 def _numbers(values: Iterable[Values]) -> npt.NDArray[np.float64]:

@@ -14,7 +14,7 @@ from pgdyno.report.forest import metric_name
 def device_table(compared: CompareFindings) -> CellTable | None:
     """Return the table, with the deciding metric in its first row; None without telemetry.
 
-    The note says what was not measured and why.
+    A disk that all variants share is left out. The note says what was not measured and why.
     """
     devices = compared.devices
     if devices is None:
@@ -27,8 +27,8 @@ def device_table(compared: CompareFindings) -> CellTable | None:
             unit = next(value.unit for value in values if value is not None)
             rows.append((_words(metric_name(metric), unit), *map(mean_cell, alike(values))))
     for place, words in PLACES.items():
-        if any(place in variant.places for variant in devices.variants):
-            names = (variant.places.get(place, "-") for variant in devices.variants)
+        names = tuple(variant.places.get(place, "-") for variant in devices.variants)
+        if len(names) == 1 or len(set(names)) > 1:
             rows.append((words, *names))
     rows += [
         (_words(quantity.words, quantity.unit), *map(mean_cell, devices.shown(quantity.key)))

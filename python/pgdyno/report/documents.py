@@ -50,6 +50,7 @@ def document_with(findings: ExperimentFindings, body: Document) -> Document:
         "runs_valid": findings.runs_valid,
         **body,
         **({} if cells is None else cells.document),
+        "notes": list(findings.remarks),
         "warnings": [_warning(doubt) for doubt in doubts],
     }
 

@@ -56,7 +56,7 @@ def _chart(chart: Chart, axes: Axes, flags: Flags) -> dict[str, Any]:
         "title": chart.title,
         "unit": chart.unit,
         "xLabel": chart.x_label,
-        "xScale": chart.x_scale,
+        "xScale": "log" if chart.is_x_log else "linear",
         "yScale": chart.y_scale,
         "stacked": chart.is_stacked,
         "group": chart.group,

@@ -66,8 +66,8 @@ def line_summary(line: Line, chart: Chart) -> str:
     if chart.group != TIME_GROUP or not present:
         return ""
     if line.name == "max" or (line.name[:1] == "p" and line.name[1:2].isdigit()):
-        return f"{quantities.plain(min(present))} to {quantities.plain(max(present))}"
-    return f"mean {quantities.plain(sum(present) / len(present))}"
+        return f"{quantities.short(min(present))} to {quantities.short(max(present))}"
+    return f"mean {quantities.short(sum(present) / len(present))}"
 
 
 def latency_rows(run: RunFindings) -> tuple[tuple[str, Estimate], ...]:

@@ -94,7 +94,7 @@ def _x_axis(chart: Chart, width: int) -> Axis:
     if chart.group == "time":
         return axis.time(low, high, **ends)
     measured = [x for line in chart.lines if line.shape == "points" for x in line.x]
-    return axis.levels(measured or [low, high], is_log=chart.x_scale == "log", **ends)
+    return axis.levels(measured or [low, high], is_log=chart.is_x_log, **ends)
 
 
 def y_axis(chart: Chart) -> Axis:
@@ -145,7 +145,7 @@ def _flags(chart: Chart, x: Axis, y: Axis) -> Iterable[str]:
 
 
 def _lines(chart: Chart, x: Axis, y: Axis) -> Iterable[str]:
-    if chart.is_stacked:
+    if chart.is_stacked and chart.lines:
         yield from _stack(chart, x, y)
         return
     points_max = _points_max(chart, x)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 
 from pgdyno.errors import ServerError, SpecError
 from pgdyno.server.connect import Connection
-from pgdyno.spec.setting_rules import BYTES_OF_UNIT, MICROSECONDS_OF_UNIT
+from pgdyno.spec.setting_rules import SettingRule, as_boolean, current_word, in_units
 
 # Settings by which pgdyno finds and protects a scratch cluster; a variant may not change them.
 RESERVED = frozenset(
@@ -27,10 +26,8 @@ RESERVED = frozenset(
     }
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)?")
-_NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z]*)")
 # Values that the server lists, but shows as another value (PostgreSQL 15 and later).
 _SAME = {("wal_compression", "on"): "pglz"}
-_TRUE, _FALSE = frozenset({"on", "true", "yes", "1"}), frozenset({"off", "false", "no", "0"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,55 +165,16 @@ def require(connection: Connection, wanted: Mapping[str, str]) -> None:
 def _is_same(wanted: str, seen: _Shown) -> bool:
     if wanted.lower() == seen.setting.lower() or wanted.lower() == "default":
         return True
+    rule = SettingRule("", seen.vartype, "", seen.unit or "", "", "", seen.enumvals, "")
     if seen.vartype == "bool":
-        truth = {"on": _TRUE, "off": _FALSE}[seen.setting]
-        return any(word.startswith(wanted.lower()) for word in truth) and wanted != ""
+        return as_boolean(wanted) is (seen.setting == "on")
     if seen.vartype == "enum":
-        is_listed = wanted.lower() in {value.lower() for value in seen.enumvals}
-        return not is_listed and seen.source != "default"
+        is_listed = current_word(wanted, rule) in seen.enumvals
+        is_same = current_word(wanted, rule) == seen.setting
+        return is_same or (not is_listed and seen.source != "default")
     if seen.vartype in ("integer", "real"):
-        return _is_same_number(wanted, seen)
+        number = in_units(wanted, rule)
+        # The server prints a real number with few digits.
+        shown = float(seen.setting)
+        return number is not None and (number == -1 or abs(number - shown) <= abs(shown) * 1e-5)
     return False
-
-
-def _is_same_number(wanted: str, seen: _Shown) -> bool:
-    match = _NUMBER.fullmatch(wanted)
-    if match is None:
-        # Hexadecimal and octal numbers are allowed, too, but rare.
-        try:
-            return int(wanted, 0) == int(seen.setting)
-        except ValueError:
-            return False
-    try:
-        number, shown = Decimal(match[1]), Decimal(seen.setting)
-    except InvalidOperation:
-        return False
-    if number == -1:
-        return True
-    base = _base_units(seen.unit)
-    if not match[2]:
-        return _rounds_to(number, shown, seen.vartype)
-    if base is None:
-        return False
-    scale, table = base
-    factor = table.get(match[2])
-    return factor is not None and _rounds_to(number * factor / scale, shown, seen.vartype)
-
-
-def _base_units(unit: str | None) -> tuple[int, Mapping[str, int]] | None:
-    """Return how many bytes or microseconds one unit such as "8kB" or "ms" is, and the table."""
-    match = re.fullmatch(r"(\d*)([A-Za-z]+)", unit or "")
-    for table in (BYTES_OF_UNIT, MICROSECONDS_OF_UNIT):
-        if match is not None and match[2] in table:
-            return int(match[1] or 1) * table[match[2]], table
-    return None
-
-
-def _rounds_to(number: Decimal, shown: Decimal, vartype: str) -> bool:
-    """Return whether the server shows `number` as `shown`, both in the setting's unit.
-
-    The server rounds an integer to its unit, and prints a real number with few digits.
-    """
-    if vartype == "integer":
-        return abs(number - shown) <= Decimal("0.5")
-    return abs(number - shown) <= abs(shown) * Decimal("1e-5")

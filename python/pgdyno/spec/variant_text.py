@@ -1,4 +1,4 @@
-"""Parse `--variant` texts, and a postgresql.conf given as `@proposed.conf`."""
+"""Parse `--variant` texts."""
 
 from __future__ import annotations
 
@@ -10,81 +10,12 @@ from pydantic import ValidationError
 
 from pgdyno.errors import SpecError
 from pgdyno.redaction import redacted
+from pgdyno.spec.conf_file import read_conf
 from pgdyno.spec.dataset import DatasetChange
 from pgdyno.spec.setting_rules import nearest
 from pgdyno.spec.variant import POOLER_FORM, Variant, pooler_from
 from pgdyno.spec.workload import script_named
 from pgdyno.user_file import read_text
-
-_LINE = re.compile(
-    r"\s*(?P<name>[A-Za-z_][A-Za-z0-9_$.]*)\s*(?:=\s*|\s+)"
-    r"(?:'(?P<quoted>(?:[^'\\]|\\.|'')*)'|(?P<bare>[^\s'#=][^\s'#]*))\s*(?:#.*)?"
-)
-_INCLUDES = ("include", "include_if_exists", "include_dir")
-# CONF_FILE_MAX_DEPTH of the server.
-_DEPTH_MAX = 10
-
-
-def read_conf(path: Path, *, depth: int = 0) -> dict[str, str]:
-    """Return name -> value; if a name occurs twice the last value counts, as in the server.
-
-    Included files are read where they are named, relative to the file that names them.
-    Args: depth, how many files include this one, at most 10 as in the server.
-    Raises: SpecError with file and line, for a line that the server would refuse.
-    Source: PostgreSQL manual, "Managing Configuration File Contents".
-    """
-    text = read_text(path)
-    settings: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        match = _LINE.fullmatch(line)
-        if match is None:
-            raise SpecError(
-                f"{path}:{number}: {line.strip()!r} is not name = value.",
-                hint="quote values that contain blanks: name = 'value'",
-            )
-        name, quoted = match["name"].lower(), match["quoted"]
-        value = match["bare"] if quoted is None else _conf_file_unquoted(quoted)
-        if name not in _INCLUDES:
-            settings[name] = value
-            continue
-        for included in _included_files(name, path.parent / value, place=f"{path}:{number}"):
-            if depth == _DEPTH_MAX:
-                raise SpecError(
-                    f"{path}:{number}: {name}: files include each other more than "
-                    f"{_DEPTH_MAX} deep.",
-                    hint="remove the circle of includes",
-                )
-            settings |= read_conf(included, depth=depth + 1)
-    return settings
-
-
-def _included_files(name: str, named: Path, *, place: str) -> list[Path]:
-    """Return the files that an include reads; of a folder those that the server reads, in order."""
-    if name == "include_dir" and named.is_dir():
-        try:
-            names = sorted(file.name for file in named.iterdir() if not file.is_dir())
-        except OSError as error:
-            raise SpecError(
-                f"{place}: {name}: {named} cannot be read: {error.strerror}.",
-                hint="check the privileges on that folder",
-            ) from None
-        return [named / n for n in names if n.endswith(".conf") and not n.startswith(".")]
-    if name == "include_if_exists" and not named.exists():
-        return []
-    if name == "include_dir" or not named.exists():
-        kind = "folder" if name == "include_dir" else "file"
-        raise SpecError(
-            f"{place}: {name}: there is no {kind} {named}.",
-            hint=f"copy that {kind} to this place, or remove the line",
-        )
-    return [named]
-
-
-def _conf_file_unquoted(text: str) -> str:
-    return re.sub(r"''|\\(.)", lambda match: match[1] or "'", text)
-
 
 _FORM = '--variant "NAME: KEY=VALUE; KEY=VALUE"'
 _PLACES = {

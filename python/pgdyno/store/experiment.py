@@ -55,6 +55,8 @@ class ListedExperiment:
     """Files that are missing or new, or whose size changed after the result was sealed."""
     is_number_shared: bool
     """Another folder has the same number, because stores were copied together."""
+    notes: tuple[str, ...]
+    """What people noted, each with its time."""
 
     @property
     def handle(self) -> str:
@@ -286,6 +288,7 @@ def _listed(experiment: ExperimentFolder, *, is_number_shared: bool) -> ListedEx
         is_journal_damaged=experiment.audit_damage() is not None,
         altered=tuple(experiment.altered(by_size=True)),
         is_number_shared=is_number_shared,
+        notes=experiment.remarks(),
     )
 
 

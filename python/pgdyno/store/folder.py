@@ -9,6 +9,7 @@ import json
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,14 @@ class ExperimentFolder:
     def notes(self) -> list[dict[str, Any]]:
         """Return the notes, each with `time_ns` (Unix time) and `text`."""
         return list(files.read_lines(self.folder / "notes.jsonl"))
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return the notes as text, each after its time: "2026-11-28 14:00 UTC  CHG0048211"."""
+        return tuple(
+            f"{datetime.fromtimestamp(note.get('time_ns', 0) / 1e9, tz=UTC):%Y-%m-%d %H:%M} UTC"
+            f"  {note.get('text', '')}"
+            for note in self.notes()
+        )
 
     # The facts and the answer.
 

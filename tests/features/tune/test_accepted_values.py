@@ -31,7 +31,8 @@ def reviewed(folder: Path, text: str, *, major: int, ram_gb: int = 0, cores: int
     path = folder / "postgresql.conf"
     path.write_text(text)
     ram_bytes = ram_gb * GB or None
-    given = read_file(path, major, CheckFacts(ram_bytes=ram_bytes))
+    facts = CheckFacts(ram_bytes=ram_bytes, known_cores=cores)
+    given = read_file(path, major, facts)
     connections = int(given.facts.on_server().number("max_connections"))
     machine = Machine(major, connections, ram_bytes=ram_bytes, cores=cores)
     return review(given, machine, is_file=True)
@@ -72,7 +73,7 @@ def test_every_default_that_is_written_out_is_accepted(tmp_path: Path, major: in
         if rule.built_in
         and rule.context != "internal"
         and rule.name != "shared_buffers"
-        # `max_stack_depth` is built in as 100 kB, and the server raises it by the host's limit.
+        # The server raises it by the host's limit.
         and rule.name != "max_stack_depth"
     ]
     assert named(reviewed(tmp_path, "\n".join(written), major=major)) <= WISHES
@@ -140,3 +141,28 @@ def attention(pgdyno: Command, where: tuple[str, ...]) -> set[str]:
     done = pgdyno("settings", *where, "--json")
     assert done.code == 0, done.err
     return {reason["setting"] for reason in done.document["attention"]}
+
+
+# As operators and clouds write them: every value is one that the server takes.
+WRITTEN_BY_TOOLS = """
+include_if_exists 'postgresql.base.conf'
+archive_command = 'envdir "/run/wal-e.d/env" wal-g wal-push "%p"'
+archive_mode = 'on'
+autovacuum_vacuum_scale_factor = '0.05'
+extwlist.extensions = 'btree_gin,uuid-ossp'
+log_file_mode = '0644'
+log_line_prefix = '%t [%p]: [%l-1] %c %x %d %u %a %h '
+log_rotation_age = '1d'
+max_wal_size = 2048
+shared_buffers = '3979264kB'
+idle_in_transaction_session_timeout = 86400000
+lc_messages = 'en_US.UTF-8'			# locale for system error message
+datestyle = 'iso, mdy'
+wal_level = hot_standby
+"""
+
+
+@pytest.mark.parametrize("major", [15, 18])
+def test_a_file_that_a_tool_wrote_raises_no_alarm(tmp_path: Path, major: int) -> None:
+    checked = reviewed(tmp_path, WRITTEN_BY_TOOLS, major=major, ram_gb=16, cores=4)
+    assert named(checked) <= WISHES, checked.attention

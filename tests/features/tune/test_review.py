@@ -30,10 +30,13 @@ synchronous_commit = off
 """
 
 
-def reviewed(folder: Path, text: str, *, major: int = 15, ram_gb: int = 28) -> Review:
+def reviewed(
+    folder: Path, text: str, *, major: int = 15, ram_gb: int = 28, data_bytes: int | None = None
+) -> Review:
     path = folder / "postgresql.conf"
     path.write_text(text)
-    given = read_file(path, major, CheckFacts(ram_bytes=ram_gb * GB))
+    facts = CheckFacts(ram_bytes=ram_gb * GB, known_cores=16, known_bytes=data_bytes)
+    given = read_file(path, major, facts)
     server = given.facts.on_server()
     connections = int(server.number("max_connections"))
     machine = Machine(major, connections, ram_bytes=ram_gb * GB, cores=16)
@@ -76,6 +79,19 @@ def test_defaults_need_no_attention_but_for_timing(tmp_path: Path) -> None:
         ("autovacuum_max_workers = 40", "autovacuum_max_workers", "no effect"),
         ("io_combine_limit = 256kB", "io_combine_limit", "no effect"),
         ("transaction_timeout = 1s\nstatement_timeout = 2s", "statement_timeout", "no effect"),
+        ("random_page_cost = 0.9", "random_page_cost", "is below seq_page_cost"),
+        (
+            "autovacuum_vacuum_scale_factor = 0",
+            "autovacuum_vacuum_scale_factor",
+            "after nearly every change",
+        ),
+        ("max_connections = 2000", "max_connections", "16 cores keep about 33"),
+        ("maintenance_work_mem = 17GB", "maintenance_work_mem", "17 GB by hand + 3"),
+        ("huge_pages = on", "huge_pages", "the server does not start unless"),
+        ("max_stack_depth = 100kB", "max_stack_depth", "ulimit -s"),
+        ("max_stack_depth = 50MB", "max_stack_depth", "ulimit -s"),
+        ("restart_after_crash = off", "restart_after_crash", "stays down"),
+        ("effective_io_concurrency = 0", "effective_io_concurrency", "waits for the one"),
         ("summarize_wal = on\nwal_level = minimal", "summarize_wal", "does not start"),
         ("jit = maybe", "jit", "must be on or off"),
         ("work_memm = 4MB", "work_memm", "did you mean work_mem?"),
@@ -92,7 +108,7 @@ def test_a_contradiction_is_found(tmp_path: Path, text: str, setting: str, words
 
 
 def test_a_wrong_line_is_refused_with_its_number(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"postgresql.conf:2: 'work_mem' is not name = value"):
+    with pytest.raises(SpecError, match=r"postgresql.conf:2: .*is not name = value"):
         reviewed(tmp_path, "jit = off\nwork_mem")
 
 
@@ -109,6 +125,29 @@ def test_the_sum_of_memory_is_a_range(tmp_path: Path) -> None:
 
 def test_every_check_that_names_a_setting_exists() -> None:
     assert SETTING_OF_CHECK.keys() <= {check.id for check in checks()}
+
+
+def test_shared_buffers_are_proposed_for_the_data_that_the_server_has(tmp_path: Path) -> None:
+    checked = reviewed(tmp_path, "shared_buffers = 16MB", data_bytes=115 * MB)
+    attention = next(own for own in checked.attention if own.setting == "shared_buffers")
+    assert "'256MB'" in attention.mend
+    assert checked.every["shared_buffers"].rules["pgtune"].text == "256MB"
+    assert "shared_buffers" not in said(reviewed(tmp_path, "", data_bytes=115 * MB))
+    assert (
+        reviewed(tmp_path, "", data_bytes=400 * GB).every["shared_buffers"].rules["pgtune"].text
+        == "7GB"
+    )
+
+
+def test_many_connections_are_blamed_on_max_connections_alone(tmp_path: Path) -> None:
+    named = said(reviewed(tmp_path, "max_connections = 5000"))
+    assert named.keys() & {"temp_buffers", "work_mem", "max_connections"} == {"max_connections"}
+
+
+def test_a_finding_does_not_repeat_the_setting_that_it_is_about(tmp_path: Path) -> None:
+    text = text_of(reviewed(tmp_path, "track_counts = off\nautovacuum = off"), show_all=False)
+    assert all(line.count("track_counts = off") < 2 for line in text.splitlines())
+    assert all(line.count("autovacuum = off") < 2 for line in text.splitlines())
 
 
 @pytest.mark.parametrize("width", [72, 100])

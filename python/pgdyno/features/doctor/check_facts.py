@@ -32,6 +32,7 @@ class CheckFacts:
     say why. `ram_bytes`: the RAM of the server's host, measured or from the user. `others_active`:
     sessions at work during the examination. `peak`: sessions at work, perhaps earlier. `health`:
     each disk's report about itself, or why it has none. `is_afar`: the host is another host.
+    `known_cores` and `known_bytes`: cores and size of all data, if the user gave them.
     """
 
     host: HostFacts | None = None
@@ -48,6 +49,21 @@ class CheckFacts:
     no_host: str = NO_SHELL
     no_places: str = "this user may not read the location of the server's data"
     is_afar: bool = False
+    known_cores: int | None = None
+    known_bytes: int | None = None
+
+    @property
+    def cores(self) -> int | None:
+        """Return the cores of the server's host, None if they are not known."""
+        return self.host.cores if self.known_cores is None and self.host else self.known_cores
+
+    @property
+    def data_bytes(self) -> int | None:
+        """Return the size of all databases of the server, None if it is not known."""
+        size = self.server.answers.get("data_size") if self.server is not None else None
+        if self.known_bytes is not None or size is None or size[0] is None:
+            return self.known_bytes
+        return int(size[0])
 
     def on_host(self) -> HostFacts:
         """Return the host's facts. Raises: Unknown if the host could not be examined."""

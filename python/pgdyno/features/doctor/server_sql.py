@@ -122,6 +122,12 @@ SQL: Mapping[str, Mapping[int, str]] = {
         " WHERE extname = 'pg_stat_statements')"
     },
     "size": {10: "SELECT pg_database_size(current_database())"},
+    # None if one of the databases may not be connected to.
+    "data_size": {
+        10: "SELECT CASE WHEN bool_and(has_database_privilege(oid, 'CONNECT')) THEN sum(CASE WHEN"
+        " has_database_privilege(oid, 'CONNECT') THEN pg_database_size(oid) END)::bigint END"
+        " FROM pg_database WHERE NOT datistemplate"
+    },
     "activity": {
         10: f"SELECT count(*) FILTER (WHERE {_IS_CLIENT})::int,"
         f" count(*) FILTER (WHERE {_IS_OTHERS})::int,"

@@ -30,6 +30,8 @@ def contradictions(server: ServerSeen) -> tuple[Contradiction, ...]:
         _connections,
         _without_effect,
         _timeouts,
+        _costs,
+        _vacuum,
     ):
         contradictions += _judged(rule, server)
     return tuple(contradictions)
@@ -179,6 +181,34 @@ def _timeouts(server: ServerSeen) -> Iterator[Contradiction]:
                 f"{name} = {part_ms:g} ms has no effect: transaction_timeout = {whole_ms:g} ms ends"
                 " the transaction before",
                 f"{name} below transaction_timeout, or 0",
+            )
+
+
+def _costs(server: ServerSeen) -> Iterator[Contradiction]:
+    """A page in any order costs at least as much as the next page of a file."""
+    random, sequential = server.number("random_page_cost"), server.number("seq_page_cost")
+    if random < sequential:
+        yield Contradiction(
+            "random_page_cost",
+            "warn",
+            f"random_page_cost = {random:g} is below seq_page_cost = {sequential:g}: the planner"
+            " takes indexes even where it reads the whole table",
+            f"random_page_cost = {sequential:g} or more",
+        )
+
+
+def _vacuum(server: ServerSeen) -> Iterator[Contradiction]:
+    """A share of 0 leaves the threshold alone to start a vacuum."""
+    for kind in ("vacuum", "analyze"):
+        name = f"autovacuum_{kind}_threshold"
+        rows, share = server.number(name), server.number(f"autovacuum_{kind}_scale_factor")
+        if share == 0 and rows < 100:
+            yield Contradiction(
+                f"autovacuum_{kind}_scale_factor",
+                "warn",
+                f"autovacuum_{kind}_scale_factor = 0 and {name} = {rows:g}: autovacuum reads a"
+                " table after nearly every change",
+                f"autovacuum_{kind}_scale_factor = 0.05, or {name} = 10000",
             )
 
 

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from pgdyno.features.doctor.checks.memory import buffers_fitting
 from pgdyno.features.doctor.finding import VERDICTS, Verdict
 from pgdyno.features.tune.accepted import accepted_values
-from pgdyno.features.tune.catalogue import Entry, Needs, catalogue, needs_of
+from pgdyno.features.tune.catalogue import Entry, Needs, catalogue, needs_of, rule_of
 from pgdyno.features.tune.contradictions import contradictions
 from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.memory import MemorySum, memory_sum
 from pgdyno.features.tune.rules import RULES, Recommended, recommend, rule_set
 from pgdyno.features.tune.server_settings import Reviewed, ServerSetting
-from pgdyno.features.tune.values import amount
+from pgdyno.features.tune.values import amount, text_of
 
 # Check of the doctor -> the setting it is about.
 SETTING_OF_CHECK: Mapping[str, str] = {
     "archiving": "archive_mode",
     "autovacuum": "autovacuum",
     "checkpoint_pace": "checkpoint_completion_target",
+    "max_connections": "max_connections",
     "damage_ignored": "zero_damaged_pages",
     "data_checksums": "data_checksums",
     "data_sync_retry": "data_sync_retry",
@@ -29,6 +31,7 @@ SETTING_OF_CHECK: Mapping[str, str] = {
     "full_page_writes": "full_page_writes",
     "huge_pages": "huge_pages",
     "log_checkpoints": "log_checkpoints",
+    "maintenance_memory": "maintenance_work_mem",
     "max_wal_size": "max_wal_size",
     "memory_at_the_peak": "work_mem",
     "memory_rule": "work_mem",
@@ -46,6 +49,7 @@ SETTING_OF_CHECK: Mapping[str, str] = {
     "tracking": "track_counts",
     "wal_level": "wal_level",
 }
+_PER_CONNECTION = ("work_mem", "temp_buffers")
 # Numbers differ from a rule of thumb if their ratio is above this.
 _FAR_RATIO = 2.0
 
@@ -136,7 +140,10 @@ class Review:
 
 def review(given: Reviewed, machine: Machine, *, is_file: bool = False) -> Review:
     """Judge every setting; pure."""
-    rules = {rule_id: recommend(rule_set(rule_id), machine) for rule_id in RULES}
+    rules = {
+        rule_id: _fitting(recommend(rule_set(rule_id), machine), given.facts.data_bytes, machine)
+        for rule_id in RULES
+    }
     entries = catalogue()
     explained = {
         name: Explained(
@@ -174,22 +181,53 @@ def review(given: Reviewed, machine: Machine, *, is_file: bool = False) -> Revie
     )
 
 
+def _fitting(
+    rules: Mapping[str, Recommended], data_bytes: int | None, machine: Machine
+) -> Mapping[str, Recommended]:
+    """Return the values of a rule, with shared_buffers for the data that the server has."""
+    asked, rule = rules.get("shared_buffers"), rule_of("shared_buffers", machine.major)
+    size = amount(rule, asked.text) if asked is not None and asked.text and rule else None
+    if asked is None or rule is None or size is None or data_bytes is None:
+        return rules
+    fitting = buffers_fitting(int(size), data_bytes)
+    if fitting >= size:
+        return rules
+    formula = f"{asked.formula}, lowered from {asked.text} to fit the data"
+    lower = replace(asked, text=text_of(rule, fitting), formula=formula)
+    return {**rules, "shared_buffers": lower}
+
+
 def _attention(given: Reviewed) -> Iterator[Attention]:
     """Yield refused values, contradictions, and findings of the doctor."""
     for name, setting in given.settings.items():
         if setting.objection:
             seen = f"the server does not start: {setting.objection}"
             yield Attention(name, "bad", seen, "remove it")
+    named: set[str] = set()
     for contradiction in contradictions(given.facts.on_server()):
+        named.add(contradiction.setting)
         yield Attention(
             contradiction.setting, contradiction.verdict, contradiction.seen, contradiction.mend
         )
-    for finding in given.findings:
-        judged_name = SETTING_OF_CHECK.get(finding.id)
-        if judged_name == "shared_preload_libraries" and judged_name not in finding.mend:
+    # What is wrong with max_connections comes first, and explains the sums for all connections.
+    for finding in sorted(given.findings, key=lambda finding: finding.id != "max_connections"):
+        if finding.verdict not in ("bad", "warn") or finding.id not in SETTING_OF_CHECK:
+            continue
+        name, seen, mend = SETTING_OF_CHECK[finding.id], finding.seen, finding.mend
+        if name == "shared_preload_libraries" and name not in finding.mend:
             continue  # The library is loaded; what is missing in the database is not a setting.
-        if judged_name is not None and finding.verdict in ("bad", "warn"):
-            yield Attention(judged_name, finding.verdict, finding.seen, finding.mend)
+        present = given.settings.get(name)  # A role may not see every setting.
+        if name in _PER_CONNECTION and present is not None and not present.is_set:
+            # The number of connections is the reason, not the default of this setting.
+            if "max_connections" in named:
+                continue
+            name, mend = "max_connections", "a pooler, and a lower max_connections (restart)"
+        if present is not None and seen == f"{name} = {present.value}":
+            if name in named:
+                continue
+            seen = finding.why
+        named.add(name)
+        yield Attention(name, finding.verdict, seen, mend)
 
 
 def _harmful(given: Reviewed, *, known: Set[str]) -> Iterator[Attention]:

@@ -13,8 +13,16 @@ from pgdyno.features.doctor.finding import Finding
 from pgdyno.features.doctor.server_seen import ServerSeen, Setting
 from pgdyno.features.doctor.session import read_only
 from pgdyno.features.tune.values import shown
-from pgdyno.spec.setting_rules import SettingRule, in_units, object_to, snapshot
-from pgdyno.spec.variant_text import read_conf
+from pgdyno.spec.conf_file import ConfLine, conf_lines
+from pgdyno.spec.setting_rules import (
+    SettingRule,
+    as_boolean,
+    current_name,
+    current_word,
+    in_units,
+    object_to,
+    snapshot,
+)
 
 # reset_val: the value for other sessions of this role and database. This session sets limits.
 SETTINGS_SQL = (
@@ -29,7 +37,6 @@ _PLACE = re.compile(
     r"|.*_directory|port|listen_addresses|cluster_name|unix_socket_\w+|ssl.*|application_name"
     r"|client_encoding|server_\w+|in_hot_standby|transaction_\w+|krb_\w+|dynamic_library_path"
 )
-_SPELT = {"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
 _SECRET = re.compile(r"conninfo|password|passphrase|command")
 
 
@@ -72,9 +79,12 @@ class Reviewed:
     findings: tuple[Finding, ...]
 
 
-def read_live(asked: Subject) -> Reviewed:
+def read_live(
+    asked: Subject, *, known_cores: int | None = None, known_bytes: int | None = None
+) -> Reviewed:
     """Read the settings of a server in about a second, with one connection at a time.
 
+    Args: known_cores, known_bytes, cores and size of all data, if the user gave them.
     Raises: ServerError if the server cannot be reached.
     """
     assert asked.target is not None, "settings are a server's"
@@ -87,10 +97,13 @@ def read_live(asked: Subject) -> Reviewed:
             rule = SettingRule(
                 str(name), kind, context, unit, low, high, tuple(values), str(built_in)
             )
+            if rule.name == "max_stack_depth":
+                rule = _as_initdb_leaves(rule)
             settings[str(name).lower()] = _setting(
                 rule, str(raw or ""), str(source), bool(is_pending), str(description)
             )
-    return _reviewed(examined.target, examined.facts, settings)
+    facts = replace(examined.facts, known_cores=known_cores, known_bytes=known_bytes)
+    return _reviewed(examined.target, facts, settings)
 
 
 def read_file(path: Path, major: int, facts: CheckFacts) -> Reviewed:
@@ -98,19 +111,26 @@ def read_file(path: Path, major: int, facts: CheckFacts) -> Reviewed:
 
     Raises: SpecError with file and line for what the server could not read.
     """
-    given = read_conf(path)
     rules = {name: _as_initdb_leaves(rule) for name, rule in snapshot(major).items()}
     settings = {name: _setting(rule, rule.built_in, "default") for name, rule in rules.items()}
-    for name, text in given.items():
-        objection = object_to(name, text, major)
-        rule = rules.get(name) or SettingRule(name, "string", "user", "", "", "", (), "")
-        raw = rule.built_in if objection is not None else _raw(rule, text)
-        setting = _setting(rule, raw, "configuration file")
-        if objection is not None:
-            setting = replace(setting, value=text, objection=objection.rule)
-        settings[name] = setting
+    # Of the lines that spell a name in the same way, the server reads only the last one.
+    for line in {line.name: line for line in conf_lines(path)}.values():
+        name = current_name(line.name, major)
+        before = settings.get(name)
+        if before is None or not before.objection:
+            settings[name] = _in_file(line, rules.get(name), major)
     host = f"{path.name}, as PostgreSQL {major} would take it"
     return _reviewed(host, facts, settings, major=major)
+
+
+def _in_file(line: ConfLine, rule: SettingRule | None, major: int) -> ServerSetting:
+    """Return a setting of a file; one that the server refuses counts as its default."""
+    objection = object_to(line.name, line.value, major)
+    rule = rule or SettingRule(line.name.lower(), "string", "user", "", "", "", (), "")
+    if objection is None:
+        return _setting(rule, _raw(rule, line.value), "configuration file")
+    setting = _setting(rule, rule.built_in, "configuration file")
+    return replace(setting, value=line.value, objection=f"{line.place}: {objection.rule}")
 
 
 def defaults_of(major: int) -> dict[str, str]:
@@ -120,8 +140,12 @@ def defaults_of(major: int) -> dict[str, str]:
 
 
 def _as_initdb_leaves(rule: SettingRule) -> SettingRule:
-    """Return the rule with 128 MB of shared_buffers, which initdb writes where 8 MB is built in."""
-    return replace(rule, built_in="16384") if rule.name == "shared_buffers" else rule
+    """Return the rule with the value that a new server has, where another one is built in.
+
+    initdb writes 128 MB of shared_buffers, and the server raises max_stack_depth to 2 MB.
+    """
+    new = {"shared_buffers": "16384", "max_stack_depth": "2048"}.get(rule.name)
+    return rule if new is None else replace(rule, built_in=new)
 
 
 def _reviewed(
@@ -135,6 +159,8 @@ def _reviewed(
     for_doctor = {
         name: Setting(setting.raw, setting.rule.unit, setting.is_pending)
         for name, setting in settings.items()
+        # The doctor's checks read no name that this server does not have.
+        if not (setting.objection and setting.rule.vartype == "string")
     }
     server = facts.server
     if server is None:
@@ -161,14 +187,11 @@ def _setting(
 
 def _raw(rule: SettingRule, text: str) -> str:
     """Return a value of postgresql.conf as pg_settings shows it, which must be one it takes."""
-    word = text.strip().lower()
     if rule.vartype == "bool":
-        return "on" if word in ("1", "on", "t", "tr", "tru", "true", "y", "ye", "yes") else "off"
+        return "on" if as_boolean(text) else "off"
     if rule.vartype == "enum":
-        # Enums that were once booleans still accept the other spellings of on and off.
-        is_known = word in {value.lower() for value in rule.values}
-        return word if is_known or "on" not in rule.values else _SPELT.get(word, word)
-    number = in_units(text, rule)
-    if rule.vartype == "integer" and number is not None:
-        return str(round(number))
-    return text if number is None else f"{float(number):g}"
+        return current_word(text, rule)
+    number = in_units(text, rule) if rule.vartype in ("integer", "real") else None
+    if number is None:
+        return text
+    return str(round(number)) if rule.vartype == "integer" else f"{number:g}"

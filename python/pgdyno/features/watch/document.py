@@ -22,7 +22,7 @@ from pgdyno.analysis.where_facts import NOT_INSTRUMENTED
 from pgdyno.analysis.where_sampled import Sampled, shared_out
 from pgdyno.features.watch.statements import Calls, counted_ms, grown
 from pgdyno.features.watch.tally import Tally
-from pgdyno.quantities import fixed, plain
+from pgdyno.quantities import fixed, plain, plain_decimals
 from pgdyno.store.folder import ExperimentFolder
 
 _EVENTS_SHOWN = 12
@@ -135,7 +135,8 @@ def _sessions_words(at_work: AtWork | None, peak_count: int) -> str:
     if at_work is None:
         return "active sessions not visible to this role"
     if at_work.is_certain:
-        mean = fixed(at_work.mean.value, decimals_of(at_work.mean))
+        digits = min(decimals_of(at_work.mean), max(plain_decimals(at_work.mean.value), 0))
+        mean = fixed(at_work.mean.value, digits)
         most = "" if at_work.sampled is None else f", at most {peak_count}"
         return f"{mean} active sessions on average{most}"
     if at_work.mean.high is None:

@@ -18,11 +18,11 @@ from pgdyno.features.watch.page_words import (
     why_sampled_words,
 )
 from pgdyno.features.watch.panels import WatchFindings
-from pgdyno.quantities import format_bytes, percent
+from pgdyno.quantities import format_bytes, percent, short
 from pgdyno.report import embed, figures, palette
 from pgdyno.report.chart import Chart, Line
 from pgdyno.report.html import ECHARTS_VERSION, page_assets
-from pgdyno.report.numbers import interval_text, value_text
+from pgdyno.report.numbers import interval_text
 from pgdyno.report.page_templates import page_environment
 
 _HERO_HEIGHT_PX = 300
@@ -119,7 +119,7 @@ def _with_figure(line: Line, panel: str, document: Any) -> Line:
                 mean = estimate_in(event, "sessions")
                 assert mean is not None, "every wait event has a number of sessions"
                 quantity = f"waits.{place}.sessions"
-                return replace(line, summary=f"mean {value_text(mean)}", quantity=quantity)
+                return replace(line, summary=f"mean {short(mean.value)}", quantity=quantity)
         return replace(line, summary="")
     sessions = document["sessions_at_work"]
     if (panel, line.name) == ("session_time", "at work"):
@@ -127,7 +127,7 @@ def _with_figure(line: Line, panel: str, document: Any) -> Line:
         # The line is the server's count. If the answer does not use it, it is another quantity.
         if counted is None:
             return replace(line, summary="")
-        words = f"mean {value_text(counted)}"
+        words = f"mean {short(counted.value)}"
         return replace(line, summary=words, quantity="sessions_at_work.mean")
     quantity, factor = _COUNTED.get((panel, line.name), ("", 1.0))
     value = document[quantity] if quantity else None
@@ -145,7 +145,7 @@ def _tiles(document: Any) -> tuple[Fact, ...]:
         Fact(
             "sessions_at_work.mean",
             "active sessions",
-            "not measured" if mean is None else value_text(mean),
+            "not measured" if mean is None else short(mean.value),
             "",
             peak_words(sessions) if mean is None else f"{ends}{how_words(sessions)[2:]}",
         ),

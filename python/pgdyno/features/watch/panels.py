@@ -51,7 +51,7 @@ def watch_findings(folder: ExperimentFolder) -> WatchFindings:
         marks=nearest_merged(_marks(segments, document, origin_ns)),
         examined=tuple(facts.get("doctor", {}).get("findings", ())),
         settings=tuple(sorted(facts.get("settings", {}).items())),
-        notes=tuple(str(note["text"]) for note in folder.notes()),
+        notes=folder.remarks(),
         hazel=hazel_of_watch(segments),
         tables=state_tables(segments),
     )

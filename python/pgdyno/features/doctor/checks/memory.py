@@ -12,6 +12,10 @@ _MB = 1 << 20
 _NODES_PER_SESSION = 4
 _SHARED_BUFFERS_DEFAULT_BYTES = 128 * _MB
 _TEMP_BUFFERS_DEFAULT_BYTES = 8 * _MB
+_CONNECTIONS_DEFAULT = 100
+_CONNECTION_BYTES = 9_531_392
+# A session is at work for a fraction of its time: this many share the work of one.
+_CONNECTIONS_PER_WORKING = 50
 
 
 @check("memory", "a server without free memory swaps, or the kernel kills it during a run")
@@ -71,6 +75,63 @@ def temp_buffers(facts: CheckFacts) -> Judgement:
 
 @check(
     "memory",
+    "each connection is a process: it takes memory, and only a few of them can work at one time",
+)
+def max_connections(facts: CheckFacts) -> Judgement:
+    """The number of connections compared with cores and RAM.
+
+    Source: the wiki of PostgreSQL, "Number Of Database Connections" (2 x cores + 1 disk can work
+    at one time), and the formula of Amazon RDS (RAM / 9531392 bytes).
+    """
+    count = int(facts.on_server().number("max_connections"))
+    limits = {}
+    if facts.cores is not None:
+        working = 2 * facts.cores + 1
+        most = _CONNECTIONS_PER_WORKING * working
+        why = f"{facts.cores} cores keep about {working} sessions at work"
+        limits[f"{why}, and {_CONNECTIONS_PER_WORKING} connections for each are {most}"] = most
+    if facts.ram_bytes is not None:
+        most = facts.ram_bytes // _CONNECTION_BYTES
+        memory = format_bytes(facts.ram_bytes)
+        limits[f"with {format_bytes(_CONNECTION_BYTES)} each, {most} fit in {memory}"] = most
+    if not limits:
+        raise Unknown("the cores and the memory of the host are not known: give --cores and --ram")
+    why, most = min(limits.items(), key=lambda limit: limit[1])
+    seen = f"max_connections = {count}: {why}"
+    if count <= max(most, _CONNECTIONS_DEFAULT):
+        return good(seen)
+    new = max(_CONNECTIONS_DEFAULT, most // 50 * 50)
+    mend = f"a pooler, and ALTER SYSTEM SET max_connections = {new} (restart)"
+    return bad(seen, mend) if count > 4 * new else warn(seen, mend)
+
+
+@check("memory", "building an index and each autovacuum worker may take this memory")
+def maintenance_memory(facts: CheckFacts) -> Judgement:
+    """maintenance_work_mem, once by hand and once for each autovacuum worker, compared with RAM."""
+    server, ram_bytes = facts.on_server(), facts.memory_bytes()
+    each_bytes = server.size_bytes("maintenance_work_mem")
+    own = server.settings.get("autovacuum_work_mem")
+    is_own = own is not None and not own.text.startswith("-")
+    vacuum_bytes = server.size_bytes("autovacuum_work_mem") if is_own else each_bytes
+    if server.major < 17:
+        vacuum_bytes = min(vacuum_bytes, 1 << 30)  # More was never used for dead rows.
+    workers = int(server.number("autovacuum_max_workers"))
+    total_bytes = each_bytes + workers * vacuum_bytes
+    seen = (
+        f"{format_bytes(each_bytes)} by hand + {workers} autovacuum workers x"
+        f" {format_bytes(vacuum_bytes)} = {format_bytes(total_bytes)}, memory"
+        f" {format_bytes(ram_bytes)}"
+    )
+    if each_bytes <= ram_bytes // 4 and total_bytes <= ram_bytes:
+        return good(seen)
+    new_mb = max(64, min(8 << 10, ram_bytes // 16 // _MB))
+    mend = f"ALTER SYSTEM SET maintenance_work_mem = '{new_mb}MB'"
+    is_bad = each_bytes > ram_bytes // 2 or total_bytes > 2 * ram_bytes
+    return bad(seen, mend) if is_bad else warn(seen, mend)
+
+
+@check(
+    "memory",
     (
         "with too little, pages are read again and again; with too much, nothing is left for other "
         "uses"
@@ -79,16 +140,27 @@ def temp_buffers(facts: CheckFacts) -> Judgement:
 def shared_buffers(facts: CheckFacts) -> Judgement:
     """The buffer pool compared with RAM."""
     size_bytes, ram_bytes = facts.on_server().size_bytes("shared_buffers"), facts.memory_bytes()
-    ratio = size_bytes / ram_bytes
+    ratio, data_bytes = size_bytes / ram_bytes, facts.data_bytes
     seen = f"{format_bytes(size_bytes)} = {percent(ratio)} of {format_bytes(ram_bytes)}"
-    quarter = f"ALTER SYSTEM SET shared_buffers = '{ram_bytes // 4 // _MB}MB' (restart)"
+    new_mb = buffers_fitting(ram_bytes // 4, data_bytes) // _MB
+    mend = f"ALTER SYSTEM SET shared_buffers = '{new_mb}MB' (restart)"
     if ratio > 0.8:
-        return bad(seen, quarter)
+        return bad(seen, mend)
     if ratio > 0.4:
-        return warn(seen, f"{quarter}; a measured comparison may show something else")
+        return warn(seen, f"{mend}; a measured comparison may show something else")
+    if data_bytes is not None and size_bytes >= data_bytes:
+        return good(f"{seen}; all databases together have {format_bytes(data_bytes)}")
     if size_bytes <= _SHARED_BUFFERS_DEFAULT_BYTES and ram_bytes >= 4 << 30:
-        return warn(f"{seen}: the default for a machine of any size", quarter)
+        return warn(f"{seen}: no more than the default, which fits the smallest machine", mend)
     return good(seen)
+
+
+def buffers_fitting(size_bytes: int, data_bytes: int | None) -> int:
+    """Return a size of shared_buffers, at most the power of two above twice the data."""
+    if data_bytes is None:
+        return size_bytes
+    room_bytes = max(_SHARED_BUFFERS_DEFAULT_BYTES, 2 * data_bytes)
+    return min(size_bytes, 1 << (room_bytes - 1).bit_length())
 
 
 @check("memory", "the planner selects index scans by the cache size that it assumes")
@@ -112,10 +184,19 @@ def huge_pages(facts: CheckFacts) -> Judgement:
     server = facts.on_server()
     size_bytes, asked = server.size_bytes("shared_buffers"), server.text("huge_pages")
     is_used: bool | None = None
+    pages = -(-size_bytes * 11 // 10 // (2 * _MB))
+    if asked == "on" and not server.answers:
+        reserved = facts.host.memory.get("huge_pages_total_bytes", 0) if facts.host else 0
+        if reserved < size_bytes:
+            return bad(
+                f"huge_pages = on: the server does not start unless the host has reserved {pages}"
+                " huge pages of 2 MB",
+                f"huge_pages = try, or sysctl -w vm.nr_hugepages={pages} before the start",
+            )
     if "huge_pages_status" in server.settings:
         is_used = server.text("huge_pages_status") == "on"
-    elif asked == "off":
-        is_used = False
+    elif asked in ("on", "off"):
+        is_used = asked == "on"  # With `on`, the server would not have started without them.
     elif facts.host is not None:
         is_used = facts.host.memory.get("huge_pages_total_bytes", 0) >= size_bytes
     if is_used is None:
@@ -132,7 +213,6 @@ def huge_pages(facts: CheckFacts) -> Judgement:
         )
     if is_used or size_bytes < 2 << 30:
         return good(seen)
-    pages = -(-size_bytes * 11 // 10 // (2 * _MB))
     return warn(seen, f"sysctl -w vm.nr_hugepages={pages}, huge_pages = try, restart of the server")
 
 

@@ -127,15 +127,16 @@ def _refuse_unused(given: dict[str, Any]) -> None:
 def _reviewed(given: dict[str, Any]) -> Reviewed:
     """Return the settings of the named server or file."""
     ram_bytes = size_bytes(given["ram"], what="--ram") if given["ram"] else None
+    data_bytes = size_bytes(given["size"], what="--size") if given["size"] else None
+    known = {"known_cores": given["cores"], "known_bytes": data_bytes}
     if given["conf_file"] is not None:
         if server_named(given) is not None:
             raise SpecError(
                 "--file is for a postgresql.conf, but a server was named as well.",
                 hint="remove one of the two",
             )
-        return read_file(
-            given["conf_file"], int(given["file_version"]), CheckFacts(ram_bytes=ram_bytes)
-        )
+        facts = CheckFacts(ram_bytes=ram_bytes, **known)
+        return read_file(given["conf_file"], int(given["file_version"]), facts)
     resolved = server_named(given)
     if resolved is None:
         raise SpecError(
@@ -152,7 +153,8 @@ def _reviewed(given: dict[str, Any]) -> Reviewed:
             peak=peak_seen(Store.default(given["store"]), resolved.target),
             verb="settings",
             host_command=host_command_of(given),
-        )
+        ),
+        **known,
     )
 
 
