@@ -33,6 +33,11 @@ pub struct Written {
     pub not_utf8_texts: u64,
     pub cut_statements: u64,
     pub clock_steps: u64,
+    /// Durations of statements that the log does not have, or of parse and bind messages.
+    pub durations_alone: u64,
+    pub shortest_ns: Option<u64>,
+    /// Times have no fractions of seconds.
+    pub has_whole_seconds: bool,
     pub first_ns: Option<i64>,
     pub last_ns: Option<i64>,
 }
@@ -116,6 +121,10 @@ impl Lines {
                 BySql::Calls(_) => (Kind::Prepared, prepared, duration_ns),
                 BySql::Prepares => (Kind::Simple, &b""[..], duration_ns),
             },
+            What::Execute { is_fetch: true, duration_ns, .. } => {
+                self.sessions.get(at).part.went_on(duration_ns.unwrap_or(0));
+                return;
+            }
             What::Execute { name: b"", text, duration_ns, .. } => {
                 (Kind::Extended, text, duration_ns)
             }
@@ -126,9 +135,15 @@ impl Lines {
         };
         let last_ns = self.written.last_ns.replace(time_ns);
         self.written.clock_steps += u64::from(last_ns.is_some_and(|ns| time_ns < ns - STEP_NS));
+        self.written.has_whole_seconds |= message.is_whole_second;
+        if let Some(duration_ns) = duration_ns {
+            let shortest_ns = self.written.shortest_ns.get_or_insert(duration_ns);
+            *shortest_ns = duration_ns.min(*shortest_ns);
+        }
         match what {
             What::Duration { duration_ns } => {
-                self.sessions.get(at).part.took(*duration_ns);
+                let is_known = self.sessions.get(at).part.took(*duration_ns);
+                self.written.durations_alone += u64::from(!is_known);
                 return self.write_if_complete(at, out);
             }
             What::Error { .. } => self.written.errors += 1,
