@@ -1,4 +1,4 @@
-"""Logs that lack something: what is not known is said, and every statement has its own reason."""
+"""Logs that lack something: a note names what is not known; statements have their reasons."""
 
 from __future__ import annotations
 

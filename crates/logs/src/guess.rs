@@ -1,6 +1,6 @@
 //! Guesses `log_line_prefix` from a line, for prefixes that nobody has listed.
 //!
-//! Limits: a word that is neither beside its name (`user=app`) nor `user@database` is skipped, and
+//! Limits: a word that is neither after its name (`user=app`) nor `user@database` is skipped, and
 //! so is a second number. How many lines a guess reads is for the caller to count.
 
 use crate::message::{Label, label};

@@ -42,6 +42,13 @@ pub struct Written {
     pub last_ns: Option<i64>,
 }
 
+impl Written {
+    fn timed(&mut self, is_whole_second: bool, duration_ns: Option<u64>) {
+        self.has_whole_seconds |= is_whole_second;
+        self.shortest_ns = self.shortest_ns.into_iter().chain(duration_ns).min();
+    }
+}
+
 /// Makes lines of messages. Memory: the tables of sessions, shapes and sequences, and the parts of
 /// transactions that have not ended; all are bounded.
 #[derive(Debug, Default)]
@@ -135,11 +142,7 @@ impl Lines {
         };
         let last_ns = self.written.last_ns.replace(time_ns);
         self.written.clock_steps += u64::from(last_ns.is_some_and(|ns| time_ns < ns - STEP_NS));
-        self.written.has_whole_seconds |= message.is_whole_second;
-        if let Some(duration_ns) = duration_ns {
-            let shortest_ns = self.written.shortest_ns.get_or_insert(duration_ns);
-            *shortest_ns = duration_ns.min(*shortest_ns);
-        }
+        self.written.timed(message.is_whole_second, duration_ns);
         match what {
             What::Duration { duration_ns } => {
                 let is_known = self.sessions.get(at).part.took(*duration_ns);

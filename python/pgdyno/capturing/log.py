@@ -38,7 +38,7 @@ _STATEMENTS, _LINES, _LINE_BYTES = 7, 21, 150
 _EXAMPLE_TPS = 1000
 # A log without a faster statement, not even a BEGIN, has only slow ones.
 _SHORTEST_US = 1000
-# Each statement may have the durations of its parse and bind messages beside it; some lack theirs.
+# Each statement may have the durations of its parse and bind messages, too; some lack theirs.
 _ALONE_MAX = 10
 _NO_STATEMENTS = "pg_stat_statements: "
 TypesOf = Callable[[Sequence[str]], Mapping[str, Sequence[str]]]

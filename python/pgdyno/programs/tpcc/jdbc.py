@@ -79,9 +79,9 @@ def connection_of(url: str, where: str) -> JdbcConnection:
     if "," in ports and ports.count(",") != hosts.count(","):
         raise _refused(where, "the numbers of hosts and ports differ")
     if "," in hosts:
-        # A URI of libpq has each port beside its host.
-        each = zip(hosts.split(","), (ports or "," * hosts.count(",")).split(","), strict=True)
-        hosts, ports = ",".join(f"{host}:{port}" if port else host for host, port in each), ""
+        # A URI of libpq has each port after its host.
+        pairs = zip(hosts.split(","), (ports or "," * hosts.count(",")).split(","), strict=True)
+        hosts, ports = ",".join(f"{host}:{port}" if port else host for host, port in pairs), ""
     secrets = ("password", "sslpassword")
     return JdbcConnection(
         host=hosts,

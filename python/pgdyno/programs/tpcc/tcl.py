@@ -263,8 +263,8 @@ class Tcl:
         if turns > _TURNS_MAX:
             raise ValueError(f"the loop has more than {_TURNS_MAX:,} turns")
         for turn in range(turns):
-            for each, items in columns:
-                for place, name in enumerate(each, turn * len(each)):
+            for targets, items in columns:
+                for place, name in enumerate(targets, turn * len(targets)):
                     self.store(name, items[place] if place < len(items) else "")
             if not self._turn(body):
                 break

@@ -78,7 +78,7 @@ _FUNCTIONS: dict[str, Callable[..., _Number]] = {
 def evaluated(text: str, line: int, word: Callable[[Word], Value], path: str) -> Value:
     """Return the value of an expression. Args: word, returns a word after substitution.
 
-    Raises: ValueError if it is no expression.
+    Raises: ValueError if it is not an expression.
     """
     reading = _Expression(text, line, path, word)
     value = reading.choice()
@@ -238,26 +238,26 @@ class _Expression(Reader):
         for value in (left, right):
             if isinstance(value, Unknown):
                 return value
-        one, two = str(left), str(right)
+        first, second = str(left), str(right)
         if token in ("&&", "||"):
-            holds = (is_true(one), is_true(two))
+            holds = (is_true(first), is_true(second))
             return str(int(all(holds) if token == "&&" else any(holds)))
         if token in ("eq", "ne"):
-            return str(int((one == two) is (token == "eq")))
+            return str(int((first == second) is (token == "eq")))
         if token in ("in", "ni"):
-            return str(int((one in list_of(two)) is (token == "in")))
+            return str(int((first in list_of(second)) is (token == "in")))
         if token in _COMPARED:
-            return str(int(_COMPARED[token](*_comparable(one, two))))
+            return str(int(_COMPARED[token](*_comparable(first, second))))
         if token in _BITS:
-            return _written(_BITS[token](int(one, 0), int(two, 0)))
+            return _written(_BITS[token](int(first, 0), int(second, 0)))
         try:
-            return _written(_ARITHMETIC[token](_number(one), _number(two)))
+            return _written(_ARITHMETIC[token](_number(first), _number(second)))
         except ZeroDivisionError:
             raise ValueError("a division by zero") from None
 
 
-def _comparable(one: str, two: str) -> tuple[object, object]:
+def _comparable(first: str, second: str) -> tuple[object, object]:
     try:
-        return _number(one), _number(two)
+        return _number(first), _number(second)
     except ValueError:
-        return one, two
+        return first, second

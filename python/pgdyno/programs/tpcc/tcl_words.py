@@ -45,7 +45,7 @@ def script_of(text: str, line: int, path: str) -> list[Command]:
 
 
 def list_of(text: str) -> list[str]:
-    """Return the elements of a list. Raises: ValueError if it is none."""
+    """Return the elements of a list. Raises: ValueError if it is not a list."""
     return [item for item, _ in items_of(text)]
 
 
