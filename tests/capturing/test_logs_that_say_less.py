@@ -37,6 +37,7 @@ class Logs:
     def said(self, text: str) -> Said:
         """Return what `capture` says about a log."""
         log = self._folder / "some.log"
+        (self._folder / "some.capture").unlink(missing_ok=True)
         names = ("@shop", "@mir_src")
         for name in names:
             text = text.replace(name, f"@{self._target.database}")
@@ -96,8 +97,8 @@ def test_a_fetch_from_a_portal_is_no_call(logs: Logs) -> None:
 
 def test_statements_that_cannot_be_sent_again_have_their_own_reasons(logs: Logs) -> None:
     capture, _ = logs.captured("l10_mixed.log")
-    reasons = {item.reason: item.calls for item in capture.left_out}
-    assert reasons == {"several": 2, "empty": 1}
+    reasons = sorted((item.reason, item.calls) for item in capture.left_out)
+    assert reasons == [("empty", 1), ("several", 1), ("several", 1)]
 
 
 @pytest.mark.parametrize(
@@ -113,9 +114,3 @@ def test_a_log_of_which_nothing_can_be_sent_again_says_why(
     said = logs.said((LOGS / name).read_text())
     assert said.code != 0
     assert words in " ".join(said.err.split())
-
-
-def test_a_statement_that_the_server_refuses_is_left_out_and_the_others_stay(logs: Logs) -> None:
-    capture, _ = logs.captured("l18_untyped_parameters.log")
-    assert [(item.reason, item.calls) for item in capture.left_out] == [("refused", 1)]
-    assert calls_of(capture, "SELECT id FROM b") == 2
