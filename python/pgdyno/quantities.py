@@ -69,8 +69,10 @@ def signed(value: float, decimals: int) -> str:
     return text if value <= 0 or float(text.replace(",", "")) == 0 else f"+{text}"
 
 
-def shares_words(calls_ratio: float, time_ratio: float | None) -> str:
-    """Return "96 % of the calls and 91 % of the time". A log may have no times."""
+def shares_words(calls_ratio: float | None, time_ratio: float | None) -> str:
+    """Return "96 % of the calls and 91 % of the time". A log may have no times, or lack calls."""
+    if calls_ratio is None:
+        return "an unknown share of the calls (the logs lack statements)"
     calls = f"{percent(calls_ratio)} of the calls"
     if time_ratio is None:
         return f"{calls} (their time was not logged)"

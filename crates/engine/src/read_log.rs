@@ -55,6 +55,9 @@ struct End {
     not_utf8_texts: u64,
     without_session: u64,
     clock_steps: u64,
+    durations_alone: u64,
+    shortest_us: Option<u64>,
+    has_whole_seconds: bool,
 }
 
 impl End {
@@ -75,6 +78,9 @@ impl End {
             not_utf8_texts: written.not_utf8_texts,
             without_session: written.without_session,
             clock_steps: written.clock_steps,
+            durations_alone: written.durations_alone,
+            shortest_us: written.shortest_ns.map(|time_ns| time_ns / 1000),
+            has_whole_seconds: written.has_whole_seconds,
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod by_sql;
 mod csv;
+mod guess;
 mod json;
 mod line;
 mod lines;

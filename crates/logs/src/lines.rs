@@ -33,8 +33,20 @@ pub struct Written {
     pub not_utf8_texts: u64,
     pub cut_statements: u64,
     pub clock_steps: u64,
+    /// Durations of statements that the log does not have, or of parse and bind messages.
+    pub durations_alone: u64,
+    pub shortest_ns: Option<u64>,
+    /// Times have no fractions of seconds.
+    pub has_whole_seconds: bool,
     pub first_ns: Option<i64>,
     pub last_ns: Option<i64>,
+}
+
+impl Written {
+    fn timed(&mut self, is_whole_second: bool, duration_ns: Option<u64>) {
+        self.has_whole_seconds |= is_whole_second;
+        self.shortest_ns = self.shortest_ns.into_iter().chain(duration_ns).min();
+    }
 }
 
 /// Makes lines of messages. Memory: the tables of sessions, shapes and sequences, and the parts of
@@ -116,6 +128,10 @@ impl Lines {
                 BySql::Calls(_) => (Kind::Prepared, prepared, duration_ns),
                 BySql::Prepares => (Kind::Simple, &b""[..], duration_ns),
             },
+            What::Execute { is_fetch: true, duration_ns, .. } => {
+                self.sessions.get(at).part.went_on(duration_ns.unwrap_or(0));
+                return;
+            }
             What::Execute { name: b"", text, duration_ns, .. } => {
                 (Kind::Extended, text, duration_ns)
             }
@@ -126,9 +142,11 @@ impl Lines {
         };
         let last_ns = self.written.last_ns.replace(time_ns);
         self.written.clock_steps += u64::from(last_ns.is_some_and(|ns| time_ns < ns - STEP_NS));
+        self.written.timed(message.is_whole_second, duration_ns);
         match what {
             What::Duration { duration_ns } => {
-                self.sessions.get(at).part.took(*duration_ns);
+                let is_known = self.sessions.get(at).part.took(*duration_ns);
+                self.written.durations_alone += u64::from(!is_known);
                 return self.write_if_complete(at, out);
             }
             What::Error { .. } => self.written.errors += 1,

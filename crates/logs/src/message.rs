@@ -16,6 +16,8 @@ pub enum Severity {
 #[derive(Debug, Default)]
 pub struct Message {
     pub time_ns: Option<i64>,
+    /// The time has no fraction of a second, as that of `%t`.
+    pub is_whole_second: bool,
     /// The session id of `%c`, or the process id.
     pub session: Vec<u8>,
     pub is_session_id: bool,
@@ -37,6 +39,7 @@ impl Message {
         self.time_ns = None;
         self.line_number = None;
         self.is_session_id = false;
+        self.is_whole_second = false;
         self.severity = Severity::Log;
         let parts = [
             &mut self.session,
@@ -108,7 +111,7 @@ impl Recognizer {
         if message.severity == Severity::Error {
             return What::Error { text: &message.statement };
         }
-        let text = &message.text;
+        let text = without_sqlstate(&message.text);
         if let Some(what) = LANGUAGES[self.language].recognize(text) {
             return what;
         }
@@ -120,6 +123,13 @@ impl Recognizer {
         }
         What::Other
     }
+}
+
+/// With `log_error_verbosity = verbose` the SQLSTATE begins the text of a message.
+fn without_sqlstate(text: &[u8]) -> &[u8] {
+    let is_sqlstate = text.get(5..7) == Some(b": ")
+        && text[..5].iter().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
+    if is_sqlstate { &text[7..] } else { text }
 }
 
 impl Words {

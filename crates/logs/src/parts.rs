@@ -123,10 +123,16 @@ impl Part {
         }
     }
 
-    /// The last statement took this long.
-    pub(crate) fn took(&mut self, duration_ns: u64) {
-        if let Some(time) = self.times.last_mut() {
-            time.took_us.get_or_insert((duration_ns / 1000).cast_signed());
+    /// The last statement took this long. Returns false if there is none whose time is not known.
+    pub(crate) fn took(&mut self, duration_ns: u64) -> bool {
+        let last = self.times.last_mut().filter(|time| time.took_us.is_none());
+        last.map(|time| time.took_us = Some((duration_ns / 1000).cast_signed())).is_some()
+    }
+
+    /// The last statement went on for this long: more of its rows were fetched.
+    pub(crate) fn went_on(&mut self, duration_ns: u64) {
+        if let Some(took_us) = self.times.last_mut().and_then(|time| time.took_us.as_mut()) {
+            *took_us += (duration_ns / 1000).cast_signed();
         }
     }
 

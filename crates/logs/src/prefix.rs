@@ -1,5 +1,6 @@
 //! `log_line_prefix`: reads the beginning of a line with it, and finds it if it is not known.
 
+use crate::guess::guessed;
 use crate::message::{Message, digits, label};
 use crate::time;
 
@@ -41,6 +42,8 @@ const USUAL: &[&str] = &[
     "%t-%c-",
     "%t-%p-",
 ];
+/// From how many lines a prefix that is not among the usual ones is guessed.
+const GUESSED_MAX: usize = 20;
 /// The longest text of an escape such as the name of an application, in bytes.
 const NAME_BYTES_MAX: usize = 200;
 
@@ -66,6 +69,7 @@ pub struct Prefix {
 #[derive(Debug, Default, Clone, Copy)]
 struct Found {
     time_ns: Option<i64>,
+    is_whole_second: bool,
     line_number: Option<u64>,
     /// Start and end of the texts of %c, %p, %u, %d, %a.
     texts: [(u32, u32); 5],
@@ -123,7 +127,12 @@ impl Prefix {
             |line: &&[u8]| !line.starts_with(b"\t") && memchr::memmem::find(line, b":  ").is_some();
         let possible = lines.clone().filter(begins).count();
         let mut best: Option<((usize, usize, usize), Prefix)> = None;
-        for setting in USUAL {
+        let mut settings: Vec<String> = USUAL.iter().map(|&setting| setting.into()).collect();
+        for line in lines.clone().filter(|line| !line.starts_with(b"\t")).take(GUESSED_MAX) {
+            let new = guessed(line).into_iter().filter(|setting| !settings.contains(setting));
+            settings.extend(new.collect::<Vec<_>>());
+        }
+        for setting in &settings {
             let prefix = Prefix::new(setting);
             let says = prefix.says_time_and_session();
             let (mut count, mut named) = (0, 0);
@@ -154,6 +163,7 @@ impl Prefix {
         let label_start = match_parts(&self.parts, line, 0, &mut captured)?;
         let label_end = label_end(line, label_start)?;
         message.time_ns = captured.time_ns;
+        message.is_whole_second = captured.is_whole_second;
         message.line_number = captured.line_number;
         let text = |at: usize| {
             let (start, end) = captured.texts[at];
@@ -228,6 +238,7 @@ fn shape_of(letter: u8, text: &[u8], captured: &mut Found) -> Option<usize> {
         b'm' | b't' => {
             let (time_ns, length) = time::read(text)?;
             captured.time_ns = Some(time_ns);
+            captured.is_whole_second = text.get(19) != Some(&b'.');
             Some(length)
         }
         b'n' => {
@@ -236,8 +247,8 @@ fn shape_of(letter: u8, text: &[u8], captured: &mut Found) -> Option<usize> {
             Some(length)
         }
         b's' => time::read(text).map(|(_, length)| length),
-        b'p' | b'l' => Some(while_is(|byte| byte.is_ascii_digit())),
-        b'P' | b'x' | b'Q' => Some(while_is(|byte| byte.is_ascii_digit() || byte == b'-')),
+        b'p' | b'l' | b'x' | b'P' => Some(while_is(|byte| byte.is_ascii_digit())),
+        b'Q' => Some(while_is(|byte| byte.is_ascii_digit() || byte == b'-')),
         b'c' => Some(while_is(|byte| byte.is_ascii_hexdigit() || byte == b'.')),
         b'v' => Some(while_is(|byte| byte.is_ascii_digit() || byte == b'/')),
         b'e' => (while_is(|byte| byte.is_ascii_alphanumeric()) >= 5).then_some(5),

@@ -81,8 +81,10 @@ impl Beginning {
             let mut message = Message::default();
             prefix.read(line, &mut message).and(message.time_ns)
         });
-        // A short file may end before its first message; a long one without any has another prefix.
-        if time_ns.is_none() && lines().count() > 10 {
+        // A short file may end before its first message. A file that another prefix reads, or a
+        // long one without any message, has another prefix.
+        let has_other = || Prefix::detect(lines().take(1000)).is_some();
+        if time_ns.is_none() && (lines().count() > 10 || has_other()) {
             return Err(Trouble::Prefix);
         }
         Ok(Beginning { format: Format::Stderr(prefix), time_ns })

@@ -71,10 +71,16 @@ pub(crate) fn read_unix(text: &[u8]) -> Option<(i64, usize)> {
     Some((seconds * SECOND_NS + fraction * unit_ns, whole + 1 + digits))
 }
 
+/// A zone is a name, or a sign and digits. Another `-` belongs to the prefix, as in `%t-%c-`.
 fn zone_at(text: &[u8], start: usize) -> &[u8] {
-    let is_zone = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-');
-    let length = text[start..].iter().take_while(is_zone).count();
-    &text[start..start + length]
+    let text = &text[start..];
+    let count =
+        |is: fn(&u8) -> bool, from: usize| text[from..].iter().take_while(|byte| is(byte)).count();
+    let length = match text.first() {
+        Some(b'+' | b'-') => 1 + count(u8::is_ascii_digit, 1),
+        _ => count(u8::is_ascii_alphabetic, 0),
+    };
+    &text[..if length == 1 && !text[0].is_ascii_alphabetic() { 0 } else { length }]
 }
 
 fn seconds_east(zone: &[u8]) -> i64 {
@@ -116,6 +122,8 @@ mod tests {
         assert_eq!(read(b"2026-11-24 18:53:19.123 CET|x"), Some((utc, 27)));
         assert_eq!(read(b"2026-11-24 23:23:19.123 +0530"), Some((utc, 29)));
         assert_eq!(read(b"2026-11-24 17:53:19 [1]"), Some((utc - 123_000_000, 19)));
+        assert_eq!(read(b"2026-11-24 17:53:19.123 UTC-655b.1a2b-LOG"), Some((utc, 27)));
+        assert_eq!(read(b"2026-11-24 14:53:19.123 -03-655b.1a2b-LOG"), Some((utc, 27)));
         assert_eq!(read_unix(b"1795542799.123: x"), Some((utc, 14)));
     }
 

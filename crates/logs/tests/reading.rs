@@ -138,11 +138,7 @@ fn log_statement_gives_statements_whose_durations_follow() {
 2026-11-24 18:39:05.197 UTC [7] LOG:  execute S_1/C_2: FETCHED $1
 2026-11-24 18:39:05.198 UTC [7] LOG:  execute fetch from S_1/C_2: FETCHED $1
 ";
-    let expected = [
-        r#""simple" BEGIN | [] [] 100"#,
-        r#""prepared" FETCHED $1 | [] [] -1"#,
-        r#""prepared" FETCHED $1 | [] [] -1"#,
-    ];
+    let expected = [r#""simple" BEGIN | [] [] 100"#, r#""prepared" FETCHED $1 | [] [] -1"#];
     assert_eq!(statements(log), expected);
 }
 
@@ -280,9 +276,11 @@ fn a_log_without_sessions_or_time_is_refused() {
     assert_eq!(refused("[7] LOG:  statement: SELECT 1\n", Some("[%p] ")), Trouble::NoTime);
     let other = "2026-11-24T18:39:05Z level=info msg=\"started\"\n".repeat(20);
     assert_eq!(refused(&other, None), Trouble::Prefix);
-    // %d would take in what follows it.
+    // %d of a usual prefix would take in what follows it, so the prefix is guessed.
     let unknown = "2026-11-24 18:39:05.195 UTC [7] me@db 6b.2a 4/7 LOG:  statement: SELECT 1\n";
-    assert_eq!(refused(&unknown.repeat(20), None), Trouble::Prefix);
+    let guessed = Beginning::of(unknown.repeat(20).as_bytes(), None).expect("guessed");
+    let pgdyno_logs::Format::Stderr(prefix) = guessed.format else { panic!("stderr") };
+    assert_eq!(prefix.setting(), "%m [%p] %u@%d %i %v ");
 }
 
 /// A message of a prepared statement that took 1 ms.
@@ -355,4 +353,60 @@ proptest! {
         let log = format!("{head}SELECT 1\n{head}{}\n", sql.replace('\n', "\n\t"));
         read(&log);
     }
+}
+
+/// The sum of the written times of the last statement of each part, in microseconds.
+fn took_us(values: &[Value]) -> Vec<i64> {
+    parts(values).map(|part| part[6].as_i64().expect("a time")).collect()
+}
+
+fn timed(second: u32, text: &str) -> String {
+    format!("2026-11-24 10:00:{second:02}.000 UTC [5] LOG:  {text}\n")
+}
+
+#[test]
+fn a_fetch_is_a_part_of_the_call_whose_rows_it_fetches() {
+    let mut log = timed(0, "duration: 1.000 ms  statement: BEGIN");
+    log += &timed(1, "duration: 3.000 ms  execute S_1/C_2: SELECT a FROM t");
+    for second in 2..11 {
+        log += &timed(second, "duration: 0.500 ms  execute fetch from S_1/C_2: SELECT a FROM t");
+    }
+    log += &timed(12, "duration: 1.000 ms  statement: COMMIT");
+    assert_eq!(statements(&log).len(), 3);
+    assert_eq!(took_us(&read(&log).0), [1000 + 3000 + 9 * 500 + 1000]);
+}
+
+#[test]
+fn verbose_messages_have_their_sqlstate_before_their_text() {
+    let verbose = timed(0, "00000: duration: 0.200 ms  statement: SELECT 1")
+        + "2026-11-24 10:00:00.000 UTC [5] LOCATION:  exec_simple_query, postgres.c:1280\n";
+    let (values, counts) = read(&verbose);
+    assert_eq!(said(&values), statements(&timed(0, "duration: 0.200 ms  statement: SELECT 1")));
+    assert_eq!((said(&values).len(), counts.unreadable_lines), (1, 0));
+}
+
+#[test]
+fn a_short_log_with_another_prefix_than_the_given_one_is_refused() {
+    let line = "2026-11-24 10:00:00.000 UTC [5] a@b LOG:  duration: 0.2 ms  statement: SELECT 1\n";
+    let given = Prefix::new("%m [%p] ");
+    let refused = Beginning::of(line.as_bytes(), Some(&given)).expect_err("another prefix");
+    assert_eq!(refused, Trouble::Prefix);
+    // Of the beginning of a message alone, nobody knows.
+    Beginning::of(b"2026-11-24 10:00:0", Some(&given)).expect("may be cut");
+}
+
+#[test]
+fn times_without_fractions_and_durations_alone_are_told() {
+    let prefix = Prefix::new("%t-%c-");
+    let mut lines = Lines::default();
+    let mut reader = Reader::new(&pgdyno_logs::Format::Stderr(prefix));
+    let mut out = Vec::new();
+    let log = "2026-11-24 10:00:00 UTC-655b1f00.1a2b-LOG:  duration: 0.25 ms\n\
+               2026-11-24 10:00:01 UTC-655b1f00.1a2b-LOG:  duration: 250.5 ms  statement: S\n";
+    reader.feed(log.as_bytes(), &mut |message| lines.message(message, &mut out));
+    reader.end_of_file(&mut |message| lines.message(message, &mut out));
+    let written = lines.written();
+    assert!(written.has_whole_seconds);
+    assert_eq!((written.statements, written.durations_alone), (1, 1));
+    assert_eq!(written.shortest_ns, Some(250_000));
 }

@@ -22,13 +22,16 @@ const MAX_NOTICES: usize = 1000;
 /// The answer to one flush. The owner reuses one `Reply`, so that an answer allocates nothing.
 #[derive(Debug, Default, PartialEq)]
 pub struct Reply {
-    /// Keep RowDescription, DataRow and CommandComplete in `captured`.
+    /// Keep RowDescription, DataRow, CommandComplete and EmptyQueryResponse in `captured`.
     pub capture: bool,
     /// Header and body of each captured message; `messages` reads them.
     pub captured: Vec<u8>,
     /// `captured` reached its maximum size; it ends with a whole message.
     pub captured_overflow: bool,
+    /// Rows of the last statement that ended.
     pub row_count: u64,
+    /// Rows of the statement that has not ended.
+    rows_begun: u64,
     /// Number of CommandComplete and EmptyQueryResponse messages.
     pub command_count: u32,
     /// Number of ParseComplete messages.
@@ -61,6 +64,11 @@ impl Reply {
         let Reply { status, keeps_notices, .. } = *self;
         *self = Reply { capture, captured, status, keeps_notices, ..Reply::default() };
     }
+
+    fn end_statement(&mut self) {
+        self.command_count += 1;
+        self.row_count = std::mem::take(&mut self.rows_begun);
+    }
 }
 
 /// Reads the messages of one connection after its handshake.
@@ -89,7 +97,7 @@ impl ReplyScanner {
         {
             match message.tag {
                 b'D' => {
-                    reply.row_count += 1;
+                    reply.rows_begun += 1;
                     keep(reply, message.tag, message.body);
                 }
                 b'Z' => {
@@ -105,11 +113,14 @@ impl ReplyScanner {
                     }
                 }
                 b'C' => {
-                    reply.command_count += 1;
+                    reply.end_statement();
                     reply.committed = message.body == b"COMMIT\0";
                     keep(reply, message.tag, message.body);
                 }
-                b'I' => reply.command_count += 1,
+                b'I' => {
+                    reply.end_statement();
+                    keep(reply, message.tag, message.body);
+                }
                 b'1' => reply.parse_count += 1,
                 b'T' => keep(reply, message.tag, message.body),
                 b'E' if reply.error.is_none() => {

@@ -31,7 +31,11 @@ class Note:
 
     def __str__(self) -> str:
         """Return the line that a person reads."""
-        return f"{self.key} = {self.value}: {self.words}"
+        return (
+            f"{self.key} = {self.value}: {self.words}"
+            if self.value
+            else f"{self.key}: {self.words}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,7 @@ class Keys:
     """The keys of a file. A reader takes the keys that it uses; each other key becomes a note.
 
     `path` is shown in errors. `explained` has the reasons for keys that have no counterpart.
+    `lines`: where the keys are, if a note shall say it.
     """
 
     tool: str
@@ -55,6 +60,7 @@ class Keys:
     values: Mapping[str, str]
     explained: Mapping[str, str]
     notes: list[Note] = field(default_factory=list)
+    lines: Mapping[str, int] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
 
     def text(self, key: str) -> str | None:
@@ -102,15 +108,25 @@ class Keys:
         if key in self.values:
             self.notes.append(Note(key, self.values[key], words))
 
+    def missing(self, key: str, used: str) -> str:
+        """Return the value that is used for a key that the tool needs and the file lacks."""
+        words = f"the file lacks this key, which {self.tool} needs; pgdyno uses {used}."
+        self.notes.append(Note(key, "", words))
+        return used
+
     def all_notes(self) -> tuple[Note, ...]:
         """Return the notes, and a note for each key that no reader took; passwords are masked."""
         left = [key for key in self.values if key not in self._taken]
         unknown = f"pgdyno does not know this key of {self.tool}."
         rest = [Note(key, self.values[key], self.explained.get(key, unknown)) for key in left]
-        notes = [*self.notes, *rest]
-        return tuple(
-            Note(note.key, "***", note.words) if _is_secret(note.key) else note for note in notes
-        )
+        return tuple(map(self._shown, (*self.notes, *rest)))
+
+    def _shown(self, note: Note) -> Note:
+        """Return a note with the line of its key, and without a password."""
+        line = self.lines.get(note.key)
+        has_line = line is None or note.words.startswith("line ")
+        words = note.words if has_line else f"line {line}: {note.words}"
+        return Note(note.key, "***" if _is_secret(note.key) else note.value, words)
 
 
 def _is_secret(key: str) -> bool:
@@ -118,13 +134,31 @@ def _is_secret(key: str) -> bool:
 
 
 def dsn_of(
-    *, host: str, port: str | None, user: str | None, database: str, sslmode: str | None = None
+    *,
+    host: str,
+    port: str | None,
+    user: str | None,
+    database: str | None,
+    parameters: Mapping[str, str | None] | None = None,
 ) -> str:
-    """Return a connection URI without a password."""
+    """Return a connection URI without a password.
+
+    Args: host, a name, an address, the folder of a socket, or several `host:port` with commas;
+    database, None for the usual one; parameters, further ones of libpq; None leaves one out.
+    """
     who = f"{quote(user, safe='')}@" if user else ""
-    where = f"{host}:{port}" if port else host
-    rest = f"?sslmode={sslmode}" if sslmode else ""
-    return f"postgresql://{who}{where}/{quote(database, safe='')}{rest}"
+    further = {"host": host if host.startswith("/") else None, **(parameters or {})}
+    # A folder cannot be in the place of the host; then the port cannot be there, either.
+    further["port"] = port if host.startswith("/") else None
+    where = "" if host.startswith("/") else f"[{host}]" if _is_bare_ipv6(host) else host
+    where += f":{port}" if port and where else ""
+    given = "&".join(f"{key}={quote(value, safe='/')}" for key, value in further.items() if value)
+    path = f"/{quote(database, safe='')}" if database else "/"
+    return f"postgresql://{who}{where}{path}{'?' if given else ''}{given}"
+
+
+def _is_bare_ipv6(host: str) -> bool:
+    return host.count(":") > 1 and "," not in host and not host.startswith("[")
 
 
 def mix_of(shares: Mapping[str, float]) -> dict[str, str]:

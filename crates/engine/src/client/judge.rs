@@ -45,6 +45,9 @@ pub(super) fn judge(
         _ => Cause::MetaCommand,
     };
     let current = state.current?;
+    // What is wrong with the rows of a query is known when the query has ended.
+    let is_of_rows = matches!(cause, Cause::RowCount(_) | Cause::Evaluation(_));
+    let query = state.reply.command_count.saturating_sub(u32::from(is_of_rows));
     if matches!(cause, Cause::OpenBlock) {
         // pgbench counts the transaction first, and then checks what the script left open.
         observer.ended(
@@ -63,7 +66,7 @@ pub(super) fn judge(
         client: client.index,
         script,
         command: state.place,
-        query: state.reply.command_count,
+        query,
         sql: &sql,
         cause,
         tries: u32::from(tries),

@@ -74,7 +74,6 @@ pub(super) fn assign(seat: Seat<'_>, gset: &Gset, only_numbers: bool) -> Result<
     }
     let mut names = Vec::new();
     let mut last_row = None;
-    let mut row_count = 0_u64;
     let mut keep = |names: &[String], row| {
         let row = values(row).map_err(|_| broken())?;
         let pairs = || names.iter().map(String::as_str).zip(row.iter().copied());
@@ -83,31 +82,22 @@ pub(super) fn assign(seat: Seat<'_>, gset: &Gset, only_numbers: bool) -> Result<
         }
         Ok::<_, Unassigned>(variables.assign_row(gset, pairs())?)
     };
+    let mut ended_count = 0;
     for message in messages(&reply.captured) {
         match message.tag {
-            b'T' => {
-                names = columns(message.body).map_err(|_| broken())?;
-                (last_row, row_count) = (None, 0);
-            }
-            b'D' => {
-                last_row = Some(message.body);
-                row_count += 1;
-            }
-            _ if gset.all => {
-                if let Some(row) = last_row.take() {
-                    keep(&names, row)?;
+            b'T' => names = columns(message.body).map_err(|_| broken())?,
+            b'D' => last_row = Some(message.body),
+            _ => {
+                ended_count += 1;
+                let is_one_row = ended_count == reply.command_count && reply.row_count == 1;
+                if let Some(row) = last_row.take().filter(|_| gset.all || is_one_row) {
+                    keep(&names, row).inspect_err(|_| reply.command_count = ended_count)?;
                 }
             }
-            _ => {}
         }
     }
-    if gset.all {
-        return Ok(());
-    }
-    match last_row {
-        Some(row) if row_count == 1 => keep(&names, row),
-        _ => Err(broken()),
-    }
+    // Under `\aset`, a statement without rows sets nothing.
+    if gset.all || reply.row_count == 1 { Ok(()) } else { Err(broken()) }
 }
 
 /// Run a shell command. As in pgbench, the whole thread waits for it.

@@ -257,3 +257,40 @@ fn progress_and_seed_are_told_as_pgbench_tells_them() {
     assert_eq!(first_two(&ours), first_two(&theirs));
     assert_eq!(shape(&ours.stdout), shape(&theirs.stdout));
 }
+
+/// Scripts in whose commands several queries are, before `\gset` and `\aset`.
+const SEVERAL_QUERIES: &[&str] = &[
+    "begin \\; select 1 as one \\; commit \\gset\nselect :one;\n",
+    "select 1 as one \\; create temp table if not exists zz (x int) \\gset\nselect :one;\n",
+    "select 1 as one \\; select 2 as two \\gset\nselect :two;\nselect :one;\n",
+    "select 1 as one \\; select 2 as two where false \\gset\n",
+    "select 1 as one \\; select generate_series(1, 2) as two \\gset\n",
+    "select generate_series(1, 2) as one \\; select 2 as two \\gset p_\nselect :p_two;\n",
+    "select generate_series(1, 2) as one \\; select 2 as two where false \\aset\nselect :one;\n",
+    "begin \\; select 1 as one \\; commit \\aset p\nselect :pone;\n",
+    "select 1 as one \\; \\gset\n",
+    "select 1 as one \\; copy pgbench_branches to stdout \\gset\n",
+    "copy pgbench_branches to stdout \\; select 1 as one \\gset\n",
+    "select 1 as one \\; select 1/0 as two \\; select 3 \\gset\n",
+    "select 1 as \"a b\" \\; select 2 as two \\aset\n",
+    "select 1 as two \\; select 2 as \"a b\" \\gset\n",
+    "select 1 as one \\; select 2 as \"a b\" \\; select 3 as three \\aset\n",
+    "select 1 \\; select \\gset\nselect 1;\n",
+    "explain (costs off) select 1 \\; explain select 2 from pgbench_branches \\gset\n",
+];
+
+#[test]
+fn the_last_of_several_queries_decides_and_its_number_is_that_of_pgbench() {
+    let Some(server) = newest_server() else { return };
+    let stand = Stand::new(server, "several");
+    for (number, script) in SEVERAL_QUERIES.iter().enumerate() {
+        let name = format!("several{number}.sql");
+        stand.script(&name, script);
+        let arguments = ["-n", "-f", &name, "-t", "2"];
+        let (theirs, ours) = (stand.theirs(&arguments), stand.ours(&arguments));
+        let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(said(&ours), said(&theirs), "{script}");
+        assert_eq!(ours.status.code(), theirs.status.code(), "{script}");
+        assert_eq!(shape(&ours.stdout), shape(&theirs.stdout), "{script}");
+    }
+}

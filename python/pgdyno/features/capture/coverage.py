@@ -17,18 +17,21 @@ class NotCovered:
     statements: int
     calls: int
     time_ms: float
-    calls_ratio: float
+    calls_ratio: float | None
     time_ratio: float | None
     examples: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The share of calls and of execution time that templates reproduce."""
+    """The share of calls and of execution time that templates reproduce.
+
+    `calls_ratio`: None if the logs lack an unknown part of the statements.
+    """
 
     calls: int
     time_ms: float
-    calls_ratio: float
+    calls_ratio: float | None
     time_ratio: float | None
     left_out: tuple[NotCovered, ...]
 
@@ -51,6 +54,11 @@ def coverage_of(capture: Capture) -> Coverage:
     entries += [("other", s.text, s.counters.calls, s.counters.time_ms) for s in unused]
     all_calls = calls + sum(entry[2] for entry in entries)
     all_time_ms = time_ms + sum(entry[3] for entry in entries)
+    is_partial = capture.header.is_partial
+
+    def share(part: float, whole: float) -> float | None:
+        return None if is_partial or not whole else part / whole
+
     left_out = []
     for reason in sorted({entry[0] for entry in entries}):
         mine = [entry for entry in entries if entry[0] == reason]
@@ -63,15 +71,15 @@ def coverage_of(capture: Capture) -> Coverage:
                 statements=len(mine),
                 calls=sums[0],
                 time_ms=sums[1],
-                calls_ratio=sums[0] / all_calls if all_calls else 0.0,
-                time_ratio=sums[1] / all_time_ms if all_time_ms else None,
+                calls_ratio=share(sums[0], all_calls or 1),
+                time_ratio=share(sums[1], all_time_ms),
                 examples=tuple(dict.fromkeys(entry[1] for entry in mine if entry[1]))[:3],
             )
         )
     return Coverage(
         calls=all_calls,
         time_ms=all_time_ms,
-        calls_ratio=calls / all_calls if all_calls else 0.0,
-        time_ratio=time_ms / all_time_ms if all_time_ms else None,
+        calls_ratio=share(calls, all_calls or 1),
+        time_ratio=share(time_ms, all_time_ms),
         left_out=tuple(sorted(left_out, key=lambda item: -item.time_ms)),
     )

@@ -38,8 +38,11 @@ REASONS = {
     "hidden": "statements of other roles, whose texts the server hides from this one",
     "evicted": "pg_stat_statements removed the entry",
     "unreadable": "the text cannot be read as SQL",
+    "several": "several statements in one text",
+    "empty": "texts without a statement, such as a comment alone",
     "deep": "the text has hundreds of operators, each inside of the next one",
-    "refused": "the server does not accept parameters in place of the constants",
+    "refused": "the server does not accept the statement with parameters, such as $1 + $2 without"
+    " types, or with parameters in place of its constants",
     "constants": "the text has constants in place of parameters",
     "copy": "COPY in the binary format, of files or programs, with WHERE or constants in its query,"
     " with an unknown number of rows, or into a table whose key has only columns of other tables",
@@ -65,7 +68,8 @@ REASONS = {
 class Header(Part):
     """Where a capture comes from. `taken_at`: UTC, when it began.
 
-    `transaction_sample_ratio`: the share of transactions in the logs.
+    `transaction_sample_ratio`: the share of transactions in the logs. `is_partial`: the logs lack
+    an unknown part of the statements, such as the fast ones.
     """
 
     format: str = FORMAT
@@ -79,6 +83,7 @@ class Header(Part):
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     sources: tuple[Origin, ...]
     transaction_sample_ratio: Share = 1
+    is_partial: bool = False
 
 
 class Counters(Part):

@@ -47,7 +47,9 @@ def summary_text(capture: Capture, coverage: Coverage, path: Path, *, width: int
 def _coverage_lines(coverage: Coverage, page: TextPage) -> Iterator[str]:
     yield from page.row("coverage", coverage.sentence)
     for item in coverage.left_out:
-        share = f"{percent(item.calls_ratio)} of calls"
+        share = counted(item.calls, "call")
+        if item.calls_ratio is not None:
+            share = f"{percent(item.calls_ratio)} of calls"
         if item.time_ratio is not None:
             share += f", {percent(item.time_ratio)} of time"
         yield from page.row("not covered", f"{item.words}: {share}")
@@ -62,7 +64,11 @@ def _values(capture: Capture) -> str:
 def _load(capture: Capture) -> str:
     header, profile = capture.header, capture.profile
     transactions = profile.commits + profile.rollbacks
-    rate = f", {transactions / profile.seconds:,.1f} transactions a second" if transactions else ""
+    rate = ""
+    if transactions and not header.is_partial:
+        tps = transactions / profile.seconds
+        rate = f", {tps:,.1f}" if tps >= 1 else f", {tps:.2g}"
+        rate += " transactions a second"
     return (
         f"{seconds(header.seconds)} of {'/'.join(header.sources)}{rate}, "
         f"{counted(len(capture.templates), 'template')}, "

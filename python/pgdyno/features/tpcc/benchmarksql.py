@@ -6,13 +6,15 @@ The verb `spec from-benchmarksql` uses it. Each key that has no counterpart beco
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
-from urllib.parse import parse_qsl
 
 from pgdyno.errors import SpecError
+from pgdyno.features.tpcc.jdbc import connection_of
 from pgdyno.features.tpcc.load import NAME, TERMINALS_PER_WAREHOUSE
 from pgdyno.spec.translation import (
     Keys,
+    Note,
     Translated,
     dsn_of,
     experiment_from,
@@ -20,16 +22,17 @@ from pgdyno.spec.translation import (
 )
 from pgdyno.spec.workload import Script
 
-_LINE = re.compile(r"\s*([A-Za-z][A-Za-z0-9_.-]*)\s*[=:]\s*(.*?)\s*")
-_JDBC = re.compile(r"jdbc:postgresql:(?://([^/?]*)/)?([^?]*)(?:\?(.*))?")
+# A key ends at a space, = or :, unless a backslash is before it.
+_ENTRY = re.compile(r"((?:\\.|[^\\\s=:])*)[ \t\f]*[=:]?[ \t\f]*")
 # From this number per minute on, the limit of version 5 stands for "no limit".
 _NO_LIMIT_PER_MINUTE = 1_000_000
 _KNOWN = ("warehouses", "terminals", "sutThreads", "conn", "db", "runMins", "newOrderWeight")
+# The weights of the samples of versions 4 and 5, and of version 6.
 _TYPES = {
-    "paymentWeight": ("payment", 43.0),
-    "orderStatusWeight": ("order-status", 4.0),
-    "deliveryWeight": ("delivery", 4.0),
-    "stockLevelWeight": ("stock-level", 4.0),
+    "paymentWeight": ("payment", (43.0, 43.2)),
+    "orderStatusWeight": ("order-status", (4.0, 4.2)),
+    "deliveryWeight": ("delivery", (4.0, 4.2)),
+    "stockLevelWeight": ("stock-level", (4.0, 4.2)),
 }
 _EXPLAINED = {
     "driver": "pgdyno speaks PostgreSQL's protocol itself, so it needs no driver.",
@@ -65,9 +68,9 @@ def from_benchmarksql(text: str, path: str, *, is_scratch: bool = False) -> Tran
     server instead of the server that the file names.
     Raises: SpecError if the text is not such a file, or describes an impossible experiment.
     """
-    keys = Keys("BenchmarkSQL", path, _values(text, path), _EXPLAINED)
+    keys = _keys(text, path)
     _refuse_other_databases(keys)
-    warehouses = keys.count("warehouses", least=1) or 1
+    warehouses = keys.count("warehouses", least=1) or int(keys.missing("warehouses", "1"))
     dsn = _dsn(keys)
     workload = _clients(keys, warehouses) | _length(keys) | _rate(keys)
     options = _options(keys, is_version_6="sutThreads" in keys.values)
@@ -85,24 +88,55 @@ def from_benchmarksql(text: str, path: str, *, is_scratch: bool = False) -> Tran
     return Translated(keys.tool, experiment, keys.all_notes())
 
 
-def _values(text: str, path: str) -> dict[str, str]:
+def _keys(text: str, path: str) -> Keys:
     """Return the keys of a Java properties file.
 
     Raises: SpecError if no key of BenchmarkSQL is among them.
     """
     values: dict[str, str] = {}
-    for line in text.replace("\\\n", " ").splitlines():
-        if line.lstrip().startswith(("#", "!", "//")):
+    lines: dict[str, int] = {}
+    notes: list[Note] = []
+    for line, key, value in _entries(text):
+        if key.startswith("//"):
+            # A comment in the samples; to Java it is a key that nobody reads.
             continue
-        if match := _LINE.fullmatch(line):
-            values[match[1]] = match[2]
+        if key in values and values[key] != value.strip():
+            words = f"line {line} sets this key again, and Java takes its last value."
+            notes.append(Note(key, values[key], words))
+        values[key], lines[key] = value.strip(), line
+        if value != value.strip() and key != "password":
+            words = f"line {line} ends with a space, with which BenchmarkSQL reads no number."
+            notes.append(Note(key, value.strip(), words))
     if not any(key in values for key in _KNOWN):
         raise SpecError(
             f"{path} is not a properties file of BenchmarkSQL: it has none of the keys "
             f"{', '.join(_KNOWN)}.",
             hint="give the file that runBenchmark.sh gets",
         )
-    return values
+    return Keys("BenchmarkSQL", path, values, _EXPLAINED, notes, lines)
+
+
+def _entries(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield line, key and value as `java.util.Properties.load` reads them."""
+    natural = iter(enumerate(re.split(r"\r\n|\r|\n", text), 1))
+    for number, line in natural:
+        line = line.lstrip(" \t\f")
+        if not line or line[0] in "#!":
+            continue
+        while len(line) - len(line.rstrip("\\")) & 1:
+            line = line[:-1] + next(natural, (0, ""))[1].lstrip(" \t\f")
+        match = _ENTRY.match(line)
+        if match is not None:
+            yield number, _unescaped(match[1]), _unescaped(line[match.end() :])
+
+
+def _unescaped(text: str) -> str:
+    def character(match: re.Match[str]) -> str:
+        if match[1].startswith("u") and len(match[1]) == 5:
+            return chr(int(match[1][1:], 16))
+        return {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}.get(match[1], match[1])
+
+    return re.sub(r"\\(u[0-9A-Fa-f]{4}|.)", character, text)
 
 
 def _refuse_other_databases(keys: Keys) -> None:
@@ -115,26 +149,23 @@ def _refuse_other_databases(keys: Keys) -> None:
 
 
 def _dsn(keys: Keys) -> str:
-    conn = keys.text("conn") or "jdbc:postgresql://localhost:5432/postgres"
-    match = _JDBC.fullmatch(conn)
-    if match is None:
-        raise SpecError(
-            f"{keys.path}: conn must begin with jdbc:postgresql:, got {conn!r}.",
-            hint="pgdyno measures PostgreSQL only",
-        )
-    host, _, port = (match[1] or "localhost").partition(":")
-    parameters = dict(parse_qsl(match[3] or ""))
-    for name in parameters.keys() - {"sslmode", "user", "password"}:
-        keys.note("conn", f"the parameter {name} belongs to the JDBC driver.")
-    if "password" in parameters:
+    conn = keys.text("conn") or keys.missing("conn", "jdbc:postgresql://localhost:5432/postgres")
+    line = keys.lines.get("conn")
+    jdbc = connection_of(conn, keys.path if line is None else f"{keys.path}, line {line}")
+    if jdbc.has_password:
         keys.values = {**keys.values, "conn": conn.partition("?")[0]}
         keys.note("conn", "a spec holds no password: use ~/.pgpass, PGPASSWORD or a service.")
+    for _, words in jdbc.notes:
+        keys.note("conn", words)
+    user = keys.text("user")
+    if jdbc.user and user and jdbc.user != user:
+        keys.note("user", f"the driver takes the user of conn: {jdbc.user}.")
     return dsn_of(
-        host=host or "localhost",
-        port=port or None,
-        user=keys.text("user") or parameters.get("user"),
-        database=match[2] or "postgres",
-        sslmode=parameters.get("sslmode"),
+        host=jdbc.host,
+        port=jdbc.port,
+        user=jdbc.user or user,
+        database=jdbc.database,
+        parameters=jdbc.parameters,
     )
 
 
@@ -143,7 +174,7 @@ def _clients(keys: Keys, warehouses: int) -> dict[str, Any]:
     connections = keys.count("sutThreads", least=1)
     terminals = keys.count("terminals", least=1)
     if connections is None:
-        return {"clients": terminals or 1}
+        return {"clients": terminals or int(keys.missing("terminals", "1"))}
     factor = keys.number("terminalMultiplier") or 1.0
     terminals = max(1, round(warehouses * TERMINALS_PER_WAREHOUSE * factor))
     fields: dict[str, Any] = {"clients": terminals, "think_ratio": _think_ratio(keys)}
@@ -171,6 +202,8 @@ def _length(keys: Keys) -> dict[str, Any]:
         fields["duration"] = f"{minutes:g}min"
     if (rampup := keys.number("rampupMins")) is not None:
         fields["warmup"] = f"{rampup:g}min"
+    if "duration" not in fields and not keys.number("runTxnsPerTerminal"):
+        keys.missing("runMins", "the duration of pgdyno")
     if (transactions := keys.count("runTxnsPerTerminal")) is not None and transactions > 0:
         if "duration" in fields:
             keys.note("runTxnsPerTerminal", "runMins sets the end of the run.")
@@ -201,18 +234,22 @@ def _options(keys: Keys, *, is_version_6: bool) -> dict[str, str]:
     is_procedures = "StoredProc" in application or bool(keys.flag("useStoredProcedures"))
     options = {"mode": "procedures" if is_procedures else "statements"}
     is_fixed = keys.flag("terminalWarehouseFixed")
-    if is_fixed is False and not is_version_6:
+    if not is_fixed and not is_version_6:
         options["home"] = "uniform"
-    return options | _mix(keys)
+        if is_fixed is None:
+            # Java reads no text as false.
+            keys.missing("terminalWarehouseFixed", "false")
+    return options | _mix(keys, is_version_6=is_version_6)
 
 
-def _mix(keys: Keys) -> dict[str, str]:
+def _mix(keys: Keys, *, is_version_6: bool) -> dict[str, str]:
     """Return the options of the mix: independent draws; New-Order gets the rest of 100 %."""
     keys.text("newOrderWeight")
     shares: dict[str, float] = {}
     for key, (name, usual) in _TYPES.items():
         given = keys.number(key)
-        shares[name] = usual if given is None else given
+        sample = f"{usual[is_version_6]:g}"
+        shares[name] = float(keys.missing(key, sample)) if given is None else given
     left = 100 - sum(shares.values())
     if min(left, *shares.values()) <= 0:
         raise SpecError(

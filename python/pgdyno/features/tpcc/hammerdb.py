@@ -10,12 +10,29 @@ from typing import Any
 
 from pgdyno.errors import SpecError
 from pgdyno.features.tpcc.load import NAME
+from pgdyno.features.tpcc.python_form import PythonForm
+from pgdyno.features.tpcc.script_settings import ScriptSettings, Setting, Unknown
+from pgdyno.features.tpcc.tcl import Tcl
 from pgdyno.spec.translation import Keys, Note, Translated, dsn_of, experiment_from, mix_of
 from pgdyno.spec.workload import Script
 
-_CALL = re.compile(r"\b(diset|dbset|vuset)\s*\(([^()]*)\)")
-_SET = re.compile(r"set\s+(\w+)\s+(.+)")
-_FOREACH = re.compile(r"foreach\s+(\w+)\s+[\[{]\s*(?:list\s+)?([\d\s]+)[\]}].*")
+# Commands are calls in the Python form.
+_PYTHON = re.compile(r"^\s*(?:diset|dbset|vuset)\s*\(", re.M)
+# HammerDB's values of keys that a script does not set.
+_USUAL = {
+    "vu": "1",
+    "pg_host": "localhost",
+    "pg_port": "5432",
+    "pg_user": "tpcc",
+    "pg_dbase": "tpcc",
+    "pg_count_ware": "1",
+    "pg_driver": "timed",
+    "pg_rampup": "2",
+    "pg_duration": "5",
+    "pg_keyandthink": "false",
+    "pg_allwarehouse": "false",
+    "pg_async_scale": "false",
+}
 _DATABASES = ("pg", "postgresql", "postgres")
 _WORKLOADS = ("tpc-c", "tproc-c", "tpcc", "tprocc")
 _EXPLAINED = {
@@ -46,18 +63,18 @@ def from_hammerdb(text: str, path: str, *, is_scratch: bool = False) -> Translat
     server instead of the server that the script names.
     Raises: SpecError if the text is not such a script, or describes an impossible experiment.
     """
-    script = _Script(text)
-    keys = Keys("HammerDB", path, script.values, _EXPLAINED)
-    _refuse_other_workloads(keys, script)
+    settings = _read(text, path)
+    keys, levels = _keys(settings, path)
+    _refuse_other_workloads(keys)
     warehouses = keys.count("pg_count_ware", least=1) or 1
     dsn = dsn_of(
         host=keys.text("pg_host") or "localhost",
         port=keys.text("pg_port"),
-        user=keys.text("pg_user"),
-        database=keys.text("pg_dbase") or "tpcc",
-        sslmode=keys.text("pg_sslmode"),
+        user=keys.text("pg_user") or _USUAL["pg_user"],
+        database=keys.text("pg_dbase") or _USUAL["pg_dbase"],
+        parameters={"sslmode": keys.text("pg_sslmode")},
     )
-    workload, levels = _clients(keys, script)
+    workload = _clients(keys, has_levels=bool(levels))
     workload |= _length(keys)
     if is_scratch:
         keys.note("pg_host", "--scratch replaces this server.")
@@ -75,45 +92,55 @@ def from_hammerdb(text: str, path: str, *, is_scratch: bool = False) -> Translat
     return Translated(keys.tool, experiment, keys.all_notes())
 
 
-class _Script:
-    """The settings of a script: the last value of each key, variables resolved where they can be.
+def _read(text: str, path: str) -> ScriptSettings:
+    """Follow a script, which is Tcl or HammerDB's Python."""
+    settings = ScriptSettings()
+    if _PYTHON.search(text):
+        PythonForm(settings, path).run(text)
+    else:
+        Tcl(settings, path).run(text)
+    return settings
 
-    `values` also has "db", "bm" and "vu"; `levels` are the numbers that a loop gives to `vuset vu`.
+
+def _keys(settings: ScriptSettings, path: str) -> tuple[Keys, tuple[int, ...]]:
+    """Return the settings of the load with notes, and the numbers of virtual users of its runs.
+
+    An unknown value is left out, with a note that names its line.
     """
-
-    def __init__(self, text: str) -> None:
-        self.values: dict[str, str] = {}
-        self.levels: tuple[int, ...] = ()
-        self._variables: dict[str, str] = {}
-        self._loops: dict[str, tuple[int, ...]] = {}
-        # The Python form is the same commands as calls.
-        plain = _CALL.sub(lambda call: f"{call[1]} {call[2].replace(',', ' ')}", text)
-        for line in plain.replace("\\\n", " ").splitlines():
-            if not line.lstrip().startswith("#"):
-                for command in line.split(";"):
-                    self._read(command.strip().rstrip("}").strip())
-
-    def _read(self, command: str) -> None:
-        if match := _FOREACH.fullmatch(command):
-            self._loops[match[1]] = tuple(int(number) for number in match[2].split())
-        elif match := _SET.fullmatch(command):
-            self._variables[match[1]] = match[2].strip("\"' ")
-        words = [word.strip("\"'{}") for word in command.split()]
-        if words[:1] == ["diset"] and len(words) >= 4:
-            self._keep(words[2], " ".join(words[3:]))
-        elif words[:1] == ["dbset"] and len(words) == 3:
-            self._keep(words[1], words[2])
-        elif words[:2] == ["vuset", "vu"] and len(words) == 3:
-            self.levels = self._loops.get(words[2].removeprefix("$"), ())
-            self._keep("vu", words[2])
-
-    def _keep(self, key: str, value: str) -> None:
-        name = value.removeprefix("$")
-        self.values[key] = self._variables.get(name, value) if value.startswith("$") else value
+    first, *others = settings.runs()
+    notes = [Note(f"line {r.line}, {r.words}", "", r.why) for r in settings.remarks]
+    users = [run["vu"] for run in (first, *others) if "vu" in run]
+    numbers = {int(u.value) for u in users if isinstance(u.value, str) and u.value.isdecimal()}
+    unknown = next((user for user in users if isinstance(user.value, Unknown)), None)
+    levels = tuple(sorted(numbers)) if len(numbers) > 1 and unknown is None else ()
+    if unknown is not None:
+        first = {**first, "vu": unknown}
+    values: dict[str, str] = {}
+    for key, setting in first.items():
+        if isinstance(setting.value, Unknown):
+            notes.append(_not_known(key, setting, setting.value))
+        else:
+            values[key] = setting.value
+        other = next((r[key] for r in others if r[key].value != setting.value), None)
+        if other is not None and key != "vu":
+            words = f"line {other.line}: a later load of the script has another value, not used."
+            notes.append(Note(key, setting.words, words))
+    lines = {key: setting.line for key, setting in first.items()}
+    return Keys("HammerDB", path, values, _EXPLAINED, notes, lines), levels
 
 
-def _refuse_other_workloads(keys: Keys, script: _Script) -> None:
-    if not any(key.startswith("pg_") or key in ("db", "bm") for key in script.values):
+def _not_known(key: str, setting: Setting, unknown: Unknown) -> Note:
+    where = f"line {setting.line}"
+    if unknown.line != setting.line:
+        where += f", from line {unknown.line}"
+    usual = f" (now {_USUAL[key]})" if key in _USUAL else ""
+    words = f"the script computes this value, and pgdyno cannot ({unknown.why})"
+    return Note(key, setting.words, f"{where}: {words}: set it in the spec{usual}.")
+
+
+def _refuse_other_workloads(keys: Keys) -> None:
+    named = [*keys.values, *(note.key for note in keys.notes)]
+    if not any(key.startswith("pg_") or key in ("db", "bm") for key in named):
         raise SpecError(
             f"{keys.path} is not a script of HammerDB for PostgreSQL: it has no dbset and no "
             "diset command with a pg_ key.",
@@ -131,26 +158,24 @@ def _refuse_other_workloads(keys: Keys, script: _Script) -> None:
             f"{keys.path} is for dbset bm {benchmark}, but only TPC-C can be translated.",
             hint="use a script with dbset bm TPC-C",
         )
-    for key in ("pg_count_ware", "vu"):
-        value = keys.values.get(key, "")
-        is_computed = "$" in value or "[" in value or value == "vcpu"
-        if is_computed and not (key == "vu" and script.levels):
-            keys.values = {name: v for name, v in keys.values.items() if name != key}
-            words = "the script computes this value: set it in the spec (now 1)."
-            keys.notes.append(Note(key, value, words))
 
 
-def _clients(keys: Keys, script: _Script) -> tuple[dict[str, Any], tuple[int, ...]]:
-    """Return clients, shared connections and think times; and the levels of a loop."""
-    if script.levels:
-        keys.text("vu")
-        return {"think_ratio": _think_ratio(keys)}, script.levels
-    users = keys.count("vu", least=1) or 1
-    fields: dict[str, Any] = {"clients": users, "think_ratio": _think_ratio(keys)}
+def _clients(keys: Keys, *, has_levels: bool) -> dict[str, Any]:
+    """Return clients, shared connections and think times."""
+    fields: dict[str, Any] = {"think_ratio": _think_ratio(keys)}
     is_async, clients_per_user = keys.flag("pg_async_scale"), keys.count("pg_async_client", least=1)
-    if is_async and clients_per_user is not None and clients_per_user > 1:
-        fields |= {"clients": users * clients_per_user, "active": users}
-    return fields, ()
+    if has_levels:
+        keys.text("vu")
+        if is_async:
+            words = "each virtual user of the sweep has one connection and one client."
+            keys.note("pg_async_scale", words)
+        return fields
+    users = keys.count("vu", least=1) or 1
+    clients_per_user = (clients_per_user or 10) if is_async else 1
+    fields["clients"] = users * clients_per_user
+    if clients_per_user > 1:
+        fields["active"] = users
+    return fields
 
 
 def _think_ratio(keys: Keys) -> float:

@@ -64,7 +64,7 @@ class Likeness:
 
     file: str
     reads_only: bool
-    reproduced_calls_ratio: float
+    reproduced_calls_ratio: float | None
     reproduced_time_ratio: float | None
     quantities: tuple[Quantity, ...]
     types: tuple[TypeLikeness, ...]
@@ -169,7 +169,7 @@ def likeness_of(source: Mapping[str, Any], copy: CopySeen) -> Likeness:
     return Likeness(
         file=str(source["file"]),
         reads_only=bool(source["reads_only"]),
-        reproduced_calls_ratio=float(source["reproduced_calls"]),
+        reproduced_calls_ratio=source["reproduced_calls"],
         reproduced_time_ratio=source["reproduced_time"],
         quantities=tuple(_of_load(source, of_source, copy)),
         types=types,

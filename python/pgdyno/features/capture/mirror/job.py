@@ -314,15 +314,20 @@ def _age_s(capture: Capture) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How much of the work of the source a load reproduces, as shares of calls and of time."""
+    """How much of the work of the source a load reproduces, as shares of calls and of time.
 
-    calls_ratio: float
+    `calls_ratio`: None if the logs of the source lack statements.
+    """
+
+    calls_ratio: float | None
     time_ratio: float | None
 
 
 def share_of(script: Script) -> Share:
     """Return the share of the source's work that a script reproduces."""
     capture = capture_of(script)
+    if capture.header.is_partial:
+        return Share(None, None)
     used = {step.statement for template in templates_of(script) for step in template.steps}
     counted = [(own.counters.calls, own.counters.time_ms, own.id in used)
                for own in capture.statements]  # fmt: skip

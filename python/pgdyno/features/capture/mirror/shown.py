@@ -150,7 +150,9 @@ def _tiles(own: Likeness) -> Iterator[Tile]:
         "likeness",
         f"{len(passed)} of {len(judged)}",
         unit="quantities",
-        aside=f"{percent(own.reproduced_calls_ratio)} of the calls",
+        aside="of an unknown share of the calls"
+        if own.reproduced_calls_ratio is None
+        else f"{percent(own.reproduced_calls_ratio)} of the calls",
         tone="bad" if own.short else "good",
     )
 

@@ -47,7 +47,8 @@ SETTINGS_SQL = (
 )
 LOGGING_SQL = (
     "SELECT name, setting FROM pg_catalog.pg_settings WHERE name IN ('log_line_prefix',"
-    " 'log_transaction_sample_rate', 'log_statement', 'log_min_duration_statement')"
+    " 'log_transaction_sample_rate', 'log_statement', 'log_min_duration_statement',"
+    " 'log_min_duration_sample', 'log_statement_sample_rate')"
 )
 SCHEMAS_SQL = (
     "SELECT quote_ident(n.nspname) FROM pg_catalog.pg_namespace n WHERE "

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.model import (
+    REASONS,
     Capture,
     Counters,
     LeftOut,
@@ -28,11 +30,16 @@ from pgdyno.features.capture.reading.log_transactions import Transactions
 from pgdyno.features.capture.reading.moves import with_moves
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parameter_sources import Sources
+from pgdyno.quantities import counted, milliseconds
 
 # For the price: lines of a transaction with prepared statements (three messages and two details
 # a statement if it is prepared anew, one and one if not), and bytes of a line.
 _STATEMENTS, _LINES, _LINE_BYTES = 7, 21, 150
 _EXAMPLE_TPS = 1000
+# A log without a faster statement, not even a BEGIN, has only slow ones.
+_SHORTEST_US = 1000
+# Each statement may have the durations of its parse and bind messages, too; some lack theirs.
+_ALONE_MAX = 10
 _NO_STATEMENTS = "pg_stat_statements: "
 TypesOf = Callable[[Sequence[str]], Mapping[str, Sequence[str]]]
 Raw = Mapping[tuple[str, str], RawColumn]
@@ -45,7 +52,8 @@ class Request:
     `is_certain`: if the prefix does not fit, the logs are refused, else the usual ones are tried.
 
     `sample_ratio`: log_transaction_sample_rate when the log was written. `rows_of_copies`: how many
-    rows each COPY FROM STDIN has, by its text, because logs do not say it.
+    rows each COPY FROM STDIN has, by its text, because logs do not say it. `logs_some`: the server
+    logs only some statements.
     """
 
     paths: Sequence[Path]
@@ -54,6 +62,7 @@ class Request:
     is_certain: bool = True
     sample_ratio: float = 1
     rows_of_copies: Mapping[str, float] = field(default_factory=dict)
+    logs_some: bool = False
 
 
 class Logged:
@@ -71,6 +80,7 @@ class Logged:
         self._transactions = Transactions()
         self.grouping = Grouping()
         self._elsewhere_count = 0
+        self._unnamed_count = 0
         self._cut_values_count = 0
         self._statement_count = 0
         for part in self._reading.parts():
@@ -78,12 +88,36 @@ class Logged:
         for transaction in self._transactions.end():
             self.grouping.add(transaction)
         if not any(group.count for group in self.grouping.groups.values()):
-            seen = [f"{self._reading.seen.end['messages']} messages", *self.notes()]
-            raise SpecError(
-                f"the logs have no statement of database {request.database}: they have"
-                f" {'; '.join(seen)}.",
-                hint="log whole transactions with %c or %p first: pgdyno capture --log-advice",
-            )
+            raise self._nothing()
+
+    def _nothing(self) -> SpecError:
+        """Return the error of logs from which no statement can be sent again, with the reasons."""
+        left = Counter[str]()
+        for (reason, _), (calls, _) in self.grouping.left.items():
+            left[reason] += calls
+        seen = [f"{self._reading.seen.end['messages']} messages", *self.notes()]
+        what = "no statement"
+        if left:
+            what = "no statement that can be sent again"
+            seen = [f"{REASONS[reason]}: {counted(n, 'call')}" for reason, n in left.most_common()]
+        hint = "log whole transactions with %c or %p first: pgdyno capture --log-advice"
+        if "object_missing" in left:
+            hint = "name the database in which the statements ran, with its tables"
+        return SpecError(
+            f"the logs have {what} of database {self._request.database}: they have"
+            f" {'; '.join(seen)}.",
+            hint=hint,
+        )
+
+    @property
+    def is_partial(self) -> bool:
+        """Return whether the logs lack statements, and nobody knows how many."""
+        end = self.seen.end
+        shortest_us: int | None = end["shortest_us"]
+        has_only_slow = shortest_us is not None and shortest_us >= _SHORTEST_US
+        alone_count: int = end["durations_alone"]
+        lacks_texts = alone_count > 2 * end["statements"] + _ALONE_MAX
+        return has_only_slow or lacks_texts or self._request.logs_some
 
     @property
     def seen(self) -> Seen:
@@ -107,6 +141,7 @@ class Logged:
             return
         if part.session.application.startswith("pgdyno/capture"):
             return
+        self._unnamed_count += 0 if part.session.database else count
         self._statement_count += count
         self._cut_values_count += max(part.cut_count, part.pattern.missing_count)
         plan = self.grouping.plan(part)
@@ -131,9 +166,10 @@ class Logged:
 
     @property
     def seconds(self) -> float:
-        """Return the time that the logs span."""
+        """Return the time that the logs span; the last of whole seconds is one of them."""
         end = self.seen.end
-        return max(float(end["last_us"] - end["first_us"]) / 1e6, 1e-3)
+        span_s = float(end["last_us"] - end["first_us"]) / 1e6
+        return span_s + 1 if end["has_whole_seconds"] else max(span_s, 1e-3)
 
     def joined(self, capture: Capture, types_of: TypesOf, raw: Raw) -> Capture:
         """Return the capture with the templates of the logs in place of those of statistics.
@@ -173,7 +209,11 @@ class Logged:
         objects = with_changes(capture.columns, plain, templates, parsed)
         columns = with_moves(capture.columns, capture.objects, templates, parsed)
         origins = tuple(dict.fromkeys((*capture.header.sources, "log")))
-        header = {"sources": origins, "transaction_sample_ratio": self._request.sample_ratio}
+        header = {
+            "sources": origins,
+            "transaction_sample_ratio": self._request.sample_ratio,
+            "is_partial": self.is_partial,
+        }
         alone: dict[str, object] = {}
         if capture.header.seconds < 1:
             # Nothing was counted on the server.
@@ -270,6 +310,23 @@ class Logged:
         ):
             if count:
                 yield f"{words}: {count}"
+        if self.is_partial:
+            shortest_us = end["shortest_us"] or 0
+            words = "statements are missing: the server's settings log only some of them"
+            if shortest_us >= _SHORTEST_US:
+                words = "fast statements are missing: no statement of the logs is faster than"
+                words += f" {milliseconds(shortest_us / 1000)}, as with log_min_duration_statement"
+            elif not self._request.logs_some:
+                words = "fast statements are missing: the logs have durations without a statement:"
+                words += f" {end['durations_alone']}"
+            yield f"{words}; so rates and coverage are not known"
+        if end["has_whole_seconds"]:
+            yield "times of the logs are known to 1 s: %m in log_line_prefix has milliseconds"
+        if self._unnamed_count:
+            yield (
+                "log_line_prefix has no %d, so statements of other databases of the server are"
+                f" counted, too: {self._unnamed_count} statements without a database"
+            )
         if self._cut_values_count > self._statement_count / 10:
             yield "parameters are missing: log_parameter_max_length = -1 logs them whole"
 

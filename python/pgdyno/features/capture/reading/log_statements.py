@@ -163,9 +163,10 @@ class LoggedShape:
         casts = dict(self._casts(plain, positions))
         text, types = self._text(constants, casts, same)
         parsed = parse(text, self._names) if casts else plain
-        is_asked = positions and parsed.kind in _QUERIES and not (parsed.reason or parsed.temporary)
+        has_parameters = positions or parsed.parameters
+        can_be_asked = parsed.kind in _QUERIES and not (parsed.reason or parsed.temporary)
         # Of PREPARE the text is that of the statement in it.
-        if is_asked and not self._names.accepts(parsed.text):
+        if has_parameters and can_be_asked and not self._names.accepts(parsed.text):
             parsed.reason = "refused"
         return LoggedStatement(parsed, self.parameter_count, positions, types)
 

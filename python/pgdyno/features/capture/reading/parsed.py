@@ -150,7 +150,7 @@ def _parse(text: str, names: Names) -> Parsed:
     except pgparse.PGQueryError:
         return Parsed(_first_words(clean), reason="unreadable")
     if len(statements) != 1:
-        return Parsed(_first_words(clean), reason="unreadable")
+        return Parsed(_first_words(clean), reason="several" if statements else "empty")
     [(node, tree)] = statements[0]["stmt"].items()
     if node == "TransactionStmt":
         kind = _TRANSACTION.get(tree["kind"])

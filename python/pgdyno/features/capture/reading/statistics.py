@@ -69,10 +69,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Logging:
-    """The prefix of a server's logs, and the share of transactions that they have."""
+    """The prefix of a server's logs, and the share of transactions that they have.
+
+    `logs_some`: only some statements, drawn by their duration or chosen by their kind.
+    """
 
     prefix: str
     sample_ratio: float
+    logs_some: bool
 
 
 class Reading:
@@ -221,7 +225,15 @@ class Reading:
         rate = float(settings["log_transaction_sample_rate"])
         logs_all = settings["log_statement"] == "all"
         logs_all |= settings["log_min_duration_statement"] == "0"
-        return Logging(settings["log_line_prefix"], rate if rate > 0 and not logs_all else 1.0)
+        is_off = settings["log_min_duration_statement"] == "-1"
+        samples = settings["log_min_duration_sample"] != "-1"
+        logs_some = samples and float(settings["log_statement_sample_rate"]) < 1
+        logs_some |= is_off and not samples and settings["log_statement"] in ("mod", "ddl")
+        return Logging(
+            settings["log_line_prefix"],
+            rate if rate > 0 and not logs_all else 1.0,
+            logs_some and not logs_all and rate == 0,
+        )
 
     def _read_role_settings(self) -> dict[str, dict[str, str]]:
         settings: dict[str, dict[str, str]] = defaultdict(dict)

@@ -99,7 +99,7 @@ class _CaptureVerb(Verb):
     "--log-line-prefix",
     metavar="PREFIX",
     help="log_line_prefix when the log was written. Default: pgdyno tries the server's setting,"
-    " then the usual prefixes.",
+    " then the usual prefixes, and guesses other ones from the lines.",
 )
 @_watched(
     "--log-sample-rate",
@@ -269,6 +269,7 @@ def _logged(given: Mapping[str, Any], reading: Reading) -> log.Logged:
         is_certain=given_prefix is not None,
         sample_ratio=given["log_sample_rate"] or server.sample_ratio,
         rows_of_copies=reading.rows_of_copies(),
+        logs_some=server.logs_some,
     )
     logged = log.Logged(request, reading.names)
     reading.schema.use(logged.texts)
