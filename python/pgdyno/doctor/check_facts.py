@@ -12,6 +12,7 @@ from pgdyno.doctor.host_facts import HostFacts
 from pgdyno.doctor.server_seen import ServerSeen
 from pgdyno.doctor.storage_facts import Disk, Place
 from pgdyno.observe.device.health import Health
+from pgdyno.server.find import Binaries
 
 _SYSTEM_BYTES_MAX = 2 << 30
 
@@ -32,6 +33,7 @@ class CheckFacts:
     say why. `ram_bytes`: the RAM of the server's host, measured or from the user. `others_active`:
     sessions at work during the examination. `peak`: sessions at work, perhaps earlier. `health`:
     each disk's report about itself, or why it has none. `is_afar`: the host is another host.
+    `scratch`: the programs of scratch servers, if the host alone is examined.
     """
 
     host: HostFacts | None = None
@@ -48,6 +50,7 @@ class CheckFacts:
     no_host: str = NO_SHELL
     no_places: str = "this user may not read the location of the server's data"
     is_afar: bool = False
+    scratch: tuple[Binaries, ...] = ()
 
     def on_host(self) -> HostFacts:
         """Return the host's facts. Raises: Unknown if the host could not be examined."""
