@@ -12,7 +12,7 @@ from pgdyno.crash.price import measure_losses
 from pgdyno.doctor.checkup import Checkup
 from pgdyno.engine.records import ScriptShape
 from pgdyno.engine.stream import check_job
-from pgdyno.errors import PgdynoError, ServerError
+from pgdyno.errors import PgdynoError, ServerError, StoreError, StoreLostError
 from pgdyno.loop.failures import Failures
 from pgdyno.loop.history import history_of, measured
 from pgdyno.loop.journal import (
@@ -124,7 +124,20 @@ def carry_out(
             seen.message = f"{error.message} {seen.message}"
             seen.hint = "; then ".join(hint for hint in (seen.hint, error.hint) if hint)
         error = seen
+    except OSError:
+        if folder is None or folder.root.is_dir():
+            raise
+        error = _removed(folder)
+    if isinstance(error, StoreError) and folder is not None and not folder.root.is_dir():
+        return Outcome(None, _removed(folder))
     return Outcome(folder, error)
+
+
+def _removed(folder: ExperimentFolder) -> StoreLostError:
+    return StoreLostError(
+        f"The results folder {folder.root} was removed while the experiment ran.",
+        hint="measure again: the results until then were in this folder",
+    )
 
 
 def _is_read_only(

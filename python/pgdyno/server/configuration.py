@@ -27,7 +27,7 @@ RESERVED = frozenset(
     }
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)?")
-_NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z]*)")
+_NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z]*)", re.ASCII)
 # Values that the server lists, but shows as another value (PostgreSQL 15 and later).
 _SAME = {("wal_compression", "on"): "pglz"}
 _TRUE, _FALSE = frozenset({"on", "true", "yes", "1"}), frozenset({"off", "false", "no", "0"})

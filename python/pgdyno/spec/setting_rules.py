@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import Literal
 
 MAJORS = (14, 15, 16, 17, 18)
-_NUMBER = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z]*)\s*")
+_NUMBER = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z]*)\s*", re.ASCII)
 _UNIT = re.compile(r"(\d*)([A-Za-z]+)")
 BYTES_OF_UNIT = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 MICROSECONDS_OF_UNIT = {

@@ -13,6 +13,7 @@ from pgdyno.errors import SpecError
 from pgdyno.programs.mirror.load import MIRROR
 from pgdyno.programs.mirror.recorded import is_recorded, rate_of
 from pgdyno.programs.registry import program_named
+from pgdyno.quantities import is_whole
 from pgdyno.spec.base import SECOND_NS, DurationNs, Spec
 from pgdyno.spec.hosts import hosts_from
 from pgdyno.spec.rate import Rate, rate_from
@@ -292,7 +293,7 @@ def script_named(text: str) -> Script:
     Raises: SpecError if the text is neither the name of a built-in nor a readable file.
     """
     name, at, weight = text.rpartition("@")
-    if not at or not weight.isdigit():
+    if not at or not is_whole(weight):
         name, weight = text, "1"
     path = Path(name)
     if not path.exists():
