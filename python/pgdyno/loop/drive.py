@@ -30,6 +30,7 @@ from pgdyno.loop.one_run import RunEnd, carry_out_run
 from pgdyno.loop.stored_facts import StoredFacts
 from pgdyno.measure.jobs import engine_target, load_job
 from pgdyno.measure.load_hosts import opened_with_hosts
+from pgdyno.measure.opening import opened_servers
 from pgdyno.measure.run_progress import Progress, abreast
 from pgdyno.measure.stage import Stage
 from pgdyno.measure.under_test import Conditions
@@ -38,9 +39,11 @@ from pgdyno.plan.history import History, Measured
 from pgdyno.process import signals
 from pgdyno.process.side_by_side import side_by_side
 from pgdyno.server.conninfo import Resolved
+from pgdyno.server.find import find
+from pgdyno.server.pgbouncer import find_pgbouncer
 from pgdyno.server.target import Target
 from pgdyno.spec.condition import WATCHED, condition_from
-from pgdyno.spec.experiment import Experiment, Permissions
+from pgdyno.spec.experiment import UNCHANGED, Experiment, Permissions
 from pgdyno.spec.file import to_toml
 from pgdyno.spec.planned import Cell, PlannedRun, Stop, server_id
 from pgdyno.store.experiment import Store
@@ -76,21 +79,12 @@ def carry_out(
     continue.
     Raises: SpecError, RefusedError or ServerError if no run at all could begin.
     """
-    clock = read_pair()
     if resumed is None:
         experiment = settled(design, experiment)
-    scripts = checked_scripts(experiment)
     store.require_writable()
-    conditions = Conditions(
-        verb=verb,
-        target=resolved.target if resolved else None,
-        permissions=permissions,
-        scripts=scripts,
-        clock=clock,
-        store_dir=store.root,
-        check=experiment.check,
-        servers_lost=_servers_lost(experiment, resumed),
-    )
+    conditions = _conditions(verb, experiment, resolved, permissions, store)
+    conditions = replace(conditions, servers_lost=_servers_lost(experiment, resumed))
+    clock, scripts = conditions.clock, conditions.scripts
     folder = resumed
     error: PgdynoError | None = None
     try:
@@ -125,18 +119,62 @@ def carry_out(
             seen.hint = "; then ".join(hint for hint in (seen.hint, error.hint) if hint)
         error = seen
     except OSError:
-        if folder is None or folder.root.is_dir():
+        if folder is None or folder.folder.is_dir():
             raise
         error = _removed(folder)
-    if isinstance(error, StoreError) and folder is not None and not folder.root.is_dir():
+    if isinstance(error, StoreError) and folder is not None and not folder.folder.is_dir():
         return Outcome(None, _removed(folder))
     return Outcome(folder, error)
 
 
 def _removed(folder: ExperimentFolder) -> StoreLostError:
     return StoreLostError(
-        f"The results folder {folder.root} was removed while the experiment ran.",
+        f"The results folder {folder.folder} was removed while the experiment ran.",
         hint="measure again: the results until then were in this folder",
+    )
+
+
+def check_first(
+    experiment: Experiment,
+    *,
+    verb: str,
+    resolved: Resolved | None,
+    permissions: Permissions,
+    store: Store,
+    progress: Progress,
+) -> None:
+    """Check what a run checks before it changes anything; the user's own servers are only read.
+
+    Raises: the errors with which `carry_out` would end before its first run.
+    """
+    conditions = _conditions(verb, experiment, resolved, permissions, store)
+    scratch = experiment.server.scratch
+    if scratch is None:
+        with opened_servers(experiment, conditions, progress):
+            return
+    for variant in (UNCHANGED, *experiment.all_variants()):
+        own = variant if variant.version or variant.bin_dir else scratch
+        find(bin_dir=own.bin_dir, version=own.version)
+        if variant.pooler is not None:
+            find_pgbouncer()
+
+
+def _conditions(
+    verb: str,
+    experiment: Experiment,
+    resolved: Resolved | None,
+    permissions: Permissions,
+    store: Store,
+) -> Conditions:
+    """Return the conditions of an experiment. Raises: SpecError for a script that has an error."""
+    return Conditions(
+        verb=verb,
+        target=resolved.target if resolved else None,
+        permissions=permissions,
+        scripts=checked_scripts(experiment),
+        clock=read_pair(),
+        store_dir=store.root,
+        check=experiment.check,
     )
 
 
