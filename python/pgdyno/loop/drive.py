@@ -152,11 +152,12 @@ def check_first(
     if scratch is None:
         with opened_servers(experiment, conditions, progress):
             return
-    for variant in (UNCHANGED, *experiment.all_variants()):
-        own = variant if variant.version or variant.bin_dir else scratch
-        find(bin_dir=own.bin_dir, version=own.version)
-        if variant.pooler is not None:
-            find_pgbouncer()
+    variants = (UNCHANGED, *experiment.all_variants())
+    own = [variant if variant.version or variant.bin_dir else scratch for variant in variants]
+    for bin_dir, version in dict.fromkeys((asked.bin_dir, asked.version) for asked in own):
+        find(bin_dir=bin_dir, version=version)
+    if any(variant.pooler is not None for variant in variants):
+        find_pgbouncer()
 
 
 def _conditions(
