@@ -195,7 +195,7 @@ def doubts_of_rounds(
 ) -> tuple[Doubt, ...]:
     """Return every doubt that makes a run not valid, each kind once with its runs.
 
-    Args: run_count, of all runs that the answer counts, also those with doubts of their own;
+    Args: run_count, of all runs that the answer counts, also those that are not in by_run;
     of_variants, whether doubts about the set-up are returned, too, if at least half of the
     runs have them; client_word, "client" or "terminal".
     """
