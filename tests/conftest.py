@@ -5,12 +5,9 @@ from __future__ import annotations
 import gc
 import itertools
 import re
-from collections.abc import Generator
-from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.fixtures import needs
 from xdist.remote import Producer
 from xdist.scheduler.loadfile import LoadFileScheduling
 
@@ -30,6 +27,7 @@ pytest_plugins = (
     "tests.fixtures.observed",
     "tests.fixtures.own_servers",
     "tests.fixtures.poolers",
+    "tests.fixtures.programs",
     "tests.fixtures.prove",
     "tests.fixtures.set_clock",
     "tests.fixtures.short_runs",
@@ -95,21 +93,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 _ALL_NEED_A_SERVER = re.compile(r"^pytestmark = .*pytest\.mark\.pg\b", re.MULTILINE)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests by what they need.
 
-    `pg`: a server, or in tests/postgres. `browser`: Chromium. `optional`: they or their
-    fixtures name a program that may be missing; `.ci/run` repeats them without the programs.
+    `pg`: a server, or in tests/postgres. `browser`: Chromium.
     """
-    # Looking for the names takes a second of CPU time in each process.
-    is_optional_asked = "optional" in config.option.markexpr
     for item in items:
         needed = SERVER_FIXTURES & set(getattr(item, "fixturenames", ()))
         folder_marks = {FOLDER_MARKS[part] for part in item.path.parts if part in FOLDER_MARKS}
         for mark in folder_marks | ({"pg"} if needed else set()):
             item.add_marker(mark)
-        if is_optional_asked and _names_a_program(item):
-            item.add_marker(pytest.mark.optional)
     # Processes take one file after another. The last files are short, or the others would wait.
     with_servers = {item.path for item in items if item.get_closest_marker("pg")}
     items.sort(key=lambda item: _place(item.path, with_servers))
@@ -130,39 +123,3 @@ def _place(path: Path, with_servers: set[Path]) -> int:
     if path.stem in LONG_FILES:
         return LONG_FILES.index(path.stem)
     return len(LONG_FILES) + int(path not in with_servers)
-
-
-def _names_a_program(item: pytest.Item) -> bool:
-    """Return whether a test, or the file of one of its fixtures, names a program."""
-    name = getattr(item, "originalname", item.name)
-    is_named = needs.names_a_program(item.path, name)
-    return is_named or any(map(needs.names_a_program, _fixture_files(item)))
-
-
-# Each test has some of the same few fixtures.
-_path = cache(Path)
-
-
-def _fixture_files(item: pytest.Item) -> set[Path]:
-    """Return the files of the fixtures that a test names, directly or through other fixtures."""
-    info = getattr(item, "_fixtureinfo", None)
-    if info is None:
-        return set()
-    every_test_has = set(item.session._fixturemanager._getautousenames(item))
-    return {
-        _path(definition.func.__code__.co_filename)
-        for name, definitions in info.name2fixturedefs.items()
-        if name not in every_test_has
-        for definition in definitions
-        if hasattr(definition.func, "__code__")
-    }
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    call: pytest.CallInfo[None],
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Skip a test that failed because an optional program is not installed."""
-    report = yield
-    needs.skipped_without_its_package(report, call.excinfo.value if call.excinfo else None)
-    return report

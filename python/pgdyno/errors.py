@@ -76,6 +76,12 @@ class StoreError(PgdynoError):
     exit_code = 1
 
 
+class StoreLostError(StoreError):
+    """The results folder was removed while an experiment ran."""
+
+    exit_code = 2
+
+
 class AnalysisError(PgdynoError):
     """The numbers allow no estimate."""
 

@@ -161,3 +161,11 @@ def difference_ms(value_ms: float) -> str:
 def gigabytes(size_bytes: float) -> str:
     """Return a disk size in GB of 10^9 bytes, as `df -H` does."""
     return f"{size_bytes / 1e9:.1f} GB"
+
+
+def is_whole(text: str) -> bool:
+    """Return whether a text is a whole number as programs in C read it: ASCII digits alone.
+
+    Python also accepts the digits of other scripts.
+    """
+    return text.isascii() and text.isdecimal()

@@ -14,8 +14,12 @@ def cells(*clients: int, rate_tps: float | None = None) -> list[Cell]:
     return [Cell((0,), count, rate_tps) for count in clients]
 
 
-def messages(by_run: list[tuple[Cell, tuple[Doubt, ...]]], word: str = "client") -> list[str]:
-    shown = doubts_of_rounds(by_run, of_variants=False, client_word=word)
+def messages(
+    by_run: list[tuple[Cell, tuple[Doubt, ...]]], word: str = "client", run_count: int = 0
+) -> list[str]:
+    shown = doubts_of_rounds(
+        by_run, run_count=run_count or len(by_run), of_variants=False, client_word=word
+    )
     return [doubt.message for doubt in shown]
 
 
@@ -26,6 +30,12 @@ def test_a_doubt_of_some_runs_names_their_loads() -> None:
     assert messages(by_run[1:], "terminal") == [
         "1 of 3 runs (16 terminals): The measured time was 2 s."
     ]
+
+
+def test_the_count_is_that_of_all_runs_of_the_answer() -> None:
+    by_run = list(zip(cells(8, 16), [(SHORT,), ()], strict=True))
+    # A sweep measures its knee once more.
+    assert messages(by_run, run_count=3)[0].startswith("1 of 3 runs (8 clients): ")
 
 
 def test_at_most_three_loads_are_named() -> None:
@@ -46,5 +56,5 @@ def test_a_doubt_of_all_runs_and_the_doubt_of_an_only_run_name_none() -> None:
 
 def test_a_doubt_about_the_set_up_is_shown_once_without_runs() -> None:
     by_run = list(zip(cells(8, 16), [(SET_UP,), ()], strict=True))
-    shown = doubts_of_rounds(by_run, of_variants=True, client_word="client")
+    shown = doubts_of_rounds(by_run, run_count=2, of_variants=True, client_word="client")
     assert [doubt.message for doubt in shown] == ["One host."]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,7 +24,6 @@ from pgdyno.features.watch.page import watch_page
 from pgdyno.report.compare_page import compare_page
 from pgdyno.report.html import render
 
-CHROMIUM = Path(os.environ.get("PGDYNO_CHROMIUM", "/usr/bin/chromium"))
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 OpenReport = Callable[..., "OpenedReport"]
@@ -68,13 +66,12 @@ class OpenedReport:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def browser(chromium: Path) -> Iterator[Browser]:
     """A headless Chromium."""
-    CHROMIUM.stat()  # Without Chromium, Playwright would fail, too, and leave two folders.
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
-        yield chromium
-        chromium.close()
+        launched = playwright.chromium.launch(executable_path=str(chromium), args=ARGUMENTS)
+        yield launched
+        launched.close()
 
 
 @pytest.fixture(scope="session")

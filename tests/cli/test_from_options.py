@@ -53,6 +53,13 @@ def asked(**given: Any) -> Any:
     return experiment_of("bench", {**DEFAULTS, **given}, BenchDesign())
 
 
+@pytest.mark.parametrize("name", ["host", "port", "user", "database", "conninfo"])
+def test_an_empty_value_means_the_default_server_as_in_psql(name: str) -> None:
+    question = asked(**{name: ""})
+    assert question.resolved.target == resolve().target
+    assert question.experiment.server.scratch is None
+
+
 def test_without_a_server_a_scratch_server_runs_tpcb_like() -> None:
     question = asked()
     assert question.resolved is None

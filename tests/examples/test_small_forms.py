@@ -119,7 +119,7 @@ def test_a_setting_that_needs_a_restart_is_restarted_for(answer: Answer) -> None
 
 
 @pytest.mark.slow
-def test_many_connections_are_served_five_ways(answer: Answer) -> None:
+def test_many_connections_are_served_five_ways(pgbouncer: Path, answer: Answer) -> None:
     document = answer("many_connections")
     assert len(names_of(document)) == 5
     clients = [variant["served"]["clients"] for variant in document["variants"]]

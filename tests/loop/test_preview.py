@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 from tests.fixtures import needs
 
 from pgdyno.designs import design_of
-from pgdyno.loop.preview import preview
+from pgdyno.loop.preview import preview, warnings_before
 from pgdyno.spec.experiment import (
     CompareDesign,
     Experiment,
@@ -56,3 +57,24 @@ def test_the_preview_of_a_search_with_levels_needs_no_measured_latency() -> None
         design=SweepDesign(levels=(1, 2), slo="p99=20ms"),
     )
     assert "2 clients" in preview(asked, design_of(asked))
+
+
+@needs.POSTGRESQL_15
+def test_the_preview_of_many_variants_takes_seconds() -> None:
+    variants = tuple(
+        Variant(name=f"v{kilobytes}", settings={"work_mem": f"{kilobytes}kB"})
+        for kilobytes in range(64, 466)
+    )
+    asked = Experiment(
+        name="many",
+        server=Server(scratch=Scratch(version="15")),
+        dataset=PgbenchDataset(scale=1),
+        workload=Workload(scripts=(Script(builtin="tpcb-like"),)),
+        variant=variants,
+        design=CompareDesign(),
+    )
+    began = time.process_time()
+    assert preview(asked, design_of(asked)).count("work_mem = ") == 402
+    assert list(warnings_before(asked, design_of(asked)))
+    # It took 25 s. Other processes on the cores may double the CPU time.
+    assert time.process_time() - began < 4

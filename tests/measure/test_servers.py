@@ -185,7 +185,9 @@ def test_the_load_may_connect_by_tcp(open_servers: Open) -> None:
     assert scalar(servers.ready(1).target, "SELECT inet_client_addr()::text") == "127.0.0.1/32"
 
 
-def test_the_load_reaches_the_server_through_the_pooler(open_servers: Open) -> None:
+def test_the_load_reaches_the_server_through_the_pooler(
+    pgbouncer: Path, open_servers: Open
+) -> None:
     servers = open_servers(asked("direct", "pooled: pooler=transaction:3"))
     direct, pooled = servers.ready(0), servers.ready(1)
     assert pooled.pooler is not None

@@ -129,7 +129,7 @@ def test_the_host_of_a_server_elsewhere_is_examined_before_its_runs(
 
 
 def test_an_ssh_that_is_refused_costs_the_run_the_host_alone(
-    pgdyno: Command, far_line: Line, script: Path, tmp_path: Path
+    ssh: Path, pgdyno: Command, far_line: Line, script: Path, tmp_path: Path
 ) -> None:
     said = pgdyno(
         *("bench", *server_options(far_line.target)),
@@ -194,7 +194,7 @@ def test_the_collector_is_shown(pgdyno: Command) -> None:
 @pytest.mark.pg
 @needs.POSTGRESQL_15
 def test_the_loads_own_database_is_seen_on_a_scratch_server_with_its_extensions(
-    pgdyno: Command, tmp_path: Path
+    pg_wait_sampling: Path, pgdyno: Command, tmp_path: Path
 ) -> None:
     libraries = "pg_stat_statements,pg_wait_sampling"
     said = pgdyno(

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.fixtures.programs import BY_SSH
 from tests.fixtures.ssh import SshServer, shell_like
 
 from pgdyno.clock import read_pair
@@ -24,7 +25,8 @@ from pgdyno.observe.remote.host_session import (
 from pgdyno.server.scratch import ScratchCluster
 
 SECOND_NS = 1_000_000_000
-SHELLS = ["dash", "busybox sh", "bash", "ssh"]
+BUSYBOX = pytest.param("busybox sh", marks=pytest.mark.takes("busybox"))
+SHELLS = ["dash", BUSYBOX, "bash", BY_SSH]
 
 
 @pytest.fixture(params=SHELLS)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.fixtures.clusters import connection
+from tests.fixtures.programs import BY_SSH
 from tests.fixtures.ssh import SshServer, shell_like
 from tests.observe.sinks import KeepingSink
 
@@ -41,7 +42,7 @@ def backend_types(sink: KeepingSink) -> set[str]:
     return {str(row["backend_type"]) for row in sink.rows.get("backends", [])}
 
 
-@pytest.mark.parametrize("way", ["sh", "ssh"])
+@pytest.mark.parametrize("way", ["sh", BY_SSH])
 def test_a_server_elsewhere_has_the_same_tables_and_the_load_host_its_own(
     way: str, pg15: ScratchCluster, request: pytest.FixtureRequest
 ) -> None:

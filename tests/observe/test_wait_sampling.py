@@ -22,7 +22,7 @@ pytestmark = pytest.mark.pg
 
 
 @pytest.fixture(scope="module")
-def sampled(house: Path) -> Iterator[ScratchCluster]:
+def sampled(pg_wait_sampling: Path, house: Path) -> Iterator[ScratchCluster]:
     preloaded = {"shared_preload_libraries": "pg_wait_sampling"}
     with make_cluster("15", settings=preloaded) as cluster:
         run_sql(cluster.target, "CREATE EXTENSION pg_wait_sampling")

@@ -321,3 +321,35 @@ def test_a_copy_on_a_scratch_server_is_compared_and_kept(
     path = kept.err.rpartition("The cluster is kept for the next command: ")[2].splitlines()[0]
     assert Path(path).is_dir()
     shutil.rmtree(path)
+
+
+def test_a_capture_with_extensions_is_loaded_on_the_version_that_comes_along(
+    pgdyno: Command, database15: Target, tmp_path: Path
+) -> None:
+    for name in ("pg_trgm", "citext", "hstore", "btree_gist", "ltree"):
+        run_sql(database15, f"CREATE EXTENSION {name}")
+    run_sql(
+        database15,
+        "CREATE TABLE item (id int PRIMARY KEY, name citext, tags hstore, path ltree);"
+        "CREATE INDEX ON item USING gin (lower(name::text) gin_trgm_ops);"
+        "INSERT INTO item SELECT i, 'item ' || i, hstore('a', i::text), ('top.n' || i)::ltree"
+        " FROM generate_series(1, 500) i;"
+        "ANALYZE item",
+    )
+    path = tmp_path / "item.capture"
+    said = pgdyno("capture", *server_options(database15), "--duration", "2s", "-o", path)
+    assert said.code == 0, said.err
+    copied = pgdyno("init", path, "--scratch", "--pg-version", "18", "--json")
+    assert (copied.code, copied.document["state"]) == (0, "complete"), copied.err
+
+
+def test_extensions_that_the_server_lacks_are_named_before_anything_is_made(
+    pgdyno: Command, database15: Target, tmp_path: Path
+) -> None:
+    run_sql(database15, "CREATE EXTENSION pgcrypto; CREATE TABLE item (id int PRIMARY KEY)")
+    path = tmp_path / "item.capture"
+    said = pgdyno("capture", *server_options(database15), "--duration", "2s", "-o", path)
+    assert said.code == 0, said.err
+    refused = pgdyno("init", path, "--scratch", "--pg-version", "18")
+    assert refused.code == 1
+    assert "extensions that this server does not have: pgcrypto" in refused.error

@@ -13,7 +13,9 @@ from pgdyno.server.pgbouncer import PgBouncer, PoolerProgram, find_pgbouncer
 from pgdyno.server.scratch import ScratchCluster
 
 
-def test_clients_share_no_more_sessions_than_the_pool_has(pg15: ScratchCluster) -> None:
+def test_clients_share_no_more_sessions_than_the_pool_has(
+    pgbouncer: Path, pg15: ScratchCluster
+) -> None:
     with PgBouncer(pg15, find_pgbouncer(), mode="transaction", pool_size=2, clients=6) as pooler:
         sessions = [connect(pooler.target, verb="test") for _ in range(6)]
         backends = {
@@ -29,7 +31,9 @@ def test_clients_share_no_more_sessions_than_the_pool_has(pg15: ScratchCluster) 
         connect(pooler.target, verb="test")
 
 
-def test_the_error_of_a_bad_configuration_quotes_pgbouncer(pg15: ScratchCluster) -> None:
+def test_the_error_of_a_bad_configuration_quotes_pgbouncer(
+    pgbouncer: Path, pg15: ScratchCluster
+) -> None:
     with pytest.raises(ServerError, match=r"PgBouncer .* cannot start: .*pool_mode"):
         PgBouncer(pg15, find_pgbouncer(), mode="sometimes", pool_size=2, clients=2)
 
@@ -47,7 +51,9 @@ def test_prepared_statements_are_known_from_1_21_on(version: str, knows: bool) -
     assert PoolerProgram(Path("/x"), version).knows_prepared_statements is knows
 
 
-def test_a_load_through_a_pooler_reaches_the_same_rows(pg15: ScratchCluster) -> None:
+def test_a_load_through_a_pooler_reaches_the_same_rows(
+    pgbouncer: Path, pg15: ScratchCluster
+) -> None:
     run_sql(pg15.target, "CREATE TABLE pooled (a int)")
     try:
         with PgBouncer(pg15, find_pgbouncer(), mode="session", pool_size=2, clients=2) as pooler:

@@ -27,7 +27,7 @@ _RECEIVED = re.compile(r'^\d+ +([\d.]+) recvfrom\(\d+, "T')
 
 
 def test_the_wait_of_a_statement_is_from_sending_to_answer(
-    pgdyno: Command, database: Target, tmp_path: Path
+    strace: Path, pgdyno: Command, database: Target, tmp_path: Path
 ) -> None:
     run_sql(database, function("PERFORM count(*) FROM generate_series(1, 60000);"))
     script, calls = tmp_path / "work.sql", tmp_path / "calls"
@@ -39,7 +39,7 @@ def test_the_wait_of_a_statement_is_from_sending_to_answer(
         eventually(lambda: under_way(pgdyno.store, "intervals.jsonl"))
         traced = ["-f", "-ttt", "-s", "1", "-e", "trace=sendto,recvfrom", "-o", str(calls)]
         with subprocess.Popen(
-            ["strace", *traced, "-p", str(running.engine_pid)], stderr=subprocess.DEVNULL
+            [strace, *traced, "-p", str(running.engine_pid)], stderr=subprocess.DEVNULL
         ):
             said = running.wait()
         assert said.code in DONE, said

@@ -17,6 +17,7 @@ pub fn next_step(error: &ServerError) -> String {
 /// The session is not read-only by our doing: then `--allow-write` would be the next step.
 pub fn of_state(state: &str) -> Option<&'static str> {
     Some(match state {
+        "08P01" => "see the log of the server, or of the pooler before it: it refused a message",
         "25006" => "connect to a server that accepts writes, or run a script that only reads",
         "26000" => {
             "use --protocol simple: the pooler between load and server keeps no prepared statements"
@@ -68,6 +69,8 @@ mod tests {
             "Perhaps you meant b."
         );
         assert!(next_step(&error(b"42703", None)).starts_with("correct the statement"));
+        assert!(next_step(&error(b"08P01", None)).starts_with("see the log of the server, or"));
+        assert!(next_step(&error(b"08006", None)).starts_with("start the node"));
         assert!(next_step(&error(b"57014", None)).starts_with("raise statement_timeout"));
         assert!(next_step(&error(b"23505", None)).starts_with("let the script"));
         assert!(next_step(&error(b"XX000", None)).contains("log"));

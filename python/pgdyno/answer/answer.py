@@ -154,6 +154,7 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
         doubts=(
             *doubts_of_rounds(
                 [(visit.planned.cell, doubts[visit.planned.number]) for visit in judged],
+                run_count=run_count,
                 of_variants=answer.compare is not None,
                 client_word=experiment.program.client_word,
             ),

@@ -184,11 +184,16 @@ def _is_steady(numbers: LoadNumbers) -> bool | None:
 
 
 def doubts_of_rounds(
-    by_run: Sequence[tuple[Cell, tuple[Doubt, ...]]], *, of_variants: bool, client_word: str
+    by_run: Sequence[tuple[Cell, tuple[Doubt, ...]]],
+    *,
+    run_count: int,
+    of_variants: bool,
+    client_word: str,
 ) -> tuple[Doubt, ...]:
     """Return every doubt that makes a run not valid, each kind once with its runs.
 
-    Args: of_variants, whether doubts about the set-up are returned, too, if at least half of the
+    Args: run_count, of all runs that the answer counts, also those that are not in by_run;
+    of_variants, whether doubts about the set-up are returned, too, if at least half of the
     runs have them; client_word, "client" or "terminal".
     """
     first_by_kind: dict[str, Doubt] = {}
@@ -198,13 +203,12 @@ def doubts_of_rounds(
             cells[doubt.kind].append(cell)
             if doubt.verdict == "not_valid" or doubt.kind in _OF_EVERY_RUN:
                 first_by_kind.setdefault(doubt.kind, doubt)
-    total = len(by_run)
     shown = []
     for kind, doubt in first_by_kind.items():
         if doubt.verdict == "not_valid":
             places = [_place_of(cell, client_word) for cell in cells[kind]]
-            shown.append(replace(doubt, message=_with_runs(doubt.message, places, total)))
-        elif of_variants and total <= 2 * len(cells[kind]):
+            shown.append(replace(doubt, message=_with_runs(doubt.message, places, run_count)))
+        elif of_variants and len(by_run) <= 2 * len(cells[kind]):
             shown.append(doubt)
     return tuple(shown)
 

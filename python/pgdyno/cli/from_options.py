@@ -20,6 +20,7 @@ from pgdyno.engine.engine_facts import BuiltinFacts, engine_facts
 from pgdyno.errors import SpecError
 from pgdyno.measure.host_access import command_to_host, way_unused
 from pgdyno.programs.registry import program_of
+from pgdyno.quantities import is_whole
 from pgdyno.server.cluster_conf import SPARE_CONNECTIONS
 from pgdyno.server.conninfo import Resolved, refuse_silent_target, resolve
 from pgdyno.server.dataset_kinds import KINDS
@@ -236,7 +237,7 @@ def _duration_of(options: dict[str, Any], usual: str) -> str | None:
 
 def _limit_of(text: str | None) -> str | None:
     """Return a latency limit with its unit; the default unit is milliseconds, as in pgbench."""
-    is_bare = text is not None and text.strip().replace(".", "", 1).isdigit()
+    is_bare = text is not None and is_whole(text.strip().replace(".", "", 1))
     return f"{text}ms" if is_bare else text
 
 
@@ -278,7 +279,8 @@ _CONNECTION = ("conninfo", "host", "port", "user", "database", "password_command
 
 def server_named(options: dict[str, Any]) -> Resolved | None:
     """Return the user's own server that the options name, None for a scratch server."""
-    is_given = any(options.get(name) for name in _CONNECTION)
+    # As in psql, an empty value means the default, not that no server is named.
+    is_given = any(options.get(name) is not None for name in _CONNECTION)
     refuse_silent_target(
         server_given=is_given,
         scratch_given=bool(options.get("scratch")),
@@ -333,7 +335,7 @@ def settings_of(texts: tuple[str, ...], version: str | None) -> dict[str, str]:
 
 def _refuse_settings(place: str, settings: Mapping[str, str], version: str | None) -> None:
     """Raise a SpecError for a setting that no PostgreSQL, or not this version, accepts."""
-    major = int(version) if version and version.isdigit() else None
+    major = int(version) if version and is_whole(version) else None
     for name, value in settings.items():
         objection = object_to(name, value, major)
         if objection is not None and objection.verdict == "error":
@@ -354,7 +356,7 @@ def _refuse_settings(place: str, settings: Mapping[str, str], version: str | Non
 def _refuse_too_few_connections(experiment: Experiment) -> None:
     asked = experiment.server.settings.get("max_connections", "")
     needed = experiment.connections_max() + SPARE_CONNECTIONS
-    if asked.isdecimal() and int(asked) < needed:
+    if is_whole(asked) and int(asked) < needed:
         raise SpecError(
             f"--set max_connections={asked} is too small: {experiment.connections_in_words()} "
             f"and pgdyno's own sessions need {needed}.",

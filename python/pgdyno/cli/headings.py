@@ -35,6 +35,10 @@ _HELP_ALL = "--help-all"
 _SHOWS_ALL = "pgdyno.help_all"
 
 
+# The names of click's types of numbers begin with these.
+_NUMBERS = ("integer", "float")
+
+
 class Headed(click.Option):
     """An option with the heading of its section in --help."""
 
@@ -43,6 +47,15 @@ class Headed(click.Option):
             rest.setdefault("metavar", "N")
         super().__init__(*names, **rest)
         self.heading = heading
+
+    def type_cast_value(self, context: click.Context, value: Any) -> Any:
+        """Return the value; refuse what only Python reads as a number, such as 1_000 or ٣."""
+        is_number = not isinstance(self.type, click.Choice) and self.type.name.startswith(_NUMBERS)
+        for text in value if isinstance(value, tuple | list) else (value,):
+            if is_number and isinstance(text, str) and ("_" in text or not text.isascii()):
+                kind = "integer" if self.type.name.startswith("integer") else "number"
+                self.type.fail(f"{text!r} is not a valid {kind}.", self, context)
+        return super().type_cast_value(context, value)
 
 
 def _are_alike(name: str, other: str) -> bool:

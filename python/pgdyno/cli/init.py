@@ -30,7 +30,7 @@ from pgdyno.measure.servers import Fleet
 from pgdyno.measure.under_test import LOAD_DATABASE
 from pgdyno.quantities import duration_text, format_bytes
 from pgdyno.server import dataset as datasets
-from pgdyno.server import safety, server_facts, space
+from pgdyno.server import new_database, safety, server_facts, space
 from pgdyno.server.connect import connect, pinned
 from pgdyno.server.conninfo import Resolved
 from pgdyno.server.dataset_kind import DatasetKind
@@ -164,6 +164,8 @@ def _run(kind: DatasetKind, given: dict[str, Any]) -> int:
         )
         refuse_without_effect(given, names, because, "use one of the two")
         how = _as_if_spread(how, given["hosts"])
+        creating = new_database.CREATE_SQL.format(_nowhere().database)
+        output.data(f"-- only if the database does not exist\n{creating};\n")
         output.data(statements(dataset, _nowhere(), clock=read_pair(), how=how))
         return 0
     if not given["dry_run"]:
@@ -191,6 +193,9 @@ def _run(kind: DatasetKind, given: dict[str, Any]) -> int:
     with opened_fleet(given["hosts"], Live()) as fleet:
         if fleet is not None:
             how = _spread(how, len(fleet.hosts))
+        if new_database.is_missing(resolved.target, verb="init"):
+            new_database.create(resolved.target, verb="init")
+            output.note(f"created the database {resolved.target.database}")
         target, present = _examined(resolved, given, dataset, how)
         how = _continued(how, present, dataset, is_restart=given["restart"])
         return _filled(dataset, target, how, given, fleet)

@@ -11,7 +11,7 @@ from pgdyno.cli.live import Live
 from pgdyno.measure.load_plan import LoadPlan, planned, timed
 from pgdyno.measure.loading import Loading
 from pgdyno.quantities import duration_text, format_bytes
-from pgdyno.server import server_facts
+from pgdyno.server import new_database, server_facts
 from pgdyno.server.connect import connect, pinned
 from pgdyno.server.conninfo import Resolved
 from pgdyno.server.target import refuse_what_the_engine_lacks
@@ -28,6 +28,11 @@ def show_plan(
     if resolved is None:
         no_server = "--probe loads on a server, but the command names none"
         refuse_without_effect(given, ("probe",), no_server, "name the server with -h or -d")
+        plan = planned(dataset, how, None)
+    elif new_database.is_missing(resolved.target, verb="init"):
+        missing = f"--probe loads in the database {resolved.target.database}, which does not exist"
+        refuse_without_effect(given, ("probe",), missing, "leave it out, or create the database")
+        output.note(f"the database {resolved.target.database} does not exist: init creates it")
         plan = planned(dataset, how, None)
     else:
         refuse_what_the_engine_lacks(resolved.target)

@@ -19,8 +19,8 @@ from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.from_options import AskedExperiment
 from pgdyno.cli.live import Live
 from pgdyno.designs import answer_so_far, design_of, document_of, page_of, words_of
-from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError, SpecError
-from pgdyno.loop.drive import Outcome, carry_out, checked_scripts
+from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError, SpecError, StoreLostError
+from pgdyno.loop.drive import Outcome, carry_out, check_first, checked_scripts
 from pgdyno.loop.preview import preview, warnings_before
 from pgdyno.quantities import duration_text
 from pgdyno.report.numbers import interval_text, value_text
@@ -95,7 +95,14 @@ def measured(
         for note in warnings_before(asked.experiment, design_of(asked.experiment)):
             output.note(f"warning: {note}")
     if options.get("dry_run"):
-        checked_scripts(asked.experiment)
+        check_first(
+            asked.experiment,
+            verb=verb,
+            resolved=asked.resolved,
+            permissions=asked.permissions,
+            store=Store.default(options["store"]),
+            progress=Live(),
+        )
         output.data(preview(asked.experiment, design_of(asked.experiment)))
         return Measured(0)
     for warning in asked.resolved.notes if asked.resolved else ():
@@ -161,7 +168,7 @@ def _refuse_unknown_types(gates: Sequence[Condition], experiment: Experiment) ->
 def _has_begun(outcome: Outcome) -> bool:
     """Return whether a run has started; an interruption always has its separate exit code."""
     folder, error = outcome.folder, outcome.error
-    if isinstance(error, InterruptedByUser):
+    if isinstance(error, InterruptedByUser | StoreLostError):
         return True
     if isinstance(error, EngineError) and not error.has_run:
         return False

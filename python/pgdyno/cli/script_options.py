@@ -11,6 +11,7 @@ from typing import Any
 from pgdyno.engine.engine_facts import engine_facts
 from pgdyno.errors import SpecError
 from pgdyno.programs.registry import FILE_PROGRAM
+from pgdyno.quantities import is_whole
 from pgdyno.spec.experiment import (
     Protocol,
     Script,
@@ -91,7 +92,7 @@ def _weighted(text: str, option: str) -> tuple[str, int]:
     name, at, weight = text.rpartition("@")
     if not at:
         return text, 1
-    if not weight.isdigit():
+    if not is_whole(weight):
         raise SpecError(
             f"{option} {text}: the weight after @ must be a whole number, got {weight!r}.",
             hint=f"write {option} {name}@3, or {option} {text}@1 if the name contains an @",

@@ -16,6 +16,7 @@ from pgdyno.cli.load_options import LoadVerb
 from pgdyno.cli.measure import measure
 from pgdyno.cli.program_help import type_targets
 from pgdyno.errors import SpecError
+from pgdyno.quantities import is_whole
 from pgdyno.spec.experiment import SweepDesign
 from pgdyno.spec.variant_text import variant_from
 
@@ -102,7 +103,7 @@ def _levels(text: str) -> tuple[int, ...] | str:
     if text == "auto":
         return text
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdigit() and int(part) > 0 for part in parts):
+    if not all(is_whole(part) and int(part) > 0 for part in parts):
         raise SpecError(
             f"--clients {text} must be auto, or numbers above 0 separated by commas.",
             hint="--clients 1,2,4,8,16",

@@ -10,7 +10,7 @@ from typing import Any
 from pgdyno.clock import read_pair
 from pgdyno.engine.records import ScriptShape
 from pgdyno.engine.stream import check_job
-from pgdyno.errors import PgdynoError, ServerError
+from pgdyno.errors import PgdynoError, ServerError, StoreError, StoreLostError
 from pgdyno.loop.failures import Failures
 from pgdyno.loop.history import history_of, measured
 from pgdyno.loop.journal import (
@@ -30,6 +30,7 @@ from pgdyno.loop.stored_facts import StoredFacts
 from pgdyno.measure.checkup import new_checkup
 from pgdyno.measure.fleet import opened_with_hosts
 from pgdyno.measure.jobs import engine_target, load_job
+from pgdyno.measure.opening import opened_servers
 from pgdyno.measure.run_progress import Progress, abreast
 from pgdyno.measure.stage import Stage
 from pgdyno.measure.under_test import Conditions
@@ -38,9 +39,11 @@ from pgdyno.plan.history import History, Measured
 from pgdyno.process import signals
 from pgdyno.process.side_by_side import side_by_side
 from pgdyno.server.conninfo import Resolved
+from pgdyno.server.find import find
+from pgdyno.server.pgbouncer import find_pgbouncer
 from pgdyno.server.target import Target
 from pgdyno.spec.condition import WATCHED, condition_from
-from pgdyno.spec.experiment import Experiment, Permissions
+from pgdyno.spec.experiment import UNCHANGED, Experiment, Permissions
 from pgdyno.spec.file import to_toml
 from pgdyno.spec.planned import Cell, PlannedRun, Stop, server_id
 from pgdyno.store.experiment import Store
@@ -76,21 +79,12 @@ def carry_out(
     continue.
     Raises: SpecError, RefusedError or ServerError if no run at all could begin.
     """
-    clock = read_pair()
     if resumed is None:
         experiment = settled(design, experiment)
-    scripts = checked_scripts(experiment)
     store.require_writable()
-    conditions = Conditions(
-        verb=verb,
-        target=resolved.target if resolved else None,
-        permissions=permissions,
-        scripts=scripts,
-        clock=clock,
-        store_dir=store.root,
-        check=experiment.check,
-        servers_lost=_servers_lost(experiment, resumed),
-    )
+    conditions = _conditions(verb, experiment, resolved, permissions, store)
+    conditions = replace(conditions, servers_lost=_servers_lost(experiment, resumed))
+    clock, scripts = conditions.clock, conditions.scripts
     folder = resumed
     error: PgdynoError | None = None
     try:
@@ -124,7 +118,65 @@ def carry_out(
             seen.message = f"{error.message} {seen.message}"
             seen.hint = "; then ".join(hint for hint in (seen.hint, error.hint) if hint)
         error = seen
+    except OSError:
+        if folder is None or folder.folder.is_dir():
+            raise
+        error = _removed(folder)
+    if isinstance(error, StoreError) and folder is not None and not folder.folder.is_dir():
+        return Outcome(None, _removed(folder))
     return Outcome(folder, error)
+
+
+def _removed(folder: ExperimentFolder) -> StoreLostError:
+    return StoreLostError(
+        f"The results folder {folder.folder} was removed while the experiment ran.",
+        hint="measure again: the results until then were in this folder",
+    )
+
+
+def check_first(
+    experiment: Experiment,
+    *,
+    verb: str,
+    resolved: Resolved | None,
+    permissions: Permissions,
+    store: Store,
+    progress: Progress,
+) -> None:
+    """Check what a run checks before it changes anything; the user's own servers are only read.
+
+    Raises: the errors with which `carry_out` would end before its first run.
+    """
+    conditions = _conditions(verb, experiment, resolved, permissions, store)
+    scratch = experiment.server.scratch
+    if scratch is None:
+        with opened_servers(experiment, conditions, progress):
+            return
+    variants = (UNCHANGED, *experiment.all_variants())
+    own = [variant if variant.version or variant.bin_dir else scratch for variant in variants]
+    for bin_dir, version in dict.fromkeys((asked.bin_dir, asked.version) for asked in own):
+        find(bin_dir=bin_dir, version=version)
+    if any(variant.pooler is not None for variant in variants):
+        find_pgbouncer()
+
+
+def _conditions(
+    verb: str,
+    experiment: Experiment,
+    resolved: Resolved | None,
+    permissions: Permissions,
+    store: Store,
+) -> Conditions:
+    """Return the conditions of an experiment. Raises: SpecError for a script that has an error."""
+    return Conditions(
+        verb=verb,
+        target=resolved.target if resolved else None,
+        permissions=permissions,
+        scripts=checked_scripts(experiment),
+        clock=read_pair(),
+        store_dir=store.root,
+        check=experiment.check,
+    )
 
 
 def _is_read_only(

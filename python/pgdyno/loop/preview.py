@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from textwrap import fill
 from typing import Any
@@ -82,7 +83,9 @@ def _costs_ns(experiment: Experiment, design: type[Design[Any]]) -> tuple[int, i
     history: History = ()
     costs = {"pilot": 0, "round": 0}
     around_ns = _AROUND_NS + _needs_restart(experiment) * _RESTART_NS
-    while isinstance(run := _next_run(design, experiment, history), PlannedRun) and run.round <= 1:
+    plan, _ = plan_of(design, experiment, history)
+    # Imagined runs never take long, so the plan stays the same.
+    while isinstance(run := plan.next_run(history), PlannedRun) and run.round <= 1:
         costs[run.purpose] += run.warm_ns + run.measure_ns + around_ns
         history = (*history, _imagined(experiment, run, len(history)))
     return costs["pilot"], costs["round"]
@@ -171,7 +174,7 @@ def _change(experiment: Experiment, variant: Variant, name: str) -> str:
     value = variant.changes()[name]
     if name in variant.settings:
         version = variant.version or _version(experiment)
-        major = find(version=version).major if experiment.server.scratch is not None else MAJORS[0]
+        major = _major_of(version) if experiment.server.scratch is not None else MAJORS[0]
         known = snapshot(min(MAJORS, key=lambda other: abs(other - major))).get(name.lower())
         level = _LEVELS.get(known.context, "restart") if known is not None else "restart"
         if experiment.server.scratch is not None and level == "session":
@@ -182,6 +185,12 @@ def _change(experiment: Experiment, variant: Variant, name: str) -> str:
     if name in ("version", "bin", "data_dir", "wal_dir", "checksums", "wal_segment", "standby"):
         return f"{name} = {value} (separate cluster)"
     return f"{name} = {value} (separate database)"
+
+
+@functools.cache
+def _major_of(version: str | None) -> int:
+    """Return the major version of a scratch server; the folders are looked at once a process."""
+    return find(version=version).major
 
 
 def _disk_bytes(experiment: Experiment) -> int:

@@ -18,6 +18,7 @@ from pgdyno.measure.run_progress import Brake, Moment, RunWatch
 from pgdyno.measure.stage import Stage
 from pgdyno.measure.under_test import UnderTest
 from pgdyno.server.server_facts import ServerFacts
+from pgdyno.server.system_settings import is_there
 from pgdyno.spec.planned import PlannedRun
 from pgdyno.store.stored_run import StoredRun
 
@@ -74,6 +75,8 @@ def _execute(
         outcome=outcome,
         facts=ready.under_test.facts,
         braked=brake.why,
-        is_server_lost=ready.before is not None and after is None,
+        is_server_lost=ready.before is not None
+        and after is None
+        and not is_there(under_test.observe, under_test.verb),
         words_of_log=words_of_log(ready.under_test) if after is None else "",
     )

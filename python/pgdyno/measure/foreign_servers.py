@@ -15,7 +15,7 @@ from pgdyno.measure.own_server import reached
 from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.servers import Servers
 from pgdyno.measure.under_test import Conditions, UnderTest
-from pgdyno.quantities import format_bytes
+from pgdyno.quantities import format_bytes, is_whole
 from pgdyno.server import configuration, server_facts
 from pgdyno.server.connect import connect
 from pgdyno.server.conninfo import resolve
@@ -361,7 +361,7 @@ def _data_dir(under_test: UnderTest) -> Path | None:
 def _bytes_of_buffers(text: str) -> int | None:
     """Return a size as postgresql.conf has it, in bytes; a bare number counts pages of 8 kB."""
     try:
-        return int(text) * 8192 if text.strip().isdigit() else size_bytes(text)
+        return int(text) * 8192 if is_whole(text.strip()) else size_bytes(text)
     except SpecError:
         return None
 

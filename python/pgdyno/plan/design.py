@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pgdyno.plan.history import History
@@ -63,8 +64,11 @@ class Design(ABC, Generic[Table]):
 
     def usable(self, excluded: frozenset[str]) -> tuple[PlannedVariant, ...]:
         """Return the variants of the spec that can be measured, in their order."""
-        planned = self.experiment.planned_variants()
-        return tuple(variant for variant in planned if variant.id not in excluded)
+        return tuple(variant for variant in self._planned if variant.id not in excluded)
+
+    @cached_property
+    def _planned(self) -> tuple[PlannedVariant, ...]:
+        return self.experiment.planned_variants()
 
     def priced(
         self,

@@ -6,7 +6,7 @@ is then one run.
 
 from __future__ import annotations
 
-from pgdyno.plan.history import History, Measured
+from pgdyno.plan.history import History
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import PlannedRun
 
@@ -34,8 +34,12 @@ def is_long(experiment: Experiment, history: History) -> bool:
     """Return whether an execution took long in the pilots or in the runs of the first round."""
     if not executions_may_decide(experiment):
         return False
-    first = (done for done in history if is_by_clock(done.run) and done.run.round <= 1)
-    return any(_takes_long(done, experiment) for done in first)
+    limit_ms = long_ns(experiment) / 1e6
+    return any(
+        done.latency_ms.get("mean", 0.0) > limit_ms
+        for done in history
+        if done.run.round <= 1 and is_by_clock(done.run)
+    )
 
 
 def executions_may_decide(experiment: Experiment) -> bool:
@@ -59,8 +63,3 @@ def by_duration(experiment: Experiment) -> Experiment:
 def is_by_clock(run: PlannedRun) -> bool:
     """Return whether a run lasts a fixed time and not a number of executions."""
     return run.transactions_per_client is None
-
-
-def _takes_long(measured: Measured, experiment: Experiment) -> bool:
-    mean_ms = measured.latency_ms.get("mean", 0.0)
-    return mean_ms * 1e6 > long_ns(experiment)

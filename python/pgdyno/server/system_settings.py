@@ -296,6 +296,15 @@ def answers(target: Target, verb: str) -> bool:
         signals.sleep(0.1)
 
 
+def is_there(target: Target, verb: str) -> bool:
+    """Return whether a server is there, although it may take no session, as with full slots."""
+    try:
+        connect(target, verb=verb).close()
+    except ServerError as error:
+        return error.sqlstate not in (None, _ON_THE_WAY)
+    return True
+
+
 # Lists of names or folders: ALTER SYSTEM takes each element as a separate value.
 _LISTS = frozenset(
     {

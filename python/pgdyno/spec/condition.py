@@ -17,7 +17,7 @@ from pgdyno.programs.registry import own_metrics
 Sign = Literal["<", "<=", ">", ">="]
 _FORM = re.compile(
     r"\s*(?:(?P<of>[^\s<>][^<>]*)\.)?(?P<name>[a-z0-9_]+)\s*(?P<sign>[<>]=?)\s*"
-    r"(?P<limit>\d+(?:\.\d+)?)\s*(?P<unit>[a-zA-Z]*)\s*"
+    r"(?P<limit>[0-9]+(?:\.[0-9]+)?)\s*(?P<unit>[a-zA-Z]*)\s*"
 )
 _IS_MET = dict(
     zip(get_args(Sign), (operator.lt, operator.le, operator.gt, operator.ge), strict=True)
@@ -31,7 +31,7 @@ WATCHED = ("tps", *LATENCIES)
 """Figures that are known every second during a run."""
 OF_A_TYPE = ("tps", *LATENCIES)
 """Figures that each transaction type and each script has."""
-_MEMORY = re.compile(r"\s*memory\s*<=?\s*(?P<limit>\d+(?:\.\d+)?)\s*%\s*")
+_MEMORY = re.compile(r"\s*memory\s*<=?\s*(?P<limit>[0-9]+(?:\.[0-9]+)?)\s*%\s*")
 # The unit of each metric, and how many of this unit one of each unit that may be written is. A
 # number without a unit has the unit of the metric. Latencies and CPU time are in ms.
 _IN_MS = {"us": 1e-3, "ms": 1.0, "s": 1e3, "min": 6e4}

@@ -293,6 +293,8 @@ class Experiment(Spec):
         Limits: a variant that is not in the spec runs the workload's scripts.
         """
         first, count = 0, len(self.workload.scripts)
+        if not variant.spec.scripts:
+            return tuple(i for i in range(count) if self.workload.scripts[i].weight > 0)
         before = count
         for own in self.planned_variants():
             if own == variant and own.spec.scripts:
@@ -313,11 +315,16 @@ class Experiment(Spec):
 
     def connections_max(self) -> int:
         """Return the largest number of connections any run of this experiment will open."""
+        # Most variants of a long list change only settings, and have the same connections.
+        kinds = {
+            (own.clients, own.protocol, own.idle_connections, own.active_connections): own
+            for own in self.all_variants() or (UNCHANGED,)
+        }
         return max(
             self._workload_of(own).connections_of(
                 self.design.clients_of(own, self.workload.clients)
             )
-            for own in self.all_variants() or (UNCHANGED,)
+            for own in kinds.values()
         )
 
     def workload_of(self, variant: PlannedVariant | None) -> Workload:
@@ -330,7 +337,7 @@ class Experiment(Spec):
             for field in ("protocol", "idle_connections", "active_connections")
             if (value := getattr(own, field)) is not None
         }
-        return self.workload.model_copy(update=changes)
+        return self.workload.model_copy(update=changes) if changes else self.workload
 
     def protocols_of(self, dsn: str | None) -> frozenset[str]:
         """Return the query protocols of the loads of one server; None: loads without a server."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from pgdyno.quantities import is_whole
+
 HOSTS_MAX = 256
 _NAME = re.compile(r"(?:[A-Za-z0-9_.-]+@)?[A-Za-z0-9][A-Za-z0-9_.:-]*")
 
@@ -26,11 +28,11 @@ def hosts_from(text: str) -> Hosts:
     """
     if text.startswith("local:"):
         count = text.removeprefix("local:")
-        if not count.isdigit() or not 1 <= int(count) <= HOSTS_MAX:
+        if not is_whole(count) or not 1 <= int(count) <= HOSTS_MAX:
             raise ValueError(f"local:N needs a number from 1 to {HOSTS_MAX}, got {text!r}")
         return Hosts(text, local_count=int(count))
     if "://" in text:
-        if not re.fullmatch(r"tls://[^\s/]+:\d+/?", text):
+        if not re.fullmatch(r"tls://[^\s/]+:[0-9]+/?", text):
             raise ValueError(
                 f"the address of a scheduler must be tls://HOST:PORT, got {text!r}: a scheduler "
                 "without TLS runs the code of anybody"

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from pgdyno.errors import SpecError
+from pgdyno.quantities import is_whole
 from pgdyno.spec.base import Command, Conninfo, Spec
 from pgdyno.spec.dataset import DatasetChange
 from pgdyno.spec.workload import Protocol, Script
@@ -39,7 +40,7 @@ def pooler_from(text: str) -> dict[str, str]:
     if len(parts) > 2 or not all(parts):
         raise SpecError(f"pooler={text} is not MODE:SIZE.", hint=POOLER_FORM)
     if len(parts) == 1:
-        return {"pool_size" if parts[0].isdecimal() else "mode": parts[0]}
+        return {"pool_size" if is_whole(parts[0]) else "mode": parts[0]}
     return {"mode": parts[0], "pool_size": parts[1]}
 
 
@@ -61,7 +62,7 @@ WalSegment = Literal[
     "1MB", "2MB", "4MB", "8MB", "16MB", "32MB", "64MB", "128MB", "256MB", "512MB", "1024MB"
 ]
 COMMANDS = ("apply_command", "restart_command", "recover_command")
-_PRICE = re.compile(r"(?P<amount>\d+(?:\.\d+)?)\s+(?P<unit>\D.{0,30})")
+_PRICE = re.compile(r"(?P<amount>[0-9]+(?:\.[0-9]+)?)\s+(?P<unit>\D.{0,30})")
 Settings = Annotated[dict[str, str], BeforeValidator(_setting_values)]
 
 

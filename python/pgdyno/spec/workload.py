@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, m
 
 from pgdyno.errors import SpecError
 from pgdyno.programs.registry import FILE_PROGRAM, part_of_files, program_named
+from pgdyno.quantities import is_whole
 from pgdyno.spec.base import SECOND_NS, DurationNs, Spec
 from pgdyno.spec.hosts import hosts_from
 from pgdyno.spec.rate import Rate, rate_from
@@ -307,7 +308,7 @@ def script_named(text: str) -> Script:
     Raises: SpecError if the text is neither the name of a built-in nor a readable file.
     """
     name, at, weight = text.rpartition("@")
-    if not at or not weight.isdigit():
+    if not at or not is_whole(weight):
         name, weight = text, "1"
     path = Path(name)
     if not path.exists():

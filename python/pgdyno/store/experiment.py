@@ -18,6 +18,7 @@ from typing import Any
 
 from pgdyno import clock
 from pgdyno.errors import StoreError
+from pgdyno.quantities import is_whole
 from pgdyno.store import files
 from pgdyno.store.folder import IDENTITY, ExperimentFolder, read_identity
 from pgdyno.store.schema import FORMAT_VERSION
@@ -173,7 +174,7 @@ class Store:
         known = self._known()
         if handle == "last" and known:
             return _only_one(max(known), known[max(known)])
-        if handle.isdecimal() and int(handle) in known:
+        if is_whole(handle) and int(handle) in known:
             return _only_one(int(handle), known[int(handle)])
         if handle in (names := self._by_name(known)):
             return ExperimentFolder(names[handle])

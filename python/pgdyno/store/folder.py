@@ -15,6 +15,7 @@ from typing import Any
 
 from pgdyno.errors import StoreError
 from pgdyno.feature import features
+from pgdyno.quantities import is_whole
 from pgdyno.redaction import redacted_toml
 from pgdyno.store import files
 from pgdyno.store.audit import AUDIT, Journal, damage_of, read_journal
@@ -203,7 +204,7 @@ class ExperimentFolder:
     def run_folders(self) -> list[Path]:
         """Return the folders of the complete runs in order."""
         paths = (self.folder / "runs").glob("[0-9]*")
-        return sorted(path for path in paths if path.name.isdecimal() and path.is_dir())
+        return sorted(path for path in paths if is_whole(path.name) and path.is_dir())
 
     def incomplete_folders(self) -> list[Path]:
         """Return the folders of the incomplete runs in order."""

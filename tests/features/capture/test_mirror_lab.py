@@ -261,12 +261,13 @@ def test_recorded_arrivals_are_offered_as_phases(
     assert said.document["offered_tps"] == pytest.approx(40.0)
 
 
+@pytest.mark.parametrize("version", ["15", "18"])
 def test_a_scratch_server_counts_statements_if_it_has_the_library(
-    pgdyno: Command, tmp_path: Path
+    version: str, pgdyno: Command, tmp_path: Path
 ) -> None:
     path = written(tmp_path / "core.capture", tpcb_capture())
     library = ("--set", "shared_preload_libraries=pg_stat_statements")
-    said = pgdyno("bench", "--pg-version", "15", *library, "-b", path, *SHORT, "--json")
+    said = pgdyno("bench", "--pg-version", version, *library, "-b", path, *SHORT, "--json")
     assert said.code in (0, 3), said.err
     known = {item["name"]: item for item in said.document["likeness"]["quantities"]}
     assert known["blocks a call"]["verdict"] != "unknown"

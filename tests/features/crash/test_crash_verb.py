@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.fixtures import needs
 from tests.fixtures.command import Command, Said
+from tests.fixtures.programs import FILE_SYSTEMS
 from tests.fixtures.prove import Proved
 
 from pgdyno.clock import monotonic_ns
@@ -95,13 +95,12 @@ def test_asynchronous_commits_lose_the_last_ones_and_that_is_an_answer(
 
 
 @pytest.mark.parametrize("version", ["15", "18"])
-@pytest.mark.parametrize("on", ["ext4", "xfs"])
+@pytest.mark.parametrize("on", FILE_SYSTEMS)
 @pytest.mark.parametrize("crashes", [1, pytest.param(9, marks=pytest.mark.slow)])
 def test_nothing_is_lost_on_a_real_file_system_whose_disk_loses_power(
     crashes: int, on: str, version: str, pgdyno: Command, crash_dir: Path
 ) -> None:
     require("power", version)
-    needs.offered(shutil.which(f"mkfs.{on}") is not None, f"no mkfs.{on}")
     given = ("--kind", "power", "--on", on, "--crashes", str(crashes), "--pg-version", version)
     # One crash on each version and file system; the controls of one of these show what they must.
     has_controls = crashes > 1 or (on, version) == ("ext4", "18")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import signal
 import subprocess
 from contextlib import suppress
@@ -61,10 +60,14 @@ def socket_folders(below: Path) -> list[Path]:
 
 @pytest.mark.parametrize(("number", "delay_s"), CASES)
 def test_nothing_stays_behind_after_a_signal_at_any_moment(
-    number: signal.Signals, delay_s: float, can_lose_power: None, pgdyno: Command, house: Path
+    number: signal.Signals,
+    delay_s: float,
+    mkfs_ext4: Path,
+    can_lose_power: None,
+    pgdyno: Command,
+    house: Path,
 ) -> None:
     needs.postgresql("15")
-    needs.offered(shutil.which("mkfs.ext4") is not None, "no mkfs.ext4")
     place = house / f"signal-{number}-{delay_s:.3f}"
     place.mkdir(mode=0o755)
     given = ("--kind", "power", "--on", "ext4", "--no-controls", "--pg-version", "15")

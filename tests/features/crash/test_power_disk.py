@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.fixtures.clusters import Make
 from tests.fixtures.command import eventually
+from tests.fixtures.programs import FILE_SYSTEMS
 
 from pgdyno.errors import ProcessError
 from pgdyno.features.crash.power_disk import FileSystem, PowerDisk
@@ -76,17 +76,12 @@ def test_nothing_is_answered_between_cut_and_restore(disk: PowerDisk) -> None:
         (disk.mount / "other").write_text("x")
 
 
-@pytest.mark.parametrize("on", ["ext4", "xfs"])
+@pytest.mark.parametrize("on", FILE_SYSTEMS)
 def test_a_file_system_on_the_disk_keeps_what_it_synced(
     can_lose_power: None, tmp_path: Path, on: FileSystem
 ) -> None:
     place = tmp_path / "data"
     place.mkdir()
-    if shutil.which(f"mkfs.{on}") is None:
-        with pytest.raises(ProcessError, match=f"mkfs.{on} was not found: install"):
-            PowerDisk(place, on=on)
-        assert not mounts_below(tmp_path)
-        return
     with PowerDisk(place, on=on) as disk:
         for seed in range(3):
             written(place / f"synced {seed}", "kept", synced=True)
@@ -103,6 +98,17 @@ def test_a_file_system_on_the_disk_keeps_what_it_synced(
         assert disk.warnings == []
         os.kill(disk.pid, signal.SIGKILL)
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
+    assert not mounts_below(tmp_path)
+
+
+def test_a_file_system_whose_program_is_missing_is_named(
+    can_lose_power: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "data"
+    place.mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ProcessError, match=r"mkfs.xfs was not found: install"):
+        PowerDisk(place, on="xfs")
     assert not mounts_below(tmp_path)
 
 

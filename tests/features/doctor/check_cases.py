@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from tests.features.doctor.machines import (
     FLUSH,
@@ -23,8 +24,14 @@ from tests.features.doctor.machines import (
 from pgdyno.features.doctor.check_facts import CheckFacts, PeakActive
 from pgdyno.features.doctor.finding import Verdict
 from pgdyno.features.doctor.host_facts import Limits, Neighbour, Window
+from pgdyno.server.find import Binaries
 
 HOST_ONLY = facts(server=None)
+
+
+def programs(*lacks: str) -> Binaries:
+    """Return the programs of an embedded PostgreSQL without these extensions."""
+    return Binaries(Path("/x"), "18.6", 18, "embedded", has_tls=False, lacks=lacks, configure="")
 
 
 UNSEEN = with_answers(role=("dyno", False, False, True, True, True, True, True, True))
@@ -284,14 +291,34 @@ CASES: list[tuple[str, Verdict, CheckFacts, str]] = [
     ("tracking", "bad", with_settings(track_counts="off"), "track_counts = off"),
     ("tracking", "unknown", HOST_ONLY, "needs a server"),
     ("statements", "good", facts(), "is installed"),
-    ("statements", "warn", with_answers(identity=("17.2", False, "core", False, False)), "not in"),
+    (
+        "statements",
+        "warn",
+        with_answers(identity=("17.2", False, "core", False, False, True)),
+        "not in",
+    ),
+    (
+        "statements",
+        "warn",
+        with_answers(identity=("17.2", False, "core", False, False, False)),
+        "not among the files",
+    ),
+    ("extensions", "good", facts(), "with those of the server"),
+    ("extensions", "good", CheckFacts(scratch=(programs(),)), "all extensions"),
+    (
+        "extensions",
+        "warn",
+        CheckFacts(scratch=(programs("pgcrypto"),)),
+        "18.6 (embedded) lack pgcrypto",
+    ),
+    ("extensions", "unknown", CheckFacts(), "needs a PostgreSQL"),
     (
         "statements",
         "warn",
         facts(
             server=server(
                 {"shared_preload_libraries": "pg_stat_statements"},
-                identity=("17.2", False, "core", False, False),
+                identity=("17.2", False, "core", False, False, True),
             )
         ),
         "not in this database",

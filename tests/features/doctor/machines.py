@@ -62,7 +62,7 @@ SETTINGS = {
 }
 ANSWERS: dict[str, tuple[Any, ...]] = {
     "role": ("dyno", False, True, True, True, True, True, True, False),
-    "identity": ("17.2", False, "core", False, True),
+    "identity": ("17.2", False, "core", False, True, True),
     "size": (412 * GB,),
     "data_size": (412 * GB,),
     "activity": (37, 37, 3, 0, 2.0),

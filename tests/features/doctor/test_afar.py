@@ -10,6 +10,7 @@ import pytest
 from tests.fixtures import needs
 from tests.fixtures.clusters import scalar
 from tests.fixtures.command import Command, server_options
+from tests.fixtures.programs import BY_SSH
 from tests.fixtures.ssh import SshServer
 
 from pgdyno.errors import SpecError
@@ -25,7 +26,7 @@ from pgdyno.observe.remote.host_session import collector_script, shell_command
 from pgdyno.server.scratch import ScratchCluster
 
 
-@pytest.mark.parametrize("way", ["sh", "ssh"])
+@pytest.mark.parametrize("way", ["sh", BY_SSH])
 def test_the_host_from_afar_is_the_host(
     way: str, pg15: ScratchCluster, request: pytest.FixtureRequest
 ) -> None:

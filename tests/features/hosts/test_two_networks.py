@@ -41,15 +41,15 @@ class Network:
 
     def ip(self, *words: str) -> None:
         """Change the network within the namespace."""
-        ip("-n", self.namespace, *words)
+        change("-n", self.namespace, *words)
 
 
-def ip(*words: str) -> None:
+def change(*words: str) -> None:
     subprocess.run(["ip", *words], check=True)
 
 
 @pytest.fixture
-def networks() -> Iterator[list[Network]]:
+def networks(ip: Path) -> Iterator[list[Network]]:
     """Two networks, each between this host and a namespace."""
     third = os.getpid() % 60 * 4
     made = []
@@ -58,12 +58,12 @@ def networks() -> Iterator[list[Network]]:
             name = f"pgd{os.getpid()}-{number}"
             lab, address = (f"10.213.{third + number}.{last}" for last in (1, 2))
             network = Network(name, lab, address)
-            ip("netns", "add", name)
-            stack.callback(ip, "netns", "del", name)
+            change("netns", "add", name)
+            stack.callback(change, "netns", "del", name)
             # The kernel removes both ends with the namespace.
-            ip("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
-            ip("addr", "add", f"{lab}/30", "dev", name)
-            ip("link", "set", name, "up")
+            change("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
+            change("addr", "add", f"{lab}/30", "dev", name)
+            change("link", "set", name, "up")
             network.ip("addr", "add", f"{address}/30", "dev", "eth0")
             network.ip("link", "set", "lo", "up")
             network.ip("link", "set", "eth0", "up")
@@ -73,14 +73,16 @@ def networks() -> Iterator[list[Network]]:
 
 
 @pytest.fixture
-def environment(networks: list[Network], tmp_path: Path) -> Iterator[dict[str, str]]:
+def environment(
+    ssh: Path, sshd: Path, networks: list[Network], tmp_path: Path
+) -> Iterator[dict[str, str]]:
     """An sshd in each namespace, and the variables with which pgdyno uses them as net0, net1."""
     folder = tmp_path / "ssh"
     make_keys(folder)
     with ExitStack() as stack:
         for network in networks:
             within = ("ip", "netns", "exec", network.namespace)
-            process = start_sshd(folder, network.address, PORT, within=within)
+            process = start_sshd(sshd, folder, network.address, PORT, within=within)
             stack.callback(process.wait)
             stack.callback(process.terminate)
         places = {f"net{n}": (network.address, PORT) for n, network in enumerate(networks)}

@@ -26,7 +26,7 @@ SCANS = "SELECT count(*) FROM kept WHERE filler = :key::text;"
 def test_a_full_scan_is_seen_behind_index_reads_and_a_reading_load_gets_no_max_wal_size(
     new_cluster: Make, pgdyno: Command, tmp_path: Path, version: str, proved: Proved
 ) -> None:
-    has_contrib = find(version=version).has_contrib
+    has_contrib = "pg_stat_statements" not in find(version=version).lacks
     preloaded = {"shared_preload_libraries": "pg_stat_statements"} if has_contrib else {}
     settings = {**preloaded, "max_parallel_workers_per_gather": "0", "wal_log_hints": "on"}
     target = new_cluster(version, settings=settings).target

@@ -105,6 +105,7 @@ fn next_step(sqlstate: &str) -> Option<&'static str> {
             "objects of yours depend on these tables: keep them and name another database, or drop \
              those objects yourself"
         }
+        "08P01" => "see the log of the server, or of the pooler before it: it refused a message",
         state if state.starts_with("08") => {
             "start the node that the server cannot reach, and see its log"
         }

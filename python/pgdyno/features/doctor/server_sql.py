@@ -119,7 +119,8 @@ SQL: Mapping[str, Mapping[int, str]] = {
     "identity": {
         10: "SELECT current_setting('server_version'), pg_is_in_recovery(), current_database(),"
         " inet_server_addr() IS NULL, EXISTS (SELECT FROM pg_catalog.pg_extension"
-        " WHERE extname = 'pg_stat_statements')"
+        " WHERE extname = 'pg_stat_statements'), EXISTS (SELECT FROM"
+        " pg_catalog.pg_available_extensions WHERE name = 'pg_stat_statements')"
     },
     "size": {10: "SELECT pg_database_size(current_database())"},
     # None if one of the databases may not be connected to.

@@ -88,10 +88,9 @@ class Compare(Design[CompareDesign]):
             if reason := _why_enough(self.asked, history, current - 1):
                 return Stop(reason)
             todo = taking_part
-        ordered = [
-            variant for variant in _order(taking_part, self.seed, current) if variant in todo
-        ]
-        return visit(experiment, history, variant=ordered[0], round_number=current)
+        order, left = _order(taking_part, self.seed, current), frozenset(todo)
+        first = next(variant for variant in order if variant in left)
+        return visit(experiment, history, variant=first, round_number=current)
 
     def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
         """Return an estimate of the number of runs, from mean and scatter so far."""
@@ -160,7 +159,9 @@ class Compare(Design[CompareDesign]):
         self, history: History, variants: Sequence[PlannedVariant], round_number: int
     ) -> list[PlannedVariant]:
         """Return the reference and the variants that had no verdict before this round."""
-        before = tuple(m for m in history if m.run.round < round_number)
+        before = rounds(tuple(m for m in history if m.run.round < round_number))
+        if not before:
+            return list(variants)
         still_open = [
             variant
             for variant in variants[1:]

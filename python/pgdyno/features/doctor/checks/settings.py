@@ -48,6 +48,12 @@ def statements(facts: CheckFacts) -> Judgement:
     """pg_stat_statements in the examined database."""
     server = facts.on_server()
     is_there, query_id = bool(server.answer("identity")[4]), server.text("compute_query_id")
+    if not is_there and not server.answer("identity")[5]:
+        return warn(
+            "pg_stat_statements is not among the files of this PostgreSQL",
+            "install the contrib modules of this PostgreSQL, such as the package"
+            " postgresql-contrib",
+        )
     if not is_there:
         preloaded = server.settings.get("shared_preload_libraries")
         is_preloaded = preloaded is not None and "pg_stat_statements" in preloaded.text
@@ -59,6 +65,25 @@ def statements(facts: CheckFacts) -> Judgement:
     if query_id == "off":
         return warn("compute_query_id = off", "ALTER SYSTEM SET compute_query_id = auto")
     return good(f"pg_stat_statements is installed, compute_query_id = {query_id}")
+
+
+@check("settings", "a capture is loaded only where its extensions are, such as pg_trgm")
+def extensions(facts: CheckFacts) -> Judgement:
+    """Which extensions of contrib a scratch server lacks."""
+    if facts.server is not None:
+        return good("pgdyno init compares the extensions of a capture with those of the server")
+    if not facts.scratch:
+        raise Unknown("needs a PostgreSQL for scratch servers on this host")
+    lacking = [programs for programs in facts.scratch if programs.lacks]
+    if not lacking:
+        return good("scratch servers have all extensions of contrib")
+    seen = "; ".join(
+        f"scratch servers of PostgreSQL {programs.version} ({programs.source}) lack "
+        f"{', '.join(programs.lacks)}"
+        for programs in lacking
+    )
+    major = lacking[0].major
+    return warn(seen, f"install PostgreSQL {major} with contrib, or use another --pg-version")
 
 
 @check(
