@@ -8,12 +8,31 @@ from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.quantities import milliseconds, percent
 
 _NOT_EXPLAINED_RATIO_MAX = 0.05
+# If more of an answer has no part, its split is not shown.
+NO_PART_RATIO_MAX = 0.5
 # A count is doubted if it is outside the samples' interval and differs by more than this.
 _APART_RATIO_MIN = 0.1
 # A type has fewer transactions and samples than the whole, so its limit is wider.
 _TYPE_NOT_EXPLAINED_RATIO_MAX = 0.1
 # Less than this share of the mean latency is not worth a doubt.
 _TYPE_LATENCY_RATIO_MIN = 0.01
+
+
+def why_withheld(what: str, answer_ms: float, rest_ms: float, *, overlap_ratio: float) -> str:
+    """Return why the parts do not explain an answer, as the end of a sentence; "" if they do.
+
+    A split with a rest of more than half of the answer is not shown: no reader could use it.
+    Args: what, the name of the answer; rest_ms, the answer minus its parts; overlap_ratio, by how
+    much of the answer the parts may exceed it.
+    """
+    if not answer_ms:
+        return ""
+    ratio = rest_ms / answer_ms
+    if -overlap_ratio <= ratio <= NO_PART_RATIO_MAX:
+        return ""
+    if ratio < 0:
+        return f"the measured parts exceed the {what} by {percent(-ratio)}"
+    return f"no part explains {percent(ratio)} of the {what}"
 
 
 def split_doubts(where: WhereTheTimeGoes) -> tuple[Doubt, ...]:

@@ -98,6 +98,15 @@ def run_answer(seen: Measurements) -> Answer:
     return Answer(bench_sentence(seen.run))
 
 
+_ONLY_A_PILOT = Doubt(
+    "only_a_pilot",
+    "not_valid",
+    "Only the pilot was measured. It finds how long the server warms up, so these figures contain"
+    " the warm-up.",
+    "let the run that follows the pilot end, or give a --warmup",
+)
+
+
 def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
     """Return the findings of an experiment, from its files alone.
 
@@ -119,11 +128,13 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
     without = [visit for visit in done if visit.planned.number not in numbers]
     done = [visit for visit in done if visit.planned.number in numbers]
     server = facts.get("server", {})
-    details = [visit for visit in done if visit.planned.purpose == "detail"]
+    details = [visit for visit in done if visit.planned.purpose in ("detail", "pilot")]
     run = None
     if details:
         last = details[-1]
         run = run_findings(experiment, last, numbers[last.planned.number], server)
+        if last.planned.purpose == "pilot":
+            run = replace(run, is_valid=False, doubts=(_ONLY_A_PILOT, *run.doubts))
     rounds = [visit for visit in done if visit.planned.purpose == "round"]
     doubts = _doubts_by_run(done, numbers, facts)
     doubts |= {visit.planned.number: (_nothing_completed(visit),) for visit in without}
@@ -187,7 +198,7 @@ def _numbers_of(done: Sequence[Visit]) -> dict[int, LoadNumbers]:
     numbers: dict[int, LoadNumbers] = {}
     why_not: AnalysisError | None = None
     for visit in done:
-        is_detail = visit.planned.purpose == "detail"
+        is_detail = visit.planned.purpose in ("detail", "pilot")
         try:
             numbers[visit.planned.number] = load_numbers(visit.stored, with_intervals=is_detail)
         except AnalysisError as error:
@@ -225,6 +236,9 @@ def with_validity(findings: CompareFindings | None, validity: str) -> CompareFin
 def _counted(experiment: Experiment, seen: list[Visit]) -> tuple[Experiment, list[Visit]]:
     """Return the experiment as it was carried out, and the runs that count for its answer."""
     done = [visit for visit in seen if visit.planned.purpose != "pilot"]
+    if not done and experiment.design.kind == "bench":
+        # The only run of a bench was its pilot. Its figures are shown, and are marked.
+        return experiment, seen[-1:]
     first = [visit for visit in seen if visit.planned.round <= 1 and is_by_clock(visit.planned)]
     history = tuple(measured(visit) for visit in first)
     if not is_long(experiment, history):

@@ -1,4 +1,4 @@
-"""The time that the server planned statements, where the server counts it."""
+"""The time that the server planned and compiled statements, where the server counts it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,28 @@ def planning_ms(stored: StoredRun, numbers: LoadNumbers, places: Sequence[Place]
     The count is that of pg_stat_statements, which counts planning with `track_planning` only.
     Returns: None if it is not known: the extension was not observed, or it counted no planning.
     """
+    return _counted_ms(stored, numbers, places, "plan_time_ns") or None
+
+
+def compiling_ms(stored: StoredRun, numbers: LoadNumbers, places: Sequence[Place]) -> float | None:
+    """Return how long the server compiled the statements (JIT), in ms of a mean transaction.
+
+    The count is that of pg_stat_statements 1.10 (PostgreSQL 15) and later.
+    Returns: None if it is not known, because the extension was not observed or is older.
+    """
+    return _counted_ms(stored, numbers, places, "jit_time_ns")
+
+
+def _counted_ms(
+    stored: StoredRun, numbers: LoadNumbers, places: Sequence[Place], counter: str
+) -> float | None:
+    """Return the growth of a counter of the scripts' statements; None without a count."""
     ids = {query_id for place in places for query_id in place.query_ids}
     ended = numbers.counts.completed + numbers.counts.failed
-    planned_ns = 0.0
-    for growth in counters_of(stored, "statements"):
-        if int(growth.key["query_id"]) in ids:
-            planned_ns += grown(growth, "plan_time_ns", *numbers.span_ns) or 0.0
-    return planned_ns / ended / 1e6 if planned_ns and ended else None
+    growths = [
+        grown(growth, counter, *numbers.span_ns)
+        for growth in counters_of(stored, "statements")
+        if int(growth.key["query_id"]) in ids
+    ]
+    known = [ns for ns in growths if ns is not None]
+    return sum(known) / ended / 1e6 if known and ended else None

@@ -175,7 +175,7 @@ class ServerSession:
             self._way_ns = monotonic_ns() - began_ns
             if row is None or row[0] != connection.info.backend_pid:
                 raise PoolerInThePath
-            name = (self._application_name,)
+            name, opening_ns = (self._application_name,), monotonic_ns()
             try:
                 row = connection.execute(SESSION_SQL, name).fetchone()
             except psycopg.errors.QueryCanceled:
@@ -185,6 +185,8 @@ class ServerSession:
             if self.more_ms:
                 timeout_ms = STATEMENT_TIMEOUT_MS + self.more_ms
                 connection.execute(MORE_TIME_SQL, (str(timeout_ms),))
+            # These statements are most of our time in the server during a short run.
+            self._ended(opening_ns, 0)
         except BaseException:
             connection.close()
             raise

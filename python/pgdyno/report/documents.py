@@ -160,7 +160,11 @@ def where_document(where: WhereTheTimeGoes | None) -> Document | None:
             {"wait_event": event, "share_ratio": share} for event, share in where.while_busy
         ],
         "scheduled": None if where.scheduled is None else asdict(where.scheduled),
+        "parallel_workers": None
+        if where.workers is None
+        else {**asdict(where.workers), "waits": dict(where.workers.waits)},
         "planning_ms": where.planning_ms,
+        "compiling_ms": where.compiling_ms,
         **_nodes(where),
         "statements": [
             {

@@ -16,6 +16,8 @@ _APART_RATIO = 0.05
 
 Document = Mapping[str, Any]
 
+WORKERS_COUNTED = "each parallel worker is a transaction of its own, and the server counts both"
+
 
 def estimate_in(
     document: Document, value: str, low: str = "low", high: str = "high", unit: str = ""

@@ -17,7 +17,7 @@ import numpy as np
 from pgdyno.analysis.at_work import AtWork, CountedTime, at_work, drawn_from_groups, own_time
 from pgdyno.analysis.estimate import Estimate, Scope
 from pgdyno.analysis.where_sampled import Sampled
-from pgdyno.observe.sql.waits import ANSWERED, UNSEEN
+from pgdyno.observe.sql.waits import ANSWERED, PARALLEL_WORKER, UNSEEN
 from pgdyno.watch.clocks import IO_CLOCKS, WAL_CLOCKS, EventClocks, is_at_work
 
 _ADDED_UP = ("xact_commit", "blks_hit", "blks_read")
@@ -151,10 +151,13 @@ class Sums:
     """The sums over a span of time. Waits are numbers of sessions, added up over samples.
 
     `scale_ratio`: the server's count of sessions at work over that of the samples so far.
+    `has_uncounted_workers`: parallel workers are among the transactions, and the server (before
+    PostgreSQL 18) does not count how many.
     """
 
     span_ns: int = 0
     transactions: int = 0
+    has_uncounted_workers: bool = False
     active_ns: int = 0
     own_active_ns: int = 0
     own_active_least_ns: int = 0
@@ -214,6 +217,7 @@ class Tally:
         self._lock = threading.Lock()
         self._late_ns = _GAP_INTERVALS * max(interval_ns, 1_000_000_000)
         self._database: dict[str, int] = {}
+        self._counts_workers = False
         self._wal: Row = {}
         self._disks: dict[str, Row] = {}
         self._recent = Sums()
@@ -293,7 +297,9 @@ class Tally:
     def _take_database(self, rows: Sequence[Row]) -> None:
         now = {name: sum(int(row[name]) for row in rows) for name in _ADDED_UP}
         time_ns, interval_ns = int(rows[0]["time_ns"]), int(rows[0]["interval_ns"])
-        now |= {"time_ns": time_ns, "own": _sum_known(rows, "own_transactions")}
+        workers = _sum_known(rows, "parallel_workers_launched")
+        self._counts_workers = any(_known(row, "parallel_workers_launched") for row in rows)
+        now |= {"workers": workers, "own": _sum_known(rows, "own_transactions"), "time_ns": time_ns}
         now |= {name: _sum_known(rows, name) for name in (*_ACTIVE, *IO_CLOCKS)}
         now["reset_ns"] = max(int(row["stats_reset_ns"]) for row in rows)
         before, self._database = self._database, now
@@ -312,7 +318,7 @@ class Tally:
         own = now["own"] - before["own"]
         for sums in (self.total, self._recent):
             sums.span_ns += elapsed_ns
-            sums.transactions += grown["xact_commit"] - own
+            sums.transactions += grown["xact_commit"] - own - (workers - before["workers"])
             sums.blocks_hit += grown["blks_hit"]
             sums.blocks_read += grown["blks_read"]
         active_ns, own_ns, least_ns = (now[name] - before[name] for name in _ACTIVE)
@@ -368,6 +374,8 @@ class Tally:
         if any(row["backend_type"] == UNSEEN for row in rows):
             return  # Sessions are not visible. To count none would be wrong.
         active = 0
+        if not self._counts_workers and any(r["backend_type"] == PARALLEL_WORKER for r in rows):
+            self.total.has_uncounted_workers = self._recent.has_uncounted_workers = True
         self.stretches.begin()
         self.clocks.take_sample(rows)
         for row in rows:
@@ -390,6 +398,10 @@ class Tally:
 
 def _sum_known(rows: Sequence[Row], name: str) -> int:
     """Return the sum of a column; 0 if the server or an older result does not have it."""
-    values = [row.get(name) for row in rows]
-    # Stored samples have NaN for null.
-    return sum(int(value) for value in values if value is not None and value == value)
+    return sum(int(row[name]) for row in rows if _known(row, name))
+
+
+def _known(row: Row, name: str) -> bool:
+    """Return whether a row has a value; stored samples have NaN for null."""
+    value = row.get(name)
+    return value is not None and value == value
