@@ -110,7 +110,8 @@ class WhereTheTimeGoes:
     known. `nodes`: the work
     of each worker of a distributed server, the busiest first; empty for any other server.
     `several_shards_ratio`: the share of its statements that needed several shards, None if not
-    counted. `workers`: None if no parallel worker was seen.
+    counted. `workers`: None if no parallel worker was seen. `uncounted_ms`: what
+    `server_ms` lacks at most, because the server does not count Parse and Bind.
     """
 
     latency_ms: Estimate
@@ -131,6 +132,7 @@ class WhereTheTimeGoes:
     while_busy: tuple[tuple[str, float], ...] = ()
     planning_ms: float | None = None
     compiling_ms: float | None = None
+    uncounted_ms: float = 0.0
     nodes: tuple[NodeWork, ...] = ()
     several_shards_ratio: float | None = None
     workers: ParallelWorkers | None = None

@@ -25,7 +25,7 @@ from pgdyno.analysis.contrasts import Effect, factorial, passes
 from pgdyno.analysis.devices import device_findings
 from pgdyno.analysis.estimate import Estimate, mean_between_runs
 from pgdyno.analysis.scaling_out import ScalingOut, scaling_out
-from pgdyno.analysis.split_verdicts import NO_PART_RATIO_MAX, why_withheld
+from pgdyno.analysis.split_verdicts import why_mean_withheld, why_withheld
 from pgdyno.analysis.where import WhereTheTimeGoes, mean_over_runs
 from pgdyno.analysis.where_difference import Difference, difference
 from pgdyno.answer.answer import Answer, Measurements
@@ -232,6 +232,10 @@ class Compared:
         ]
         return mean_over_runs(splits) if splits else None
 
+    def _shown_split(self, variant: PlannedVariant) -> WhereTheTimeGoes | None:
+        split = self._splits[variant]
+        return None if split is None or why_mean_withheld(split) else split
+
     def _variant(self, variant: PlannedVariant) -> VariantFindings:
         facts = self._facts.get("variants", {}).get(variant.id, {})
         runs = self._runs_of(variant)
@@ -258,7 +262,7 @@ class Compared:
             runs=len(runs),
             runs_valid=sum(self._valid[visit.planned.number] for visit in runs),
             metrics=metrics,
-            where=self._splits[variant],
+            where=self._shown_split(variant),
             weakened=tuple(facts.get("weakened", ())),
             holds_rate=holds,
             served=served_by(runs, self._numbers),
@@ -427,13 +431,11 @@ class Compared:
         a, b = self._splits[reference], self._splits[variant]
         if a is None or b is None:
             return None, ""
+        for name, split in ((reference.name, a), (variant.name, b)):
+            if why_not := why_mean_withheld(split):
+                return None, f"of {name}, {why_not}"
         apart = difference(a, b)
-        why_not = why_withheld(
-            "difference",
-            apart.latency_ms.value,
-            apart.residual_ms,
-            overlap_ratio=NO_PART_RATIO_MAX,
-        )
+        why_not = why_withheld("difference", apart.latency_ms.value, apart.residual_ms)
         return (None, why_not) if why_not else (apart, "")
 
     def _spent(self, runs: Sequence[Visit]) -> str:

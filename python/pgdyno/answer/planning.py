@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from pgdyno.analysis.where_statements import Place
-from pgdyno.loop.counter_growth import counters_of, grown
+from pgdyno.loop.counter_growth import counters_of
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.store.stored_run import StoredRun
 
@@ -31,13 +33,23 @@ def compiling_ms(stored: StoredRun, numbers: LoadNumbers, places: Sequence[Place
 def _counted_ms(
     stored: StoredRun, numbers: LoadNumbers, places: Sequence[Place], counter: str
 ) -> float | None:
-    """Return the growth of a counter of the scripts' statements; None without a count."""
-    ids = {query_id for place in places for query_id in place.query_ids}
+    """Return the mean growth of a counter of the scripts' statements; None without a count.
+
+    The extension is read every 10 s, so its counts are of a longer time than the measured phase.
+    Therefore the time of a call is taken from its own calls, and the calls of a transaction are
+    those that the engine counted.
+    """
     ended = numbers.counts.completed + numbers.counts.failed
-    growths = [
-        grown(growth, counter, *numbers.span_ns)
-        for growth in counters_of(stored, "statements")
-        if int(growth.key["query_id"]) in ids
-    ]
-    known = [ns for ns in growths if ns is not None]
+    calls = {
+        query_id: sum(place.calls for place in places if query_id in place.query_ids)
+        for query_id in {query_id for place in places for query_id in place.query_ids}
+    }
+    known = []
+    for growth in counters_of(stored, "statements"):
+        called, spent_ns = (growth.by_column.get(name) for name in ("calls", counter))
+        if (query_id := int(growth.key["query_id"])) not in calls or spent_ns is None:
+            continue
+        if called is not None and called.sum() > 0 and not np.isnan(spent_ns).all():
+            each_ns = float(np.nansum(spent_ns)) / float(called.sum())
+            known.append(each_ns * calls[query_id])
     return sum(known) / ended / 1e6 if known and ended else None

@@ -30,6 +30,7 @@ from pgdyno.answer.server_time import (
     FOR_SOMEBODY,
     ServerTime,
     counted_events,
+    executes_apart,
     inside_phase,
     is_leading,
     loads_server_time,
@@ -111,6 +112,7 @@ def split_or_why_not(
         why_sampled=counted.why_not,
         why_unsure=_why_unsure(counted),
         workers=parallel_workers(stored, numbers),
+        uncounted_ms=_uncounted_ms(stored, facts),
     )
     if not is_seen_by_ticks(facts.backends.cpu_ns or 0.0):
         where = replace(where, scheduled=None)
@@ -119,6 +121,7 @@ def split_or_why_not(
         where.latency_ms.value,
         where.residual_ms,
         overlap_ratio=_OVERLAP_RATIO_MAX,
+        no_part_ratio=math.inf,  # A single run has a doubt instead.
     ):
         return Split(None, why_not)
     if samples is not None and where.waiting_ratio >= _WAITING_RATIO_MIN:
@@ -161,6 +164,24 @@ def _why_unsure(counted: ServerTime) -> str:
     if ratio <= _UNSURE_RATIO_MIN:
         return ""
     return f"{counted.unsure}: the server time is known to {percent(ratio)} only."
+
+
+def _uncounted_ms(stored: StoredRun, facts: TransactionFacts) -> float:
+    """Return how much of a transaction's server time its count lacks at most; 0 if it is whole.
+
+    The server does not count Parse and Bind (`executes_apart`). They are within the time from start
+    to end of a transaction that neither the count nor exchanges without work explain.
+    """
+    active_ms, engine = facts.each(facts.server.active_ms), facts.engine
+    if active_ms is None or not executes_apart(stored.job):
+        return 0.0
+    outside_ns = (facts.exchange.ns or 0.0) * (engine.round_trip_count or 0.0)
+    for ns in (
+        *(engine.reply_wait_ns, engine.sleep_ns, engine.shell_ns),
+        *(engine.schedule_lag_ns, engine.connection_wait_ns, facts.each(facts.pooler_wait_ns)),
+    ):
+        outside_ns += ns or 0.0
+    return max((facts.latency.value - outside_ns) / 1e6 - active_ms, 0.0)
 
 
 def _scaled(total: float | None, ratio: float) -> float | None:

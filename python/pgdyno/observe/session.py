@@ -52,6 +52,9 @@ SESSION_SQL = (
     " set_config('max_parallel_workers_per_gather', '0', false),"
     " set_config('default_transaction_read_only', 'on', false),"
     f" {_KEPT_SQL},"
+    # The time of this statement so far. It is most of our time in the server during a short run.
+    " (extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.statement_timestamp())"
+    " * 1000000000)::int8,"
     " current_user, pg_has_role('pg_read_all_stats', 'USAGE')"
 )
 # Something on the path loses prepared statements: the session continues without them.
@@ -175,7 +178,7 @@ class ServerSession:
             self._way_ns = monotonic_ns() - began_ns
             if row is None or row[0] != connection.info.backend_pid:
                 raise PoolerInThePath
-            name, opening_ns = (self._application_name,), monotonic_ns()
+            name = (self._application_name,)
             try:
                 row = connection.execute(SESSION_SQL, name).fetchone()
             except psycopg.errors.QueryCanceled:
@@ -185,8 +188,6 @@ class ServerSession:
             if self.more_ms:
                 timeout_ms = STATEMENT_TIMEOUT_MS + self.more_ms
                 connection.execute(MORE_TIME_SQL, (str(timeout_ms),))
-            # These statements are most of our time in the server during a short run.
-            self._ended(opening_ns, 0)
         except BaseException:
             connection.close()
             raise
@@ -198,6 +199,8 @@ class ServerSession:
         self.transaction_count += 4 if self.more_ms else 3
         self.backend_pid, self.version = int(row[0]), int(row[1]) // 10_000
         self.user, self.sees_everybody = str(row[-2]), bool(row[-1])
+        self.active_ns += int(row[-3])
+        self.active_least_ns += int(row[-3])
         self._ready = poll_of(connection.pgconn)
         self._connection = connection
 

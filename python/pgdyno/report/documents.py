@@ -154,6 +154,7 @@ def where_document(where: WhereTheTimeGoes | None) -> Document | None:
         "residual_high": None if where.residual is None else where.residual.high,
         "server_ms": where.server_ms,
         "server_how": where.server_how,
+        "server_uncounted_ms": where.uncounted_ms,
         "sampled_server_ms": where.sampled_server_ms,
         "others_ratio": where.others_ratio,
         "while_busy": [

@@ -20,7 +20,7 @@ _NODE_EVENTS_SHOWN = 3
 _NODES_SHOWN = 4
 _ROOM_MIN = 28
 _LEAST_RATIO = 0.005
-_JIT_MS_MIN = 5.0
+_JIT_MS_MIN = 10.0
 
 
 def busy_words(where: WhereTheTimeGoes) -> str:

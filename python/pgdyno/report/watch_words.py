@@ -16,7 +16,7 @@ _APART_RATIO = 0.05
 
 Document = Mapping[str, Any]
 
-WORKERS_COUNTED = "each parallel worker is a transaction of its own, and the server counts both"
+WORKERS_COUNTED = "the server counts two transactions for each start of a parallel worker"
 
 
 def estimate_in(

@@ -151,13 +151,14 @@ class Sums:
     """The sums over a span of time. Waits are numbers of sessions, added up over samples.
 
     `scale_ratio`: the server's count of sessions at work over that of the samples so far.
-    `has_uncounted_workers`: parallel workers are among the transactions, and the server (before
-    PostgreSQL 18) does not count how many.
+    `has_seen_workers`: samples saw parallel workers. `counts_workers`: the server counts them, so
+    that they are not among the transactions (PostgreSQL 18 and later).
     """
 
     span_ns: int = 0
     transactions: int = 0
-    has_uncounted_workers: bool = False
+    has_seen_workers: bool = False
+    counts_workers: bool = False
     active_ns: int = 0
     own_active_ns: int = 0
     own_active_least_ns: int = 0
@@ -179,6 +180,11 @@ class Sums:
         """Return commits per second of the whole server; None without a time."""
         # Server and lab may count a transaction of the lab in different intervals.
         return max(0, self.transactions) / (self.span_ns / 1e9) if self.span_ns else None
+
+    @property
+    def has_uncounted_workers(self) -> bool:
+        """Return whether parallel workers are among the transactions."""
+        return self.has_seen_workers and not self.counts_workers
 
     @property
     def active(self) -> float | None:
@@ -217,7 +223,6 @@ class Tally:
         self._lock = threading.Lock()
         self._late_ns = _GAP_INTERVALS * max(interval_ns, 1_000_000_000)
         self._database: dict[str, int] = {}
-        self._counts_workers = False
         self._wal: Row = {}
         self._disks: dict[str, Row] = {}
         self._recent = Sums()
@@ -297,8 +302,9 @@ class Tally:
     def _take_database(self, rows: Sequence[Row]) -> None:
         now = {name: sum(int(row[name]) for row in rows) for name in _ADDED_UP}
         time_ns, interval_ns = int(rows[0]["time_ns"]), int(rows[0]["interval_ns"])
-        workers = _sum_known(rows, "parallel_workers_launched")
-        self._counts_workers = any(_known(row, "parallel_workers_launched") for row in rows)
+        workers = _sum_known(rows, "parallel_transactions")
+        for sums in (self.total, self._recent):
+            sums.counts_workers = any(_known(row, "parallel_transactions") for row in rows)
         now |= {"workers": workers, "own": _sum_known(rows, "own_transactions"), "time_ns": time_ns}
         now |= {name: _sum_known(rows, name) for name in (*_ACTIVE, *IO_CLOCKS)}
         now["reset_ns"] = max(int(row["stats_reset_ns"]) for row in rows)
@@ -374,8 +380,7 @@ class Tally:
         if any(row["backend_type"] == UNSEEN for row in rows):
             return  # Sessions are not visible. To count none would be wrong.
         active = 0
-        if not self._counts_workers and any(r["backend_type"] == PARALLEL_WORKER for r in rows):
-            self.total.has_uncounted_workers = self._recent.has_uncounted_workers = True
+        has_workers = any(row["backend_type"] == PARALLEL_WORKER for row in rows)
         self.stretches.begin()
         self.clocks.take_sample(rows)
         for row in rows:
@@ -391,6 +396,7 @@ class Tally:
                 known.setdefault(place, Counter())[event] += count
             self.stretches.add(event, place, count)
         for sums in (self.total, self._recent):
+            sums.has_seen_workers |= has_workers
             sums.wait_samples += 1
         self.active_series.add(active)
         self.peak_sessions = max(self.peak_sessions, active)

@@ -15,7 +15,7 @@ from pgdyno.answer.charts.server import ACTIVITY, COPIES, NODES, POOLER, PROCESS
 
 WATCHED = (
     chart("tps", "Transactions of the whole server, without our own", "tps", "database",
-          line("committed", "xact_commit", minus=("own_transactions", "parallel_workers_launched")),
+          line("committed", "xact_commit", minus=("own_transactions", "parallel_transactions")),
           line("rolled back", "xact_rollback")),
 )  # fmt: skip
 FIRST = (

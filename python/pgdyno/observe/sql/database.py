@@ -9,6 +9,8 @@ from pgdyno.observe.collector import SECOND_NS, Column, Row, counter, gauge, key
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.sql_collector import ServerSource, SqlCollector, reset_ns
 
+# A parallel worker has two transactions of its own: one starts its session, the other takes over
+# the settings of its leader. Its part of the query is none (AtEOXact_PgStat in pgstat_xact.c).
 # (column, unit, expression over pg_stat_database d, meaning)
 _COUNTERS: tuple[tuple[str, str, str, str], ...] = (
     ("xact_commit", "transactions", "xact_commit", "committed transactions"),
@@ -44,16 +46,16 @@ _COUNTERS: tuple[tuple[str, str, str, str], ...] = (
     ("sessions_fatal", "sessions", "sessions_fatal", "sessions ended by a fatal error"),
     ("sessions_killed", "sessions", "sessions_killed", "sessions ended by an operator"),
     (
-        "parallel_workers_launched",
+        "parallel_transactions",
         "transactions",
-        "parallel_workers_launched",
-        "of xact_commit: those of parallel workers of queries (18+)",
+        "2 * parallel_workers_launched",
+        "of xact_commit: those with which parallel workers of queries begin (18+)",
     ),
 )
 COUNTER_NAMES = tuple(name for name, *_ in _COUNTERS)
 
 _SINCE = dict.fromkeys(COUNTER_NAMES[COUNTER_NAMES.index("session_time_ns") :], 14)
-_SINCE["parallel_workers_launched"] = 18
+_SINCE["parallel_transactions"] = 18
 
 
 def _statement(version: int) -> str:
