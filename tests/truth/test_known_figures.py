@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.fixtures import needs
 from tests.fixtures.clusters import Make, connection, run_sql, scalar
 from tests.fixtures.command import Command
 from tests.truth.known_loads import FILLED, timed_ms
@@ -170,8 +171,8 @@ def test_time_of_jit_is_within_the_statements_time(
     new_cluster: Make, pgdyno: Command, script: Path
 ) -> None:
     cluster = new_cluster("15", settings={"shared_preload_libraries": "pg_stat_statements"})
-    if not scalar(cluster.target, "SELECT pg_jit_available()"):
-        pytest.skip("this PostgreSQL has no JIT")
+    has_jit = bool(scalar(cluster.target, "SELECT pg_jit_available()"))
+    needs.offered(has_jit, "this PostgreSQL has no JIT")
     database = cluster.target
     run_sql(database, "CREATE EXTENSION pg_stat_statements")
     settings = [

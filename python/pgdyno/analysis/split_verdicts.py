@@ -155,5 +155,5 @@ def _without_bind(where: WhereTheTimeGoes) -> Doubt | None:
         "With this protocol, the server counts the execution of a statement without Parse and Bind:"
         f" its time is {milliseconds(server_ms)} by this count, and at most"
         f" {milliseconds(server_ms + where.uncounted_ms)} with them.",
-        "use -M simple to have the server count its whole time",
+        "measure a script with -M simple: then the server counts its whole time",
     )

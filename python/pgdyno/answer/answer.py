@@ -116,7 +116,7 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
     """
     experiment = Experiment.model_validate(tomllib.loads(folder.spec()))
     facts = folder.facts() or {}
-    experiment, done = _counted(experiment, shown_visits(folder))
+    experiment, done = _counted(experiment, shown_visits(folder), may_be_pilot=make is run_answer)
     if not done:
         incomplete = len(folder.incomplete_folders())
         raise StoreError(
@@ -233,11 +233,15 @@ def with_validity(findings: CompareFindings | None, validity: str) -> CompareFin
     return replace(findings, contrasts=tuple(contrasts))
 
 
-def _counted(experiment: Experiment, seen: list[Visit]) -> tuple[Experiment, list[Visit]]:
-    """Return the experiment as it was carried out, and the runs that count for its answer."""
+def _counted(
+    experiment: Experiment, seen: list[Visit], *, may_be_pilot: bool
+) -> tuple[Experiment, list[Visit]]:
+    """Return the experiment as it was carried out, and the runs that count for its answer.
+
+    Args: may_be_pilot, whether a pilot is shown, with a mark, if there is no other run.
+    """
     done = [visit for visit in seen if visit.planned.purpose != "pilot"]
-    if not done and experiment.design.kind == "bench":
-        # The only run of a bench was its pilot. Its figures are shown, and are marked.
+    if not done and may_be_pilot:
         return experiment, seen[-1:]
     first = [visit for visit in seen if visit.planned.round <= 1 and is_by_clock(visit.planned)]
     history = tuple(measured(visit) for visit in first)

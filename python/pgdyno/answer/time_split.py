@@ -106,16 +106,7 @@ def split_or_why_not(
     facts = _facts(stored, numbers, waited, counted)
     if facts.server.active_ms is None and why_not:
         return Split(None, why_not)
-    where = where_the_time_goes(facts, seed=_SEED, replicates=REPLICATES if with_intervals else 1)
-    where = replace(
-        where,
-        why_sampled=counted.why_not,
-        why_unsure=_why_unsure(counted),
-        workers=parallel_workers(stored, numbers),
-        uncounted_ms=_uncounted_ms(stored, facts),
-    )
-    if not is_seen_by_ticks(facts.backends.cpu_ns or 0.0):
-        where = replace(where, scheduled=None)
+    where = _whole(stored, numbers, facts, counted, with_intervals=with_intervals)
     if why_not := why_withheld(
         "latency",
         where.latency_ms.value,
@@ -153,6 +144,26 @@ def split_or_why_not(
             several_shards_ratio=several_shards_ratio(stored, numbers),
             nodes=nodes_of(stored, numbers),
         )
+    )
+
+
+def _whole(
+    stored: StoredRun,
+    numbers: LoadNumbers,
+    facts: TransactionFacts,
+    counted: ServerTime,
+    *,
+    with_intervals: bool,
+) -> WhereTheTimeGoes:
+    """Return the parts of the latency, and what is known about them without their statements."""
+    where = where_the_time_goes(facts, seed=_SEED, replicates=REPLICATES if with_intervals else 1)
+    return replace(
+        where,
+        why_sampled=counted.why_not,
+        why_unsure=_why_unsure(counted),
+        workers=parallel_workers(stored, numbers),
+        uncounted_ms=_uncounted_ms(stored, facts),
+        scheduled=where.scheduled if is_seen_by_ticks(facts.backends.cpu_ns or 0.0) else None,
     )
 
 

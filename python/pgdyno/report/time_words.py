@@ -41,13 +41,13 @@ def others_words(where: WhereTheTimeGoes) -> str:
 
 
 def workers_words(where: WhereTheTimeGoes) -> str:
-    """Return what parallel workers did beside the sessions of the load; "" without workers."""
+    """Return what the parallel workers of the load did; "" without workers."""
     if where.workers is None:
         return ""
     waits = [f"{words_of(name)} {quantities.percent(share)}" for name, share in where.workers.waits]
     return (
-        f"beside the load's sessions, {where.workers.at_work_count:.2g} parallel workers were at"
-        f" work on average: {', '.join(waits)}"
+        f"parallel workers of the load, not in these parts: {where.workers.at_work_count:.2g} at"
+        f" work on average, {', '.join(waits)}"
     )
 
 

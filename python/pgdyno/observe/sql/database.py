@@ -9,8 +9,8 @@ from pgdyno.observe.collector import SECOND_NS, Column, Row, counter, gauge, key
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.sql_collector import ServerSource, SqlCollector, reset_ns
 
-# A parallel worker has two transactions of its own: one starts its session, the other takes over
-# the settings of its leader. Its part of the query is none (AtEOXact_PgStat in pgstat_xact.c).
+# A parallel worker adds two transactions: one starts its session, the other takes over the settings
+# of its leader. Its part of the query is not counted (AtEOXact_PgStat in pgstat_xact.c).
 # (column, unit, expression over pg_stat_database d, meaning)
 _COUNTERS: tuple[tuple[str, str, str, str], ...] = (
     ("xact_commit", "transactions", "xact_commit", "committed transactions"),

@@ -22,7 +22,7 @@ UNSEEN = "unknown"
 # The server reads the state first and the event later. If a session is active and waits for its
 # client, it answered in between, so it was at work.
 ANSWERED = "Client:ClientRead"
-# Works beside the session that leads it. The client waits for the leader alone.
+# It works for a session, its leader. The client waits for the leader alone.
 PARALLEL_WORKER = "parallel worker"
 
 # No client waits for idle sessions or for processes in their main loop. An idle session without a
