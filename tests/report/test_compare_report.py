@@ -14,6 +14,7 @@ from pgdyno.answer.answer import with_validity
 from pgdyno.answer.sentences import validity_words
 from pgdyno.report.cell_table import CellTable, table_lines
 from pgdyno.report.compare_charts import changes_of, round_charts
+from pgdyno.report.compare_documents import proof_body
 from pgdyno.report.compare_page import _split, compare_page
 from pgdyno.report.compare_text import compare_text
 from pgdyno.report.forest import scale_of, whisker
@@ -58,6 +59,22 @@ def test_the_parts_and_the_rest_are_the_difference() -> None:
     start = next(i for i, line in enumerate(lines) if "where the difference of -1.000 ms" in line)
     parts = [float(line.split()[0]) for line in lines[start + 1 : start + 5]]
     assert sum(parts) == -1.0
+
+
+def test_a_difference_that_its_parts_do_not_explain_is_withheld_with_the_reason() -> None:
+    findings = compared()
+    assert findings.compare is not None
+    (contrast,) = findings.compare.contrasts
+    why = "the measured parts exceed the difference by 118 %"
+    withheld = replace(contrast, difference=None, why_not_split=why)
+    findings = replace(findings, compare=replace(findings.compare, contrasts=(withheld,)))
+    text = " ".join(compare_text(findings).split())
+    assert f"not split into parts: {why}." in text
+    assert "where the difference of" not in text
+    assert findings.compare is not None
+    [document] = proof_body(findings.compare)["contrasts"]
+    assert document["where_the_difference_lies"] is None
+    assert document["where_the_difference_lies_not_computed_because"] == why
 
 
 def test_a_changed_plan_is_shown_with_both_plans() -> None:

@@ -154,7 +154,8 @@ class ContrastFindings:
     `comparisons`: every measured metric, with intervals that hold at every look. `because`: the
     reason in words, "" if no measurement explains the difference. `left_ns`: the time until a
     verdict, None after the verdict or without an estimate. `statements`: of a load whose program
-    counts them, each statement on both sides.
+    counts them, each statement on both sides. `why_not_split`: why there is no `difference`
+    although both variants were split, as the end of a sentence.
     """
 
     variant: str
@@ -169,6 +170,7 @@ class ContrastFindings:
     is_settled: bool
     left_ns: int | None
     statements: tuple[StatementChange, ...] = ()
+    why_not_split: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,19 +8,54 @@ from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.quantities import milliseconds, percent
 
 _NOT_EXPLAINED_RATIO_MAX = 0.05
+# If more of an answer has no part, its split is not shown.
+NO_PART_RATIO_MAX = 0.5
 # A count is doubted if it is outside the samples' interval and differs by more than this.
 _APART_RATIO_MIN = 0.1
+# Less uncounted time, relative to the count, is not worth a doubt.
+_UNCOUNTED_RATIO_MIN = 0.05
 # A type has fewer transactions and samples than the whole, so its limit is wider.
 _TYPE_NOT_EXPLAINED_RATIO_MAX = 0.1
 # Less than this share of the mean latency is not worth a doubt.
 _TYPE_LATENCY_RATIO_MIN = 0.01
 
 
+def why_withheld(
+    what: str,
+    answer_ms: float,
+    rest_ms: float,
+    *,
+    overlap_ratio: float = NO_PART_RATIO_MAX,
+    no_part_ratio: float = NO_PART_RATIO_MAX,
+) -> str:
+    """Return why the parts do not explain an answer, as the end of a sentence; "" if they do.
+
+    Args: what, the name of the answer; rest_ms, the answer minus its parts; overlap_ratio, by how
+    much of the answer the parts may exceed it; no_part_ratio, how much of it may have no part.
+    """
+    if not answer_ms:
+        return ""
+    ratio = rest_ms / answer_ms
+    if -overlap_ratio <= ratio <= no_part_ratio:
+        return ""
+    if ratio < 0:
+        return f"the measured parts exceed the {what} by {percent(-ratio)}"
+    return f"no part explains {percent(ratio)} of the {what}"
+
+
+def why_mean_withheld(where: WhereTheTimeGoes) -> str:
+    """Return why the mean split of several runs is not shown; "" if it is.
+
+    A mean over runs is shown without the doubts of the runs, so a large rest withholds it.
+    """
+    return why_withheld("latency", where.latency_ms.value, where.residual_ms)
+
+
 def split_doubts(where: WhereTheTimeGoes) -> tuple[Doubt, ...]:
     """Return doubts about the split of a run's latency. The run itself may be valid."""
     judged = (
         *(_not_explained(where), _types_not_explained(where)),
-        *(_apart(where), _server_time_sampled(where), _unsure(where)),
+        *(_apart(where), _server_time_sampled(where), _unsure(where), _without_bind(where)),
     )
     return tuple(doubt for doubt in judged if doubt is not None)
 
@@ -106,4 +141,19 @@ def _unsure(where: WhereTheTimeGoes) -> Doubt | None:
         "doubt",
         where.why_unsure,
         "measure longer: this error is at the ends of a run only",
+    )
+
+
+def _without_bind(where: WhereTheTimeGoes) -> Doubt | None:
+    """Return a doubt if the server's count may lack much time of Parse and Bind."""
+    server_ms = where.server_ms or 0.0
+    if where.server_how != "counted" or where.uncounted_ms <= _UNCOUNTED_RATIO_MIN * server_ms:
+        return None
+    return Doubt(
+        "server_time_without_bind",
+        "doubt",
+        "With this protocol, the server counts the execution of a statement without Parse and Bind:"
+        f" its time is {milliseconds(server_ms)} by this count, and at most"
+        f" {milliseconds(server_ms + where.uncounted_ms)} with them.",
+        "measure a script with -M simple: then the server counts its whole time",
     )

@@ -83,6 +83,17 @@ class NodeWork:
 
 
 @dataclass(frozen=True, slots=True)
+class ParallelWorkers:
+    """The load's parallel workers, from samples; the latency contains no time of theirs.
+
+    `at_work_count`: how many were at work on average. `waits`: what they waited for, with shares.
+    """
+
+    at_work_count: float
+    waits: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class WhereTheTimeGoes:
     """Parts and residual sum exactly to the latency; if the residual is negative, parts overlap.
 
@@ -95,10 +106,12 @@ class WhereTheTimeGoes:
     load's. `statements`: the server's time by statement, empty without query identifiers. `types`:
     the time of each transaction type of a program. `while_busy`: if transactions waited for a free
     client or connection, the wait events of the busy sessions at that time, with shares.
-    `planning_ms`: planning within the times of `statements`, None if not known. `nodes`: the work
+    `planning_ms`, `compiling_ms`: planning and JIT within the times of `statements`, None if not
+    known. `nodes`: the work
     of each worker of a distributed server, the busiest first; empty for any other server.
     `several_shards_ratio`: the share of its statements that needed several shards, None if not
-    counted.
+    counted. `workers`: None if no parallel worker was seen. `uncounted_ms`: what
+    `server_ms` lacks at most, because the server does not count Parse and Bind.
     """
 
     latency_ms: Estimate
@@ -118,8 +131,11 @@ class WhereTheTimeGoes:
     why_unsure: str = ""
     while_busy: tuple[tuple[str, float], ...] = ()
     planning_ms: float | None = None
+    compiling_ms: float | None = None
+    uncounted_ms: float = 0.0
     nodes: tuple[NodeWork, ...] = ()
     several_shards_ratio: float | None = None
+    workers: ParallelWorkers | None = None
 
     @property
     def waiting_ratio(self) -> float:

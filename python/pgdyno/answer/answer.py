@@ -97,6 +97,15 @@ def run_answer(seen: Measurements) -> Answer:
     return Answer(bench_sentence(seen.run))
 
 
+_ONLY_A_PILOT = Doubt(
+    "only_a_pilot",
+    "not_valid",
+    "Only the pilot was measured. It finds how long the server warms up, so these figures contain"
+    " the warm-up.",
+    "let the run that follows the pilot end, or give a --warmup",
+)
+
+
 def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
     """Return the findings of an experiment, from its files alone.
 
@@ -106,7 +115,7 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
     """
     experiment = Experiment.model_validate(tomllib.loads(folder.spec()))
     facts = folder.facts() or {}
-    experiment, done = _counted(experiment, shown_visits(folder))
+    experiment, done = _counted(experiment, shown_visits(folder), may_be_pilot=make is run_answer)
     if not done:
         incomplete = len(folder.incomplete_folders())
         raise StoreError(
@@ -118,11 +127,13 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
     without = [visit for visit in done if visit.planned.number not in numbers]
     done = [visit for visit in done if visit.planned.number in numbers]
     server = facts.get("server", {})
-    details = [visit for visit in done if visit.planned.purpose == "detail"]
+    details = [visit for visit in done if visit.planned.purpose in ("detail", "pilot")]
     run = None
     if details:
         last = details[-1]
         run = run_findings(experiment, last, numbers[last.planned.number], server)
+        if last.planned.purpose == "pilot":
+            run = replace(run, is_valid=False, doubts=(_ONLY_A_PILOT, *run.doubts))
     rounds = [visit for visit in done if visit.planned.purpose == "round"]
     doubts = _doubts_by_run(done, numbers, facts)
     doubts |= {visit.planned.number: (_nothing_completed(visit),) for visit in without}
@@ -188,7 +199,7 @@ def _numbers_of(done: Sequence[Visit]) -> dict[int, LoadNumbers]:
     numbers: dict[int, LoadNumbers] = {}
     why_not: AnalysisError | None = None
     for visit in done:
-        is_detail = visit.planned.purpose == "detail"
+        is_detail = visit.planned.purpose in ("detail", "pilot")
         try:
             numbers[visit.planned.number] = load_numbers(visit.stored, with_intervals=is_detail)
         except AnalysisError as error:
@@ -223,9 +234,16 @@ def with_validity(findings: CompareFindings | None, validity: str) -> CompareFin
     return replace(findings, contrasts=tuple(contrasts))
 
 
-def _counted(experiment: Experiment, seen: list[Visit]) -> tuple[Experiment, list[Visit]]:
-    """Return the experiment as it was carried out, and the runs that count for its answer."""
+def _counted(
+    experiment: Experiment, seen: list[Visit], *, may_be_pilot: bool
+) -> tuple[Experiment, list[Visit]]:
+    """Return the experiment as it was carried out, and the runs that count for its answer.
+
+    Args: may_be_pilot, whether a pilot is shown, with a mark, if there is no other run.
+    """
     done = [visit for visit in seen if visit.planned.purpose != "pilot"]
+    if not done and may_be_pilot:
+        return experiment, seen[-1:]
     first = [visit for visit in seen if visit.planned.round <= 1 and is_by_clock(visit.planned)]
     history = tuple(measured(visit) for visit in first)
     if not is_long(experiment, history):

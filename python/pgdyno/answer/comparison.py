@@ -25,6 +25,7 @@ from pgdyno.analysis.contrasts import Effect, factorial, passes
 from pgdyno.analysis.devices import device_findings
 from pgdyno.analysis.estimate import Estimate, mean_between_runs
 from pgdyno.analysis.scaling_out import ScalingOut, scaling_out
+from pgdyno.analysis.split_verdicts import why_mean_withheld, why_withheld
 from pgdyno.analysis.where import WhereTheTimeGoes, mean_over_runs
 from pgdyno.analysis.where_difference import Difference, difference
 from pgdyno.answer.answer import Answer, Measurements
@@ -231,6 +232,10 @@ class Compared:
         ]
         return mean_over_runs(splits) if splits else None
 
+    def _shown_split(self, variant: PlannedVariant) -> WhereTheTimeGoes | None:
+        split = self._splits[variant]
+        return None if split is None or why_mean_withheld(split) else split
+
     def _variant(self, variant: PlannedVariant) -> VariantFindings:
         facts = self._facts.get("variants", {}).get(variant.id, {})
         runs = self._runs_of(variant)
@@ -257,7 +262,7 @@ class Compared:
             runs=len(runs),
             runs_valid=sum(self._valid[visit.planned.number] for visit in runs),
             metrics=metrics,
-            where=self._splits[variant],
+            where=self._shown_split(variant),
             weakened=tuple(facts.get("weakened", ())),
             holds_rate=holds,
             served=served_by(runs, self._numbers),
@@ -310,7 +315,7 @@ class Compared:
         comparisons = self._comparisons(
             variant, reference, deciding, is_watched=standing is not None
         )
-        apart = self._difference(variant, reference)
+        apart, why_not_split = self._difference(variant, reference)
         both = self._runs_of(reference), self._runs_of(variant)
         runs = [*both[0], *both[1]]
         changed = between_variants(*both, names=(reference.name, variant.name))
@@ -333,6 +338,7 @@ class Compared:
             comparisons=comparisons,
             pairs=self._pairs(variant, reference),
             difference=apart,
+            why_not_split=why_not_split,
             because=because,
             plan_changes=changed,
             sentence=verdict_sentence(
@@ -418,9 +424,19 @@ class Compared:
             for number, a, b in self._values(variant, reference, self.metric)
         )
 
-    def _difference(self, variant: PlannedVariant, reference: PlannedVariant) -> Difference | None:
+    def _difference(
+        self, variant: PlannedVariant, reference: PlannedVariant
+    ) -> tuple[Difference | None, str]:
+        """Return where the latencies differ, or why the parts do not explain it; "" if unknown."""
         a, b = self._splits[reference], self._splits[variant]
-        return difference(a, b) if a is not None and b is not None else None
+        if a is None or b is None:
+            return None, ""
+        for name, split in ((reference.name, a), (variant.name, b)):
+            if why_not := why_mean_withheld(split):
+                return None, f"of {name}, {why_not}"
+        apart = difference(a, b)
+        why_not = why_withheld("difference", apart.latency_ms.value, apart.residual_ms)
+        return (None, why_not) if why_not else (apart, "")
 
     def _spent(self, runs: Sequence[Visit]) -> str:
         return duration_text(sum(visit.took_ns for visit in runs))

@@ -11,6 +11,7 @@ from pgdyno.analysis.curve import LoadCurve, load_curve
 from pgdyno.analysis.estimate import Estimate, mean_between_runs
 from pgdyno.analysis.findings import CurveFindings
 from pgdyno.analysis.speed_up import SpeedUp, speed_up
+from pgdyno.analysis.split_verdicts import why_mean_withheld
 from pgdyno.analysis.where import WhereTheTimeGoes, mean_over_runs
 from pgdyno.answer.answer import Answer, Measurements
 from pgdyno.answer.hazel_windows import hazel_of_sweep
@@ -177,6 +178,6 @@ def _limit(of_line: list[Visit], numbers: Numbers, curve: LoadCurve) -> str:
         splits += [split] if split is not None else []
         ratio = cpu_busy_ratio(visit.stored, of_run)
         busy += [ratio] if ratio is not None else []
-    if not splits:
+    if not splits or why_mean_withheld(mean := mean_over_runs(splits)):
         return ""
-    return limit_sentence(mean_over_runs(splits), sum(busy) / len(busy) if busy else None)
+    return limit_sentence(mean, sum(busy) / len(busy) if busy else None)

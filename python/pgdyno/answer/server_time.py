@@ -21,11 +21,14 @@ from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.observe.collector import NoticeKind
 from pgdyno.observe.rates import Deltas
 from pgdyno.observe.sql.database import DatabaseCollector
+from pgdyno.observe.sql.waits import PARALLEL_WORKER
 from pgdyno.observe.sql.wal import WalCollector
 from pgdyno.store.parquet import Arrays
 from pgdyno.store.stored_run import StoredRun
 
 _OWN_UNSURE = 2
+# If the time of our own sessions may be wrong by a larger share of the load's, no count is used.
+_OWN_RATIO_MAX = 0.5
 # Transactions of our own sessions before and after they observe, which nothing counts.
 _OWN_UNCOUNTED = 60
 # With fewer transactions of the load, ours hide how many of the server's belong to each.
@@ -44,6 +47,7 @@ _OTHERS_APART_RATIO = 0.25
 _NORMAL_95 = 1.96
 _SESSIONS_SEEN_MIN = 30
 _LATE_RATIO_MAX = 0.5
+_ENDED = ("xact_commit", "xact_rollback")
 # Sessions that work for a client. The server's own maintenance also serves the load.
 FOR_SOMEBODY = ("client backend", "parallel worker")
 # With a smaller share of the sampled time, a count of the execution alone is not used.
@@ -100,14 +104,19 @@ def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTi
     reported = totals.get("database.xact_commit") if whole_ns else None
     per_transaction = None
     if reported is not None and not numbers.counts.failed:
-        reported -= round(_whole_growth(rows, "own_transactions"))
+        reported -= round(_own_total(stored, "own_transactions"))
+        reported -= totals.get("database.parallel_transactions") or 0
         per_transaction = server_transactions_each(reported, committed, _clients(numbers))
     if whole_ns and (
         per_transaction is None
         or _outside_count(numbers) <= _clients(numbers)
         or seen < _REPORTED_RATIO_MIN * per_transaction * ended
     ):
-        return _of_whole_load(whole_ns, rows, numbers, is_clear=per_transaction is not None)
+        own = own_time(
+            *(_own_total(stored, name) for name in ("own_active_ns", "own_active_least_ns"))
+        )
+        is_clear = per_transaction is not None
+        return _of_whole_load(whole_ns, own, rows, numbers, is_clear=is_clear)
     if not active_ns or seen <= 0:
         return ServerTime(None)
     if per_transaction is None and round(seen / ended) < 1:
@@ -129,18 +138,26 @@ def server_time(stored: StoredRun, numbers: LoadNumbers, ended: int) -> ServerTi
 
 
 def _of_whole_load(
-    whole_ns: float, rows: Deltas | None, numbers: LoadNumbers, *, is_clear: bool
+    whole_ns: float,
+    own: tuple[float, float],
+    rows: Deltas | None,
+    numbers: LoadNumbers,
+    *,
+    is_clear: bool,
 ) -> ServerTime:
     """Return the time of the whole load without its time outside the window.
 
     If the transactions of the load are clear, those of the window have their share of the time.
     Else the server may have reported more before the window than the share of the transactions
     outside: those of a warm-up with cold caches take longer.
+    Args: own, the time of our own sessions in `whole_ns`, and the half-width of its error.
     """
-    own_ns, error_ns = own_time(
-        _whole_growth(rows, "own_active_ns"), _whole_growth(rows, "own_active_least_ns")
-    )
+    own_ns, error_ns = own
+    # The lab measures its statements from outside. While it waits for a core, the server does not.
+    error_ns = max(error_ns, own_ns)
     load_ns = whole_ns - own_ns
+    if error_ns > _OWN_RATIO_MAX * load_ns:
+        return ServerTime(None, why_not="pgdyno's own sessions used much of the time it counted")
     committed = numbers.summary.transactions_committed_all_phases
     outside_count = _outside_count(numbers)
     outside_ns = load_ns * outside_count / committed
@@ -148,7 +165,8 @@ def _of_whole_load(
         grown(rows, "own_active_ns", *numbers.span_ns) or 0.0
     )
     if is_clear:
-        return _possible(load_ns - outside_ns, error_ns, numbers, reported_ns)
+        unsure = "Statements of pgdyno's own sessions are in the server's count"
+        return _possible(load_ns - outside_ns, error_ns, numbers, reported_ns, unsure=unsure)
     if outside_count <= _clients(numbers):
         # No warm-up: outside are the last transactions of each client.
         error_ns += outside_ns
@@ -169,10 +187,15 @@ def _outside_count(numbers: LoadNumbers) -> int:
 
 
 def _transactions_seen(rows: Deltas | None, numbers: LoadNumbers) -> float:
-    """Return the server transactions reported within the window, without our own."""
-    ended = (grown(rows, name, *numbers.span_ns) for name in ("xact_commit", "xact_rollback"))
-    own = grown(rows, "own_transactions", *numbers.span_ns) or 0.0
-    return sum(count or 0.0 for count in ended) - own
+    """Return the server transactions reported within the window, without our own.
+
+    Parallel workers begin with transactions, too; the server counts workers since PostgreSQL 18.
+    """
+    ended, others = (
+        sum(grown(rows, name, *numbers.span_ns) or 0.0 for name in names)
+        for names in (_ENDED, ("own_transactions", "parallel_transactions"))
+    )
+    return ended - others
 
 
 def _before_ns(rows: Deltas | None, numbers: LoadNumbers) -> float:
@@ -207,10 +230,14 @@ def sends_pipelines(job: Mapping[str, Any]) -> bool:
     Source: pgstat_report_activity in backend_status.c; PostgreSQL 15 and 18 counted 0.1 s for a
     pipeline of five statements of 0.1 s each.
     """
-    return any(
+    return any(map(is_pipelined, job.get("work", {}).get("scripts", ())))
+
+
+def is_pipelined(script: Mapping[str, Any]) -> bool:
+    """Return whether a script of a job sends a pipeline."""
+    return (
         script.get("options", {}).get("mode") == "pipeline"
         or _START_PIPELINE.search(script["source"].get("text", "")) is not None
-        for script in job.get("work", {}).get("scripts", ())
     )
 
 
@@ -226,9 +253,10 @@ def loads_server_time(stored: StoredRun, numbers: LoadNumbers) -> ServerTime:
     whole = server_time(stored, numbers, ended)
     waits = stored.waits()
     is_active = inside_phase(waits, numbers) & (np.asarray(waits["state"]) == "active")
-    is_somebodys = np.isin(np.asarray(waits["backend_type"]), FOR_SOMEBODY)
-    others = is_active & is_somebodys & (waits["ours"] != 1) & _is_here(waits)
-    ours = is_active & (waits["ours"] == 1)
+    # The server adds no time of parallel workers to active_time.
+    kind = np.asarray(waits["backend_type"])
+    others = is_active & (kind == "client backend") & (waits["ours"] != 1) & _is_here(waits)
+    ours = is_active & is_leading(waits)
     if whole.active_ms is None:
         return whole
     instants = distinct(np.asarray(waits["time_ns"], dtype=np.int64)[inside_phase(waits, numbers)])
@@ -341,8 +369,10 @@ def counted_events(
         total_ns /= reported
         names = clock.events
         in_event = inside & np.isin(events, names)
-        ours = in_event & (waits["ours"] == 1) & (np.asarray(waits["state"]) == "active")
-        others = in_event & (waits["ours"] != 1)
+        is_active = np.asarray(waits["state"]) == "active"
+        ours = in_event & is_leading(waits) & is_active
+        # The clock also counts the load's parallel workers, for which no client waits.
+        others = in_event & ~is_leading(waits)
         if is_databases:
             others &= _is_here(waits)
         share, error = _share(waits, ours, others, instants) if others.any() else (1.0, 0.0)
@@ -351,17 +381,29 @@ def counted_events(
     return tuple(counted)
 
 
+def is_leading(waits: Arrays) -> npt.NDArray[np.bool_]:
+    """Return which rows are of the load's sessions, without their parallel workers."""
+    is_worker = np.asarray(waits["backend_type"]) == PARALLEL_WORKER
+    return np.asarray((waits["ours"] == 1) & ~is_worker)
+
+
 def inside_phase(waits: Arrays, numbers: LoadNumbers) -> npt.NDArray[np.bool_]:
     """Return which samples are in the measured phase."""
     time_ns = np.asarray(waits["time_ns"], dtype=np.int64)
     return (time_ns >= numbers.began_ns) & (time_ns < numbers.ended_ns)
 
 
-def _whole_growth(rows: Deltas | None, counter: str) -> float:
-    """Return the growth of a counter over the whole run; 0 if it was not stored."""
-    if rows is None or counter not in rows.by_column:
+def _own_total(stored: StoredRun, counter: str) -> float:
+    """Return a count of our own sessions since they were opened; 0 if it was not stored.
+
+    They are opened after the first reading of the totals. So the totals have their opening
+    statements, which the difference of two samples does not have.
+    """
+    rows = stored.telemetry("database")
+    if rows is None or counter not in rows:
         return 0.0
-    return float(np.nansum(rows.by_column[counter]))
+    values = np.asarray(rows[counter], dtype=np.float64)[np.asarray(rows["scope"]) == "ours"]
+    return float(np.nanmax(values, initial=0.0))
 
 
 def _possible(

@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from pgdyno.analysis.arrays import distinct
+from pgdyno.analysis.arrays import coded, distinct
 from pgdyno.analysis.at_work import events_while_busy
 from pgdyno.analysis.resample import REPLICATES
-from pgdyno.analysis.where import WhereTheTimeGoes, where_the_time_goes
+from pgdyno.analysis.split_verdicts import why_withheld
+from pgdyno.analysis.where import ParallelWorkers, WhereTheTimeGoes, where_the_time_goes
 from pgdyno.analysis.where_facts import (
     ANSWERING,
+    NOT_INSTRUMENTED,
     BackendTimes,
     EngineTimes,
     ServerCounts,
@@ -23,21 +25,23 @@ from pgdyno.analysis.where_facts import (
 from pgdyno.analysis.where_statements import named_statements
 from pgdyno.analysis.where_types import time_by_type
 from pgdyno.answer.nodes import active_ms_of_nodes, nodes_of, several_shards_ratio
-from pgdyno.answer.planning import planning_ms
+from pgdyno.answer.planning import compiling_ms, planning_ms
 from pgdyno.answer.server_time import (
     FOR_SOMEBODY,
     ServerTime,
     counted_events,
+    executes_apart,
     inside_phase,
+    is_leading,
     loads_server_time,
 )
 from pgdyno.answer.waited_for import WaitedFor, exchange_of, mean_ns, reply_wait_ns, waited_for
-from pgdyno.loop.counter_growth import deltas_of, grown, load_backends
+from pgdyno.loop.counter_growth import deltas_of, grown, is_seen_by_ticks, load_backends
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.observe.collector import NoticeKind
 from pgdyno.observe.pooler.pools import PoolerTrafficCollector
 from pgdyno.observe.session import BUSY_SESSION_MS
-from pgdyno.observe.sql.waits import ANSWERED, UNSEEN
+from pgdyno.observe.sql.waits import ANSWERED, PARALLEL_WORKER, UNSEEN
 from pgdyno.quantities import percent
 from pgdyno.store.parquet import Arrays
 from pgdyno.store.stored_run import StoredRun
@@ -52,6 +56,7 @@ _GAP_NS_MAX = 3_000_000_000
 _LATE_RATIO_MAX = 0.5
 # If late reports make the server's count unsure by more than this, the result says so.
 _UNSURE_RATIO_MIN = 0.02
+_WORKER_EVENTS_SHOWN = 3
 # Samples needed if nothing else says how long the server worked.
 _SAMPLES_MIN = 10
 
@@ -101,11 +106,15 @@ def split_or_why_not(
     facts = _facts(stored, numbers, waited, counted)
     if facts.server.active_ms is None and why_not:
         return Split(None, why_not)
-    where = where_the_time_goes(facts, seed=_SEED, replicates=REPLICATES if with_intervals else 1)
-    where = replace(where, why_sampled=counted.why_not, why_unsure=_why_unsure(counted))
-    if where.residual_ratio < -_OVERLAP_RATIO_MAX:
-        excess = percent(-where.residual_ratio)
-        return Split(None, f"the measured parts exceed the latency by {excess}")
+    where = _whole(stored, numbers, facts, counted, with_intervals=with_intervals)
+    if why_not := why_withheld(
+        "latency",
+        where.latency_ms.value,
+        where.residual_ms,
+        overlap_ratio=_OVERLAP_RATIO_MAX,
+        no_part_ratio=math.inf,  # A single run has a doubt instead.
+    ):
+        return Split(None, why_not)
     if samples is not None and where.waiting_ratio >= _WAITING_RATIO_MIN:
         where = replace(where, while_busy=events_while_busy(samples))
     if where.server_ms is None or samples is None or not with_intervals:
@@ -125,16 +134,36 @@ def split_or_why_not(
             seed=_SEED,
         )
     )
-    planned_ms = planning_ms(stored, numbers, places)
     return Split(
         replace(
             where,
             statements=statements,
             types=types,
-            planning_ms=planned_ms,
+            planning_ms=planning_ms(stored, numbers, places),
+            compiling_ms=compiling_ms(stored, numbers, places),
             several_shards_ratio=several_shards_ratio(stored, numbers),
             nodes=nodes_of(stored, numbers),
         )
+    )
+
+
+def _whole(
+    stored: StoredRun,
+    numbers: LoadNumbers,
+    facts: TransactionFacts,
+    counted: ServerTime,
+    *,
+    with_intervals: bool,
+) -> WhereTheTimeGoes:
+    """Return the parts of the latency, and what is known about them without their statements."""
+    where = where_the_time_goes(facts, seed=_SEED, replicates=REPLICATES if with_intervals else 1)
+    return replace(
+        where,
+        why_sampled=counted.why_not,
+        why_unsure=_why_unsure(counted),
+        workers=parallel_workers(stored, numbers),
+        uncounted_ms=_uncounted_ms(stored, facts),
+        scheduled=where.scheduled if is_seen_by_ticks(facts.backends.cpu_ns or 0.0) else None,
     )
 
 
@@ -146,6 +175,24 @@ def _why_unsure(counted: ServerTime) -> str:
     if ratio <= _UNSURE_RATIO_MIN:
         return ""
     return f"{counted.unsure}: the server time is known to {percent(ratio)} only."
+
+
+def _uncounted_ms(stored: StoredRun, facts: TransactionFacts) -> float:
+    """Return how much of a transaction's server time its count lacks at most; 0 if it is whole.
+
+    The server does not count Parse and Bind (`executes_apart`). They are within the time from start
+    to end of a transaction that neither the count nor exchanges without work explain.
+    """
+    active_ms, engine = facts.each(facts.server.active_ms), facts.engine
+    if active_ms is None or not executes_apart(stored.job):
+        return 0.0
+    outside_ns = (facts.exchange.ns or 0.0) * (engine.round_trip_count or 0.0)
+    for ns in (
+        *(engine.reply_wait_ns, engine.sleep_ns, engine.shell_ns),
+        *(engine.schedule_lag_ns, engine.connection_wait_ns, facts.each(facts.pooler_wait_ns)),
+    ):
+        outside_ns += ns or 0.0
+    return max((facts.latency.value - outside_ns) / 1e6 - active_ms, 0.0)
 
 
 def _scaled(total: float | None, ratio: float) -> float | None:
@@ -271,6 +318,22 @@ def others_ratio_of(stored: StoredRun, numbers: LoadNumbers) -> float | None:
     return None if (inside & is_unseen).any() else _others_ratio(waits, inside)
 
 
+def parallel_workers(stored: StoredRun, numbers: LoadNumbers) -> ParallelWorkers | None:
+    """Return what the load's parallel workers did in the measured phase; None if none was seen."""
+    waits = stored.waits()
+    inside = inside_phase(waits, numbers)
+    is_worker = np.asarray(waits["backend_type"]) == PARALLEL_WORKER
+    kept = inside & is_worker & (waits["ours"] == 1)
+    names, event = coded(np.asarray(events_seen(waits)[kept]).tolist())
+    sums = np.bincount(event, np.asarray(waits["count"], dtype=np.float64)[kept])
+    if not sums.sum():
+        return None
+    instants = distinct(np.asarray(waits["time_ns"], dtype=np.int64)[inside]).size
+    largest = np.argsort(-sums, kind="stable")[:_WORKER_EVENTS_SHOWN].tolist()
+    shares = tuple((names[i] or NOT_INSTRUMENTED, float(sums[i] / sums.sum())) for i in largest)
+    return ParallelWorkers(float(sums.sum()) / instants, shares)
+
+
 def _samples(stored: StoredRun, numbers: LoadNumbers) -> WaitSamples | None:
     """Return the samples of the load's sessions within the measured phase."""
     waits = stored.waits()
@@ -281,7 +344,7 @@ def _samples(stored: StoredRun, numbers: LoadNumbers) -> WaitSamples | None:
     events, state = events_seen(waits), np.asarray(waits["state"])
     is_active = state == "active"
     is_answering = ~is_active & (events == "") & (state != "")
-    counted = inside & (waits["ours"] == 1) & (is_active | is_answering)
+    counted = inside & is_leading(waits) & (is_active | is_answering)
     return WaitSamples(
         sampled_at_ns=distinct(time_ns[inside]),
         time_ns=time_ns[counted],

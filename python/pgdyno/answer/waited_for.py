@@ -14,7 +14,7 @@ import numpy.typing as npt
 from pgdyno.analysis.where_facts import ANSWERING, Exchange, WaitSamples
 from pgdyno.analysis.where_statements import Place
 from pgdyno.analysis.where_types import Served, server_shares, type_fractions
-from pgdyno.answer.server_time import ServerTime
+from pgdyno.answer.server_time import ServerTime, is_pipelined
 from pgdyno.engine.records import Summary, TimeDistribution
 from pgdyno.loop.load_numbers import LoadNumbers, of_distribution
 from pgdyno.store.stored_run import StoredRun
@@ -169,13 +169,15 @@ def _places(stored: StoredRun, numbers: LoadNumbers, exchange_ns: float) -> tupl
         for distribution in stored.statements
     }
     places = []
+    sources = stored.job.get("work", {}).get("scripts", ())
     for number, (shape, script) in enumerate(
         zip(numbers.scripts, numbers.summary.scripts, strict=True)
     ):
         mine = [timed.get((number, i), (0, 0)) for i in range(len(shape.statements))]
-        # Each statement of a pipeline is timed from the start of the pipeline, so together they
-        # have more time than their transactions.
-        is_apart = 0 < sum(ns for _, ns in mine) <= script.served.held_ns
+        # Each statement of a pipeline is timed from the start of the pipeline. The statements of
+        # transactions that had not ended are timed, too, so sums do not tell a pipeline.
+        is_pipeline = number < len(sources) and is_pipelined(sources[number])
+        is_apart = sum(ns for _, ns in mine) > 0 and not is_pipeline
         for statement, (calls, sum_ns) in zip(shape.statements, mine, strict=True):
             places.append(
                 Place(

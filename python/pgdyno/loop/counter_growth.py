@@ -10,12 +10,15 @@ import numpy as np
 from pgdyno.observe.catalogue import COLUMNS, ROWS_MAX
 from pgdyno.observe.collector import Column
 from pgdyno.observe.processes.backends import LOAD, BackendsCollector
+from pgdyno.observe.processes.proc_files import TICK_NS
 from pgdyno.observe.rates import Arrays, Deltas, deltas, since_zero
 from pgdyno.store.stored_run import StoredRun
 
 # Samples come once a second, and the load's sessions end with the phase. So up to one second of a 5
 # s phase lies after the last sample.
 _COVERED_RATIO_MIN = 0.6
+# If both ends are a larger share of a CPU time, it is not shown.
+_TICK_RATIO_MAX = 0.1
 
 
 def counters_of(stored: StoredRun, collector: str) -> list[Deltas]:
@@ -42,6 +45,15 @@ def load_backends(stored: StoredRun) -> Deltas | None:
     2 s would lose the half before the first sample with them.
     """
     return deltas_of(stored, "backends", BackendsCollector.columns, LOAD, from_zero=True)
+
+
+def is_seen_by_ticks(run_ns: float) -> bool:
+    """Return whether the CPU time of backends is long enough for the clock of the kernel.
+
+    The kernel adds the time of a process that runs at its ticks. So a tick may be missing or too
+    much at both ends.
+    """
+    return _TICK_RATIO_MAX * run_ns >= 2 * TICK_NS
 
 
 def deltas_of(

@@ -6,12 +6,15 @@ import math
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
+
 from pgdyno.analysis.within_run import warmup_cut
 from pgdyno.errors import AnalysisError
-from pgdyno.loop.counter_growth import grown, load_backends
+from pgdyno.loop.counter_growth import grown, is_seen_by_ticks, load_backends
 from pgdyno.loop.disturbed import disturbed_by
 from pgdyno.loop.journal import Visit, visits
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, type_latencies_ms
+from pgdyno.observe.sql.waits import PARALLEL_WORKER
 from pgdyno.plan.history import History, Measured
 from pgdyno.programs.program import Metric
 from pgdyno.programs.registry import own_metrics, program_named
@@ -63,19 +66,32 @@ def own_metric_of(metric: Metric, numbers: LoadNumbers) -> float | None:
 
 def _cpu_per_tx(stored: StoredRun, numbers: LoadNumbers) -> float | None:
     """Return CPU time of the load's backends per transaction in ms; None on another host."""
-    backends = load_backends(stored)
-    spent_ns = grown(backends, "run_ns", *numbers.span_ns)
-    if spent_ns is None or numbers.counts.completed == 0:
+    spent_ns = grown(load_backends(stored), "run_ns", *numbers.span_ns)
+    if spent_ns is None or numbers.counts.completed == 0 or not is_seen_by_ticks(spent_ns):
         return None
+    waits = stored.waits()
+    is_worker = np.asarray(waits["backend_type"]) == PARALLEL_WORKER
+    if (is_worker & (waits["ours"] == 1)).any():
+        return None  # Parallel workers live too short to be read once a second.
     return spent_ns / numbers.counts.completed / 1e6
 
 
 def _wal_per_tx(stored: StoredRun, numbers: LoadNumbers) -> float | None:
-    """Return WAL bytes per transaction over the whole load: its totals are exact."""
+    return each_transaction(stored, numbers, "wal.bytes") or None
+
+
+def each_transaction(stored: StoredRun, numbers: LoadNumbers, counter: str) -> float | None:
+    """Return the growth of a counter of the server for each transaction; None if not known.
+
+    Sessions report up to a second late, so a short measured phase misses much of its own counts.
+    The totals were read before the load and after its sessions had ended. So they are divided by
+    the transactions of the whole load, with those of its warm-up.
+    Args: counter, collector and column, such as "wal.bytes".
+    """
     totals = (stored.document("server.json") or {}).get("totals") or {}
-    written = totals.get("wal.bytes")
+    grown_count = totals.get(counter) if totals.get("is_exact") else None
     transactions = numbers.summary.transactions_committed_all_phases
-    return written / transactions if written and transactions else None
+    return grown_count / transactions if grown_count is not None and transactions else None
 
 
 def measured(visit: Visit, numbers: LoadNumbers | None = None) -> Measured:

@@ -122,23 +122,24 @@ def visits(folder: ExperimentFolder) -> list[Visit]:
 
 
 def shown_visits(folder: ExperimentFolder) -> list[Visit]:
-    """Return the runs for an answer: `visits`, and perhaps an incomplete detail run.
+    """Return the runs for an answer: `visits`, and perhaps an incomplete run.
 
     If no detail run is complete, an interrupted one is used, because a part is better than no
-    answer. A part without a completed transaction is not used.
+    answer. An interrupted pilot is used only if there is no other run. A part without a completed
+    transaction is not used.
     """
     visits_done = list(_stored(folder))
     has_detail = any(visit.planned.purpose == "detail" for visit, is_done in visits_done if is_done)
+    parts = () if has_detail else ("detail", "pilot") if len(visits_done) == 1 else ("detail",)
     return [
         visit
         for visit, is_done in visits_done
-        if is_done or (not has_detail and _is_part_of_detail(visit))
+        if is_done or (visit.planned.purpose in parts and _has_completed(visit))
     ]
 
 
-def _is_part_of_detail(visit: Visit) -> bool:
-    counts = visit.stored.summary.get("counts", {})
-    return visit.planned.purpose == "detail" and counts.get("completed", 1) > 0
+def _has_completed(visit: Visit) -> bool:
+    return bool(visit.stored.summary.get("counts", {}).get("completed", 1) > 0)
 
 
 def _stored(folder: ExperimentFolder) -> Iterator[tuple[Visit, bool]]:

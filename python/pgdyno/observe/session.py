@@ -52,6 +52,9 @@ SESSION_SQL = (
     " set_config('max_parallel_workers_per_gather', '0', false),"
     " set_config('default_transaction_read_only', 'on', false),"
     f" {_KEPT_SQL},"
+    # The time of this statement so far. It is most of our time in the server during a short run.
+    " (extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.statement_timestamp())"
+    " * 1000000000)::int8,"
     " current_user, pg_has_role('pg_read_all_stats', 'USAGE')"
 )
 # Something on the path loses prepared statements: the session continues without them.
@@ -196,6 +199,8 @@ class ServerSession:
         self.transaction_count += 4 if self.more_ms else 3
         self.backend_pid, self.version = int(row[0]), int(row[1]) // 10_000
         self.user, self.sees_everybody = str(row[-2]), bool(row[-1])
+        self.active_ns += int(row[-3])
+        self.active_least_ns += int(row[-3])
         self._ready = poll_of(connection.pgconn)
         self._connection = connection
 

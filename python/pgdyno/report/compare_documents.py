@@ -150,6 +150,7 @@ def _contrast(contrast: ContrastFindings) -> Document:
         ],
         "because": contrast.because or None,
         "where_the_difference_lies": _difference(contrast.difference),
+        "where_the_difference_lies_not_computed_because": contrast.why_not_split or None,
         "plans_changed": [
             {
                 "script": change.script,

@@ -206,6 +206,8 @@ def _pairs(page: TextPage, contrast: ContrastFindings) -> Iterator[str]:
 
 def _difference(page: TextPage, contrast: ContrastFindings) -> Iterator[str]:
     difference = contrast.difference
+    if contrast.why_not_split:
+        yield from page.row("  time", f"not split into parts: {contrast.why_not_split}.")
     if difference is None:
         return
     total = difference.latency_ms

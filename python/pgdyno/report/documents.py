@@ -154,13 +154,18 @@ def where_document(where: WhereTheTimeGoes | None) -> Document | None:
         "residual_high": None if where.residual is None else where.residual.high,
         "server_ms": where.server_ms,
         "server_how": where.server_how,
+        "server_uncounted_ms": where.uncounted_ms,
         "sampled_server_ms": where.sampled_server_ms,
         "others_ratio": where.others_ratio,
         "while_busy": [
             {"wait_event": event, "share_ratio": share} for event, share in where.while_busy
         ],
         "scheduled": None if where.scheduled is None else asdict(where.scheduled),
+        "parallel_workers": None
+        if where.workers is None
+        else {**asdict(where.workers), "waits": dict(where.workers.waits)},
         "planning_ms": where.planning_ms,
+        "compiling_ms": where.compiling_ms,
         **_nodes(where),
         "statements": [
             {

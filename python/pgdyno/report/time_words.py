@@ -20,6 +20,7 @@ _NODE_EVENTS_SHOWN = 3
 _NODES_SHOWN = 4
 _ROOM_MIN = 28
 _LEAST_RATIO = 0.005
+_JIT_MS_MIN = 10.0
 
 
 def busy_words(where: WhereTheTimeGoes) -> str:
@@ -37,6 +38,17 @@ def others_words(where: WhereTheTimeGoes) -> str:
     if where.others_ratio <= 0:
         return "this load used all of the server's DB time"
     return f"other sessions used {quantities.percent(where.others_ratio)} of the server's DB time"
+
+
+def workers_words(where: WhereTheTimeGoes) -> str:
+    """Return what the parallel workers of the load did; "" without workers."""
+    if where.workers is None:
+        return ""
+    waits = [f"{words_of(name)} {quantities.percent(share)}" for name, share in where.workers.waits]
+    return (
+        f"parallel workers of the load, not in these parts: {where.workers.at_work_count:.2g} at"
+        f" work on average, {', '.join(waits)}"
+    )
 
 
 def nodes_words(where: WhereTheTimeGoes) -> str:
@@ -135,16 +147,22 @@ def event_words(statement: StatementTime, at_most: int = _EVENTS_SHOWN) -> str:
 
 
 def planning_words(where: WhereTheTimeGoes) -> str:
-    """Return how much of the statements' time was planning, or that this is not known."""
-    if where.planning_ms is None:
-        return "planning within it: not known"
-    decimals = _decimals(where, where.planning_ms)
-    return f"planning within it: {fixed(where.planning_ms, decimals)} ms"
+    """Return how much of the statements' time was planning and JIT, or that this is not known."""
+    words = f"planning within it: {_known_words(where, where.planning_ms)}"
+    is_none = where.compiling_ms == 0
+    if where.compiling_ms is None:
+        # Compiling takes milliseconds, so shorter statements do not contain it.
+        is_none = (where.server_ms or 0.0) < _JIT_MS_MIN
+    return words if is_none else f"{words}, JIT: {_known_words(where, where.compiling_ms)}"
+
+
+def _known_words(where: WhereTheTimeGoes, ms: float | None) -> str:
+    return "not known" if ms is None else f"{fixed(ms, _decimals(where, ms))} ms"
 
 
 def statement_lines(where: WhereTheTimeGoes, width: int) -> Iterator[str]:
     """Yield the share of other sessions, and the statements with most of the server's time."""
-    for make in (busy_words, others_words, nodes_words, scheduled_words):
+    for make in (busy_words, others_words, workers_words, nodes_words, scheduled_words):
         if words := make(where):
             yield from textwrap.wrap(words, width, initial_indent="  ", subsequent_indent="    ")
     yield from (f"  {line[: width - 2]}" for line in node_lines(where))

@@ -31,6 +31,30 @@ def test_transactions_of_the_whole_server_are_counted_without_our_own() -> None:
     assert seen.connections == 12
 
 
+def test_parallel_workers_are_no_transactions_where_the_server_counts_them() -> None:
+    seen = tally()
+    worker = [wait("", 1, 4, backend_type="parallel worker")]
+    for second, launched in ((1, 0), (2, 96)):
+        rows = database(second, 122 * second, parallel_transactions=launched)
+        seen.take("waits", worker)
+        seen.take("database", rows)
+    assert seen.total.tps == 24.0
+    assert not seen.total.has_uncounted_workers
+    assert sentence(seen, Work.of(seen)).startswith("24 tps")
+
+
+def test_transactions_with_parallel_workers_are_no_count_where_nobody_counts_the_workers() -> None:
+    seen = tally()
+    worker = [wait("", 1, 4, backend_type="parallel worker")]
+    for second in (1, 2):
+        rows = database(second, 122 * second)
+        seen.take("database", [row | {"parallel_transactions": None} for row in rows])
+        seen.take("waits", worker)
+    assert seen.total.has_uncounted_workers
+    assert sentence(seen, Work.of(seen)).startswith("at most 120 tps")
+    assert "tps at most 120" in line_parts(seen.total, 1)
+
+
 def test_a_transaction_of_ours_counted_one_interval_late_adds_up_to_nothing() -> None:
     seen = tally()
     counted = ((1000, 10), (1011, 22), (1024, 34))  # Twelve in each interval.

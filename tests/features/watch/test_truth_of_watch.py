@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,9 +11,10 @@ from typing import Any
 
 import pytest
 from tests.features.watch.test_watch import Steps, once, request, sampled
-from tests.fixtures.clusters import make_cluster, run_sql
+from tests.fixtures.clusters import connection, make_cluster, run_sql
 from tests.truth.known_loads import FILLED, busy, function
 
+from pgdyno.features.watch.text import text_of
 from pgdyno.features.watch.watch import watch
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.store.experiment import Store
@@ -121,3 +123,49 @@ def test_reading_in_a_watch_is_what_the_servers_clock_counts(
     assert abs(sessions - read_ms / 1e3 / seconds) <= max(0.1 * sessions, half)
     assert all(wait["how"] == "counted" for wait in reading) or len(reading) > 1
     assert sum(wait["sessions"] for wait in document["waits"]) == pytest.approx(work["mean"])
+
+
+PARALLEL = (
+    "SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0;"
+    " SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;"
+    " SELECT count(*) FROM scanned WHERE filler LIKE '%y%'"
+)
+
+
+@pytest.mark.pg
+def test_a_watch_does_not_count_parallel_workers_as_transactions(
+    counting: ScratchCluster, tmp_path: Path
+) -> None:
+    run_sql(counting.target, FILLED[0].replace("pages", "scanned"))
+    run_sql(counting.target, FILLED[1].replace("pages", "scanned"))
+    ended: list[float] = []
+
+    def work() -> None:
+        with connection(counting.target) as session:
+            while not stopping.is_set():
+                session.execute(PARALLEL)
+                ended.append(time.monotonic())
+
+    stopping = threading.Event()
+    client = threading.Thread(target=work)
+    client.start()
+    try:
+        asked = request(counting.target, interval_ns=1_000_000_000)
+        outcome = watch(asked, Store(tmp_path / "store"), Steps(sampled(6, 40)))
+    finally:
+        stopping.set()
+        client.join()
+    document: dict[str, Any] = outcome.document
+    [first, *_, last] = ended
+    truth = (len(ended) - 1) / (last - first)
+    print(truth, document["tps"], document["sentence"])
+    if counting.binaries.version.startswith("18"):
+        assert not document["tps_counts_parallel_workers"]
+        # Leaders report up to a second late. Without a correction there were five for each query.
+        assert 0.5 * truth < document["tps"] < 2 * truth
+        assert "tps on the whole server" in text_of(document)
+    else:
+        assert document["tps"] > 1.5 * truth
+        assert document["tps_counts_parallel_workers"]
+        assert document["sentence"].startswith("at most")
+    run_sql(counting.target, "DROP TABLE scanned")

@@ -16,7 +16,7 @@ from pgdyno.feature import parts
 
 WATCHED = (
     chart("tps", "Transactions of the whole server, without our own", "tps", "database",
-          line("committed", "xact_commit", minus=("own_transactions",)),
+          line("committed", "xact_commit", minus=("own_transactions", "parallel_transactions")),
           line("rolled back", "xact_rollback")),
 )  # fmt: skip
 FIRST = (

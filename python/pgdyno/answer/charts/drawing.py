@@ -222,7 +222,9 @@ def _rates(
             label = _label(chart, line, growth.key)
             grown = sum(growth.per_second(column) for column in line.columns) * chart.factor
             for column in less:
-                grown = np.maximum(grown - growth.per_second(column) * chart.factor, 0.0)
+                # Servers of older versions do not count everything that is subtracted.
+                other = np.nan_to_num(growth.per_second(column)) * chart.factor
+                grown = np.maximum(grown - other, 0.0)
             _add_at(lines, label, place, grown, axis_ns.size)
             if line.over:
                 _add_at(divisors, label, place, growth.per_second(line.over), axis_ns.size)

@@ -17,8 +17,8 @@ from pgdyno.features.tune.findings import Changed, EqualServerFindings, SloHeld,
 from pgdyno.features.tune.stages import PROOF_LEVEL
 from pgdyno.features.tune.tuning import Tuning
 from pgdyno.features.tune.verdict import findings_of, ratio_of
-from pgdyno.loop.counter_growth import counters_of, grown
-from pgdyno.loop.history import measured
+from pgdyno.loop.counter_growth import counters_of
+from pgdyno.loop.history import each_transaction, measured
 from pgdyno.loop.journal import Visit, excluded
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.loop.losses import losses_by_variant
@@ -27,13 +27,13 @@ from pgdyno.plan.history import History, elapsed_ns
 from pgdyno.quantities import counted
 from pgdyno.spec.planned import PlannedVariant, server_id
 
-# Counters that explain a gain: collector, counter, and the name of its growth per transaction.
+# Counters that explain a gain: collector and column, and the name of its growth per transaction.
 _PER_TRANSACTION = (
-    ("wal", "bytes", "WAL per transaction", "bytes"),
-    ("wal", "full_page_images", "full-page images per transaction", ""),
-    ("database", "blks_read", "pages read per transaction", ""),
-    ("database", "temp_bytes", "temporary files per transaction", "bytes"),
-    ("database", "tup_returned", "rows read per transaction", ""),
+    ("wal.bytes", "WAL per transaction", "bytes"),
+    ("wal.full_page_images", "full-page images per transaction", ""),
+    ("database.blks_read", "pages read per transaction", ""),
+    ("database.temp_bytes", "temporary files per transaction", "bytes"),
+    ("database.tup_returned", "rows read per transaction", ""),
 )
 _CHECKPOINTS = ("checkpointer", "checkpoints_requested")
 
@@ -229,12 +229,13 @@ def _changed(
         variant: [visit for visit in visits if visit.planned.cell.variant == variant]
         for variant in (base, winner)
     }
-    for collector, counter, name, unit in _PER_TRANSACTION:
+    for counter, name, unit in _PER_TRANSACTION:
         before, after = (
             [
                 value
                 for visit in of[variant]
-                if (value := _per_transaction(visit, numbers, collector, counter)) is not None
+                if (value := each_transaction(visit.stored, numbers[visit.planned.number], counter))
+                is not None
             ]
             for variant in (base, winner)
         )
@@ -244,18 +245,6 @@ def _changed(
     if any((*before, *after)):
         words = "requested checkpoints per run"
         yield Changed(words, mean_between_runs(before, ""), mean_between_runs(after, ""))
-
-
-def _per_transaction(
-    visit: Visit, numbers: Mapping[int, LoadNumbers], collector: str, counter: str
-) -> float | None:
-    growths = counters_of(visit.stored, collector)
-    if collector == "database":
-        growths = [growth for growth in growths if growth.key.get("scope") == "ours"]
-    number = numbers[visit.planned.number]
-    growth = grown(growths[0] if growths else None, counter, *number.span_ns)
-    completed = number.counts.completed
-    return growth / completed if growth is not None and completed else None
 
 
 def _checkpoints(visit: Visit) -> float:

@@ -94,6 +94,7 @@ def document_of(
         "is_complete": watched.is_complete,
         "sentence": sentence(tally, work),
         "tps": total.tps,
+        "tps_counts_parallel_workers": total.has_uncounted_workers,
         "wal_bytes_per_second": total.wal_bytes_per_second,
         "hit_ratio": total.hit_ratio,
         "sessions_at_work": _sessions(tally, work),
@@ -121,7 +122,8 @@ def sentence(tally: Tally, work: Work) -> str:
     total, at_work = tally.total, work.sessions_at_work
     if total.tps is None:
         return "nothing was observed"
-    text = f"{total.tps:,.0f} tps, {_sessions_words(at_work, tally.peak_sessions)}"
+    most = "at most " * total.has_uncounted_workers
+    text = f"{most}{total.tps:,.0f} tps, {_sessions_words(at_work, tally.peak_sessions)}"
     if total.by_event.total() >= SIGHTINGS_MIN:
         [(event, share)] = work.largest(1)
         text += f"; {100 * share.value:.0f} % of DB time is {event or NOT_INSTRUMENTED}"

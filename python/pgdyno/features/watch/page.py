@@ -8,6 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from pgdyno.features.watch.page_words import (
+    WORKERS_COUNTED,
     call_words,
     estimate_in,
     how_words,
@@ -136,12 +137,19 @@ def _with_figure(line: Line, panel: str, document: Any) -> Line:
     return replace(line, summary=f"mean {_number(factor * value)}", quantity=quantity)
 
 
+def _tps_words(document: Any) -> str:
+    """Return how the transactions per second were made."""
+    if document.get("tps_counts_parallel_workers"):
+        return f"whole server, at most: {WORKERS_COUNTED}"
+    return "whole server, counted"
+
+
 def _tiles(document: Any) -> tuple[Fact, ...]:
     sessions, hits = document["sessions_at_work"], document["hit_ratio"]
     wal, mean = document["wal_bytes_per_second"], estimate_in(sessions, "mean")
     ends = f"{interval_text(mean)}, " if mean is not None and mean.has_interval else ""
     return (
-        Fact("tps", "transactions", _number(document["tps"]), "tps", "whole server, counted"),
+        Fact("tps", "transactions", _number(document["tps"]), "tps", _tps_words(document)),
         Fact(
             "sessions_at_work.mean",
             "active sessions",

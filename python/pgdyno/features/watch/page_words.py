@@ -16,6 +16,8 @@ _APART_RATIO = 0.05
 
 Document = Mapping[str, Any]
 
+WORKERS_COUNTED = "the server counts two transactions for each start of a parallel worker"
+
 
 def estimate_in(
     document: Document, value: str, low: str = "low", high: str = "high", unit: str = ""

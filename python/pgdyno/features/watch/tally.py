@@ -18,7 +18,7 @@ from pgdyno.analysis.at_work import AtWork, CountedTime, at_work, drawn_from_gro
 from pgdyno.analysis.estimate import Estimate, Scope
 from pgdyno.analysis.where_sampled import Sampled
 from pgdyno.features.watch.clocks import IO_CLOCKS, WAL_CLOCKS, EventClocks, is_at_work
-from pgdyno.observe.sql.waits import ANSWERED, UNSEEN
+from pgdyno.observe.sql.waits import ANSWERED, PARALLEL_WORKER, UNSEEN
 
 _ADDED_UP = ("xact_commit", "blks_hit", "blks_read")
 # PostgreSQL 14 and later. The lab times its own statements, with and without the round trip.
@@ -151,10 +151,14 @@ class Sums:
     """The sums over a span of time. Waits are numbers of sessions, added up over samples.
 
     `scale_ratio`: the server's count of sessions at work over that of the samples so far.
+    `has_seen_workers`: samples saw parallel workers. `counts_workers`: the server counts them, so
+    that they are not among the transactions (PostgreSQL 18 and later).
     """
 
     span_ns: int = 0
     transactions: int = 0
+    has_seen_workers: bool = False
+    counts_workers: bool = False
     active_ns: int = 0
     own_active_ns: int = 0
     own_active_least_ns: int = 0
@@ -176,6 +180,11 @@ class Sums:
         """Return commits per second of the whole server; None without a time."""
         # Server and lab may count a transaction of the lab in different intervals.
         return max(0, self.transactions) / (self.span_ns / 1e9) if self.span_ns else None
+
+    @property
+    def has_uncounted_workers(self) -> bool:
+        """Return whether parallel workers are among the transactions."""
+        return self.has_seen_workers and not self.counts_workers
 
     @property
     def active(self) -> float | None:
@@ -293,7 +302,10 @@ class Tally:
     def _take_database(self, rows: Sequence[Row]) -> None:
         now = {name: sum(int(row[name]) for row in rows) for name in _ADDED_UP}
         time_ns, interval_ns = int(rows[0]["time_ns"]), int(rows[0]["interval_ns"])
-        now |= {"time_ns": time_ns, "own": _sum_known(rows, "own_transactions")}
+        workers = _sum_known(rows, "parallel_transactions")
+        for sums in (self.total, self._recent):
+            sums.counts_workers = any(_known(row, "parallel_transactions") for row in rows)
+        now |= {"workers": workers, "own": _sum_known(rows, "own_transactions"), "time_ns": time_ns}
         now |= {name: _sum_known(rows, name) for name in (*_ACTIVE, *IO_CLOCKS)}
         now["reset_ns"] = max(int(row["stats_reset_ns"]) for row in rows)
         before, self._database = self._database, now
@@ -312,7 +324,7 @@ class Tally:
         own = now["own"] - before["own"]
         for sums in (self.total, self._recent):
             sums.span_ns += elapsed_ns
-            sums.transactions += grown["xact_commit"] - own
+            sums.transactions += grown["xact_commit"] - own - (workers - before["workers"])
             sums.blocks_hit += grown["blks_hit"]
             sums.blocks_read += grown["blks_read"]
         active_ns, own_ns, least_ns = (now[name] - before[name] for name in _ACTIVE)
@@ -368,6 +380,7 @@ class Tally:
         if any(row["backend_type"] == UNSEEN for row in rows):
             return  # Sessions are not visible. To count none would be wrong.
         active = 0
+        has_workers = any(row["backend_type"] == PARALLEL_WORKER for row in rows)
         self.stretches.begin()
         self.clocks.take_sample(rows)
         for row in rows:
@@ -383,6 +396,7 @@ class Tally:
                 known.setdefault(place, Counter())[event] += count
             self.stretches.add(event, place, count)
         for sums in (self.total, self._recent):
+            sums.has_seen_workers |= has_workers
             sums.wait_samples += 1
         self.active_series.add(active)
         self.peak_sessions = max(self.peak_sessions, active)
@@ -390,6 +404,10 @@ class Tally:
 
 def _sum_known(rows: Sequence[Row], name: str) -> int:
     """Return the sum of a column; 0 if the server or an older result does not have it."""
-    values = [row.get(name) for row in rows]
-    # Stored samples have NaN for null.
-    return sum(int(value) for value in values if value is not None and value == value)
+    return sum(int(row[name]) for row in rows if _known(row, name))
+
+
+def _known(row: Row, name: str) -> bool:
+    """Return whether a row has a value; stored samples have NaN for null."""
+    value = row.get(name)
+    return value is not None and value == value

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pgdyno.features.watch.page_words import (
+    WORKERS_COUNTED,
     call_ms,
     call_words,
     estimate_in,
@@ -71,7 +72,10 @@ def _seen(document: Document) -> Iterator[tuple[str, str]]:
         hits = document["hit_ratio"]
         cached = f", {percent(hits)} of blocks found in shared_buffers" if hits is not None else ""
         tps = f"{document['tps']:,.1f} tps on the whole server"
-        yield "counted", f"{tps}, WAL {wal / 1e6:.2f} MB/s{cached}"
+        if document.get("tps_counts_parallel_workers"):
+            yield "commits", f"at most {tps}: {WORKERS_COUNTED}"
+            tps = ""
+        yield "counted", f"{tps}{', ' * bool(tps)}WAL {wal / 1e6:.2f} MB/s{cached}"
     if document["tps"] is not None and not document["sessions_at_work"]["samples"]:
         yield "sessions", "not visible to this role (pgdyno doctor)"
     for change in document.get("settings_changed", ()):

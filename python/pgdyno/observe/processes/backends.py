@@ -25,7 +25,7 @@ from pgdyno.observe.processes.proc_files import (
 )
 from pgdyno.observe.processes.usage import Accounts, Process, Reader
 from pgdyno.observe.session import ServerSession
-from pgdyno.observe.sql.waits import OWN_PREFIX
+from pgdyno.observe.sql.waits import OWN_PREFIX, PARALLEL_WORKER
 
 LOAD = "load"
 OBSERVER = "observer"
@@ -34,7 +34,8 @@ POSTMASTER = "postmaster"
 # The query runs only when a new process is seen: application_name comes with the start-up packet,
 # and the kind of a backend does not change.
 SQL = (
-    f"SELECT pid, CASE WHEN strpos(application_name, %s) = 1 THEN '{LOAD}'"
+    f"SELECT pid, CASE WHEN backend_type = '{PARALLEL_WORKER}' THEN backend_type"
+    f" WHEN strpos(application_name, %s) = 1 THEN '{LOAD}'"
     f" WHEN strpos(application_name, '{OWN_PREFIX}') = 1 THEN '{OBSERVER}'"
     " ELSE coalesce(backend_type, 'unknown') END"
     " FROM pg_catalog.pg_stat_get_activity(NULL)"
@@ -100,8 +101,9 @@ def postgres_parent(stat_text: str) -> int:
 class BackendsCollector:
     """Samples CPU time and time waiting for a core of the server's processes.
 
-    Groups: `load` (backends of the run's load), `observer`, `postmaster`, else the backend type as
-    in pg_stat_activity; `other` for processes that are not listed there.
+    Groups: `load` (backends of the run's load, without their parallel workers), `observer`,
+    `postmaster`, else the backend type as in pg_stat_activity; `other` for processes that are not
+    listed there.
     """
 
     name: ClassVar[str] = "backends"

@@ -9,6 +9,8 @@ from pgdyno.observe.collector import SECOND_NS, Column, Row, counter, gauge, key
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.sql_collector import ServerSource, SqlCollector, reset_ns
 
+# A parallel worker adds two transactions: one starts its session, the other takes over the settings
+# of its leader. Its part of the query is not counted (AtEOXact_PgStat in pgstat_xact.c).
 # (column, unit, expression over pg_stat_database d, meaning)
 _COUNTERS: tuple[tuple[str, str, str, str], ...] = (
     ("xact_commit", "transactions", "xact_commit", "committed transactions"),
@@ -43,16 +45,23 @@ _COUNTERS: tuple[tuple[str, str, str, str], ...] = (
     ("sessions_abandoned", "sessions", "sessions_abandoned", "sessions whose client was lost"),
     ("sessions_fatal", "sessions", "sessions_fatal", "sessions ended by a fatal error"),
     ("sessions_killed", "sessions", "sessions_killed", "sessions ended by an operator"),
+    (
+        "parallel_transactions",
+        "transactions",
+        "2 * parallel_workers_launched",
+        "of xact_commit: those with which parallel workers of queries begin (18+)",
+    ),
 )
 COUNTER_NAMES = tuple(name for name, *_ in _COUNTERS)
 
-_SESSIONS_SINCE_14 = frozenset(COUNTER_NAMES[COUNTER_NAMES.index("session_time_ns") :])
+_SINCE = dict.fromkeys(COUNTER_NAMES[COUNTER_NAMES.index("session_time_ns") :], 14)
+_SINCE["parallel_transactions"] = 18
 
 
-def _statement(*, has_sessions: bool) -> str:
+def _statement(version: int) -> str:
     sums = ", ".join(
         f"coalesce(sum({expression}), 0)::int8 AS {name}"
-        if has_sessions or name not in _SESSIONS_SINCE_14
+        if version >= _SINCE.get(name, 0)
         else f"NULL::int8 AS {name}"
         for name, _, expression, _ in _COUNTERS
     )
@@ -66,7 +75,7 @@ def _statement(*, has_sessions: bool) -> str:
 
 # A backend reports at most once a second, and only when a transaction or the session ends. A value
 # may be a second old, and a rate over one second may belong to two.
-DATABASE_SQL = {10: _statement(has_sessions=False), 14: _statement(has_sessions=True)}
+DATABASE_SQL = {version: _statement(version) for version in (10, 14, 18)}
 
 
 class DatabaseCollector(SqlCollector):
@@ -82,7 +91,7 @@ class DatabaseCollector(SqlCollector):
         key("scope", "'ours' = the load's database, 'others' = the sum of the rest"),
         gauge("connections", "connections", "backends connected now"),
         *(
-            counter(name, unit, meaning, is_nullable=name in _SESSIONS_SINCE_14)
+            counter(name, unit, meaning, is_nullable=name in _SINCE)
             for name, unit, _, meaning in _COUNTERS
         ),
         gauge("stats_reset_ns", "ns", "Unix time the latest of these was reset; 0 = never"),

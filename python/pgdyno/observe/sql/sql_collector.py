@@ -113,6 +113,10 @@ class ExtensionCollector(SqlCollector):
 
     extension: ClassVar[str]
 
+    def statement(self) -> str:
+        """Return the statement for the server's version."""
+        return pick(self.name, self.sql, self._session.version)
+
     def sample(self, now_ns: int) -> list[Row]:  # noqa: ARG002 - the interface of every collector
         """Return the statement's rows.
 
@@ -122,7 +126,7 @@ class ExtensionCollector(SqlCollector):
         schemas = self._session.fetch(schema_sql(self.extension))
         if not schemas:
             raise NotMeasurable(f"{self.extension} is not in the database that is observed.")
-        statement = pick(self.name, self.sql, self._session.version)
+        statement = self.statement()
         try:
             rows = self._session.fetch(statement.format(schema=schemas[0][0]))
         except psycopg.errors.ObjectNotInPrerequisiteState as error:

@@ -1,14 +1,16 @@
 """Calls and time of statements: pg_stat_statements, never with their texts.
 
 The hundred that took most time since they were first counted; one that enters the list is known
-from its next sample on. Only columns that every version of the extension since 1.8 has.
+from its next sample on. Versions of the extension before 1.10 do not have the times of JIT.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from pgdyno.observe.collector import SECOND_NS, Column, Scope, counter, key
+import psycopg
+
+from pgdyno.observe.collector import SECOND_NS, Column, Row, Scope, counter, key
 from pgdyno.observe.sql.sql_collector import ExtensionCollector, schema_sql
 
 SCHEMA_SQL = schema_sql("pg_stat_statements")
@@ -26,10 +28,20 @@ _SUMS = (
     ("wal_records", "records", "WAL records", "wal_records"),
     ("wal_full_page_images", "images", "full page images", "wal_fpi"),
     ("wal_bytes", "bytes", "WAL", "wal_bytes"),
+    (
+        "jit_time_ns",
+        "ns",
+        "compiling, within exec_time (JIT; 15+)",
+        "(jit_generation_time + jit_inlining_time + jit_optimization_time + jit_emission_time)"
+        " * 1e6",
+    ),
 )
 
 # The versions of the extension in PostgreSQL 10 to 12 have only the total time.
-_NOT_BEFORE_13 = frozenset({"plan_time_ns", "wal_records", "wal_full_page_images", "wal_bytes"})
+_NOT_BEFORE_15 = frozenset({"jit_time_ns"})
+_NOT_BEFORE_13 = _NOT_BEFORE_15 | {
+    *("plan_time_ns", "wal_records", "wal_full_page_images", "wal_bytes")
+}
 
 
 def _statement(*, time: str, lacking: frozenset[str]) -> str:
@@ -49,7 +61,8 @@ def _statement(*, time: str, lacking: frozenset[str]) -> str:
 
 STATEMENTS_SQL = {
     10: _statement(time="total_time", lacking=_NOT_BEFORE_13),
-    13: _statement(time="total_exec_time", lacking=frozenset()),
+    13: _statement(time="total_exec_time", lacking=_NOT_BEFORE_15),
+    15: _statement(time="total_exec_time", lacking=frozenset()),
 }
 
 
@@ -63,6 +76,7 @@ class StatementsCollector(ExtensionCollector):
     extension = "pg_stat_statements"
     sql = STATEMENTS_SQL
     rows_max = 100
+    _is_old = False
     columns: ClassVar[tuple[Column, ...]] = (
         key("database", "where it was executed"),
         Column("query_id", "int64", "identifier", "as in pg_stat_activity", "key"),
@@ -71,6 +85,24 @@ class StatementsCollector(ExtensionCollector):
             for name, unit, meaning, _ in _SUMS
         ),
     )
+
+    def statement(self) -> str:
+        """Return the statement for this version, or for an extension that is older."""
+        return STATEMENTS_SQL[13] if self._is_old else super().statement()
+
+    def sample(self, now_ns: int) -> list[Row]:
+        """Return one row a statement.
+
+        Raises: NotMeasurable as `ExtensionCollector.sample` does.
+        """
+        try:
+            return super().sample(now_ns)
+        except psycopg.errors.UndefinedColumn:
+            # After pg_upgrade without ALTER EXTENSION the view has the columns of an old version.
+            if self._is_old:
+                raise
+            self._is_old = True
+            return super().sample(now_ns)
 
 
 WAIT_SAMPLING_SQL = {

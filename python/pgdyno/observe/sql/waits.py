@@ -22,6 +22,8 @@ UNSEEN = "unknown"
 # The server reads the state first and the event later. If a session is active and waits for its
 # client, it answered in between, so it was at work.
 ANSWERED = "Client:ClientRead"
+# It works for a session, its leader. The client waits for the leader alone.
+PARALLEL_WORKER = "parallel worker"
 
 # No client waits for idle sessions or for processes in their main loop. An idle session without a
 # wait event is still answering its client, on a core or waiting for a core. NULL in state: a
@@ -32,7 +34,14 @@ _WHERE = (
 )
 
 
-def _statement(query_id: str, flush: str = "") -> str:
+# A parallel worker has the name of its leader's application only after it has started.
+_LEADERS = (
+    "CASE WHEN leader_pid IS NULL THEN application_name ELSE coalesce((SELECT l.application_name"
+    " FROM pg_catalog.pg_stat_get_activity(a.leader_pid) l), application_name) END"
+)
+
+
+def _statement(query_id: str, flush: str = "", application: str = "application_name") -> str:
     """Return the statement; it builds texts for the few groups and not for every session."""
     return (
         f"SELECT coalesce(kind, '{UNSEEN}'), coalesce(state, ''),"
@@ -40,9 +49,9 @@ def _statement(query_id: str, flush: str = "") -> str:
         " coalesce(strpos(application, %s) = 1, false)::int, coalesce(here, false)::int,"
         " sum(n)::int FROM"
         " (SELECT backend_type AS kind, state, wait_event_type AS type, wait_event AS event,"
-        f" {query_id} AS id, application_name AS application, datid = (SELECT oid"
+        f" {query_id} AS id, {application} AS application, datid = (SELECT oid"
         " FROM pg_catalog.pg_database WHERE datname = %s) AS here, count(*) AS n"
-        f" FROM pg_catalog.pg_stat_get_activity(NULL){flush}{_WHERE}"
+        f" FROM pg_catalog.pg_stat_get_activity(NULL) a{flush}{_WHERE}"
         " GROUP BY 1, 2, 3, 4, 5, 6, 7) s"
         f" WHERE NOT coalesce(strpos(application, '{OWN_PREFIX}') = 1, false)"
         " GROUP BY 1, 2, 3, 4, 5, 6"
@@ -55,8 +64,9 @@ _FLUSH = f", ({REPORT_SQL}) reported"
 
 SQL = {
     10: _statement("0::int8"),
-    14: _statement("query_id"),
-    15: _statement("query_id", _FLUSH),
+    13: _statement("0::int8", "", _LEADERS),
+    14: _statement("query_id", "", _LEADERS),
+    15: _statement("query_id", _FLUSH, _LEADERS),
 }
 
 _NOBODY: Row = {
@@ -86,7 +96,7 @@ class WaitSampler(SqlCollector):
         key("state", "as in pg_stat_activity; '' for processes that are not sessions"),
         key("wait_event", "type:event, such as Lock:transactionid; '' = CPU or not instrumented"),
         Column("query_id", "int64", "identifier", "of the statement; 0 = not computed", "key"),
-        Column("ours", "int64", "0 or 1", "1 = a session of this run's load", "key"),
+        Column("ours", "int64", "0 or 1", "1 = of this run's load, or its parallel worker", "key"),
         Column("here", "int64", "0 or 1", "1 = a session in the load's database", "key"),
         gauge("count", "sessions", "how many sessions"),
     )

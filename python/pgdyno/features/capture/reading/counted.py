@@ -28,9 +28,11 @@ _BEFORE_13 = {
     "wal": "0::int8, 0::int8, 0::int8",
 }
 _NAMES = tuple(Counters.model_fields)
-# A new session is a transaction, too; since 14 their number is known.
+# A new session is a transaction, too, and a parallel worker begins with two. The server counts
+# sessions since 14, and workers since 18.
 DATABASE_SQL = (
-    "SELECT xact_commit, xact_rollback, coalesce((to_jsonb(d) ->> 'sessions')::int8, 0)"
+    "SELECT xact_commit - 2 * coalesce((to_jsonb(d) ->> 'parallel_workers_launched')::int8, 0),"
+    " xact_rollback, coalesce((to_jsonb(d) ->> 'sessions')::int8, 0)"
     " FROM pg_catalog.pg_stat_database d WHERE datname = current_database()"
 )
 TABLES_SQL = (

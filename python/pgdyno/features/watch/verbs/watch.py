@@ -202,7 +202,8 @@ def line_parts(recent: Sums, connections: int, *, with_events: bool = True) -> l
     """Return the parts of a line about the last seconds, without numbers that are not known."""
     parts: list[str] = []
     if recent.tps is not None:
-        parts.append(f"tps {recent.tps:,.0f}")
+        most = "at most " * recent.has_uncounted_workers
+        parts.append(f"tps {most}{recent.tps:,.0f}")
     if (active := recent.active) is not None:
         events = f": {events_text(recent)}" if with_events and recent.by_event else ""
         parts.append(f"active {active:.2g}/{connections}{events}")
