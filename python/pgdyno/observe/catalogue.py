@@ -24,6 +24,7 @@ from pgdyno.observe.sql import database
 from pgdyno.observe.sql.collectors import SQL_COLLECTORS
 from pgdyno.observe.sql.nodes import COUNTS_SQL, CitusCollector
 from pgdyno.observe.sql.sql_collector import ExtensionCollector, pick, schema_sql
+from pgdyno.server.connect import FIRST_SQL
 from pgdyno.server.nodes import IDENTITY_SQL
 
 COLLECTORS: tuple[type[Collector], ...] = (
@@ -57,7 +58,7 @@ def collector_columns() -> dict[str, tuple[str, tuple[Column, ...]]]:
 
 def statements(version: int) -> dict[str, str]:
     """Return every statement the observer may send to a server of this major version."""
-    texts = {"connect": PID_SQL, "session": SESSION_SQL, "backends": backends.SQL}
+    texts = {"first": FIRST_SQL, "connect": PID_SQL, "session": SESSION_SQL, "backends": backends.SQL}
     texts["many sessions"] = MORE_TIME_SQL
     texts |= {"log settings": log.SETTINGS_SQL, "log file": log.CURRENT_SQL}
     texts |= {"log size": tails.SIZE_SQL, "log lines": tails.READ_SQL}
