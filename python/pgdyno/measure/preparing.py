@@ -52,7 +52,7 @@ def _reset(mode: ResetMode, under_test: UnderTest, name: str) -> Reset:
 def _make_extensions(control: Connection) -> None:
     """Create the extensions of the loaded libraries in a database of a scratch server."""
     for (name,) in control.execute(_MISSING_SQL, [_COUNTING]).fetchall():
-        control.execute(sql.SQL("CREATE EXTENSION {}").format(sql.Identifier(name)))
+        control.execute(sql.SQL("CREATE EXTENSION {} SCHEMA public").format(sql.Identifier(name)))
 
 
 def _cached(

@@ -58,7 +58,12 @@ def collector_columns() -> dict[str, tuple[str, tuple[Column, ...]]]:
 
 def statements(version: int) -> dict[str, str]:
     """Return every statement the observer may send to a server of this major version."""
-    texts = {"first": FIRST_SQL, "connect": PID_SQL, "session": SESSION_SQL, "backends": backends.SQL}
+    texts = {
+        "first": FIRST_SQL,
+        "connect": PID_SQL,
+        "session": SESSION_SQL,
+        "backends": backends.SQL,
+    }
     texts["many sessions"] = MORE_TIME_SQL
     texts |= {"log settings": log.SETTINGS_SQL, "log file": log.CURRENT_SQL}
     texts |= {"log size": tails.SIZE_SQL, "log lines": tails.READ_SQL}

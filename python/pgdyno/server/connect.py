@@ -8,7 +8,7 @@ import re
 import signal
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, TypeVar
@@ -176,20 +176,39 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     is_read_only: bool = False
     load_path: str = ""
     load_schemas: tuple[str, ...] = ()
+    tables: Mapping[str, sql.Identifier] = {}
     _path: str = OWN_PATH
+
+    def qualified(self, query: str) -> bytes:
+        """Return a query with the schema of each of `tables` that follows FROM or JOIN."""
+        if not self.tables:
+            return query.encode()
+        names = "|".join(map(re.escape, self.tables))
+
+        def name(found: re.Match[str]) -> str:
+            return f"{found[1]}{self.tables[found[2]].as_string(self)}"
+
+        return re.sub(rf"(\b(?:FROM|JOIN) )({names})\b", name, query).encode()
 
     def use_path(self, schemas: Sequence[str]) -> None:
         """Make names without a schema mean the tables of these schemas.
 
-        The server searches pg_catalog before them. Only for statements whose functions and
-        operators have exactly the types that pg_catalog has, so that no other one fits better.
+        The server searches pg_catalog before them, but a function there may fit better. So only
+        statements follow that are parsed and not executed, or that call nothing.
         """
         quoted = [sql.Identifier(schema).as_string(self) for schema in dict.fromkeys(schemas)]
         self._search(", ".join([*quoted, "pg_temp"]))
 
-    def use_load_path(self) -> None:
-        """Search the path of the load from now on: only statements of the user follow."""
-        self._search(self.load_path)
+    def use_load_path(self, *, local: bool = False) -> None:
+        """Search the path of the load from now on: only statements of the user follow.
+
+        Args: local, until the transaction ends.
+        """
+        if local:
+            self.execute("SET LOCAL row_security = on")
+            self.execute(f"SET LOCAL search_path = {_listed(self.load_path)}".encode())
+        else:
+            self._search(self.load_path)
 
     def use_own_path(self) -> None:
         """Search only what PostgreSQL itself has, as every session does from the beginning."""
@@ -304,7 +323,6 @@ def connect(
         _begin(connection)
         if read_only and not connection.is_pooled:
             settings[_READ_ONLY] = "on"
-        connection.is_read_only = read_only
         if patient and not connection.is_pooled:
             connection.execute("SET statement_timeout = 0")
         for name, value in settings.items():
@@ -312,6 +330,7 @@ def connect(
                 connection.execute(
                     sql.SQL("SET {} = {}").format(sql.Identifier(name), sql.Literal(value))
                 )
+        connection.is_read_only = read_only
     except BaseException as error:
         # This is also done for an interrupt, because only this function has the connection.
         connection.close()

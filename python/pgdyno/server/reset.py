@@ -161,7 +161,7 @@ def _database_bytes(connection: Connection) -> int | None:
 
 def _dead_rows(connection: Connection, dataset: Dataset) -> int | None:
     row = connection.execute(
-        "SELECT sum(n_dead_tup) FROM pg_stat_user_tables WHERE relid IN"
+        "SELECT sum(n_dead_tup)::int8 FROM pg_stat_user_tables WHERE relid IN"
         " (SELECT to_regclass(name) FROM unnest(%(tables)s::text[]) name UNION"
         "  SELECT t.relid FROM unnest(%(tables)s::text[]) name,"
         "   pg_partition_tree(to_regclass(name)) t)",

@@ -208,6 +208,7 @@ def _probe(
                     connection.execute("SET TRANSACTION READ ONLY")
                 connection.execute(f"SET LOCAL statement_timeout = {timeout_ms}".encode())
                 connection.execute(f"SET LOCAL work_mem = '{work_mem_bytes // 1024}kB'".encode())
+                connection.use_load_path(local=True)
                 # A binary result needs the extended protocol, which takes one statement only.
                 asked = f"{TRIED_AS}{text}".encode()
                 row = connection.execute(asked, binary=True).fetchone()
