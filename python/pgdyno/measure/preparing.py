@@ -60,7 +60,7 @@ def _cached(
 ) -> tuple[UnderTest, tuple[Step, ...]]:
     if state == "prewarm":
         with under_test.control(name) as control:
-            return under_test, (prewarm(control),)
+            return under_test, (prewarm(control, is_scratch=under_test.is_scratch),)
     if state == "cold":
         assert under_test.cluster is not None, "only a scratch server is stopped for this"
         step = make_cold(under_test.cluster)
