@@ -137,7 +137,8 @@ def read_back(connection: Connection, wanted: Mapping[str, str]) -> list[Mismatc
     """
     rows = connection.execute(
         # Our own sessions set a few of them. What they began with is what the load gets.
-        "SELECT name, coalesce(reset_val, setting), unit, vartype, enumvals, source FROM pg_settings"
+        "SELECT name, coalesce(reset_val, setting), unit, vartype, enumvals, source"
+        " FROM pg_settings"
         " WHERE lower(name) = ANY(%s)",
         [[name.lower() for name in wanted]],
     ).fetchall()

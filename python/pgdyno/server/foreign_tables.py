@@ -1,6 +1,7 @@
 """Foreign tables behind the names of a script.
 
-Reading one acts on another server, or runs a program. They are looked for behind views, partitions and children, too. A function hides what it reads.
+Reading one acts on another server, or runs a program. They are looked for behind views,
+partitions and children, too. A function hides what it reads.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _SQL = (
     " ORDER BY path.place LIMIT 1) AS c),"
     " edges (upper, lower) AS (SELECT inhparent, inhrelid FROM pg_inherits"
     " UNION ALL SELECT w.ev_class, d.refobjid FROM pg_rewrite w JOIN pg_class v"
-    " ON v.oid = w.ev_class AND v.relkind = 'v' JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid"
+    " ON v.oid = w.ev_class AND v.relkind = 'v' JOIN pg_depend d"
+    " ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid"
     " AND d.refclassid = 'pg_class'::regclass),"
     " reached (oid) AS (SELECT oid FROM named UNION"
     " SELECT e.lower FROM reached r JOIN edges e ON e.upper = r.oid)"
