@@ -77,10 +77,10 @@ HELD = {
     "If the server reports": ("test_a_session_that_may_write_again_is_closed",),
     "Statements of your own keep": ("test_a_variant_that_leads_to_tables_of_the_user_is_refused",),
     "The mark is the comment": (*_MARKS,),
-    "pgdyno reads the mark in": (*_MARKS,),
+    "The mark is read in": (*_MARKS,),
     "A view or foreign table has no mark": ("test_a_view_with_the_name_of_a_table_is_not_read",),
     "A table has none if": ("test_tables_with_code_of_another_user_do_not_count_as_marked",),
-    "pgdyno does not read the rows": (
+    "The rows of such a table": (
         "test_tables_with_code_of_another_user_do_not_count_as_marked",
     ),
     "The rows are read in": ("test_a_view_with_the_name_of_a_table_is_not_read",),

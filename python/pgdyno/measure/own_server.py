@@ -223,14 +223,14 @@ def _dataset_of_the_load(
     used = {dataset_of.get(shape.program, "") for shape in conditions.scripts} - {"", CAPTURE}
     # A database may have several datasets: the facts are of the one that the load uses.
     kinds = [KINDS[name] for name in sorted(used)]
-    found: list[datasets.Dataset] = []
+    inspected: list[datasets.Dataset] = []
     for there in _ways_of_the_load(experiment, target, dsn):
         with connect(there, verb=conditions.verb, patient=True) as connection:
             seen = [datasets.inspect(connection, kind) for kind in kinds]
             for dataset in seen:
                 datasets.require_complete(dataset)
-            found += seen[:1] or [datasets.inspect(connection)]
-    return replace(found[0], is_marked=all(dataset.is_marked for dataset in found))
+            inspected += seen[:1] or [datasets.inspect(connection)]
+    return replace(inspected[0], is_marked=all(dataset.is_marked for dataset in inspected))
 
 
 def _refuse_without_prewarm(connection: Connection, experiment: Experiment) -> None:

@@ -185,8 +185,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             return query.encode()
         names = "|".join(map(re.escape, self.tables))
 
-        def name(found: re.Match[str]) -> str:
-            return f"{found[1]}{self.tables[found[2]].as_string(self)}"
+        def name(match: re.Match[str]) -> str:
+            return f"{match[1]}{self.tables[match[2]].as_string(self)}"
 
         return re.sub(rf"(\b(?:FROM|JOIN) )({names})\b", name, query).encode()
 

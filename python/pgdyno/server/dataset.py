@@ -170,8 +170,8 @@ def _inspect(connection: Connection, kind: DatasetKind) -> Dataset:
 def _asked(connection: Connection, kind: DatasetKind) -> tuple[list[str], list[int]]:
     """Return the names of the tables of a kind, and the relations that they mean for the load."""
     if kind.tables:
-        found = relations_of(connection, kind.tables)
-        return list(found), list(found.values())
+        relations = relations_of(connection, kind.tables)
+        return list(relations), list(relations.values())
     rows = connection.execute(
         "SELECT c.oid::regclass::text, c.oid, c.relname FROM pg_description d"
         " JOIN pg_class c ON c.oid = d.objoid"

@@ -40,11 +40,11 @@ fn narrow_path(dataset: &dyn Dataset) -> String {
             quote_literal(name)
         )
     };
-    let found: Vec<_> = ["pgdyno_load"].into_iter().chain(table).map(schema_of).collect();
+    let schemas: Vec<_> = ["pgdyno_load"].into_iter().chain(table).map(schema_of).collect();
     format!(
         "select pg_catalog.set_config('search_path', pg_catalog.concat(coalesce({}, \
          pg_catalog.quote_ident(pg_catalog.current_schema()), '\"\"'), ', pg_temp'), false)",
-        found.join(", ")
+        schemas.join(", ")
     )
 }
 
