@@ -80,9 +80,7 @@ HELD = {
     "The mark is read in": (*_MARKS,),
     "A view or foreign table has no mark": ("test_a_view_with_the_name_of_a_table_is_not_read",),
     "A table has none if": ("test_tables_with_code_of_another_user_do_not_count_as_marked",),
-    "The rows of such a table": (
-        "test_tables_with_code_of_another_user_do_not_count_as_marked",
-    ),
+    "The rows of such a table": ("test_tables_with_code_of_another_user_do_not_count_as_marked",),
     "The rows are read in": ("test_a_view_with_the_name_of_a_table_is_not_read",),
     "`--cache prewarm` creates": ("test_prewarm_creates_no_extension_on_a_server_of_the_user",),
     "A script that names a foreign": (

@@ -99,7 +99,7 @@ def test_a_dataset_in_use_is_not_waited_for_long(
 ) -> None:
     load(connection)
     with cluster.connect(verb="test") as other, other.transaction():
-        other.execute("LOCK TABLE pgbench_history IN ACCESS SHARE MODE")
+        other.execute("LOCK TABLE public.pgbench_history IN ACCESS SHARE MODE")
         with pytest.raises(ServerError, match="not dropped: canceling statement due to lock"):
             dataset.drop(connection, lock_timeout_ms=50)
     assert dataset.inspect(connection).state == "complete"

@@ -42,6 +42,7 @@ from pgdyno.errors import InterruptedByUser
 from pgdyno.observe.session import REPORT_SQL
 from pgdyno.observe.sql.statements import SCHEMA_SQL
 from pgdyno.process import signals
+from pgdyno.server.connect import FIRST_SQL
 from pgdyno.server.target import Target
 
 _VERSION = version_of("pgdyno")
@@ -336,5 +337,6 @@ def statements_sent() -> dict[str, str]:
     named["database"], named["updates"] = counted.DATABASE_SQL, counted.TABLES_SQL
     named["evictions"] = str(counted.info_sql(14, "SCHEMA"))
     named["own transactions"] = REPORT_SQL
+    named["first"] = _PARAMETER.sub("$1", FIRST_SQL)
     named["prepared"] = "PREPARE pgdyno_1 AS ...; DEALLOCATE ALL"
     return named
