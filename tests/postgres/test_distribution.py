@@ -18,7 +18,7 @@ from pgdyno.server.target import Target
         (
             "citus",
             [
-                "select pg_catalog.create_distributed_table('pgbench_accounts', 'aid'",
+                "select create_distributed_table('pgbench_accounts', 'aid'",
                 "colocate_with => 'pgbench_accounts')",
                 "add constraint pgbench_accounts_pkey primary key (aid)",
                 "vacuum (freeze, analyze) pgbench_accounts",
@@ -27,7 +27,7 @@ from pgdyno.server.target import Target
         (
             "citus:bid",
             [
-                "select pg_catalog.create_distributed_table('pgbench_history', 'bid'",
+                "select create_distributed_table('pgbench_history', 'bid'",
                 "add constraint pgbench_tellers_pkey primary key (tid, bid)",
             ],
         ),

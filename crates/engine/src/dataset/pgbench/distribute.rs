@@ -50,11 +50,10 @@ pub(super) fn after_create(init: &PgbenchOptions) -> Vec<String> {
             (DistributionColumn::Aid, _) => "none",
         };
         if init.foreign_keys && matches!(table, "pgbench_branches" | "pgbench_tellers") {
-            return format!("select pg_catalog.create_reference_table('{table}')");
+            return format!("select create_reference_table('{table}')");
         }
         format!(
-            "select pg_catalog.create_distributed_table('{table}', '{column}', \
-             colocate_with => '{neighbour}')"
+            "select create_distributed_table('{table}', '{column}', colocate_with => '{neighbour}')"
         )
     };
     ORDER.into_iter().map(statement).collect()
@@ -83,13 +82,10 @@ mod tests {
     fn by_account_history_lies_beside_its_accounts() {
         let statements = after_create(&work(DistributedServer::Citus, DistributionColumn::Aid));
         let expected = [
-            "select pg_catalog.create_distributed_table('pgbench_branches', 'bid', \
-             colocate_with => 'none')",
-            "select pg_catalog.create_distributed_table('pgbench_tellers', 'tid', \
-             colocate_with => 'none')",
-            "select pg_catalog.create_distributed_table('pgbench_accounts', 'aid', \
-             colocate_with => 'none')",
-            "select pg_catalog.create_distributed_table('pgbench_history', 'aid', \
+            "select create_distributed_table('pgbench_branches', 'bid', colocate_with => 'none')",
+            "select create_distributed_table('pgbench_tellers', 'tid', colocate_with => 'none')",
+            "select create_distributed_table('pgbench_accounts', 'aid', colocate_with => 'none')",
+            "select create_distributed_table('pgbench_history', 'aid', \
              colocate_with => 'pgbench_accounts')",
         ];
         assert_eq!(statements, expected);
@@ -99,8 +95,8 @@ mod tests {
     fn what_foreign_keys_point_at_is_a_reference_table() {
         let plain = work(DistributedServer::Citus, DistributionColumn::Aid);
         let statements = after_create(&PgbenchOptions { foreign_keys: true, ..plain });
-        assert_eq!(statements[0], "select pg_catalog.create_reference_table('pgbench_branches')");
-        assert_eq!(statements[1], "select pg_catalog.create_reference_table('pgbench_tellers')");
+        assert_eq!(statements[0], "select create_reference_table('pgbench_branches')");
+        assert_eq!(statements[1], "select create_reference_table('pgbench_tellers')");
         assert!(statements[2].contains("create_distributed_table('pgbench_accounts'"));
     }
 
