@@ -26,6 +26,7 @@ ALL = "pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers"
 def no_tables_afterwards(cluster: ScratchCluster) -> Iterator[None]:
     yield
     with cluster.connect(verb="test") as connection:
+        connection.use_load_path()
         connection.execute(f"DROP TABLE IF EXISTS {ALL}")
 
 
