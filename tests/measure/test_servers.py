@@ -195,7 +195,7 @@ def test_the_load_reaches_the_server_through_the_pooler(
     assert pooled.direct == direct.target
     port_sql = "SELECT setting FROM pg_settings WHERE name = 'port'"
     assert scalar(pooled.target, port_sql) == scalar(direct.target, port_sql)
-    with connect(pooled.pooler, verb="test") as console:
+    with connect(pooled.pooler, verb="test", console=True) as console:
         [mode] = [row for row in console.execute(b"SHOW CONFIG") if row[0] == "pool_mode"]
     assert mode[1] == "transaction"
     servers.ready(0)

@@ -58,6 +58,7 @@ def test_a_pooler_is_recognised_before_any_setting_is_made() -> None:
 
     closed: list[bool] = []
     pooled = SimpleNamespace(
+        is_pooled=True,
         execute=execute,
         info=SimpleNamespace(backend_pid=1),
         close=lambda: closed.append(True),

@@ -54,6 +54,8 @@ def cluster(binaries: Binaries) -> Iterator[ScratchCluster]:
 @pytest.fixture
 def connection(cluster: ScratchCluster) -> Iterator[Connection]:
     with cluster.connect(verb="test") as opened:
+        # Tests make tables in it, too.
+        opened.use_load_path()
         yield opened
 
 

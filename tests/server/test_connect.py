@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import socket
 from dataclasses import replace
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -194,7 +195,9 @@ def test_a_connection_is_closed_when_its_settings_are_interrupted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Interrupted(Stub):
-        def execute(self, query: object) -> None:
+        info = SimpleNamespace(backend_pid=1)
+
+        def execute(self, query: object, parameters: object = None) -> None:
             raise KeyboardInterrupt
 
     interrupted = Interrupted()

@@ -101,6 +101,7 @@ def test_explaining_leaves_nothing_of_ours_in_pg_stat_statements(new_cluster: Ma
     cluster = new_cluster("15", settings=preloaded)
     text = "SELECT relname FROM pg_class WHERE oid = :id AND relkind = 'r'"
     with connect(cluster.target, verb="test") as connection:
+        connection.use_load_path()
         connection.execute("CREATE EXTENSION pg_stat_statements")
         connection.execute("SELECT pg_stat_statements_reset()")
         assert plan_of(connection, text) is not None
@@ -145,6 +146,7 @@ def test_explaining_with_generic_plans_adds_no_statement_text(
         ours = first_texts.view().keys() - before.keys()
         after_us = connection.execute("SHOW pg_stat_statements.track").fetchone()
         # The application's own calls come later.
+        connection.use_load_path()
         connection.execute("UPDATE known SET n = n + 1 WHERE n = 7")
         connection.execute("DO $$ BEGIN UPDATE known SET n = n + 2 WHERE n = 7; END $$")
     view = first_texts.view()

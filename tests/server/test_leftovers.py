@@ -72,7 +72,7 @@ def test_a_kept_cluster_is_started_again_with_its_data_and_settings(
     )
     with ScratchCluster.create(request) as cluster:
         with cluster.connect(verb="test") as connection:
-            connection.execute("CREATE TABLE kept AS SELECT 42 AS answer")
+            connection.execute("CREATE TABLE public.kept AS SELECT 42 AS answer")
         path = cluster.path
         assert kept_clusters([open_folder]) == []
         with pytest.raises(SpecError, match="in use by another command"):
@@ -80,7 +80,7 @@ def test_a_kept_cluster_is_started_again_with_its_data_and_settings(
     assert kept_clusters([open_folder]) == [path]
     assert sweep_leftovers([open_folder]) == []
     with ScratchCluster.adopt(path, keep=False, listens_tcp=True) as again:
-        assert scalar(again.target, "SELECT answer FROM kept") == 42
+        assert scalar(again.target, "SELECT answer FROM public.kept") == 42
         assert scalar(again.target, "SHOW work_mem") == "7MB"
         assert again.binaries.source == binaries.source
         with connect(again.tcp_target, verb="test") as by_password:

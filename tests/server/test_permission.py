@@ -217,6 +217,7 @@ def test_a_read_only_transaction_refuses_hidden_writes(database: Target) -> None
     run_sql(database, f"CREATE FUNCTION drop_both{both}")
     run_sql(database, "CREATE OPERATOR #! (LEFTARG = int, RIGHTARG = int, FUNCTION = drop_both)")
     with connect(database, verb="test") as connection:
+        connection.use_load_path()
         connection.execute("SET default_transaction_read_only = on")
         for text in HIDDEN:
             permitted(text)

@@ -192,10 +192,10 @@ def test_a_setting_that_something_overrides_is_an_error(cluster: ScratchCluster)
 def test_a_restarted_cluster_has_its_data_and_a_new_postmaster(cluster: ScratchCluster) -> None:
     before = cluster.pid
     with cluster.connect(verb="test") as connection:
-        connection.execute("CREATE TABLE kept AS SELECT 42 AS answer")
+        connection.execute("CREATE TABLE public.kept AS SELECT 42 AS answer")
     cluster.restart()
     assert cluster.pid != before
-    assert scalar(cluster.target, "SELECT answer FROM kept") == 42
+    assert scalar(cluster.target, "SELECT answer FROM public.kept") == 42
 
 
 def test_memory_is_refused_as_a_disk_unless_allowed(binaries: Binaries) -> None:

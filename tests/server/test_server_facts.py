@@ -26,6 +26,7 @@ ALL = "pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers"
 def no_tables_afterwards(cluster: ScratchCluster) -> Iterator[None]:
     yield
     with cluster.connect(verb="test") as connection:
+        connection.use_load_path()
         connection.execute(f"DROP TABLE IF EXISTS {ALL}")
 
 
@@ -99,7 +100,7 @@ def test_a_dataset_in_use_is_not_waited_for_long(
 ) -> None:
     load(connection)
     with cluster.connect(verb="test") as other, other.transaction():
-        other.execute("LOCK TABLE pgbench_history IN ACCESS SHARE MODE")
+        other.execute("LOCK TABLE public.pgbench_history IN ACCESS SHARE MODE")
         with pytest.raises(ServerError, match="not dropped: canceling statement due to lock"):
             dataset.drop(connection, lock_timeout_ms=50)
     assert dataset.inspect(connection).state == "complete"

@@ -23,6 +23,7 @@ Session = tuple[Connection, ServerFacts]
 def session(database15: Target) -> Iterator[Session]:
     """A session of a superuser on this host, and what it sees."""
     with connect(database15, verb="test") as connection:
+        connection.use_load_path()
         yield connection, server_facts.collect(connection, database15)
 
 

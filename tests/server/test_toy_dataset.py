@@ -83,6 +83,7 @@ def session(database15: Target, stars: Stars) -> Iterator[Connection]:
     for table in stars.tables:
         run_sql(database15, f"COMMENT ON TABLE {table} IS '{mark}'")
     with connect(database15, verb="test") as connection:
+        connection.use_load_path()
         yield connection
 
 

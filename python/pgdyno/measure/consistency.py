@@ -56,6 +56,7 @@ def noted_before_run(
     try:
         with control() as connection:
             connection.execute("SET statement_timeout = 0")
+            datasets.use_tables(connection)
             noted = data.before_run(connection, dataset.options)
     except (psycopg.Error, PgdynoError):
         return None  # Without a connection the load fails as well, and says so.
@@ -113,6 +114,7 @@ def require_consistent(dataset: Dataset, target: Target, *, verb: str, progress:
 def _violations(connection: Connection, conditions: tuple[Condition, ...]) -> list[dict[str, Any]]:
     """Return each condition with its violations by part of the data, as documents."""
     connection.execute("SET statement_timeout = 0")
+    datasets.use_tables(connection)
     return [
         {
             "number": verdict.condition.number,

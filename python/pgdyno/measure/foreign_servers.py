@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -168,7 +166,7 @@ class ForeignServers(Servers):
         settings = self._settings_of(own_spec)
         system = {n: v for n, v in settings.items() if n.lower() in place.system_names}
         own = {n: v for n, v in settings.items() if n not in system}
-        target = _with_settings(place.under_test.target, own)
+        target = place.under_test.target.with_settings(own)
         if place.changes is not None:
             with self.spent.on("restart" if place.changes.restarts else "reload"):
                 place.changes.apply(system, target, self.journal)
@@ -329,11 +327,6 @@ class ForeignServers(Servers):
             )
 
 
-def _with_settings(target: Target, settings: Mapping[str, str]) -> Target:
-    given = "".join(f" -c {name}={_escaped(value)}" for name, value in settings.items())
-    return replace(target, options=(target.options + given).strip())
-
-
 def _require_means(
     means: _Means, under_test: UnderTest, names: frozenset[str], *, restarts: bool
 ) -> None:
@@ -385,8 +378,3 @@ WEAKENING = ("fsync", "full_page_writes", "synchronous_commit")
 
 def _is_off(value: str | None) -> bool:
     return value is not None and value.lower() in ("off", "false", "no", "0", "f", "n")
-
-
-def _escaped(value: str) -> str:
-    """Return a value for start-up options, which end at a space of any kind."""
-    return re.sub(r"([\\\s])", r"\\\1", value)

@@ -50,7 +50,7 @@ def observed_pooler(console: Target, run: str) -> ObservedPooler:
     """Return the console as an observer needs it."""
 
     def open_one() -> Connection:
-        return connect(console, verb="observe", run=run)
+        return connect(console, verb="observe", run=run, console=True)
 
     return ObservedPooler(
         open_one, port=int(console.ports.split(",")[0]), is_local=is_here(console)

@@ -174,6 +174,8 @@ def load_scratch(
                 suppress(UnknownPages),
                 connect(target, verb=verb, patient=True) as connection,
             ):
+                # The server is ours, and has nothing but these tables.
+                connection.use_load_path()
                 load(how=_steps("dt"))
                 label = kind_of(dataset).label(dataset)
 

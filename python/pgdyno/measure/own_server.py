@@ -22,6 +22,8 @@ from pgdyno.server import permission, safety, server_facts
 from pgdyno.server.connect import Connection, connect, pinned
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.dataset_kinds import KINDS
+from pgdyno.server.foreign_tables import refuse_foreign_tables
+from pgdyno.server.reset import has_prewarm
 from pgdyno.server.server_facts import ServerFacts
 from pgdyno.server.target import Target, refuse_what_the_engine_lacks
 from pgdyno.spec.experiment import Experiment
@@ -53,6 +55,8 @@ def reached(
         target = pinned(target, connection)
         is_pooled, loaded = is_pooler(connection), _place_of(connection)
         _refuse_where_writes_fail(connection, target, experiment, conditions, dsn)
+        _refuse_without_prewarm(connection, experiment)
+    dataset = _dataset_of_the_load(experiment, conditions, target, dsn)
     host_command = command_to_host(ssh=server.ssh, host_shell=server.host_shell)
     console = console_of(server.pooler)
     if is_pooled:
@@ -64,13 +68,8 @@ def reached(
         observe = pinned(observe, connection)
         if server.observe is not None:
             _refuse_another_place(loaded, _place_of(connection), observe)
-        dataset_of = _datasets_used(experiment)
-        used = {dataset_of.get(shape.program, "") for shape in conditions.scripts} - {"", CAPTURE}
-        kinds = [KINDS[name] for name in sorted(used)]
-        # A database may have several datasets: the facts are of the one that the load uses.
-        facts = server_facts.collect(connection, observe, kinds[0] if kinds else None)
-        for kind in kinds:
-            datasets.require_complete(datasets.inspect(connection, kind))
+        # The sessions of the load may mean other tables than this one.
+        facts = replace(server_facts.collect(connection, observe), dataset=dataset)
     if facts.is_local and host_command is not None:
         progress.said(way_unused("--ssh" if server.ssh is not None else "--host-shell"))
         host_command = None
@@ -85,7 +84,7 @@ def reached(
             confirmed=conditions.permissions.confirm,
         )
     )
-    _refuse_unpermitted(experiment, conditions, facts, dsn, is_pooled=is_pooled)
+    _refuse_unpermitted(experiment, conditions, facts, dsn, target, is_pooled=is_pooled)
     has_room_to_probe = True
     if not is_pooled:
         has_room_to_probe = _require_room(experiment, facts)
@@ -191,6 +190,58 @@ def _refuse_where_writes_fail(
     safety.refuse_read_only_session(target.place, writing, is_standby=is_standby)
 
 
+# What decides which tables a name means in a session, and what the role may do with them.
+_DECIDING = frozenset({"search_path", "role"})
+
+
+def _ways_of_the_load(experiment: Experiment, target: Target, dsn: str | None) -> list[Target]:
+    """Return the target with the settings of each variant on it that decide what names mean."""
+    common = experiment.server.settings
+    asked = [
+        {**common, **variant.spec.settings}
+        for variant in experiment.planned_variants()
+        if variant.spec.dsn == dsn
+    ] or [common]
+    ways = [
+        target.with_settings({n: v for n, v in own.items() if n.lower() in _DECIDING})
+        for own in asked
+    ]
+    return list({way.options: way for way in ways}.values())
+
+
+def _dataset_of_the_load(
+    experiment: Experiment, conditions: Conditions, target: Target, dsn: str | None
+) -> datasets.Dataset:
+    """Return the dataset that the load uses, as its own sessions find it.
+
+    Every variant has its own path. The dataset counts as pgdyno's only if each variant means tables
+    with the mark.
+    Raises: ServerError if a variant finds no complete dataset.
+    """
+    dataset_of = _datasets_used(experiment)
+    used = {dataset_of.get(shape.program, "") for shape in conditions.scripts} - {"", CAPTURE}
+    # A database may have several datasets: the facts are of the one that the load uses.
+    kinds = [KINDS[name] for name in sorted(used)]
+    inspected: list[datasets.Dataset] = []
+    for there in _ways_of_the_load(experiment, target, dsn):
+        with connect(there, verb=conditions.verb, patient=True) as connection:
+            seen = [datasets.inspect(connection, kind) for kind in kinds]
+            for dataset in seen:
+                datasets.require_complete(dataset)
+            inspected += seen[:1] or [datasets.inspect(connection)]
+    return replace(inspected[0], is_marked=all(dataset.is_marked for dataset in inspected))
+
+
+def _refuse_without_prewarm(connection: Connection, experiment: Experiment) -> None:
+    """Raise RefusedError if the cache shall be filled and the server lacks the extension for it."""
+    if experiment.cache == "prewarm" and not has_prewarm(connection):
+        raise RefusedError(
+            "--cache prewarm needs the extension pg_prewarm, which this database does not have. "
+            "pgdyno creates no extension on a server of yours.",
+            hint="run CREATE EXTENSION pg_prewarm in this database, or leave --cache out",
+        )
+
+
 def _datasets_used(experiment: Experiment) -> dict[str, str]:
     """Return built-in -> its dataset. A built-in uses no other tables."""
     scripts = experiment.all_scripts()
@@ -222,6 +273,7 @@ def _refuse_unpermitted(
     conditions: Conditions,
     facts: ServerFacts,
     dsn: str | None,
+    target: Target,
     *,
     is_pooled: bool,
 ) -> None:
@@ -246,6 +298,13 @@ def _refuse_unpermitted(
             experiment.workload.variables,
             is_simple="simple" in experiment.protocols_of(dsn),
         )
+    if not elsewhere:
+        return
+    for there in _ways_of_the_load(experiment, target, dsn):
+        with connect(there, verb=conditions.verb, patient=True) as connection:
+            for shape in elsewhere:
+                texts = [statement.text for statement in shape.statements]
+                refuse_foreign_tables(connection, shape.name, texts)
 
 
 def _beyond_the_dataset(

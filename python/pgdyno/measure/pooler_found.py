@@ -49,8 +49,7 @@ class PoolerFound:
 
 def is_pooler(connection: Connection) -> bool:
     """Return whether the connection leads to a pooler: its backend belongs to another client."""
-    row = connection.execute("SELECT pg_backend_pid()").fetchone()
-    return row is not None and row[0] != connection.info.backend_pid
+    return connection.is_pooled
 
 
 def pooler_at(
@@ -65,7 +64,7 @@ def pooler_at(
         progress.said(f"{target.place} is a pooler: to observe the server, add --observe CONNINFO")
     console = named or target.with_database(ADMIN_DATABASE)
     try:
-        with connect(console, verb=verb) as connection:
+        with connect(console, verb=verb, console=True) as connection:
             version = _shown(connection, "VERSION")[0].get("version", "")
             databases = _shown(connection, "DATABASES")
             config = {row["key"]: row["value"] for row in _shown(connection, "CONFIG")}

@@ -52,7 +52,7 @@ def _reset(mode: ResetMode, under_test: UnderTest, name: str) -> Reset:
 def _make_extensions(control: Connection) -> None:
     """Create the extensions of the loaded libraries in a database of a scratch server."""
     for (name,) in control.execute(_MISSING_SQL, [_COUNTING]).fetchall():
-        control.execute(sql.SQL("CREATE EXTENSION {}").format(sql.Identifier(name)))
+        control.execute(sql.SQL("CREATE EXTENSION {} SCHEMA public").format(sql.Identifier(name)))
 
 
 def _cached(
@@ -60,7 +60,7 @@ def _cached(
 ) -> tuple[UnderTest, tuple[Step, ...]]:
     if state == "prewarm":
         with under_test.control(name) as control:
-            return under_test, (prewarm(control),)
+            return under_test, (prewarm(control, is_scratch=under_test.is_scratch),)
     if state == "cold":
         assert under_test.cluster is not None, "only a scratch server is stopped for this"
         step = make_cold(under_test.cluster)

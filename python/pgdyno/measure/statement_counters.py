@@ -59,7 +59,7 @@ def make_countable(connection: Connection) -> None:
     """Create the extension in the database of a scratch server that has loaded its library."""
     row = connection.execute(_LOADED_SQL).fetchone()
     if row is not None and row[0]:
-        connection.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
+        connection.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public")
 
 
 def read_counters(target: Target, *, verb: str, run: str) -> StatementCounters | None:

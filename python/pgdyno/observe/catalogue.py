@@ -21,6 +21,7 @@ from pgdyno.observe.session import MORE_TIME_SQL, PID_SQL, REPORT_SQL, SESSION_S
 from pgdyno.observe.sql import database
 from pgdyno.observe.sql.collectors import SQL_COLLECTORS
 from pgdyno.observe.sql.sql_collector import ExtensionCollector, pick, schema_sql
+from pgdyno.server.connect import FIRST_SQL
 
 COLLECTORS: tuple[type[Collector], ...] = (
     *SQL_COLLECTORS,
@@ -53,7 +54,12 @@ def collector_columns() -> dict[str, tuple[str, tuple[Column, ...]]]:
 
 def statements(version: int) -> dict[str, str]:
     """Return every statement the observer may send to a server of this major version."""
-    texts = {"connect": PID_SQL, "session": SESSION_SQL, "backends": backends.SQL}
+    texts = {
+        "first": FIRST_SQL,
+        "connect": PID_SQL,
+        "session": SESSION_SQL,
+        "backends": backends.SQL,
+    }
     texts["many sessions"] = MORE_TIME_SQL
     texts |= {"log settings": log.SETTINGS_SQL, "log file": log.CURRENT_SQL}
     texts |= {"log size": tails.SIZE_SQL, "log lines": tails.READ_SQL}

@@ -176,7 +176,7 @@ class ServerSession:
             row = _told(connection, PID_SQL)
             # A statement without work takes little more than the round trip.
             self._way_ns = monotonic_ns() - began_ns
-            if row is None or row[0] != connection.info.backend_pid:
+            if connection.is_pooled or row is None or row[0] != connection.info.backend_pid:
                 raise PoolerInThePath
             name = (self._application_name,)
             try:
@@ -188,6 +188,7 @@ class ServerSession:
             if self.more_ms:
                 timeout_ms = STATEMENT_TIMEOUT_MS + self.more_ms
                 connection.execute(MORE_TIME_SQL, (str(timeout_ms),))
+            connection.is_read_only = True
         except BaseException:
             connection.close()
             raise
@@ -196,7 +197,7 @@ class ServerSession:
         self._names.clear()
         self.database = connection.info.dbname
         # Starting a session is a transaction, too.
-        self.transaction_count += 4 if self.more_ms else 3
+        self.transaction_count += 5 if self.more_ms else 4
         self.backend_pid, self.version = int(row[0]), int(row[1]) // 10_000
         self.user, self.sees_everybody = str(row[-2]), bool(row[-1])
         self.active_ns += int(row[-3])
@@ -289,6 +290,7 @@ class ServerSession:
             raise
         if result.status not in _GOOD:
             raise psycopg.errors.error_from_result(result)
+        connection.require_read_only()
         return result
 
     def report_transactions(self) -> None:

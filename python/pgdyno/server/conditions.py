@@ -69,7 +69,11 @@ def check(connection: Connection, conditions: tuple[Condition, ...]) -> Iterator
 def judge(connection: Connection, conditions: Sequence[Condition]) -> list[Verdict]:
     """Return the verdicts of conditions that share a query, as the session sees the tables now."""
     began_ns = monotonic_ns()
-    rows = connection.cursor(row_factory=dict_row).execute(conditions[0].query).fetchall()
+    rows = (
+        connection.cursor(row_factory=dict_row)
+        .execute(connection.qualified(conditions[0].query))
+        .fetchall()
+    )
     each_ns = (monotonic_ns() - began_ns) // len(conditions)
     verdicts = []
     for condition in conditions:
@@ -85,7 +89,7 @@ def _first_rows(connection: Connection, condition: Condition) -> tuple[str, ...]
     query: LiteralString = (
         "SELECT * FROM (" + condition.violating + ") AS violating ORDER BY violating LIMIT 10"
     )
-    rows = connection.cursor(row_factory=dict_row).execute(query).fetchall()
+    rows = connection.cursor(row_factory=dict_row).execute(connection.qualified(query)).fetchall()
     return tuple(
         ", ".join(f"{name.rstrip('_')} {value}" for name, value in row.items()) for row in rows
     )

@@ -133,7 +133,9 @@ def read_back(connection: Connection, wanted: Mapping[str, str]) -> list[Mismatc
     pg_settings does not list, every value counts as wanted.
     """
     rows = connection.execute(
-        "SELECT name, setting, unit, vartype, enumvals, source FROM pg_settings"
+        # Our own sessions set a few of them. What they began with is what the load gets.
+        "SELECT name, coalesce(reset_val, setting), unit, vartype, enumvals, source"
+        " FROM pg_settings"
         " WHERE lower(name) = ANY(%s)",
         [[name.lower() for name in wanted]],
     ).fetchall()

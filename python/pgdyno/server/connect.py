@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import tempfile
 import threading
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, TypeVar
@@ -98,6 +100,66 @@ _TRIES = 50
 _CANCEL_S = 3.0
 _T = TypeVar("_T")
 
+# Names of our statements mean what PostgreSQL itself has: no schema of a user is searched.
+OWN_PATH = "pg_catalog, pg_temp"
+# What our statements and those who read their answers rely on, whatever database and role set.
+# Without row_security a policy of a table is an error, and its functions are not called.
+_OWN_SETTINGS = {
+    "search_path": OWN_PATH,
+    "standard_conforming_strings": "on",
+    "DateStyle": "ISO",
+    "IntervalStyle": "postgres",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    "row_security": "off",
+}
+# The first statement of a session. Every name has its schema, so the path of the database or the
+# role cannot lead it elsewhere. At a pooler the backend is another client's: there the settings
+# must end with the transaction.
+FIRST_SQL = (
+    "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('search_path'),"
+    " pg_catalog.current_schemas(true), "
+    + ", ".join(
+        f"pg_catalog.set_config('{name}', '{value}', here.is_pooled)"
+        for name, value in _OWN_SETTINGS.items()
+    )
+    + " FROM (SELECT pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) %s AS is_pooled) AS here"
+)
+_READ_ONLY = "default_transaction_read_only"
+# They cannot run inside a transaction, and search no path: their names are qualified.
+_ALONE = re.compile(r"\s*(vacuum|(create|drop)\s+database|alter\s+system)\b", re.I)
+
+
+class _Cursor(psycopg.Cursor[Any]):
+    """Keeps the promises of its connection with every statement."""
+
+    def execute(self, query: Any, *args: Any, **kwargs: Any) -> _Cursor:
+        """Execute a query.
+
+        Raises: psycopg.Error; ServerError if the session has become able to write.
+        """
+        connection = self.connection
+        assert isinstance(connection, Connection), "made by a connection of this module"
+        is_idle = connection.info.transaction_status == pq.TransactionStatus.IDLE
+        if connection.is_pooled and is_idle and not _ALONE.match(_text_of(query, connection)):
+            with connection.transaction():
+                super().execute(query, *args, **kwargs)
+        else:
+            super().execute(query, *args, **kwargs)
+        connection.require_read_only()
+        return self
+
+
+def _listed(path: str) -> str:
+    """Return a path, which is ours or was printed by the server, as SET takes it."""
+    return "''" if path.strip() in ("", '""') else path
+
+
+def _text_of(query: Any, connection: Connection) -> str:
+    if isinstance(query, sql.Composable):
+        return query.as_string(connection)
+    return query.decode(errors="replace") if isinstance(query, bytes) else str(query)
+
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
     """A control connection; its `with` block turns errors of the server into ServerError.
@@ -110,6 +172,82 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     target: Target | None = None
     silence_s_max: int | None = None
     is_interruptible: bool = False
+    is_pooled: bool = False
+    is_read_only: bool = False
+    load_path: str = ""
+    load_schemas: tuple[str, ...] = ()
+    tables: Mapping[str, sql.Identifier] = {}
+    _path: str = OWN_PATH
+
+    def qualified(self, query: str) -> bytes:
+        """Return a query with the schema of each of `tables` that follows FROM or JOIN."""
+        if not self.tables:
+            return query.encode()
+        names = "|".join(map(re.escape, self.tables))
+
+        def name(match: re.Match[str]) -> str:
+            return f"{match[1]}{self.tables[match[2]].as_string(self)}"
+
+        return re.sub(rf"(\b(?:FROM|JOIN) )({names})\b", name, query).encode()
+
+    def use_path(self, schemas: Sequence[str]) -> None:
+        """Make names without a schema mean the tables of these schemas.
+
+        The server searches pg_catalog before them, but a function there may fit better. So only
+        statements follow that are parsed and not executed, or that call nothing.
+        """
+        quoted = [sql.Identifier(schema).as_string(self) for schema in dict.fromkeys(schemas)]
+        self._search(", ".join([*quoted, "pg_temp"]))
+
+    def use_load_path(self, *, local: bool = False) -> None:
+        """Search the path of the load from now on: only statements of the user follow.
+
+        Args: local, until the transaction ends.
+        """
+        if local:
+            self.execute("SET LOCAL row_security = on")
+            self.execute(f"SET LOCAL search_path = {_listed(self.load_path)}".encode())
+        else:
+            self._search(self.load_path)
+
+    def use_own_path(self) -> None:
+        """Search only what PostgreSQL itself has, as every session does from the beginning."""
+        self._search(OWN_PATH)
+
+    def _search(self, path: str) -> None:
+        self._path = path
+        if not self.is_pooled:
+            self.execute(f"SET search_path = {_listed(path)}".encode())
+
+    @contextlib.contextmanager
+    def transaction(
+        self, savepoint_name: str | None = None, force_rollback: bool = False
+    ) -> Iterator[psycopg.Transaction]:
+        """Begin a transaction. At a pooler its settings are made again, for it alone."""
+        is_outermost = self.info.transaction_status == pq.TransactionStatus.IDLE
+        with super().transaction(savepoint_name, force_rollback) as begun:
+            if self.is_pooled and is_outermost:
+                # SET takes no snapshot, so the isolation of the transaction can still be chosen.
+                if self.is_read_only:
+                    self.execute("SET TRANSACTION READ ONLY")
+                for name, value in _OWN_SETTINGS.items():
+                    listed = _listed(self._path) if name == "search_path" else f"'{value}'"
+                    self.execute(f"SET LOCAL {name} = {listed}".encode())
+            yield begun
+
+    def require_read_only(self) -> None:
+        """Close a session that was opened to read, if the server reports that it may write now.
+
+        Raises: ServerError. Limits: up to PostgreSQL 13, and at a pooler, nothing is reported.
+        """
+        if not self.is_read_only or self.is_pooled or self.closed:
+            return
+        if self.info.parameter_status(_READ_ONLY) == "off":
+            self.close()
+            raise ServerError(
+                f"A session that only reads was opened, but {_READ_ONLY} was switched off in it.",
+                hint="find the function that the statement before it called",
+            )
 
     def wait(self, gen: PQGen[_T], *args: Any, **kwargs: Any) -> _T:
         """Wait for an answer.
@@ -170,30 +308,37 @@ def connect(
     read_only: bool = False,
     patient: bool = False,
     interruptible: bool = False,
+    console: bool = False,
 ) -> Connection:
-    """Open one control connection, in autocommit mode.
+    """Open one control connection, in autocommit mode, that searches no schema of a user.
 
     Args: verb and run name it in pg_stat_activity: `pgdyno/<verb>/<run>`; timeouts of 0 keep the
     server's timeouts; `patient` also removes the role's statement_timeout (not at a pooler, where
     the change would stay in somebody else's session); read_only makes every transaction read-only;
-    `interruptible`: a signal to pgdyno ends a statement that runs.
+    `interruptible`: a signal to pgdyno ends a statement that runs; console: of a pooler, which has
+    no settings.
     Raises: ServerError with the next step.
     """
     connection = _opened(target, f"pgdyno/{verb}/{run}")
     connection.is_interruptible = interruptible
-    settings = {
+    if console:
+        return connection
+    settings: dict[str, int | str] = {
         "statement_timeout": statement_timeout_ms,
         "lock_timeout": lock_timeout_ms,
-        "default_transaction_read_only": "on" if read_only else 0,
     }
     try:
-        if patient:
-            _be_patient(connection)
+        _begin(connection)
+        if read_only and not connection.is_pooled:
+            settings[_READ_ONLY] = "on"
+        if patient and not connection.is_pooled:
+            connection.execute("SET statement_timeout = 0")
         for name, value in settings.items():
             if value:
                 connection.execute(
                     sql.SQL("SET {} = {}").format(sql.Identifier(name), sql.Literal(value))
                 )
+        connection.is_read_only = read_only
     except BaseException as error:
         # This is also done for an interrupt, because only this function has the connection.
         connection.close()
@@ -210,20 +355,21 @@ def took_too_long(error: BaseException) -> bool:
     )
 
 
-def _be_patient(connection: Connection) -> None:
-    """Remove the statement_timeout of the role or the database.
+def _begin(connection: Connection) -> None:
+    """Send the first statement of a session, and keep what the load's path was.
 
-    The statement must be cheap, because the timeout applies to it, too.
+    The statement is cheap, but the statement_timeout of the role or the database applies to it.
     """
     for tries_left in reversed(range(_TRIES)):
         try:
-            row = connection.execute("SELECT pg_backend_pid()").fetchone()
-            if row is not None and row[0] == connection.info.backend_pid:
-                connection.execute("SET statement_timeout = 0")
-            return
+            row = connection.execute(FIRST_SQL, [connection.info.backend_pid]).fetchone()
+            break
         except psycopg.errors.QueryCanceled:
             if not tries_left:
                 raise
+    assert row is not None, "a SELECT without FROM returns one row"
+    connection.is_pooled = row[0] != connection.info.backend_pid
+    connection.load_path, connection.load_schemas = str(row[1]), tuple(map(str, row[2]))
 
 
 def _opened(target: Target, application_name: str) -> Connection:
@@ -257,6 +403,7 @@ def _made_ready(connection: Connection, target: Target) -> Connection:
         raise
     # We send no statement often, and a pooler on the path may not support prepared statements.
     connection.prepare_threshold = None
+    connection.cursor_factory = _Cursor
     connection.target = target
     if connection.info.encoding == "ascii":
         # In a database without an encoding (SQL_ASCII), psycopg would give bytes for texts.

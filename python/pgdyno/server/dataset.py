@@ -7,7 +7,7 @@ else: pgdyno never drops, truncates or vacuums them. The mark names the kind of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, LiteralString
 
@@ -75,10 +75,12 @@ class Dataset:
 
 
 def inspect(connection: Connection, kind: DatasetKind | None = None) -> Dataset:
-    """Return the dataset that unqualified table names refer to in this session.
+    """Return the dataset that unqualified table names refer to in a session of the load.
 
-    Args: kind, to look for; None: the first whose tables carry the mark, else the pgbench tables.
-    Reads the catalogue and few rows of small tables and keys; never a whole large table.
+    Args: connection, with the user, database and options of the load; kind, to look for; None: the
+    first whose tables carry the mark, else the pgbench tables.
+    Reads the catalogue and, in read-only transactions, few rows of small tables and keys; never a
+    whole large table, a view, or a table with code of others.
     Raises: ServerError if the tables may not be read.
     """
     if kind is not None:
@@ -99,10 +101,15 @@ def _marked_kinds(connection: Connection) -> list[DatasetKind]:
     row = connection.execute(
         "SELECT array_agg(DISTINCT split_part(d.description, ' ', 3))"
         " FROM pg_description d JOIN pg_class c ON c.oid = d.objoid"
+        " JOIN pg_namespace n ON n.oid = c.relnamespace"
         " WHERE d.classoid = 'pg_class'::regclass AND d.objsubid = 0"
-        " AND d.description LIKE %s AND (pg_table_is_visible(c.oid)"
+        " AND d.description LIKE %s AND (n.nspname = ANY (%s)"
         " OR split_part(d.description, ' ', 3) = ANY (%s))",
-        [MARK + " %", [kind.name for kind in KINDS.values() if not kind.tables]],
+        [
+            MARK + " %",
+            list(connection.load_schemas),
+            [kind.name for kind in KINDS.values() if not kind.tables],
+        ],
     ).fetchone()
     names = (row[0] if row is not None else None) or []
     return [kind for name, kind in KINDS.items() if name in names]
@@ -115,12 +122,12 @@ def _inspect(connection: Connection, kind: DatasetKind) -> Dataset:
         "    FROM pg_partition_tree(c.oid) t)::int8 + CASE WHEN c.relkind = 'r'"
         "    AND NOT c.relispartition THEN pg_total_relation_size(c.oid) ELSE 0 END,"
         " EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary"
-        "    AND i.indisvalid), asked.name"
-        " FROM unnest(%s::text[]) AS asked (name)"
-        " JOIN pg_class c ON c.oid = to_regclass(asked.name)"
+        "    AND i.indisvalid), asked.name, c.oid"
+        " FROM unnest(%s::text[], %s::oid[]) AS asked (name, oid)"
+        " JOIN pg_class c ON c.oid = asked.oid"
         " JOIN pg_namespace n ON n.oid = c.relnamespace"
         " ORDER BY c.relname, n.nspname",
-        [list(kind.tables) or _names_with_mark(connection, kind)],
+        list(_asked(connection, kind)),
     ).fetchall()
     interrupted = _interrupted(connection, kind)
     if not rows and interrupted is not None:
@@ -132,9 +139,12 @@ def _inspect(connection: Connection, kind: DatasetKind) -> Dataset:
     names = tuple(str(row[0]) for row in rows)
     schemas = tuple(str(row[1]) for row in rows)
     marks = [str(row[2] or "") for row in rows]
+    # A view leads elsewhere, and code of others would run with the rights of this role.
+    odd = [row[1:2] + row[0:1] for row in rows if str(row[3]) not in _TABLES]
+    odd += foreign_code(connection, [int(row[7]) for row in rows])
     dataset = Dataset(
         state="partial",
-        is_marked=all(_is_of(mark, kind) for mark in marks),
+        is_marked=not odd and all(_is_of(mark, kind) for mark in marks),
         schema=schemas[0],
         schemas=schemas if len(set(schemas)) > 1 else (),
         tables=names,
@@ -144,8 +154,11 @@ def _inspect(connection: Connection, kind: DatasetKind) -> Dataset:
         kind=kind.name,
     )
     if dataset.options.get("distribute", "").startswith("citus"):
-        shards_bytes = _shards_bytes(connection, names)
+        shards_bytes = _shards_bytes(connection, [int(row[7]) for row in rows])
         dataset = replace(dataset, size_bytes=dataset.size_bytes + shards_bytes)
+    if odd:
+        named = ", ".join(".".join(map(str, name)) for name in dict.fromkeys(map(tuple, odd)))
+        return replace(dataset, why_partial=f"{named} {_NOT_READ}")
     present = {str(row[6]) for row in rows}
     missing = [name for name in kind.tables if name not in present]
     has_key = {str(row[0]): bool(row[5]) for row in rows}
@@ -154,23 +167,112 @@ def _inspect(connection: Connection, kind: DatasetKind) -> Dataset:
     return _judged(connection, dataset, missing, keyless)
 
 
-def _names_with_mark(connection: Connection, kind: DatasetKind) -> list[str]:
+def _asked(connection: Connection, kind: DatasetKind) -> tuple[list[str], list[int]]:
+    """Return the names of the tables of a kind, and the relations that they mean for the load."""
+    if kind.tables:
+        relations = relations_of(connection, kind.tables)
+        return list(relations), list(relations.values())
     rows = connection.execute(
-        "SELECT c.oid::regclass::text FROM pg_description d JOIN pg_class c ON c.oid = d.objoid"
+        "SELECT c.oid::regclass::text, c.oid, c.relname FROM pg_description d"
+        " JOIN pg_class c ON c.oid = d.objoid"
         " WHERE d.classoid = 'pg_class'::regclass AND d.objsubid = 0 AND c.relkind IN ('r', 'p')"
         " AND NOT c.relispartition AND d.description LIKE %s",
         [f"{MARK} {kind.name} %"],
     ).fetchall()
-    return [str(name) for (name,) in rows if name != JOURNAL]
+    named = [(str(name), int(oid)) for name, oid, bare in rows if bare != JOURNAL]
+    return [name for name, _ in named], [oid for _, oid in named]
 
 
-def _shards_bytes(connection: Connection, names: tuple[str, ...]) -> int:
+def relations_of(connection: Connection, names: Iterable[str]) -> dict[str, int]:
+    """Return the relation (its oid) that each name without a schema means in the load's path."""
+    rows = connection.execute(
+        "SELECT DISTINCT ON (c.relname) c.relname::text, c.oid"
+        " FROM unnest(%s::text[]) WITH ORDINALITY AS path (name, place)"
+        " JOIN pg_namespace n ON n.nspname = path.name"
+        " JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = ANY (%s::text[])"
+        " WHERE c.relkind NOT IN ('i', 'I', 'c') ORDER BY c.relname, path.place",
+        [list(connection.load_schemas), list(names)],
+    ).fetchall()
+    return {str(name): int(oid) for name, oid in rows}
+
+
+def use_tables(connection: Connection) -> None:
+    """Let `connection.qualified` know the tables of all kinds, as the load means them."""
+    names = [name for kind in KINDS.values() for name in (*kind.tables, *kind.sequences)]
+    connection.tables = {
+        name: sql.Identifier(schema, name) for schema, name in _places(connection, names)
+    }
+
+
+def schemas_of(connection: Connection, names: Iterable[str]) -> list[str]:
+    """Return the schemas of the relations that the load means by these names."""
+    return [schema for schema, _ in _places(connection, names)]
+
+
+def _places(connection: Connection, names: Iterable[str]) -> list[tuple[str, str]]:
+    """Return schema and name of the relations that the load means by these names."""
+    rows = connection.execute(
+        "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE c.oid = ANY (%s::oid[])",
+        [list(relations_of(connection, names).values())],
+    ).fetchall()
+    return [(str(schema), str(name)) for schema, name in rows]
+
+
+_TABLES = ("r", "p")
+_NOT_READ = "is a view, a foreign table, or has functions of other users, so it was not read"
+
+
+def foreign_code(connection: Connection, oids: Sequence[int]) -> list[tuple[str, str]]:
+    """Return the tables (schema, name), of these and their children, that have code of others.
+
+    Code: a function, operator or type that a trigger, rule, policy, constraint, default, index or
+    statistics object of the table names. It would run with the rights of this role. Of others: its
+    owner is neither a role whose rights we have, nor a superuser. A foreign table is code as well.
+    """
+    rows = connection.execute(_FOREIGN_CODE, [list(oids)]).fetchall()
+    return [(str(schema), str(name)) for schema, name in rows]
+
+
+# What PostgreSQL brings is pinned, and has no entry in pg_depend.
+_FOREIGN_CODE: LiteralString = (
+    "WITH RECURSIVE family (oid) AS (SELECT unnest(%s::oid[])"
+    " UNION SELECT i.inhrelid FROM pg_inherits i JOIN family f ON f.oid = i.inhparent),"
+    " parts (family, class, oid) AS ("
+    "  SELECT oid, 'pg_class'::regclass::oid, oid FROM family"
+    "  UNION SELECT indrelid, 'pg_class'::regclass, indexrelid FROM pg_index"
+    "  UNION SELECT tgrelid, 'pg_trigger'::regclass, oid FROM pg_trigger"
+    "  UNION SELECT ev_class, 'pg_rewrite'::regclass, oid FROM pg_rewrite"
+    "  UNION SELECT polrelid, 'pg_policy'::regclass, oid FROM pg_policy"
+    "  UNION SELECT conrelid, 'pg_constraint'::regclass, oid FROM pg_constraint"
+    "  UNION SELECT adrelid, 'pg_attrdef'::regclass, oid FROM pg_attrdef"
+    "  UNION SELECT stxrelid, 'pg_statistic_ext'::regclass, oid FROM pg_statistic_ext),"
+    " used (family, owner) AS ("
+    "  SELECT p.family, coalesce(f.proowner, o.oprowner, t.typowner, c.opcowner)"
+    "  FROM parts p JOIN pg_depend d ON d.classid = p.class AND d.objid = p.oid"
+    "  LEFT JOIN pg_proc f ON d.refclassid = 'pg_proc'::regclass AND f.oid = d.refobjid"
+    "  LEFT JOIN pg_operator o ON d.refclassid = 'pg_operator'::regclass AND o.oid = d.refobjid"
+    "  LEFT JOIN pg_type t ON d.refclassid = 'pg_type'::regclass AND t.oid = d.refobjid"
+    "  LEFT JOIN pg_opclass c ON d.refclassid = 'pg_opclass'::regclass AND c.oid = d.refobjid"
+    "  WHERE p.family IN (SELECT oid FROM family)"
+    "  UNION SELECT p.family, r.relowner FROM parts p JOIN pg_class r ON r.oid = p.family"
+    "  WHERE p.family IN (SELECT oid FROM family)"
+    "  AND (r.relkind = 'f' OR p.class = 'pg_rewrite'::regclass AND r.relkind IN ('r', 'p')))"
+    " SELECT DISTINCT n.nspname, c.relname FROM used u JOIN pg_class c ON c.oid = u.family"
+    " JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_roles o ON o.oid = u.owner"
+    " JOIN pg_roles me ON me.rolname = current_user"
+    # A superuser is a member of every role, so membership says nothing of it.
+    " WHERE NOT o.rolsuper AND CASE WHEN me.rolsuper THEN true"
+    " ELSE NOT pg_has_role(o.oid, 'USAGE') END"
+)
+
+
+def _shards_bytes(connection: Connection, oids: list[int]) -> int:
     """Return the size of these tables on the workers of Citus; the coordinator has empty ones."""
     row = connection.execute(
         "SELECT coalesce(sum(citus_total_relation_size(logicalrelid, false)), 0)::int8"
-        " FROM pg_dist_partition WHERE logicalrelid::oid IN"
-        " (SELECT to_regclass(name)::oid FROM unnest(%s::text[]) AS name)",
-        [list(names)],
+        " FROM pg_dist_partition WHERE logicalrelid::oid = ANY (%s::oid[])",
+        [oids],
     ).fetchone()
     return int(row[0]) if row is not None else 0
 
@@ -186,16 +288,13 @@ def _is_of(mark: str, kind: DatasetKind) -> bool:
     return mark == start or mark.startswith(start + " ")
 
 
-def drop_statement(dataset: Dataset) -> sql.Composed:
-    """Return the statement that drops a marked dataset, whole or partial.
+def drop_statement(dataset: Dataset, *others: sql.Identifier) -> sql.Composed:
+    """Return the statement that drops a marked dataset, whole or partial, and `others` with it.
 
     Raises: RefusedError if the tables have no mark.
     """
     require_mark(dataset)
-    names = dataset.identifiers
-    if dataset.interrupted is not None:
-        names.append(sql.Identifier(JOURNAL))
-    tables = sql.SQL(", ").join(names)
+    tables = sql.SQL(", ").join([*dataset.identifiers, *others])
     return sql.SQL("DROP TABLE IF EXISTS {}").format(tables)
 
 
@@ -227,7 +326,7 @@ def drop(
         *_drop_of_partitions(connection, dataset),
         *_drop_of_routines(connection, dataset),
         *others.get("view", ()),
-        drop_statement(dataset),
+        drop_statement(dataset, *_journal(connection, dataset)),
         *(drop for kind_of, drops in others.items() if kind_of != "view" for drop in drops),
     ]
     _execute_drops(connection, drops, lock_timeout_ms)
@@ -399,9 +498,8 @@ def _how_to_complete(dataset: Dataset) -> str:
 
 
 def _interrupted(connection: Connection, kind: DatasetKind) -> dict[str, str] | None:
-    row = connection.execute(
-        "SELECT obj_description(to_regclass(%s), 'pg_class')", [JOURNAL]
-    ).fetchone()
+    oid = relations_of(connection, [JOURNAL]).get(JOURNAL)
+    row = connection.execute("SELECT obj_description(%s::oid, 'pg_class')", [oid]).fetchone()
     title = str(row[0] or "") if row is not None else ""
     return _options(title) if _is_of(title, kind) else None
 
@@ -445,13 +543,22 @@ def _judged(
 def _number(
     connection: Connection, dataset: Dataset, table: str, expression: LiteralString
 ) -> int | None:
-    row = connection.execute(
-        sql.SQL("SELECT {} FROM {}").format(
-            sql.SQL(expression),
-            sql.Identifier(dataset.schema, table),
-        )
-    ).fetchone()
+    with connection.transaction():
+        connection.execute("SET TRANSACTION READ ONLY")
+        row = connection.execute(
+            sql.SQL("SELECT {} FROM {}").format(
+                sql.SQL(expression),
+                sql.Identifier(dataset.schema, table),
+            )
+        ).fetchone()
     return None if row is None or row[0] is None else int(row[0])
+
+
+def _journal(connection: Connection, dataset: Dataset) -> list[sql.Identifier]:
+    """Return the journal of an interrupted load, with its schema."""
+    if dataset.interrupted is None:
+        return []
+    return [sql.Identifier(schema, name) for schema, name in _places(connection, [JOURNAL])]
 
 
 def _options(mark: str) -> dict[str, str]:

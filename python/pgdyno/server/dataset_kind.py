@@ -27,6 +27,8 @@ class DatasetKind(ABC):
     loading: ClassVar[type[Spec]]
     """The options of `init` for this kind."""
     tables: tuple[str, ...] = ()
+    sequences: ClassVar[tuple[str, ...]] = ()
+    """Sequences that belong to the tables, if something reads them."""
     is_found_by_mark: ClassVar[bool] = False
     """Its tables have no fixed names: the mark alone says which they are."""
     emptied: ClassVar[tuple[str, ...]] = ()

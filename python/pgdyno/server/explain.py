@@ -80,6 +80,7 @@ def _explained(connection: Connection, statement: str, count: int) -> Mapping[st
             connection.execute(_BOUNDED)
             connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
             [track] = connection.execute(_UNTRACKED).fetchone() or (None,)
+            connection.use_load_path(local=True)
             # The protocol parses the statement, not PREPARE. pg_stat_statements keeps the first
             # text of a statement, and would list the application's calls under our PREPARE.
             parsed = connection.pgconn.prepare(_NAME.encode(), statement.encode())
@@ -157,6 +158,7 @@ def _with_literals(connection: Connection, statement: str) -> str:
     try:
         with connection.transaction(force_rollback=True):
             connection.execute(_BOUNDED)
+            connection.use_load_path(local=True)
             if (
                 connection.pgconn.prepare(b"", statement.encode()).status
                 == pq.ExecStatus.COMMAND_OK
@@ -179,6 +181,7 @@ def _parsed_query_id(connection: Connection, onlooker: Connection, statement: st
     try:
         with connection.transaction(force_rollback=True):
             connection.execute(_BOUNDED)
+            connection.use_load_path(local=True)
             parsed = connection.pgconn.prepare(b"", statement.encode())
             is_parsed = parsed.status == pq.ExecStatus.COMMAND_OK
             return _shown_query_id(connection, onlooker) if is_parsed else None

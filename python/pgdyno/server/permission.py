@@ -42,6 +42,11 @@ _FUNCTIONS = re.compile(
     | pg_stat_\w*reset\w* | pg_(try_)?advisory_\w+ | pg_file_\w+ | pg_notify | pg_import_\w+
     | pg_sync_\w+ | pg_(restore|clear)_\w+ | pg_current_xact_id | txid_current
     | brin_(de)?summarize_\w+ | gin_clean_pending_list | pg_prewarm | autoprewarm_\w+
+    # It keeps others from writing to the table.
+    | bt_index_parent_check
+    # They work outside of this session: in others, on other servers, in the numbers of objects.
+    | run_command_on_\w+ | master_run_on_worker | pg_background_launch | postgres_fdw_disconnect\w*
+    | pg_wait_sampling_reset\w* | pg_nextoid | binary_upgrade_\w+
     | pg_truncate_visibility_map | heap_force_\w+ | pg_buffercache_(evict|mark)\w*
     | lo_\w+ | lowrite | loread | nextval | setval | dblink\w* | query_to_xml\w*
     | cursor_to_xml\w* | ts_stat | ts_rewrite | crosstab\w* | connectby | xpath_table
@@ -133,6 +138,17 @@ def unpermitted(statement: Statement) -> str | None:
         if name == "FuncCall" and (why := _unpermitted_call(content)) is not None:
             return why
     return None
+
+
+def tables_in(name: str, texts: Iterable[str]) -> set[tuple[str, str]]:
+    """Return schema ("" if none is given) and name of the tables that the statements name."""
+    return {
+        (str(content.get("schemaname", "")), str(content["relname"]))
+        for text in texts
+        for statement in _read(name, text, {})
+        for node, content in statement.nodes()
+        if node == "RangeVar"
+    }
 
 
 def _ends_a_transaction(statement: Statement) -> bool:

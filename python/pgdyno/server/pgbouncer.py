@@ -175,7 +175,7 @@ class PgBouncer:
                 raise self._failure("cannot start")
             if self._socket.exists():
                 try:
-                    connect(self.admin, verb="scratch", run="pooler").close()
+                    connect(self.admin, verb="scratch", run="pooler", console=True).close()
                     return
                 except ServerError:
                     if monotonic_ns() > deadline_ns:

@@ -161,7 +161,7 @@ def _database_bytes(connection: Connection) -> int | None:
 
 def _dead_rows(connection: Connection, dataset: Dataset) -> int | None:
     row = connection.execute(
-        "SELECT sum(n_dead_tup) FROM pg_stat_user_tables WHERE relid IN"
+        "SELECT sum(n_dead_tup)::int8 FROM pg_stat_user_tables WHERE relid IN"
         " (SELECT to_regclass(name) FROM unnest(%(tables)s::text[]) name UNION"
         "  SELECT t.relid FROM unnest(%(tables)s::text[]) name,"
         "   pg_partition_tree(to_regclass(name)) t)",
@@ -170,9 +170,9 @@ def _dead_rows(connection: Connection, dataset: Dataset) -> int | None:
     return None if row is None or row[0] is None else int(row[0])
 
 
-_RELATIONS = (
-    "SELECT pg_prewarm(oid) FROM pg_class WHERE relkind IN ('r', 'i', 'm')"
-    " AND relnamespace NOT IN (SELECT oid FROM pg_namespace WHERE nspname LIKE 'pg\\_%'"
+_RELATIONS: LiteralString = (
+    "SELECT {}.pg_prewarm(oid) FROM pg_class WHERE relkind IN ('r', 'i', 'm')"
+    " AND relnamespace NOT IN (SELECT oid FROM pg_namespace WHERE nspname LIKE 'pg!_%' ESCAPE '!'"
     " OR nspname = 'information_schema')"
 )
 
@@ -189,12 +189,30 @@ def make_cold(cluster: ScratchCluster) -> Step:
     return Step("drop page cache", monotonic_ns() - started_ns)
 
 
-def prewarm(connection: Connection) -> Step:
-    """Read every table and index of the database into shared_buffers, as far as they hold them."""
+_PREWARM = (
+    "SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace"
+    " WHERE e.extname = 'pg_prewarm'"
+)
+
+
+def has_prewarm(connection: Connection) -> bool:
+    """Return whether the database has the extension that fills the cache."""
+    return connection.execute(_PREWARM).fetchone() is not None
+
+
+def prewarm(connection: Connection, *, is_scratch: bool) -> Step:
+    """Read every table and index of the database into shared_buffers, as far as they hold them.
+
+    The extension is created on a scratch server only.
+    """
     started_ns = monotonic_ns()
     try:
-        connection.execute("CREATE EXTENSION IF NOT EXISTS pg_prewarm")
-        connection.execute(_RELATIONS)
+        if is_scratch:
+            connection.execute("CREATE EXTENSION IF NOT EXISTS pg_prewarm SCHEMA public")
+        row = connection.execute(_PREWARM).fetchone()
+        if row is None:
+            return Step("prewarm", skipped="the database has no extension pg_prewarm")
+        connection.execute(sql.SQL(_RELATIONS).format(sql.Identifier(str(row[0]))))
     except psycopg.Error as error:
         why = error.diag.message_primary or str(error)
         return Step("prewarm", monotonic_ns() - started_ns, skipped=why)

@@ -29,10 +29,11 @@ _PIECES = re.compile(
 
 
 def run_script(connection: Connection, text: str) -> None:
-    """Run every statement of `text` in a separate transaction.
+    """Run every statement of `text` in a separate transaction, in the path of the load.
 
     Raises: ServerError with the statement and the server's own words.
     """
+    connection.use_load_path()
     for statement in statements_of(text):
         try:
             connection.execute(statement.encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -120,6 +121,12 @@ class Target:
     def with_database(self, database: str) -> Target:
         """Return the same server and user, another database."""
         return replace(self, database=database)
+
+    def with_settings(self, settings: Mapping[str, str]) -> Target:
+        """Return the same target, whose sessions begin with these settings."""
+        # Start-up options end at a space of any kind.
+        given = [f" -c {n}=" + re.sub(r"([\\\s])", r"\\\1", v) for n, v in settings.items()]
+        return replace(self, options=(self.options + "".join(given)).strip())
 
     def as_conninfo(self, *, service: str = "") -> str:
         """Return the connection string of this target, without passwords and secret keys.

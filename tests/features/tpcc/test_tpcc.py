@@ -316,6 +316,7 @@ def judged(session: Connection) -> list[Verdict]:
 
 def test_each_fault_violates_the_one_condition_it_is_planted_for(two_districts: Target) -> None:
     with connect(two_districts, verb="test") as session:
+        session.use_load_path()
         session.execute("SET statement_timeout = 0")
         assert not any(verdict.violation_count for verdict in judged(session))
         for number, statements in FAULTS.items():

@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::Dataset;
 use super::journal;
 use super::loading::Loading;
+use super::opening::open_narrow;
 use super::trouble::Trouble;
 use crate::contract::job::Job;
 use crate::contract::record::{Ending, Record, WarningKind};
-use crate::session::{Session, SessionError};
+use crate::session::SessionError;
 
 /// Longest wait for a server that restarts after a crash, before unfinished tables are removed.
 const REMOVAL_PATIENCE: Duration = Duration::from_secs(5);
@@ -33,7 +35,7 @@ impl Loading<'_> {
                 (true, _) => self.keep(),
                 (false, true) => self.remove(),
                 (false, false) => {
-                    let _ = on_own_session(self.job, journal::DROP);
+                    let _ = on_own_session(self.job, self.dataset, journal::DROP);
                 }
             }
         }
@@ -55,7 +57,7 @@ impl Loading<'_> {
 
     fn remove(&mut self) {
         let sql = format!("{}; {}", self.dataset.removal(), journal::DROP);
-        match on_own_session(self.job, &sql) {
+        match on_own_session(self.job, self.dataset, &sql) {
             Ok(()) => self.warn(
                 WarningKind::DatasetRemoved,
                 "the load did not finish, so the tables that it had created were dropped".into(),
@@ -72,11 +74,11 @@ impl Loading<'_> {
 
 /// Run `sql` on a separate session, which no stop flag ends. If the server is restarting, wait for
 /// at most `REMOVAL_PATIENCE`.
-fn on_own_session(job: &Job, sql: &str) -> Result<(), SessionError> {
+fn on_own_session(job: &Job, dataset: &dyn Dataset, sql: &str) -> Result<(), SessionError> {
     let never = Arc::new(AtomicBool::new(false));
     let deadline = Instant::now() + REMOVAL_PATIENCE;
     let mut session = loop {
-        match Session::connect(&job.target, &never) {
+        match open_narrow(&job.target, dataset, &never) {
             Ok(session) => break session,
             Err(error) if error.may_pass() && Instant::now() < deadline => {
                 thread::sleep(Duration::from_millis(200));

@@ -70,7 +70,7 @@ pub(super) fn read(
     let mut ask = |sql: &str| -> Result<Vec<Row>, Trouble> {
         session.query(sql).map_err(|error| Trouble::of_session(DOING, error))
     };
-    let rows = ask("select obj_description(to_regclass('pgdyno_load'), 'pg_class')")?;
+    let rows = ask("select pg_catalog.obj_description(to_regclass('pgdyno_load'), 'pg_class')")?;
     let Some(comment) = rows.into_iter().next().and_then(|row| row.into_iter().next()?) else {
         return refused("there is no interrupted load in this schema".into());
     };
@@ -150,7 +150,7 @@ pub(super) fn wait_for(
 
 fn held_by_others(session: &mut Session, doing: &'static str) -> Trouble {
     let sql = "select string_agg(distinct pid::text, ', ') from pg_locks \
-         where locktype = 'advisory' and classid = 1885824121 and granted \
+         where locktype = 'advisory' and classid operator(pg_catalog.=) 1885824121 and granted \
            and pid <> pg_backend_pid()";
     let who =
         session.query(sql).ok().and_then(|rows| rows.into_iter().next()?.into_iter().next()?);

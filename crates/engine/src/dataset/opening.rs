@@ -1,6 +1,7 @@
 //! Opens a session of a load with its settings, and checks that the server fits the job.
 
 use super::Dataset;
+use super::sql::quote_literal;
 use super::trouble::{Trouble, run_as};
 use crate::contract::job::{DistributedServer, Target};
 use crate::dialect::Server;
@@ -23,14 +24,49 @@ const CHECK_CLIENT: &str = "set client_connection_check_interval = '1s'";
 const SORT_BYTES_PER_ROW: u64 = 64;
 const SORT_BYTES_MAX: u64 = 256 << 20;
 
+/// The first statement of a session that loads or removes tables. It makes the schema of the tables
+/// the only one of a user that is searched: where the path finds a table of this name now, or else
+/// where it creates tables. PostgreSQL searches pg_catalog before it. Every name here has its
+/// schema, so the path of the database or the role cannot lead the statement elsewhere.
+fn narrow_path(dataset: &dyn Dataset) -> String {
+    // The tables of a captured schema have several schemas, and their statements name them.
+    let tables = dataset.row_totals();
+    let table = tables.first().map(|(name, _)| *name).filter(|name| !name.contains('.'));
+    let schema_of = |name: &str| {
+        format!(
+            "(select pg_catalog.quote_ident(n.nspname) from pg_catalog.pg_class c join \
+             pg_catalog.pg_namespace n on n.oid operator(pg_catalog.=) c.relnamespace where c.oid \
+             operator(pg_catalog.=) pg_catalog.to_regclass({}))",
+            quote_literal(name)
+        )
+    };
+    let schemas: Vec<_> = ["pgdyno_load"].into_iter().chain(table).map(schema_of).collect();
+    format!(
+        "select pg_catalog.set_config('search_path', pg_catalog.concat(coalesce({}, \
+         pg_catalog.quote_ident(pg_catalog.current_schema()), '\"\"'), ', pg_temp'), false)",
+        schemas.join(", ")
+    )
+}
+
+/// Open a session that searches only the schema of the tables of `dataset`.
+pub(super) fn open_narrow(
+    target: &Target,
+    dataset: &dyn Dataset,
+    stop: &StopFlag,
+) -> Result<Session, SessionError> {
+    let mut session = Session::connect(target, stop)?;
+    session.query(&narrow_path(dataset))?;
+    Ok(session)
+}
+
 /// Open one session of a load, with its settings.
 pub(super) fn open_session(
     target: &Target,
     dataset: &dyn Dataset,
     stop: &StopFlag,
 ) -> Result<Session, Trouble> {
-    let mut session =
-        Session::connect(target, stop).map_err(|error| Trouble::of_session("connect", error))?;
+    let mut session = open_narrow(target, dataset, stop)
+        .map_err(|error| Trouble::of_session("connect", error))?;
     run_as(&mut session, "set what the session needs", SETTINGS)?;
     for sql in [CHECK_CLIENT, &sort_memory(dataset.index_rows_max())] {
         match session.query(sql) {

@@ -17,6 +17,7 @@ from pgdyno.clock import monotonic_ns
 from pgdyno.features.crash.moments import Phase
 from pgdyno.process import signals
 from pgdyno.server.connect import connect
+from pgdyno.server.dataset import schemas_of
 from pgdyno.server.target import Target
 
 
@@ -72,6 +73,8 @@ class Activity:
         self._statements = repeated.statements if repeated is not None else ()
         self._pause_ns = repeated.pause_ns if repeated is not None else 0
         self._session = connect(target, verb="crash", run=phase) if self._statements else None
+        if self._session is not None:
+            self._session.use_path(schemas_of(self._session, ["pgdyno_ledger"]))
         self._send_from_ns = 0
 
     @property

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import LiteralString
 
 import psycopg
 from psycopg import sql
@@ -52,8 +53,12 @@ _BTREES = (
     " JOIN pg_class AS c ON c.oid = i.indexrelid JOIN pg_am AS a ON a.oid = c.relam"
     " WHERE a.amname = 'btree' AND i.indisvalid AND c.relpersistence = 'p'"
 )
-_HEAPS = (
-    "SELECT c.oid::regclass::text, v.msg FROM pg_class AS c, LATERAL verify_heapam(c.oid) AS v"
+_AMCHECK = (
+    "SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace"
+    " WHERE e.extname = 'amcheck'"
+)
+_HEAPS: LiteralString = (
+    "SELECT c.oid::regclass::text, v.msg FROM pg_class AS c, LATERAL {}.verify_heapam(c.oid) AS v"
     " WHERE c.relkind IN ('r', 'm', 't') AND c.relpersistence = 'p' LIMIT 3"
 )
 _RELATIONS = (
@@ -76,7 +81,7 @@ def rows_of(connection: Connection) -> dict[Key, int]:
     with connection.transaction():
         _without_indexes(connection)
         rows = connection.execute(
-            "SELECT client, sequence, xid::text::bigint FROM pgdyno_ledger"
+            connection.qualified("SELECT client, sequence, xid::text::bigint FROM pgdyno_ledger")
         ).fetchall()
     return {(client, sequence): xid for client, sequence, xid in rows}
 
@@ -111,20 +116,22 @@ def row_checks(connection: Connection) -> Iterator[CheckSeen]:
     for name, query in ROW_RULES.items():
         yield _checked(name, connection, query)
     try:
-        known = connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'amcheck'")
-        has_amcheck = known.fetchone() is not None
+        home = connection.execute(_AMCHECK).fetchone()
     except psycopg.Error as error:
         yield CheckSeen("amcheck", "bad", _words(error))
         return
-    if has_amcheck:
-        yield _amcheck_of_indexes(connection)
-        yield _amcheck_of_tables(connection)
+    if home is not None:
+        schema = sql.Identifier(str(home[0]))
+        yield _amcheck_of_indexes(connection, schema)
+        yield _amcheck_of_tables(connection, schema)
     else:
         yield from (_index_against_table(connection, index) for index in _INDEXES)
 
 
 def own_checks(connection: Connection, statements: Sequence[str]) -> Iterator[CheckSeen]:
     """Yield a check for each statement of --check-sql: it must return no rows."""
+    if statements:
+        connection.use_load_path()
     for number, statement in enumerate(statements, start=1):
         name = f"--check-sql, statement {number}"
         try:
@@ -224,7 +231,7 @@ def _checked(name: str, connection: Connection, query: str) -> CheckSeen:
     try:
         with connection.transaction():
             _without_indexes(connection)
-            row = connection.execute(query.encode()).fetchone()
+            row = connection.execute(connection.qualified(query)).fetchone()
     except psycopg.Error as error:
         return CheckSeen(name, "bad", _words(error))
     count = row[0] if row is not None else 0
@@ -242,24 +249,25 @@ def prepare(connection: Connection) -> None:
         "SELECT 1 FROM pg_available_extensions WHERE name = 'amcheck'"
     ).fetchone()
     if offered is not None:
-        connection.execute("CREATE EXTENSION IF NOT EXISTS amcheck")
+        connection.execute("CREATE EXTENSION IF NOT EXISTS amcheck SCHEMA public")
 
 
-def _amcheck_of_indexes(connection: Connection) -> CheckSeen:
+def _amcheck_of_indexes(connection: Connection, schema: sql.Identifier) -> CheckSeen:
     name, count = "amcheck: indexes have every row", 0
+    check = sql.SQL("SELECT {}.bt_index_check(%s::regclass, true)").format(schema)
     try:
         for _index, oid in connection.execute(_BTREES).fetchall():
-            connection.execute("SELECT bt_index_check(%s::regclass, true)", [oid])
+            connection.execute(check, [oid])
             count += 1
     except psycopg.Error as error:
         return CheckSeen(name, "bad", _words(error))
     return CheckSeen(name, "good", f"{count} indexes")
 
 
-def _amcheck_of_tables(connection: Connection) -> CheckSeen:
+def _amcheck_of_tables(connection: Connection, schema: sql.Identifier) -> CheckSeen:
     name = "amcheck: tables"
     try:
-        bad = connection.execute(_HEAPS).fetchone()
+        bad = connection.execute(sql.SQL(_HEAPS).format(schema)).fetchone()
     except psycopg.Error as error:
         return CheckSeen(name, "bad", _words(error))
     return CheckSeen(name, "bad" if bad else "good", f"{bad[0]}: {bad[1]}" if bad else "holds")
@@ -269,7 +277,7 @@ def _index_against_table(connection: Connection, index: str) -> CheckSeen:
     """Return whether a scan of the index finds the rows that a scan of the table finds."""
     name = f"{index} has every row"
     table, order = _INDEXES[index]
-    query = _SUM_OF_ROWS.format(table, order).encode()
+    query = connection.qualified(_SUM_OF_ROWS.format(table, order))
     sums = []
     try:
         for scan in ("enable_seqscan", "enable_indexscan"):

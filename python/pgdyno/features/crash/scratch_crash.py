@@ -25,6 +25,7 @@ from pgdyno.features.crash.server_log import redo_in
 from pgdyno.features.crash.work import Bench, Work
 from pgdyno.process import signals
 from pgdyno.process.child import UserIds, run
+from pgdyno.server import dataset as datasets
 from pgdyno.server.connect import Connection
 from pgdyno.server.find import Binaries
 from pgdyno.server.postmaster import read_log
@@ -263,6 +264,7 @@ def checked(
     """
     seen: list[CheckSeen] = []
     try:
+        datasets.use_tables(connection)
         present = checks.rows_of(connection)
         status = checks.statuses(connection, commits, recovered_xid=recovered_xid)
     except psycopg.Error as error:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from pgdyno.observe.session import PATIENCE_SQL, PID_SQL, SESSION_SQL
 from pgdyno.observe.sql.sql_collector import pick
+from pgdyno.server.connect import FIRST_SQL
 
 SETTINGS = (
     "archive_mode",
@@ -180,5 +181,10 @@ SQL: Mapping[str, Mapping[int, str]] = {
 
 def statements(version: int) -> dict[str, str]:
     """Return every statement for a server of this major version, by name."""
-    texts = {"connect": PID_SQL, "session": SESSION_SQL, "patience": PATIENCE_SQL}
+    texts = {
+        "first": FIRST_SQL,
+        "connect": PID_SQL,
+        "session": SESSION_SQL,
+        "patience": PATIENCE_SQL,
+    }
     return texts | {name: pick(name, variants, version) for name, variants in SQL.items()}

@@ -56,7 +56,9 @@ DRAWS = (
 
 def next_orders(connection: Connection) -> list[FirstOrder]:
     """Return the number of the next order of each district."""
-    rows = connection.execute("SELECT d_w_id, d_id, d_next_o_id FROM district").fetchall()
+    rows = connection.execute(
+        connection.qualified("SELECT d_w_id, d_id, d_next_o_id FROM district")
+    ).fetchall()
     return [(int(row[0]), int(row[1]), int(row[2])) for row in rows]
 
 
@@ -75,7 +77,10 @@ def drawn_since(connection: Connection, first: Sequence[FirstOrder]) -> list[Dra
     for draw in DRAWS:
         places = {"w": warehouses, "d": districts, "o": orders}
         given = {"bins": draw.bin_count, "most": draw.value_count, **places}
-        counts = {int(row[0]): int(row[1]) for row in connection.execute(draw.query, given)}
+        counts = {
+            int(row[0]): int(row[1])
+            for row in connection.execute(connection.qualified(draw.query), given)
+        }
         within = tuple(counts.pop(place, 0) for place in range(draw.bin_count))
         drawn.append(Drawn(draw.name, within, sum(counts.values())))
     return drawn

@@ -18,6 +18,7 @@ from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.statements import SCHEMA_SQL
 from pgdyno.server.connect import Connection
 from pgdyno.server.failures import step_for
+from pgdyno.server.foreign_tables import refuse_foreign_tables
 from pgdyno.server.grammar import Statement, statements_of, with_literals, without_meta_commands
 from pgdyno.server.permission import unpermitted
 from pgdyno.user_file import opened_lines, read_text
@@ -186,6 +187,8 @@ def needs_of(
                     f"{name}, statement {number} {why}: {_shown(text)[:60]}.",
                     hint="give only what reads, or try the others on a scratch copy (--scratch)",
                 )
+            if not is_scratch:
+                refuse_foreign_tables(connection, name, [text])
             place = f"{Path(name).name}:{number}" if len(tried) > 1 else Path(name).name
             probe = _probe(connection, text, place, is_scratch=is_scratch, timeout_ms=timeout_ms)
             needs.append(
@@ -208,6 +211,7 @@ def _probe(
                     connection.execute("SET TRANSACTION READ ONLY")
                 connection.execute(f"SET LOCAL statement_timeout = {timeout_ms}".encode())
                 connection.execute(f"SET LOCAL work_mem = '{work_mem_bytes // 1024}kB'".encode())
+                connection.use_load_path(local=True)
                 # A binary result needs the extended protocol, which takes one statement only.
                 asked = f"{TRIED_AS}{text}".encode()
                 row = connection.execute(asked, binary=True).fetchone()

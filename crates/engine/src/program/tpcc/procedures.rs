@@ -240,8 +240,9 @@ async fn ask(session: Session<'_>, sql: &str) -> Result<(), Stopped> {
 async fn present(session: Session<'_>) -> Result<Vec<Present>, Stopped> {
     let names = ALL.map(|(name, _)| format!("'{name}'")).join(", ");
     let sql = format!(
-        "SELECT proname::text, oid::regprocedure::text, obj_description(oid, 'pg_proc') \
-         FROM pg_proc WHERE pronamespace = current_schema()::regnamespace AND proname IN ({names})"
+        "SELECT proname::text, oid::regprocedure::text, pg_catalog.obj_description(oid, 'pg_proc') \
+         FROM pg_proc WHERE pronamespace = current_schema()::regnamespace::oid \
+         AND proname IN ({names})"
     );
     let read = |rows: &mut Rows| {
         let mut present = Vec::new();

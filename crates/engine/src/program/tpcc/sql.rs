@@ -7,7 +7,8 @@
 //! instead of naming the value once, and text is joined by ||, because concat_ws is not immutable.
 
 /// Queries that check the tables before the load.
-pub(super) const MARK: &str = "SELECT obj_description('warehouse'::regclass, 'pg_class')";
+pub(super) const MARK: &str =
+    "SELECT pg_catalog.obj_description('warehouse'::regclass, 'pg_class')";
 pub(super) const COUNTS: &str = "SELECT (SELECT count(*) FROM warehouse), \
      (SELECT min(w_id) FROM warehouse), (SELECT max(w_id) FROM warehouse), \
      (SELECT count(*) FROM district), (SELECT max(i_id) FROM item), \
@@ -22,7 +23,7 @@ pub(super) const MISSING_INDEX: &str = "SELECT min(name || ' (' || columns || ')
      ('orders', 'o_w_id, o_d_id, o_id'), ('orders', 'o_w_id, o_d_id, o_c_id'), \
      ('order_line', 'ol_w_id, ol_d_id, ol_o_id'), ('item', 'i_id'), ('stock', 's_w_id, s_i_id')) \
      AS wanted(name, columns) WHERE NOT EXISTS (SELECT FROM pg_index \
-     WHERE indrelid = name::regclass AND indisvalid AND indpred IS NULL AND starts_with(\
+     WHERE indrelid = name::regclass::oid AND indisvalid AND indpred IS NULL AND starts_with(\
      (SELECT string_agg(attname::text, ', ' ORDER BY place) \
      FROM unnest(indkey::int2[]) WITH ORDINALITY AS k(number, place) \
      JOIN pg_attribute ON attrelid = indrelid AND attnum = number), columns))";

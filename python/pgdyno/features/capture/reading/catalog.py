@@ -227,8 +227,6 @@ ROLE_SETTINGS_SQL = (
     " WHERE datname = current_database())) ORDER BY s.setdatabase, s.setrole"
 )
 ROLES_SQL = "SELECT rolname::text FROM pg_catalog.pg_roles"
-PATH_SQL = "SELECT unnest(current_schemas(false))"
-SET_PATH_SQL = "SELECT set_config('search_path', %s, false)"
 TYPES_SQL = (
     "SELECT name, parameter_types::text[] FROM pg_catalog.pg_prepared_statements"
     " WHERE name LIKE 'pgdyno%'"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from pgdyno.errors import ServerError
@@ -49,7 +49,7 @@ class SourceConnection:
     def _identify(self, connection: Connection) -> None:
         row = connection.execute(MARK + catalog.SESSION_SQL).fetchone()
         assert row is not None, "a SELECT without FROM returns one row"
-        if row[0] != connection.info.backend_pid:
+        if connection.is_pooled:
             raise ServerError(
                 f"{self._target.place} is a pooler, not a server.",
                 hint="name the server itself with -h and -p",
@@ -63,6 +63,19 @@ class SourceConnection:
         self.encoding, self.database, self.user = str(row[2]), str(row[3]), str(row[4])
         self.sees_everybody, self.collation = bool(row[5]), str(row[6])
         self.database_oid = int(row[7])
+
+    @property
+    def load_schemas(self) -> tuple[str, ...]:
+        """Return the schemas that the sessions of this role search here."""
+        return self._connection.load_schemas
+
+    @contextmanager
+    def searching(self, schemas: Sequence[str]) -> Iterator[None]:
+        """Search these schemas, for statements of the load that are parsed and not executed."""
+        self._connection.use_path(schemas)
+        yield
+        if not self._connection.closed:
+            self._connection.use_own_path()
 
     @property
     def is_lost(self) -> bool:

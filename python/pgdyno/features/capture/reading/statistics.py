@@ -42,6 +42,7 @@ from pgdyno.features.capture.reading.utilities import query_of
 from pgdyno.observe.session import REPORT_SQL
 from pgdyno.observe.sql.statements import SCHEMA_SQL
 from pgdyno.process import signals
+from pgdyno.server.connect import FIRST_SQL
 from pgdyno.server.target import Target
 
 _VERSION = version_of("pgdyno")
@@ -129,7 +130,7 @@ class Reading:
         self._taken_at = datetime.fromtimestamp(self._clock.now_ns() / 1e9, tz=UTC)
         self._read_texts()
         texts = [text for text, _ in self._texts.values() if text]
-        self._path = [name for (name,) in self.source.fetch(catalog.PATH_SQL)]
+        self._path = list(self.source.load_schemas)
         self.schema = read_schema(self.source.fetch, texts)
         self.statistics = read_statistics(self.source.fetch(catalog.STATISTICS_SQL))
         self.groups = column_groups(self.source.fetch(catalog.GROUPS_SQL))
@@ -199,21 +200,21 @@ class Reading:
         """Return the types of the parameters of statements, as the server itself finds them."""
         homes = list(self._path)
         homes += [n for (n,) in self.source.fetch(catalog.SCHEMAS_SQL) if n not in homes]
-        self.source.execute(catalog.SET_PATH_SQL, [", ".join(homes)])
         known = self.names
         untyped = {text: parse(text, known).untyped for text in texts}
         types: dict[str, tuple[str, ...]] = {}
         for begin in range(0, len(texts), _PREPARED_AT_ONCE):
             names: dict[str, str] = {}
-            for number, text in enumerate(texts[begin : begin + _PREPARED_AT_ONCE]):
-                is_prepared, refusal = prepared(
-                    self.source.execute, f"pgdyno_{number}", query_of(text), untyped[text]
-                )
-                if refusal:
-                    # A $n where only a constant may be: GROUP BY ROLLUP ($1).
-                    self._refused.add(text)
-                if is_prepared:
-                    names[f"pgdyno_{number}"] = text
+            with self.source.searching(homes):
+                for number, text in enumerate(texts[begin : begin + _PREPARED_AT_ONCE]):
+                    is_prepared, refusal = prepared(
+                        self.source.execute, f"pgdyno_{number}", query_of(text), untyped[text]
+                    )
+                    if refusal:
+                        # A $n where only a constant may be: GROUP BY ROLLUP ($1).
+                        self._refused.add(text)
+                    if is_prepared:
+                        names[f"pgdyno_{number}"] = text
             rows = self.source.fetch(catalog.TYPES_SQL)
             types |= {names[name]: tuple(listed) for name, listed in rows if name in names}
             self.source.execute("DEALLOCATE ALL")
@@ -348,5 +349,6 @@ def statements_sent() -> dict[str, str]:
     named["database"], named["updates"] = counted.DATABASE_SQL, counted.TABLES_SQL
     named["evictions"] = str(counted.info_sql(14, "SCHEMA"))
     named["own transactions"] = REPORT_SQL
+    named["first"] = _PARAMETER.sub("$1", FIRST_SQL)
     named["prepared"] = "PREPARE pgdyno_1 AS ...; DEALLOCATE ALL"
     return named

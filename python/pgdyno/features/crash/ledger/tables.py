@@ -17,6 +17,7 @@ class Ledger(DatasetKind):
     options = LedgerDataset
     loading = LedgerLoading
     tables = ("pgdyno_ledger", "pgdyno_ledger_balances")
+    sequences = ("pgdyno_ledger_id_seq",)
     size_option = "accounts"
     jobs_help = "(default 1): one connection loads the only table that has rows."
 

@@ -56,6 +56,7 @@ def command(**given: Any) -> int:
     kind = KINDS[given["kind"]]
     with connect(resolved.target, verb="check") as connection:
         datasets.require_complete(datasets.inspect(connection, kind))
+        datasets.use_tables(connection)
         connection.execute("SET statement_timeout = 0")
         for verdict in check(connection, (*kind.conditions, *kind.conditions_of_load)):
             verdicts.append(verdict)

@@ -1,0 +1,42 @@
+"""What the sessions of pgdyno's own set, and what ends them."""
+
+from __future__ import annotations
+
+import pytest
+from tests.fixtures.clusters import run_sql
+from tests.fixtures.poolers import Pooler
+
+from pgdyno.errors import ServerError
+from pgdyno.server.connect import OWN_PATH, connect
+from pgdyno.server.target import Target
+
+SHOWN = (
+    "SELECT current_setting('search_path'), current_setting('DateStyle'),"
+    " current_setting('standard_conforming_strings'), 0.1::float8::text"
+)
+
+
+def test_our_settings_win_over_those_of_the_database(database: Target) -> None:
+    for setting in ("search_path = e", "DateStyle = 'German, DMY'", "extra_float_digits = -15"):
+        run_sql(database, f"ALTER DATABASE {database.database} SET {setting}")
+    with connect(database, verb="test") as session:
+        assert session.execute(SHOWN).fetchone() == (OWN_PATH, "ISO, DMY", "on", "0.1")
+        assert session.load_path == "e"
+
+
+def test_a_session_that_may_write_again_is_closed(database: Target) -> None:
+    with connect(database, verb="test", read_only=True) as session:
+        with pytest.raises(ServerError, match="default_transaction_read_only"):
+            session.execute("SELECT set_config('default_transaction_read_only', 'off', false)")
+        assert session.closed
+
+
+def test_our_settings_end_with_each_transaction_at_a_pooler(pooler: Pooler) -> None:
+    with connect(pooler.target, verb="test") as session:
+        assert session.is_pooled
+        assert session.execute("SELECT current_setting('search_path')").fetchone() == (OWN_PATH,)
+        with session.transaction():
+            session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            assert session.execute("SHOW search_path").fetchone() == (OWN_PATH,)
+    [(left,)] = run_sql(pooler.target, "SHOW search_path")
+    assert left != OWN_PATH
