@@ -21,6 +21,7 @@ from pgdyno.measure.loading import Loading
 from pgdyno.measure.under_test import LOAD_DATABASE
 from pgdyno.quantities import counted, format_bytes, percent
 from pgdyno.server import dataset as datasets
+from pgdyno.server.capture_server import refuse_foreign
 from pgdyno.server.capture_tables import Captured, rebuilt_of
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.dataset_kinds import needed_bytes
@@ -101,6 +102,9 @@ def refuse_unfit(target: Target, dataset: CaptureDataset, how: Loading) -> None:
     with connect(target, verb="init") as connection:
         if _imports(how):
             refuse_older(connection)
+        # A load that goes on was checked before it began.
+        if not how.resume:
+            refuse_foreign(connection, rebuilt_of(dataset).capture, file=dataset.file)
         rows = connection.execute(
             "SELECT name FROM unnest(%s::text[]) AS name"
             " WHERE name NOT IN (SELECT name FROM pg_available_extensions)",

@@ -15,8 +15,8 @@ from pgdyno.cli.from_options import OWN_SERVER_ONLY, AskedExperiment, permission
 from pgdyno.cli.headings import Verb
 from pgdyno.cli.measure import measure
 from pgdyno.cli.show import read_kept, require_runs
-from pgdyno.errors import SpecError
-from pgdyno.server.conninfo import resolve
+from pgdyno.errors import RefusedError, SpecError
+from pgdyno.server.conninfo import Resolved, resolve
 from pgdyno.spec.base import SECOND_NS
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.file import read_spec
@@ -75,9 +75,42 @@ def command(**given: Any) -> int:
     experiment = _changed(experiment, given)
     dsn = given["dsn"] or experiment.server.dsn
     resolved = resolve(conninfo=dsn) if experiment.server.scratch is None else None
+    if folder is not None:
+        _refuse_foreign_spec(folder, experiment, resolved, given["confirm"])
     verb = folder.verb if folder is not None else experiment.design.kind
     return measure(
         verb, AskedExperiment(experiment, resolved, permissions_of(given)), given, folder
+    )
+
+
+def _refuse_foreign_spec(
+    folder: ExperimentFolder,
+    experiment: Experiment,
+    resolved: Resolved | None,
+    confirmed: tuple[str, ...],
+) -> None:
+    """Raise RefusedError for a result of somebody else: its specification may name any command."""
+    if folder.is_spec_ours:
+        return
+    server = experiment.server
+    target = resolved.target if resolved is not None else None
+    confirmation = f"{target.database}@{target.host}" if target is not None else None
+    if confirmation in confirmed:
+        return
+    names = (
+        *("apply_command", "restart_command", "recover_command"),
+        *("admin", "observe", "ssh", "host_shell"),
+    )
+    named = {name.replace("_", " "): getattr(server, name, None) for name in names}
+    executed = [f"{name}: {value}" for name, value in named.items() if value]
+    place = target.place if target is not None else "a scratch server"
+    raise RefusedError(
+        f"Another user or another host wrote {folder.folder / 'spec.toml'}, or somebody changed "
+        f"it. --resume would send its load to {place}"
+        f"{' and use ' + '; '.join(executed) if executed else ''}.",
+        hint=f"read the file; if all of it is right, add --confirm {confirmation}"
+        if confirmation is not None
+        else "read the file; if all of it is right, pgdyno run FILE begins it anew",
     )
 
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import psycopg
 
-from pgdyno.capture.file import read
 from pgdyno.engine.engine_facts import engine_facts
 from pgdyno.engine.records import ScriptShape
 from pgdyno.errors import PgdynoError, RefusedError, ServerError, SpecError
@@ -19,7 +18,8 @@ from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.under_test import Conditions, UnderTest, refuse_what_does_not_fit
 from pgdyno.server import dataset as datasets
 from pgdyno.server import permission, safety, server_facts
-from pgdyno.server.capture_tables import digest_of
+from pgdyno.server.capture_safety import not_of_the_copy
+from pgdyno.server.capture_tables import digest_of, qualified_at
 from pgdyno.server.connect import Connection, connect, pinned
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.dataset_kinds import KINDS
@@ -267,10 +267,14 @@ def _beyond_the_dataset(
 def _is_their_capture(experiment: Experiment, facts: ServerFacts) -> bool:
     """Return whether the tables were made from the captures of the load, and not from others.
 
-    A file that somebody changed has other statements than the one that made the tables.
+    A file that somebody changed has other statements than the one that made the tables. If the
+    tables were made from it, its load may still use tables of others.
     """
     files = {script.capture for script in experiment.all_scripts() if script.capture is not None}
-    return {digest_of(read(path)) for path in files} == {facts.dataset.options.get("digest")}
+    captures = [qualified_at(path) for path in files]
+    if any(not_of_the_copy(capture) is not None for capture in captures):
+        return False
+    return {digest_of(capture) for capture in captures} == {facts.dataset.options.get("digest")}
 
 
 # Every server has this database. Unlike template1, others can use it while we are connected.

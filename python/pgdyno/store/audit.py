@@ -1,6 +1,7 @@
 """The journal of changes of servers, `audit.jsonl`: what was changed, restored, or given up.
 
-A line that cannot be read may name a change. Therefore damage is reported, never skipped.
+A line that cannot be read may name a change. Therefore damage is reported, never skipped. Each line
+has a seal: only a journal that this user wrote on this host is undone without a question.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import StoreError
+from pgdyno.redaction import without_secrets
 from pgdyno.store import files
+from pgdyno.store.seal import is_ours, seal_of
 
 AUDIT = "audit.jsonl"
 _CHANGES = ("settings", "applied")
@@ -49,7 +52,7 @@ def read_journal(path: Path) -> Journal:
     Raises: StoreError if the file cannot be read.
     """
     try:
-        content = path.read_bytes()
+        content = files.read_bytes(path)
     except FileNotFoundError:
         return Journal((), ())
     except OSError as error:
@@ -64,6 +67,22 @@ def read_journal(path: Path) -> Journal:
         else:
             entries.append(entry)
     return Journal(tuple(entries), tuple(damaged))
+
+
+def sealed(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entry as it is kept: without secrets, with its seal."""
+    kept: dict[str, Any] = without_secrets(dict(entry))
+    return {**kept, "seal": seal_of(_canonical(kept))}
+
+
+def is_trusted(entry: Mapping[str, Any]) -> bool:
+    """Return whether this user wrote the entry on this host."""
+    return is_ours(_canonical(entry), entry.get("seal"))
+
+
+def _canonical(entry: Mapping[str, Any]) -> bytes:
+    plain = {name: value for name, value in entry.items() if name != "seal"}
+    return json.dumps(plain, sort_keys=True, ensure_ascii=True).encode()
 
 
 def lines_given_up(damaged: tuple[str, ...]) -> dict[str, Any]:
@@ -92,7 +111,7 @@ def _entry(line: bytes) -> dict[str, Any] | None:
     """Return the entry of a line; None if a program cannot restore or close a change from it."""
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(entry, dict):
         return None
