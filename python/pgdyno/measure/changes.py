@@ -17,7 +17,7 @@ from pgdyno.redaction import redacted
 from pgdyno.server.system_settings import SystemSettings
 from pgdyno.server.target import Target
 from pgdyno.server.user_command import COMMAND_TIMEOUT_S
-from pgdyno.store.audit import AUDIT, is_trusted, lines_given_up
+from pgdyno.store.audit import AUDIT, is_foreign, lines_given_up
 from pgdyno.store.folder import ExperimentFolder
 
 Journal = Callable[[Mapping[str, Any]], None]
@@ -195,7 +195,7 @@ def _refuse_foreign_journal(
 
     Somebody could have written a command or another server into it.
     """
-    if is_trusted(entry):
+    if not is_foreign(entry):
         return
     confirmation = f"{entry['admin'].get('database', '')}@{entry['admin']['host']}"
     if confirmation in given.confirmed:

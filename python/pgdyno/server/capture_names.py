@@ -113,7 +113,7 @@ def named(name: str) -> Name:
 
 def _implicit_sequences(capture: Capture) -> Iterator[Name]:
     for column in capture.columns:
-        if column.identity or column.has_default:
+        if column.identity:
             schema, table = parts_of(column.table)
             yield schema, f"{table}_{column.column}_seq"
 

@@ -242,9 +242,9 @@ def _refuse_foreign_partitions(connection: Connection, dataset: Dataset) -> None
     """
     require_mark(dataset)
     rows = connection.execute(
-        "SELECT c.oid::regclass::text FROM unnest(%s::text[]) AS t(name),"
-        " LATERAL pg_partition_tree(t.name::regclass) AS p JOIN pg_class c ON c.oid = p.relid"
-        " JOIN pg_class root ON root.oid = t.name::regclass"
+        "SELECT c.oid::regclass::text FROM unnest(%s::text[]) AS t(name)"
+        " JOIN pg_class root ON root.oid = to_regclass(t.name),"
+        " LATERAL pg_partition_tree(root.oid) AS p JOIN pg_class c ON c.oid = p.relid"
         " WHERE p.level > 0 AND coalesce(obj_description(c.oid, 'pg_class'), '') NOT LIKE %s"
         " AND NOT starts_with(c.relname, root.relname || '_') ORDER BY c.oid",
         [[name.as_string(connection) for name in dataset.identifiers], f"{MARK} %"],

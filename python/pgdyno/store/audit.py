@@ -21,6 +21,7 @@ AUDIT = "audit.jsonl"
 _CHANGES = ("settings", "applied")
 _ENDS = ("undone", "dismissed")
 # An entry that closes lines that cannot be read: the user has looked at them.
+_FOREIGN = "is_foreign"
 _GIVEN_UP = "lines dismissed"
 
 
@@ -75,14 +76,13 @@ def sealed(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {**kept, "seal": seal_of(_canonical(kept))}
 
 
-def is_trusted(entry: Mapping[str, Any]) -> bool:
-    """Return whether this user wrote the entry on this host."""
-    return is_ours(_canonical(entry), entry.get("seal"))
+def is_foreign(entry: Mapping[str, Any]) -> bool:
+    """Return whether another user or host wrote an entry that was read, or somebody changed it."""
+    return bool(entry.get(_FOREIGN))
 
 
 def _canonical(entry: Mapping[str, Any]) -> bytes:
-    plain = {name: value for name, value in entry.items() if name != "seal"}
-    return json.dumps(plain, sort_keys=True, ensure_ascii=True).encode()
+    return json.dumps(entry, sort_keys=True, ensure_ascii=True).encode()
 
 
 def lines_given_up(damaged: tuple[str, ...]) -> dict[str, Any]:
@@ -115,6 +115,10 @@ def _entry(line: bytes) -> dict[str, Any] | None:
         return None
     if not isinstance(entry, dict):
         return None
+    seal = entry.pop("seal", "")
+    entry.pop(_FOREIGN, None)
+    if not is_ours(_canonical(entry), seal):
+        entry[_FOREIGN] = True
     change = entry.get("change")
     if change in _CHANGES:
         is_whole = _is_place(entry.get("admin")) and isinstance(entry.get("previous"), dict)
