@@ -7,6 +7,7 @@ import os
 import signal
 import tempfile
 import threading
+from collections.abc import Generator
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, TypeVar
@@ -21,7 +22,7 @@ from pgdyno.errors import InterruptedByUser, ServerError
 from pgdyno.process.child import start
 from pgdyno.server.conninfo import without_pg_environment
 from pgdyno.server.failures import failure, shortened, statement_failure
-from pgdyno.server.silence import LOOK_S, NoAnswer, hearing, until_signal
+from pgdyno.server.silence import LOOK_S, NoAnswer, ending, hearing, until_signal
 from pgdyno.server.target import Target
 
 # As in the engine. A cloud's passwords last a quarter of an hour.
@@ -95,7 +96,7 @@ _PATIENCE = {
     "keepalives_count": "3",
 }
 _TRIES = 50
-_CANCEL_S = 3.0
+_CANCEL_S = 1.0
 _T = TypeVar("_T")
 
 
@@ -124,13 +125,21 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                     self.cancel_safe(timeout=_CANCEL_S)
                 self.close()
                 raise
-        if self.silence_s_max is None:
-            return super().wait(gen, *args, **kwargs)
+        heard = gen if self.silence_s_max is None else hearing(gen, self.silence_s_max)
         try:
-            return super().wait(hearing(gen, self.silence_s_max), LOOK_S)
+            return super().wait(ending(heard), LOOK_S)
         except NoAnswer:
             self.close()
             raise
+        except InterruptedByUser:
+            with contextlib.suppress(psycopg.Error):
+                self.cancel_safe(timeout=_CANCEL_S)
+            self.close()
+            raise
+
+    @classmethod
+    def _connect_gen(cls, conninfo: str = "") -> Generator[Any, Any, Connection]:
+        return (yield from ending(super()._connect_gen(conninfo)))
 
     def execute(self, query: Any, *args: Any, **kwargs: Any) -> psycopg.Cursor[tuple[Any, ...]]:
         """Execute a query. Raises: psycopg.Error with the statement as a note."""
