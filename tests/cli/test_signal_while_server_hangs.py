@@ -1,4 +1,4 @@
-"""A signal ends every verb within 5 s while the server answers nothing, and what is left is said."""
+"""A signal ends every verb within 5 s while the server hangs, and names what is left."""
 
 from __future__ import annotations
 
@@ -46,8 +46,14 @@ def stopped(cluster: ScratchCluster) -> Iterator[None]:
                 os.kill(pid, signal.SIGCONT)
 
 
-def seconds_to_end(pgdyno: Command, asked: tuple[str, ...], cluster: ScratchCluster,
-                   moment_s: float | None, number: signal.Signals) -> tuple[float, str]:  # fmt: skip
+def seconds_to_end(
+    pgdyno: Command,
+    asked: tuple[str, ...],
+    cluster: ScratchCluster,
+    *,
+    moment_s: float | None,
+    number: signal.Signals,
+) -> tuple[float, str]:
     """Return how long a verb took to end after the signal, and what it said."""
     running = None
     if moment_s is not None:
@@ -78,7 +84,7 @@ def test_a_signal_ends_every_verb_while_the_server_hangs(
     slow = {}
     for place, moment_s in enumerate(MOMENTS_S):
         number = (signal.SIGINT, signal.SIGTERM)[place % 2]
-        took, err = seconds_to_end(pgdyno, asked, cluster, moment_s, number)
+        took, err = seconds_to_end(pgdyno, asked, cluster, moment_s=moment_s, number=number)
         if took > ENDS_WITHIN_S:
             slow[moment_s] = (round(took, 1), err)
     assert slow == {}

@@ -156,7 +156,6 @@ def test_a_forged_pid_is_never_ended(tmp_path: Path) -> None:
         }  # fmt: skip
         (folder / "lock").touch()
         (folder / "cluster.json").write_text(json.dumps(document))
-        assert [found.ended_postmaster for found in sweep_leftovers([tmp_path])] == [False]
+        assert [leftover.ended_postmaster for leftover in sweep_leftovers([tmp_path])] == [False]
         assert process.poll() is None
         process.kill()
-

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,7 +41,9 @@ STATE = (
 )
 
 
-def made(kind: str, sql: str, name: str = "public.extra", stage: str = "before_rows") -> SchemaObject:
+def made(
+    kind: str, sql: str, name: str = "public.extra", stage: str = "before_rows"
+) -> SchemaObject:
     return SchemaObject(kind=kind, name=name, sql=sql, stage=stage, table="public.item")  # type: ignore[arg-type]
 
 
@@ -74,9 +75,10 @@ ATTACKS = {
         "public.charge",
     ),
     "a view replaced": made(
-        "view", "CREATE OR REPLACE VIEW public.seen AS SELECT 1 AS id, ''::text AS note",
+        "view",
+        "CREATE OR REPLACE VIEW public.seen AS SELECT 1 AS id, ''::text AS note",
         "public.seen",
-    ),  # fmt: skip
+    ),
     "a view of others": made("view", "CREATE VIEW public.extra AS SELECT * FROM secret"),
     "a name of WITH elsewhere": made(
         "view",
@@ -94,15 +96,18 @@ ATTACKS = {
         "table", "CREATE TABLE public.extra (a bigint DEFAULT nextval('public.free_seq'))"
     ),
     "a computed sequence": made(
-        "table", "CREATE TABLE public.extra (a bigint DEFAULT nextval(('free' || '_seq')::regclass))"
+        "table",
+        "CREATE TABLE public.extra (a bigint DEFAULT nextval(('free' || '_seq')::regclass))",
     ),
     "a sequence owned by others": made(
         "sequence", "CREATE SEQUENCE public.extra OWNED BY app.item.id"
     ),
     "a condition": made(
-        "check", "ALTER TABLE public.item ADD CONSTRAINT extra CHECK (charge(price) > 0)", "extra",
+        "check",
+        "ALTER TABLE public.item ADD CONSTRAINT extra CHECK (charge(price) > 0)",
+        "extra",
         "after_rows",
-    ),  # fmt: skip
+    ),
     "an expression": made(
         "index", "CREATE INDEX extra ON public.item (charge(price))", "public.extra", "after_rows"
     ),
@@ -121,7 +126,9 @@ ATTACKS = {
     "a loop": body("DECLARE r record; BEGIN FOR r IN SELECT * FROM secret LOOP END LOOP; END"),
     "a cursor": body("DECLARE c CURSOR FOR SELECT * FROM secret; BEGIN OPEN c; RETURN 1; END"),
     "a setting": body("BEGIN PERFORM set_config('role', 'postgres', false); RETURN 1; END"),
-    "a setting of the function": body("BEGIN RETURN 1; END", more="SET session_replication_role = replica"),
+    "a setting of the function": body(
+        "BEGIN RETURN 1; END", more="SET row_security = off"
+    ),
     "internal": made(
         "function",
         "CREATE FUNCTION public.extra(text) RETURNS text LANGUAGE internal AS 'pg_read_file'",
@@ -136,13 +143,14 @@ ATTACKS = {
     "a schema of others": made("schema", "CREATE SCHEMA app", "app"),
     "a schema of a role": made("schema", "CREATE SCHEMA extra AUTHORIZATION pg_monitor", "extra"),
     "an extension": made("extension", "CREATE EXTENSION IF NOT EXISTS dblink", "dblink"),
-    "a schema of the server": made("table", "CREATE TABLE pg_catalog.extra (a int)",
-                                   "pg_catalog.extra"),
+    "a schema of the server": made(
+        "table", "CREATE TABLE pg_catalog.extra (a int)", "pg_catalog.extra"
+    ),
     "a name that is cut": made(
         "table", f"CREATE TABLE public.{'a' * 70} (a int)", f"public.{'a' * 70}"
     ),
     "a type of others": made("view", "CREATE VIEW public.extra AS SELECT NULL::app.item"),
-}  # fmt: skip
+}
 
 
 def base() -> Capture:
@@ -157,11 +165,11 @@ def base() -> Capture:
 
 
 @pytest.fixture
-def shared(database: Target) -> Iterator[Target]:
+def shared(database: Target) -> Target:
     """A database that has objects of others."""
     for statement in OF_OTHERS:
         run_sql(database, statement)
-    yield database
+    return database
 
 
 def written(capture: Capture, folder: Path) -> Path:
@@ -238,7 +246,9 @@ def test_drop_keeps_a_partition_that_somebody_attached(
     objects = [item for item in capture.objects if "ATTACH" not in item.sql]
     where = server_options(database)
     objects = [
-        item.model_copy(update={"sql": item.sql.replace("(1000) TO (2000)", "(MINVALUE) TO (2000)")})
+        item.model_copy(
+            update={"sql": item.sql.replace("(1000) TO (2000)", "(MINVALUE) TO (2000)")}
+        )
         for item in objects
     ]
     columns = [column.model_copy(update={"sequence": ""}) for column in capture.columns]
@@ -251,3 +261,21 @@ def test_drop_keeps_a_partition_that_somebody_attached(
     assert said.code == 1, said.err
     assert "mine2" in said.err
     assert scalar(database, "SELECT count(*) FROM public.mine2") == 1
+
+
+def test_an_operator_of_the_database_is_left_to_the_server(
+    pgdyno: Command, database: Target, tmp_path: Path
+) -> None:
+    run_sql(
+        database,
+        "CREATE FUNCTION public.same(int, text) RETURNS boolean IMMUTABLE LANGUAGE sql"
+        " AS 'SELECT true'",
+    )
+    run_sql(
+        database,
+        "CREATE OPERATOR public.= (LEFTARG = int, RIGHTARG = text, FUNCTION = public.same)",
+    )
+    item = made("view", "CREATE VIEW public.extra AS SELECT id FROM item WHERE id = name")
+    capture = base()
+    edited = capture.model_copy(update={"objects": (*capture.objects, item)})
+    assert pgdyno("init", written(edited, tmp_path), *server_options(database)).code == 0

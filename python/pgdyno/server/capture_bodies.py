@@ -25,7 +25,7 @@ class BodyError(Exception):
 def statements_of_function(tree: Mapping[str, Any], text: str) -> Iterator[Statement]:
     """Yield the statements of a function's body; an expression is a SELECT of it.
 
-    Args: tree and text, of CREATE FUNCTION. A body that is no text was read with the statement.
+    Args: tree and text, of CREATE FUNCTION. A body in standard SQL was read with the statement.
     Raises: BodyError for a language that pgdyno cannot read, and for dynamic SQL.
     """
     options = {item["DefElem"]["defname"]: item["DefElem"].get("arg") for item in tree["options"]}

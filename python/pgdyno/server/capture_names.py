@@ -19,7 +19,9 @@ from pgdyno.capture.schema import parts_of
 
 Name = tuple[str, str]
 """Schema and name without quotes; "" without a schema."""
-UseKind = Literal["relation", "sequence", "function", "type", "operator", "role", "setting", "computed"]
+UseKind = Literal[
+    "relation", "sequence", "function", "type", "operator", "role", "setting", "computed"
+]
 _RELATIONS = frozenset(("table", "partition", "view"))
 _OF_SEQUENCES = frozenset(("nextval", "currval", "setval"))
 # A qualified name before the arguments of a function.
@@ -40,14 +42,14 @@ _SYSTEM_SCHEMAS = frozenset(("pg_catalog", "information_schema"))
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A name in a statement. `at`: where its schema would be, in bytes; None if that is unknown.
+    """A name in a statement. `at_bytes`: where its schema would be, in bytes; None if that is unknown.
 
     `in_text`: the name is in a constant, whose quote is at this place.
     """
 
     kind: UseKind
     name: Name
-    at: int | None = None
+    at_bytes: int | None = None
     in_text: bool = False
 
 
@@ -184,7 +186,7 @@ def _name(parts: list[Any]) -> Name:
 
 
 def _constant(tree: Mapping[str, Any]) -> tuple[str, int | None] | None:
-    """Return the text of a constant, within casts, too, and its place; None if it is none."""
+    """Return the text of a constant, within casts, too, and its place; None if it is another expression."""
     while "TypeCast" in tree:
         tree = tree["TypeCast"]["arg"]
     constant = tree.get("A_Const", {})
@@ -218,8 +220,8 @@ def named_by(tree: Mapping[str, Any]) -> Name:
 def with_schemas(text: str, tree: Any, resolved: Callable[[Name], Name]) -> str:
     """Return a statement with the schema before each relation that it names without one."""
     raw = text.encode()
-    uses = [use for use in uses_of(tree) if not use.name[0] and use.at is not None]
-    places = {use.at: use for use in uses if use.kind in ("relation", "sequence")}
+    uses = [use for use in uses_of(tree) if not use.name[0] and use.at_bytes is not None]
+    places = {use.at_bytes: use for use in uses if use.kind in ("relation", "sequence")}
     for place, use in sorted(places.items(), reverse=True):
         schema = resolved(use.name)[0]
         if not schema or place is None:
@@ -236,4 +238,3 @@ def with_schemas(text: str, tree: Any, resolved: Callable[[Name], Name]) -> str:
 def quoted(name: str) -> str:
     """Return a name as SQL, in quotes unless it is plain."""
     return name if _IDENTIFIER.fullmatch(name) else '"' + name.replace('"', '""') + '"'
-

@@ -292,10 +292,10 @@ def _checked(item: SchemaObject, names: Names, file: str) -> SchemaObject:
         sql = _REPLACES.sub("CREATE ", sql, count=1)
     if item.kind == "function":
         sql = _without_definer(sql)
-    found = statements_of(sql, where=f"{file}: {item.kind} {item.name}")
-    if len(found) != 1:
-        _refuse(file, thing, f"it has {len(found)} statements")
-    [statement] = found
+    statements = statements_of(sql, where=f"{file}: {item.kind} {item.name}")
+    if len(statements) != 1:
+        _refuse(file, thing, f"it has {len(statements)} statements")
+    [statement] = statements
     _check_kind(item, statement, thing, file)
     written = with_schemas(sql, statement.tree, names.resolved)
     [statement] = statements_of(written, where=f"{file}: {item.kind} {item.name}")
@@ -346,7 +346,9 @@ def _check_kind(item: SchemaObject, statement: Statement, thing: str, file: str)
 
 def _check_option(option: Mapping[str, Any], thing: str, file: str, item: SchemaObject) -> None:
     name = option["defname"]
-    parts = [own["String"]["sval"] for own in option.get("arg", {}).get("List", {}).get("items", ())]
+    parts = [
+        own["String"]["sval"] for own in option.get("arg", {}).get("List", {}).get("items", ())
+    ]
     schema = name_of(item.name)[0]
     if name != "owned_by" or (parts and parts[0] not in ("none", schema)):
         _refuse(file, thing, f"it has the option {name}")
@@ -365,7 +367,7 @@ def _check_uses(uses: Iterable[Use], names: Names, thing: str, file: str) -> Non
 
 
 def uses_of_objects(capture: Capture) -> Iterator[Use]:
-    """Yield all names that the objects of a checked capture use, in the bodies of functions, too."""
+    """Yield the names that the objects of a checked capture use, those in bodies, too."""
     for item in capture.objects:
         for statement in statements_of(item.sql, where=item.name):
             yield from uses_of({statement.kind: statement.tree})

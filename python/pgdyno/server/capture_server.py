@@ -42,8 +42,8 @@ _TYPES = (
 _RELATIONS = (
     "SELECT DISTINCT n.nspname, o.relname, ({own}) OR EXISTS (SELECT FROM pg_catalog.pg_depend a"
     " WHERE a.classid = 'pg_catalog.pg_class'::regclass AND a.objid = o.oid AND a.deptype IN"
-    " ('a', 'i') AND pg_catalog.obj_description(a.refobjid, 'pg_class') LIKE %(mark)s), false FROM pg_catalog.pg_class o"
-    " JOIN pg_catalog.pg_namespace n ON n.oid = o.relnamespace"
+    " ('a', 'i') AND pg_catalog.obj_description(a.refobjid, 'pg_class') LIKE %(mark)s), false"
+    " FROM pg_catalog.pg_class o JOIN pg_catalog.pg_namespace n ON n.oid = o.relnamespace"
     " WHERE o.relname = ANY (%(names)s) AND n.nspname !~ '^pg_(toast|temp)'"
 ).format(own=_OWN.format("'pg_catalog.pg_class'", "o.oid, 'pg_class'"))
 _SCHEMAS = (
@@ -61,11 +61,11 @@ def refuse_foreign(connection: Connection, capture: Capture, *, file: str) -> No
     Args: capture, with qualified names.
     Raises: RefusedError with the objects, before anything is made.
     """
-    found = list(dict.fromkeys(_foreign(connection, capture)))
-    if found:
+    foreign = list(dict.fromkeys(_foreign(connection, capture)))
+    if foreign:
         raise RefusedError(
-            f"{file} uses names that this database has for something else: {', '.join(found[:5])}"
-            f"{', ...' if len(found) > 5 else ''}. pgdyno did not make these objects.",
+            f"{file} uses names that this database has for something else: {', '.join(foreign[:5])}"
+            f"{', ...' if len(foreign) > 5 else ''}. pgdyno did not make these objects.",
             hint="name an empty database with -d, or use --scratch",
         )
 

@@ -112,7 +112,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     silence_s_max: int | None = None
     is_interruptible: bool = False
 
-    def wait(self, gen: PQGen[_T], *args: Any, **kwargs: Any) -> _T:
+    def wait(self, gen: PQGen[_T], *_args: Any, **_kwargs: Any) -> _T:
         """Wait for an answer.
 
         Raises: NoAnswer, InterruptedByUser; the connection is closed then.
@@ -139,7 +139,9 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     @classmethod
     def _connect_gen(cls, conninfo: str = "") -> Generator[Any, Any, Connection]:
-        return (yield from ending(super()._connect_gen(conninfo)))
+        begun: Any = super()._connect_gen(conninfo)
+        connection: Connection = yield from ending(begun)
+        return connection
 
     def execute(self, query: Any, *args: Any, **kwargs: Any) -> psycopg.Cursor[tuple[Any, ...]]:
         """Execute a query. Raises: psycopg.Error with the statement as a note."""

@@ -206,7 +206,7 @@ def _refuse_misplaced_password(text: str) -> None:
     host = re.sub(r"\[[^\]]*\]", "", authority.partition("/")[0].rpartition("@")[2])
     ports = [part.partition(":")[2] for part in host.split(",")]
     if any(port and not (port.isdecimal() and int(port) < 65536) for port in ports):
-        raise _misplaced("has a port that is no number")
+        raise _misplaced("has a port that cannot be one")
 
 
 def _misplaced(why: str) -> SpecError:

@@ -163,7 +163,7 @@ def _unpermitted_call(call: Mapping[str, Any]) -> str | None:
 
 
 def unpermitted_function(name: str) -> bool:
-    """Return whether a function of the server may do more than compute, whoever calls it."""
+    """Return whether a function of the server may do more than compute."""
     return _FUNCTIONS.fullmatch(name) is not None
 
 

@@ -103,7 +103,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def refuse_strange_files(folder: Path) -> None:
-    """Raise StoreError if a folder has more than files and folders of its own.
+    """Raise StoreError if a folder has more than files and folders.
 
     Reading a pipe or a device may never end. A symbolic link may lead to a file of somebody else.
     """

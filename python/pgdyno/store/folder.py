@@ -17,8 +17,8 @@ from pgdyno.redaction import redacted_toml
 from pgdyno.store import files
 from pgdyno.store.audit import AUDIT, Journal, damage_of, read_journal, sealed
 from pgdyno.store.run_writer import RunWriter
-from pgdyno.store.seal import is_ours, seal_of
 from pgdyno.store.schema import FORMAT_VERSION
+from pgdyno.store.seal import is_ours, seal_of
 from pgdyno.store.stored_run import PARTIAL_SUFFIX, Shelf, StoredRun
 
 IDENTITY = "experiment.json"

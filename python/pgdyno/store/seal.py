@@ -15,6 +15,8 @@ import stat
 from functools import cache
 from pathlib import Path
 
+from pgdyno.store import files
+
 _KEY_BYTES = 32
 
 
@@ -50,8 +52,10 @@ def _key(path: Path) -> bytes | None:
         new = path.with_name(f".{path.name}.{os.getpid()}")
         if not path.exists():
             descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(secrets.token_bytes(_KEY_BYTES))
+            try:
+                files.write_all(descriptor, secrets.token_bytes(_KEY_BYTES))
+            finally:
+                os.close(descriptor)
             # Subtle: link fails if another process was faster; then its key counts.
             try:
                 path.hardlink_to(new)
