@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.fixtures.clusters import run_sql, scalar
@@ -42,9 +43,9 @@ STATE = (
 
 
 def made(
-    kind: str, sql: str, name: str = "public.extra", stage: str = "before_rows"
+    kind: Any, sql: str, name: str = "public.extra", stage: str = "before_rows"
 ) -> SchemaObject:
-    return SchemaObject(kind=kind, name=name, sql=sql, stage=stage, table="public.item")  # type: ignore[arg-type]
+    return SchemaObject(kind=kind, name=name, sql=sql, stage=stage, table="public.item")
 
 
 def body(text: str, language: str = "plpgsql", more: str = "") -> SchemaObject:
@@ -126,9 +127,7 @@ ATTACKS = {
     "a loop": body("DECLARE r record; BEGIN FOR r IN SELECT * FROM secret LOOP END LOOP; END"),
     "a cursor": body("DECLARE c CURSOR FOR SELECT * FROM secret; BEGIN OPEN c; RETURN 1; END"),
     "a setting": body("BEGIN PERFORM set_config('role', 'postgres', false); RETURN 1; END"),
-    "a setting of the function": body(
-        "BEGIN RETURN 1; END", more="SET row_security = off"
-    ),
+    "a setting of the function": body("BEGIN RETURN 1; END", more="SET row_security = off"),
     "internal": made(
         "function",
         "CREATE FUNCTION public.extra(text) RETURNS text LANGUAGE internal AS 'pg_read_file'",
