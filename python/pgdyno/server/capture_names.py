@@ -42,7 +42,7 @@ _SYSTEM_SCHEMAS = frozenset(("pg_catalog", "information_schema"))
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A name in a statement. `at_bytes`: where its schema would be, in bytes; None if that is unknown.
+    """A name in a statement. `at_bytes`: where its schema would be; None if that is not known.
 
     `in_text`: the name is in a constant, whose quote is at this place.
     """
@@ -186,7 +186,7 @@ def _name(parts: list[Any]) -> Name:
 
 
 def _constant(tree: Mapping[str, Any]) -> tuple[str, int | None] | None:
-    """Return the text of a constant, within casts, too, and its place; None if it is another expression."""
+    """Return the text of a constant, within casts, too, and its place; None without one."""
     while "TypeCast" in tree:
         tree = tree["TypeCast"]["arg"]
     constant = tree.get("A_Const", {})
