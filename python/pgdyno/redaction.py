@@ -129,10 +129,17 @@ def may_have_secrets(content: bytes) -> bool:
     return any(word in lowered for word in _TELLING_BYTES)
 
 
+_WHOLE_MAX = 2000
+# A text that is a URI alone, whose password may have blanks and quotes.
+_WHOLE_URI = re.compile(r"(\s*[a-z][a-z0-9+.:-]*://[^:@/]*):.*@", re.I | re.S)
+
+
 def redacted(text: str) -> str:
     """Return a text with MASK in place of its secrets."""
     if not _may_have_secrets(text):
         return text
+    if (whole := _WHOLE_URI.match(text)) is not None and len(text) < _WHOLE_MAX:
+        text = f"{whole[1]}:{MASK}@{text[whole.end() :]}"
     for pattern, replacement in _MASKED:
         text = pattern.sub(replacement, text)
     return _without_keys_of_calls(text)

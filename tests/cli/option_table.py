@@ -199,6 +199,9 @@ _RESTARTED = (
 )
 # Tests of options whose effect needs a server, a signal or another host.
 BY_TEST: dict[str | tuple[str, str], str] = {
+    ("export", "raw"): "tests/store/test_export.py::test_a_text_in_csv_is_no_formula",
+    ("undo", "confirm"): "tests/measure/test_foreign_results.py"
+    "::test_a_journal_of_somebody_else_executes_nothing_without_confirmation",
     **{(verb, "scratch"): _SCRATCH for verb in LOADS},
     "password_command": _PASSWORD,
     "hosts": "tests/features/hosts/test_local_hosts.py"

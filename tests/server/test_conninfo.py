@@ -133,7 +133,7 @@ def test_a_command_of_the_environment_prints_the_password_where_no_string_has_on
 
 def test_an_unreadable_conninfo_is_refused_without_showing_it() -> None:
     with pytest.raises(SpecError) as caught:
-        resolve(conninfo="password=sesame bogus_option=1")
+        resolve(conninfo="bogus_option=1 password=sesame")
     assert "bogus_option" in caught.value.message
     assert "sesame" not in caught.value.message + caught.value.hint
     assert caught.value.__suppress_context__

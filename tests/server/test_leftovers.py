@@ -156,9 +156,9 @@ def test_an_orphaned_postmaster_is_ended_only_if_it_is_the_recorded_one(
             postmaster_pid=record.postmaster_pid,
             postmaster_started="another boot:17",
         )
-        assert scratch.end_orphan(another) is False
+        assert scratch.end_orphan(another, cluster.path) is False
         assert scalar(cluster.target, "SELECT 1") == 1
-        assert scratch.end_orphan(record) is True
+        assert scratch.end_orphan(record, cluster.path) is True
         eventually(lambda: cluster.pid is None)
 
 

@@ -13,7 +13,9 @@ from click.testing import CliRunner
 from pgdyno.answer.table import COLUMNS
 from pgdyno.cli.export import command
 from pgdyno.errors import SpecError
+from pgdyno.observe.collector import Column
 from pgdyno.store.experiment import Store
+from pgdyno.store.export import export_rows
 from pgdyno.store.folder import ExperimentFolder
 from pgdyno.store.parquet import cursor
 
@@ -82,3 +84,19 @@ def test_an_unknown_table_and_parquet_on_the_screen_are_refused(
         export(generated, "--table", "nonsense")
     with pytest.raises(SpecError, match="is binary and cannot be printed"):
         export(generated, "--format", "parquet")
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@a", "\tb", "\rc", "=cmd|' /C calc'!A0"])
+def test_a_text_in_csv_is_no_formula(text: str, tmp_path: Path) -> None:
+    columns = (
+        Column("name", "text", "name", "a name", "key"),
+        Column("lag_ns", "int64", "ns", "a number", "key"),
+    )
+    rows = [{"name": text, "lag_ns": -5}, {"name": "plain", "lag_ns": 7}]
+    for is_raw, begin in ((False, "'"), (True, "")):
+        path = tmp_path / f"{is_raw}.csv"
+        export_rows(rows, columns, path, "csv", raw=is_raw)
+        with path.open(newline="") as stream:
+            read = list(csv.reader(stream))
+        assert read[1] == [begin + text, "-5"]
+        assert read[2] == ["plain", "7"]

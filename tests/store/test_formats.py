@@ -96,7 +96,7 @@ def test_an_experiment_of_before_variants_had_ids_goes_on(
 ) -> None:
     folder = unpacked(pgdyno.store, name)
     before = history_of(folder)
-    said = pgdyno("run", "--resume", "last")
+    said = pgdyno("run", "--resume", "last", "--confirm", "scratch")
     assert said.code == 3, said.err  # Runs of a second are too short to be believed.
     after = history_of(folder)
     assert [measured.run for measured in after[: len(before)]] == [m.run for m in before]

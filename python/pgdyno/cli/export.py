@@ -47,8 +47,16 @@ _RUNS = "runs"
     type=click.Path(path_type=Path),
     help="File to write (default: standard output).",
 )
+@click.option(
+    "--raw",
+    is_flag=True,
+    help="Leave texts in CSV as they are. Without it, a text that begins with =, +, -, @, a tab or"
+    " a line end begins with a single quote, so that no spreadsheet takes it for a formula.",
+)
 @options.store_option
-def command(result: str, form: Form, name: str, file: Path | None, store: Path | None) -> int:
+def command(
+    result: str, form: Form, name: str, file: Path | None, raw: bool, store: Path | None
+) -> int:
     """Write one row per run (variant, load, every metric), or all rows of a table of the runs.
 
     The names of the columns contain their units. JSON and Parquet also have the unit and meaning of
@@ -63,12 +71,17 @@ def command(result: str, form: Form, name: str, file: Path | None, store: Path |
             f"--table {name}: there is no such table.",
             hint=f"use one of {', '.join(sorted([_RUNS, *tables()]))}",
         )
+    if raw and form != "csv":
+        raise SpecError(
+            f"--raw has no effect on {form}: only cells of CSV are quoted.",
+            hint="leave --raw out",
+        )
     folder = Store.default(store).find(result)
     if name == _RUNS or not files_of(folder.runs(), tables()[name]):
         require_runs(folder)
     with tempfile.TemporaryDirectory(prefix="pgdyno-export-") as place:
         made = Path(place) / f"{name}.{form}"
-        columns = read_kept(folder, lambda: _make(folder, name, made, form))
+        columns = read_kept(folder, lambda: _make(folder, name, made, form, raw=raw))
         if form == "json":
             made.write_text(_document(folder, name, columns, made))
         if file is None:
@@ -79,14 +92,16 @@ def command(result: str, form: Form, name: str, file: Path | None, store: Path |
     return 0
 
 
-def _make(folder: ExperimentFolder, name: str, made: Path, form: Form) -> tuple[Column, ...]:
+def _make(
+    folder: ExperimentFolder, name: str, made: Path, form: Form, *, raw: bool
+) -> tuple[Column, ...]:
     """Write the table; return its columns."""
     if name == _RUNS:
         experiment = Experiment.model_validate(tomllib.loads(folder.spec()))
-        export_rows(rows_of(folder, experiment), COLUMNS, made, form)
+        export_rows(rows_of(folder, experiment), COLUMNS, made, form, raw=raw)
         return COLUMNS
     table = tables()[name]
-    export_table(folder.runs(), table, made, form)
+    export_table(folder.runs(), table, made, form, raw=raw)
     return (RUN, *table.columns)
 
 

@@ -15,7 +15,7 @@ from pgdyno.cli.from_options import OWN_SERVER_ONLY, AskedExperiment, permission
 from pgdyno.cli.headings import Verb
 from pgdyno.cli.measure import measure
 from pgdyno.cli.show import read_kept, require_runs
-from pgdyno.errors import SpecError
+from pgdyno.errors import RefusedError, SpecError
 from pgdyno.server.conninfo import resolve
 from pgdyno.spec.base import SECOND_NS
 from pgdyno.spec.experiment import Experiment
@@ -23,6 +23,9 @@ from pgdyno.spec.file import read_spec
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 from pgdyno.user_file import read_text
+
+# What --confirm names for the result of somebody else on a scratch server.
+_ON_SCRATCH = "scratch"
 
 
 @click.command("run", cls=Verb, short_help="Run an experiment from a file.")
@@ -55,11 +58,13 @@ def command(**given: Any) -> int:
         raise SpecError(
             "run needs either a spec file or --resume RESULT.", hint="pgdyno run spec.toml"
         )
-    folder = None
+    folder, is_own = None, True
     if given["resume"] is not None:
         folder = Store.default(given["store"]).find(given["resume"])
         require_runs(folder)
         experiment = read_kept(folder, lambda: _stored(folder))
+        is_own = folder.is_spec_ours
+        given["confirm"] = _confirmed(folder, experiment, given)
     else:
         spec = read_spec(given["spec"])
         for doubt in spec.doubts:
@@ -68,7 +73,7 @@ def command(**given: Any) -> int:
     if experiment.server.scratch is not None:
         refuse_without_effect(
             given,
-            ("dsn", *OWN_SERVER_ONLY),
+            ("dsn", *(name for name in OWN_SERVER_ONLY if is_own or name != "confirm")),
             "the experiment runs on a scratch server",
             "leave it out, or set dsn in the file",
         )
@@ -78,6 +83,38 @@ def command(**given: Any) -> int:
     verb = folder.verb if folder is not None else experiment.design.kind
     return measure(
         verb, AskedExperiment(experiment, resolved, permissions_of(given)), given, folder
+    )
+
+
+def _confirmed(
+    folder: ExperimentFolder, experiment: Experiment, given: dict[str, Any]
+) -> tuple[str, ...]:
+    """Return what --confirm names of servers of the user.
+
+    Raises: RefusedError for a result of somebody else: its specification may name any command.
+    """
+    confirmed: tuple[str, ...] = given["confirm"]
+    if folder.is_spec_ours:
+        return confirmed
+    server = experiment.server
+    if server.scratch is not None:
+        confirmation, place = _ON_SCRATCH, "a scratch server"
+    else:
+        target = resolve(conninfo=given["dsn"] or server.dsn).target
+        confirmation, place = f"{target.database}@{target.host}", target.place
+    if confirmation in confirmed:
+        return tuple(text for text in confirmed if text != _ON_SCRATCH)
+    names = (
+        *("apply_command", "restart_command", "recover_command"),
+        *("admin", "observe", "ssh", "host_shell"),
+    )
+    named = {name.replace("_", " "): getattr(server, name) for name in names}
+    used = [f"{name}: {value}" for name, value in named.items() if value]
+    raise RefusedError(
+        f"Another user or another host wrote {folder.folder / 'spec.toml'}, or somebody changed "
+        f"it. --resume would send its load to {place}{' and use ' if used else ''}"
+        f"{'; '.join(used)}.",
+        hint=f"read the file; if all of it is right, add --confirm {confirmation}",
     )
 
 

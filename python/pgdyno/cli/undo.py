@@ -56,15 +56,29 @@ _INSTEAD = "instead of the one in the journal."
     is_flag=True,
     help="Print the previous values of RESULT and close its journal; change nothing.",
 )
+@click.option(
+    "--confirm",
+    multiple=True,
+    metavar="DB@HOST",
+    help="Restore settings of this server from a journal that another user or host wrote.",
+)
 @options.store_option
 def command(
-    result: str | None, admin: str | None, dismiss: bool, store: Path | None, **commands: Any
+    result: str | None,
+    admin: str | None,
+    dismiss: bool,
+    confirm: tuple[str, ...],
+    store: Path | None,
+    **commands: Any,
 ) -> int:
     """Restore changed settings from the journal. RESULT is a number (default: all that need it).
 
     An experiment that ended normally or by Ctrl-C has already restored its changes. undo tries each
     server separately. A server that has its previous settings counts as done. If RESULT is given,
     undo also restores the changes that `--apply` made.
+
+    If you did not write the journal on this host, undo prints the server, the commands and the
+    settings, and changes nothing without --confirm.
     """
     kept = Store.default(store)
     if dismiss:
@@ -99,7 +113,10 @@ def command(
         else:
             # Settings that `--apply` changed stay, unless their result is named.
             done = undo_outstanding(
-                folder, reach, Commands(**commands), with_applied=result is not None
+                folder,
+                reach,
+                Commands(**commands, confirmed=confirm),
+                with_applied=result is not None,
             )
         for undone in done:
             count += 1

@@ -30,6 +30,8 @@ ValueKind = Literal[
     "other",
     "rank",
 ]
+# Larger than any table, and than what a value or a list of a load may take of memory.
+ROWS_MAX, WIDTH_MAX_BYTES, LENGTH_MAX = 1e13, 64 << 20, 1e6
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
@@ -37,16 +39,20 @@ class Part(BaseModel):
     """A part of a capture. Fields that a later version adds are ignored."""
 
     model_config = ConfigDict(
-        frozen=True, extra="ignore", populate_by_name=True, serialize_by_alias=True
+        frozen=True,
+        extra="ignore",
+        populate_by_name=True,
+        serialize_by_alias=True,
+        allow_inf_nan=False,
     )
 
 
 class Spread(Part):
     """A number that varies: lengths of arrays, turns of a loop."""
 
-    least: float = 1
-    mean: float = 1
-    most: float = 1
+    least: Annotated[float, Field(ge=0, le=LENGTH_MAX)] = 1
+    mean: Annotated[float, Field(ge=0, le=LENGTH_MAX)] = 1
+    most: Annotated[float, Field(ge=0, le=LENGTH_MAX)] = 1
 
 
 class Hot(Part):
@@ -68,8 +74,8 @@ class Distribution(Part):
 
     kind: ValueKind
     null_fraction: Share = 0
-    distinct: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1
-    width: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
+    distinct: Annotated[float, Field(ge=0, le=ROWS_MAX)] = 1
+    width: Annotated[float, Field(ge=0, le=WIDTH_MAX_BYTES)] = 0
     hot: tuple[Hot, ...] = ()
     bounds: tuple[str, ...] = ()
     element: Distribution | None = None

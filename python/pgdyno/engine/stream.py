@@ -23,6 +23,12 @@ OnRecord = Callable[[bytes, Record], None]
 _READ_BYTES = 1 << 16
 # After a stop the engine may drain (5 s by default) and cancel statements; then it is ended.
 _STOP_GRACE_S = 15.0
+# After a signal the user waits: an engine that the server keeps waiting is ended.
+_SIGNAL_GRACE_S = 3.3
+_LEFT = (
+    " The server did not answer in time, so the engine was ended: sessions of the load may still be"
+    " on the server until it notices."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +104,7 @@ class EngineRun:
                 interrupted = signal_seen
                 self.stop()
                 # A generator that raised an exception is finished: go on reading with a new one.
-                lines = self._lines(until_ns=monotonic_ns() + int(_STOP_GRACE_S * 1e9))
+                lines = self._lines(until_ns=monotonic_ns() + int(_SIGNAL_GRACE_S * 1e9))
                 continue
             if line is None:
                 break
@@ -108,7 +114,11 @@ class EngineRun:
             elif isinstance(record, Failure):
                 failures.append(record)
             on_record(line, record)
-        exit_code = self._child.terminate(grace_s=_STOP_GRACE_S)
+        if interrupted is None or self._child.ends_within(0.2):
+            exit_code = self._child.terminate(grace_s=_STOP_GRACE_S)
+        else:
+            exit_code = self._child.terminate(grace_s=0.1)
+            interrupted.message += _LEFT
         return EngineOutcome(summary, tuple(failures), exit_code, interrupted, self._log_tail())
 
     def _lines(self, until_ns: int | None = None) -> Iterator[bytes]:

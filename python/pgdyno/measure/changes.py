@@ -17,7 +17,7 @@ from pgdyno.redaction import redacted
 from pgdyno.server.system_settings import SystemSettings
 from pgdyno.server.target import Target
 from pgdyno.server.user_command import COMMAND_TIMEOUT_S
-from pgdyno.store.audit import AUDIT, lines_given_up
+from pgdyno.store.audit import AUDIT, is_foreign, lines_given_up
 from pgdyno.store.folder import ExperimentFolder
 
 Journal = Callable[[Mapping[str, Any]], None]
@@ -143,12 +143,16 @@ class Undone:
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """Commands that replace those of a journal, and their longest time in seconds."""
+    """Commands that replace those of a journal, and their longest time in seconds.
+
+    `confirmed`: the servers whose settings may be restored from the journal of somebody else.
+    """
 
     apply_command: str | None = None
     restart_command: str | None = None
     recover_command: str | None = None
     command_timeout_s: float | None = None
+    confirmed: tuple[str, ...] = ()
 
 
 def undo_outstanding(
@@ -168,6 +172,7 @@ def undo_outstanding(
         previous = dict(entry["previous"])
         place = place_of(entry)
         try:
+            _refuse_foreign_journal(folder, entry, commands or Commands())
             system = _system_of(entry, reach(entry["admin"]), commands or Commands())
             with signals.shielded(), folder.amending(AUDIT):
                 was_changed = system.put_back(
@@ -181,6 +186,30 @@ def undo_outstanding(
         else:
             undone.append(Undone(place, previous, was_changed))
     return undone
+
+
+def _refuse_foreign_journal(
+    folder: ExperimentFolder, entry: Mapping[str, Any], given: Commands
+) -> None:
+    """Raise RefusedError, with all that would be done, for an entry that this user did not write.
+
+    Somebody could have written a command or another server into it.
+    """
+    if not is_foreign(entry):
+        return
+    confirmation = f"{entry['admin'].get('database', '')}@{entry['admin']['host']}"
+    if confirmation in given.confirmed:
+        return
+    names = ("apply_command", "restart_command", "recover_command")
+    commands = {name: getattr(given, name) or entry.get(name) for name in names}
+    executed = [f"{name.replace('_', ' ')}: {text}" for name, text in commands.items() if text]
+    raise RefusedError(
+        f"Another user or another host wrote the journal {folder.folder / AUDIT}, or somebody "
+        f"changed it. It would change {place_of(entry)}, database "
+        f"{entry['admin'].get('database', '')}, as {entry['admin'].get('user', '')}. It would "
+        f"execute {'; '.join(executed) or 'no command of yours, only ALTER SYSTEM'}.",
+        hint=f"if all of this is right, add --confirm {confirmation}",
+    )
 
 
 def apply_for_good(

@@ -325,12 +325,14 @@ def _beyond_the_dataset(
 def _is_their_capture(experiment: Experiment, facts: ServerFacts) -> bool:
     """Return whether the tables were made from the captures of the load, and not from others.
 
-    A file that somebody changed has other statements than the one that made the tables.
+    A file that somebody changed has other statements than the one that made the tables. If the
+    tables were made from it, its load may still use tables of others.
     """
     files = {script.capture for script in experiment.all_scripts() if script.capture is not None}
     part = part_of_files("job")
     known = facts.dataset.options.get("digest")
-    return part is not None and {part.digest_at(path) for path in files} == {known}
+    digests = {part.digest_at(path) for path in files} if part is not None else set()
+    return known is not None and digests == {known}
 
 
 # Every server has this database. Unlike template1, others can use it while we are connected.

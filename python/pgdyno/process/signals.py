@@ -29,6 +29,7 @@ _LOOK_MS = 100.0
 @dataclass(slots=True)
 class _State:
     first: signal.Signals | None = None
+    first_ns: int = 0
     later_count: int = 0
     on_later: Callable[[], None] | None = None
     on_wait: Callable[[str], None] | None = None
@@ -86,6 +87,16 @@ def handled(
 def requested() -> signal.Signals | None:
     """Return the first signal that arrived, or None; it stays set after it was raised."""
     return _state.first
+
+
+def is_shielded() -> bool:
+    """Return whether `check` would not raise here, because of a shield or a thread without part."""
+    return bool(_here.shield_depth) or not _here.takes_part
+
+
+def seconds_since_first() -> float:
+    """Return how long ago the first signal arrived; 0 without one."""
+    return (monotonic_ns() - _state.first_ns) / 1e9 if _state.first is not None else 0.0
 
 
 def later_count() -> int:
@@ -221,7 +232,7 @@ def _poll(descriptors: list[int], timeout_ms: float | None) -> list[int]:
 
 def _note(number: int, _frame: FrameType | None) -> None:
     if _state.first is None:
-        _state.first = signal.Signals(number)
+        _state.first, _state.first_ns = signal.Signals(number), monotonic_ns()
         if _state.wake is not None:
             with contextlib.suppress(BlockingIOError):
                 _state.wake[1].send(b"\0")

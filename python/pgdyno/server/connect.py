@@ -8,7 +8,7 @@ import re
 import signal
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, TypeVar
@@ -23,7 +23,7 @@ from pgdyno.errors import InterruptedByUser, ServerError
 from pgdyno.process.child import start
 from pgdyno.server.conninfo import without_pg_environment
 from pgdyno.server.failures import failure, shortened, statement_failure
-from pgdyno.server.silence import LOOK_S, NoAnswer, hearing, until_signal
+from pgdyno.server.silence import LOOK_S, NoAnswer, ending, hearing, until_signal
 from pgdyno.server.target import Target
 
 # As in the engine. A cloud's passwords last a quarter of an hour.
@@ -97,7 +97,7 @@ _PATIENCE = {
     "keepalives_count": "3",
 }
 _TRIES = 50
-_CANCEL_S = 3.0
+_CANCEL_S = 1.0
 _T = TypeVar("_T")
 
 # Names of our statements mean what PostgreSQL itself has: no schema of a user is searched.
@@ -249,7 +249,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 hint="find the function that the statement before it called",
             )
 
-    def wait(self, gen: PQGen[_T], *args: Any, **kwargs: Any) -> _T:
+    def wait(self, gen: PQGen[_T], *_args: Any, **_kwargs: Any) -> _T:
         """Wait for an answer.
 
         Raises: NoAnswer, InterruptedByUser; the connection is closed then.
@@ -262,13 +262,23 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                     self.cancel_safe(timeout=_CANCEL_S)
                 self.close()
                 raise
-        if self.silence_s_max is None:
-            return super().wait(gen, *args, **kwargs)
+        heard = gen if self.silence_s_max is None else hearing(gen, self.silence_s_max)
         try:
-            return super().wait(hearing(gen, self.silence_s_max), LOOK_S)
+            return super().wait(ending(heard), LOOK_S)
         except NoAnswer:
             self.close()
             raise
+        except InterruptedByUser:
+            with contextlib.suppress(psycopg.Error):
+                self.cancel_safe(timeout=_CANCEL_S)
+            self.close()
+            raise
+
+    @classmethod
+    def _connect_gen(cls, conninfo: str = "") -> Generator[Any, Any, Connection]:
+        begun: Any = super()._connect_gen(conninfo)
+        connection: Connection = yield from ending(begun)
+        return connection
 
     def execute(self, query: Any, *args: Any, **kwargs: Any) -> psycopg.Cursor[tuple[Any, ...]]:
         """Execute a query. Raises: psycopg.Error with the statement as a note."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ from psycopg import pq
 from pydantic import SecretStr
 
 from pgdyno.errors import SpecError
+from pgdyno.redaction import MASK
 from pgdyno.server.target import Target
 from pgdyno.user_file import require_file
 
@@ -100,7 +102,7 @@ def resolve(
             )
         in_strings.update(parsed)
     notes = [_password_note()] if in_strings.get("password") else []
-    target = _ask_libpq({**given, **in_strings})
+    target = _ask_libpq({**given, **in_strings}, database, conninfo)
     if not password_command and not in_strings.get("password"):
         password_command = os.environ.get(PASSWORD_COMMAND_VARIABLE)
     if password_command:
@@ -166,14 +168,64 @@ def whole_environment() -> dict[str, str]:
         return {**os.environ, **hidden}
 
 
+# What libpq quotes of a string that it could not read may be a part of a password.
+_QUOTED_PART = re.compile(r"\"(.*)\"", re.S)
+_MAY_HAVE_PASSWORD = re.compile(r"passw|://", re.I)
+
+
+def _without_quotes(said: str, *texts: str | None) -> str:
+    """Return libpq's message without quoted parts that stand behind the begin of a password."""
+    secret = [text for text in texts if text and _MAY_HAVE_PASSWORD.search(text)]
+    if not secret:
+        return said
+
+    def shown(part: re.Match[str]) -> str:
+        before = [_MAY_HAVE_PASSWORD.split(text, maxsplit=1)[0] for text in secret]
+        return part[0] if any(part[1] in text for text in before) else f'"{MASK}"'
+
+    return _QUOTED_PART.sub(shown, said)
+
+
+def _refuse_misplaced_password(text: str) -> None:
+    """Raise SpecError if a part of a password would count as host, port or database.
+
+    libpq takes the first "@" of a URI, and none after a slash, for the end of the password.
+    """
+    before, separator, rest = text.partition("://")
+    if not separator:
+        if "=" not in text and _MAY_HAVE_PASSWORD.search(text):
+            raise _misplaced("is not key=value")
+        return
+    if before.strip().lower() not in ("postgres", "postgresql") or before != before.lower().strip():
+        if "=" not in before:
+            raise _misplaced("does not begin with postgresql://")
+        return
+    authority = rest.partition("?")[0]
+    if rest.count("@") > 1 or "@" in authority.partition("/")[2]:
+        raise _misplaced('has "@" or "/" in its password')
+    host = re.sub(r"\[[^\]]*\]", "", authority.partition("/")[0].rpartition("@")[2])
+    ports = [part.partition(":")[2] for part in host.split(",")]
+    if any(port and not (port.isdecimal() and int(port) < 65536) for port in ports):
+        raise _misplaced("has a port that cannot be one")
+
+
+def _misplaced(why: str) -> SpecError:
+    return SpecError(
+        f"The connection string {why}, so a part of its password could count as something else.",
+        hint="use postgresql://user:password@host:port/database, and write special characters of "
+        "the password as %40 for @, %2F for /, %3A for :, or use ~/.pgpass",
+    )
+
+
 def _parse(text: str) -> dict[str, str]:
+    _refuse_misplaced_password(text)
     if "=" not in text and not text.startswith(("postgres://", "postgresql://")):
         return {"dbname": text}
     try:
         parsed = libpq_conninfo.conninfo_to_dict(text)
     except psycopg.Error as error:
         raise SpecError(
-            f"The connection string cannot be read: {str(error).strip()}.",
+            f"The connection string cannot be read: {_without_quotes(str(error).strip(), text)}.",
             hint="use a URI postgresql://user@host:port/database, or key=value pairs",
         ) from None  # The chained text would show the string, and with it a password.
     return {key: str(value) for key, value in parsed.items() if value not in (None, "")}
@@ -197,7 +249,7 @@ _FILES = {
 }
 
 
-def _ask_libpq(given: dict[str, str]) -> Target:
+def _ask_libpq(given: dict[str, str], *texts: str | None) -> Target:
     _require_files(given)
     asked = libpq_conninfo.make_conninfo("", **{**given, "channel_binding": _STOP_VALUE})
     with _debian_service_folder():
@@ -206,7 +258,7 @@ def _ask_libpq(given: dict[str, str]) -> Target:
     said = attempt.error_message.decode("utf-8", "replace").strip()
     if "channel_binding" not in said:
         raise SpecError(
-            f"The connection cannot be resolved: {said}.",
+            f"The connection cannot be resolved: {_without_quotes(said, *texts)}.",
             hint="check -h -p -U -d, the PG* variables and ~/.pg_service.conf",
         )
     values = {option.keyword.decode(): option.val.decode() for option in attempt.info if option.val}

@@ -321,6 +321,7 @@ def drop(
     dataset = inspect(connection, kind)
     if dataset.state == "none":
         return dataset
+    _refuse_foreign_partitions(connection, dataset)
     others = _drop_of_others(connection, dataset)
     drops = [
         *_drop_of_partitions(connection, dataset),
@@ -331,6 +332,29 @@ def drop(
     ]
     _execute_drops(connection, drops, lock_timeout_ms)
     return dataset
+
+
+def _refuse_foreign_partitions(connection: Connection, dataset: Dataset) -> None:
+    """Raise RefusedError if somebody attached a table, which would go with its parent.
+
+    pgdyno numbers the partitions that it makes, and gives those of a capture the mark.
+    """
+    require_mark(dataset)
+    rows = connection.execute(
+        "SELECT c.oid::regclass::text FROM unnest(%s::text[]) AS t(name)"
+        " JOIN pg_class root ON root.oid = to_regclass(t.name),"
+        " LATERAL pg_partition_tree(root.oid) AS p JOIN pg_class c ON c.oid = p.relid"
+        " WHERE p.level > 0 AND coalesce(obj_description(c.oid, 'pg_class'), '') NOT LIKE %s"
+        " AND NOT starts_with(c.relname, root.relname || '_') ORDER BY c.oid",
+        [[name.as_string(connection) for name in dataset.identifiers], f"{MARK} %"],
+    ).fetchall()
+    if rows:
+        listed = ", ".join(str(name) for (name,) in rows)
+        raise RefusedError(
+            f"Somebody attached partitions that pgdyno did not make: {listed}. They would be "
+            "dropped with their table.",
+            hint="detach them with ALTER TABLE ... DETACH PARTITION; then run pgdyno drop again",
+        )
 
 
 def _require_only_one(marked: Sequence[Dataset]) -> None:

@@ -52,9 +52,10 @@ def statements_of(text: str, *, where: str) -> tuple[Statement, ...]:
     """
     try:
         parsed = pgparse.parse(text)
-    except pgparse.PGQueryError as error:
+    except (pgparse.PGQueryError, RecursionError) as error:
+        message = getattr(error, "message", "it has too many parts inside of each other")
         raise SpecError(
-            f"{where} cannot be read as SQL: {error.message}.",
+            f"{where} cannot be read as SQL: {message}.",
             hint="correct the statement; a variable stands for a number or a text, not for a name",
         ) from None
     # The parser gives places in bytes. A length of 0 means: up to the end of the text.

@@ -38,7 +38,7 @@ def sweep_leftovers(parents: Iterable[Path] | None = None) -> list[Leftover]:
             if remove_unfinished(path):
                 leftovers.append(Leftover(path, ended_postmaster=False, is_removed=True))
             continue
-        ended = end_orphan(folder.record)
+        ended = end_orphan(folder.record, path)
         if folder.record.is_kept:
             folder.remove_socket_folder()
             folder.release()

@@ -178,6 +178,11 @@ def _unpermitted_call(call: Mapping[str, Any]) -> str | None:
     return f"calls {function}()" if _FUNCTIONS.fullmatch(function) else None
 
 
+def unpermitted_function(name: str) -> bool:
+    """Return whether a function of the server may do more than compute."""
+    return _FUNCTIONS.fullmatch(name) is not None
+
+
 def _read(name: str, text: str, pasted: Mapping[str, str]) -> tuple[Statement, ...]:
     """Return the statements of a text, with stand-ins for variables that have no value yet."""
     for stand_in in _STAND_INS:

@@ -143,7 +143,7 @@ class ScratchCluster:
         user = UserIds.of(record.user) if os.geteuid() == 0 else UserIds.current()
         cluster = cls(folder, binaries, user, keep=True)
         try:
-            end_orphan(record)
+            end_orphan(record, path)
             folder.update(settings=chosen)
             cluster._open(clients, listens_tcp=listens_tcp)
             cluster.start()
@@ -408,10 +408,25 @@ class ScratchCluster:
             )
 
 
-def end_orphan(record: ClusterRecord) -> bool:
-    """End the postmaster of a cluster whose owner died; True if one was still running."""
+def end_orphan(record: ClusterRecord, folder: Path) -> bool:
+    """End the postmaster of a cluster whose owner died; True if one was still running.
+
+    A folder may be a copy, and its record forged: only a process that works in it is ended.
+    """
     identity = record.postmaster
-    return identity is not None and identity.end(grace_s=10, signal_number=signal.SIGQUIT)
+    if identity is None or not _works_in(identity.pid, folder):
+        return False
+    return identity.end(grace_s=10, signal_number=signal.SIGQUIT)
+
+
+def _works_in(pid: int, folder: Path) -> bool:
+    """Return whether the working directory of a process is in a folder; True without /proc."""
+    if not Path("/proc/self/cwd").exists():
+        return True
+    try:
+        return Path(f"/proc/{pid}/cwd").resolve().is_relative_to(folder.resolve())
+    except OSError:
+        return False
 
 
 def _free_port() -> int:

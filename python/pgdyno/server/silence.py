@@ -17,6 +17,8 @@ from pgdyno.process import signals
 _T = TypeVar("_T")
 # The longest time that psycopg waits at once.
 LOOK_S = 0.1
+# After a signal, a server that hangs is waited for until then, however many statements follow.
+_LAST_S, _LAST_SHIELDED_S, _LEAST_S = 1.5, 2.5, 0.3
 
 
 class NoAnswer(psycopg.OperationalError):
@@ -42,6 +44,37 @@ def hearing(gen: PQGen[_T], silence_s_max: int) -> PQGen[_T]:
     except StopIteration as done:
         result: _T = done.value
         return result
+
+
+def ending(gen: PQGen[_T]) -> PQGen[_T]:
+    """Pass on psycopg's waits; after a signal, only for as long as a server may need that works.
+
+    Raises: InterruptedByUser; NoAnswer within a shielded block.
+    """
+    silent_s = 0.0
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            if ready:
+                silent_s = 0.0
+                wanted = gen.send(ready)
+            elif signals.requested() is not None:
+                silent_s += LOOK_S
+                _give_up_after(silent_s)
+    except StopIteration as done:
+        result: _T = done.value
+        return result
+
+
+def _give_up_after(silent_s: float) -> None:
+    is_shielded = signals.is_shielded()
+    last_s = _LAST_SHIELDED_S if is_shielded else _LAST_S
+    if silent_s < _LEAST_S or signals.seconds_since_first() < last_s:
+        return
+    if not is_shielded:
+        signals.check()
+    raise NoAnswer("the server does not answer, and pgdyno was asked to end")
 
 
 def until_signal(gen: PQGen[_T]) -> PQGen[_T]:
@@ -78,6 +111,8 @@ def answer(libpq: pq.abc.PGconn, ready: select.poll, silence_s_max: int) -> pq.a
         if ready.poll(1000):
             silent_looks = 0
             libpq.consume_input()
+        elif signals.requested() is not None:
+            _give_up_after(1.0)
         elif (silent_looks := silent_looks + 1) >= silence_s_max:
             raise _no_answer(silence_s_max)
     result = libpq.get_result()

@@ -1,6 +1,7 @@
 """The journal of changes of servers, `audit.jsonl`: what was changed, restored, or given up.
 
-A line that cannot be read may name a change. Therefore damage is reported, never skipped.
+A line that cannot be read may name a change. Therefore damage is reported, never skipped. Each line
+has a seal: only a journal that this user wrote on this host is undone without a question.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import StoreError
+from pgdyno.redaction import without_secrets
 from pgdyno.store import files
+from pgdyno.store.seal import is_ours, seal_of
 
 AUDIT = "audit.jsonl"
 _CHANGES = ("settings", "applied")
 _ENDS = ("undone", "dismissed")
 # An entry that closes lines that cannot be read: the user has looked at them.
+_FOREIGN = "is_foreign"
 _GIVEN_UP = "lines dismissed"
 
 
@@ -49,7 +53,7 @@ def read_journal(path: Path) -> Journal:
     Raises: StoreError if the file cannot be read.
     """
     try:
-        content = path.read_bytes()
+        content = files.read_bytes(path)
     except FileNotFoundError:
         return Journal((), ())
     except OSError as error:
@@ -64,6 +68,21 @@ def read_journal(path: Path) -> Journal:
         else:
             entries.append(entry)
     return Journal(tuple(entries), tuple(damaged))
+
+
+def sealed(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entry as it is kept: without secrets, with its seal."""
+    kept: dict[str, Any] = without_secrets(dict(entry))
+    return {**kept, "seal": seal_of(_canonical(kept))}
+
+
+def is_foreign(entry: Mapping[str, Any]) -> bool:
+    """Return whether another user or host wrote an entry that was read, or somebody changed it."""
+    return bool(entry.get(_FOREIGN))
+
+
+def _canonical(entry: Mapping[str, Any]) -> bytes:
+    return json.dumps(entry, sort_keys=True, ensure_ascii=True).encode()
 
 
 def lines_given_up(damaged: tuple[str, ...]) -> dict[str, Any]:
@@ -92,10 +111,14 @@ def _entry(line: bytes) -> dict[str, Any] | None:
     """Return the entry of a line; None if a program cannot restore or close a change from it."""
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(entry, dict):
         return None
+    seal = entry.pop("seal", "")
+    entry.pop(_FOREIGN, None)
+    if not is_ours(_canonical(entry), seal):
+        entry[_FOREIGN] = True
     change = entry.get("change")
     if change in _CHANGES:
         is_whole = _is_place(entry.get("admin")) and isinstance(entry.get("previous"), dict)

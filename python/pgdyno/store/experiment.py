@@ -233,7 +233,7 @@ class Store:
     def _next_number(self) -> int:
         """Return the next number. The number of a removed result is not used again."""
         try:
-            last = int((self.root / _LAST_NUMBER).read_text())
+            last = int(files.read_bytes(self.root / _LAST_NUMBER))
         except (OSError, ValueError):
             last = 0
         return max([last, *self._known()]) + 1

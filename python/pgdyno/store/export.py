@@ -28,11 +28,17 @@ _OPTIONS: Mapping[Form, str] = {
 
 
 def export_rows(
-    rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], target: Path, form: Form
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[Column],
+    target: Path,
+    form: Form,
+    *,
+    raw: bool = False,
 ) -> None:
     """Write rows to a file. Missing values are empty in CSV, and null elsewhere.
 
-    Args: rows, dictionaries with the columns' names as keys; target, the file to create.
+    Args: rows, dictionaries with the columns' names as keys; target, the file to create; raw,
+    as in `export_table`.
     Raises: StoreError if the file cannot be written.
     """
     with tempfile.TemporaryDirectory(prefix="pgdyno-export-") as place:
@@ -42,13 +48,16 @@ def export_rows(
         source = (
             f"read_json({parquet.literal(lines)}, format='newline_delimited', columns={{{types}}})"
         )
-        _copy(f"SELECT * FROM {source}", columns, target, form)
+        _copy(f"SELECT * FROM {source}", columns, target, form, raw=raw)
 
 
-def export_table(runs: Sequence[StoredRun], table: Table, target: Path, form: Form) -> None:
+def export_table(
+    runs: Sequence[StoredRun], table: Table, target: Path, form: Form, *, raw: bool = False
+) -> None:
     """Write one table of several runs to a file. The first column is the number of the run.
 
-    Args: runs, complete ones; runs without this table are left out; target, the file to create.
+    Args: runs, complete ones; runs without this table are left out; target, the file to create;
+    raw, write texts of CSV unchanged, even those that a spreadsheet would take for a formula.
     Raises: StoreError if no run has the table, or the file cannot be written.
     """
     present = files_of(runs, table)
@@ -68,7 +77,7 @@ def export_table(runs: Sequence[StoredRun], table: Table, target: Path, form: Fo
         f"SELECT [{numbers}][file_index::BIGINT + 1] AS run, {columns}"
         f" FROM {read} ORDER BY run, time_ns, file_row_number"
     )
-    _copy(query, (RUN, *table.columns), target, form)
+    _copy(query, (RUN, *table.columns), target, form, raw=raw)
 
 
 def files_of(runs: Sequence[StoredRun], table: Table) -> dict[Path, int]:
@@ -77,8 +86,29 @@ def files_of(runs: Sequence[StoredRun], table: Table) -> dict[Path, int]:
     return {path: number for path, number in paths.items() if path.exists()}
 
 
-def _copy(query: str, columns: Sequence[Column], target: Path, form: Form) -> None:
+def _without_formulas(query: str) -> str:
+    """Return a query whose texts begin with a quote where a spreadsheet would see a formula.
+
+    Source: OWASP, CSV Injection. Numbers are no texts, so they stay.
+    """
+    described = parquet.cursor().execute(f"DESCRIBE ({query})").fetchall()
+    quoted = {str(name): '"' + str(name).replace('"', '""') + '"' for name, *_ in described}
+    cells = [
+        f"CASE WHEN regexp_matches({quoted[name]}, '^[=+@\\t\\r\\n-]') "
+        f"THEN chr(39) || {quoted[name]} ELSE {quoted[name]} END AS {quoted[name]}"
+        if kind == "VARCHAR"
+        else quoted[name]
+        for name, kind in ((str(row[0]), str(row[1])) for row in described)
+    ]
+    return f"SELECT {', '.join(cells)} FROM ({query})"
+
+
+def _copy(
+    query: str, columns: Sequence[Column], target: Path, form: Form, *, raw: bool = False
+) -> None:
     options = _OPTIONS[form]
+    if form == "csv" and not raw:
+        query = _without_formulas(query)
     if form == "parquet":
         described = json.dumps({c.name: {"unit": c.unit, "meaning": c.meaning} for c in columns})
         quoted = described.replace("'", "''")

@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ FILE_MODE = 0o600
 _UNFINISHED = ".new"
 FOLDER_MODE = 0o700
 # The answers of a mounted object store that has no locks, or one mode for all files.
+_NOT_A_FILE = "it is a pipe, a device or a socket, not a file"
 _UNSUPPORTED = frozenset({errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOLCK})
 
 
@@ -91,13 +93,48 @@ def append_line(path: Path, document: Mapping[str, Any]) -> None:
         raise refused(path, error) from error
 
 
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file. A pipe or a device, which may never end, is an OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, _NOT_A_FILE)
+        return stream.read()
+
+
+def refuse_strange_files(folder: Path) -> None:
+    """Raise StoreError if a folder has more than files and folders.
+
+    Reading a pipe or a device may never end. A symbolic link may lead to a file of somebody else.
+    """
+    for place, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            path = Path(place, name)
+            try:
+                mode = path.lstat().st_mode
+            except OSError:
+                continue  # A run that is being written renames its files.
+            if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+                continue
+            if stat.S_ISLNK(mode):
+                if path.resolve().is_relative_to(folder.resolve()):
+                    continue
+                what = "is a symbolic link that leads out of the result"
+            else:
+                what = "is no file"
+            raise StoreError(
+                f"{path} {what}, so the result is not as pgdyno wrote it.",
+                hint="ask where the result comes from, or remove this entry",
+            )
+
+
 def read_json(path: Path) -> Any:
     """Return a JSON document. Raises: StoreError if the file is missing or damaged."""
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(read_bytes(path))
     except OSError as error:
         raise refused(path, error) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StoreError(
             f"{path} is damaged: {error}.", hint="`pgdyno list` shows the intact results"
         ) from error
@@ -109,7 +146,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     Raises: StoreError if the file cannot be read.
     """
     try:
-        content = path.read_bytes()
+        content = read_bytes(path)
     except FileNotFoundError:
         return
     except OSError as error:
@@ -117,7 +154,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     for line in content.split(b"\n"):
         try:
             entry = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(entry, dict):
             yield entry
@@ -184,7 +221,8 @@ def sync(path: Path, flags: int = os.O_RDONLY) -> None:
 
 def sha256(path: Path) -> str:
     """Return the SHA-256 of a file's content as hex."""
-    with path.open("rb") as stream:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

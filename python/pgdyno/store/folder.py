@@ -18,13 +18,16 @@ from pgdyno.feature import features
 from pgdyno.quantities import is_whole
 from pgdyno.redaction import redacted_toml
 from pgdyno.store import files
-from pgdyno.store.audit import AUDIT, Journal, damage_of, read_journal
+from pgdyno.store.audit import AUDIT, Journal, damage_of, read_journal, sealed
 from pgdyno.store.run_writer import RunWriter
 from pgdyno.store.schema import FORMAT_VERSION
+from pgdyno.store.seal import is_ours, seal_of
 from pgdyno.store.stored_run import PARTIAL_SUFFIX, Shelf, StoredRun
 
 IDENTITY = "experiment.json"
 MANIFEST = "manifest.json"
+# The last line of a specification says who wrote it.
+_SEAL = "# seal of this user and host: "
 
 
 class ExperimentFolder:
@@ -43,6 +46,7 @@ class ExperimentFolder:
                 f"this pgdyno reads {FORMAT_VERSION}.",
                 hint="read it with the pgdyno that wrote it, or a newer one",
             )
+        files.refuse_strange_files(folder)
         self.folder = folder
         self.number = int(identity["number"])
         self.verb = str(identity["verb"])
@@ -58,11 +62,23 @@ class ExperimentFolder:
 
     def write_spec(self, toml: str) -> None:
         """Keep the specification of the experiment as TOML, with passwords masked."""
-        files.write_bytes(self.folder / "spec.toml", redacted_toml(toml).encode())
+        content = redacted_toml(toml).rstrip("\n").encode() + b"\n"
+        line = f"{_SEAL}{seal_of(content)}\n"
+        files.write_bytes(self.folder / "spec.toml", content + line.encode())
 
     def spec(self) -> str:
         """Return the specification of the experiment as TOML; "" if none was kept."""
-        return _text_or_empty(self.folder / "spec.toml")
+        return self._spec_and_seal()[0]
+
+    @property
+    def is_spec_ours(self) -> bool:
+        """Return whether this user wrote the specification on this host."""
+        text, seal = self._spec_and_seal()
+        return is_ours(text.encode(), seal)
+
+    def _spec_and_seal(self) -> tuple[str, str]:
+        text, _, seal = _text_or_empty(self.folder / "spec.toml").rpartition(_SEAL)
+        return (text, seal.strip()) if text else (seal, "")
 
     def asked(self, verb: str) -> dict[str, Any]:
         """Return the table of the specification that a verb without an experiment wrote."""
@@ -82,7 +98,7 @@ class ExperimentFolder:
 
         The caller changes the server afterwards, so each change can be undone.
         """
-        files.append_line(self.folder / AUDIT, entry)
+        files.append_line(self.folder / AUDIT, sealed(entry))
 
     def audit(self) -> Journal:
         """Return the journal of changes."""
@@ -324,8 +340,8 @@ class ExperimentFolder:
 def read_identity(folder: Path) -> dict[str, Any] | None:
     """Return the identity of the experiment in a folder, None if the folder has none."""
     try:
-        identity = json.loads((folder / IDENTITY).read_bytes())
-    except (OSError, ValueError):
+        identity = json.loads(files.read_bytes(folder / IDENTITY))
+    except (OSError, ValueError, RecursionError):
         return None
     is_one = isinstance(identity, dict) and isinstance(identity.get("number"), int)
     return identity if is_one else None
@@ -337,7 +353,7 @@ def _described(path: Path) -> dict[str, Any]:
 
 def _text_or_empty(path: Path) -> str:
     try:
-        return path.read_text()
+        return files.read_bytes(path).decode()
     except FileNotFoundError:
         return ""
 

@@ -94,7 +94,7 @@ class StoredRun:
         """Return the bytes of the engine's last record. Raises: StoreError if it is missing."""
         path = self.folder / "summary.json"
         try:
-            return path.read_bytes()
+            return files.read_bytes(path)
         except OSError as error:
             raise files.refused(path, error) from error
 

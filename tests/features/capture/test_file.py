@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.fixtures.captures import header, shop_capture, tpcb_capture
@@ -131,4 +132,37 @@ def test_a_line_that_unpacks_to_more_than_memory_is_refused(tmp_path: Path) -> N
     path.write_bytes(file.zstd.compress(b"0" * (file.LINE_MAX_BYTES + 2)))
     assert path.stat().st_size < 100_000
     with pytest.raises(SpecError, match="a line has more than"):
+        file.read(path)
+
+
+@pytest.mark.parametrize(
+    ("part", "change"),
+    [
+        ("tables", {"rows": 1e18}),
+        ("tables", {"bytes": -5}),
+        ("tables", {"rows": "many"}),
+        ("columns", {"distribution": {"kind": "text", "width": 1e12}}),
+        ("columns", {"distribution": {"kind": "integer", "distinct": float("inf")}}),
+        ("columns", {"distribution": {"kind": "array", "length": {"most": 1e18}}}),
+        ("columns", {"column": ["a"]}),
+    ],
+)
+def test_numbers_that_no_table_has_are_refused(
+    part: str, change: dict[str, Any], tmp_path: Path
+) -> None:
+    rows = [json.loads(line) for line in file._lines(tpcb_capture())]
+    changed = next(row for row in rows if row["part"] == part)
+    changed |= change
+    path = tmp_path / "edited.capture"
+    path.write_bytes(zstd.compress(b"".join(json.dumps(row).encode() + b"\n" for row in rows)))
+    with pytest.raises(SpecError, match="whole capture"):
+        file.read(path)
+
+
+def test_a_line_that_is_too_deep_is_refused(tmp_path: Path) -> None:
+    rows = list(file._lines(tpcb_capture()))
+    rows.insert(1, b'{"part": "columns", "a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n")
+    path = tmp_path / "deep.capture"
+    path.write_bytes(zstd.compress(b"".join(rows)))
+    with pytest.raises(SpecError):
         file.read(path)

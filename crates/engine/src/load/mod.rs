@@ -31,6 +31,8 @@ use crate::timeline::{Shared, Timeline};
 
 /// Time from the decision on an instant to the instant, so that all threads learn of it in time.
 const NOTICE_NS: u64 = 2_000_000;
+/// The longest drain after the user asked for the end, who waits for it.
+const STOPPED_DRAIN_NS: u64 = 1_000_000_000;
 
 /// Run the job.
 ///
@@ -295,7 +297,7 @@ impl<W: Write> Coordinator<'_, W> {
     fn stop(&mut self, ending: Ending) {
         if self.ending == Ending::Completed && self.timeline.drain_end_ns > now_ns() {
             self.ending = ending;
-            let drain_ns = self.plan.work.drain_ns;
+            let drain_ns = self.plan.work.drain_ns.min(STOPPED_DRAIN_NS);
             self.change(|timeline, now| timeline.stop(now, drain_ns));
         }
     }

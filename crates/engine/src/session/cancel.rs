@@ -1,4 +1,4 @@
-//! Stops a blocking session while a statement runs: CancelRequest, then ten seconds of patience.
+//! Stops a blocking session while a statement runs: CancelRequest, then a short patience.
 
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use super::{Session, SessionError};
 use crate::tls::{Attempt, Negotiation};
 
 /// Longest wait for a cancelled statement to end; after it the connection is given up.
-const CANCEL_GRACE: Duration = Duration::from_secs(10);
+const CANCEL_GRACE: Duration = Duration::from_millis(1500);
 
 impl Session {
     /// Run between two slices of a wait: cancel the statement if the stop flag is set.

@@ -71,6 +71,8 @@ def read(path: Path, *, of: str = "") -> Capture:
     content = read_bytes(path, of=of, max_bytes=FILE_MAX_BYTES)
     try:
         return _assembled(_documents(content, path), path)
+    except RecursionError:
+        raise damaged(path, "a part has too many parts inside of each other") from None
     except (zstd.ZstdError, EOFError):
         raise damaged(path, "it cannot be decompressed") from None
     except ValidationError as error:
@@ -107,8 +109,8 @@ def _documents(content: bytes, path: Path) -> Iterator[dict[str, Any]]:
     for line in _decompressed(content, path):
         try:
             document = json.loads(line)
-        except ValueError:
-            raise damaged(path, f"line {count + 1} is not JSON") from None
+        except (ValueError, RecursionError):
+            raise damaged(path, f"line {count + 1} is not JSON, or is too deep") from None
         if not isinstance(document, dict) or not isinstance(document.get("part"), str):
             raise damaged(path, f"line {count + 1} is not a part of a capture")
         if count == 0:

@@ -17,6 +17,7 @@ from pgdyno.features.capture.copy_likeness import CopyLikeness, likeness_of
 from pgdyno.features.capture.file import FIRST_BYTES
 from pgdyno.features.capture.import_statistics import import_statistics, refuse_older
 from pgdyno.features.capture.likeness import Quantity
+from pgdyno.features.capture.on_server import refuse_foreign
 from pgdyno.features.capture.tables import Captured, rebuilt_of
 from pgdyno.measure.loading import Loading
 from pgdyno.quantities import counted, format_bytes, percent
@@ -73,6 +74,9 @@ def _refuse_unfit(target: Target, dataset: CaptureDataset, how: Loading) -> None
     with connect(target, verb="init") as connection:
         if _imports(how):
             refuse_older(connection)
+        # A load that goes on was checked before it began.
+        if not how.resume:
+            refuse_foreign(connection, rebuilt_of(dataset).capture, file=dataset.file)
         rows = connection.execute(
             "SELECT name FROM unnest(%s::text[]) AS name"
             " WHERE name NOT IN (SELECT name FROM pg_available_extensions)",

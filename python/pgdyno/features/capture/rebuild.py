@@ -56,6 +56,8 @@ _ELEMENTS: dict[str, ValueKind] = {
     "boolean": "boolean",
 }
 _JSONB_BYTES = 13
+# The header of a row, and its pointer in the page.
+_ROW_MIN_BYTES = 28
 # Even a NOT VALID condition is checked when the load changes a row.
 _BROKEN = "rows made from statistics, or the load on them, may break its condition"
 _OF_TABLE = ("index", "primary_key", "unique", "exclusion", "check")
@@ -221,11 +223,16 @@ class Rebuilt:
 
     @property
     def bytes(self) -> int:
-        """Return the size that tables and indexes will have, in proportion to the original."""
+        """Return the size that tables and indexes will have, in proportion to the original.
+
+        It is not less than the rows need: a file could have many rows and few bytes.
+        """
         total = 0.0
         for name, parts in self.parts_by_table().items():
             size = sum(part.bytes + part.index_bytes + part.toast_bytes for part in parts)
-            total += size * self.tables[name].rows / max(1.0, sum(part.rows for part in parts))
+            rows = self.tables[name].rows
+            in_proportion = size * rows / max(1.0, sum(part.rows for part in parts))
+            total += max(in_proportion, rows * _ROW_MIN_BYTES)
         return round(total)
 
     @property

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pgdyno.engine.distribution import Distribution, Part
+from pgdyno.engine.distribution import ROWS_MAX, Distribution, Part
 
 ObjectKind = Literal[
     "schema",
@@ -63,10 +63,10 @@ class TableShape(Part):
     """The size of a table. `partition_of`: its parent; a parent has the rows of no partition."""
 
     name: str
-    rows: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    bytes: int
-    index_bytes: int = 0
-    toast_bytes: int = 0
+    rows: Annotated[float, Field(ge=0, le=ROWS_MAX)]
+    bytes: Annotated[int, Field(ge=0)]
+    index_bytes: Annotated[int, Field(ge=0)] = 0
+    toast_bytes: Annotated[int, Field(ge=0)] = 0
     dead_rows: int = 0
     partition_of: str = ""
     is_partitioned: bool = False

@@ -10,7 +10,7 @@ from typing import Any
 from pgdyno.features.capture.file import encoded, read
 from pgdyno.features.capture.model import Capture
 from pgdyno.features.capture.rebuild import Rebuilt
-from pgdyno.features.capture.safety import refuse_other_statements
+from pgdyno.features.capture.safety import qualified
 from pgdyno.server.dataset_kind import DatasetKind, Number
 from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import CaptureDataset, CaptureLoading, Dataset
@@ -88,6 +88,14 @@ def digest_of(capture: Capture) -> str:
     return sha256(encoded(capture)).hexdigest()[:12]
 
 
+def qualified_at(path: Path) -> Capture:
+    """Return the capture of a file as its tables are made, with qualified names.
+
+    Raises: SpecError if the file cannot be read, or has more than the objects of a capture.
+    """
+    return _rebuilt(path, path.stat().st_mtime_ns if path.is_file() else 0, 1.0).capture
+
+
 def rebuilt_of(dataset: Dataset) -> Rebuilt:
     """Return the copy that a dataset of the kind `capture` describes.
 
@@ -102,9 +110,7 @@ def rebuilt_of(dataset: Dataset) -> Rebuilt:
 @lru_cache(maxsize=8)
 def _rebuilt(path: Path, changed_ns: int, fraction: float) -> Rebuilt:
     del changed_ns  # A file that changed is another capture.
-    capture = read(path)
-    refuse_other_statements(capture, file=str(path))
-    return Rebuilt(capture, fraction)
+    return Rebuilt(qualified(read(path), file=str(path)), fraction)
 
 
 CAPTURED = Captured()

@@ -34,8 +34,13 @@ from pgdyno.features.capture.model import (
     parts_of,
     referred_by,
 )
-from pgdyno.features.capture.safety import harmless, refuse_other_loads, refuse_other_statements
-from pgdyno.features.capture.tables import digest_of
+from pgdyno.features.capture.safety import (
+    harmless,
+    not_of_the_copy,
+    refuse_other_loads,
+    refuse_other_statements,
+)
+from pgdyno.features.capture.tables import digest_of, qualified_at
 from pgdyno.redaction import redacted
 from pgdyno.server.grammar import statements_of, with_constants
 from pgdyno.server.permission import unpermitted
@@ -56,9 +61,13 @@ def capture_of(script: Script) -> Capture:
     return capture_at(script.capture)
 
 
-def digest_at(path: Path) -> str:
-    """Return the digest of the capture in a file, as the mark of its tables has it."""
-    return digest_of(capture_at(path))
+def digest_at(path: Path) -> str | None:
+    """Return the digest of the capture in a file, as the mark of its tables has it.
+
+    None if its statements reach more than the copy: then no mark covers them.
+    """
+    capture = qualified_at(path)
+    return None if not_of_the_copy(capture) is not None else digest_of(capture)
 
 
 def mirror_load(script: Script) -> dict[str, Any]:

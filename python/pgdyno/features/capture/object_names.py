@@ -1,0 +1,240 @@
+"""The names that a capture will make, and those that its statements use. Pure.
+
+Every relation, sequence, function and type of a statement is a `Use`. A name without a schema is
+put into the schema where the capture makes it, so that no other object of the server can be meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import pgparse
+
+from pgdyno.features.capture.model import Capture
+from pgdyno.features.capture.schema import parts_of
+
+Name = tuple[str, str]
+"""Schema and name without quotes; "" without a schema."""
+UseKind = Literal[
+    "relation", "sequence", "function", "type", "operator", "role", "setting", "computed"
+]
+_RELATIONS = frozenset(("table", "partition", "view"))
+_OF_SEQUENCES = frozenset(("nextval", "currval", "setval"))
+# A qualified name before the arguments of a function.
+_BEFORE_ARGUMENTS = re.compile(r'(?:"(?:[^"]|"")*"|[^"(])+')
+_IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]*")
+# Relations of the server that a view or a statement may read: they have no secrets.
+_CATALOGS = frozenset(
+    (
+        *("pg_class", "pg_namespace", "pg_attribute", "pg_index", "pg_type", "pg_constraint"),
+        *("pg_tables", "pg_views", "pg_indexes", "pg_sequences", "pg_database", "pg_inherits"),
+        *("pg_stat_user_tables", "pg_stat_user_indexes", "pg_statio_user_tables", "pg_enum"),
+        *("pg_stat_all_tables", "pg_settings", "pg_timezone_names", "pg_extension", "pg_locks"),
+        *("tables", "columns", "schemata", "table_constraints", "key_column_usage"),
+    )
+)
+_SYSTEM_SCHEMAS = frozenset(("pg_catalog", "information_schema"))
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A name in a statement. `at_bytes`: where its schema would be; None if that is not known.
+
+    `in_text`: the name is in a constant, whose quote is at this place.
+    """
+
+    kind: UseKind
+    name: Name
+    at_bytes: int | None = None
+    in_text: bool = False
+
+
+class Names:
+    """What a capture makes: the one list against which every name in the file is held."""
+
+    def __init__(self, capture: Capture) -> None:
+        """Read the names of the objects; those of partitions and sequences, too."""
+        self._objects = capture.objects
+        self.schemas = {"public"} | {
+            parts_of(item.name)[1] for item in capture.objects if item.kind == "schema"
+        }
+        self.functions = self._of("function")
+        self.types = self._of("type", "domain")
+        self.sequences = self._of("sequence") | set(_implicit_sequences(capture))
+        self.relations = self._of(*_RELATIONS)
+        self.extensions = {item.name for item in capture.objects if item.kind == "extension"}
+
+    def _of(self, *kinds: str) -> set[Name]:
+        return {named(item.name) for item in self._objects if item.kind in kinds}
+
+    @cached_property
+    def by_bare_name(self) -> Mapping[str, list[str]]:
+        """Return the schemas of the relations and sequences of each name, public first."""
+        schemas: dict[str, list[str]] = {}
+        for schema, name in sorted(self.relations | self.sequences):
+            schemas.setdefault(name, []).append(schema)
+        return {name: sorted(own, key=lambda s: s != "public") for name, own in schemas.items()}
+
+    def resolved(self, name: Name, path: Iterable[str] = ()) -> Name:
+        """Return a relation with its schema: the first of the path where the capture makes it."""
+        if name[0] or name[1] not in self.by_bare_name:
+            return name
+        schemas = self.by_bare_name[name[1]]
+        return next((schema for schema in path if schema in schemas), schemas[0]), name[1]
+
+    def has(self, use: Use) -> bool:
+        """Return whether the capture makes what is used, or all servers have it and it is harmless.
+
+        Functions, types and operators without a schema are left to the server, which knows them.
+        """
+        schema, name = use.name
+        if use.kind in ("relation", "sequence"):
+            if schema in _SYSTEM_SCHEMAS or (not schema and name in _CATALOGS):
+                return use.kind == "relation" and name in _CATALOGS
+            return self.resolved(use.name) in self.relations | self.sequences
+        if use.kind in ("role", "setting", "computed"):
+            return False
+        if not schema or schema == "pg_catalog":
+            return True
+        if use.kind == "operator":
+            return schema in self.schemas
+        own = self.functions if use.kind == "function" else self.types | self.relations
+        # An extension may have put it there; the server says so.
+        return use.name in own or (bool(self.extensions) and schema in self.schemas)
+
+
+def named(name: str) -> Name:
+    """Return schema and name of an object, without the arguments that a function may have."""
+    before = _BEFORE_ARGUMENTS.match(name)
+    return parts_of(before[0].strip() if before else name)
+
+
+def _implicit_sequences(capture: Capture) -> Iterator[Name]:
+    for column in capture.columns:
+        if column.identity:
+            schema, table = parts_of(column.table)
+            yield schema, f"{table}_{column.column}_seq"
+
+
+def uses_of(tree: Any, ctes: frozenset[str] = frozenset()) -> Iterator[Use]:
+    """Yield all names that a tree of the grammar uses. `ctes`: names of WITH that are known."""
+    if isinstance(tree, list):
+        for item in tree:
+            yield from uses_of(item, ctes)
+    elif isinstance(tree, Mapping):
+        if "withClause" in tree:
+            clause = tree["withClause"]
+            queries = [item["CommonTableExpr"] for item in clause.get("ctes", ())]
+            names = frozenset(query["ctename"] for query in queries)
+            known = ctes | names if clause.get("recursive") else ctes
+            for query in queries:
+                yield from uses_of(query, known)
+                known |= {query["ctename"]}
+            ctes |= names
+        yield from _uses_here(tree, ctes)
+        for key, content in tree.items():
+            if key in ("withClause", "lockedRels"):
+                continue  # The first was read above; the others are aliases of the query.
+            # The target of a change is never a name of WITH.
+            is_target = key == "relation" and isinstance(content, Mapping) and "relname" in content
+            yield from uses_of(content, frozenset() if is_target else ctes)
+
+
+def _uses_here(tree: Mapping[str, Any], ctes: frozenset[str]) -> Iterator[Use]:
+    if "relname" in tree and "relpersistence" in tree:
+        schema, name = tree.get("schemaname", ""), tree["relname"]
+        if (schema or name not in ctes) and schema != "pg_temp":
+            yield Use("relation", (schema, name), tree.get("location"))
+        if "catalogname" in tree:
+            yield Use("computed", ("", f"a table of the database {tree['catalogname']}"))
+    if "names" in tree and "typemod" in tree and not tree.get("pct_type"):
+        yield Use("type", _name(tree["names"]))
+    if "FuncCall" in tree:
+        yield from _uses_of_call(tree["FuncCall"])
+    if "TypeCast" in tree:
+        cast = tree["TypeCast"]
+        constant = _constant(cast["arg"])
+        if _name(cast["typeName"]["names"])[1] == "regclass" and constant is not None:
+            yield Use("relation", _read(constant[0]), constant[1], in_text=True)
+    if "A_Expr" in tree and len(tree["A_Expr"].get("name", ())) > 1:
+        yield Use("operator", _name(tree["A_Expr"]["name"]))
+    if "rolename" in tree:
+        yield Use("role", ("", tree["rolename"]))
+
+
+def _uses_of_call(call: Mapping[str, Any]) -> Iterator[Use]:
+    name = _name(call["funcname"])
+    yield Use("function", name)
+    if name[1] not in (*_OF_SEQUENCES, "set_config"):
+        return
+    constant = _constant(call["args"][0]) if call.get("args") else None
+    if constant is None:
+        yield Use("computed", ("", f"a name that {name[1]}() computes"))
+    elif name[1] == "set_config":
+        yield Use("setting", ("", constant[0].lower()))
+    else:
+        yield Use("sequence", _read(constant[0]), constant[1], in_text=True)
+
+
+def _name(parts: list[Any]) -> Name:
+    texts = [part.get("String", {}).get("sval", "") for part in parts]
+    return (".".join(texts[:-1]), texts[-1])
+
+
+def _constant(tree: Mapping[str, Any]) -> tuple[str, int | None] | None:
+    """Return the text of a constant, within casts, too, and its place; None without one."""
+    while "TypeCast" in tree:
+        tree = tree["TypeCast"]["arg"]
+    constant = tree.get("A_Const", {})
+    text = constant.get("sval", {}).get("sval")
+    return (str(text), constant.get("location")) if text is not None else None
+
+
+def _read(text: str) -> Name:
+    """Return a name as the server reads the text of a regclass."""
+    try:
+        [statement] = pgparse.parse(f"DROP TABLE {text}")
+        [parts] = statement["stmt"]["DropStmt"]["objects"]
+    except (pgparse.PGQueryError, KeyError, ValueError):
+        return "", text
+    return _name(parts["List"]["items"])
+
+
+def named_by(tree: Mapping[str, Any]) -> Name:
+    """Return the name of what a CREATE statement makes, ("", "") if it has none."""
+    for key in ("relation", "view", "sequence", "typevar"):
+        if "relname" in tree.get(key, {}):
+            return tree[key].get("schemaname", ""), tree[key]["relname"]
+    if "into" in tree:
+        return tree["into"]["rel"].get("schemaname", ""), tree["into"]["rel"]["relname"]
+    for key in ("domainname", "funcname", "typeName", "defnames"):
+        if key in tree:
+            return _name(tree[key])
+    return "", tree.get("schemaname") or tree.get("extname") or ""
+
+
+def with_schemas(text: str, tree: Any, resolved: Callable[[Name], Name]) -> str:
+    """Return a statement with the schema before each relation that it names without one."""
+    raw = text.encode()
+    uses = [use for use in uses_of(tree) if not use.name[0] and use.at_bytes is not None]
+    places = {use.at_bytes: use for use in uses if use.kind in ("relation", "sequence")}
+    for place, use in sorted(places.items(), reverse=True):
+        schema = resolved(use.name)[0]
+        if not schema or place is None:
+            continue
+        added = f"{quoted(schema)}."
+        if use.in_text:
+            if raw[place : place + 1] != b"'":
+                continue
+            place, added = place + 1, added.replace("'", "''")
+        raw = raw[:place] + added.encode() + raw[place:]
+    return raw.decode()
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL, in quotes unless it is plain."""
+    return name if _IDENTIFIER.fullmatch(name) else '"' + name.replace('"', '""') + '"'

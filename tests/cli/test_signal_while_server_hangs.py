@@ -1,0 +1,119 @@
+"""A signal ends every verb within 5 s while the server hangs, and names what is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from tests.cli.test_signals_of_verbs import ASKED, VARIANTS
+from tests.fixtures.clusters import Make, run_sql
+from tests.fixtures.command import Command, eventually, server_options
+
+from pgdyno.process.child import descendants
+from pgdyno.server.scratch import ScratchCluster
+
+# A promise of 5 s, and what a busy machine adds to it.
+ENDS_WITHIN_S = 5.0 + 1.5
+CONNECTING = (
+    *("bench", "sweep", "compare", "tune", "run", "settings", "work-mem", "doctor", "watch"),
+    *("capture", "init", "check", "drop", "pgbench"),
+)
+# Before the first byte of the server, while facts are read, and under load.
+MOMENTS_S = (None, 0.4, 2.5)
+
+
+@contextmanager
+def stopped(cluster: ScratchCluster) -> Iterator[None]:
+    """Stop the postmaster and all its processes for the block, as a host that hangs does."""
+    assert cluster.pid is not None
+    pids = [cluster.pid]
+    try:
+        # The postmaster comes first, so that it starts no other process.
+        os.kill(cluster.pid, signal.SIGSTOP)
+        pids += descendants(cluster.pid)
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in reversed(pids):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def seconds_to_end(
+    pgdyno: Command,
+    asked: tuple[str, ...],
+    cluster: ScratchCluster,
+    *,
+    moment_s: float | None,
+    number: signal.Signals,
+) -> tuple[float, str]:
+    """Return how long a verb took to end after the signal, and what it said."""
+    running = None
+    if moment_s is not None:
+        running = pgdyno.start(*asked)
+        time.sleep(moment_s)
+    with stopped(cluster):
+        if running is None:
+            running = pgdyno.start(*asked)
+        time.sleep(1.0)
+        began = time.monotonic()
+        running.signal(number)
+        while running.process.poll() is None and time.monotonic() - began < 30:
+            time.sleep(0.02)
+        took = time.monotonic() - began
+    said = running.wait()
+    assert "Traceback" not in said.err
+    return took, said.err
+
+
+@pytest.mark.parametrize("verb", CONNECTING)
+def test_a_signal_ends_every_verb_while_the_server_hangs(
+    verb: str, new_cluster: Make, pgdyno: Command, tmp_path: Path
+) -> None:
+    cluster = new_cluster("15")
+    script = tmp_path / "reads.sql"
+    script.write_text("SELECT pg_sleep(0.01);\n")
+    asked = ASKED[verb](server_options(cluster.target), script)
+    slow = {}
+    for place, moment_s in enumerate(MOMENTS_S):
+        number = (signal.SIGINT, signal.SIGTERM)[place % 2]
+        took, err = seconds_to_end(pgdyno, asked, cluster, moment_s=moment_s, number=number)
+        if took > ENDS_WITHIN_S:
+            slow[moment_s] = (round(took, 1), err)
+    assert slow == {}
+
+
+def test_settings_that_could_not_be_restored_are_named_with_the_command_for_it(
+    new_cluster: Make, pgdyno: Command, tmp_path: Path
+) -> None:
+    cluster = new_cluster("18")
+    target = cluster.target
+    script = tmp_path / "reads.sql"
+    script.write_text("SELECT pg_sleep(0.01);\n")
+    admin = f"host={target.host} port={target.ports} user={target.user} dbname={target.database}"
+    asked = (
+        *("compare", *server_options(target), "-f", str(script), "-T", "10s", "--warmup", "0s"),
+        *("--variant", "a: autovacuum_naptime=41s", *VARIANTS[2:], "--admin", admin),
+    )
+    running = pgdyno.start(*asked)
+    eventually(lambda: run_sql(target, "SHOW autovacuum_naptime") == [("41s",)])
+    with stopped(cluster):
+        began = time.monotonic()
+        running.signal(signal.SIGINT)
+        while running.process.poll() is None and time.monotonic() - began < 30:
+            time.sleep(0.02)
+        took = time.monotonic() - began
+    said = running.wait()
+    assert took < ENDS_WITHIN_S, said.err
+    words = " ".join(said.err.split())
+    assert "autovacuum_naptime" in words
+    assert "pgdyno undo" in words
+    assert pgdyno("undo").code == 0
+    assert run_sql(target, "SHOW autovacuum_naptime") == [("1min",)]
