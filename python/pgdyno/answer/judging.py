@@ -25,9 +25,8 @@ from pgdyno.answer.load_hosts import hosts_of
 from pgdyno.answer.nodes import doubts_of_nodes
 from pgdyno.answer.own import own_answer, program_of_run
 from pgdyno.answer.telemetry import telemetry_doubts
-from pgdyno.answer.time_split import others_ratio_of
 from pgdyno.errors import AnalysisError
-from pgdyno.loop.disturbed import cpu_ns_by_mode, machine_facts
+from pgdyno.loop.disturbed import cpu_ns_by_mode, machine_facts, others_ratio_of
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.quantities import counted
 from pgdyno.server.dataset_kinds import KINDS
