@@ -55,9 +55,7 @@ def carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Carried:
 
         monkeypatch.setattr(drive, "carry_out_run", run_it)
         monkeypatch.setattr(drive, "_kept", keep_it)
-        monkeypatch.setattr(
-            drive, "StoredFacts", lambda *_: SimpleNamespace(keep=lambda *_: None)
-        )
+        monkeypatch.setattr(drive, "StoredFacts", lambda *_: SimpleNamespace(keep=lambda *_: None))
         monkeypatch.setattr(Repeats, "_disturbed", plant)
         folder = Store(tmp_path).create("night", "compare")
         monkeypatch.setattr(folder, "next_run_number", lambda: len(ran) + 1)

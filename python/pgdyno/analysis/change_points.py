@@ -109,9 +109,9 @@ def _significant_split(series: FloatArray, rng: np.random.Generator) -> tuple[in
 def _plain_step(series: FloatArray) -> tuple[int, float] | None:
     """Return the split of a short run into two levels that are plainly different; else None.
 
-    A run of 20 s has too few blocks for permutations. So the split must explain `_STEP_STRENGTH` / n
-    times as much as it leaves. Noise of 20 to 40 s with a correlation of 0.7 from second to second
-    does this in 1 % of runs (8,000 simulated runs). A step of 40 % needs half of it, because a dip
+    A run of 20 s has too few blocks for permutations. So the split must explain 80 / n times as
+    much as it leaves (n seconds). Noise of 20 to 40 s with a correlation of 0.7 from second to
+    second does this in 1 % of runs (8,000 simulated runs). A step of 40 % needs half of it: a dip
     in the same run leaves much, and steady noise has no such steps.
     """
     if series.size < 2 * _SEGMENT_MIN:
