@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from bench.loads import Measured
-from pgdyno.analysis.compare import compare, is_reversed, log_ratios
+from pgdyno.analysis.compare import compare, log_ratios, shuffled
 from pgdyno.analysis.estimate import Estimate
 
 HALF_WIDTH_RATIO = 0.03
@@ -76,19 +76,15 @@ class Answer:
 
 
 def hold(contest: Contest, *, pairs_max: int = PAIRS_MAX, say: Progress) -> list[Answer]:
-    """Run pairs, in an order that cancels drift, and answer every question.
+    """Run pairs, in random order, and answer every question.
 
     Raises: RuntimeError with the message of a program that failed.
     """
     pairs: list[tuple[Measured, Measured]] = []
     while True:
-        if is_reversed(len(pairs)):
-            ours = contest.ours()
-            theirs = contest.theirs()
-        else:
-            theirs = contest.theirs()
-            ours = contest.ours()
-        pairs.append((theirs, ours))
+        sides = {"theirs": contest.theirs, "ours": contest.ours}
+        done = {name: sides[name]() for name in shuffled(list(sides), 1, len(pairs))}
+        pairs.append((done["theirs"], done["ours"]))
         answers = [answer(contest, question, pairs) for question in contest.questions]
         say(f"{contest.name}: pair {len(pairs)}, " + ", ".join(shown(a.ratio) for a in answers))
         known = all(half_width_ratio(a.ratio) <= contest.half_width_ratio for a in answers)

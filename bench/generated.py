@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pgdyno.analysis.compare import is_reversed
+from pgdyno.analysis.compare import shuffled
 from pgdyno.analysis.histogram import Histogram
 from pgdyno.engine.records import Counts
 from pgdyno.loop.journal import decided, finished
@@ -68,7 +68,7 @@ def generate(
     folder.write_facts({"server": {"is_local": True}, "target_line": "generated", "rows": []})
     for number in range(1, 2 * rounds + 1):
         place = (number - 1) // 2
-        variant = (number - 1) % 2 ^ is_reversed(place)
+        variant = shuffled((0, 1), 1, place % (distinct // 4 * 2))[(number - 1) % 2]
         cell = Cell((0,), 4, variant=asked.planned_variants()[variant])
         planned = PlannedRun(number, "round", place + 1, cell, 0, _SECONDS * SECOND_NS, seed=1)
         decided(folder, planned)

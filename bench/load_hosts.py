@@ -17,7 +17,7 @@ from bench.contest import Contest, Question
 from bench.figures import cpu_per_transaction, duration, start_skew, throughput
 from bench.loads import SECOND_NS, Load, Measured
 from bench.yardsticks import NullServer
-from pgdyno.analysis.compare import is_reversed
+from pgdyno.analysis.compare import shuffled
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.engine.stream import EngineRun
 from pgdyno.measure.fleet import opened_fleet
@@ -101,9 +101,8 @@ class _InTurn:
 
     def added(self) -> Measured:
         """Return a run that took as long as load hosts add; at least 1 ms, for its logarithm."""
-        is_backward = is_reversed(self._pair_count)
         self._pair_count += 1
-        order = (1, 0) if is_backward else (0, 1)
+        order = shuffled((0, 1), 1, self._pair_count)
         took_ns = {side: self._sides[side]().wall_ns for side in order}
         added_ns = max(1_000_000, took_ns[1] - took_ns[0])
         return Measured("load hosts", 1, 0.0, 0, added_ns, 0)

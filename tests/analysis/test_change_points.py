@@ -40,6 +40,26 @@ def test_steady_noise_has_no_change_even_when_it_lasts() -> None:
         assert sum(are_changed) <= 6, phi  # tested at 1 %; 10 % would be 6
 
 
+def test_a_throughput_that_halves_is_found_in_a_run_of_twenty_seconds() -> None:
+    """Counts of 100 ms: Poisson, noise that lasts, a checkpoint's dip in each run."""
+    rng = np.random.default_rng(6)
+    found, wrong = 0, 0
+    for phi in (0.0, 0.5, 0.8, 0.9, 0.95):
+        for level in 100 * (1 + 0.1 * autocorrelated(rng, phi, 100, 200)):
+            at = int(rng.integers(0, 190))
+            level[at : at + 10] *= 0.6
+            halved = level.copy()
+            halved[int(rng.integers(70, 130)) :] /= 2
+            steady_counts, halved_counts = (
+                rng.poisson(np.maximum(levels, 0)).reshape(20, 10).sum(axis=1)
+                for levels in (level, halved)
+            )
+            wrong += bool(change_points(steady_counts, interval_ns=SECOND_NS, seed=1))
+            found += bool(change_points(halved_counts, interval_ns=SECOND_NS, seed=1))
+    assert found >= 0.95 * 500
+    assert wrong <= 0.02 * 500
+
+
 def test_a_single_stall_is_not_a_change_of_level() -> None:
     counts = np.random.default_rng(4).normal(1000, 30, 120)
     counts[50] = 0

@@ -15,12 +15,18 @@ from pgdyno.analysis.compare import (
     compare,
     family_level,
     holm,
-    is_reversed,
     log_ratios,
     noise_floor,
     predict_pairs,
+    shuffled,
 )
-from pgdyno.analysis.intervals import half_width, interval_of_mean, sequential_t
+from pgdyno.analysis.intervals import (
+    half_width,
+    interval_of_mean,
+    look,
+    planned_looks,
+    sequential_t,
+)
 from pgdyno.errors import AnalysisError
 
 
@@ -40,13 +46,27 @@ def test_runs_that_make_no_pairs_are_refused(a: list[float], b: list[float]) -> 
         log_ratios(a, b)
 
 
-def test_the_order_cancels_a_straight_drift_and_mixes_neighbours_evenly() -> None:
-    order = [is_reversed(pair) for pair in range(400)]
-    assert order[:8] == [False, True, True, False, False, True, True, False]
-    drift = [-1 if reverse else 1 for reverse in order]
-    assert all(sum(drift[i : i + 2]) == 0 for i in range(0, 400, 2))
-    same = sum(first == other for first, other in itertools.pairwise(order))
-    assert same == pytest.approx(200, abs=1)
+def test_the_order_of_each_pair_is_a_coin_of_the_seed() -> None:
+    orders = [[shuffled("AB", seed, pair) == ["A", "B"] for pair in range(400)] for seed in (1, 2)]
+    assert orders[0] == [shuffled("AB", 1, pair) == ["A", "B"] for pair in range(400)]
+    assert orders[0] != orders[1]
+    for order in orders:
+        assert sum(order) == pytest.approx(200, abs=40)
+        same = sum(first == other for first, other in itertools.pairwise(order))
+        assert same == pytest.approx(200, abs=40)
+
+
+def test_a_planned_look_spends_what_looks_on_the_way_leave() -> None:
+    assert planned_looks(6) == (6,)
+    assert look(5, (6,), is_over=False) == ("sequential", 0.01)
+    assert look(6, (6,), is_over=False) == ("fixed", 0.04)
+    assert look(4, (6,), is_over=True) == ("fixed", 0.04)
+    assert look(2, (6,), is_over=True) == ("sequential", 0.01)
+    for most in (3, 22, 33, 66, 110, 1000):
+        looks = planned_looks(most)
+        assert looks[-1] == most
+        spent = sum(look(count, looks, is_over=False)[1] for count in looks)
+        assert spent + 0.01 == pytest.approx(0.05)
 
 
 def test_the_sequential_bound_solves_the_mixture_worked_by_hand() -> None:
@@ -96,7 +116,6 @@ def test_looking_all_the_time_costs_width() -> None:
 def test_the_verdict_follows_from_the_interval(mean: float, better: Better, verdict: str) -> None:
     comparison = compare(pairs(mean, 0.02, 20), looks="sequential", better=better)
     assert comparison.verdict == verdict
-    assert comparison.pairs_left == 0
     assert comparison.ratio.value == pytest.approx(math.exp(mean))
 
 
@@ -108,20 +127,21 @@ def test_a_real_but_small_effect_is_named_by_its_direction() -> None:
 
 
 def test_an_undecided_comparison_says_how_many_pairs_are_missing() -> None:
-    comparison = compare(pairs(0.03, 0.05, 8), looks="sequential")
-    assert comparison.verdict == "cannot tell"
-    assert comparison.pairs_left is not None
-    count = 8 + comparison.pairs_left
+    values = pairs(0.03, 0.05, 8)
+    assert compare(values, looks="sequential").verdict == "cannot tell"
+    more = predict_pairs(values, looks="sequential")
+    assert more is not None
+    count = 8 + more
     assert half_width(0.05, count, 0.95, "sequential") < 0.03
     assert half_width(0.05, count - 1, 0.95, "sequential") >= 0.03
 
 
 def test_fewer_than_five_pairs_have_no_sequential_interval() -> None:
-    comparison = compare(pairs(0.5, 0.01, 4), looks="sequential")
+    values = pairs(0.5, 0.01, 4)
+    comparison = compare(values, looks="sequential")
     assert comparison.verdict == "cannot tell"
     assert not comparison.ratio.has_interval
-    assert comparison.pairs_left == 1
-    assert compare(np.array([0.5]), looks="sequential").pairs_left is None
+    assert predict_pairs(values, looks="sequential") == 1
 
 
 def test_pairs_for_a_precision_are_found_by_the_formula() -> None:

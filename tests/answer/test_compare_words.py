@@ -24,7 +24,9 @@ def sentence(verdict: Verdict, **changes: object) -> str:
         "others": {},
         "because": "",
         "effort": "12 rounds, 24 runs, 31 min",
+        "rounds": "",
         "left_ns": None,
+        "rounds_enough": None,
         "can_hold": True,
         **changes,
     }

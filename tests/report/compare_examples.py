@@ -24,7 +24,7 @@ def ratio(value: float, low: float, high: float, n: int = 12) -> Estimate:
 
 
 def comparison(verdict: Verdict, estimate: Estimate) -> Comparison:
-    return Comparison(verdict, estimate, 0.95, 0.02, int(estimate.n), 0, 0.05)
+    return Comparison(verdict, estimate, 0.95, 0.02, int(estimate.n), "sequential", 0.05)
 
 
 def part(name: str, value: float, low: float, high: float) -> Part:

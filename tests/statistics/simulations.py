@@ -14,19 +14,17 @@ from tests.statistics.noise import autocorrelated
 
 from pgdyno.analysis.arrays import FloatArray
 from pgdyno.analysis.change_points import change_points
-from pgdyno.analysis.compare import Comparison, compare, is_reversed
+from pgdyno.analysis.compare import compare
 from pgdyno.analysis.contrasts import factorial
 from pgdyno.analysis.curve import KNEE_TOLERANCE_RATIO, LoadCurve, load_curve
 from pgdyno.analysis.estimate import Estimate, mean_between_runs
 from pgdyno.analysis.histogram import Histogram
-from pgdyno.analysis.intervals import sequential_t
 from pgdyno.analysis.where import where_the_time_goes
 from pgdyno.analysis.where_difference import difference
 from pgdyno.analysis.where_facts import ServerCounts, TransactionFacts, WaitSamples
 from pgdyno.analysis.within_run import latency, throughput
 
 TENTH_NS = 100_000_000
-LOOKS = 400
 RUN_SECONDS = 8  # 5 s measured + 3 s around it
 RUN_DEVIATION = 0.05
 DRIFT_PER_HOUR = 0.10
@@ -54,17 +52,13 @@ def runs_fixed(count: int, rng: np.random.Generator) -> float:
 
 
 def paired_ratios(
-    count: int, rng: np.random.Generator, *, pair_count: int, phi: float, effect: float, tail: str
+    count: int, rng: np.random.Generator, *, pair_count: int, phi: float, effect: float
 ) -> FloatArray:
     """Log ratios of pairs of runs in pgdyno's order, with lasting noise and drift."""
-    if tail == "normal":
-        noise = autocorrelated(rng, phi, count, 2 * pair_count)
-    else:  # one run in twenty is 4 deviations slow
-        noise = rng.standard_normal((count, 2 * pair_count))
-        noise -= 4.0 * (rng.random(noise.shape) < 0.05)
+    noise = autocorrelated(rng, phi, count, 2 * pair_count)
     drift = DRIFT_PER_HOUR * np.arange(2 * pair_count) * RUN_SECONDS / 3600
     runs = (RUN_DEVIATION * noise + drift).reshape(count, pair_count, 2)
-    swapped = np.array([is_reversed(pair) for pair in range(pair_count)])
+    swapped = rng.random((count, pair_count)) < 0.5
     ratios = np.where(swapped, runs[:, :, 0] - runs[:, :, 1], runs[:, :, 1] - runs[:, :, 0])
     return np.asarray(ratios + effect, dtype=np.float64)
 
@@ -72,48 +66,10 @@ def paired_ratios(
 def pairs_fixed(count: int, rng: np.random.Generator, *, phi: float) -> float:
     """Twelve pairs, looked at once."""
     effect = math.log(1.03)
-    ratios = paired_ratios(count, rng, pair_count=12, phi=phi, effect=effect, tail="normal")
+    ratios = paired_ratios(count, rng, pair_count=12, phi=phi, effect=effect)
     return float(
         np.mean([holds(compare(log_ratios, looks="fixed").ratio, 1.03) for log_ratios in ratios])
     )
-
-
-def watched(
-    count: int, rng: np.random.Generator, *, phi: float, effect: float, tail: str
-) -> tuple[list[Comparison], FloatArray]:
-    """Look after every pair, up to 400; return the comparison at the verdict, and the runs."""
-    ratios = paired_ratios(count, rng, pair_count=LOOKS, phi=phi, effect=effect, tail=tail)
-    n = np.arange(1, LOOKS + 1)
-    mean = np.cumsum(ratios, axis=1) / n
-    variance = (np.cumsum(ratios**2, axis=1) - n * mean**2) / np.maximum(n - 1, 1)
-    error = np.sqrt(np.maximum(variance, 0) / n)
-    bound = np.array([sequential_t(int(k), 0.05) if k > 1 else math.inf for k in n])
-    is_bounded = np.isfinite(bound)
-    half = np.full_like(ratios, math.inf)
-    half[:, is_bounded] = bound[is_bounded] * error[:, is_bounded]
-    margin = math.log(1.02)
-    is_decided = (mean - half > 0) | (mean + half < 0)
-    is_decided |= (mean - half >= -margin) & (mean + half <= margin)
-    stop = np.where(is_decided.any(axis=1), is_decided.argmax(axis=1), LOOKS - 1) + 1
-    comparisons = [
-        compare(log_ratios[:pairs], looks="sequential")
-        for log_ratios, pairs in zip(ratios, stop, strict=True)
-    ]
-    return comparisons, 2.0 * stop
-
-
-def false_verdicts(count: int, rng: np.random.Generator, *, phi: float, tail: str) -> float:
-    """The share of verdicts with a direction although there is no difference."""
-    verdicts, _ = watched(count, rng, phi=phi, effect=0.0, tail=tail)
-    return float(np.mean([result.verdict in ("faster", "slower") for result in verdicts]))
-
-
-def covered_at_stop(
-    count: int, rng: np.random.Generator, *, phi: float, effect: float, tail: str
-) -> float:
-    """The interval at the moment at which the experiment ended."""
-    verdicts, _ = watched(count, rng, phi=phi, effect=effect, tail=tail)
-    return float(np.mean([holds(result.ratio, math.exp(effect)) for result in verdicts]))
 
 
 def throughput_within(count: int, rng: np.random.Generator, *, phi: float, length: int) -> float:

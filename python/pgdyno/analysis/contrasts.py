@@ -34,6 +34,11 @@ class Effect:
     aliased_with: tuple[str, ...]
 
     @property
+    def is_sure(self) -> bool:
+        """Return whether the effect is certain, all effects taken together."""
+        return self.p_adjusted_ratio < 0.05
+
+    @property
     def name(self) -> str:
         """The terms in words: "shared_buffers=4GB x wal_compression=on"."""
         return _name(self.terms)

@@ -288,6 +288,15 @@ class CurveFindings:
 
 
 @dataclass(frozen=True, slots=True)
+class Repeated:
+    """A run that does not count: something outside disturbed it, and it was repeated."""
+
+    number: int
+    kind: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class ExperimentFindings:
     """The whole answer: what `show`, `report` and `--json` print.
 
@@ -317,3 +326,12 @@ class ExperimentFindings:
     notes: tuple[str, ...] = field(default=())
     remarks: tuple[str, ...] = ()
     is_complete: bool = True
+    repeated: tuple[Repeated, ...] = ()
+
+    @property
+    def repeated_words(self) -> str:
+        """Return in one line what was repeated and why; "" if nothing was."""
+        if not self.repeated:
+            return ""
+        whys = "; ".join(dict.fromkeys(run.why for run in self.repeated))
+        return f"{counted(len(self.repeated), 'run')}: {whys}"

@@ -377,6 +377,9 @@ RULES: tuple[Callable[[RunFacts], Doubt | None], ...] = (
 MACHINE_DOUBTS = ("engine_busy", "timer_lag", "steal", "throttled")
 """Doubts that are about the machine of a run: such a run says nothing about the server."""
 
+OUTSIDE_DOUBTS = ("steal", "throttled", "others")
+"""Doubts about what others did during a run: another run of the same load may not have them."""
+
 
 def doubts(facts: RunFacts) -> tuple[Doubt, ...]:
     """Return every doubt about a run, the worst first."""

@@ -38,7 +38,7 @@ from pgdyno.answer.timeline import checkpoint_count, marks_of, panels_of
 from pgdyno.errors import AnalysisError, StoreError
 from pgdyno.loop.disturbed import disturbed_by
 from pgdyno.loop.history import measured
-from pgdyno.loop.journal import Visit, shown_visits, stopped_by
+from pgdyno.loop.journal import Visit, repeated, shown_visits, stopped_by
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, script_findings
 from pgdyno.plan.long_scripts import by_duration, is_by_clock, is_long
 from pgdyno.quantities import counted, duration_text
@@ -174,6 +174,7 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
         notes=_notes(experiment, done),
         remarks=folder.remarks(),
         is_complete=bool(stopped_by(folder)),
+        repeated=repeated(folder),
     )
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pgdyno.analysis.compare import Comparison
-from pgdyno.analysis.compare_findings import CompareFindings, PlanChange
+from pgdyno.analysis.compare_findings import CompareFindings, Pair, PlanChange
 from pgdyno.analysis.rounding import change_text
 from pgdyno.analysis.where import Part
 from pgdyno.analysis.where_difference import Difference
 from pgdyno.quantities import counted, difference_ms, duration_text
-from pgdyno.spec.designs import METRIC_WORDS
+from pgdyno.spec.designs import METRIC_WORDS, MORE_IS_BETTER
 
 _PARTS_NAMED = 3
 _NAMED_RATIO_MIN = 0.1
+# An interval is wide if its upper end is this number of times its lower end.
+_WIDE_RATIO = 1.25
+_CHANGED_RATIO_MIN = 0.1
 
 
 def verdict_sentence(
@@ -24,14 +27,18 @@ def verdict_sentence(
     comparison: Comparison,
     *,
     others: Mapping[str, Comparison],
+    rounds: str,
     because: str,
     effort: str,
     left_ns: int | None,
+    rounds_enough: int | None,
     can_hold: bool,
 ) -> str:
     """Return the verdict, then the numbers, then the reason, then the effort.
 
-    Args: others, further metrics to name; effort, such as "12 rounds, 24 runs, 31 min".
+    Args: others, further metrics to name; rounds, from `round_words`; rounds_enough, how many of
+    them would probably decide, None if the experiment goes on or nobody knows; effort, such as
+    "12 rounds, 24 runs, 31 min".
     """
     word = METRIC_WORDS[metric]
     numbers = f"{word} {change_text(comparison.ratio)}"
@@ -39,22 +46,51 @@ def verdict_sentence(
         f", {METRIC_WORDS[name]} {change_text(other.ratio)}" for name, other in others.items()
     )
     margin = f"{100 * comparison.margin_ratio:.2g} %"
+    yet = "" if comparison.looks == "fixed" else " yet"
     verdicts = {
         "faster": f"{variant} is faster than {reference}",
         "slower": f"{variant} is slower than {reference}",
         "lower": f"{variant}: {word} lower than {reference}",
         "higher": f"{variant}: {word} higher than {reference}",
         "no difference": f"{variant} and {reference} differ by no more than {margin}",
-        "cannot tell": f"cannot tell yet whether {variant} and {reference} differ",
+        "cannot tell": f"cannot tell{yet} whether {variant} and {reference} differ",
     }
     parts = [f"{verdicts[comparison.verdict]}: {numbers}"]
+    if rounds:
+        parts.append(rounds)
     if not can_hold:
         parts.append(f"{variant} cannot hold the rate")
     if because:
         parts.append(because)
-    if comparison.verdict == "cannot tell" and left_ns:
+    if comparison.verdict == "cannot tell" and rounds_enough:
+        parts.append(f"about {rounds_enough} rounds would decide (--rounds {rounds_enough})")
+    elif comparison.verdict == "cannot tell" and left_ns:
         parts.append(f"about {duration_text(left_ns)} more")
     return "; ".join([*parts, effort]) + "."
+
+
+def round_words(pairs: Sequence[Pair], comparison: Comparison, metric: str) -> str:
+    """Return whether few rounds agree with a direction, and why their interval is wide.
+
+    Returns: "" if the interval is narrow or missing: then it says enough.
+    """
+    ratio = comparison.ratio
+    if ratio.low is None or ratio.high is None or ratio.high / ratio.low < _WIDE_RATIO:
+        return ""
+    parts = []
+    least = min((pair.ratio for pair in pairs), key=lambda r: r if ratio.value > 1 else -r)
+    agree = all((pair.ratio > 1) == (ratio.value > 1) for pair in pairs)
+    if comparison.verdict in ("faster", "slower", "lower", "higher") and agree:
+        parts.append(
+            f"all {len(pairs)} rounds agree: at least {100 * abs(least - 1):.2g} % "
+            f"{comparison.verdict} in each"
+        )
+    values = [pair.reference_value for pair in pairs]
+    changed = max(values) / min(values) - 1
+    if changed >= _CHANGED_RATIO_MIN:
+        speed = "this machine's speed" if metric in MORE_IS_BETTER else METRIC_WORDS[metric]
+        parts.append(f"the interval is wide because {speed} changed by {100 * changed:.2g} %")
+    return "; ".join(parts)
 
 
 def because_words(difference: Difference | None, plans: tuple[PlanChange, ...]) -> str:
@@ -107,7 +143,7 @@ def comparison_sentence(findings: CompareFindings) -> str:
 
 
 def _effects_sentence(findings: CompareFindings) -> str:
-    sure = [effect for effect in findings.effects if effect.p_adjusted_ratio < 0.05]
+    sure = [effect for effect in findings.effects if effect.is_sure]
     if not sure:
         return (
             f"No factor has a certain effect on {METRIC_WORDS[findings.metric]} after "

@@ -9,9 +9,8 @@ from typing import Any
 from pgdyno.analysis.compare import (
     Comparison,
     compare,
-    family_level,
-    is_reversed,
     log_ratios,
+    predict_pairs,
 )
 from pgdyno.analysis.compare_findings import (
     CompareFindings,
@@ -29,7 +28,12 @@ from pgdyno.analysis.split_verdicts import why_mean_withheld, why_withheld
 from pgdyno.analysis.where import WhereTheTimeGoes, mean_over_runs
 from pgdyno.analysis.where_difference import Difference, difference
 from pgdyno.answer.answer import Answer, Measurements
-from pgdyno.answer.compare_words import because_words, comparison_sentence, verdict_sentence
+from pgdyno.answer.compare_words import (
+    because_words,
+    comparison_sentence,
+    round_words,
+    verdict_sentence,
+)
 from pgdyno.answer.confounds import between_variants, confounds, state_words
 from pgdyno.answer.devices import QUANTITIES, devices_of_runs
 from pgdyno.answer.nodes import worker_count
@@ -312,9 +316,7 @@ class Compared:
         Args: deciding, the comparison of the deciding metric; standing, its state in the design,
         because a budget may have ended the contrast early; None for a design without looks.
         """
-        comparisons = self._comparisons(
-            variant, reference, deciding, is_watched=standing is not None
-        )
+        comparisons = self._comparisons(variant, reference, deciding)
         apart, why_not_split = self._difference(variant, reference)
         both = self._runs_of(reference), self._runs_of(variant)
         runs = [*both[0], *both[1]]
@@ -331,12 +333,13 @@ class Compared:
         rounds = counted(deciding.pair_count, "round")
         effort = f"{rounds}, {counted(len(runs), 'run')}, {self._spent(runs)}"
         left_ns = standing.left_ns if standing is not None else None
+        pairs = self._pairs(variant, reference)
         return ContrastFindings(
             variant=variant.name,
             reference=reference.name,
             deciding=deciding,
             comparisons=comparisons,
-            pairs=self._pairs(variant, reference),
+            pairs=pairs,
             difference=apart,
             why_not_split=why_not_split,
             because=because,
@@ -347,16 +350,18 @@ class Compared:
                 self.metric,
                 deciding,
                 others=also,
+                rounds=round_words(pairs, deciding, self.metric),
                 because=because,
                 effort=effort,
                 left_ns=left_ns,
+                rounds_enough=_rounds_enough(pairs, deciding),
                 can_hold=holds is not False,
             ),
-            is_settled=standing.is_settled if standing is not None else True,
-            left_ns=left_ns,
-            statements=self._statements(
-                variant, reference, deciding, changed, is_watched=standing is not None
+            is_settled=(
+                standing.is_settled if standing is not None else deciding.verdict != "cannot tell"
             ),
+            left_ns=left_ns,
+            statements=self._statements(variant, reference, deciding, changed),
         )
 
     def _statements(
@@ -365,8 +370,6 @@ class Compared:
         reference: PlannedVariant,
         deciding: Comparison,
         plans: Sequence[PlanChange],
-        *,
-        is_watched: bool,
     ) -> tuple[StatementChange, ...]:
         """Return the statements of the load, if its program counts them."""
         if not self._experiment.program.counts_statements:
@@ -376,20 +379,14 @@ class Compared:
             self._runs_of(variant),
             self._numbers,
             plans,
-            looks="sequential" if is_watched else "fixed",
+            looks=deciding.looks,
             level_ratio=deciding.level_ratio,
         )
 
     def _comparisons(
-        self,
-        variant: PlannedVariant,
-        reference: PlannedVariant,
-        deciding: Comparison,
-        *,
-        is_watched: bool,
+        self, variant: PlannedVariant, reference: PlannedVariant, deciding: Comparison
     ) -> dict[str, Comparison]:
-        """Return the comparison of every metric, at the level of the deciding comparison."""
-        usable = len(self.usable)
+        """Return the comparison of every metric, with the interval of the deciding comparison."""
         by_metric: dict[str, Comparison] = {}
         for name in METRICS:
             pairs = self._values(variant, reference, name)
@@ -397,9 +394,9 @@ class Compared:
                 continue
             by_metric[name] = compare(
                 log_ratios([a for _, a, _ in pairs], [b for _, _, b in pairs]),
-                looks="sequential" if is_watched else "fixed",
+                looks=deciding.looks,
                 better=better_of(name),
-                level=family_level(usable) if is_watched else deciding.level_ratio,
+                level=deciding.level_ratio,
                 margin_ratio=deciding.margin_ratio,
             )
         return {**by_metric, self.metric: deciding}
@@ -419,8 +416,9 @@ class Compared:
         ]
 
     def _pairs(self, variant: PlannedVariant, reference: PlannedVariant) -> tuple[Pair, ...]:
+        began = {(m.run.round, m.run.cell.variant): m.run.number for m in self.history}
         return tuple(
-            Pair(number, a, b, is_reversed(number - 1))
+            Pair(number, a, b, began[number, variant] < began[number, reference])
             for number, a, b in self._values(variant, reference, self.metric)
         )
 
@@ -440,3 +438,16 @@ class Compared:
 
     def _spent(self, runs: Sequence[Visit]) -> str:
         return duration_text(sum(visit.took_ns for visit in runs))
+
+
+def _rounds_enough(pairs: Sequence[Pair], deciding: Comparison) -> int | None:
+    """Return how many rounds would decide at their last look if their scatter stays the same."""
+    if deciding.verdict != "cannot tell" or deciding.looks != "fixed" or len(pairs) < 2:
+        return None
+    more = predict_pairs(
+        log_ratios([p.reference_value for p in pairs], [p.variant_value for p in pairs]),
+        looks="fixed",
+        level=deciding.level_ratio,
+        margin_ratio=deciding.margin_ratio,
+    )
+    return None if more is None else len(pairs) + more

@@ -22,10 +22,9 @@ from pgdyno.analysis.within_run import warmup_cut
 from pgdyno.answer.checked import check_of
 from pgdyno.answer.own import own_answer, program_of_run
 from pgdyno.answer.telemetry import telemetry_doubts
-from pgdyno.answer.time_split import others_ratio_of
 from pgdyno.errors import AnalysisError
 from pgdyno.feature import parts
-from pgdyno.loop.disturbed import cpu_ns_by_mode, machine_facts
+from pgdyno.loop.disturbed import cpu_ns_by_mode, machine_facts, others_ratio_of
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.quantities import counted
 from pgdyno.server.dataset_kinds import KINDS

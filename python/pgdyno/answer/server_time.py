@@ -17,6 +17,7 @@ from pgdyno.analysis.estimate import proportion
 from pgdyno.analysis.server_clocks import ShareSums, clocks_of
 from pgdyno.analysis.where_facts import CountedEvents
 from pgdyno.loop.counter_growth import deltas_of, grown
+from pgdyno.loop.disturbed import inside_phase
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.observe.collector import NoticeKind
 from pgdyno.observe.rates import Deltas
@@ -48,8 +49,6 @@ _NORMAL_95 = 1.96
 _SESSIONS_SEEN_MIN = 30
 _LATE_RATIO_MAX = 0.5
 _ENDED = ("xact_commit", "xact_rollback")
-# Sessions that work for a client. The server's own maintenance also serves the load.
-FOR_SOMEBODY = ("client backend", "parallel worker")
 # With a smaller share of the sampled time, a count of the execution alone is not used.
 _EXECUTION_RATIO_MIN = 0.9
 _COUNTS_EXECUTION = (
@@ -385,12 +384,6 @@ def is_leading(waits: Arrays) -> npt.NDArray[np.bool_]:
     """Return which rows are of the load's sessions, without their parallel workers."""
     is_worker = np.asarray(waits["backend_type"]) == PARALLEL_WORKER
     return np.asarray((waits["ours"] == 1) & ~is_worker)
-
-
-def inside_phase(waits: Arrays, numbers: LoadNumbers) -> npt.NDArray[np.bool_]:
-    """Return which samples are in the measured phase."""
-    time_ns = np.asarray(waits["time_ns"], dtype=np.int64)
-    return (time_ns >= numbers.began_ns) & (time_ns < numbers.ended_ns)
 
 
 def _own_total(stored: StoredRun, counter: str) -> float:

@@ -27,21 +27,20 @@ from pgdyno.analysis.where_types import time_by_type
 from pgdyno.answer.nodes import active_ms_of_nodes, nodes_of, several_shards_ratio
 from pgdyno.answer.planning import compiling_ms, planning_ms
 from pgdyno.answer.server_time import (
-    FOR_SOMEBODY,
     ServerTime,
     counted_events,
     executes_apart,
-    inside_phase,
     is_leading,
     loads_server_time,
 )
 from pgdyno.answer.waited_for import WaitedFor, exchange_of, mean_ns, reply_wait_ns, waited_for
 from pgdyno.loop.counter_growth import deltas_of, grown, is_seen_by_ticks, load_backends
+from pgdyno.loop.disturbed import inside_phase, others_ratio_of
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.observe.collector import NoticeKind
 from pgdyno.observe.pooler.pools import PoolerTrafficCollector
 from pgdyno.observe.session import BUSY_SESSION_MS
-from pgdyno.observe.sql.waits import ANSWERED, PARALLEL_WORKER, UNSEEN
+from pgdyno.observe.sql.waits import ANSWERED, PARALLEL_WORKER
 from pgdyno.quantities import percent
 from pgdyno.store.parquet import Arrays
 from pgdyno.store.stored_run import StoredRun
@@ -306,18 +305,6 @@ def _answered_late(stored: StoredRun) -> bool:
     )
 
 
-def others_ratio_of(stored: StoredRun, numbers: LoadNumbers) -> float | None:
-    """Return the share of the server's active sessions that were not the load's; None = unknown.
-
-    Sessions that work for a client count, in all databases. Autovacuum does not count, because it
-    serves the load. If foreign sessions are not visible, the share is not known.
-    """
-    waits = stored.waits()
-    inside = inside_phase(waits, numbers)
-    is_unseen = np.asarray(waits["backend_type"]) == UNSEEN
-    return None if (inside & is_unseen).any() else _others_ratio(waits, inside)
-
-
 def parallel_workers(stored: StoredRun, numbers: LoadNumbers) -> ParallelWorkers | None:
     """Return what the load's parallel workers did in the measured phase; None if none was seen."""
     waits = stored.waits()
@@ -360,13 +347,3 @@ def events_seen(waits: Arrays) -> npt.NDArray[np.str_]:
     events = np.asarray(waits["wait_event"])
     has_answered = (np.asarray(waits["state"]) == "active") & (events == ANSWERED)
     return np.where(has_answered, "", events)
-
-
-def _others_ratio(waits: Arrays, inside: npt.NDArray[np.bool_]) -> float | None:
-    is_active = inside & (np.asarray(waits["state"]) == "active")
-    count = np.asarray(waits["count"], dtype=np.int64)[is_active]
-    worker = np.asarray(waits["backend_type"])[is_active]
-    count = count * np.logical_or.reduce([worker == kind for kind in FOR_SOMEBODY])
-    total = int(count.sum())
-    others = int(count[np.asarray(waits["ours"])[is_active] != 1].sum())
-    return others / total if total else None

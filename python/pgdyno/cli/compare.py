@@ -8,6 +8,7 @@ import click
 from pydantic import ValidationError
 
 from pgdyno.cli import load_options, options
+from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.from_options import experiment_of, refuse
 from pgdyno.cli.headings import COMPARED, LOAD, under
 from pgdyno.cli.load_options import LoadVerb
@@ -50,9 +51,14 @@ _compared, _option = under(COMPARED), under(LOAD)
 )
 @_compared(
     "--budget",
-    default="30min",
     metavar="TIME",
     help="Longest duration of the comparison (default 30min).",
+)
+@_compared(
+    "--rounds",
+    type=click.IntRange(3, 1000),
+    metavar="N",
+    help="Number of rounds, without an early end and without a budget.",
 )
 @options.price_of_loss(COMPARED)
 @load_options.clients
@@ -62,6 +68,10 @@ _compared, _option = under(COMPARED), under(LOAD)
 def command(**given: Any) -> int:
     """Compare variants in interleaved pairs of runs until the answer is certain, and explain it.
 
+    The number of rounds is planned before the first of them. The comparison ends early if the
+    difference is clear, and after the last round it always has an interval. If the interval does
+    not decide, the exit code is 5.
+
     KEY is a server setting, @FILE (a postgresql.conf), or one of bin, version, data-dir, wal-dir,
     wal-segment, checksums, path, scale, fillfactor, unlogged, partitions, sql, script, clients,
     idle, active, protocol, pooler, standby, dsn, admin, price. If a setting needs a restart, the
@@ -69,6 +79,9 @@ def command(**given: Any) -> int:
     tps.
     """
     variants = tuple(variant_from(text) for text in given["variants"])
+    if given["rounds"] is not None:
+        because = "--rounds gives the number of rounds"
+        refuse_without_effect(given, ["budget", "precision"], because, "use one of the two")
     if not given["aa"]:
         _refuse_the_same(variants)
     elif all(variant.changes() != variants[0].changes() for variant in variants[1:]):
@@ -98,7 +111,8 @@ def _design(given: dict[str, Any]) -> CompareDesign:
             metric=given["metric"],
             precision=given["precision"],
             margin=given["margin"],
-            budget=given["budget"],
+            budget=given["budget"] or "30min",
+            rounds=given["rounds"],
         )
     except ValidationError as error:
         refuse(error)

@@ -1,7 +1,8 @@
 """The command line: finds the verb, and turns every error into one paragraph and an exit code.
 
 The highest exit code applies: 0 done; 1 usage error or refused; 2 ran with failures; 3 ran, but
-the result is not valid; 4 a --check failed; 130 and 143 interrupted, results kept.
+the result is not valid; 4 a --check failed; 130 and 143 interrupted, results kept. Code 5, only if
+no other applies: measured, but the interval does not decide.
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ EXIT_NOTHING_RAN = 1
 EXIT_FAILURES = 2
 EXIT_NOT_VALID = 3
 EXIT_CHECK_FAILED = 4
+EXIT_CANNOT_TELL = 5
 
 
 def measure(
@@ -135,7 +136,22 @@ def measured(
     if findings is None and not _has_begun(outcome):
         return Measured(min(EXIT_NOTHING_RAN, code), outcome.folder)
     code = max(code, EXIT_CHECK_FAILED if failed else 0)
+    if code == 0 and findings is not None and is_undecided(findings):
+        code = EXIT_CANNOT_TELL
     return Measured(code, outcome.folder, findings, outcome.error)
+
+
+def is_undecided(findings: ExperimentFindings) -> bool:
+    """Return whether the question of an experiment was not decided within its time."""
+    compared = findings.compare
+    if (own := getattr(findings.own, "is_undecided", None)) is not None:
+        return bool(own)
+    if compared is None:
+        return False
+    contrasts = (*compared.contrasts, *compared.steps)
+    if not contrasts:
+        return not any(effect.is_sure for effect in compared.effects)
+    return not all(contrast.is_settled for contrast in contrasts)
 
 
 def _refuse_contradictions(options: dict[str, Any]) -> None:
@@ -229,7 +245,7 @@ def _unfavourable(
     if not seen.has_interval and findings is not None and findings.compare is not None:
         return (
             "no interval yet",
-            "an interval needs at least 5 rounds: set a longer --budget",
+            "an interval needs at least 3 rounds: set a longer --budget",
         )
     hint = ""
     if gate.is_met(seen.value):

@@ -32,9 +32,10 @@ it afterwards. `--help` (`-?`) prints two examples and the most important option
 | 2 | ran with failures |
 | 3 | ran, but the result is not valid |
 | 4 | a `--check` failed |
+| 5 | measured, but the interval does not decide: "cannot tell" |
 | 130, 143 | interrupted; results are kept |
 
-If several apply, the highest is used.
+If several apply, the highest is used. Code 5 is used only if no other applies.
 """
 _SHARED = """## Options that several verbs share
 

@@ -16,10 +16,12 @@ from pgdyno.cli.headings import Verb
 from pgdyno.cli.measure import measure
 from pgdyno.cli.show import read_kept, require_runs
 from pgdyno.errors import RefusedError, SpecError
+from pgdyno.plan.designs.compare import EXTENDED
 from pgdyno.server.conninfo import resolve
 from pgdyno.spec.base import SECOND_NS
+from pgdyno.spec.designs import CompareDesign
 from pgdyno.spec.experiment import Experiment
-from pgdyno.spec.file import read_spec
+from pgdyno.spec.file import read_spec, to_toml
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 from pgdyno.user_file import read_text
@@ -78,6 +80,8 @@ def command(**given: Any) -> int:
             "leave it out, or set dsn in the file",
         )
     experiment = _changed(experiment, given)
+    if folder is not None and given["budget"] is not None:
+        experiment = _extended(experiment, folder)
     dsn = given["dsn"] or experiment.server.dsn
     resolved = resolve(conninfo=dsn) if experiment.server.scratch is None else None
     verb = folder.verb if folder is not None else experiment.design.kind
@@ -116,6 +120,18 @@ def _confirmed(
         f"{'; '.join(used)}.",
         hint=f"read the file; if all of it is right, add --confirm {confirmation}",
     )
+
+
+def _extended(experiment: Experiment, folder: ExperimentFolder) -> Experiment:
+    """Return an experiment whose budget was changed, and keep this: no planned look holds now."""
+    if not isinstance(experiment.design, CompareDesign):
+        return experiment
+    output.note(f"note: {EXTENDED}")
+    design = experiment.design.model_copy(update={"is_extended": True})
+    experiment = experiment.model_copy(update={"design": design})
+    folder.unseal()
+    folder.write_spec(to_toml(experiment))
+    return experiment
 
 
 def _stored(folder: ExperimentFolder) -> Experiment:

@@ -1,9 +1,14 @@
-"""Finds what disturbed a run: its machine, and not the server or the load."""
+"""Finds what disturbed a run: its machine or other sessions, and not the server or the load."""
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
 from pgdyno.analysis.verdicts import (
     MACHINE_DOUBTS,
+    OUTSIDE_DOUBTS,
+    DatabaseFacts,
     Doubt,
     LoadFacts,
     MachineFacts,
@@ -13,6 +18,9 @@ from pgdyno.analysis.verdicts import (
 from pgdyno.loop.counter_growth import deltas_of, grown
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.observe.host.cpu import CpuCollector, ThrottlingCollector
+from pgdyno.observe.sql.waits import UNSEEN
+from pgdyno.observe.sql.wal import CheckpointerCollector
+from pgdyno.store.parquet import Arrays
 from pgdyno.store.stored_run import StoredRun
 
 _CPU_MODES = tuple(c.name for c in CpuCollector.columns if c.nature == "counter")
@@ -45,6 +53,55 @@ def disturbed_by(stored: StoredRun, numbers: LoadNumbers) -> tuple[Doubt, ...]:
         machine_facts(stored, numbers, is_same_host=False),
     )
     return tuple(doubt for doubt in doubts(facts) if doubt.kind in MACHINE_DOUBTS)
+
+
+def disturbed_from_outside(stored: StoredRun, numbers: LoadNumbers) -> tuple[Doubt, ...]:
+    """Return the doubts that another run of the same load may not have."""
+    facts = RunFacts(
+        LoadFacts(
+            measured_seconds=numbers.seconds,
+            client_count=1,
+            completed_count=numbers.counts.completed,
+        ),
+        machine_facts(stored, numbers, is_same_host=False),
+        DatabaseFacts(others_ratio=others_ratio_of(stored, numbers)),
+    )
+    return tuple(doubt for doubt in doubts(facts) if doubt.kind in OUTSIDE_DOUBTS)
+
+
+def has_timed_checkpoint(stored: StoredRun, numbers: LoadNumbers) -> bool:
+    """Return whether checkpoint_timeout began a checkpoint in the measured time."""
+    rows = deltas_of(stored, "checkpointer", CheckpointerCollector.columns, "")
+    return bool(grown(rows, "checkpoints_timed", *numbers.span_ns))
+
+
+FOR_SOMEBODY = ("client backend", "parallel worker")
+"""The types of backends that work for a client. The server's own maintenance serves the load."""
+
+
+def inside_phase(waits: Arrays, numbers: LoadNumbers) -> npt.NDArray[np.bool_]:
+    """Return which samples are in the measured phase."""
+    time_ns = np.asarray(waits["time_ns"], dtype=np.int64)
+    return (time_ns >= numbers.began_ns) & (time_ns < numbers.ended_ns)
+
+
+def others_ratio_of(stored: StoredRun, numbers: LoadNumbers) -> float | None:
+    """Return the share of the server's active sessions that were not the load's; None = unknown.
+
+    Sessions that work for a client count, in all databases. Autovacuum does not count, because it
+    serves the load. If foreign sessions are not visible, the share is not known.
+    """
+    waits = stored.waits()
+    inside = inside_phase(waits, numbers)
+    backend_type = np.asarray(waits["backend_type"])
+    if (inside & (backend_type == UNSEEN)).any():
+        return None
+    is_active = inside & (np.asarray(waits["state"]) == "active")
+    is_somebodys = is_active & np.isin(backend_type, FOR_SOMEBODY)
+    count = np.asarray(waits["count"], dtype=np.int64)
+    total = int(count[is_somebodys].sum())
+    others = int(count[is_somebodys & (np.asarray(waits["ours"]) != 1)].sum())
+    return others / total if total else None
 
 
 def cpu_ns_by_mode(stored: StoredRun, numbers: LoadNumbers, table: str = "cpu") -> dict[str, float]:

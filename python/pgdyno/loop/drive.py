@@ -26,6 +26,7 @@ from pgdyno.loop.journal import (
 )
 from pgdyno.loop.losses import measure_losses
 from pgdyno.loop.one_run import RunEnd, carry_out_run
+from pgdyno.loop.repeats import Repeats
 from pgdyno.loop.stored_facts import StoredFacts
 from pgdyno.measure.checkup import new_checkup
 from pgdyno.measure.fleet import opened_with_hosts
@@ -212,10 +213,15 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
     last_words = ""
     stages = {0: stage}
     failures = Failures(stage, design)
+    repeats = Repeats(folder)
     while True:
         if (asked := signals.interruption()) is not None:
             return asked
         plan, counted = plan_of(design, experiment, history)
+        words = plan.outlook(counted, frozenset(left_out))
+        if words not in ("", last_words):
+            stage.progress.said(words)
+            last_words = words
         decision = next_runs(plan, counted, frozenset(left_out))
         if isinstance(decision, Stop):
             decided(folder, decision)
@@ -239,9 +245,16 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
         for end in ended:
             if end.error is None:
                 facts.keep(end.run.cell.variant, end.complete().facts)
-                history = (*history, _kept(end, folder, wave_ns, failed_ns=failed_ns))
+                visit, entry = _kept(end, folder, wave_ns, failed_ns=failed_ns)
+                history = (*history, entry)
                 failed_ns = 0
                 failures.passed(end.run)
+                again = repeats.taken_out(visit, history, budget_ns=plan.budget_ns)
+                if again is not None:
+                    entry, doubt = again
+                    history = tuple(other for other in history if other is not entry)
+                    failed_ns = round(entry.elapsed_ns)
+                    stage.progress.said(f"run {entry.run.number} is repeated: {doubt.message}")
         for end in ended:
             if end.error is None:
                 continue
@@ -261,13 +274,6 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
                     hints[name] = end.error.hint
                     exclude(folder, name, end.error.message, run=end.run.number)
                     stage.progress.said(f"{words} is left out: {end.error.message}")
-        if all(end.error is not None for end in ended):
-            continue
-        plan, counted = plan_of(design, experiment, history)
-        words = plan.outlook(counted, frozenset(left_out))
-        if words not in ("", last_words):
-            stage.progress.said(words)
-            last_words = words
 
 
 def _servers_lost(experiment: Experiment, resumed: ExperimentFolder | None) -> frozenset[int]:
@@ -292,8 +298,10 @@ def _positions(runs: Sequence[PlannedRun], first: int, expected: int) -> list[st
     ]
 
 
-def _kept(end: RunEnd, folder: ExperimentFolder, wave_ns: int, *, failed_ns: int) -> Measured:
-    """Record that a run is complete, and return what the planner learns from it.
+def _kept(
+    end: RunEnd, folder: ExperimentFolder, wave_ns: int, *, failed_ns: int
+) -> tuple[Visit, Measured]:
+    """Record that a run is complete; return its result, and what the planner learns from it.
 
     Args: wave_ns, the time until all runs that took place at the same time had ended; failed_ns,
     the time of the failed runs before it.
@@ -302,9 +310,10 @@ def _kept(end: RunEnd, folder: ExperimentFolder, wave_ns: int, *, failed_ns: int
     assert done.stored is not None
     # A run without any usable result does not count: it must not block the answer.
     spent_ns = {**done.spent_ns, WAITED: wave_ns - end.took_ns} if done.spent_ns else {}
-    entry = measured(Visit(end.run, done.stored, wave_ns, spent_ns, failed_ns))
+    visit = Visit(end.run, done.stored, wave_ns, spent_ns, failed_ns)
+    entry = measured(visit)
     finished(folder, end.run.number, wave_ns, spent_ns)
-    return entry
+    return visit, entry
 
 
 def _excluded(stage: Stage) -> dict[str, str]:

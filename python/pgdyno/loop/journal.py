@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from pgdyno.analysis.findings import Repeated
+from pgdyno.analysis.verdicts import Doubt
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import Cell, PlannedRun, PlannedVariant, Stop
 from pgdyno.spec.variant import Variant
@@ -71,6 +73,26 @@ def finished(
 def failed(folder: ExperimentFolder, number: int, elapsed_ns: int) -> None:
     """Append that a run failed, with its share of the time that passed."""
     folder.add_decision({"decision": "failed", "number": number, "elapsed_ns": elapsed_ns})
+
+
+def repeat(
+    folder: ExperimentFolder, number: int, place: str, doubt: Doubt, elapsed_ns: int
+) -> None:
+    """Append that a complete run does not count and is repeated, because of a disturbance.
+
+    Args: place, what the run has in common with its repetition.
+    """
+    entry = {"decision": "repeated", "number": number, "place": place, "kind": doubt.kind}
+    folder.add_decision({**entry, "why": doubt.message, "elapsed_ns": elapsed_ns})
+
+
+def repeated(folder: ExperimentFolder) -> tuple[Repeated, ...]:
+    """Return the runs that were repeated because something outside disturbed them, in order."""
+    return tuple(
+        Repeated(decision["number"], decision["kind"], decision["why"])
+        for decision in folder.decisions()
+        if decision["decision"] == "repeated"
+    )
 
 
 def failed_since(folder: ExperimentFolder) -> int:
@@ -149,6 +171,9 @@ def _stored(folder: ExperimentFolder) -> Iterator[tuple[Visit, bool]]:
     done = {
         decision["number"]: decision for decision in decisions if decision["decision"] == "done"
     }
+    for decision in decisions:
+        if decision["decision"] == "repeated":
+            done.pop(decision["number"], None)
     took_ns = {number: entry["took_ns"] for number, entry in done.items()}
     before_ns = _failed_before(decisions)
     # Old stores have no "done" entries: if they have a stop, runs without a variant are done.
@@ -173,13 +198,13 @@ def _stored(folder: ExperimentFolder) -> Iterator[tuple[Visit, bool]]:
 
 
 def _failed_before(decisions: Sequence[Mapping[str, Any]]) -> dict[int | None, int]:
-    """Return the time of the failed runs before each complete run, by its number.
+    """Return the time of the failed and repeated runs before each complete run, by its number.
 
     None stands for the run that is complete next.
     """
     failed_ns: dict[int | None, int] = {None: 0}
     for decision in decisions:
-        if decision["decision"] == "failed":
+        if decision["decision"] in ("failed", "repeated"):
             failed_ns[None] += decision["elapsed_ns"]
         elif decision["decision"] == "done":
             failed_ns[decision["number"]] = failed_ns[None]

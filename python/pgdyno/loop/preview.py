@@ -148,19 +148,17 @@ def _lines(experiment: Experiment, design: type[Design[Any]]) -> Iterator[str]:
 def _effort(experiment: Experiment, design: type[Design[Any]], run_ns: int) -> Iterator[str]:
     plan, _ = plan_of(design, experiment, ())
     count, budget_ns = plan.runs_expected(()), plan.budget_ns
-    pilots_ns, round_ns = _costs_ns(experiment, design) if design.rounds_needed else (0, 0)
-    needed_ns = pilots_ns + design.rounds_needed * round_ns or count * run_ns
-    needed = duration_text(needed_ns)
     if budget_ns is None:
-        yield f"time        {counted(count, 'run')}, about {needed}"
+        yield f"time        {counted(count, 'run')}, about {duration_text(count * run_ns)}"
         return
     budget = duration_text(budget_ns)
     if not design.rounds_needed:
         yield f"time        at most {budget}"
-    elif budget_ns < needed_ns:
-        yield f"time        a verdict needs {count} runs, {needed}; the budget is {budget}"
-    else:
-        yield f"time        at least {count} runs, {needed}; at most {budget}"
+        return
+    pilots_ns, round_ns = _costs_ns(experiment, design)
+    needed = duration_text(pilots_ns + design.rounds_needed * round_ns)
+    most = f"at most {counted(count, 'run')} and {budget}"
+    yield f"time        {most}; an interval needs {design.rounds_needed} rounds, {needed}"
 
 
 def _named(experiment: Experiment, run: PlannedRun) -> str:

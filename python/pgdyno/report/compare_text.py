@@ -246,7 +246,7 @@ def _effects(page: TextPage, compared: CompareFindings) -> Iterator[str]:
 
 
 def _effect_text(effect: Effect) -> str:
-    sure = "certain" if effect.p_adjusted_ratio < 0.05 else "not certain"
+    sure = "certain" if effect.is_sure else "not certain"
     alias = (
         f"; cannot be separated from {', '.join(effect.aliased_with)}"
         if effect.aliased_with

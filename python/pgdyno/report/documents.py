@@ -48,11 +48,18 @@ def document_with(findings: ExperimentFindings, body: Document) -> Document:
         "is_complete": findings.is_complete,
         "runs": findings.runs_total,
         "runs_valid": findings.runs_valid,
+        **_repeated(findings),
         **body,
         **({} if cells is None else cells.document),
         "notes": list(findings.remarks),
         "warnings": [_warning(doubt) for doubt in doubts],
     }
+
+
+def _repeated(findings: ExperimentFindings) -> Document:
+    """Return the runs that were repeated, if there are any."""
+    runs = [{"number": run.number, "kind": run.kind, "why": run.why} for run in findings.repeated]
+    return {"repeated": runs} if runs else {}
 
 
 def run_body(findings: ExperimentFindings) -> Document:

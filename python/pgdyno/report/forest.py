@@ -118,7 +118,7 @@ def forest_of(compared: CompareFindings, *, metrics_max: int) -> Forest:
         ForestRow(
             effect.name,
             effect.ratio,
-            "certain" if effect.p_adjusted_ratio < 0.05 else "not certain",
+            "certain" if effect.is_sure else "not certain",
             f"effects.{place}.ratio",
         )
         for place, effect in enumerate(compared.effects)

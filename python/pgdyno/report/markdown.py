@@ -76,6 +76,8 @@ def _stopped(findings: ExperimentFindings) -> Iterator[str]:
     compared = findings.compare
     if compared is not None:
         yield from ("## Stopped", "", f"{_cell(compared.stopped_by)}.", "")
+    if findings.repeated:
+        yield from ("## Repeated", "", _cell(findings.repeated_words), "")
 
 
 def _tables(findings: ExperimentFindings) -> Iterator[str]:

@@ -306,6 +306,8 @@ def tail_lines(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
             f"{quantities.seconds(findings.seconds)}, "
             + ("all valid" if not bad else f"{bad} not valid")
         )
+    if findings.repeated:
+        yield from page.row("repeated", findings.repeated_words)
     count = quantities.counted(len(doubts), "doubt") if doubts else "no doubts"
     yield from page.row("valid", f"{'yes' if is_valid(findings) else 'NO'}; {count}{runs}")
     for doubt in doubts:

@@ -192,13 +192,16 @@ class CompareDesign(DecidingDesign):
     """Compares every variant with the first, in adjacent pairs, until there is a verdict.
 
     `precision` asks for an interval of at most this half-width instead of a verdict. Differences
-    smaller than `margin` do not matter.
+    smaller than `margin` do not matter. `rounds` is a fixed number, without a budget and without an
+    early end. `is_extended`: the budget was changed after the start.
     """
 
     kind: Literal["compare"] = "compare"
     precision_ratio: Ratio | None = Field(default=None, alias="precision")
     budget_ns: Annotated[DurationNs, Field(gt=0)] = Field(default=30 * MINUTE_NS, alias="budget")
     margin_ratio: Ratio = Field(default=0.02, alias="margin")
+    rounds: Annotated[int, Field(ge=3, le=1000)] | None = None
+    is_extended: bool = Field(default=False, alias="extended")
 
     def objection_to(self, given: tuple[Variant, ...]) -> str:
         """Refuse fewer than two variants."""

@@ -10,7 +10,7 @@ from tests.features.tune.test_design import RUN_NS, asked, tps_of
 from tests.plan.following import next_run
 
 from pgdyno.features.tune.design import Tune
-from pgdyno.features.tune.spread import Spread, level_of
+from pgdyno.features.tune.spread import level_of
 from pgdyno.plan.history import History, Measured
 from pgdyno.spec.designs import BenchDesign
 from pgdyno.spec.experiment import Experiment, Server
@@ -117,18 +117,6 @@ def test_a_tuning_without_any_server_left_ends_unproved() -> None:
     history, stop, excluded = carried_out(question, lost_after={1: 9, 2: 12})
     assert stop == Stop("every server was lost")
     assert not Tune(question).tuning(history, excluded).is_decided
-
-
-def test_four_servers_all_see_both_orders() -> None:
-    spread = Spread((1, 2, 3, 4))
-    turned: dict[int, list[bool]] = {1: [], 2: [], 3: [], 4: []}
-    for place in range(8):
-        server = spread.in_turn("proof")[0]
-        turned[server].append(spread.is_turned(place))
-        spread.take("proof", server)
-    assert all(len(orders) == 2 for orders in turned.values())
-    assert sum(any(orders) and not all(orders) for orders in turned.values()) >= 2
-    assert sum(sum(orders) for orders in turned.values()) == 4
 
 
 def test_the_level_of_a_server_compares_neighbouring_runs() -> None:

@@ -138,6 +138,11 @@ class TuneFindings:
     losses: tuple[Loss, ...] = ()
 
     @property
+    def is_undecided(self) -> bool:
+        """Return whether the search ended without an answer."""
+        return self.verdict not in ("better", "nothing better")
+
+    @property
     def failures(self) -> tuple[tuple[str, str], ...]:
         """Return the candidates that failed, with the server's own words."""
         return tuple((trial.name, trial.failure) for trial in self.tried if trial.failure)

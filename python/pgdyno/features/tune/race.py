@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pgdyno.analysis.compare import is_reversed
+from pgdyno.analysis.compare import shuffled
 from pgdyno.features.tune.space import Dimension, Point, Sampler
 from pgdyno.features.tune.trial import BASE, Candidate, Effect, Step, Trial
 
@@ -75,6 +75,7 @@ class Races:
         self.base = Candidate(BASE, {})
         self.best = self.base
         self.second: Candidate | None = None
+        self.seed = seed
         self._now = dict(now)
         self._refusal = refusal
         self._settings_max = settings_max
@@ -160,10 +161,8 @@ class Races:
     def pair(self, lane: int = 0, *, server: int = 0) -> list[Step]:
         """Return the two runs of the next pair of the race of a lane, both on one server."""
         race = self._open[lane]
-        order = [race.against, race.challenger]
-        if is_reversed(len(race.log_ratios)):
-            order.reverse()
         self._pair_count += 1
+        order = shuffled([race.against, race.challenger], self.seed, self._pair_count)
         return [Step("search", self._pair_count, candidate, server) for candidate in order]
 
     def against(self, lane: int = 0) -> Candidate:

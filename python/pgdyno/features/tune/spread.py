@@ -14,7 +14,6 @@ import numpy as np
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from pgdyno.analysis.compare import is_reversed
 from pgdyno.features.tune.trial import Effect, StageName
 
 _THIS_HOST = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -53,15 +52,6 @@ class Spread:
     def lose(self, server: int) -> None:
         """Give the server no further round."""
         self.lost = (*self.lost, server)
-
-    def is_turned(self, place: int) -> bool:
-        """Return whether the round at a place (from 0) visits its candidates in reverse order.
-
-        The pattern ABBA has a period of four rounds. With a multiple of four servers, each of them
-        would always see the same order, so the pattern is shifted once they all had a round.
-        """
-        count = len(self.servers)
-        return is_reversed(place + place // count if count % 4 == 0 else place)
 
     def whole_rounds(self, count: int) -> int:
         """Return the smallest number of rounds, at least `count`, with as many on each server."""

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
+from pgdyno.analysis.compare import shuffled
 from pgdyno.features.tune.budget import Budget, candidates_after_proof
 from pgdyno.features.tune.race import Races
 from pgdyno.features.tune.spread import Round, Spread
@@ -228,7 +229,7 @@ class RoundStage(Stage):
         servers = terms.spread.in_turn(self.name)[: missing if terms.is_at_once else 1]
         rounds = []
         for place, server in enumerate(servers, start=done):
-            order = self._ordered[::-1] if terms.spread.is_turned(place) else self._ordered
+            order = shuffled(self._ordered, terms.races.seed, f"{self.name}/{place}")
             # A round that was given up keeps its number: its runs are on another server.
             number = place + 1 + self._abandoned_count
             rounds.append([Step(self.name, number, candidate, server) for candidate in order])

@@ -1,15 +1,15 @@
 """The design of `compare`: is B better than A?
 
 A round has a run of the reference (the first variant that can be measured) and of every variant
-without a verdict. The order changes from round to round, so that drift affects all variants alike.
-A variant with a verdict is not measured again. The experiment ends when all variants have verdicts
-or the budget is used up. The sequential interval decides, which holds at every look.
+without a verdict, in a random order. A variant with a verdict is not measured again. Budget and
+pilots fix the number of rounds before the first of them. On the way, an interval that holds at
+every look ends the experiment early if the difference is clear. After the last round, Student's t
+interval gives the answer (`intervals.look`).
 """
 
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -21,20 +21,27 @@ from pgdyno.analysis.compare import (
     Comparison,
     compare,
     family_level,
-    is_reversed,
     log_ratios,
     predict_pairs,
+    shuffled,
 )
-from pgdyno.analysis.intervals import SEQUENTIAL_PAIRS_MIN
+from pgdyno.analysis.intervals import PLANNED_PAIRS_MIN, Looks, look, planned_looks
 from pgdyno.analysis.rounding import change_text
 from pgdyno.plan.design import NONE, Design
-from pgdyno.plan.history import History, elapsed_ns, rounds
-from pgdyno.plan.visits import pilot_missing, visit, visited
-from pgdyno.quantities import duration_text
+from pgdyno.plan.history import History, elapsed_ns, pilots, rounds
+from pgdyno.plan.visits import pilot_missing, visit, visited, warm_up_ns
+from pgdyno.quantities import counted, duration_text
 from pgdyno.spec.designs import METRIC_WORDS, MORE_IS_BETTER, CompareDesign
 from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
 
 ROUNDS_MAX = 1000
+# Time of a run in addition to its load, without a pilot that shows it. A value that is too short
+# does no harm, because the end of the budget is a last look, too.
+_AROUND_NS = 1_000_000_000
+EXTENDED = (
+    "the budget was changed after the start: only the interval that holds at every look is used,"
+    " which is wider"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,12 +66,12 @@ class Compare(Design[CompareDesign]):
     """The reference against every variant without a verdict."""
 
     model = CompareDesign
-    rounds_needed = SEQUENTIAL_PAIRS_MIN
+    rounds_needed = PLANNED_PAIRS_MIN
 
     @property
-    def budget_ns(self) -> int:
-        """Return the time after which no further round begins."""
-        return self.asked.budget_ns
+    def budget_ns(self) -> int | None:
+        """Return the time after which no further round begins; None with a number of rounds."""
+        return self.asked.budget_ns if self.asked.rounds is None else None
 
     def next_run(self, history: History, excluded: frozenset[str] = NONE) -> PlannedRun | Stop:
         """Return the next run, or Stop with the reason."""
@@ -85,30 +92,72 @@ class Compare(Design[CompareDesign]):
             taking_part = self._taking_part(history, variants, current)
             if len(taking_part) < 2:
                 return Stop(f"decided after {current - 1} rounds")
-            if reason := _why_enough(self.asked, history, current - 1):
+            if reason := self._why_enough(history, variants, current - 1):
                 return Stop(reason)
             todo = taking_part
-        order, left = _order(taking_part, self.seed, current), frozenset(todo)
-        first = next(variant for variant in order if variant in left)
+        left = frozenset(todo)
+        first = next(v for v in shuffled(taking_part, self.seed, current) if v in left)
         return visit(experiment, history, variant=first, round_number=current)
+
+    def rounds_planned(self, history: History, variants: Sequence[PlannedVariant]) -> int | None:
+        """Return the number of rounds, which is fixed before the first of them.
+
+        Budget and pilots decide it, no result of a round. None: the time of a run is not known
+        beforehand, or the budget was changed, so only the time ends the experiment.
+        """
+        asked, workload = self.asked, self.experiment.workload
+        if asked.rounds is not None:
+            return asked.rounds
+        is_counted = workload.transactions_per_client is not None
+        if asked.is_extended or is_counted or self.experiment.metric() == "duration":
+            return None
+        piloted = {m.run.cell.variant: m.took_ns - m.run.measure_ns for m in pilots(history)}
+        load_ns = warm_up_ns(self.experiment, history) + workload.duration_ns
+        round_ns = sum(load_ns + max(piloted.get(v, _AROUND_NS), 0) for v in variants)
+        left_ns = asked.budget_ns - elapsed_ns(pilots(history))
+        return min(max(left_ns // round_ns, 1), ROUNDS_MAX)
+
+    def _why_enough(
+        self, history: History, variants: Sequence[PlannedVariant], round_count: int
+    ) -> str:
+        """Return why no further round begins before all have verdicts; "" if one begins."""
+        if round_count == 0:
+            return ""
+        done, budget_ns = counted(round_count, "round"), self.budget_ns
+        is_last = round_count >= (self.rounds_planned(history, variants) or ROUNDS_MAX)
+        if budget_ns is None:
+            return f"all {done} are done" if is_last else ""
+        if is_last:
+            return f"the budget of {duration_text(budget_ns)} was enough for {done}"
+        if elapsed_ns(history) + _round_ns(history) > budget_ns:
+            return f"the budget of {duration_text(budget_ns)} is used up"
+        return ""
 
     def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
         """Return an estimate of the number of runs, from mean and scatter so far."""
         variants = self.usable(excluded)
         piloted = int(self.experiment.workload.warmup_ns is None)
-        least = len(variants) * (SEQUENTIAL_PAIRS_MIN + piloted)
         if not rounds(history):
-            return least
+            planned = self.rounds_planned(history, variants) or PLANNED_PAIRS_MIN
+            return len(variants) * (planned + piloted)
         still_open = [
             standing for standing in self.standings(history, excluded) if not standing.is_settled
         ]
         if not still_open:
             return len(history)
         cost_ns = max(_round_ns(history), 1)
-        room_ns = self.budget_ns - elapsed_ns(history)
-        left_ns = min(room_ns, max(standing.left_ns or 0 for standing in still_open))
-        more = (1 + len(still_open)) * (max(left_ns, 0) // cost_ns)
-        return max(least, len(history) + more, len(history) + 1)
+        left_ns = max(standing.left_ns or 0 for standing in still_open)
+        more = (1 + len(still_open)) * (min(left_ns, self._room_ns(history, variants)) // cost_ns)
+        return len(history) + max(more, 1)
+
+    def _room_ns(self, history: History, variants: Sequence[PlannedVariant]) -> int:
+        """Return the time for further rounds, at least 0."""
+        done = max((measured.run.round for measured in rounds(history)), default=0)
+        planned = self.rounds_planned(history, variants) or ROUNDS_MAX
+        room_ns = (planned - done) * _round_ns(history)
+        if self.budget_ns is not None:
+            room_ns = min(room_ns, self.budget_ns - elapsed_ns(history))
+        return max(room_ns, 0)
 
     def standings(self, history: History, excluded: frozenset[str] = NONE) -> tuple[Standing, ...]:
         """Return the result of each variant against the reference, after the rounds so far."""
@@ -116,7 +165,7 @@ class Compare(Design[CompareDesign]):
         if len(variants) < 2:
             return ()
         cost_ns = _round_ns(history)
-        room_ns = self.budget_ns - elapsed_ns(history)
+        room_ns = self._room_ns(history, variants)
         standings = [
             self._standing(history, variants, variant, cost_ns=cost_ns) for variant in variants[1:]
         ]
@@ -128,17 +177,31 @@ class Compare(Design[CompareDesign]):
         )
 
     def outlook(self, history: History, excluded: frozenset[str] = NONE) -> str:
-        """Return the result after a whole round: "B ahead by 2.0 % +- 1.4 (tps), ..."."""
-        counted = rounds(history)
-        if not counted:
-            return ""
+        """Return the plan before the first round, and the result after each round."""
+        ran = rounds(history)
+        if not ran:
+            return self._plan_words(history, self.usable(excluded))
         standings = self.standings(history, excluded)
         sizes = {standing.ratios.size for standing in standings if not standing.is_settled}
-        last = counted[-1].run.round
+        last = ran[-1].run.round
         if sizes and last not in sizes:
             return ""  # in the middle of a round
         words = [self._standing_words(standing) for standing in standings]
         return f"round {last}: " + "; ".join(word for word in words if word)
+
+    def _plan_words(self, history: History, variants: Sequence[PlannedVariant]) -> str:
+        if len(variants) < 2 or pilot_missing(self.experiment, history, variants):
+            return ""
+        if self.asked.is_extended:
+            return EXTENDED
+        planned = self.rounds_planned(history, variants)
+        if planned is None:
+            return "plan    the last look is when the budget is used up"
+        load_ns = warm_up_ns(self.experiment, history) + self.experiment.workload.duration_ns
+        *early, last = self._looks_planned(history, variants)
+        each = f"{len(variants)} x {duration_text(load_ns)}"
+        first = f"looks after rounds {', '.join(map(str, early))}, " if early else ""
+        return f"plan    {counted(planned, 'round')} of {each}; {first}last look after round {last}"
 
     def _standing_words(self, standing: Standing) -> str:
         comparison = standing.comparison
@@ -158,7 +221,12 @@ class Compare(Design[CompareDesign]):
     def _taking_part(
         self, history: History, variants: Sequence[PlannedVariant], round_number: int
     ) -> list[PlannedVariant]:
-        """Return the reference and the variants that had no verdict before this round."""
+        """Return the reference and the variants that had no verdict before this round.
+
+        A fixed number of rounds measures all of them.
+        """
+        if self.asked.rounds is not None:
+            return list(variants)
         before = rounds(tuple(m for m in history if m.run.round < round_number))
         if not before:
             return list(variants)
@@ -181,17 +249,66 @@ class Compare(Design[CompareDesign]):
         ratios = ratios_of(history, metric, variant=variant, reference=reference)
         if ratios.size == 0:
             return Standing(variant, reference, ratios, None, is_settled=False)
+        looks, error_ratio = self._look(history, variants, int(ratios.size))
         comparison = compare(
             ratios,
-            looks="sequential",
+            looks=looks,
             better=better_of(metric),
-            level=family_level(len(variants)),
+            level=family_level(len(variants), error_ratio),
             margin_ratio=self.asked.margin_ratio,
         )
         is_settled = _is_settled(self.asked, comparison)
-        more = 0 if is_settled else _pairs_left(self.asked, ratios, len(variants))
+        more = 0 if is_settled else self._pairs_left(history, variants, ratios)
         left_ns = None if more is None or (cost_ns == 0 and more) else more * cost_ns
         return Standing(variant, reference, ratios, comparison, is_settled, left_ns)
+
+    def _look(
+        self, history: History, variants: Sequence[PlannedVariant], pair_count: int
+    ) -> tuple[Looks, float]:
+        """Return the interval of a variant that has so many pairs, and the error it may spend.
+
+        The time ends an experiment for a reason that is not in the results. It is read from the
+        rounds that count, because a round that has begun belongs to the next look.
+        """
+        if self.asked.is_extended:
+            return look(pair_count, (), is_over=False)
+        before = tuple(m for m in history if m.run.round <= pair_count)
+        is_over = bool(self._why_enough(before, variants, pair_count))
+        return look(pair_count, self._looks_planned(history, variants), is_over=is_over)
+
+    def _looks_planned(
+        self, history: History, variants: Sequence[PlannedVariant]
+    ) -> tuple[int, ...]:
+        planned = self.rounds_planned(history, variants)
+        if planned is None:
+            return ()
+        return (planned,) if self.asked.rounds is not None else planned_looks(planned)
+
+    def _pairs_left(
+        self, history: History, variants: Sequence[PlannedVariant], ratios: FloatArray
+    ) -> int | None:
+        """Return how many more pairs decide, on the way or at a planned look; None: not known."""
+        count = int(ratios.size)
+        if count < 2:
+            return None
+
+        def predicted(looks: Looks, error_ratio: float) -> int | None:
+            return predict_pairs(
+                ratios,
+                looks=looks,
+                level=family_level(len(variants), error_ratio),
+                margin_ratio=self.asked.margin_ratio,
+                half_width_ratio=self.asked.precision_ratio,
+            )
+
+        planned = self._looks_planned(history, variants)
+        watched = predicted(*look(0, planned, is_over=False))
+        known = [] if watched is None else [watched]
+        for at in planned:
+            needed = predicted(*look(at, planned, is_over=False)) if at > count else None
+            if needed is not None and count + needed <= at:
+                known.append(at - count)
+        return min(known, default=None)
 
 
 def better_of(metric: str) -> Better:
@@ -224,43 +341,9 @@ def _is_settled(design: CompareDesign, comparison: Comparison) -> bool:
     return half <= math.log1p(design.precision_ratio)
 
 
-def _pairs_left(design: CompareDesign, ratios: FloatArray, variant_count: int) -> int | None:
-    if ratios.size < 2:
-        return None
-    return predict_pairs(
-        ratios,
-        looks="sequential",
-        level=family_level(variant_count),
-        margin_ratio=design.margin_ratio,
-        half_width_ratio=design.precision_ratio,
-    )
-
-
-def _order(
-    taking_part: Sequence[PlannedVariant], seed: int, round_number: int
-) -> list[PlannedVariant]:
-    """Return the order of a round: AB BA BA AB for two variants, shuffled for more.
-
-    Two rounds in a row use one order forwards and backwards, so that a linear drift cancels.
-    """
-    order = list(taking_part)
-    pair = round_number - 1
-    if len(order) > 2:
-        random.Random(f"{seed}/{pair // 2}").shuffle(order)
-    return order[::-1] if is_reversed(pair) else order
-
-
-def _why_enough(design: CompareDesign, history: History, round_count: int) -> str:
-    """Return why no further round begins before all have verdicts; "" if one begins."""
-    spent_ns = elapsed_ns(history)
-    if spent_ns + _round_ns(history) > design.budget_ns:
-        return f"the budget of {duration_text(design.budget_ns)} is used up"
-    return f"{round_count} rounds without a verdict" if round_count >= ROUNDS_MAX else ""
-
-
 def _round_ns(history: History) -> int:
     """Return the mean time of a round so far; 0 before the first."""
-    counted = rounds(history)
-    if not counted:
+    ran = rounds(history)
+    if not ran:
         return 0
-    return sum(m.took_ns for m in counted) // len({m.run.round for m in counted})
+    return sum(m.took_ns for m in ran) // len({m.run.round for m in ran})

@@ -5,9 +5,9 @@ Each round measures every variant once, in a random order that follows from the 
 
 from __future__ import annotations
 
-import random
 from typing import TypeVar
 
+from pgdyno.analysis.compare import shuffled
 from pgdyno.plan.design import NONE, Design
 from pgdyno.plan.history import History, rounds
 from pgdyno.plan.visits import pilot_missing, visit, visited
@@ -31,8 +31,7 @@ class FixedRounds(Design[Table]):
         if any(experiment.metric() not in measured.metrics for measured in rounds(history)):
             return Stop(f"{experiment.metric()} cannot be measured here")
         for round_number in range(1, self.asked.rounds + 1):
-            order = list(variants)
-            random.Random(f"{self.seed}/{round_number}").shuffle(order)
+            order = shuffled(variants, self.seed, round_number)
             before = visited(history, round_number)
             todo = [variant for variant in order if variant not in before]
             if todo:

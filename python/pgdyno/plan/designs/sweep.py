@@ -18,12 +18,11 @@ from __future__ import annotations
 
 import itertools
 import math
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pgdyno.analysis.capacity import Target, Trial
-from pgdyno.analysis.compare import is_reversed
+from pgdyno.analysis.compare import shuffled
 from pgdyno.plan.capacity import RUNS_MAX, next_clients, next_rate
 from pgdyno.plan.design import NONE, Design
 from pgdyno.plan.history import History, Measured, pilots, rounds, trials, warm_ns, why_no_answer
@@ -254,11 +253,8 @@ def _blocks(
             blocks.append([line.cell(level) for line in together])
     # The climb of `auto` must go upwards. All other rounds are shuffled by the seed.
     if not (design.levels == "auto" and number == 1):
-        random.Random(f"{seed}/{number}").shuffle(blocks)
-    return [
-        block[::-1] if is_reversed(place + number - 1) else block
-        for place, block in enumerate(blocks)
-    ]
+        blocks = shuffled(blocks, seed, number)
+    return [shuffled(block, seed, f"{number}/{place}") for place, block in enumerate(blocks)]
 
 
 def _levels_of_round(

@@ -1,0 +1,135 @@
+"""A run that something outside disturbed is repeated, within the time, and not for ever."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.fixtures.clusters import connection
+from tests.fixtures.command import Command, eventually, server_options, under_way
+from tests.plan.simulated_server import comparison, noisy
+
+from pgdyno.analysis.verdicts import Doubt
+from pgdyno.loop import drive
+from pgdyno.loop.journal import failed_since, repeated
+from pgdyno.loop.repeats import Repeats
+from pgdyno.plan.designs.compare import Compare
+from pgdyno.plan.history import History, Measured
+from pgdyno.server.target import Target
+from pgdyno.spec.experiment import Experiment
+from pgdyno.spec.planned import PlannedRun
+from pgdyno.store.experiment import Store
+from pgdyno.store.folder import ExperimentFolder
+
+STEAL = Doubt("steal", "not_valid", "The hypervisor took 4 % of the CPU away.", "")
+RUN_NS = 8_000_000_000
+Carried = Callable[..., tuple[list[PlannedRun], ExperimentFolder, list[str]]]
+
+
+@pytest.fixture
+def carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Carried:
+    """Return what carries an experiment out, with disturbances planted in runs."""
+
+    def carry(
+        asked: Experiment, disturbed: Iterator[bool]
+    ) -> tuple[list[PlannedRun], ExperimentFolder, list[str]]:
+        server, ran, said = noisy(3, truth=(1000, 1002)), [], []
+
+        def run_it(run: PlannedRun, *_: object) -> Any:
+            ran.append(run)
+            return SimpleNamespace(
+                run=run, took_ns=RUN_NS, error=None, complete=lambda: SimpleNamespace(facts=None)
+            )
+
+        def keep_it(end: Any, *_: object, failed_ns: int) -> tuple[Any, Measured]:
+            metrics = server(end.run, 0)
+            entry = Measured(end.run, metrics["tps"], None, metrics, RUN_NS, failed_ns=failed_ns)
+            return SimpleNamespace(planned=end.run), entry
+
+        def plant(_: object, done: Any, __: History) -> tuple[int, Doubt] | None:
+            return (done.planned.number, STEAL) if next(disturbed, False) else None
+
+        monkeypatch.setattr(drive, "carry_out_run", run_it)
+        monkeypatch.setattr(drive, "_kept", keep_it)
+        monkeypatch.setattr(drive, "StoredFacts", lambda *_: SimpleNamespace(keep=lambda *_: None))
+        monkeypatch.setattr(Repeats, "_disturbed", plant)
+        folder = Store(tmp_path).create("night", "compare")
+        monkeypatch.setattr(folder, "next_run_number", lambda: len(ran) + 1)
+        progress = SimpleNamespace(said=said.append)
+        stage: Any = SimpleNamespace(
+            experiment=asked,
+            folder=folder,
+            servers=SimpleNamespace(excluded={}),
+            progress=progress,
+        )
+        monkeypatch.setattr(drive, "_stage_of", lambda *_: stage)
+        monkeypatch.setattr(drive, "abreast", _alone)
+        assert drive._loop(stage, Compare) is None
+        return ran, folder, said
+
+    return carry
+
+
+class _alone:
+    """The progress of a single run."""
+
+    def __init__(self, progress: Any, numbers: list[int]) -> None:
+        self.shown = [progress for _ in numbers]
+
+    def __enter__(self) -> list[Any]:
+        return self.shown
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+
+def test_a_disturbed_run_is_measured_again_and_the_plan_stays_the_same(carried: Carried) -> None:
+    ran, folder, said = carried(comparison(rounds=4), iter([False, True, False, False]))
+    assert len(ran) == 9
+    assert (ran[1].cell, ran[1].round, ran[1].seed) == (ran[2].cell, ran[2].round, ran[2].seed)
+    [again] = repeated(folder)
+    assert (again.number, again.kind, again.why) == (2, "steal", STEAL.message)
+    assert "run 2 is repeated: The hypervisor took 4 % of the CPU away." in said
+    assert failed_since(folder) == RUN_NS
+
+
+def test_a_run_is_repeated_at_most_twice_and_a_disturbed_machine_is_not_fought(
+    carried: Carried,
+) -> None:
+    ran, folder, _ = carried(comparison(rounds=6), iter([True] * 100))
+    # Twice for the first run, twice for the second: then repeating is known not to help.
+    assert [again.number for again in repeated(folder)] == [1, 2, 4, 5]
+    assert len(ran) == 12 + 4
+
+
+def test_a_run_is_not_repeated_beyond_the_budget(carried: Carried) -> None:
+    ran, folder, _ = carried(comparison(budget="50s"), iter([False] * 5 + [True]))
+    assert not repeated(folder)
+    assert len(ran) == 6
+
+
+@pytest.mark.pg
+def test_a_run_beside_another_session_is_repeated_when_that_session_is_gone(
+    pgdyno: Command, database: Target, tmp_path: Path
+) -> None:
+    script = tmp_path / "one.sql"
+    script.write_text("SELECT 1;\n")
+    with connection(database) as other:
+        running = pgdyno.start(
+            *("bench", *server_options(database), "-f", script, "-c", "1", "-T", "5s"),
+            *("--warmup", "0s", "--json", "--confirm", f"{database.database}@local"),
+        )
+        eventually(
+            lambda: under_way(pgdyno.store, "job.json"),
+            unless=lambda: running.process.poll() is not None,
+        )
+        other.execute("SELECT pg_sleep(6)")
+    said = running.wait()
+    assert said.code in (0, 3), said.err
+    [again] = json.loads(said.out)["repeated"]
+    assert (again["number"], again["kind"]) == (1, "others")
+    assert "others" not in {warning["kind"] for warning in json.loads(said.out)["warnings"]}
