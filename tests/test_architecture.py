@@ -9,7 +9,7 @@ import pytest
 from tests.tidy.python_rules import ARROW, PROGRAM_NAMES
 from tests.tidy.source import PROGRAM_PARTS, ROOT, tree
 
-NUMBERS = {"two": 2, "three": 3, "five": 5, "six": 6, "nine": 9}
+NUMBERS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "nine": 9}
 
 
 @cache
@@ -74,23 +74,23 @@ def test_a_guide_has_as_many_steps_as_it_says(heading: str, sentence: str) -> No
 def test_a_program_with_a_dataset_touches_the_files_that_the_sentence_adds_up() -> None:
     sentence = re.search(
         r"touches (\w+) files outside its own folders: the (\w+) of .How to add a dataset. \(its"
-        r" places ([^)]*)\), (\w+) of the contract \(([^)]*)\) and `program/mod.rs`",
-        architecture(),
+        r" places ([^)]*)\) and (\w+) of the contract \(([^)]*)\)",
+        re.sub(r"\s+", " ", architecture()),
     )
     assert sentence is not None
     total, of_dataset, of_contract = (NUMBERS[sentence[place]] for place in (1, 2, 4))
     assert of_dataset == steps("## How to add a dataset") - 1, "one place is the folder itself"
     assert of_contract == len(re.split(r", | and ", sentence[5]))
-    assert total == of_dataset + of_contract + 1
+    assert total == of_dataset + of_contract
 
 
 def test_the_files_that_name_a_program_or_a_search_are_as_many_as_it_says() -> None:
     by_tpcc = [source for source in tree() if PROGRAM_NAMES["tpcc"].search(source.text)]
     outside = [source.path for source in by_tpcc if "/tpcc/" not in source.path]
-    of_engine = [path for path in outside if re.match(r"crates/engine/src/.*\.rs$", path)]
+    of_engine = [path for path in outside if re.match(r"crates/.*/src/.*\.rs$", path)]
     of_lab = [path for path in outside if re.match(r"python/.*\.py$", path)]
     counts = re.search(
-        r"(\d+) files of the engine and (\d+) of the lab name the TPC-C-like", architecture()
+        r"(\d+) files? of the engine and (\d+) of the lab name the TPC-C-like", architecture()
     )
     assert counts is not None
     assert (len(of_engine), len(of_lab)) == (int(counts[1]), int(counts[2])), (of_engine, of_lab)
