@@ -267,14 +267,13 @@ pub trait Transactions: Debug + Send + Sync {
     fn prepare<'s>(&'s self, session: Session<'s>) -> BoxFuture<'s, Result<(), Unready>>;
 
     /// Run one transaction of the type with this number.
-    fn run<'s>(
-        &'s self,
-        number: usize,
-        session: Session<'s>,
-    ) -> BoxFuture<'s, Result<Done, Stopped>>;
+    fn run<'s>(&'s self, number: usize, session: Session<'s>) -> Running<'s>;
 }
 
-/// A transaction in progress, or the check of the data.
+/// A transaction in progress.
+pub type Running<'s> = BoxFuture<'s, Result<Done, Stopped>>;
+
+/// Work in progress, on one connection.
 pub type BoxFuture<'s, T> = Pin<Box<dyn Future<Output = T> + 's>>;
 
 /// How a transaction ended, if it ended as its program intends.

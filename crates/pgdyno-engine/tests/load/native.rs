@@ -8,7 +8,7 @@ use pgdyno_engine::contract::record::{ErrorKind, Measured, TimeDistribution};
 use pgdyno_engine::outcome::Stopped;
 use pgdyno_engine::plan::Plan;
 use pgdyno_engine::program::{
-    Asked, BoxFuture, Done, Mix, Native, Pauses, Planned, ProgramOption, Session, Takes,
+    Asked, BoxFuture, Done, Mix, Native, Pauses, Planned, ProgramOption, Running, Session, Takes,
     TransactionType, Transactions, Unready,
 };
 
@@ -96,11 +96,7 @@ impl Transactions for ToyRun {
         })
     }
 
-    fn run<'s>(
-        &'s self,
-        number: usize,
-        session: Session<'s>,
-    ) -> BoxFuture<'s, Result<Done, Stopped>> {
+    fn run<'s>(&'s self, number: usize, session: Session<'s>) -> Running<'s> {
         match number {
             0 => Box::pin(self.look(session)),
             _ => Box::pin(self.put(session)),

@@ -17,7 +17,8 @@ use sha2::{Digest, Sha256};
 use pgdyno_engine::commit_journal::Entry;
 use pgdyno_engine::outcome::Stopped;
 use pgdyno_engine::program::{
-    Asked, BoxFuture, Done, Mix, Native, Planned, Session, TransactionType, Transactions, Unready,
+    Asked, BoxFuture, Done, Mix, Native, Planned, Running, Session, TransactionType, Transactions,
+    Unready,
 };
 
 /// The program as `-b` knows it.
@@ -81,11 +82,7 @@ impl Transactions for Run {
         Box::pin(self.look_at_tables(session))
     }
 
-    fn run<'s>(
-        &'s self,
-        _number: usize,
-        session: Session<'s>,
-    ) -> BoxFuture<'s, Result<Done, Stopped>> {
+    fn run<'s>(&'s self, _number: usize, session: Session<'s>) -> Running<'s> {
         Box::pin(self.add_entry(session))
     }
 }

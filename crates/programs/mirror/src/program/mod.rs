@@ -21,9 +21,8 @@ use self::drawing::Stock;
 use self::keys::Keys;
 use self::template::{KeysOfJob, Template};
 use pgdyno_engine::contract::job::{Protocol, Templates};
-use pgdyno_engine::outcome::Stopped;
 use pgdyno_engine::program::{
-    Asked, BoxFuture, Done, Mix, Native, Planned, Session, Transactions, Unready,
+    Asked, BoxFuture, Mix, Native, Planned, Running, Session, Transactions, Unready,
 };
 use serde_json::Value;
 
@@ -110,11 +109,7 @@ impl Transactions for Run {
         })
     }
 
-    fn run<'s>(
-        &'s self,
-        number: usize,
-        session: Session<'s>,
-    ) -> BoxFuture<'s, Result<Done, Stopped>> {
+    fn run<'s>(&'s self, number: usize, session: Session<'s>) -> Running<'s> {
         Box::pin(self.transaction(&self.templates[number], session))
     }
 }

@@ -12,9 +12,8 @@ mod transactions;
 use std::sync::{Arc, OnceLock};
 
 use self::run::{DEFERRED_DELIVERY, Run};
-use pgdyno_engine::outcome::Stopped;
 use pgdyno_engine::program::{
-    Asked, BoxFuture, Done, Mix, Native, Pauses, Planned, ProgramOption, Session, Takes,
+    Asked, BoxFuture, Mix, Native, Pauses, Planned, ProgramOption, Running, Session, Takes,
     TransactionType, Transactions, Unready,
 };
 
@@ -249,11 +248,7 @@ impl Transactions for Run {
         })
     }
 
-    fn run<'s>(
-        &'s self,
-        number: usize,
-        session: Session<'s>,
-    ) -> BoxFuture<'s, Result<Done, Stopped>> {
+    fn run<'s>(&'s self, number: usize, session: Session<'s>) -> Running<'s> {
         match (number, self.calls_procedures) {
             (0, false) => Box::pin(self.new_order(session)),
             (0, true) => Box::pin(self.call_new_order(session)),
