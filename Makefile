@@ -10,7 +10,7 @@ STAMP   := .venv/.requirements
 
 build: $(STAMP)
 	@scripts/timed "build: engine (Rust)" $(UV) pip install --quiet --python $(BIN)/python --no-deps \
-	  --no-build-isolation -e crates/engine -e .
+	  --no-build-isolation -e crates/pgdyno-engine -e .
 	@scripts/timed "build: lab (Python)" sh -c '$(BIN)/python -m compileall -q python && \
 	  $(BIN)/python -m pgdyno.report.page_templates'
 

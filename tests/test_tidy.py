@@ -14,7 +14,16 @@ from types import SimpleNamespace
 import click
 import pytest
 from tests.fixtures import needs
-from tests.tidy import documents, english, everywhere, orphans, python_rules, rust_rules, units
+from tests.tidy import (
+    documents,
+    english,
+    everywhere,
+    orphans,
+    python_rules,
+    rust_circles,
+    rust_rules,
+    units,
+)
 from tests.tidy.snippets import SNIPPETS, Rule
 from tests.tidy.source import ROOT, Source, tree
 
@@ -43,6 +52,7 @@ RUST = (
     rust_rules.printing_in_one_place,
     rust_rules.pure_crates,
     rust_rules.network_in_one_place,
+    rust_rules.core_names_no_program,
     rust_rules.locals_named_by_content,
 )
 EVERYWHERE = (
@@ -114,6 +124,23 @@ def test_an_import_circle_is_seen_unless_a_function_breaks_it() -> None:
     broken = Source("python/pgdyno/spec/b.py", "def f():\n    from pgdyno.spec import a")
     assert list(python_rules.import_circles([upward, back]))
     assert not list(python_rules.import_circles([upward, broken]))
+
+
+def test_no_rust_files_need_each_other_in_a_circle() -> None:
+    assert not list(rust_circles.circles(tree()))
+
+
+def test_a_circle_of_rust_files_is_seen_through_what_a_module_passes_on() -> None:
+    root = Source("crates/x/src/lib.rs", "mod a;\nmod b;\npub use self::b::B;")
+    upward = Source("crates/x/src/a.rs", "use crate::B;\npub struct A(B);")
+    back = Source("crates/x/src/b.rs", "pub struct B;\nfn f() { crate::a::A::new(); }")
+    alone = Source(
+        "crates/x/src/b.rs", "pub struct B;\n#[cfg(test)]\nmod tests { use crate::a::A; }"
+    )
+    assert list(rust_circles.circles([root, upward, back])) == [
+        "crates/x: crates/x/src/a.rs, crates/x/src/b.rs"
+    ]
+    assert not list(rust_circles.circles([root, upward, alone]))
 
 
 @pytest.mark.parametrize(("rule", "path", "refused", "passed"), SNIPPETS)

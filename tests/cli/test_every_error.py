@@ -46,7 +46,7 @@ PROVOKED = {
     "::test_a_read_only_load_ends_before_it_can_write",
     "protocol": "tests/truth/test_counts.py"
     "::test_a_server_that_breaks_the_protocol_ends_the_run_with_an_error",
-    "init": "crates/engine/tests/dataset_failures.rs"
+    "init": "crates/pgbench/tests/dataset_failures.rs"
     "::tables_that_are_there_are_kept_unless_dropping_is_ordered",
     "system": "tests/cli/test_every_error.py"
     "::test_a_journal_that_cannot_be_made_names_the_path_and_the_next_step",

@@ -17,7 +17,7 @@ from pgdyno.engine import engine_facts as facts_models
 from pgdyno.engine import job as job_models
 from pgdyno.engine import records as record_models
 
-SCHEMA_FILE = ROOT / "crates/engine/contract.schema.json"
+SCHEMA_FILE = ROOT / "crates/pgdyno-engine/contract.schema.json"
 MODELS: dict[str, type[BaseModel]] = {
     model.__name__: model
     for module in (facts_models, job_models, record_models)
@@ -70,7 +70,7 @@ def test_the_committed_schema_is_the_one_the_engine_generates(engine: Engine) ->
     said = engine.say("schema")
     assert said.returncode == 0, said.stderr
     assert said.stdout.decode() == SCHEMA_FILE.read_text(), (
-        "run: .venv/bin/pgdyno-engine schema > crates/engine/contract.schema.json"
+        "run: .venv/bin/pgdyno-engine schema > crates/pgdyno-engine/contract.schema.json"
     )
 
 

@@ -10,8 +10,9 @@ from tests.tidy.source import Source
 
 FUNCTION_LINES_MAX = 70
 PRINTERS = re.compile(
-    r"crates/engine/src/((main|app|output)\.rs|pgbench(\.rs|/)|bin/)|crates/powerloss/src/app\.rs"
-    r"|crates/\w+/(tests|build\.rs)"
+    r"crates/(engine/src/output|pgdyno-engine/src/(main|app|bin/\w+)|powerloss/src/app)\.rs"
+    r"|crates/pgbench/src/"
+    r"|crates/[\w/-]+/(tests|build\.rs)"
     r"|bench/\w+/src/(main\.rs|bin/)"
 )
 PURE_CRATES = re.compile(r"crates/((wire|script|logs)/|powerloss/src/model/)")
@@ -19,18 +20,27 @@ IMPURE_NAMES = re.compile(
     r"\bstd::(net|fs|process|thread|env|time::(Instant|SystemTime)|io::(stdin|stdout|stderr)"
     r"|os::(unix|fd|linux))\b|\b(rustix|libc|mio|tokio|pgdyno_engine)::"
 )
-ENGINE_CRATES_OF = {
-    "wire": ("script", "logs", "engine"),
-    "script": ("wire", "logs", "engine"),
-    "logs": ("wire", "script", "engine"),
+# Which crates of this project a crate may depend on; the executable may depend on all.
+ARROWS_OF_CRATES = {
+    "wire": set(),
+    "script": set(),
+    "logs": set(),
+    "powerloss": set(),
+    "engine": {"wire", "script"},
+    "programs": {"wire", "script", "engine-core"},
+    "pgbench": {"wire", "script", "engine-core"},
 }
+PROGRAM_NAMES = re.compile(r"tpc-?c|ledger|warehouse|mirror", re.IGNORECASE)
+# The contract's word for the templates of a program.
+NAME_OF_TEMPLATES = 'rename = "mirror"'
 NETWORK_NAMES = re.compile(
     r"\brustix::(net|event)\b|\b(TcpStream|TcpListener|UnixStream|UnixListener|UdpSocket)\b"
 )
 # The poller for the load; one blocking socket for the few sessions that create and load tables;
 # in `control` a pair of sockets inside the process, by which a signal wakes it.
 NETWORK_FILES = re.compile(
-    r"crates/engine/src/(poller(\.rs|/)|session/socket\.rs|control\.rs)|crates/\w+/tests/|bench/"
+    r"crates/engine/src/(poller(\.rs|/)|session/socket\.rs|control\.rs)"
+    r"|crates/[\w/-]+/tests/|bench/"
 )
 LITERALS = re.compile(
     r'//[^\n]*|/\*.*?\*/|r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"' + r"|b?'(?:\\[^\n']+|[^\\\n'])'", re.S
@@ -99,12 +109,23 @@ def network_in_one_place(source: Source) -> Iterator[str]:
 
 
 def crate_arrow(source: Source) -> Iterator[str]:
-    """`wire`, `script` and `logs` depend on neither each other nor the engine."""
-    match = re.fullmatch(r"crates/(\w+)/Cargo\.toml", source.path)
-    for other in ENGINE_CRATES_OF.get(match[1], ()) if match else ():
+    """Crates depend on each other as `ARROWS_OF_CRATES` says."""
+    match = re.fullmatch(r"crates/(programs(?=/)|[\w-]+)(/\w+)?/Cargo\.toml", source.path)
+    is_crate = match is not None and (match[1] == "programs") == (match[2] is not None)
+    allowed = ARROWS_OF_CRATES.get(match[1]) if match and is_crate else None
+    for number, line in enumerate(source.lines, 1):
+        other = re.match(r"\s*(?:\[.*\.)?pgdyno-([\w-]+)\b", line)
+        if allowed is not None and other and other[1] not in allowed:
+            yield source.problem(number, f"this crate may not depend on {other[1]}")
+
+
+def core_names_no_program(source: Source) -> Iterator[str]:
+    """The engine's library gets its programs and datasets from the executable, and names none."""
+    if source.path.startswith("crates/engine/src/"):
         for number, line in enumerate(source.lines, 1):
-            if re.match(rf"\s*(\[.*\.)?pgdyno-{other}\b", line):
-                yield source.problem(number, f"{match and match[1]} may not depend on {other}")
+            name = PROGRAM_NAMES.search(line.replace(NAME_OF_TEMPLATES, ""))
+            if name:
+                yield source.problem(number, f"the core of the engine names {name[0]}")
 
 
 def locals_named_by_content(source: Source) -> Iterator[str]:

@@ -230,6 +230,12 @@ SNIPPETS: list[tuple[Rule, str, str, str]] = [
         "fn f() { let found = 1; }",
     ),
     (
+        rust_rules.core_names_no_program,
+        "crates/engine/src/a.rs",
+        "// Only tpcc needs this.",
+        '#[serde(rename = "mirror")]',
+    ),
+    (
         rust_rules.crate_arrow,
         "crates/wire/Cargo.toml",
         'pgdyno-script = { path = "../script" }',

@@ -3,22 +3,22 @@
 //! The offered rate is a piecewise linear function of time. Its integral is the number of
 //! transactions that are due so far. Arrival k is where the integral reaches k (uniform), or where
 //! it reaches the sum of k exponential gaps (Poisson). So ramps are exact, and a late engine needs
-//! no queue of arrivals. Each thread has one shard. The shards add up to the schedule: uniform
-//! shards interleave, and the sum of Poisson streams is a Poisson stream.
+//! no queue of arrivals. Each thread has one stream. The streams add up to the schedule: uniform
+//! streams interleave, and the sum of Poisson streams is a Poisson stream.
 
 use pgdyno_script::Prng;
 
 use crate::contract::job::{ArrivalProcess, RateStep};
 
-/// An iterator over the instants of one shard, ascending, in nanoseconds after the begin of the
+/// An iterator over the instants of one stream, ascending, in nanoseconds after the begin of the
 /// load.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     steps: Vec<Segment>,
     process: Process,
-    /// Number of transactions of all shards that are due before the next one of this shard.
+    /// Number of transactions of all streams that are due before the next one of this stream.
     due_count: f64,
-    shard_count: f64,
+    stream_count: f64,
     /// Index of the step of the last arrival. It only grows.
     current: usize,
 }
@@ -43,20 +43,20 @@ struct Segment {
 }
 
 impl Schedule {
-    /// Args: `steps`, rates over all shards; `shard < shard_count`; `random` must differ between
-    /// shards.
+    /// Args: `steps`, rates over all streams; `stream < stream_count`; `random` must differ between
+    /// streams.
     pub fn new(
         process: ArrivalProcess,
         steps: &[RateStep],
-        shard: u32,
-        shard_count: u32,
+        stream: u32,
+        stream_count: u32,
         random: Prng,
     ) -> Schedule {
         let mut schedule = Schedule {
             steps: place(steps),
             process: Process::Uniform,
-            due_count: f64::from(shard),
-            shard_count: f64::from(shard_count),
+            due_count: f64::from(stream),
+            stream_count: f64::from(stream_count),
             current: 0,
         };
         if process == ArrivalProcess::Poisson {
@@ -69,9 +69,9 @@ impl Schedule {
 
     fn step_forward(&mut self) {
         self.due_count += match &mut self.process {
-            Process::Uniform => self.shard_count,
+            Process::Uniform => self.stream_count,
             // unit() is below 1, so the logarithm is finite.
-            Process::Poisson(random) => -(1.0 - random.unit()).ln() * self.shard_count,
+            Process::Poisson(random) => -(1.0 - random.unit()).ln() * self.stream_count,
         };
     }
 }
@@ -148,11 +148,11 @@ mod tests {
         RateStep { duration_ns: seconds * SECOND, from_tps, to_tps }
     }
 
-    fn shards(process: ArrivalProcess, steps: &[RateStep], count: u32, until_ns: u64) -> Vec<u64> {
+    fn streams(process: ArrivalProcess, steps: &[RateStep], count: u32, until_ns: u64) -> Vec<u64> {
         let mut all: Vec<u64> = (0..count)
-            .flat_map(|shard| {
-                let random = Prng::from_seed(1000 + u64::from(shard));
-                Schedule::new(process, steps, shard, count, random)
+            .flat_map(|stream| {
+                let random = Prng::from_seed(1000 + u64::from(stream));
+                Schedule::new(process, steps, stream, count, random)
                     .take_while(|&at_ns| at_ns < until_ns)
                     .collect::<Vec<_>>()
             })
@@ -162,8 +162,8 @@ mod tests {
     }
 
     #[test]
-    fn uniform_arrivals_are_exact_and_shards_interleave() {
-        let due = shards(ArrivalProcess::Uniform, &[step(0, 500.0, 500.0)], 3, 10 * SECOND);
+    fn uniform_arrivals_are_exact_and_streams_interleave() {
+        let due = streams(ArrivalProcess::Uniform, &[step(0, 500.0, 500.0)], 3, 10 * SECOND);
         assert_eq!(due.len(), 5_000);
         for (number, at_ns) in due.iter().enumerate() {
             assert!(at_ns.abs_diff(number as u64 * 2_000_000) <= 1, "{number}: {at_ns}");
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn a_ramp_holds_its_integral_and_the_last_rate_lasts() {
         let steps = [step(10, 0.0, 100.0), step(0, 100.0, 20.0), step(5, 20.0, 20.0)];
-        let due = shards(ArrivalProcess::Uniform, &steps, 2, 30 * SECOND);
+        let due = streams(ArrivalProcess::Uniform, &steps, 2, 30 * SECOND);
         let until = |seconds: u64| due.iter().filter(|&&at| at < seconds * SECOND).count();
         assert_eq!(until(10), 500);
         // Half of the time, a quarter of the area.
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_rate_that_ends_at_zero_ends_the_schedule() {
-        let due = shards(ArrivalProcess::Uniform, &[step(10, 100.0, 0.0)], 1, u64::MAX);
+        let due = streams(ArrivalProcess::Uniform, &[step(10, 100.0, 0.0)], 1, u64::MAX);
         assert_eq!(due.len(), 500);
         assert!(due.last().is_some_and(|&at| at <= 10 * SECOND));
     }
@@ -205,14 +205,14 @@ mod tests {
     #[test]
     fn a_pause_between_two_steps_is_empty() {
         let steps = [step(1, 50.0, 50.0), step(3, 0.0, 0.0), step(1, 50.0, 50.0)];
-        let due = shards(ArrivalProcess::Uniform, &steps, 1, 5 * SECOND);
+        let due = streams(ArrivalProcess::Uniform, &steps, 1, 5 * SECOND);
         assert_eq!(due.len(), 100);
         assert!(!due.iter().any(|at| (SECOND + 1..4 * SECOND).contains(at)));
     }
 
     #[test]
     fn poisson_counts_have_the_mean_and_variance_of_poisson() {
-        let due = shards(ArrivalProcess::Poisson, &[step(0, 1000.0, 1000.0)], 4, 200 * SECOND);
+        let due = streams(ArrivalProcess::Poisson, &[step(0, 1000.0, 1000.0)], 4, 200 * SECOND);
         let expected = 200_000.0_f64;
         assert!((due.len() as f64 - expected).abs() < 3.3 * expected.sqrt(), "{}", due.len());
         // Counts in 2,000 windows of 100 ms: variance over mean is 1, its standard error 0.032.
@@ -224,8 +224,8 @@ mod tests {
     }
 
     #[test]
-    fn gaps_of_superposed_poisson_shards_pass_a_kolmogorov_smirnov_test() {
-        let due = shards(ArrivalProcess::Poisson, &[step(0, 1000.0, 1000.0)], 4, 10 * SECOND);
+    fn gaps_of_superposed_poisson_streams_pass_a_kolmogorov_smirnov_test() {
+        let due = streams(ArrivalProcess::Poisson, &[step(0, 1000.0, 1000.0)], 4, 10 * SECOND);
         let mut gaps: Vec<f64> = due.windows(2).map(|w| (w[1] - w[0]) as f64 / 1e6).collect();
         gaps.sort_unstable_by(f64::total_cmp);
         let n = gaps.len() as f64;
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_poisson_ramp_keeps_its_integral() {
-        let due = shards(ArrivalProcess::Poisson, &[step(100, 0.0, 1000.0)], 2, 100 * SECOND);
+        let due = streams(ArrivalProcess::Poisson, &[step(100, 0.0, 1000.0)], 2, 100 * SECOND);
         let first = due.iter().filter(|&&at| at < 50 * SECOND).count() as f64;
         assert!((first - 12_500.0).abs() < 3.3 * 12_500_f64.sqrt(), "{first}");
         assert!((due.len() as f64 - 50_000.0).abs() < 3.3 * 50_000_f64.sqrt());

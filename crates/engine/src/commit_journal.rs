@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::contract::job::ClockPair;
 use crate::contract::record::ErrorKind;
-use crate::plan::Refusal;
+use crate::refusal::Refusal;
 
 const HEAD: &[u8; 16] = b"pgdyno commits 1";
 const RECORD_BYTES: usize = 40;

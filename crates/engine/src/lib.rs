@@ -1,13 +1,12 @@
 //! The load engine: connects, loads data, generates load, measures it.
 //!
-//! It knows nothing about experiments. One job comes in, a stream of records goes out; see
-//! `contract`.
+//! It knows nothing about experiments, and no native program or dataset by name: the executable
+//! passes in the tables of both. One job comes in, a stream of records goes out; see `contract`.
 //!
 //! A load job passes through the modules in this order. `plan` checks it. `load` leads its threads
 //! through the phases. Each `thread` runs its clients' transactions (`client`) over its `poller`.
 //! `recorder`, `tally` and `histogram_set` count, and `load` writes the counts as records.
 
-pub mod app;
 pub mod arrivals;
 pub mod caret;
 pub mod client;
@@ -26,12 +25,11 @@ pub mod observer;
 pub mod outcome;
 pub mod output;
 pub mod password;
-pub mod pgbench;
 pub mod plan;
 pub mod poller;
 pub mod program;
-pub mod read_log;
 pub mod recorder;
+pub mod refusal;
 pub mod schedstat;
 pub mod session;
 pub mod session_attrs;
@@ -40,6 +38,4 @@ pub mod thread;
 pub mod timeline;
 pub mod timers;
 pub mod tls;
-pub mod tpcc;
-pub mod values;
 pub mod walk;

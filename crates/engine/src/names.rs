@@ -13,8 +13,8 @@ use std::thread;
 
 use crate::contract::job::{HostPort, Target};
 use crate::contract::record::ErrorKind;
-use crate::plan::Refusal;
 use crate::poller::{Address, resolve};
+use crate::refusal::Refusal;
 use crate::tls::{Endpoint, Security};
 
 type Look = Box<dyn Fn(&HostPort) -> io::Result<Vec<Address>> + Send + Sync>;
@@ -186,7 +186,7 @@ mod tests {
     }
 
     fn looked_up(found: &Arc<Mutex<Found>>) -> Result<Arc<Names>, Refusal> {
-        let mut target = corpus::jobs().remove(0).target;
+        let mut target = corpus::jobs(&[], &[]).remove(0).target;
         target.sslmode = SslMode::Disable;
         target.tls = Default::default();
         target.hosts = ["a", "b"].map(|name| HostPort::new(name, 5432)).into();

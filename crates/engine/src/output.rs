@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 
 use crate::contract::job::ClockPair;
 use crate::contract::record::{Notice, Record, WarningKind};
-use crate::plan::Refusal;
+use crate::refusal::Refusal;
 
 /// Where records go.
 #[derive(Debug)]

@@ -20,6 +20,7 @@ mod open;
 mod socket;
 
 pub use self::error::SessionError;
+pub use self::open::security;
 use self::socket::{Socket, is_slice_over};
 use crate::poller::Address;
 use crate::tls::{Security, TlsStream};

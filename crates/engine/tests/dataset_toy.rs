@@ -7,15 +7,14 @@ use std::sync::atomic::Ordering;
 
 use common::{Server, lines, never, newest_server, servers};
 use pgdyno_engine::contract::FORMAT;
-use pgdyno_engine::contract::job::{
-    ClockPair, DatasetOptions, InitWork, Job, PgbenchOptions, Work,
-};
+use pgdyno_engine::contract::job::{ClockPair, DatasetOptions, InitWork, Job, Work};
 use pgdyno_engine::contract::record::{Ending, PhaseName, Record, WarningKind};
-use pgdyno_engine::dataset::piece::{self, Piece, RowSource, Stage};
+use pgdyno_engine::dataset::piece::{Piece, RowSource, Stage};
 use pgdyno_engine::dataset::sql::mark_table;
 use pgdyno_engine::dataset::{self, Dataset, Outcome};
 use pgdyno_engine::dialect;
 use pgdyno_engine::session::StopFlag;
+use serde_json::Map;
 
 const MARK: &str = "pgdyno dataset stars";
 
@@ -49,7 +48,7 @@ impl Dataset for Stars {
             ]
         };
         let copies = self.row_totals().into_iter().enumerate().map(copy).collect();
-        vec![vec![vec![piece::creation(self, how, sql)]], copies]
+        vec![vec![vec![dataset::creation(self, how, sql)]], copies]
     }
 
     fn broken_rules(&self) -> Vec<(String, &'static str)> {
@@ -90,8 +89,8 @@ fn load(
     mut seen: impl FnMut(&Record),
 ) -> (Outcome, Vec<Record>) {
     let how = InitWork {
-        // Only the registry looks at this, and the test goes past it.
-        dataset: DatasetOptions::Pgbench(PgbenchOptions::default()),
+        // Only the table of kinds looks at this, and the test goes past it.
+        dataset: DatasetOptions { kind: "stars".into(), fields: Map::new() },
         jobs: 2,
         mark: MARK.into(),
         drop_existing: false,

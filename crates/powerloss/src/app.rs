@@ -14,12 +14,9 @@ use rustix::mount::UnmountFlags;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::formatted::{Formatted, Kind};
+use crate::formatted::{Formatted, Kind, await_unused};
 use crate::layer::{Layer, State, now_ns};
 use crate::model::{Attributes, Defect, Directories, Disk, Options};
-
-/// How long an unmount waits for the last user of the mount.
-const UNUSED_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -272,23 +269,6 @@ impl Mounted {
         }
         std::fs::remove_dir(&self.place)
             .map_err(|error| format!("{} cannot be removed: {error}", self.place.display()))
-    }
-}
-
-/// Wait until no process uses the mount: a killed process is gone a moment later.
-///
-/// Errors: a process still uses it.
-pub(crate) fn await_unused(place: &Path) -> Result<(), String> {
-    let deadline = Instant::now() + UNUSED_WITHIN;
-    loop {
-        // Subtle: the first such call unmounts nothing. It answers AGAIN if nobody uses the mount.
-        match rustix::mount::unmount(place, UnmountFlags::EXPIRE) {
-            Err(Errno::BUSY) if Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            Err(Errno::BUSY) => return Err(format!("a process still uses {}", place.display())),
-            _ => return Ok(()),
-        }
     }
 }
 

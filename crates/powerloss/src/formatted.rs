@@ -9,12 +9,14 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use serde::Deserialize;
 
-use crate::app::await_unused;
-
+/// How long an unmount waits for the last user of the mount.
+const UNUSED_WITHIN: Duration = Duration::from_secs(2);
 const LOOP_CONTROL: &str = "/dev/loop-control";
 
 /// A kind of file system.
@@ -134,5 +136,22 @@ fn run(command: &mut Command) -> Result<(), Failure> {
         Ok(output) => Err(Failure::Said(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Failure::Missing),
         Err(error) => Err(Failure::Said(error.to_string())),
+    }
+}
+
+/// Wait until no process uses the mount: a killed process is gone a moment later.
+///
+/// Errors: a process still uses it.
+pub(crate) fn await_unused(place: &Path) -> Result<(), String> {
+    let deadline = Instant::now() + UNUSED_WITHIN;
+    loop {
+        // Subtle: the first such call unmounts nothing. It answers AGAIN if nobody uses the mount.
+        match rustix::mount::unmount(place, UnmountFlags::EXPIRE) {
+            Err(Errno::BUSY) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(Errno::BUSY) => return Err(format!("a process still uses {}", place.display())),
+            _ => return Ok(()),
+        }
     }
 }

@@ -122,7 +122,7 @@ class ScriptSource(Strict):
     """One script of the mix; a script of weight 0 never runs.
 
     `mirror`: the templates of a capture, for the program of this name. The engine knows their types
-    (`crates/engine/src/contract/mirror.rs`).
+    (`crates/programs/mirror/src/load.rs`).
     """
 
     name: str

@@ -9,8 +9,9 @@ use crate::contract::job::Protocol;
 use crate::contract::record::{ErrorKind, WarningKind};
 use crate::next_step::next_step;
 use crate::outcome::Remark;
-use crate::plan::{Plan, PlannedScript, Refusal, Statement};
+use crate::plan::{Plan, PlannedScript, Statement};
 use crate::program::Program;
+use crate::refusal::Refusal;
 
 /// SQLSTATEs that a statement may get only because the types of its values are not known.
 const TYPELESS: [&str; 6] = ["42P18", "42P08", "42804", "42883", "42601", "42725"];

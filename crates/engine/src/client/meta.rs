@@ -14,7 +14,8 @@ use super::terminal::Terminal;
 use crate::contract::record::ErrorKind;
 use crate::outcome::FailureCode;
 use crate::outcome::Stopped;
-use crate::plan::{PlannedScript, Refusal};
+use crate::plan::PlannedScript;
+use crate::refusal::Refusal;
 
 /// Why a meta command failed.
 pub(super) enum Unassigned {

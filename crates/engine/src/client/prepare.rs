@@ -8,8 +8,9 @@ use crate::contract::job::Protocol;
 use crate::contract::record::ErrorKind;
 use crate::next_step::next_step;
 use crate::outcome::Stopped;
-use crate::plan::{PlannedScript, Refusal};
+use crate::plan::PlannedScript;
 use crate::program::{NativeType, Program, Unready};
+use crate::refusal::Refusal;
 
 /// The result of preparing a connection.
 #[derive(Debug, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use super::failures::Failures;
 use crate::commit_journal::{CommitJournal, Entry, Fate};
 use crate::observer::Observer;
 use crate::outcome::Remark;
-use crate::plan::Refusal;
 use crate::poller::Poller;
 use crate::program::Deferred;
 use crate::recorder::Recorder;
+use crate::refusal::Refusal;
 use crate::timers::Timers;
 
 /// Statements that were added and not sent, or that were sent and not answered. The thread keeps

@@ -39,7 +39,7 @@ fn records_with(edge: u64) -> Vec<Record> {
             poller: "epoll".into(),
             scripts: vec![ScriptShape {
                 name: "größe \"quoted\"\n".into(),
-                program: "tpcc-like".into(),
+                program: "toy".into(),
                 weight: u32::MAX,
                 reads_only: true,
                 is_background: false,

@@ -5,10 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use super::captured::*;
-pub use super::distribution::*;
 pub use super::init::*;
-pub use super::mirror::*;
 pub use super::tls::{CertificateMode, ChannelBinding, SslMode, TlsSettings, TlsVersion};
 
 /// One job for the engine. Secrets are only here, never in argv or on disk.
@@ -192,7 +189,7 @@ pub struct LoadWork {
     #[serde(default)]
     pub allow_shell: bool,
     /// Path of a new file in which the load records every commit; see `commit_journal`. It needs a
-    /// program that records its commits, such as `ledger`.
+    /// program that records its commits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<String>,
     /// Measure round trips during the load, on an additional connection with this application_name;
@@ -202,6 +199,25 @@ pub struct LoadWork {
     /// Absent = this engine makes the whole load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<Part>,
+}
+
+impl LoadWork {
+    pub fn client_count(&self) -> u32 {
+        match &self.arrivals {
+            Arrivals::Closed(closed) => closed.clients,
+            Arrivals::Open(open) => open.clients,
+        }
+    }
+
+    /// Number of connections for transactions without those of background terminals.
+    pub fn asked_connection_count(&self) -> u32 {
+        self.client_count().min(self.connect.active_connections.unwrap_or(u32::MAX))
+    }
+
+    /// Number of threads of the whole load: each has at least one of those connections.
+    pub fn thread_count(&self) -> u32 {
+        u32::from(self.threads).min(self.asked_connection_count())
+    }
 }
 
 /// The threads of the load that this engine runs, if several engines share the load. Everything
@@ -241,12 +257,14 @@ pub struct ScriptSource {
     /// Options of a native program, with the names and values that `facts` lists.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
-    /// The load of the program `mirror`: the templates of a capture. `contract/mirror.rs` has its
-    /// types; the schema does not repeat them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
-    pub mirror: Option<Box<MirrorLoad>>,
+    /// The load of a program whose transaction types come with the job. The program has the types
+    /// of this part; the schema does not repeat them.
+    #[serde(default, rename = "mirror", skip_serializing_if = "Option::is_none")]
+    pub templates: Option<Templates>,
 }
+
+/// Templates of transactions, as the program that executes them reads them.
+pub type Templates = serde_json::Map<String, serde_json::Value>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

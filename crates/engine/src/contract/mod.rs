@@ -1,17 +1,15 @@
 //! The contract with the lab: one job in, a stream of records out.
 //!
-//! The JSON Schema of both (`pgdyno-engine schema`) is generated from these types and committed as
-//! `crates/engine/contract.schema.json`. Unknown fields are refused in jobs and ignored in records.
+//! The JSON Schema of both (`pgdyno-engine schema`) is generated from these types and from the
+//! options of the datasets, and committed as `crates/pgdyno-engine/contract.schema.json`. Unknown
+//! fields are refused in jobs and ignored in records.
 
 pub mod bucket;
-pub mod captured;
 pub mod corpus;
 mod corpus_jobs;
-pub mod distribution;
 pub mod facts;
 pub mod init;
 pub mod job;
-pub mod mirror;
 pub mod record;
 mod summary;
 pub mod tls;

@@ -12,10 +12,8 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Dataset;
 use super::sql::quote_literal;
 use super::trouble::{Trouble, run_as};
-use crate::contract::job::InitWork;
 use crate::session::{Row, Session, SessionError, StopFlag};
 
 pub(super) const DROP: &str = "drop table if exists pgdyno_load";
@@ -33,17 +31,17 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Rows of each piece that is done, by its name.
-pub(super) type Done = BTreeMap<String, u64>;
+pub type Done = BTreeMap<String, u64>;
 
 /// The statements that create the journal of a new load.
-pub(super) fn create(dataset: &dyn Dataset, how: &InitWork) -> Vec<String> {
+pub(super) fn create(is_unlogged: bool, title: &str) -> Vec<String> {
     // Subtle: unlogged tables are empty after a crash of the server, so the journal must be empty,
     // too. Then it has no entry at all, not even the one for creating the tables.
-    let unlogged = if dataset.is_unlogged() { " unlogged" } else { "" };
+    let unlogged = if is_unlogged { " unlogged" } else { "" };
     vec![
         DROP.into(),
         format!("create{unlogged} table pgdyno_load(piece text primary key, row_count bigint)"),
-        format!("comment on table pgdyno_load is {}", quote_literal(&title(dataset, how))),
+        format!("comment on table pgdyno_load is {}", quote_literal(title)),
     ]
 }
 
@@ -52,19 +50,10 @@ pub(super) fn entry(piece: &str, row_count: u64) -> String {
     format!("insert into pgdyno_load values ({}, {row_count})", quote_literal(piece))
 }
 
-/// The text of the journal's comment: the mark of the tables, and the options of the load.
-pub(super) fn title(dataset: &dyn Dataset, how: &InitWork) -> String {
-    [vec![how.mark.clone()], dataset.title_words()].concat().join(" ")
-}
-
 /// Read the entries of an interrupted load.
 ///
 /// Errors: `Refused` if there is no journal, or if it belongs to another job.
-pub(super) fn read(
-    session: &mut Session,
-    dataset: &dyn Dataset,
-    how: &InitWork,
-) -> Result<Done, Trouble> {
+pub(super) fn read(session: &mut Session, title: &str) -> Result<Done, Trouble> {
     const DOING: &str = "read what was loaded";
     let refused = |what: String| Err(Trouble::refused(DOING, &what, "load without resuming"));
     let mut ask = |sql: &str| -> Result<Vec<Row>, Trouble> {
@@ -74,7 +63,7 @@ pub(super) fn read(
     let Some(comment) = rows.into_iter().next().and_then(|row| row.into_iter().next()?) else {
         return refused("there is no interrupted load in this schema".into());
     };
-    if comment != title(dataset, how) {
+    if comment != title {
         return refused(format!("the interrupted load belongs to \"{comment}\""));
     }
     let entries = ask("select piece, row_count from pgdyno_load")?;

@@ -104,7 +104,7 @@ impl Loading<'_> {
         let server = self.recognise(&mut first)?;
         let all = self.dataset.stages(self.how, server);
         let done = match self.how.resume || !self.leads() {
-            true => journal::read(&mut first, self.dataset, self.how)?,
+            true => journal::read(&mut first, &super::title(self.dataset, self.how))?,
             false => Done::new(),
         };
         if self.leads() {

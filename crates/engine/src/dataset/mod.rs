@@ -5,36 +5,31 @@
 //! piece writes its entry into a journal in the database. So a load can continue after any
 //! interruption.
 //!
-//! How to add one: a module here that implements [`Dataset`], a variant of
-//! [`DatasetOptions`](crate::contract::job::DatasetOptions), a line in [`of`] and one in [`kinds`].
+//! How to add one: a type that implements [`Dataset`] and [`Options`], and a line in the table of
+//! the executable.
 
-pub mod captured;
 mod ending;
 mod journal;
-pub mod ledger;
+mod kind;
 mod load_session;
 mod loading;
 mod opening;
-mod partition_hash;
-pub mod pgbench;
+pub mod partition_hash;
 pub mod piece;
 pub mod sql;
 mod steps;
-pub mod tpcc;
 mod trouble;
 
 use std::fmt;
 
+pub use self::journal::Done;
+pub use self::kind::{DatasetKind, Options, describe, read};
 pub use self::loading::{Outcome, load};
 
 use self::piece::{Piece, Stage, pieces};
-use crate::contract::job::{
-    CapturedOptions, DatasetOptions, DistributedServer, InitWork, Job, LedgerOptions,
-    PgbenchOptions, TpccOptions,
-};
-use crate::contract::record::Record;
+use crate::contract::job::{DistributedServer, InitWork};
+use crate::contract::record::PhaseName;
 use crate::dialect::Server;
-use crate::session::StopFlag;
 
 /// One kind of tables, with the options asked for.
 pub trait Dataset: fmt::Debug + Sync {
@@ -50,7 +45,7 @@ pub trait Dataset: fmt::Debug + Sync {
         sql::drop_tables(&self.tables())
     }
 
-    /// The whole load, stage by stage. The first piece creates the journal ([`piece::creation`]).
+    /// The whole load, stage by stage. The first piece creates the journal ([`creation`]).
     ///
     /// Args: `server`, its version and what it does differently from PostgreSQL.
     fn stages(&self, how: &InitWork, server: Server) -> Vec<Stage>;
@@ -84,36 +79,32 @@ pub trait Dataset: fmt::Debug + Sync {
     }
 }
 
-/// Return the dataset that `options` describe.
-pub fn of(options: &DatasetOptions) -> Box<dyn Dataset> {
-    match options {
-        DatasetOptions::Pgbench(options) => Box::new(pgbench::Pgbench(options.clone())),
-        DatasetOptions::Tpcc(options) => Box::new(tpcc::Tpcc(options.clone())),
-        DatasetOptions::Ledger(options) => Box::new(ledger::Ledger(options.clone())),
-        DatasetOptions::Capture(options) => Box::new(captured::Captured(options.clone())),
-    }
+/// Return the first piece of a load that creates its tables: drop the tables that are replaced,
+/// create the journal, then run `tables`.
+///
+/// Args: `tables`, statements that create the tables and mark them, so that both are one
+/// transaction.
+pub fn creation(dataset: &dyn Dataset, how: &InitWork, tables: Vec<String>) -> Piece {
+    // Subtle: a load that resumes has this piece only if a crash of the server emptied the journal.
+    let is_replacing = how.drop_existing || how.resume;
+    let drop = is_replacing.then(|| dataset.removal());
+    let all = drop.into_iter().chain(create_journal(dataset, how)).chain(tables);
+    Piece::transaction("create", PhaseName::Create, all.collect())
 }
 
-/// The kinds of datasets that `facts` lists: the word that names each of them in a job, and the
-/// dataset with default options.
-pub fn kinds() -> Vec<(&'static str, Box<dyn Dataset>)> {
-    vec![
-        ("pgbench", of(&DatasetOptions::Pgbench(PgbenchOptions::default()))),
-        ("tpcc", of(&DatasetOptions::Tpcc(TpccOptions::default()))),
-        ("ledger", of(&DatasetOptions::Ledger(LedgerOptions::default()))),
-        ("capture", of(&DatasetOptions::Capture(CapturedOptions::default()))),
-    ]
+/// Return the statements that create the journal of a new load.
+pub fn create_journal(dataset: &dyn Dataset, how: &InitWork) -> Vec<String> {
+    journal::create(dataset.is_unlogged(), &title(dataset, how))
 }
 
-/// Create and fill the dataset of the job, or continue an interrupted load. See [`load`].
-pub fn run(job: &Job, how: &InitWork, stop: &StopFlag, out: &mut dyn FnMut(Record)) -> Outcome {
-    load(job, how, of(&how.dataset).as_ref(), stop, out)
+/// The text of the journal's comment: the mark of the tables, and the options of the load.
+fn title(dataset: &dyn Dataset, how: &InitWork) -> String {
+    [vec![how.mark.clone()], dataset.title_words()].concat().join(" ")
 }
 
-/// Return all statements that the job may send to a server of this version, in the order of a load
-/// by one session.
-pub fn statements(how: &InitWork, server_major: u32) -> Vec<String> {
-    let dataset = of(&how.dataset);
+/// Return all statements that a job may send to a server of this version, in the order of a load by
+/// one session.
+pub fn statements(dataset: &dyn Dataset, how: &InitWork, server_major: u32) -> Vec<String> {
     let server = Server::assumed(server_major, dataset.distributed_server());
     let stages = dataset.stages(how, server);
     let close = journal::CLOSE.split("; ").map(String::from);

@@ -13,7 +13,7 @@ const HASH_PARTITION_SEED: u64 = 0x7A5B_2236_7996_DCFD;
 ///
 /// Args: `wide`, true if the column is a bigint, false if it is an integer.
 #[inline]
-pub(super) fn partition_of(aid: u64, wide: bool, modulus: u32) -> u32 {
+pub fn partition_of(aid: u64, wide: bool, modulus: u32) -> u32 {
     // A positive bigint has the hash of an integer if its upper half is zero.
     let folded = if wide { (aid as u32) ^ (aid >> 32) as u32 } else { aid as u32 };
     // The result of `hash_combine64` for a row hash of zero, which is its first value.

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use super::Dataset;
 use super::journal::{self, Done};
-use crate::contract::job::{InitWork, LoadShare};
+use crate::contract::job::LoadShare;
 use crate::contract::record::PhaseName;
 use crate::dialect::Dialect;
 
@@ -90,7 +89,8 @@ impl Piece {
         Piece { name: format!("copy {table}"), phase: PhaseName::Load, work: Work::Copy(work) }
     }
 
-    pub(super) fn statements(&self) -> Vec<String> {
+    /// All statements of the piece, the last one for the journal.
+    pub fn statements(&self) -> Vec<String> {
         let work = match &self.work {
             Work::Copy(copy) => copy.statements(),
             Work::Transaction(sql) => sql.clone(),
@@ -115,34 +115,21 @@ impl Copy {
     }
 }
 
-/// Return the first piece of a load that creates its tables: drop the tables that are replaced,
-/// create the journal, then run `tables`.
-///
-/// Args: `tables`, statements that create the tables and mark them, so that both are one
-/// transaction.
-pub fn creation(dataset: &dyn Dataset, how: &InitWork, tables: Vec<String>) -> Piece {
-    // Subtle: a load that resumes has this piece only if a crash of the server emptied the journal.
-    let is_replacing = how.drop_existing || how.resume;
-    let drop = is_replacing.then(|| dataset.removal());
-    let all = drop.into_iter().chain(journal::create(dataset, how)).chain(tables);
-    Piece::transaction("create", PhaseName::Create, all.collect())
-}
-
-pub(super) fn pieces(stages: &[Stage]) -> impl Iterator<Item = &Piece> {
+pub fn pieces(stages: &[Stage]) -> impl Iterator<Item = &Piece> {
     stages.iter().flatten().flatten()
 }
 
 /// What one engine does of a stage. It begins after the first `after` pieces of the load, all those
 /// of the stages before.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub struct Turn {
     pub after: usize,
     pub stage: Stage,
 }
 
 /// Return what is left of each stage: without the pieces that are done, without the chains of other
 /// engines, and without stages that have no chain then.
-pub(super) fn turns(stages: Vec<Stage>, done: &Done, share: Option<LoadShare>) -> Vec<Turn> {
+pub fn turns(stages: Vec<Stage>, done: &Done, share: Option<LoadShare>) -> Vec<Turn> {
     let mut after = 0;
     let mut turn = |stage: Stage| {
         let turn_after = after;

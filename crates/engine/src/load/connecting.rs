@@ -2,7 +2,8 @@
 
 use crate::contract::job::ClockPair;
 use crate::contract::record::{Connecting as ConnectingRecord, ErrorKind};
-use crate::plan::{Plan, Refusal};
+use crate::plan::Plan;
+use crate::refusal::Refusal;
 
 const TOLD_EVERY_NS: u64 = 1_000_000_000;
 

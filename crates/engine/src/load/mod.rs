@@ -17,15 +17,16 @@ use self::collect::Collector;
 use self::connecting::Connecting;
 use self::probe::Probe;
 use self::summary::ProcessUsage;
-pub(crate) use self::summary::resident_bytes_max;
+pub use self::summary::resident_bytes_max;
 use self::watch::Watch;
 use crate::clock::{NEVER_NS, now_ns};
 use crate::contract::job::Measure;
 use crate::contract::record::{Ending, ErrorKind, Ready, Record, WarningKind};
 use crate::outcome::Remark;
 use crate::output::Output;
-use crate::plan::{Plan, Refusal};
+use crate::plan::Plan;
 use crate::recorder::Epoch;
+use crate::refusal::Refusal;
 use crate::thread::{Finished, Message};
 use crate::timeline::{Shared, Timeline};
 

@@ -12,10 +12,11 @@ use crate::commit_journal::CommitJournal;
 use crate::contract::job::{Arrivals, ClockPair, Measure};
 use crate::contract::record::ErrorKind;
 use crate::names::Names;
-use crate::plan::{Plan, Refusal};
+use crate::plan::Plan;
 use crate::poller::{Kind, VARIABLE, Waker};
 use crate::program::{Dealer, Mix};
 use crate::recorder::{Recorder, RecorderSetup, Spares};
+use crate::refusal::Refusal;
 use crate::thread::{self, Message, OpenArrivals, Pace, Setup};
 use crate::timeline::{Shared, Timeline};
 

@@ -48,7 +48,7 @@ fn usage() -> (u64, u64) {
 
 /// Return the largest resident memory of the process. `ru_maxrss` is not used, because it includes
 /// the process that started this one.
-pub(crate) fn resident_bytes_max() -> u64 {
+pub fn resident_bytes_max() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());

@@ -6,8 +6,9 @@ use crate::client::{FIRST_TRANSACTIONS, FailureNews, FailureWords};
 use crate::contract::record::{ErrorKind, Interval, PhaseName};
 use crate::next_step::{of_class, of_state};
 use crate::outcome::FailureCode;
-use crate::plan::{Plan, Refusal};
+use crate::plan::Plan;
 use crate::recorder::ThreadId;
+use crate::refusal::Refusal;
 use crate::tally::Tally;
 
 /// How long a condition lasts before it ends the run.

@@ -5,11 +5,12 @@
 
 use pgdyno_script::is_valid_name;
 
-use super::Refusal;
 use crate::contract::FORMAT;
-use crate::contract::job::{Arrivals, Connect, Job, LoadWork, Measure, OpenLoop, Target, Work};
+use crate::contract::job::{Arrivals, Connect, InitWork, Job, LoadWork, Measure, OpenLoop, Target};
 use crate::contract::record::ErrorKind;
-use crate::dataset;
+use crate::dataset::{self, Dataset, DatasetKind};
+use crate::refusal::Refusal;
+use crate::session::security;
 
 const MAX_THREADS: u16 = 1024;
 const MAX_CLIENTS: u32 = 1_000_000;
@@ -24,21 +25,24 @@ pub(super) fn job(job: &Job) -> Vec<Refusal> {
     refusals.0
 }
 
-/// The rules for a job that loads a dataset.
-pub fn init(job_: &Job) -> Result<(), Vec<Refusal>> {
+/// Check a job that loads a dataset of one of these kinds, and return the dataset.
+pub fn init(
+    job_: &Job,
+    init: &InitWork,
+    kinds: &[DatasetKind],
+) -> Result<Box<dyn Dataset>, Vec<Refusal>> {
+    let dataset = dataset::read(&init.dataset, kinds).map_err(|refusal| vec![refusal])?;
     let mut refusals = Refusals(job(job_));
-    if let Work::Init(init) = &job_.work {
-        if let Some(share) = init.share {
-            refusals.rule(share.place < share.count, || {
-                format!("share.place must be less than count {}, got {}", share.count, share.place)
-            });
-        }
-        refusals.rule(init.jobs > 0, || "jobs must be above 0, got 0".into());
-        for (message, hint) in dataset::of(&init.dataset).broken_rules() {
-            refusals.0.push(Refusal::new(ErrorKind::Job, message, hint));
-        }
+    if let Some(share) = init.share {
+        refusals.rule(share.place < share.count, || {
+            format!("share.place must be less than count {}, got {}", share.count, share.place)
+        });
     }
-    if refusals.0.is_empty() { Ok(()) } else { Err(refusals.0) }
+    refusals.rule(init.jobs > 0, || "jobs must be above 0, got 0".into());
+    for (message, hint) in dataset.broken_rules() {
+        refusals.0.push(Refusal::new(ErrorKind::Job, message, hint));
+    }
+    if refusals.0.is_empty() { Ok(dataset) } else { Err(refusals.0) }
 }
 
 fn target(target: &Target, refusals: &mut Refusals) {
@@ -51,7 +55,7 @@ fn target(target: &Target, refusals: &mut Refusals) {
         "user, database, password and options must not contain zero bytes".into()
     });
     refusals.rule(!target.user.is_empty(), || "target.user must not be empty".into());
-    if let Err(why) = super::security(target) {
+    if let Err(why) = security(target) {
         refusals.rule(false, || format!("target.tls: {why}"));
     }
     refusals.rule(target.reach.timeout_ns != Some(0), || {
@@ -62,13 +66,9 @@ fn target(target: &Target, refusals: &mut Refusals) {
 /// The rules for a job that generates load; returns those that the job breaks.
 pub(super) fn load(work: &LoadWork) -> Vec<Refusal> {
     let mut refusals = Refusals::default();
-    let clients = match &work.arrivals {
-        Arrivals::Closed(closed) => closed.clients,
-        Arrivals::Open(open) => {
-            open_loop(open, &mut refusals);
-            open.clients
-        }
-    };
+    if let Arrivals::Open(open) = &work.arrivals {
+        open_loop(open, &mut refusals);
+    }
     refusals.within("threads", u64::from(work.threads), 1, u64::from(MAX_THREADS));
     if let Some(part) = work.part {
         let end = u32::from(part.first_thread) + u32::from(part.threads);
@@ -79,7 +79,7 @@ pub(super) fn load(work: &LoadWork) -> Vec<Refusal> {
             )
         });
     }
-    refusals.within("clients", u64::from(clients), 1, u64::from(MAX_CLIENTS));
+    refusals.within("clients", u64::from(work.client_count()), 1, u64::from(MAX_CLIENTS));
     refusals.rule(!work.scripts.is_empty(), || "scripts must name at least one script".into());
     refusals.rule(
         work.scripts.is_empty() || work.scripts.iter().any(|script| script.weight > 0),

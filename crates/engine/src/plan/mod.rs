@@ -4,7 +4,6 @@
 //! the numbers of a job, `script` reads an entry of its scripts, `statement` encodes a statement.
 
 mod check;
-mod refusal;
 mod script;
 mod statement;
 
@@ -12,20 +11,19 @@ use std::fmt;
 use std::sync::Arc;
 
 use pgdyno_script::{Script, Value, VariableTable};
-use pgdyno_wire::{Login, RequireAuth};
+use pgdyno_wire::Login;
 
 pub use self::check::init as check_init;
-pub use self::refusal::Refusal;
 use self::script::Naming;
 pub use self::script::{PlannedProgram, PlannedScript};
 pub use self::statement::{Statement, StatementKind, is_copy_in};
-use crate::contract::job::{
-    Arrivals, ChannelBinding, Job, LoadWork, ScriptSource, ScriptText, Target,
-};
+use crate::contract::job::{Arrivals, Job, LoadWork, ScriptSource, ScriptText, Target};
 use crate::contract::record::{ErrorKind, ScriptShape, StatementShape};
 use crate::histogram_set::Layout;
 use crate::observer::PgbenchMode;
-use crate::program::{Mix, NATIVES, Native};
+use crate::program::{Mix, Native};
+use crate::refusal::Refusal;
+use crate::session::security;
 
 /// A checked load job, and what follows from it for the whole load.
 pub struct Plan {
@@ -54,17 +52,10 @@ impl fmt::Debug for Plan {
 impl Plan {
     /// Check a job and read its scripts.
     ///
+    /// Args: `natives`, the native programs that the job may name.
+    ///
     /// Errors: every rule that the job breaks, and the first fault of each script.
-    pub fn new(job: &Job, work: &LoadWork) -> Result<Plan, Vec<Refusal>> {
-        Plan::read(job, work, NATIVES, None)
-    }
-
-    /// As `new`, with these native programs instead of `NATIVES`. Tests add programs in this way.
-    pub fn with_programs(
-        job: &Job,
-        work: &LoadWork,
-        natives: &[&dyn Native],
-    ) -> Result<Plan, Vec<Refusal>> {
+    pub fn new(job: &Job, work: &LoadWork, natives: &[&dyn Native]) -> Result<Plan, Vec<Refusal>> {
         Plan::read(job, work, natives, None)
     }
 
@@ -107,7 +98,7 @@ impl Plan {
                 Some(native) => {
                     script::of_native(source, native, work, first_script, &mut settings)
                 }
-                None => script::read(source, work, names, &mut variables)
+                None => script::read(source, work, names, (&mut variables, natives))
                     .map(|script| (vec![script], Mix::Chance)),
             };
             match read {
@@ -152,7 +143,7 @@ impl Plan {
     }
 
     pub fn client_count(&self) -> u32 {
-        client_count(&self.work)
+        self.work.client_count()
     }
 
     /// True if clients take turns on the connections.
@@ -184,7 +175,7 @@ impl Plan {
     /// terminal adds one to those of the clients.
     pub fn connection_count(&self) -> u32 {
         let is_given = self.work.connect.active_connections.is_some();
-        asked_connection_count(&self.work) + if is_given { 0 } else { self.background_count() }
+        self.work.asked_connection_count() + if is_given { 0 } else { self.background_count() }
     }
 
     /// Number of connections that only stay open, in addition to `connection_count`.
@@ -194,7 +185,7 @@ impl Plan {
 
     /// Number of threads of the whole load: each has at least one connection for transactions.
     pub fn thread_count(&self) -> u32 {
-        thread_count(&self.work)
+        self.work.thread_count()
     }
 
     /// The threads that this engine runs. Their numbers are those of the whole load.
@@ -276,7 +267,7 @@ fn refuse_background(work: &LoadWork, scripts: &[PlannedScript]) -> Option<Refus
                        must be false";
         return Some(Refusal::new(ErrorKind::Job, message, hint));
     }
-    let (terminals, threads) = (work.connect.background_terminals, thread_count(work));
+    let (terminals, threads) = (work.connect.background_terminals, work.thread_count());
     (terminals < threads).then(|| {
         let message = format!(
             "connect.background_terminals must be at least the number of threads, {threads}, \
@@ -301,46 +292,17 @@ fn refuse_journal(work: &LoadWork, natives: &[&dyn Native]) -> Option<Refusal> {
     (work.journal.is_some() && count != 1).then(|| {
         let message =
             format!("a journal needs one program that records its commits, got {count} of them");
-        Refusal::new(ErrorKind::Job, message, "use -b ledger once, or leave the journal out")
+        let recorders = natives.iter().filter(|native| native.records_commits());
+        let names: Vec<_> = recorders.map(|native| native.name()).collect();
+        let hint = format!("use -b {} once, or leave the journal out", names.join(" or -b "));
+        Refusal::new(ErrorKind::Job, message, hint)
     })
-}
-
-fn client_count(work: &LoadWork) -> u32 {
-    match &work.arrivals {
-        Arrivals::Closed(closed) => closed.clients,
-        Arrivals::Open(open) => open.clients,
-    }
-}
-
-/// Number of connections for transactions without those of background terminals.
-fn asked_connection_count(work: &LoadWork) -> u32 {
-    client_count(work).min(work.connect.active_connections.unwrap_or(u32::MAX))
-}
-
-fn thread_count(work: &LoadWork) -> u32 {
-    u32::from(work.threads).min(asked_connection_count(work))
 }
 
 /// The native program that an entry names. The name must be complete; a prefix does not match.
 fn native_of<'n>(source: &ScriptSource, natives: &[&'n dyn Native]) -> Option<&'n dyn Native> {
     let ScriptText::Builtin(name) = &source.source else { return None };
     natives.iter().copied().find(|native| native.name() == name)
-}
-
-/// How the server must prove its identity: channel binding, and the authentication methods that are
-/// allowed.
-///
-/// Errors: `require_auth` is not valid; the text is libpq's.
-pub(crate) fn security(
-    target: &Target,
-) -> Result<(pgdyno_wire::ChannelBinding, Option<RequireAuth>), String> {
-    let binding = match target.tls.channel_binding {
-        ChannelBinding::Disable => pgdyno_wire::ChannelBinding::Disable,
-        ChannelBinding::Prefer => pgdyno_wire::ChannelBinding::Prefer,
-        ChannelBinding::Require => pgdyno_wire::ChannelBinding::Require,
-    };
-    let text = target.tls.require_auth.as_deref().unwrap_or_default();
-    Ok((binding, RequireAuth::parse(text)?))
 }
 
 fn login(target: &Target, read_only: bool, settings: Vec<(String, String)>) -> Login {
@@ -373,7 +335,7 @@ pub(crate) mod tests {
     use crate::contract::record::ErrorKind;
 
     fn job(change: impl FnOnce(&mut LoadWork)) -> Job {
-        let mut job = corpus::jobs().remove(0);
+        let mut job = corpus::jobs(&[], &[]).remove(0);
         job.target.sslmode = SslMode::Disable;
         let Work::Load(work) = &mut job.work else { panic!("the first job of the corpus loads") };
         change(work);
@@ -383,7 +345,7 @@ pub(crate) mod tests {
     fn planned(change: impl FnOnce(&mut LoadWork)) -> Result<Plan, Vec<Refusal>> {
         let job = job(change);
         let Work::Load(work) = &job.work else { unreachable!() };
-        Plan::new(&job, work)
+        Plan::new(&job, work, &[])
     }
 
     /// A plan for tests that need any valid plan.
@@ -432,30 +394,6 @@ pub(crate) mod tests {
             text(work, "\\startpipeline\nSELECT 1;\n\\endpipeline\n");
         });
         assert!(pipeline.unwrap_err()[0].message.contains("pipeline"));
-    }
-
-    #[test]
-    fn a_journal_needs_exactly_one_program_that_records_commits() {
-        let with = |builtins: &[&str]| {
-            planned(|work| {
-                let source = work.scripts[0].clone();
-                let entry = |&name: &&str| ScriptSource {
-                    name: name.into(),
-                    source: ScriptText::Builtin(name.into()),
-                    weight: 1,
-                    ..source.clone()
-                };
-                work.scripts = builtins.iter().map(entry).collect();
-                work.protocol = Protocol::Prepared;
-                work.journal = Some("/var/tmp/commits".into());
-            })
-        };
-        assert!(with(&["ledger", "tpcb-like"]).is_ok());
-        for (builtins, count) in [(&["tpcb-like"][..], 0), (&["ledger", "ledger"], 2)] {
-            let said = with(builtins).unwrap_err()[0].message.clone();
-            let rule = "a journal needs one program that records its commits";
-            assert_eq!(said, format!("{rule}, got {count} of them"));
-        }
     }
 
     #[test]

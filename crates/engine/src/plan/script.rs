@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use pgdyno_script::{BUILTINS, SqlCommand, VariableTable, find_builtin, parse, parse_as_pgbench};
 
-use super::refusal::Refusal;
 use super::statement::{Statement, StatementKind, pieces_of};
 use crate::contract::job::{LoadWork, Protocol, ScriptSource, ScriptText};
 use crate::contract::record::ErrorKind;
 use crate::program::{
-    Asked, COUNTERS_MAX, Deck, Mix, NATIVES, Native, NativeType, Pauses, Program, TransactionType,
+    Asked, COUNTERS_MAX, Deck, Mix, Native, NativeType, Pauses, Program, TransactionType,
 };
+use crate::refusal::Refusal;
 
 /// A text script, or one transaction type of a native program. Each is chosen, counted and timed
 /// separately.
@@ -70,9 +70,9 @@ pub(super) fn of_native(
             "choose the prepared protocol (-M prepared)",
         ));
     }
-    let terminal_count = super::client_count(work);
+    let terminal_count = work.client_count();
     let sizes = (work.seed, terminal_count);
-    let planned = Asked::new(native, &source.options, source.mirror.as_deref(), sizes)
+    let planned = Asked::new(native, &source.options, source.templates.as_ref(), sizes)
         .and_then(|asked| native.plan(&asked))
         .map_err(|why| refuse(why, "pgdyno-engine facts lists the options of every program"))?;
     let is_deck = planned.mix == Mix::Deck;
@@ -151,11 +151,13 @@ pub(super) fn read(
     source: &ScriptSource,
     work: &LoadWork,
     naming: Naming,
-    variables: &mut VariableTable,
+    (variables, natives): (&mut VariableTable, &[&dyn Native]),
 ) -> Result<PlannedScript, Refusal> {
     let text = match &source.source {
         ScriptText::Text(text) => text.as_str(),
-        ScriptText::Builtin(name) => find_builtin(name).map_err(|_| unknown_builtin(name))?.text,
+        ScriptText::Builtin(name) => {
+            find_builtin(name).map_err(|_| unknown_builtin(name, natives))?.text
+        }
     };
     refuse_parts_of_programs(source)?;
     let mut script = match naming {
@@ -217,8 +219,8 @@ fn makes_objects(statements: &[Statement]) -> bool {
 
 /// Refuse options and templates, which only native programs have.
 fn refuse_parts_of_programs(source: &ScriptSource) -> Result<(), Refusal> {
-    let (what, hint) = if source.mirror.is_some() {
-        ("templates of a capture".to_owned(), "leave mirror out: only that program has templates")
+    let (what, hint) = if source.templates.is_some() {
+        ("templates of a capture".to_owned(), "leave the templates out: this program has its own")
     } else if !source.options.is_empty() {
         let got = format!("options, got {:?}", source.options);
         (got, "leave the options out: only native programs have options")
@@ -229,9 +231,9 @@ fn refuse_parts_of_programs(source: &ScriptSource) -> Result<(), Refusal> {
     Err(Refusal::new(ErrorKind::Job, message, hint))
 }
 
-fn unknown_builtin(name: &str) -> Refusal {
+fn unknown_builtin(name: &str, natives: &[&dyn Native]) -> Refusal {
     let scripts = BUILTINS.iter().map(|builtin| builtin.name);
-    let names: Vec<_> = scripts.chain(NATIVES.iter().map(|native| native.name())).collect();
+    let names: Vec<_> = scripts.chain(natives.iter().map(|native| native.name())).collect();
     Refusal::new(
         ErrorKind::Job,
         format!("\"{name}\" must be the name of a built-in, or the beginning of only one name"),

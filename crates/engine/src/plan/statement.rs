@@ -38,7 +38,7 @@ pub struct Statement {
     pub parse_unnamed: Vec<u8>,
     pub named: Template,
     pub unnamed: Template,
-    /// The text, if its protocol is the simple one: only a mirror needs it.
+    /// The text, if its protocol is the simple one: only templates need it.
     pub pieces: Vec<Piece>,
 }
 

@@ -4,20 +4,24 @@ use std::collections::BTreeMap;
 
 use pgdyno_script::{BUILTINS, Builtin, META_COMMANDS, VariableTable, parse};
 
-use super::{Asked, NATIVES, Native, Takes, TransactionType};
-use crate::contract::facts::DatasetFacts;
-use crate::contract::facts::{BuiltinFacts, Facts, OptionFacts, TypeFacts};
+use super::{Asked, Native, Takes, TransactionType};
+use crate::contract::facts::{BuiltinFacts, DatasetFacts, Facts, OptionFacts, TypeFacts};
+use crate::dataset::DatasetKind;
 
 /// Everything that the lab learns from the engine, except the records.
-pub fn facts(datasets: BTreeMap<String, DatasetFacts>) -> Facts {
+pub fn facts(programs: &[&dyn Native], datasets: &[DatasetKind]) -> Facts {
     let scripts = BUILTINS.iter().map(of_script);
-    let natives = NATIVES.iter().map(|native| of_native(*native));
+    let natives = programs.iter().map(|native| of_native(*native));
     Facts {
         format: "pgdyno.facts/1".to_owned(),
         builtins: scripts.chain(natives).collect(),
         meta_commands: META_COMMANDS.iter().map(|&name| name.to_owned()).collect(),
-        datasets,
+        datasets: datasets.iter().map(of_dataset).collect(),
     }
+}
+
+fn of_dataset(kind: &DatasetKind) -> (String, DatasetFacts) {
+    (kind.name.to_owned(), DatasetFacts { tables: kind.tables() })
 }
 
 fn of_script(builtin: &Builtin) -> BuiltinFacts {

@@ -1,15 +1,13 @@
 //! What a client runs: a text script, or transactions written in Rust.
 //!
-//! A native program has three parts: an entry in `NATIVES`, its transaction types, and one async
-//! function for each type. The functions use only `Session`; they never touch sockets or threads.
+//! A native program has three parts: an entry in the table of the executable, its transaction
+//! types, and one async function for each type. The functions use only `Session`; they never touch
+//! sockets or threads.
 
 mod facts;
-mod ledger;
-mod mirror;
 mod mix;
 mod rows;
 mod session;
-mod tpcc;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -22,11 +20,8 @@ pub use self::facts::facts;
 pub use self::mix::{Dealer, Deck, Mix};
 pub use self::rows::{Cents, FromRow, FromText, Parameter, Rows, Unexpected};
 pub use self::session::{Batch, Link, Pipeline, Session};
-use crate::contract::job::{MirrorLoad, Protocol};
+use crate::contract::job::{Protocol, Templates};
 use crate::outcome::Stopped;
-
-/// The native programs that `-b` knows.
-pub const NATIVES: &[&dyn Native] = &[&tpcc::TpccLike, &ledger::Ledger, &mirror::Mirror];
 
 /// What a planned script executes: a text script, or one transaction type of a native program.
 #[derive(Debug)]
@@ -55,7 +50,7 @@ pub struct NativeType {
 }
 
 /// A native program: its facts, and how to plan a run.
-pub trait Native: Sync {
+pub trait Native: Debug + Sync {
     /// Return the name of the program, for `-b`.
     fn name(&self) -> &'static str;
 
@@ -70,10 +65,15 @@ pub trait Native: Sync {
         false
     }
 
-    /// Return true if the transaction types come with the job (`MirrorLoad`), so that there are
-    /// none without it.
+    /// Return true if the transaction types come with the job (`Templates`), so that there are none
+    /// without them.
     fn takes_templates(&self) -> bool {
         false
+    }
+
+    /// Return sample templates, for tests of the contract, if the program takes them.
+    fn sample_templates(&self, _protocol: Protocol) -> Option<Templates> {
+        None
     }
 
     /// Return the options of a run.
@@ -128,7 +128,7 @@ pub struct Asked<'a> {
     given: &'a BTreeMap<String, String>,
     options: &'static [ProgramOption],
     /// The templates of the job, for a program that takes them.
-    pub mirror: Option<&'a MirrorLoad>,
+    pub templates: Option<&'a Templates>,
     pub seed: u64,
     /// Number of clients of the load; each client is a terminal.
     pub terminal_count: u32,
@@ -141,7 +141,7 @@ impl<'a> Asked<'a> {
     pub fn new(
         native: &dyn Native,
         given: &'a BTreeMap<String, String>,
-        mirror: Option<&'a MirrorLoad>,
+        templates: Option<&'a Templates>,
         (seed, terminal_count): (u64, u32),
     ) -> Result<Asked<'a>, String> {
         let options = native.options();
@@ -157,10 +157,10 @@ impl<'a> Asked<'a> {
                 return Err(format!("option {name} must be {rule}, got \"{value}\""));
             }
         }
-        match (native.takes_templates(), mirror.is_some()) {
+        match (native.takes_templates(), templates.is_some()) {
             (true, false) => Err("needs the templates of a capture".to_owned()),
             (false, true) => Err("takes no templates of a capture".to_owned()),
-            _ => Ok(Asked { given, options, mirror, seed, terminal_count }),
+            _ => Ok(Asked { given, options, templates, seed, terminal_count }),
         }
     }
 
@@ -264,14 +264,17 @@ pub trait Transactions: Debug + Send + Sync {
     /// Check the data before the load. The engine calls this once in each thread.
     ///
     /// Errors: why the run cannot start, and the next step.
-    fn prepare<'s>(&'s self, session: Session<'s>) -> Task<'s, Result<(), Unready>>;
+    fn prepare<'s>(&'s self, session: Session<'s>) -> BoxFuture<'s, Result<(), Unready>>;
 
     /// Run one transaction of the type with this number.
-    fn run<'s>(&'s self, number: usize, session: Session<'s>) -> Task<'s, Result<Done, Stopped>>;
+    fn run<'s>(&'s self, number: usize, session: Session<'s>) -> Running<'s>;
 }
 
-/// A transaction in progress, or the check of the data.
-pub type Task<'s, T> = Pin<Box<dyn Future<Output = T> + 's>>;
+/// A transaction in progress.
+pub type Running<'s> = BoxFuture<'s, Result<Done, Stopped>>;
+
+/// Work in progress, on one connection.
+pub type BoxFuture<'s, T> = Pin<Box<dyn Future<Output = T> + 's>>;
 
 /// How a transaction ended, if it ended as its program intends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,19 +4,34 @@ use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
 use pgdyno_wire::{
-    BytesMut, Framer, HandshakeError, Login, SaltedPasswords, Session as BackendKey,
+    BytesMut, Framer, HandshakeError, Login, RequireAuth, SaltedPasswords, Session as BackendKey,
 };
 
 use super::socket::{Socket, open};
 use super::{Answer, Session, SessionError, StopFlag};
-use crate::contract::job::{HostPort, SessionAttrs, Target};
+use crate::contract::job::{ChannelBinding, HostPort, SessionAttrs, Target};
 use crate::password::Passwords;
-use crate::plan::security;
 use crate::poller::{Address, resolve};
 use crate::tls::{Attempt, Opening, Security};
 
 /// Longest wait for one host: for the connection, and again for the login.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How the server must prove its identity: channel binding, and the authentication methods that are
+/// allowed.
+///
+/// Errors: `require_auth` is not valid; the text is libpq's.
+pub fn security(
+    target: &Target,
+) -> Result<(pgdyno_wire::ChannelBinding, Option<RequireAuth>), String> {
+    let binding = match target.tls.channel_binding {
+        ChannelBinding::Disable => pgdyno_wire::ChannelBinding::Disable,
+        ChannelBinding::Prefer => pgdyno_wire::ChannelBinding::Prefer,
+        ChannelBinding::Require => pgdyno_wire::ChannelBinding::Require,
+    };
+    let text = target.tls.require_auth.as_deref().unwrap_or_default();
+    Ok((binding, RequireAuth::parse(text)?))
+}
 
 impl Session {
     /// Open a session on the first host of `target` that can be reached and is of the wanted kind.

@@ -26,9 +26,10 @@ use crate::commit_journal::CommitJournal;
 use crate::contract::record::ErrorKind;
 use crate::names::Names;
 use crate::observer::Observer;
-use crate::plan::{Plan, Refusal};
+use crate::plan::Plan;
 use crate::poller::{self, Expected, Poller, Waker};
 use crate::recorder::Recorder;
+use crate::refusal::Refusal;
 use crate::timeline::{Shared, Timeline};
 use crate::timers::Timers;
 

@@ -14,7 +14,7 @@ use crate::client::{End, Link, News, Prepared};
 use crate::clock::now_ns;
 use crate::contract::job::Protocol;
 use crate::contract::record::ErrorKind;
-use crate::plan::Refusal;
+use crate::refusal::Refusal;
 use crate::tls::{Attempt, TlsError};
 
 impl<'s, M: MakeTask<'s>> Loop<'s, M> {

@@ -9,9 +9,9 @@ use crate::client::{FailureNews, RoundTrips};
 use crate::contract::record::{ErrorKind, IdleFacts};
 use crate::histogram::Histogram;
 use crate::outcome::Remark;
-use crate::plan::Refusal;
 use crate::poller::Kind;
 use crate::recorder::{Epoch, ThreadId};
+use crate::refusal::Refusal;
 use crate::timeline::Timeline;
 
 /// Messages to the coordinator.

@@ -1,7 +1,8 @@
-//! Errors of TLS, each with a hint for the user.
+//! Errors of TLS, each with a hint for the user, and why no session was opened.
 
 use std::fmt;
 
+use pgdyno_wire::HandshakeError;
 use rustls::{CertificateError, Error};
 
 use super::verifier::Distrust;
@@ -49,5 +50,55 @@ impl From<Error> for TlsError {
                 "the engine speaks TLS 1.2 and 1.3",
             ),
         }
+    }
+}
+
+/// Why no session was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpeningError {
+    Handshake(HandshakeError),
+    Tls(TlsError),
+    /// The session is not of the kind that target_session_attrs names; the text is the reason.
+    Unsuitable(&'static str),
+}
+
+impl OpeningError {
+    /// True if the other attempt of sslmode `allow` or `prefer` may succeed: TLS does not work, or
+    /// the server refuses the user with (or without) encryption.
+    pub fn may_be_the_encryption(&self) -> bool {
+        match self {
+            OpeningError::Tls(_) => true,
+            OpeningError::Handshake(HandshakeError::Server(error)) => {
+                let state = error.sqlstate;
+                // The server is starting or full, or the database does not exist: encryption does
+                // not matter.
+                !matches!(state.as_str(), "57P03" | "53300") && state.class() != "3D"
+            }
+            OpeningError::Handshake(_) | OpeningError::Unsuitable(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for OpeningError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpeningError::Handshake(error) => error.fmt(f),
+            OpeningError::Tls(error) => error.fmt(f),
+            OpeningError::Unsuitable(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for OpeningError {}
+
+impl From<HandshakeError> for OpeningError {
+    fn from(error: HandshakeError) -> Self {
+        OpeningError::Handshake(error)
+    }
+}
+
+impl From<TlsError> for OpeningError {
+    fn from(error: TlsError) -> Self {
+        OpeningError::Tls(error)
     }
 }

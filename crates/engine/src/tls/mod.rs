@@ -27,8 +27,8 @@ use rustls::sign::SingleCertAndKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, SupportedProtocolVersion};
 
-pub use self::error::TlsError;
-pub use self::opening::{Negotiation, Opened, Opening, OpeningError};
+pub use self::error::{OpeningError, TlsError};
+pub use self::opening::{Negotiation, Opened, Opening};
 pub use self::stream::TlsStream;
 use self::verifier::Verifier;
 use crate::contract::job::{HostPort, Target};

@@ -7,7 +7,8 @@ use pgdyno_wire::{HandshakeError, SqlState};
 
 use crate::contract::job::HostPort;
 use crate::contract::record::ErrorKind;
-use crate::plan::{Plan, Refusal};
+use crate::plan::Plan;
+use crate::refusal::Refusal;
 use crate::session::SessionError;
 use crate::tls::OpeningError;
 

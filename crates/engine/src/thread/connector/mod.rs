@@ -21,8 +21,9 @@ use crate::contract::record::ErrorKind;
 use crate::histogram::Histogram;
 use crate::names::Names;
 use crate::password::{Offer, Passwords};
-use crate::plan::{Plan, Refusal};
+use crate::plan::Plan;
 use crate::poller::Waker;
+use crate::refusal::Refusal;
 use crate::timers::Wake;
 use crate::tls::Endpoint;
 

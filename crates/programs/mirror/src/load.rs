@@ -1,0 +1,293 @@
+//! The load of the program `mirror`: the transaction templates of a capture, as a part of the job.
+//!
+//! The JSON of a step and of a source is that of the capture file, so the lab passes it on.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::distribution::{Distribution, Spread};
+use pgdyno_engine::contract::job::Protocol;
+
+/// What the clients of a mirror do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MirrorLoad {
+    /// Tables that the statements use, as SQL names them. All must exist.
+    #[serde(default)]
+    pub tables: Vec<String>,
+    /// Settings of every session by name, such as `search_path`.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
+    /// Age of the data, in seconds: the present time of a parameter is this much earlier.
+    #[serde(default)]
+    pub data_age_s: f64,
+    pub statements: Vec<MirrorStatement>,
+    /// At least one.
+    pub templates: Vec<MirrorTemplate>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MirrorStatement {
+    /// SQL with `$1`, `$2` and so on.
+    pub text: String,
+    /// The type of each parameter in SQL; empty if it is not known. Only the simple protocol needs
+    /// it: it writes values into the text.
+    #[serde(default)]
+    pub parameter_types: Vec<String>,
+}
+
+/// A kind of transaction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MirrorTemplate {
+    pub name: String,
+    /// Above 0.
+    pub weight: u32,
+    pub reads_only: bool,
+    /// Absent = the protocol of the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<Protocol>,
+    /// Mean time of a client before its next transaction.
+    #[serde(default)]
+    pub think_ms: f64,
+    pub steps: Vec<MirrorStep>,
+}
+
+/// One statement of a template. Steps, and the parameters of a step, count from 0.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MirrorStep {
+    /// Place in `MirrorLoad::statements`.
+    pub statement: u32,
+    /// Where the value of `$1` comes from, of `$2`, and so on.
+    #[serde(default)]
+    pub parameters: Vec<ParameterSource>,
+    #[serde(default = "once")]
+    pub repeat: Spread,
+    /// Share of the transactions that execute the step.
+    #[serde(default = "one")]
+    pub probability: f64,
+    /// Mean pause of the client before the step.
+    #[serde(default)]
+    pub pause_ms: f64,
+    /// The step is sent together with the step before it.
+    #[serde(default)]
+    pub same_trip: bool,
+    /// The step belongs to the loop of the step before it: all steps of a loop are executed once in
+    /// each turn. The first step has the number of turns.
+    #[serde(default)]
+    pub loops_with_before: bool,
+    /// How often the step is executed, if that follows from what came before; else `repeat` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<Count>,
+    /// Parameters, from 0, that are sent as null if their value does not exist. Without the value
+    /// of another parameter the step is not executed.
+    #[serde(default)]
+    pub optional: Vec<u32>,
+    /// Parameters, from 0, that must not be null, and of which no element must be null. If one is,
+    /// the step is not executed.
+    #[serde(default)]
+    pub not_null: Vec<u32>,
+}
+
+/// How many turns an earlier step had or, with `parameter`, how many elements an array of it has;
+/// plus `offset`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Count {
+    pub step: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameter: Option<u32>,
+    #[serde(default)]
+    pub offset: i64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn once() -> Spread {
+    Spread { least: 1.0, mean: 1.0, most: 1.0 }
+}
+
+/// Where the value of a parameter comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "from", rename_all = "snake_case", deny_unknown_fields)]
+pub enum ParameterSource {
+    /// Always the same value; absent = null.
+    Constant {
+        #[serde(default)]
+        value: Option<String>,
+    },
+    Drawn {
+        distribution: Box<Distribution>,
+    },
+    /// A value that exists in a column of the database. Equal groups of one step come from one row.
+    Column {
+        table: String,
+        column: String,
+        /// Of the accesses; absent = as the rows.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        distribution: Option<Box<Distribution>>,
+        /// The smallest and the largest value that the column had in the source.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        range: Option<(i64, i64)>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        group: Option<u32>,
+        /// Only rows in which the column has a value; not of a group.
+        #[serde(default)]
+        is_not_null: bool,
+        /// Share of the draws in which a client takes its own value: always the same one, which
+        /// other columns with the same distribution share. Not of a group.
+        #[serde(default)]
+        kept: f64,
+        /// The distribution is of places among the rows, sorted by how common their value is: 0 = a
+        /// row with the most common value, 1 = a row with the rarest value. Not of a group.
+        #[serde(default)]
+        by_frequency: bool,
+        /// How many rows have the value of a draw, or of its group; absent = as many as a random
+        /// row has.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        found_rows: Option<FoundRows>,
+        /// Only of rows that have these values in other columns; not of a group. Then there is
+        /// no distribution.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        given: Vec<Given>,
+    },
+    Equal {
+        step: u32,
+        parameter: u32,
+        #[serde(default)]
+        take: Take,
+    },
+    /// A value that an earlier step returned. If it returned no row, the value is `otherwise`, or
+    /// does not exist.
+    Returned {
+        step: u32,
+        column: u32,
+        #[serde(default)]
+        pick: Pick,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        otherwise: Option<Box<ParameterSource>>,
+    },
+    /// `slope` times an earlier parameter, or times a returned column, plus `offset`, plus a share
+    /// of another parameter.
+    Linear {
+        step: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parameter: Option<u32>,
+        /// Counts from 0, of the first row that the step returned.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        column: Option<u32>,
+        slope: f64,
+        offset: f64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        plus: Option<Plus>,
+    },
+    /// An earlier value plus something from `least` to `most`; of times, seconds.
+    Between {
+        step: u32,
+        parameter: u32,
+        least: f64,
+        most: f64,
+    },
+    /// A new key, above the largest of the database.
+    Fresh {
+        table: String,
+        column: String,
+    },
+    Now {
+        #[serde(default)]
+        minus_s: f64,
+    },
+    Count(Count),
+    /// The number of the turn, or of the element of a list, from 0; plus `offset`.
+    Turn {
+        #[serde(default)]
+        offset: i64,
+    },
+    /// A value that this statement returned in an earlier transaction, of any client. Each is used
+    /// once, in the order in which the transactions ended. Without one the value does not exist.
+    Taken {
+        /// Place in `MirrorLoad::statements`.
+        statement: u32,
+        column: u32,
+    },
+    /// A value of a composite type.
+    Record {
+        fields: Vec<ParameterSource>,
+    },
+    /// An array.
+    List {
+        of: Box<ParameterSource>,
+        length: Spread,
+        /// An earlier parameter of this step, counted from 0: an array that has as many elements.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        as_long_as: Option<u32>,
+        /// The number of elements, if it follows from what came before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        count: Option<Count>,
+        /// All elements are the same value.
+        #[serde(default)]
+        is_one_value: bool,
+        /// No element occurs twice: of equal ones, one is left.
+        #[serde(default)]
+        is_distinct: bool,
+        #[serde(default)]
+        is_sorted: bool,
+    },
+}
+
+/// A column of a row, and the parameter whose value it has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Given {
+    pub column: String,
+    pub step: u32,
+    pub parameter: u32,
+}
+
+/// How many rows of a table have one value.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FoundRows {
+    /// On average.
+    pub rows: f64,
+    /// Rows of the table in the source; in a table of another size this is not known.
+    pub of_rows: f64,
+}
+
+/// A parameter with its factor.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plus {
+    pub step: u32,
+    pub parameter: u32,
+    pub slope: f64,
+}
+
+/// What is taken of an earlier parameter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Take {
+    /// Its value in the same turn; if its step had fewer turns, that of the last one.
+    #[default]
+    Value,
+    /// Of an array, the element with the number of the turn.
+    Element,
+    /// The values of all turns, as an array.
+    All,
+}
+
+/// Which of the returned rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pick {
+    #[default]
+    First,
+    Any,
+    /// The values of all rows, as an array; those of all turns, if it is used outside of the loop.
+    All,
+}

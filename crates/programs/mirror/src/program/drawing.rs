@@ -1,0 +1,274 @@
+//! The values of parameters, drawn when a step is added.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use pgdyno_script::Prng;
+
+use super::existing::{Access, Chosen};
+use super::keys::Keys;
+use super::number;
+use super::slots::{Element, Slots, elements, sort, write_record};
+use super::sources::{Draw, Length};
+use super::template::Step;
+use pgdyno_engine::clock::now_ns;
+use pgdyno_engine::contract::job::ClockPair;
+use pgdyno_engine::program::Parameter;
+use pgdyno_engine::program::Session;
+
+/// Most values that wait for a transaction that takes them; later ones are not kept.
+const TAKEN_MAX: usize = 100_000;
+/// How often an element of a list is drawn until it is another one than those before.
+const TRIES_MAX: usize = 20;
+/// Most rows whose values become an array.
+pub(super) const LIST_MAX: u64 = 10_000;
+
+/// What the transactions of all clients take values from.
+#[derive(Debug)]
+pub(super) struct Stock {
+    pub(super) keys: OnceLock<Keys>,
+    /// Values that transactions have returned for others.
+    queues: Vec<Mutex<VecDeque<Box<[u8]>>>>,
+    pub(super) terminals: u32,
+    clock: ClockPair,
+    data_age_us: i64,
+}
+
+impl Stock {
+    pub(super) fn new(queue_count: usize, terminals: u32, data_age_s: f64) -> Self {
+        Self {
+            keys: OnceLock::new(),
+            queues: (0..queue_count).map(|_| Mutex::default()).collect(),
+            terminals,
+            clock: ClockPair::now(),
+            data_age_us: (data_age_s * 1e6) as i64,
+        }
+    }
+
+    /// Keep a returned value for a transaction that takes it.
+    pub(super) fn give(&self, queue: usize, value: Box<[u8]>) {
+        let mut queue = self.queues[queue].lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.len() < TAKEN_MAX {
+            queue.push_back(value);
+        }
+    }
+
+    /// Draw with the random numbers of a session's terminal.
+    pub(super) fn draw<T>(
+        &self,
+        session: Session<'_>,
+        draw: impl FnOnce(&mut Drawing<'_>) -> T,
+    ) -> T {
+        let keys = self.keys.get().expect("the keys are read before the load");
+        let terminal = session.terminal();
+        session.random(|random| draw(&mut Drawing { stock: self, keys, terminal, random }))
+    }
+}
+
+/// Draws values for one terminal.
+#[derive(Debug)]
+pub(super) struct Drawing<'a> {
+    stock: &'a Stock,
+    keys: &'a Keys,
+    terminal: u32,
+    random: &'a mut Prng,
+}
+
+impl<'a> Drawing<'a> {
+    /// Draw the parameters of a step.
+    ///
+    /// Returns: false if a parameter needs a value that does not exist.
+    pub(super) fn step(&mut self, step: &Step, slots: &mut Slots) -> bool {
+        for row in &step.rows {
+            let chosen = self.choose(row.keys, &row.access);
+            for &(column, slot) in &row.columns {
+                match chosen {
+                    Chosen::Number(number) => slots.write(slot, |out| number.write(out)),
+                    Chosen::Row(at) => slots.set(slot, self.column(row.keys, at, column)),
+                    Chosen::Nothing => slots.set(slot, None),
+                }
+            }
+        }
+        let mut is_whole = step.draws.iter().all(|(slot, draw)| {
+            let is_there = self.parameter(draw, *slot, slots);
+            if !is_there {
+                // A later step that has this value does not have it, either.
+                slots.clear(*slot);
+            }
+            is_there || step.optional.contains(slot)
+        });
+        for row in &step.given_rows {
+            let values: Vec<_> = row.given.iter().map(|&slot| slots.get(slot).flatten()).collect();
+            let keys = &self.keys.existing[row.keys];
+            match keys.choose_given(&values, self.random) {
+                Some(at) => slots.set(row.slot, keys.column(at, 0)),
+                None => {
+                    slots.clear(row.slot);
+                    is_whole &= step.optional.contains(&row.slot);
+                }
+            }
+        }
+        is_whole
+            && step.not_null.iter().all(|&(slot, is_list)| {
+                slots.get(slot).flatten().is_some_and(|value| {
+                    !is_list || elements(value).iter().all(|element| element.0.is_some())
+                })
+            })
+    }
+
+    /// Choose an existing row, or the one that the client keeps.
+    pub(super) fn choose(&mut self, keys: usize, access: &Access) -> Chosen {
+        let takes_own = access.kept > 0.0 && self.random.unit() < access.kept;
+        // The place of the client among all.
+        let own =
+            takes_own.then(|| (f64::from(self.terminal) + 0.5) / f64::from(self.stock.terminals));
+        self.keys.existing[keys].choose(access, own, self.random)
+    }
+
+    /// Return a column of a row that was chosen; `None` for null.
+    pub(super) fn column(&self, keys: usize, row: usize, column: usize) -> Option<&'a [u8]> {
+        self.keys.existing[keys].column(row, column)
+    }
+
+    /// Draw one parameter into its slot.
+    ///
+    /// Returns: false if it needs a value that does not exist.
+    fn parameter(&mut self, draw: &Draw, slot: usize, slots: &mut Slots) -> bool {
+        match draw {
+            &Draw::Copy { slot: from, take } => return slots.copy(from, slot, take),
+            Draw::Either(both) => {
+                let (first, other) = &**both;
+                return self.parameter(first, slot, slots) || self.parameter(other, slot, slots);
+            }
+            &Draw::Count(number) => {
+                let count = slots.number(number);
+                slots.write(slot, |out| count.write(out));
+            }
+            &Draw::Turn { offset } => {
+                let number = slots.turn as i64 + offset;
+                slots.write(slot, |out| number.write(out));
+            }
+            Draw::Linear { .. } | Draw::Between { .. } => return self.derive(draw, slot, slots),
+            Draw::Taken { queue } => {
+                let queue = &self.stock.queues[*queue];
+                let taken = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                slots.set(slot, taken.as_deref());
+                return taken.is_some();
+            }
+            Draw::List { .. } => match self.list(draw, slots) {
+                Some(array) => slots.set(slot, Some(&array)),
+                None => return false,
+            },
+            _ => slots.write(slot, |out| self.value(draw, out)),
+        }
+        true
+    }
+
+    /// Append a value that depends on no other one.
+    ///
+    /// Returns: false for null.
+    pub(super) fn value(&mut self, draw: &Draw, out: &mut Vec<u8>) -> bool {
+        match draw {
+            Draw::Constant(value) => value.as_ref().is_some_and(|value| value.write(out)),
+            Draw::Drawn(distribution) => distribution.draw(self.random, out),
+            Draw::Fresh { keys } => {
+                self.keys.fresh[*keys].write(self.terminal, out);
+                true
+            }
+            Draw::Now { minus_s } => {
+                let now_us = (self.stock.clock.unix_ns(now_ns()) / 1000) as i64;
+                let age_us = self.stock.data_age_us + (minus_s * 1e6) as i64;
+                number::write_instant(now_us - age_us, out);
+                true
+            }
+            Draw::Existing { keys, access } => match self.choose(*keys, access) {
+                Chosen::Number(number) => number.write(out),
+                Chosen::Row(row) => self.column(*keys, row, 0).is_some_and(|value| {
+                    out.extend_from_slice(value);
+                    true
+                }),
+                Chosen::Nothing => false,
+            },
+            Draw::Record(fields) => {
+                write_record(out, fields, |field, value| self.value(field, value));
+                true
+            }
+            Draw::Copy { .. }
+            | Draw::Either(_)
+            | Draw::Linear { .. }
+            | Draw::Between { .. }
+            | Draw::Taken { .. }
+            | Draw::Count { .. }
+            | Draw::Turn { .. }
+            | Draw::List { .. } => false,
+        }
+    }
+
+    /// Return the text of an array; `None` if it needs a value that does not exist.
+    fn list(&mut self, draw: &Draw, slots: &Slots) -> Option<Vec<u8>> {
+        let Draw::List { of, length, is_one_value, is_distinct, is_sorted } = draw else {
+            return None;
+        };
+        let count = match *length {
+            Length::Known(number) => slots.number(number),
+            Length::Drawn(counts) => counts.draw(self.random),
+        };
+        let only = if *is_one_value { Some(self.element(of, 0, slots)?) } else { None };
+        let mut elements = Vec::new();
+        let mut seen = HashSet::new();
+        for place in 0..count.min(LIST_MAX) {
+            for _ in 0..if *is_distinct { TRIES_MAX } else { 1 } {
+                let element = match &only {
+                    Some(element) => element.clone(),
+                    None => self.element(of, place, slots)?,
+                };
+                if !*is_distinct || seen.insert(element.clone()) {
+                    elements.push(element);
+                    break;
+                }
+            }
+        }
+        if *is_sorted {
+            sort(&mut elements);
+        }
+        let mut array = Vec::new();
+        elements.as_slice().write(&mut array).then_some(array)
+    }
+
+    /// Draw one element of a list; `None` if it needs a value that does not exist.
+    fn element(&mut self, draw: &Draw, place: u64, slots: &Slots) -> Option<Element> {
+        let mut text = Vec::new();
+        let is_there = match *draw {
+            Draw::Copy { slot, .. } => return Some(Element(slots.get(slot)?.map(Vec::from))),
+            Draw::Turn { offset } => (place as i64 + offset).write(&mut text),
+            ref draw => self.value(draw, &mut text),
+        };
+        Some(Element(is_there.then_some(text)))
+    }
+
+    /// Give a slot a value that follows from another one.
+    fn derive(&mut self, draw: &Draw, slot: usize, slots: &mut Slots) -> bool {
+        let (from, slope, offset) = match *draw {
+            Draw::Linear { slot, slope, offset, plus } => {
+                let more = plus.map(|(other, factor)| {
+                    let text = std::str::from_utf8(slots.get(other)??).ok()?;
+                    text.parse::<f64>().ok().map(|value| factor * value)
+                });
+                match more {
+                    Some(None) => return false,
+                    more => (slot, slope, offset + more.flatten().unwrap_or(0.0)),
+                }
+            }
+            Draw::Between { slot, least, most } => {
+                let is_whole = least.fract() == 0.0 && most.fract() == 0.0;
+                let offset = match is_whole {
+                    true => self.random.uniform(least as i64, most.max(least) as i64) as f64,
+                    false => least + self.random.unit() * (most - least),
+                };
+                (slot, 1.0, offset)
+            }
+            _ => return false,
+        };
+        slots.derive(from, slot, |text, out| number::write_linear(text, slope, offset, out))
+    }
+}

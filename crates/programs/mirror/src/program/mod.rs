@@ -1,0 +1,115 @@
+//! The mirror: the transaction templates of a capture, with values that fit the database.
+//!
+//! The job has the templates. Before the load `keys` reads which keys exist. Then a transaction is
+//! the `walk` through the steps of its template, whose values come from `drawing`.
+
+mod copied;
+mod counts;
+mod drawing;
+mod existing;
+mod keys;
+mod needs;
+mod number;
+mod slots;
+mod sources;
+mod template;
+mod walk;
+
+use std::sync::{Arc, OnceLock};
+
+use self::drawing::Stock;
+use self::keys::Keys;
+use self::template::{KeysOfJob, Template};
+use pgdyno_engine::contract::job::{Protocol, Templates};
+use pgdyno_engine::program::{
+    Asked, BoxFuture, Mix, Native, Planned, Running, Session, Transactions, Unready,
+};
+use serde_json::Value;
+
+use crate::load::MirrorLoad;
+use crate::samples;
+
+/// The program as `-b` knows it.
+#[derive(Debug)]
+pub struct Mirror;
+
+impl Native for Mirror {
+    fn name(&self) -> &'static str {
+        "mirror"
+    }
+
+    fn description(&self) -> &'static str {
+        "mirror: the load of a capture, given as -b FILE"
+    }
+
+    fn dataset(&self) -> &'static str {
+        "capture"
+    }
+
+    fn takes_templates(&self) -> bool {
+        true
+    }
+
+    fn sample_templates(&self, protocol: Protocol) -> Option<Templates> {
+        let load = serde_json::to_value(samples::mirror(protocol));
+        load.ok().and_then(|value| value.as_object().cloned())
+    }
+
+    fn plan(&self, asked: &Asked<'_>) -> Result<Planned, String> {
+        let templates = asked.templates.expect("a job without templates was refused");
+        let load: MirrorLoad = serde_json::from_value(Value::Object(templates.clone()))
+            .map_err(|why| format!("does not understand its templates: {why}"))?;
+        let load = &load;
+        if load.templates.is_empty() {
+            return Err("needs at least one template".to_owned());
+        }
+        let mut wanted = KeysOfJob::of_queues(&load.templates);
+        let (mut templates, mut types) = (Vec::new(), Vec::new());
+        for given in &load.templates {
+            let (template, kind) = template::plan(given, load, &mut wanted)?;
+            templates.push(template);
+            types.push(kind);
+        }
+        let run = Run {
+            templates,
+            stock: Stock::new(wanted.taken.len(), asked.terminal_count, load.data_age_s),
+            wanted,
+            tables: load.tables.clone(),
+            missing_roles: OnceLock::new(),
+        };
+        let settings = load.settings.iter().map(|(name, value)| (name.clone(), value.clone()));
+        let settings = settings.collect();
+        Ok(Planned { types, mix: Mix::Even, transactions: Arc::new(run), settings })
+    }
+}
+
+/// A run: its templates, and what their values are taken from.
+#[derive(Debug)]
+struct Run {
+    templates: Vec<Template>,
+    wanted: KeysOfJob,
+    stock: Stock,
+    tables: Vec<String>,
+    /// Roles of the load that the database lacks, or that this user may not take.
+    missing_roles: OnceLock<Vec<String>>,
+}
+
+impl Transactions for Run {
+    fn prepare<'s>(&'s self, session: Session<'s>) -> BoxFuture<'s, Result<(), Unready>> {
+        Box::pin(async move {
+            if self.stock.keys.get().is_none() {
+                self.look_at_tables(session).await?;
+                self.look_at_roles(session).await?;
+                let KeysOfJob { existing, fresh, .. } = &self.wanted;
+                let keys = Keys::read(session, existing, fresh, self.stock.terminals).await?;
+                // Another thread may have read the same, because no transaction has begun.
+                self.stock.keys.get_or_init(|| keys);
+            }
+            Ok(())
+        })
+    }
+
+    fn run<'s>(&'s self, number: usize, session: Session<'s>) -> Running<'s> {
+        Box::pin(self.transaction(&self.templates[number], session))
+    }
+}

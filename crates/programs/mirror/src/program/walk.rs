@@ -1,0 +1,214 @@
+//! The walk of a transaction through the steps of its template.
+
+use std::cell::RefCell;
+
+use pgdyno_script::Prng;
+
+use super::Run;
+use super::drawing::LIST_MAX;
+use super::slots::{Element, Slots};
+use super::template::{Step, Template};
+use crate::load::Pick;
+use pgdyno_engine::outcome::Stopped;
+use pgdyno_engine::program::Parameter;
+use pgdyno_engine::program::{Done, Pauses, Rows, Session};
+
+thread_local! {
+    /// The memory of transactions that have ended.
+    static SPARE: RefCell<Vec<Walk>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The state of one transaction.
+#[derive(Debug, Default)]
+struct Walk {
+    slots: Slots,
+    trip: Trip,
+}
+
+/// Steps that were added and not answered.
+#[derive(Debug, Default)]
+struct Trip {
+    /// Each with its turn.
+    steps: Vec<(usize, usize)>,
+    is_read: bool,
+}
+
+impl Run {
+    pub(super) async fn transaction(
+        &self,
+        template: &Template,
+        session: Session<'_>,
+    ) -> Result<Done, Stopped> {
+        let mut walk = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        walk.slots.begin(template.slot_count, template.steps.len());
+        let done = self.walk(template, &mut walk, session).await?;
+        if done == Done::Committed {
+            for (queue, value) in walk.slots.given.drain(..) {
+                self.stock.give(queue, value);
+            }
+        }
+        SPARE.with_borrow_mut(|spare| spare.push(walk));
+        Ok(done)
+    }
+
+    async fn walk(
+        &self,
+        template: &Template,
+        Walk { slots, trip }: &mut Walk,
+        session: Session<'_>,
+    ) -> Result<Done, Stopped> {
+        let mut done = Done::Committed;
+        let mut at = 0;
+        while at < template.steps.len() {
+            let first = &template.steps[at];
+            slots.turn = 0;
+            let turns = session.random(|random| turns(first, slots, random));
+            for turn in 0..turns {
+                slots.turn = turn as usize;
+                for number in at..first.loop_end {
+                    let step = &template.steps[number];
+                    let is_left_out = number > at && session.random(|r| turns_once(step, r)) == 0;
+                    if !is_left_out && self.add(template, number, slots, trip, session).await? {
+                        done = if step.rolls_back { Done::RolledBack } else { Done::Committed };
+                    }
+                }
+            }
+            at = first.loop_end;
+        }
+        flush(template, trip, slots, session).await?;
+        Ok(done)
+    }
+
+    /// Add a step to the trip, after it has sent the steps on which this one waits.
+    ///
+    /// Returns: false if the step is not executed, because a value is missing.
+    async fn add(
+        &self,
+        template: &Template,
+        number: usize,
+        slots: &mut Slots,
+        trip: &mut Trip,
+        session: Session<'_>,
+    ) -> Result<bool, Stopped> {
+        let step = &template.steps[number];
+        if self.lacks_role(step) {
+            return Ok(false);
+        }
+        let is_alone = !step.same_trip || step.pause_ns_mean > 0;
+        if is_alone
+            || step.awaits.iter().any(|before| trip.steps.iter().any(|(step, _)| step == before))
+        {
+            flush(template, trip, slots, session).await?;
+        }
+        if step.pause_ns_mean > 0 {
+            let pauses = Pauses { keying_ns: 0, think_ns_mean: step.pause_ns_mean };
+            let pause_ns = session.random(|random| pauses.think_ns(random));
+            session.sleep(pause_ns).await?;
+        }
+        if let Some(copied) = &step.copied {
+            flush(template, trip, slots, session).await?;
+            let is_done = copied.send(&self.stock, step.statement, slots, session).await?;
+            slots.turns[number] += u64::from(is_done);
+            return Ok(is_done);
+        }
+        if !self.stock.draw(session, |drawing| drawing.step(step, slots)) {
+            return Ok(false);
+        }
+        session.pipeline().add_written(step.statement, &|place, out| {
+            let value = slots.get(step.first_slot + place).flatten();
+            out.extend_from_slice(value.unwrap_or_default());
+            value.is_some()
+        });
+        slots.turns[number] += 1;
+        trip.steps.push((number, slots.turn));
+        trip.is_read |= !step.returns.is_empty() || !step.gives.is_empty();
+        Ok(true)
+    }
+}
+
+/// Draw how often a step is executed; of a loop, how many turns it has.
+fn turns(step: &Step, slots: &Slots, random: &mut Prng) -> u64 {
+    match (turns_once(step, random), step.turns) {
+        (0, _) => 0,
+        (_, Some(number)) => slots.number(number).min(LIST_MAX),
+        _ => step.repeat.draw(random),
+    }
+}
+
+/// Draw whether a step is executed.
+fn turns_once(step: &Step, random: &mut Prng) -> u64 {
+    u64::from(step.probability >= 1.0 || random.unit() < step.probability)
+}
+
+/// Send the steps of a trip, and keep the returned columns that later steps use.
+async fn flush(
+    template: &Template,
+    trip: &mut Trip,
+    slots: &mut Slots,
+    session: Session<'_>,
+) -> Result<(), Stopped> {
+    if trip.steps.is_empty() {
+        return Ok(());
+    }
+    let now = slots.turn;
+    let read = |rows: &mut Rows| {
+        let steps = if trip.is_read { trip.steps.as_slice() } else { &[] };
+        steps.iter().try_for_each(|&(number, turn)| {
+            slots.turn = turn;
+            keep(&template.steps[number], rows, slots, session)
+        })
+    };
+    session.pipeline().send(read).await?;
+    slots.turn = now;
+    trip.steps.clear();
+    trip.is_read = false;
+    Ok(())
+}
+
+/// Read the rows of one step. Of an array there are at most `LIST_MAX` elements.
+fn keep(
+    step: &Step,
+    rows: &mut Rows,
+    slots: &mut Slots,
+    session: Session<'_>,
+) -> Result<(), Stopped> {
+    for returned in step.returns.iter().filter(|returned| !returned.is_whole) {
+        slots.clear(returned.slot);
+    }
+    let mut count = 0;
+    let whole = |pick| pick == Pick::All;
+    // One for each returned column, if there are arrays among them.
+    let has_arrays = step.returns.iter().any(|returned| whole(returned.pick));
+    let array_count = if has_arrays { step.returns.len() } else { 0 };
+    let mut arrays: Vec<Vec<Element>> = vec![Vec::new(); array_count];
+    loop {
+        // The n-th row takes the place of the row before it in one of n cases.
+        let is_any = count == 0 || session.random(|random| random.offset(count) == 0);
+        let is_row = rows.next_columns(|column, value| {
+            for &(_, queue) in step.gives.iter().filter(|(given, _)| *given == column) {
+                slots.given.extend(value.map(|value| (queue, Box::from(value))));
+            }
+            for (place, returned) in step.returns.iter().enumerate() {
+                if returned.column != column {
+                } else if whole(returned.pick) {
+                    if let Some(value) = value.filter(|_| count < LIST_MAX) {
+                        arrays[place].push(Element(Some(value.to_vec())));
+                    }
+                } else if count == 0 || is_any && returned.pick == Pick::Any {
+                    slots.set(returned.slot, value);
+                }
+            }
+        })?;
+        if !is_row {
+            for (returned, array) in step.returns.iter().zip(arrays) {
+                if returned.is_whole {
+                    slots.extend(returned.slot, array);
+                } else if !array.is_empty() {
+                    slots.write(returned.slot, |out| array.as_slice().write(out));
+                }
+            }
+            return Ok(());
+        }
+        count += 1;
+    }
+}
