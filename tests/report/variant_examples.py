@@ -103,7 +103,7 @@ def contrast_of(
         deciding=decides,
         comparisons={"tps": decides, "p99": slower, "p50": slower},
         pairs=tuple(
-            Pair(number, a, b, False)
+            Pair(number, a, b)
             for number, (a, b) in enumerate(zip(reference, variant, strict=True), 1)
         ),
         difference=apart,
