@@ -94,7 +94,9 @@ def contrast_of(
         others={"p99": slower},
         because=because,
         effort="7 rounds, 14 runs, 3 min",
+        rounds="",
         left_ns=None,
+        rounds_enough=None,
         can_hold=True,
     )
     return ContrastFindings(
