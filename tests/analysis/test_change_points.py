@@ -43,7 +43,7 @@ def test_steady_noise_has_no_change_even_when_it_lasts() -> None:
 def test_a_throughput_that_halves_is_found_in_a_run_of_twenty_seconds() -> None:
     """Counts of 100 ms: Poisson, noise that lasts, a checkpoint's dip in each run."""
     rng = np.random.default_rng(6)
-    found, wrong = 0, 0
+    seen_count, wrong_count = 0, 0
     for phi in (0.0, 0.5, 0.8, 0.9, 0.95):
         for level in 100 * (1 + 0.1 * autocorrelated(rng, phi, 100, 200)):
             at = int(rng.integers(0, 190))
@@ -54,10 +54,10 @@ def test_a_throughput_that_halves_is_found_in_a_run_of_twenty_seconds() -> None:
                 rng.poisson(np.maximum(levels, 0)).reshape(20, 10).sum(axis=1)
                 for levels in (level, halved)
             )
-            wrong += bool(change_points(steady_counts, interval_ns=SECOND_NS, seed=1))
-            found += bool(change_points(halved_counts, interval_ns=SECOND_NS, seed=1))
-    assert found >= 0.95 * 500
-    assert wrong <= 0.02 * 500
+            wrong_count += bool(change_points(steady_counts, interval_ns=SECOND_NS, seed=1))
+            seen_count += bool(change_points(halved_counts, interval_ns=SECOND_NS, seed=1))
+    assert seen_count >= 0.95 * 500
+    assert wrong_count <= 0.02 * 500
 
 
 def test_a_single_stall_is_not_a_change_of_level() -> None:

@@ -94,7 +94,9 @@ def contrast_of(
         others={"p99": slower},
         because=because,
         effort="7 rounds, 14 runs, 3 min",
+        rounds="",
         left_ns=None,
+        rounds_enough=None,
         can_hold=True,
     )
     return ContrastFindings(
@@ -103,7 +105,7 @@ def contrast_of(
         deciding=decides,
         comparisons={"tps": decides, "p99": slower, "p50": slower},
         pairs=tuple(
-            Pair(number, a, b, False)
+            Pair(number, a, b)
             for number, (a, b) in enumerate(zip(reference, variant, strict=True), 1)
         ),
         difference=apart,

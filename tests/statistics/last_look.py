@@ -90,8 +90,11 @@ def ended(
     first = int(rng.integers(1 << 30))
     sign = np.array(
         [
-            [1 if shuffled("AB", first + one, pair) == ["A", "B"] else -1 for pair in range(pairs)]
-            for one in range(count)
+            [
+                1 if shuffled("AB", first + place, pair) == ["A", "B"] else -1
+                for pair in range(pairs)
+            ]
+            for place in range(count)
         ]
     )
     ratios = sign * (runs[:, :, 1] - runs[:, :, 0]) + effect

@@ -54,7 +54,7 @@ def shuffled(items: Sequence[_Item], seed: int, turn: int | str) -> list[_Item]:
     period, and a disturbance of the same period looks like a difference: with AB BA BA AB, a sine
     of 7.7 runs and 5 % gives false verdicts in 14 to 81 % of experiments. If only the order of two
     pairs is random, AB BA or BA AB, a period of 4 runs still gives 6 to 38 %.
-    Args: turn, of the pair or round: each has an order of its own.
+    Args: turn, of the pair or round: each has another order.
     """
     order = list(items)
     random.Random(f"{seed}/{turn}").shuffle(order)

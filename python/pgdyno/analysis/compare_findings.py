@@ -76,7 +76,6 @@ class Pair:
     round: int
     reference_value: float
     variant_value: float
-    is_reversed: bool
 
     @property
     def ratio(self) -> float:

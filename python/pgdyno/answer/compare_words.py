@@ -82,14 +82,14 @@ def round_words(pairs: Sequence[Pair], comparison: Comparison, metric: str) -> s
     agree = all((pair.ratio > 1) == (ratio.value > 1) for pair in pairs)
     if comparison.verdict in ("faster", "slower", "lower", "higher") and agree:
         parts.append(
-            f"all {len(pairs)} rounds agree: at least {100 * abs(least - 1):.2g} % "
+            f"all {len(pairs)} rounds agree: at least {100 * abs(least - 1):,.0f} % "
             f"{comparison.verdict} in each"
         )
     values = [pair.reference_value for pair in pairs]
     changed = max(values) / min(values) - 1
     if changed >= _CHANGED_RATIO_MIN:
         speed = "this machine's speed" if metric in MORE_IS_BETTER else METRIC_WORDS[metric]
-        parts.append(f"the interval is wide because {speed} changed by {100 * changed:.2g} %")
+        parts.append(f"the interval is wide because {speed} changed by {100 * changed:,.0f} %")
     return "; ".join(parts)
 
 

@@ -416,10 +416,8 @@ class Compared:
         ]
 
     def _pairs(self, variant: PlannedVariant, reference: PlannedVariant) -> tuple[Pair, ...]:
-        began = {(m.run.round, m.run.cell.variant): m.run.number for m in self.history}
         return tuple(
-            Pair(number, a, b, began[number, variant] < began[number, reference])
-            for number, a, b in self._values(variant, reference, self.metric)
+            Pair(number, a, b) for number, a, b in self._values(variant, reference, self.metric)
         )
 
     def _difference(

@@ -19,7 +19,6 @@ from pgdyno.errors import RefusedError, SpecError
 from pgdyno.plan.designs.compare import EXTENDED
 from pgdyno.server.conninfo import resolve
 from pgdyno.spec.base import SECOND_NS
-from pgdyno.spec.designs import CompareDesign
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.file import read_spec, to_toml
 from pgdyno.store.experiment import Store
@@ -124,7 +123,7 @@ def _confirmed(
 
 def _extended(experiment: Experiment, folder: ExperimentFolder) -> Experiment:
     """Return an experiment whose budget was changed, and keep this: no planned look holds now."""
-    if not isinstance(experiment.design, CompareDesign):
+    if "extended" not in experiment.design.model_dump(by_alias=True):
         return experiment
     output.note(f"note: {EXTENDED}")
     design = experiment.design.model_copy(update={"is_extended": True})

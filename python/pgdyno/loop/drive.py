@@ -218,10 +218,7 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
         if (asked := signals.interruption()) is not None:
             return asked
         plan, counted = plan_of(design, experiment, history)
-        words = plan.outlook(counted, frozenset(left_out))
-        if words not in ("", last_words):
-            stage.progress.said(words)
-            last_words = words
+        last_words = _said_once(stage, plan.outlook(counted, frozenset(left_out)), last_words)
         decision = next_runs(plan, counted, frozenset(left_out))
         if isinstance(decision, Stop):
             decided(folder, decision)
@@ -274,6 +271,13 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
                     hints[name] = end.error.hint
                     exclude(folder, name, end.error.message, run=end.run.number)
                     stage.progress.said(f"{words} is left out: {end.error.message}")
+
+
+def _said_once(stage: Stage, words: str, last_words: str) -> str:
+    """Show the words if they are new, and return the last words that were shown."""
+    if words not in ("", last_words):
+        stage.progress.said(words)
+    return words or last_words
 
 
 def _servers_lost(experiment: Experiment, resumed: ExperimentFolder | None) -> frozenset[int]:

@@ -199,9 +199,9 @@ class Compare(Design[CompareDesign]):
             return "plan    the last look is when the budget is used up"
         load_ns = warm_up_ns(self.experiment, history) + self.experiment.workload.duration_ns
         *early, last = self._looks_planned(history, variants)
-        each = f"{len(variants)} x {duration_text(load_ns)}"
+        runs = f"{len(variants)} x {duration_text(load_ns)}"
         first = f"looks after rounds {', '.join(map(str, early))}, " if early else ""
-        return f"plan    {counted(planned, 'round')} of {each}; {first}last look after round {last}"
+        return f"plan    {counted(planned, 'round')} of {runs}; {first}last look after round {last}"
 
     def _standing_words(self, standing: Standing) -> str:
         comparison = standing.comparison
@@ -265,7 +265,7 @@ class Compare(Design[CompareDesign]):
     def _look(
         self, history: History, variants: Sequence[PlannedVariant], pair_count: int
     ) -> tuple[Looks, float]:
-        """Return the interval of a variant that has so many pairs, and the error it may spend.
+        """Return the interval of a variant with this number of pairs, and the error it may spend.
 
         The time ends an experiment for a reason that is not in the results. It is read from the
         rounds that count, because a round that has begun belongs to the next look.
