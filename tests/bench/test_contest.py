@@ -36,7 +36,7 @@ def test_a_row_is_judged_by_its_whole_interval(
     assert question.verdict(estimate) == verdict
 
 
-def test_pairs_alternate_their_order_and_end_when_the_ratio_is_known() -> None:
+def test_the_order_of_a_pair_is_drawn_and_pairs_end_when_the_ratio_is_known() -> None:
     order: list[str] = []
 
     def run(program: str, cpu_ns: int) -> Measured:
@@ -51,7 +51,8 @@ def test_pairs_alternate_their_order_and_end_when_the_ratio_is_known() -> None:
         (Question("cpu", cost, 0.7, "at most"),),
     )
     [answer] = hold(contest, say=lambda _: None)
-    assert "".join(order) == "ABBABAAB"
+    pairs = ["".join(order[place : place + 2]) for place in range(0, len(order), 2)]
+    assert set(pairs) == {"AB", "BA"}
     assert answer.verdict == "pass"
     assert answer.ratio.value == pytest.approx(0.5, rel=0.01)
     assert len(answer.pairs) == 4
