@@ -10,6 +10,8 @@ from pgdyno.quantities import milliseconds, percent
 _NOT_EXPLAINED_RATIO_MAX = 0.05
 # If more of an answer has no part, its split is not shown.
 NO_PART_RATIO_MAX = 0.5
+# Beyond this, the share of an answer is no figure: the answer is nearly 0.
+_SMALL_ANSWER_RATIO = 2.0
 # A count is doubted if it is outside the samples' interval and differs by more than this.
 _APART_RATIO_MIN = 0.1
 # Less uncounted time, relative to the count, is not worth a doubt.
@@ -38,6 +40,8 @@ def why_withheld(
     ratio = rest_ms / answer_ms
     if -overlap_ratio <= ratio <= no_part_ratio:
         return ""
+    if abs(ratio) > _SMALL_ANSWER_RATIO:
+        return f"the {what} is much smaller than what is not known of its parts"
     if ratio < 0:
         return f"the measured parts exceed the {what} by {percent(-ratio)}"
     return f"no part explains {percent(ratio)} of the {what}"
