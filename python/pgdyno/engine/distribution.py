@@ -32,6 +32,7 @@ ValueKind = Literal[
 ]
 # Larger than any table, and than what a value or a list of a load may take of memory.
 ROWS_MAX, WIDTH_MAX_BYTES, LENGTH_MAX = 1e13, 64 << 20, 1e6
+DISTINCT_MAX = 1e15  # "as many as there are texts", for values that are never the same
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
@@ -74,7 +75,7 @@ class Distribution(Part):
 
     kind: ValueKind
     null_fraction: Share = 0
-    distinct: Annotated[float, Field(ge=0, le=ROWS_MAX)] = 1
+    distinct: Annotated[float, Field(ge=0, le=DISTINCT_MAX)] = 1
     width: Annotated[float, Field(ge=0, le=WIDTH_MAX_BYTES)] = 0
     hot: tuple[Hot, ...] = ()
     bounds: tuple[str, ...] = ()
