@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import psycopg.conninfo
 import pytest
-from tests.spec.test_translation import VERSION_5, VERSION_6, notes_of, options_of
+from tests.features.tpcc.test_translation import VERSION_5, VERSION_6, notes_of, options_of
 
 from pgdyno.errors import SpecError
 from pgdyno.features.tpcc.benchmarksql import from_benchmarksql
