@@ -258,14 +258,20 @@ def test_parameters_that_the_log_does_not_show_are_noted(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("prefix", "hint"),
-    [("%m ", "add %c"), ("[%p] ", "add %m"), (None, "--log-line-prefix")],
+    ("prefix", "begin", "hint"),
+    [
+        ("%m ", "2026-11-24 10:00:00.000 UTC LOG:", "add %c"),
+        ("[%p] ", "[7] LOG:", "add %m"),
+        # The prefix is guessed; what it lacks is not.
+        (None, "2026-11-24 10:00:00.000 UTC here LOG:", "add %c"),
+        (None, "at ten:", "--log-line-prefix"),
+    ],
 )
 def test_a_log_that_cannot_be_read_is_refused_with_the_way_out(
-    prefix: str | None, hint: str, tmp_path: Path
+    prefix: str | None, begin: str, hint: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.log"
-    path.write_text("2026-11-24 10:00:00.000 UTC here LOG:  statement: SELECT 1\n" * 20)
+    path.write_text(f"{begin}  statement: SELECT 1\n" * 20)
     with pytest.raises(SpecError) as refused:
         log.Logged(log.Request([path], "core", prefix=prefix), Names({}, []))
     assert hint in (refused.value.hint or "")

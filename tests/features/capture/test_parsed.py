@@ -69,7 +69,7 @@ def test_a_list_that_postgresql_18_shortened_becomes_an_array() -> None:
         ("EXECUTE p('a value')", "prepared_by_sql"),
         ("CALL p('a value')", "function_missing"),
         ("ALTER ROLE r PASSWORD 'a value'", "secret"),
-        ("SAVEPOINT s; SELECT 1", "unreadable"),
+        ("SAVEPOINT s; SELECT 1", "several"),
         ("SELECT 1 FROM orders WHERE id = " + " + ".join(["$1"] * 3000), "deep"),
     ],
 )
