@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pgdyno.engine.distribution import Distribution, Hot
+from pgdyno.engine.distribution import DISTINCT_MAX, Distribution, Hot
 from pgdyno.features.capture.checks import holds, holds_in_domain
 from pgdyno.features.capture.model import (
     Constant,
@@ -130,7 +130,7 @@ def _of_parameter(
     if isinstance(source, Fresh) and (
         numbers := _numbers(known.get((source.table, source.column)))
     ):
-        return Distribution(kind="integer", distinct=_FAR, bounds=(str(max(numbers)), str(_FAR)))
+        return Distribution(kind="integer", distinct=DISTINCT_MAX, bounds=(str(max(numbers)), str(_FAR)))
     return None
 
 
