@@ -24,6 +24,7 @@ from pgdyno.observe.rates import Deltas
 from pgdyno.observe.sql.database import DatabaseCollector
 from pgdyno.observe.sql.waits import PARALLEL_WORKER
 from pgdyno.observe.sql.wal import WalCollector
+from pgdyno.programs.registry import program_named
 from pgdyno.store.parquet import Arrays
 from pgdyno.store.stored_run import StoredRun
 
@@ -234,10 +235,10 @@ def sends_pipelines(job: Mapping[str, Any]) -> bool:
 
 def is_pipelined(script: Mapping[str, Any]) -> bool:
     """Return whether a script of a job sends a pipeline."""
-    return (
-        script.get("options", {}).get("mode") == "pipeline"
-        or _START_PIPELINE.search(script["source"].get("text", "")) is not None
-    )
+    source = script["source"]
+    if "text" in source:
+        return _START_PIPELINE.search(source["text"]) is not None
+    return program_named(source.get("builtin")).pipelines(script)
 
 
 def loads_server_time(stored: StoredRun, numbers: LoadNumbers) -> ServerTime:

@@ -170,13 +170,15 @@ def _places(stored: StoredRun, numbers: LoadNumbers, exchange_ns: float) -> tupl
     }
     places = []
     sources = stored.job.get("work", {}).get("scripts", ())
+    # A native program is one script of the job, and each of its types is one here.
+    pipelined = {source["name"] for source in sources if is_pipelined(source)}
     for number, (shape, script) in enumerate(
         zip(numbers.scripts, numbers.summary.scripts, strict=True)
     ):
         mine = [timed.get((number, i), (0, 0)) for i in range(len(shape.statements))]
         # Each statement of a pipeline is timed from the start of the pipeline. The statements of
         # transactions that had not ended are timed, too, so sums do not tell a pipeline.
-        is_pipeline = number < len(sources) and is_pipelined(sources[number])
+        is_pipeline = (shape.program or shape.name) in pipelined
         is_apart = sum(ns for _, ns in mine) > 0 and not is_pipeline
         for statement, (calls, sum_ns) in zip(shape.statements, mine, strict=True):
             places.append(

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+
+def _never(_script: Mapping[str, Any]) -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,8 @@ class Program:
     the user or the design chooses another one. `clients_per_size`: how many clients with full think
     times belong to one unit of the dataset's size, a `size_word`; None without a rule.
     `counts_statements`: the server's counters of each statement are read before and after a run.
+    `pipelines`: whether a script of a job with this program sends a statement before the result of
+    the one before has arrived.
     """
 
     name: str = ""
@@ -73,6 +79,7 @@ class Program:
     clients_per_size: int | None = None
     size_word: str = ""
     counts_statements: bool = False
+    pipelines: Callable[[Mapping[str, Any]], bool] = _never
 
     def defers(self, options: Mapping[str, str]) -> bool:
         """Return whether transactions with these options leave work to the background."""

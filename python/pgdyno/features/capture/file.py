@@ -12,6 +12,7 @@ import json
 import struct
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -79,6 +80,20 @@ def read(path: Path, *, of: str = "") -> Capture:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise damaged(path, f"{error.title} {where}: {first['msg']}") from None
+
+
+def capture_at(path: Path) -> Capture:
+    """Return the capture of a load, which is read once in each command.
+
+    Raises: SpecError if the file cannot be read, or is not a capture.
+    """
+    changed_ns = path.stat().st_mtime_ns if path.exists() else 0
+    return _read_once(path, changed_ns)
+
+
+@cache
+def _read_once(path: Path, _changed_ns: int) -> Capture:
+    return read(path, of="-b")
 
 
 def damaged(path: Path, why: str) -> SpecError:

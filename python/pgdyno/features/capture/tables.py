@@ -5,15 +5,16 @@ from __future__ import annotations
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pgdyno.features.capture.file import encoded, read
-from pgdyno.features.capture.model import Capture
-from pgdyno.features.capture.rebuild import Rebuilt
-from pgdyno.features.capture.safety import qualified
 from pgdyno.server.dataset_kind import DatasetKind, Number
 from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import CaptureDataset, CaptureLoading, Dataset
+
+# Every command has the kinds of datasets; only those that use a capture load what reads it.
+if TYPE_CHECKING:
+    from pgdyno.features.capture.model import Capture
+    from pgdyno.features.capture.rebuild import Rebuilt
 
 
 class Captured(DatasetKind):
@@ -85,6 +86,8 @@ class Captured(DatasetKind):
 
 def digest_of(capture: Capture) -> str:
     """Return what tells captures apart: the mark on the tables of a copy has it."""
+    from pgdyno.features.capture.file import encoded
+
     return sha256(encoded(capture)).hexdigest()[:12]
 
 
@@ -109,6 +112,10 @@ def rebuilt_of(dataset: Dataset) -> Rebuilt:
 
 @lru_cache(maxsize=8)
 def _rebuilt(path: Path, changed_ns: int, fraction: float) -> Rebuilt:
+    from pgdyno.features.capture.file import read
+    from pgdyno.features.capture.rebuild import Rebuilt
+    from pgdyno.features.capture.safety import qualified
+
     del changed_ns  # A file that changed is another capture.
     return Rebuilt(qualified(read(path), file=str(path)), fraction)
 

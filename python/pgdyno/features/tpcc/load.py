@@ -8,6 +8,7 @@ belongs to audited results.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from pgdyno.programs.program import Background, Metric, Program, TransactionType
 
@@ -20,6 +21,10 @@ def _nopm(completed_by_type: Mapping[str, int], seconds: float) -> float | None:
     """Return New-Orders a minute."""
     completed = completed_by_type.get(NEW_ORDER)
     return None if completed is None else completed * 60 / seconds
+
+
+def _pipelines(script: Mapping[str, Any]) -> bool:
+    return bool(script.get("options", {}).get("mode") == "pipeline")
 
 
 PROGRAM = Program(
@@ -40,4 +45,5 @@ PROGRAM = Program(
     background=Background("delivery", when="deferred", words="deliveries in the background"),
     clients_per_size=TERMINALS_PER_WAREHOUSE,
     size_word="warehouse",
+    pipelines=_pipelines,
 )

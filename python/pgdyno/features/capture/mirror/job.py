@@ -17,7 +17,7 @@ from typing import Any
 from pgdyno.clock import read_pair
 from pgdyno.engine.distribution import Distribution
 from pgdyno.errors import SpecError
-from pgdyno.features.capture.mirror.load import capture_at
+from pgdyno.features.capture.file import capture_at
 from pgdyno.features.capture.model import (
     Capture,
     Constant,

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any
 
-from pgdyno.features.capture.file import read
-from pgdyno.features.capture.model import Capture
 from pgdyno.programs.program import Program
 
 MIRROR = "mirror"
-PROGRAM = Program(name=MIRROR, protocol="prepared", counts_statements=True)
 
 
-def capture_at(path: Path) -> Capture:
-    """Return the capture in a file, which is read once in each command.
-
-    Raises: SpecError if the file cannot be read, or is not a capture.
-    """
-    changed_ns = path.stat().st_mtime_ns if path.exists() else 0
-    return _read(path, changed_ns)
+def _pipelines(script: Mapping[str, Any]) -> bool:
+    """Return whether a step is sent together with the step before it. Most captures have none."""
+    templates = (script.get("mirror") or {}).get("templates", ())
+    return any(step.get("same_trip") for template in templates for step in template["steps"])
 
 
-@cache
-def _read(path: Path, _changed_ns: int) -> Capture:
-    return read(path, of="-b")
+PROGRAM = Program(name=MIRROR, protocol="prepared", counts_statements=True, pipelines=_pipelines)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pgdyno.errors import SpecError
-from pgdyno.features.capture.mirror.load import capture_at
+from pgdyno.features.capture.file import capture_at
 from pgdyno.spec.units import duration_ns
 
 _SCALED = re.compile(r"([0-9]+(?:\.[0-9]+)?)x|flat")

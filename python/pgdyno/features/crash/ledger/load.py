@@ -4,4 +4,5 @@ from __future__ import annotations
 
 from pgdyno.programs.program import Program
 
-PROGRAM = Program(name="ledger", protocol="prepared")
+# BEGIN and both changes are sent together; only COMMIT waits for their results.
+PROGRAM = Program(name="ledger", protocol="prepared", pipelines=lambda _script: True)
