@@ -130,7 +130,9 @@ def _of_parameter(
     if isinstance(source, Fresh) and (
         numbers := _numbers(known.get((source.table, source.column)))
     ):
-        return Distribution(kind="integer", distinct=DISTINCT_MAX, bounds=(str(max(numbers)), str(_FAR)))
+        return Distribution(
+            kind="integer", distinct=DISTINCT_MAX, bounds=(str(max(numbers)), str(_FAR))
+        )
     return None
 
 
