@@ -135,7 +135,7 @@ def test_a_design_in_one_file_runs_end_to_end(house: Path, tmp_path: Path) -> No
     assert document["format"] == "pgdyno.toy/1"
     assert set(document["tps_by_value"]) == {"as it is", "16MB", "24MB"}
     assert words_of(result.findings, 80).startswith("toy  ")
-    assert markdown_of(result.findings, stem="r")[1] == {"r.png": b""}
+    assert markdown_of(result.findings, stem="r")[1] == {"r.svg": b""}
     assert folder.report_path.read_text().startswith("<!doctype html>")
     shown = {
         variant.id: folder.facts()["variants"][variant.id]["settings"]["shared_buffers"]

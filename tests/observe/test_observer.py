@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -152,9 +153,7 @@ def test_an_error_names_the_grant_of_pg_monitor(pg15: ScratchCluster) -> None:
     target = pg15.target
     sink = KeepingSink()
     server = ObservedServer(
-        lambda: psycopg.connect(
-            host=target.host, port=target.port, dbname="postgres", user="plain", autocommit=True
-        ),
+        lambda: connect(replace(target, user="plain"), verb="observe"),
         "postgres",
         "pgdyno/bench/1",
     )

@@ -176,16 +176,27 @@ class TestObjects(CollectorContract):
             run_sql(database, statement)
         objects = {(str(r["kind"]), str(r["object"]), str(r["note"])) for r in collector.sample(0)}
         assert objects == {
-            ("index that is not valid", "child_hash on child", ""),
-            ("hash index", "child_hash on child", ""),
-            *(("index never used", f"child_{of} on child", "") for of in ("bc", "b", "hash")),
-            ("index that another one covers", "child_b on child", "by child_bc"),
-            ("table without an index", "bare", ""),
-            ("foreign key without an index", "child_a_fkey of child", "refers to parent"),
-            ("unlogged table", "bare", ""),
+            ("index that is not valid", "public.child_hash on public.child", ""),
+            ("hash index", "public.child_hash on public.child", ""),
+            *(
+                ("index never used", f"public.child_{of} on public.child", "")
+                for of in ("bc", "b", "hash")
+            ),
+            (
+                "index that another one covers",
+                "public.child_b on public.child",
+                "by public.child_bc",
+            ),
+            ("table without an index", "public.bare", ""),
+            (
+                "foreign key without an index",
+                "child_a_fkey of public.child",
+                "refers to public.parent",
+            ),
+            ("unlogged table", "public.bare", ""),
             ("sequence past half of its numbers", "public.short", "used to 92 of 100"),
-            ("table with storage options", "child", "fillfactor=70"),
-            ("extended statistics", "public.pair", "of child"),
+            ("table with storage options", "public.child", "fillfactor=70"),
+            ("extended statistics", "public.pair", "of public.child"),
         }
 
 

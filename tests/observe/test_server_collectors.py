@@ -59,7 +59,9 @@ def session(any_server: ScratchCluster) -> Iterator[ServerSession]:
 
 
 def load_connection(target: Target) -> psycopg.Connection:
-    return connect(target, verb="bench", run="1")
+    load = connect(target, verb="bench", run="1")
+    load.use_load_path()
+    return load
 
 
 def sample_until(collector: Collector, wanted: Callable[[list[Row]], bool]) -> list[Row]:

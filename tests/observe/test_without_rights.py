@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 
-import psycopg
 import pytest
 from tests.fixtures.clusters import run_sql
 
@@ -13,6 +13,7 @@ from pgdyno.observe.collector import NotMeasurable
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.collectors import of_scope
 from pgdyno.observe.sql.sql_collector import ServerSource
+from pgdyno.server.connect import connect
 from pgdyno.server.target import Target
 
 ROLE = "without_rights"
@@ -22,9 +23,8 @@ ROLE = "without_rights"
 def session(database: Target) -> Iterator[ServerSession]:
     """A session of a role without rights, on each server."""
     run_sql(database, f"CREATE ROLE {ROLE} LOGIN")
-    parameters = dict(database.libpq_parameters()) | {"user": ROLE}
     opened = ServerSession(
-        lambda: psycopg.connect(**parameters, autocommit=True),  # type: ignore[arg-type]
+        lambda: connect(replace(database, user=ROLE), verb="observe"),
         "pgdyno/observe/1",
         is_local=True,
     )
