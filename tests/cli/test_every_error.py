@@ -23,6 +23,8 @@ PROVOKED = {
     "ProcessError": "tests/process/test_child.py::test_an_error_names_a_missing_program",
     "EngineError": "tests/cli/test_every_error.py::test_the_next_step_fits",
     "StoreError": "tests/cli/test_every_error.py::test_the_next_step_fits",
+    "StoreLostError": "tests/loop/test_meanwhile.py"
+    "::test_a_store_that_is_removed_during_a_run_is_named",
     "AnalysisError": "",
     "InterruptedByUser": "tests/measure/test_hanging_commands.py"
     "::test_a_signal_ends_a_restart_that_hangs_and_nothing_restarts_later",
