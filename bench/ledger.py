@@ -69,6 +69,7 @@ class LedgerInTurn:
             target = self._server.target
             load(target, _ACCOUNTS)
             self._control = to_close.enter_context(connect(target, verb="bench"))
+            self._control.use_load_path()
             self._control.execute("VACUUM ANALYZE")
             folder = tempfile.TemporaryDirectory(prefix="bench-of-pgdyno-")
             self._journal = Path(to_close.enter_context(folder)) / "commits"

@@ -61,7 +61,7 @@ LINES: list[tuple[list[str], str]] = [
     (["bench", "-h", "db1", "--keep", "--dry-run"], "--keep"),
     (["bench", "port=5432 port=5433 x=", "--dry-run"], "cannot be"),
     (["bench", f"host=a password='{SECRET} nosuch=1", "--dry-run"], "cannot be read"),
-    (["bench", "-d", "postgres://[::1", "--dry-run"], "cannot be read"),
+    (["bench", "-d", "postgres://[::1", "--dry-run"], "has a port that cannot be one"),
     (["bench", "--dry-run", "service=nosuch_service"], "nosuch_service"),
     (["compare", *SCRATCH], "variant"),
     (["compare", *SCRATCH, "--variant", "a", "--variant", "b"], "add --aa"),
@@ -143,7 +143,7 @@ LINES: list[tuple[list[str], str]] = [
     (["work-mem", "--scratch", "-f", "FILE", "--max", "-1"], "--max must be a number"),
     (["watch", "--duration", "soon", "-h", "/nowhere"], "soon"),
     (["watch", "-h", "db1", "-T", "3"], "No such option '-T'. Use --duration TIME."),
-    (["compare", "--rounds", "3"], "longest time with --budget."),
+    (["compare", "--pairs", "3"], "longest time with --budget."),
     (["sweep", *SCRATCH, "-c", "4,8,4"], "names 4 twice"),
     (["sweep", "--runs=3"], "No such option '--runs'. Use --rounds N."),
 ]
