@@ -262,8 +262,8 @@ def test_parameters_that_the_log_does_not_show_are_noted(tmp_path: Path) -> None
     [
         ("%m ", "2026-11-24 10:00:00.000 UTC LOG:", "add %c"),
         ("[%p] ", "[7] LOG:", "add %m"),
-        # The prefix is guessed; what it lacks is not.
-        (None, "2026-11-24 10:00:00.000 UTC here LOG:", "add %c"),
+        # The guess may be wrong.
+        (None, "2026-11-24 10:00:00.000 UTC here LOG:", "--log-line-prefix"),
         (None, "at ten:", "--log-line-prefix"),
     ],
 )

@@ -26,6 +26,7 @@ _HINTS = {
     "formats": "give the files of one format; a server may write the same to several",
     "file": "name files that this user may read",
 }
+_IF_GUESSED = "; if the setting had it, give its value: --log-line-prefix '%m [%p] %q%u@%d '"
 
 
 @dataclass(slots=True)
@@ -133,7 +134,9 @@ class LogReading:
             self.seen.end = line["end"]
         else:
             refused = line["refused"]
+            is_guessed = self._prefix is None or not self._is_certain
+            may_be_wrong = is_guessed and refused["kind"] in ("no_session", "no_time")
             raise SpecError(
                 f"{refused['path']} cannot be read as a log of PostgreSQL: {refused['message']}.",
-                hint=_HINTS[refused["kind"]],
+                hint=_HINTS[refused["kind"]] + (_IF_GUESSED if may_be_wrong else ""),
             )
