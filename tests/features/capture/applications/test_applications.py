@@ -75,8 +75,9 @@ def captured(
     # The log of the load alone; the name of a file has its second.
     logs = Path(str(scalar(source, "SELECT current_setting('data_directory')")), "log")
     before = set(logs.glob("*.csv"))
-    rotate = "SELECT pg_rotate_logfile()"
-    eventually(lambda: scalar(source, rotate) and set(logs.glob("*.csv")) - before)
+    # In another database: the capture must not have this statement.
+    other, rotate = source.with_database("postgres"), "SELECT pg_rotate_logfile()"
+    eventually(lambda: scalar(other, rotate) and set(logs.glob("*.csv")) - before)
     files = {kind: folder / f"{kind}.capture" for kind in ("statistics", "log")}
     where = server_options(source)
     # However long a capture takes to begin, the load goes on until it has ended.
