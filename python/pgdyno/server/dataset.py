@@ -169,6 +169,14 @@ def _inspect(connection: Connection, kind: DatasetKind) -> Dataset:
 
 def _asked(connection: Connection, kind: DatasetKind) -> tuple[list[str], list[int]]:
     """Return the names of the tables of a kind, and the relations that they mean for the load."""
+    if kind.tables and kind.is_found_by_mark:
+        # The file of a capture has the names of its tables qualified and quoted.
+        rows = connection.execute(
+            "SELECT name, to_regclass(name)::oid FROM unnest(%s::text[]) AS name"
+            " WHERE to_regclass(name) IS NOT NULL",
+            [list(kind.tables)],
+        ).fetchall()
+        return [str(name) for name, _ in rows], [int(oid) for _, oid in rows]
     if kind.tables:
         relations = relations_of(connection, kind.tables)
         return list(relations), list(relations.values())
