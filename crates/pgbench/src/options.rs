@@ -234,7 +234,7 @@ impl Options {
                 return Err(Fault::answered(super::scripts::list()));
             }
             'b' => add_builtin(&mut self.scripts, value)?,
-            'c' => self.clients = integer(value, "-c/--clients", 1)?,
+            'c' => self.clients = integer(value, "-c/--client", 1)?,
             'C' => self.connects_anew = true,
             'd' => self.database = Some(value.into()),
             'D' => match value.split_once('=') {
