@@ -32,7 +32,7 @@ def test_a_comparison_without_an_interval_says_how_to_get_one(
     assert judged([condition_from("tps_ratio>9")], findings)
     said = " ".join(capsys.readouterr().err.split())
     assert "tps_ratio>9 (tps_ratio 1.37, no interval yet)." in said
-    assert "needs at least 5 rounds" in said
+    assert "needs at least 3 rounds" in said
     assert "n = 1" not in said
 
 

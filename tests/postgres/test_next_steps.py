@@ -29,7 +29,7 @@ def test_drop_names_the_view_that_depends_on_a_table_and_never_says_cascade(
     said = pgdyno("drop", *server_options(with_a_view))
     assert said.code == 1, said.err
     words = " ".join(said.error.split())
-    assert "Other objects depend on the tables: view branches" in words
+    assert "Other objects depend on the tables: view public.branches" in words
     assert "CASCADE" not in words
     assert run_sql(with_a_view, "SELECT count(*) FROM branches") == [(1,)]
 

@@ -245,7 +245,7 @@ def _unfavourable(
     if not seen.has_interval and findings is not None and findings.compare is not None:
         return (
             "no interval yet",
-            "an interval needs at least 3 rounds: set a longer --budget",
+            "an interval needs at least 3 rounds: set --rounds 3 or more, or a longer --budget",
         )
     hint = ""
     if gate.is_met(seen.value):

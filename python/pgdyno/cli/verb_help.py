@@ -101,7 +101,6 @@ _MAIN: dict[str, str] = {
 }
 # Options that people type from habit: the verb and the option, and what to use instead.
 MEANT: dict[tuple[str, str], str] = {
-    ("compare", "--rounds"): _PAIRS_END,
     ("compare", "--pairs"): _PAIRS_END,
     ("compare", "--repeat"): _PAIRS_END,
     ("compare", "--runs"): _PAIRS_END,

@@ -11,7 +11,9 @@ from pgdyno.store.folder import ExperimentFolder
 def _page(folder: ExperimentFolder) -> str:
     from pgdyno.features.crash.page import crash_page
 
-    return crash_page(document_again(folder))
+    remarks = list(folder.remarks())
+    document = document_again(folder)
+    return crash_page({**document, "notes": remarks} if remarks else document)
 
 
 CRASHES = ResultKind(document_again, text_of, _page, ("crash", "crashes"))
