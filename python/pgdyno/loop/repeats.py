@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from pgdyno.analysis import verdicts
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.loop.disturbed import disturbed_from_outside, has_timed_checkpoint
 from pgdyno.loop.journal import Visit, repeat, visits
@@ -79,6 +80,8 @@ class Repeats:
 
     def _disturbed(self, done: Visit, history: History) -> tuple[int, Doubt] | None:
         numbers = load_numbers(done.stored, with_intervals=False)
+        if numbers.seconds < 0.99 * verdicts.NEEDED_S_IN_SWEEP:
+            return None  # It is not valid anyway, and another run would not be either.
         for doubt in disturbed_from_outside(done.stored, numbers):
             return done.planned.number, doubt
         arms = list(self._round_of(done, history))

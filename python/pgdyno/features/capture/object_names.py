@@ -95,7 +95,8 @@ class Names:
         if use.kind in ("relation", "sequence"):
             if schema in _SYSTEM_SCHEMAS or (not schema and name in _CATALOGS):
                 return use.kind == "relation" and name in _CATALOGS
-            return self.resolved(use.name) in self.relations | self.sequences
+            # The name of a composite type is a relation in the grammar.
+            return self.resolved(use.name) in self.relations | self.sequences | self.types
         if use.kind in ("role", "setting", "computed"):
             return False
         if not schema or schema == "pg_catalog":
