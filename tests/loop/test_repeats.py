@@ -130,6 +130,6 @@ def test_a_run_beside_another_session_is_repeated_when_that_session_is_gone(
         other.execute("SELECT pg_sleep(6)")
     said = running.wait()
     assert said.code in (0, 3), said.err
-    [again] = json.loads(said.out)["repeated"]
+    again, *_ = json.loads(said.out)["repeated"]  # The machine may disturb the next run, too.
     assert (again["number"], again["kind"]) == (1, "others")
     assert "others" not in {warning["kind"] for warning in json.loads(said.out)["warnings"]}
