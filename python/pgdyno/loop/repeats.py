@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from pgdyno.analysis import verdicts
 from pgdyno.analysis.verdicts import Doubt
+from pgdyno.errors import AnalysisError
 from pgdyno.loop.disturbed import disturbed_from_outside, has_timed_checkpoint
 from pgdyno.loop.journal import Visit, repeat, visits
 from pgdyno.loop.load_numbers import load_numbers
@@ -53,7 +54,10 @@ class Repeats:
         """
         if done.planned.purpose not in _PURPOSES:
             return None
-        disturbed = self._disturbed(done, history)
+        try:
+            disturbed = self._disturbed(done, history)
+        except AnalysisError:
+            return None  # A run without any transaction: the script takes longer than the run.
         if disturbed is None:
             return None
         number, doubt = disturbed
