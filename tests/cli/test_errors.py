@@ -241,7 +241,7 @@ def test_control_characters_are_shown_escaped(capsys: pytest.CaptureFixture[str]
         (["init", "tpcc", "--warehouses", "ten"], "'ten' is not a whole number."),
         (["bench", "-c", "many"], "'many' is not a whole number."),
         (["compare", "--duraton", "5s"], "Did you mean '--duration'?"),
-        (["compare", "--round", "5"], "The comparison ends by itself: set --precision"),
+        (["compare", "--repeat", "5"], "The comparison ends by itself: set --precision"),
         (["compare", "--unheard-of"], "No such option '--unheard-of'."),
     ],
 )

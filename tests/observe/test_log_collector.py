@@ -13,6 +13,7 @@ from tests.observe.test_server_collectors import open_session, sample_until
 from pgdyno.observe.collector import Collector, NotMeasurable, Row
 from pgdyno.observe.log.collector import LogCollector
 from pgdyno.observe.session import ServerSession
+from pgdyno.server.connect import connect
 from pgdyno.server.scratch import ScratchCluster
 
 
@@ -85,7 +86,7 @@ def test_an_error_names_the_grant_for_reading_the_log(new_cluster: Make) -> None
     cluster = new_cluster("15", settings={"logging_collector": "on"})
     run_sql(cluster.target, "CREATE ROLE reader LOGIN")
     session = ServerSession(
-        lambda: connection(replace(cluster.target, user="reader")),
+        lambda: connect(replace(cluster.target, user="reader"), verb="observe"),
         "pgdyno/observe/1",
         is_local=False,
     )

@@ -30,7 +30,7 @@ from pgdyno.server.scratch import ScratchCluster
 
 @pytest.fixture
 def console(pooler: Pooler) -> Iterator[ConsoleSession]:
-    session = ConsoleSession(lambda: connect(pooler.console, verb="observe"))
+    session = ConsoleSession(lambda: connect(pooler.console, verb="observe", console=True))
     session.open()
     yield session
     session.close()
@@ -88,7 +88,9 @@ def test_an_observer_keeps_pools_traffic_and_cpu_of_the_pooler(pooler: Pooler) -
         run="1.1",
         server=None,
         pooler=ObservedPooler(
-            lambda: connect(pooler.console, verb="observe"), pooler.port, is_local=True
+            lambda: connect(pooler.console, verb="observe", console=True),
+            pooler.port,
+            is_local=True,
         ),
     )
     run_sql(pooler.target, "SELECT 1")

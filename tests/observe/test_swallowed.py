@@ -23,12 +23,12 @@ from pgdyno.server.target import Target
 class Opened:
     """Connects, and has what was connected last wait for an answer no longer than a second."""
 
-    def __init__(self, target: Target) -> None:
-        self._target = target
+    def __init__(self, target: Target, *, console: bool = False) -> None:
+        self._target, self._console = target, console
         self._connection: Connection | None = None
 
     def __call__(self) -> Connection:
-        self._connection = connect(self._target, verb="observe", run="1.1")
+        self._connection = connect(self._target, verb="observe", run="1.1", console=self._console)
         return self._connection
 
     def be_impatient(self) -> None:
@@ -81,7 +81,7 @@ def test_a_session_does_not_wait_for_an_answer_that_never_comes(way: str, far_li
 
 
 def test_a_console_that_says_nothing_is_lost(pooler: Pooler) -> None:
-    opened = Opened(pooler.console)
+    opened = Opened(pooler.console, console=True)
     session = ConsoleSession(opened)
     session.open()
     # Stopped, it keeps its sockets and reads none of them.

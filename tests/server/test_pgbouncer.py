@@ -22,7 +22,7 @@ def test_clients_share_no_more_sessions_than_the_pool_has(
             session.execute("SELECT pg_backend_pid()").fetchone() for session in sessions * 3
         }
         assert 1 <= len(backends) <= 2
-        with connect(pooler.admin, verb="test") as console:
+        with connect(pooler.admin, verb="test", console=True) as console:
             rows = console.execute(b"SHOW POOLS").fetchall()
         assert any(row[0] == "postgres" for row in rows)
         for session in sessions:

@@ -23,6 +23,7 @@ def test_the_predicted_size_is_that_of_a_real_load(
     cluster: ScratchCluster, scale: int, fillfactor: int
 ) -> None:
     with cluster.connect(verb="test") as connection:
+        connection.use_load_path()
         load(connection, scale=scale, fillfactor=fillfactor)
         row = connection.execute(
             "SELECT sum(pg_total_relation_size(c.oid))::float8 FROM pg_class c"

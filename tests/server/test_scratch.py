@@ -150,13 +150,18 @@ def test_settings_take_effect_by_a_reload_where_that_is_enough(cluster: ScratchC
 
 
 def test_a_value_that_the_server_shows_as_another_one_took_effect(cluster: ScratchCluster) -> None:
-    with cluster.connect(verb="test") as connection:
+    try:
         for value in ("on", "pglz", "off"):
-            connection.execute(f"SET wal_compression = {value}")
-            assert read_back(connection, {"wal_compression": value}) == []
-        assert [str(change) for change in read_back(connection, {"wal_compression": "on"})] == [
+            cluster.apply({"wal_compression": value})
+            with cluster.connect(verb="test") as connection:
+                assert read_back(connection, {"wal_compression": value}) == []
+        with cluster.connect(verb="test") as connection:
+            changes = read_back(connection, {"wal_compression": "on"})
+        assert [str(change) for change in changes] == [
             "wal_compression: requested 'on', found 'off'"
         ]
+    finally:
+        cluster.apply({})
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pgdyno.quantities import milliseconds, percent
 _NOT_EXPLAINED_RATIO_MAX = 0.05
 # If more of an answer has no part, its split is not shown.
 NO_PART_RATIO_MAX = 0.5
-# Beyond this, the share of an answer is no figure: the answer is nearly 0.
+# Beyond this, a share says nothing: the answer is nearly 0.
 _SMALL_ANSWER_RATIO = 2.0
 # A count is doubted if it is outside the samples' interval and differs by more than this.
 _APART_RATIO_MIN = 0.1

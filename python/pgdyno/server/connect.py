@@ -23,7 +23,7 @@ from pgdyno.errors import InterruptedByUser, ServerError
 from pgdyno.process.child import start
 from pgdyno.server.conninfo import without_pg_environment
 from pgdyno.server.failures import failure, shortened, statement_failure
-from pgdyno.server.silence import LOOK_S, NoAnswer, ending, hearing, until_signal
+from pgdyno.server.silence import LOOK_S, NoAnswer, hearing, until_signal
 from pgdyno.server.target import Target
 
 # As in the engine. A cloud's passwords last a quarter of an hour.
@@ -262,9 +262,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                     self.cancel_safe(timeout=_CANCEL_S)
                 self.close()
                 raise
-        heard = gen if self.silence_s_max is None else hearing(gen, self.silence_s_max)
         try:
-            return super().wait(ending(heard), LOOK_S)
+            return super().wait(hearing(gen, self.silence_s_max), LOOK_S)
         except NoAnswer:
             self.close()
             raise
@@ -277,7 +276,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     @classmethod
     def _connect_gen(cls, conninfo: str = "") -> Generator[Any, Any, Connection]:
         begun: Any = super()._connect_gen(conninfo)
-        connection: Connection = yield from ending(begun)
+        connection: Connection = yield from hearing(begun, None)
         return connection
 
     def execute(self, query: Any, *args: Any, **kwargs: Any) -> psycopg.Cursor[tuple[Any, ...]]:

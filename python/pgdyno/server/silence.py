@@ -25,43 +25,29 @@ class NoAnswer(psycopg.OperationalError):
     """No answer came in time; the connection cannot be used any more."""
 
 
-def hearing(gen: PQGen[_T], silence_s_max: int) -> PQGen[_T]:
+def hearing(gen: PQGen[_T], silence_s_max: int | None) -> PQGen[_T]:
     """Pass on psycopg's waits, until too many of them were in vain.
 
     Waits are counted and not time, because a process that was stopped itself received nothing.
-    Raises: NoAnswer.
+    After a signal, a server is waited for only as long as one may need that works.
+    Args: silence_s_max, None for a server that may work for as long as it wants.
+    Raises: NoAnswer; InterruptedByUser, outside a shielded block.
     """
-    silent_looks = 0
+    silent_looks = looks_after_signal = 0
     try:
         wanted = next(gen)
         while True:
             ready = yield wanted
-            silent_looks = 0 if ready else silent_looks + 1
-            if silent_looks * LOOK_S >= silence_s_max:
+            if ready:
+                silent_looks = looks_after_signal = 0
+                wanted = gen.send(ready)
+                continue
+            silent_looks += 1
+            if silence_s_max is not None and silent_looks * LOOK_S >= silence_s_max:
                 raise _no_answer(silence_s_max)
-            if ready:
-                wanted = gen.send(ready)
-    except StopIteration as done:
-        result: _T = done.value
-        return result
-
-
-def ending(gen: PQGen[_T]) -> PQGen[_T]:
-    """Pass on psycopg's waits; after a signal, only for as long as a server may need that works.
-
-    Raises: InterruptedByUser; NoAnswer within a shielded block.
-    """
-    silent_s = 0.0
-    try:
-        wanted = next(gen)
-        while True:
-            ready = yield wanted
-            if ready:
-                silent_s = 0.0
-                wanted = gen.send(ready)
-            elif signals.requested() is not None:
-                silent_s += LOOK_S
-                _give_up_after(silent_s)
+            if signals.requested() is not None:
+                looks_after_signal += 1
+                _give_up_after(looks_after_signal * LOOK_S)
     except StopIteration as done:
         result: _T = done.value
         return result
