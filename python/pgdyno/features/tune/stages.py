@@ -26,8 +26,9 @@ _REFUTED = "the proof did not confirm what the search had promised"
 # The reported proof is the last of up to three, and which one depends on what the others showed.
 # At this level of each, the reported interval holds in at least 95 % of the tunings.
 PROOF_LEVEL = 0.975
-# A setting is proposed if its effect is above zero at this level: several settings are judged.
-ATTRIBUTION_LEVEL = 0.98
+# A setting is proposed if its effect is above zero at this level: several settings are judged. In
+# 800 simulated tunings 97.5 % of the proposed settings had an effect (0.98: 94.3 %).
+ATTRIBUTION_LEVEL = 0.99
 # Candidates for which a proof keeps time in case it refutes its winner.
 _AFTER_REFUTED = 8
 # Candidates of the final proof: yours, the smaller set, the rules.
