@@ -64,6 +64,11 @@ def shop(target: Target) -> None:
                     )
                     assert changed.rowcount == 1
                 session.execute("UPDATE orders SET is_paid = true WHERE id = %s", [key])
+                # Constants that no parameter can replace.
+                session.execute(
+                    "UPDATE orders SET note = coalesce(note, '') || E'\\n' || $$it's$$ WHERE"
+                    f" extract('year' from now()) > 2000 AND id IN ({key}, {key})"
+                )
 
     clients = [threading.Thread(target=buy, args=(number,)) for number in range(SESSIONS)]
     for client in clients:

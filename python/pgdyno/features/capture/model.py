@@ -126,7 +126,8 @@ class Recording(Part):
     """The transactions of a log with their values, in a file next to the capture.
 
     `statements`: the ids of the statements that the file numbers. `keys`: how many keys that the
-    load made are used later. `left_out_count`: transactions with a value that the log lacks.
+    load made are used later. `left_out_count`: statements that cannot be repeated, and all of a
+    transaction with a value that the log lacks.
     """
 
     file: str
@@ -157,6 +158,8 @@ class Statement(Part):
     role: str = ""
     search_path: str = ""
     counters: Counters = Counters()
+    has_values: bool = False
+    """The text has its constants, because it is of a recording."""
 
 
 class Constant(Part):

@@ -72,8 +72,8 @@ def _recorded(recording: Recording) -> str:
     if recording.keys:
         words += f"; {counted(recording.keys, 'key')} follow the keys that the load makes"
     if recording.left_out_count:
-        left = counted(recording.left_out_count, "transaction")
-        words += f"; left out: {left} with a value that the log lacks, or with a COPY"
+        left = counted(recording.left_out_count, "statement")
+        words += f"; left out: {left}, such as COPY or one with a value that the log lacks"
     return words
 
 

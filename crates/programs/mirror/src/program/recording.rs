@@ -2,7 +2,7 @@
 //!
 //! A transaction is `[type, session, began_us, [[statement, value, ...], ...]]`. A value is a text,
 //! null, or `{"key": 7, "or": "1001"}`: the key with this number, or the text if the load has not
-//! made the key. A line `{"made": [[transaction, call, row, column, key], ...]}` says which results
+//! made the key. A list of texts and keys is one value of these parts. A line `{"made": [[transaction, call, row, column, key], ...]}` says which results
 //! have these keys: of the transactions and calls from 0, in the order of the file. The last line
 //! is `{"end": N}`, the number of transactions.
 
@@ -49,11 +49,41 @@ pub(super) struct RecordedCall {
 #[serde(untagged)]
 pub(super) enum RecordedValue {
     Text(Option<Box<str>>),
-    Key {
-        key: usize,
-        #[serde(rename = "or")]
-        otherwise: Box<str>,
-    },
+    Key(NumberedKey),
+    Parts(Vec<ValuePart>),
+}
+
+/// A part of a value with keys in it, such as of an array.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum ValuePart {
+    Text(Box<str>),
+    Key(NumberedKey),
+}
+
+/// A key that the load makes, or the text in its place if it did not.
+#[derive(Debug, Deserialize)]
+pub(super) struct NumberedKey {
+    pub(super) key: usize,
+    #[serde(rename = "or")]
+    pub(super) otherwise: Box<str>,
+}
+
+impl RecordedValue {
+    /// The numbers of the keys in it.
+    fn keys(&self) -> Vec<usize> {
+        match self {
+            RecordedValue::Text(_) => Vec::new(),
+            RecordedValue::Key(key) => vec![key.key],
+            RecordedValue::Parts(parts) => {
+                let key = |part: &ValuePart| match part {
+                    ValuePart::Text(_) => None,
+                    ValuePart::Key(key) => Some(key.key),
+                };
+                parts.iter().filter_map(key).collect()
+            }
+        }
+    }
 }
 
 /// A key in the result of a call: where it is, and its number.
@@ -191,11 +221,9 @@ impl Reading<'_> {
             rolls_back = StatementKind::of(text) == StatementKind::Rollback;
             let values: Result<Vec<RecordedValue>, _> = parts.map(serde_json::from_value).collect();
             let values = values.map_err(|why| format!("has a wrong value: {why}"))?;
-            for value in &values {
-                if let RecordedValue::Key { key, .. } = value {
-                    self.recorded.key_count = self.recorded.key_count.max(key + 1);
-                }
-            }
+            let largest = values.iter().flat_map(RecordedValue::keys).max();
+            let count = largest.map_or(0, |key| key + 1);
+            self.recorded.key_count = self.recorded.key_count.max(count);
             let statement = if kind == usize::MAX { 0 } else { self.place(kind, place) };
             made.push(RecordedCall { statement, values, made: Vec::new() });
         }
@@ -289,7 +317,10 @@ mod tests {
         let [first, second] = recorded.transactions.as_slice() else { panic!("{recorded:?}") };
         assert!(first.rolls_back && !second.rolls_back);
         assert_eq!((first.calls[0].made[0].column, recorded.key_count), (1, 1));
-        assert!(matches!(second.calls[0].values[0], RecordedValue::Key { key: 0, .. }));
+        assert!(matches!(
+            second.calls[0].values[0],
+            RecordedValue::Key(NumberedKey { key: 0, .. })
+        ));
         assert!(matches!(second.calls[1].values[0], RecordedValue::Text(None)));
         assert_eq!(types[0].statements, [TEXTS[0], TEXTS[2], TEXTS[1]]);
         // Only the rows of the INSERT are read.

@@ -15,7 +15,9 @@ use pgdyno_engine::program::{
 };
 
 use super::needs::refuse_missing_tables;
-use super::recording::{self, MadeKey, Recorded, RecordedCall, RecordedValue};
+use super::recording::{
+    self, MadeKey, NumberedKey, Recorded, RecordedCall, RecordedValue, ValuePart,
+};
 use crate::load::{MirrorLoad, Recording};
 
 /// Plan the load of a recording. Errors: as `Native::plan`.
@@ -134,12 +136,18 @@ impl Replay {
         match call.values.get(place) {
             None | Some(RecordedValue::Text(None)) => return false,
             Some(RecordedValue::Text(Some(text))) => out.extend_from_slice(text.as_bytes()),
-            Some(RecordedValue::Key { key, otherwise }) => {
-                let keys = locked(&self.keys);
-                out.extend_from_slice(keys[*key].as_deref().unwrap_or(otherwise.as_bytes()));
-            }
+            Some(RecordedValue::Key(key)) => self.write_key(key, out),
+            Some(RecordedValue::Parts(parts)) => parts.iter().for_each(|part| match part {
+                ValuePart::Text(text) => out.extend_from_slice(text.as_bytes()),
+                ValuePart::Key(key) => self.write_key(key, out),
+            }),
         }
         true
+    }
+
+    fn write_key(&self, key: &NumberedKey, out: &mut Vec<u8>) {
+        let made = locked(&self.keys);
+        out.extend_from_slice(made[key.key].as_deref().unwrap_or(key.otherwise.as_bytes()));
     }
 }
 

@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pgparse
+
 from pgdyno.clock import read_pair
 from pgdyno.engine.distribution import Distribution
 from pgdyno.errors import SpecError
@@ -361,6 +363,16 @@ def share_of(script: Script) -> Share:
     )
 
 
+def _shown(statement: Statement, sent: str | None) -> str:
+    """Return the text as results have it: a recorded one without its constants."""
+    if statement.has_values:
+        try:
+            return str(pgparse.normalize(statement.text))
+        except pgparse.PGQueryError:
+            return statement.kind
+    return statement.text if sent is None else sent
+
+
 def source_document(script: Script) -> dict[str, Any]:
     """Return what a run keeps of the source: counters of each statement, templates, totals.
 
@@ -371,7 +383,7 @@ def source_document(script: Script) -> dict[str, Any]:
     templates = templates_of(script)
     used = {step.statement for template in templates for step in template.steps}
     sent = {name: text for name, (text, _) in _sent_texts(templates, known, used).items()}
-    texts = {name: redacted(sent.get(name, own.text)) for name, own in known.items()}
+    texts = {name: redacted(_shown(own, sent.get(name))) for name, own in known.items()}
     share = share_of(script)
     # Several roles may send one text.
     counters: dict[str, list[Counters]] = {}

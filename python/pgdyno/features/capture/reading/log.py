@@ -164,9 +164,9 @@ class Logged:
 
     def _group(self, transaction: Transaction) -> None:
         """Count a transaction, and record it."""
-        calls = self.grouping.add(transaction)
-        if self._request.recorder is not None and calls:
-            self._request.recorder.add(calls)
+        self.grouping.add(transaction)
+        if self._request.recorder is not None:
+            self._request.recorder.add(transaction.calls)
 
     def _leave(self, calls: Sequence[Call]) -> None:
         """Count the calls that cannot be sent again."""
@@ -216,6 +216,10 @@ class Logged:
             )
         )
         parsed = {ids[key]: statement.parsed for key, statement in used.items()}
+        statements = list(self._statements(capture, groups, used, types))
+        recorder = self._request.recorder
+        if recorder is not None:
+            statements += recorder.statements_but({statement.id for statement in statements})
         counters = CountersOfLoad(capture.columns, capture.objects, parsed)
         templates = tuple(counters.shared(templates))
         plain = [item.model_copy(update={"is_broken_by_load": False}) for item in capture.objects]
@@ -227,7 +231,6 @@ class Logged:
             "transaction_sample_ratio": self._request.sample_ratio,
             "is_partial": self.is_partial,
         }
-        recorder = self._request.recorder
         alone: dict[str, object] = {}
         if capture.header.seconds < 1:
             # Nothing was counted on the server.
@@ -237,7 +240,7 @@ class Logged:
             update={
                 **alone,
                 "header": capture.header.model_copy(update=header),
-                "statements": tuple(self._statements(capture, groups, used, types)),
+                "statements": tuple(statements),
                 "templates": templates,
                 "columns": columns,
                 "objects": objects,

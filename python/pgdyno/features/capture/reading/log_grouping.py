@@ -167,25 +167,24 @@ class Grouping:
         self.seconds = Seconds()
         self._kept_max, self._kept_bytes = INSTANCES_MAX, 0
 
-    def add(self, transaction: Transaction) -> Sequence[Call]:
-        """Count one transaction. Returns: the calls that can be sent again, if it is kept."""
+    def add(self, transaction: Transaction) -> None:
+        """Count one transaction."""
         calls = list(self._sent(transaction.calls))
         busy_us = sum(call.duration_us or 0 for call in calls)
         self._count(transaction.ended_us, busy_us)
         statements = [call.statement for call in calls]
         if not _has_effect(statements):
-            return ()
+            return
         group, turns = self._group(transaction.session.user, statements)
         if group is None:
             self.rare_count += 1
-            return ()
+            return
         self._note(group, _protocol([c.protocol for c in calls]), transaction.think_us)
         if len(group.kept) < self._kept_max:
             layout = Layout([(call.statement, call.protocol) for call in calls], turns)
             packed = packed_calls(calls)
             times_us = (calls[0].began_us, transaction.ended_us)
             self._keep(group, transaction.session, times_us, layout, packed)
-        return calls
 
     def plan(self, part: Part) -> Plan | None:
         """Return what becomes of parts with these statements if they are whole transactions.

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pgdyno.features.capture.model import Protocol, RecordedType, Recording
+from pgdyno.features.capture.model import Protocol, RecordedType, Recording, Statement
 from pgdyno.features.capture.reading.key_families import KeyFamilies
 from pgdyno.features.capture.reading.log_calls import Call, Value
 from pgdyno.features.capture.reading.log_templates import name_of
@@ -26,6 +28,9 @@ from pgdyno.store.files import PrivateLines
 RECORDING_SUFFIX = ".recording"
 # The server has cut a value that ends with these characters: log_parameter_max_length.
 _CUT = "..."
+# What cannot be sent with other values can be sent with its own ones.
+_EXACT = ("catalog", "constants", "deep", "function_missing", "parameter", "refused", "session")
+_PLAIN_ARRAY = re.compile(r'\{[^"{}\\\s]+\}')
 _KEY_USES = ("equal", "insert", "set")
 # Keys that a session made and did not use yet; of more, the oldest are forgotten.
 _WAITING_MAX = 1_000
@@ -67,7 +72,8 @@ class Recorder:
         self._path = path
         self._lines = PrivateLines(path)
         self._families = KeyFamilies(columns)
-        self._statements: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
+        self._statements: dict[str, Statement] = {}
         self._types: dict[tuple[str, Protocol], int] = {}
         self._used: dict[int, dict[int, None]] = defaultdict(dict)
         self._counts = Counter[int]()
@@ -80,24 +86,28 @@ class Recorder:
 
     def add(self, calls: Sequence[Call]) -> None:
         """Write one transaction, unless the log lacks one of its values."""
-        values = [call.values for call in calls]
-        if any(call.statement.parsed.copies for call in calls) or not all(
-            map(_is_whole, (value for row in values for value in row))
-        ):
-            self._left_out_count += 1
+        whole = [(call, *_sent_as(call)) for call in calls if _can_be_repeated(call)]
+        self._left_out_count += len(calls) - len(whole)
+        if all(call.statement.parsed.kind in ("begin", "commit", "rollback") for call, *_ in whole):
             return
+        if not all(_is_whole(value) for _, _, row in whole for value in row):
+            self._left_out_count += len(whole)
+            return
+        calls = [call for call, _, _ in whole]
         session = self._sessions.setdefault(calls[0].session.number, len(self._sessions))
         queued: dict[Place, list[ResultPlace]] = defaultdict(list)
         written = []
-        for number, (call, row) in enumerate(zip(calls, values, strict=True)):
+        used = []
+        for number, (call, text, row) in enumerate(whole):
             parsed = call.statement.parsed
             sent = [
                 self._sent(parsed, position, value, session, queued)
                 for position, value in enumerate(row)
             ]
-            written.append([self._number_of(call), *sent])
+            used.append(self._number_of(call, text))
+            written.append([used[-1], *sent])
             self._note_results(parsed, number, session, queued)
-        kind = self._type_of(calls)
+        kind = self._type_of(calls, used)
         self._lines.write(_text([kind, session, calls[0].began_us, written]))
         self._transaction_count += 1
 
@@ -120,7 +130,7 @@ class Recorder:
             sessions=len(self._sessions),
             keys=len(self._made),
             left_out_count=self._left_out_count,
-            statements=tuple(self._statements),
+            statements=tuple(self._numbers),
             types=tuple(
                 RecordedType(
                     name=name,
@@ -132,18 +142,35 @@ class Recorder:
             ),
         )
 
-    def _number_of(self, call: Call) -> int:
-        name = statement_id(call.session.user, call.statement.parsed.text)
-        return self._statements.setdefault(name, len(self._statements))
+    def statements_but(self, known: AbstractSet[str]) -> Iterator[Statement]:
+        """Yield the statements of the recording, without those with known ids."""
+        yield from (own for name, own in self._statements.items() if name not in known)
 
-    def _type_of(self, calls: Sequence[Call]) -> int:
+    def _number_of(self, call: Call, text: str) -> int:
+        """Return the number of a statement."""
+        parsed, role = call.statement.parsed, call.session.user
+        name = statement_id(role, text)
+        if name not in self._numbers:
+            self._numbers[name] = len(self._numbers)
+            self._statements[name] = Statement(
+                id=name,
+                text=text,
+                kind=parsed.kind,
+                reads_only=parsed.reads_only and not parsed.reason,
+                tables=parsed.tables,
+                role=role,
+                has_values=bool(parsed.reason),
+            )
+        return self._numbers[name]
+
+    def _type_of(self, calls: Sequence[Call], used: Sequence[int]) -> int:
         """Return the number of the type: transactions of one name and protocol."""
         parsed = [call.statement.parsed for call in calls]
         protocols = [call.protocol for call in calls]
         is_by_sql = protocols[-1] == "simple" and "prepared" in protocols
         protocol: Any = "prepared" if is_by_sql else protocols[-1]
         number = self._types.setdefault((name_of(parsed), protocol), len(self._types))
-        self._used[number].update(dict.fromkeys(map(self._number_of, calls)))
+        self._used[number].update(dict.fromkeys(used))
         self._counts[number] += 1
         return number
 
@@ -159,20 +186,33 @@ class Recorder:
 
         Args: queued, keys that this transaction has read or made.
         """
-        if isinstance(value, list):
-            return _array(value)
         use = parsed.parameters.get(position + 1)
-        if not isinstance(value, str) or use is None or use.use not in _KEY_USES:
-            return value
-        family = self._family(use.table, use.column)
-        if family is None:
+        family = self._family(use.table, use.column) if use is not None else None
+        elements = _elements(value) if use is not None and use.use == "list" else None
+        if elements is None and isinstance(value, list):
+            elements, family = value, None
+        if elements is not None:
+            parts = [self._key(element, family, session, queued) for element in elements]
+            return _array(parts)
+        is_key = use is not None and use.use in _KEY_USES
+        return self._key(value, family if is_key else None, session, queued)
+
+    def _key(
+        self,
+        value: Value,
+        family: Place | None,
+        session: int,
+        queued: dict[Place, list[ResultPlace]],
+    ) -> object:
+        """Return a value, with its number if it is a key that the load made."""
+        if family is None or not isinstance(value, str):
             return value
         keys = self._keys[family]
         place = self._result_of(keys, family, value, session, queued)
         if place is not None:
             number = keys.numbers[value] = len(self._made)
             self._made.append(
-                (place.transaction_number, place.call_number, 0, place.column_number, number),
+                (place.transaction_number, place.call_number, 0, place.column_number, number)
             )
         if value in keys.numbers:
             return {"key": keys.numbers[value], "or": value}
@@ -229,6 +269,19 @@ class Recorder:
         return self._families.family_of_key((table, column)) if column else None
 
 
+def _can_be_repeated(call: Call) -> bool:
+    parsed = call.statement.parsed
+    return not parsed.copies and (not parsed.reason or parsed.reason in _EXACT)
+
+
+def _sent_as(call: Call) -> tuple[str, Sequence[Value]]:
+    """Return the text of a call with `$1` and so on, and the values of these.
+
+    If constants cannot be parameters, the text has them, as the program sent it.
+    """
+    return call.exact if call.statement.parsed.reason else (call.statement.parsed.text, call.values)
+
+
 def _note_known(keys: _Keys, value: str) -> None:
     """Note a key that was there before: it is never a new one later."""
     if value.isascii() and value.isdigit():
@@ -251,15 +304,30 @@ def _is_whole(value: Value) -> bool:
     return value is None or (isinstance(value, str) and not value.endswith(_CUT))
 
 
-def _array(values: Sequence[Any]) -> str:
-    """Return the literal of an array."""
-    return "{" + ",".join(map(_element, values)) + "}"
+def _elements(value: Value) -> list[Any] | None:
+    """Return the elements of a list, or of the text of a plain array such as {1,2}."""
+    if isinstance(value, list):
+        return value
+    if isinstance(value, str) and _PLAIN_ARRAY.fullmatch(value):
+        return value[1:-1].split(",")
+    return None
 
 
-def _element(value: Any) -> str:
-    if value is None:
-        return "NULL"
-    return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
+def _array(elements: Sequence[Any]) -> object:
+    """Return the literal of an array, in parts if it has keys that the load makes."""
+    parts: list[object] = []
+    for number, element in enumerate(elements):
+        before = "," if number else "{"
+        if isinstance(element, Mapping):
+            parts += [f'{before}"', element, '"']
+        elif element is None:
+            parts.append(f"{before}NULL")
+        else:
+            escaped = str(element).replace("\\", "\\\\").replace('"', '\\"')
+            parts.append(f'{before}"{escaped}"')
+    parts.append("}" if elements else "{}")
+    texts = [part for part in parts if isinstance(part, str)]
+    return "".join(texts) if len(texts) == len(parts) else parts
 
 
 def _text(document: object) -> str:
