@@ -53,6 +53,8 @@ impl Written {
 /// transactions that have not ended; all are bounded.
 #[derive(Debug, Default)]
 pub struct Lines {
+    /// Long values are written whole, too.
+    keeps_whole: bool,
     recognizer: Recognizer,
     sessions: Sessions,
     sequences: Sequences,
@@ -67,6 +69,11 @@ pub struct Lines {
 }
 
 impl Lines {
+    /// Args: `keeps_whole`, whether long values are written whole, and not only their beginning.
+    pub fn new(keeps_whole: bool) -> Lines {
+        Lines { keeps_whole, ..Lines::default() }
+    }
+
     pub fn written(&self) -> Written {
         self.written
     }
@@ -345,7 +352,7 @@ impl Lines {
         let mut value = std::mem::take(&mut self.value);
         value.clear();
         write_value(raw, &mut value);
-        let is_long = value.len() > VALUE_BYTES_MAX;
+        let is_long = value.len() > VALUE_BYTES_MAX && !self.keeps_whole;
         if is_long {
             let end = (VALUE_BYTES_MAX - 3..=VALUE_BYTES_MAX)
                 .rev()

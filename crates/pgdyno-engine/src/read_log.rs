@@ -88,6 +88,10 @@ impl End {
 /// Read the logs that the arguments name. Returns false if they were refused; the reason is
 /// written. Errors: of writing.
 pub(crate) fn main(arguments: &[OsString], out: &mut impl Write) -> io::Result<bool> {
+    let (keeps_whole, arguments) = match arguments {
+        [option, others @ ..] if option == "--whole-values" => (true, others),
+        others => (false, others),
+    };
     let (prefix, paths) = match arguments {
         [option, prefix, paths @ ..] if option == "--prefix" => (Some(prefix), paths),
         paths => (None, paths),
@@ -105,7 +109,7 @@ pub(crate) fn main(arguments: &[OsString], out: &mut impl Write) -> io::Result<b
     files.sort_by_key(|(_, beginning)| beginning.time_ns.unwrap_or(i64::MAX));
     let Some((_, first)) = files.first() else { return Ok(false) };
     let mut reader = Reader::new(&first.format);
-    let mut lines = Lines::default();
+    let mut lines = Lines::new(keeps_whole);
     for (path, beginning) in &files {
         if beginning.format.name() != first.format.name() {
             let message =

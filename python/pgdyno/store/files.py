@@ -93,6 +93,42 @@ def append_line(path: Path, document: Mapping[str, Any]) -> None:
         raise refused(path, error) from error
 
 
+class PrivateLines:
+    """A new file of lines that only its owner can read. It is written as given, with its values."""
+
+    def __init__(self, path: Path) -> None:
+        """Create the file, which must not exist.
+
+        Raises: StoreError if the operating system refuses the file.
+        """
+        self._path = path
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            self._stream = os.fdopen(os.open(path, flags, FILE_MODE), "wb", buffering=1 << 20)
+        except OSError as error:
+            raise refused(path, error) from error
+
+    def write(self, line: str) -> None:
+        """Append a line. Raises: StoreError if the disk refuses it."""
+        try:
+            self._stream.write(line.encode() + b"\n")
+        except OSError as error:
+            raise refused(self._path, error) from error
+
+    def discard(self) -> None:
+        """Remove the file."""
+        self._path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close the file when it is on the disk. Raises: StoreError if the disk refuses it."""
+        try:
+            with self._stream:
+                self._stream.flush()
+                os.fsync(self._stream.fileno())
+        except OSError as error:
+            raise refused(self._path, error) from error
+
+
 def read_bytes(path: Path) -> bytes:
     """Return the content of a file. A pipe or a device, which may never end, is an OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -189,7 +189,14 @@ def test_kept_values_are_named_in_the_file_its_name_and_its_first_line(
     pgdyno: Command, database: Target, tmp_path: Path
 ) -> None:
     make_shop(database)
-    given = ("-o", tmp_path / "shop.capture", "--duration", "2s", "--keep-values")
+    given = (
+        "-o",
+        tmp_path / "shop.capture",
+        "--duration",
+        "2s",
+        "--keep-values",
+        "--i-may-store-values",
+    )
     said = pgdyno("capture", *server_options(database), *given)
     assert said.code == 0, said.err
     path = tmp_path / "shop.with-values.capture"

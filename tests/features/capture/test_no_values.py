@@ -117,7 +117,14 @@ def test_the_same_search_finds_kept_values(
     pgdyno: Command, observed: Target, tmp_path: Path
 ) -> None:
     plant(observed)
-    given = ("-o", tmp_path / "person.capture", "--duration", "2s", "--keep-values")
+    given = (
+        "-o",
+        tmp_path / "person.capture",
+        "--duration",
+        "2s",
+        "--keep-values",
+        "--i-may-store-values",
+    )
     assert pgdyno("capture", *server_options(observed), *given).code == 0
     path = tmp_path / "person.with-values.capture"
     text = file.zstd.decompress(path.read_bytes()).decode()

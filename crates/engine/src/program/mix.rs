@@ -14,6 +14,17 @@ pub enum Mix {
     /// The chances follow the weights, and the number of draws of each type stays near its share of
     /// all draws: chance changes the mix of a short run much less.
     Even,
+    /// The program itself says what comes next, by `Transactions::next`.
+    Program,
+}
+
+/// What a terminal does next, if its program decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// A transaction of the type with this number.
+    Type(usize),
+    /// Nothing: it starts no more transactions.
+    Over,
 }
 
 /// The state of a terminal's draws.
@@ -27,7 +38,8 @@ pub enum Dealer {
 impl Dealer {
     pub fn new(mix: Mix) -> Dealer {
         match mix {
-            Mix::Chance => Dealer::Chance,
+            // A program that decides itself draws nothing.
+            Mix::Chance | Mix::Program => Dealer::Chance,
             Mix::Deck => Dealer::Deck(Deck::default()),
             Mix::Even => Dealer::Even(Even::default()),
         }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use pgdyno_script::{Prng, Script};
 
 pub use self::facts::facts;
-pub use self::mix::{Dealer, Deck, Mix};
+pub use self::mix::{Dealer, Deck, Mix, Next};
 pub use self::rows::{Cents, FromRow, FromText, Parameter, Rows, Unexpected};
 pub use self::session::{Batch, Link, Pipeline, Session};
 use crate::contract::job::{Protocol, Templates};
@@ -265,6 +265,12 @@ pub trait Transactions: Debug + Send + Sync {
     ///
     /// Errors: why the run cannot start, and the next step.
     fn prepare<'s>(&'s self, session: Session<'s>) -> BoxFuture<'s, Result<(), Unready>>;
+
+    /// Return what a terminal does next; asked only with `Mix::Program`. If a transaction is tried
+    /// again, it is not asked.
+    fn next(&self, _terminal: u32) -> Next {
+        Next::Over
+    }
 
     /// Run one transaction of the type with this number.
     fn run<'s>(&'s self, number: usize, session: Session<'s>) -> Running<'s>;

@@ -16,7 +16,8 @@ use crate::client::Shard;
 use crate::clock::{NEVER_NS, now_ns};
 use crate::contract::job::Measure;
 use crate::histogram::Histogram;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlannedProgram};
+use crate::program::{Mix, Next, Program};
 use crate::recorder::{Recorder, owner_at};
 use crate::tally::Owner;
 use crate::timeline::Timeline;
@@ -46,7 +47,7 @@ pub(super) struct Pacing<'s> {
     client_count: usize,
     /// Number of clients that may still start transactions, if their number is limited.
     clients_left: usize,
-    /// Clients that the observer has ended.
+    /// Clients that the observer or their program has ended.
     aborted_count: usize,
     /// How late timers fired while a client was free.
     timer_lag: Histogram,
@@ -103,7 +104,7 @@ impl<'s> Pacing<'s> {
             return None;
         }
         // As pgbench: a client chooses its script before it waits for an arrival.
-        let script = self.choose_script(client, shard);
+        let script = self.choose_script(client, shard)?;
         let waiting = Free { client, script, since_ns: free_ns };
         if let Some(scheduled_ns) = self.take_due(waiting, free_ns, true, timeline, shard) {
             return Some(self.start_scheduled(waiting, scheduled_ns, free_ns, shard));
@@ -150,7 +151,7 @@ impl<'s> Pacing<'s> {
         if now_ns >= timeline.drain_ns || is_measured && transactions_left(client, shard) == 0 {
             return None;
         }
-        let script = self.choose_script(client, shard);
+        let script = self.choose_script(client, shard)?;
         if self.thinking.is_on() {
             let from_ns = ended_ns.unwrap_or(now_ns);
             self.thinking.begin(client, script, from_ns, self.plan, shard);
@@ -261,20 +262,47 @@ impl<'s> Pacing<'s> {
         Start { client, script, scheduled_ns, started_ns, work: 0 }
     }
 
-    /// Choose the next script of a client.
+    /// Choose the next script of a client; `None` if its program has no more for it.
     #[inline]
-    fn choose_script(&mut self, client: u32, shard: &mut Shard) -> usize {
+    fn choose_script(&mut self, client: u32, shard: &mut Shard) -> Option<usize> {
         let number = choose_script(&self.plan.weights, &mut self.choose);
         let program = &self.plan.programs[number];
+        if program.mix == Mix::Program {
+            return self.next_of_program(program, client, shard);
+        }
         if program.type_weights.len() == 1 {
-            return program.first_script;
+            return Some(program.first_script);
         }
         let terminal = &mut shard.clients.terminals[client as usize];
         let chosen = match terminal.dealers.get_mut(number) {
             Some(dealer) => dealer.deal(&program.type_weights, &mut terminal.random),
             None => choose_script(&program.type_weights, &mut terminal.random),
         };
-        program.first_script + chosen
+        Some(program.first_script + chosen)
+    }
+
+    /// Ask a program what a client does next. A client without more is ended.
+    fn next_of_program(
+        &mut self,
+        program: &PlannedProgram,
+        client: u32,
+        shard: &mut Shard,
+    ) -> Option<usize> {
+        let Program::Native(native) = &self.plan.scripts[program.first_script].program else {
+            unreachable!("only a native program has this mix");
+        };
+        if transactions_left(client, shard) == 0 {
+            return None;
+        }
+        match native.transactions.next(shard.clients.terminals[client as usize].number) {
+            Next::Type(number) => Some(program.first_script + number),
+            Next::Over => {
+                self.end_client(client, shard);
+                // A client that connects again is not asked again.
+                shard.clients.terminals[client as usize].transactions_left = 0;
+                None
+            }
+        }
     }
 
     /// True if the number of the client's transactions is not done.

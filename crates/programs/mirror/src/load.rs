@@ -3,6 +3,7 @@
 //! The JSON of a step and of a source is that of the capture file, so the lab passes it on.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +26,22 @@ pub struct MirrorLoad {
     pub statements: Vec<MirrorStatement>,
     /// At least one.
     pub templates: Vec<MirrorTemplate>,
+    /// Present: the transactions of a log, with their values, in place of drawn ones. The templates
+    /// then have no steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording: Option<Recording>,
+}
+
+/// A file with the transactions of a log. `program/recording.rs` has its format.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recording {
+    pub path: PathBuf,
+    /// For each statement that the file numbers: its place in `MirrorLoad::statements`.
+    pub statements: Vec<u32>,
+    /// For each type that the file numbers: its place in `MirrorLoad::templates`; absent = its
+    /// transactions are left out.
+    pub types: Vec<Option<u32>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -109,6 +109,7 @@ pub(super) fn mirror(protocol: Protocol) -> MirrorLoad {
         not_null: vec![0],
     };
     MirrorLoad {
+        recording: None,
         tables: vec![table],
         settings: BTreeMap::from([("search_path".into(), "\"größe\"".into())]),
         data_age_s: 1e9,

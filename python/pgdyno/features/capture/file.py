@@ -108,7 +108,7 @@ def _lines(capture: Capture) -> Iterator[bytes]:
     count = 0
     for name in Capture.model_fields:
         value = getattr(capture, name)
-        items = value if name in _ITEMS else (value,)
+        items = value if name in _ITEMS else (value,) if value is not None else ()
         for item in items:
             count += 1
             is_text = name in ("notes", "kept") or name == "settings"

@@ -110,6 +110,35 @@ class Counters(Part):
         return cls(**{name: sum(getattr(c, name) for c in known) for name in cls.model_fields})
 
 
+class RecordedType(Part):
+    """Transactions of a recording with one name. `count`: how many there are.
+
+    `statements`: the places of their statements in `Recording.statements`.
+    """
+
+    name: str
+    protocol: Protocol
+    count: int
+    statements: tuple[int, ...]
+
+
+class Recording(Part):
+    """The transactions of a log with their values, in a file next to the capture.
+
+    `statements`: the ids of the statements that the file numbers. `keys`: how many keys that the
+    load made are used later. `left_out_count`: statements that cannot be repeated, and all of a
+    transaction with a value that the log lacks.
+    """
+
+    file: str
+    transactions: int
+    sessions: int
+    keys: int
+    left_out_count: int
+    statements: tuple[str, ...]
+    types: tuple[RecordedType, ...]
+
+
 class Statement(Part):
     """A statement with `$1` ... in place of its parameters.
 
@@ -129,6 +158,8 @@ class Statement(Part):
     role: str = ""
     search_path: str = ""
     counters: Counters = Counters()
+    has_values: bool = False
+    """The text has its constants, because it is of a recording."""
 
 
 class Constant(Part):
@@ -495,6 +526,7 @@ class Capture(Part):
     sessions: tuple[SessionKind, ...] = ()
     profile: Profile = Profile()
     left_out: tuple[LeftOut, ...] = ()
+    recording: Recording | None = None
     notes: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     """Columns of small domains whose values are kept, as `table.column: why`."""

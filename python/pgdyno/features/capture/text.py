@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pgdyno.engine.distribution import Distribution
 from pgdyno.features.capture.coverage import Coverage
-from pgdyno.features.capture.model import Capture, Template
+from pgdyno.features.capture.model import Capture, Recording, Template
 from pgdyno.quantities import count, counted, format_bytes, milliseconds, percent, seconds
 from pgdyno.report.text_page import TextPage, joined
 
@@ -32,10 +32,11 @@ def coverage_text(coverage: Coverage, *, width: int) -> str:
 
 def summary_text(capture: Capture, coverage: Coverage, path: Path, *, width: int) -> str:
     """Return what a capture that has just ended has."""
-    page = TextPage(width)
+    page, recording = TextPage(width), capture.recording
     rows = [
         *page.row("capture", f"{path}, {format_bytes(path.stat().st_size)}; {_values(capture)}"),
         *page.row("load", _load(capture)),
+        *(page.row("recorded", _recorded(recording)) if recording is not None else ()),
         *page.row("database", _database(capture)),
         *_coverage_lines(coverage, page),
         *_listed(page, "note", capture.notes, limit=None),
@@ -59,6 +60,21 @@ def _coverage_lines(coverage: Coverage, page: TextPage) -> Iterator[str]:
 
 def _values(capture: Capture) -> str:
     return "WITH VALUES OF ROWS" if capture.header.keeps_values else "no values of rows"
+
+
+def _recorded(recording: Recording) -> str:
+    """Return what the file of the transactions has."""
+    words = (
+        f"EVERY VALUE of {counted(recording.transactions, 'transaction')} of"
+        f" {counted(recording.sessions, 'session')} is in {recording.file}; bench repeats them as"
+        " they were"
+    )
+    if recording.keys:
+        words += f"; {counted(recording.keys, 'key')} follow the keys that the load makes"
+    if recording.left_out_count:
+        left = counted(recording.left_out_count, "statement")
+        words += f"; left out: {left}, such as COPY or one with a value that the log lacks"
+    return words
 
 
 def _load(capture: Capture) -> str:
@@ -109,6 +125,8 @@ class _Shown:
         row = self._page.row
         yield from row("file", f"{path}, {format_bytes(path.stat().st_size)}, {header.format}")
         yield from row("values", _values_words(capture))
+        if capture.recording is not None:
+            yield from row("recorded", _recorded(capture.recording))
         yield from row(
             "source",
             f"database {header.database}, PostgreSQL {header.server_version_num // 10_000},"

@@ -10,6 +10,8 @@ mod existing;
 mod keys;
 mod needs;
 mod number;
+mod recording;
+mod replay;
 mod slots;
 mod sources;
 mod template;
@@ -19,6 +21,7 @@ use std::sync::{Arc, OnceLock};
 
 use self::drawing::Stock;
 use self::keys::Keys;
+use self::needs::refuse_missing_tables;
 use self::template::{KeysOfJob, Template};
 use pgdyno_engine::contract::job::{Protocol, Templates};
 use pgdyno_engine::program::{
@@ -63,6 +66,9 @@ impl Native for Mirror {
         if load.templates.is_empty() {
             return Err("needs at least one template".to_owned());
         }
+        if let Some(recording) = &load.recording {
+            return replay::plan(recording, load);
+        }
         let mut wanted = KeysOfJob::of_queues(&load.templates);
         let (mut templates, mut types) = (Vec::new(), Vec::new());
         for given in &load.templates {
@@ -98,7 +104,7 @@ impl Transactions for Run {
     fn prepare<'s>(&'s self, session: Session<'s>) -> BoxFuture<'s, Result<(), Unready>> {
         Box::pin(async move {
             if self.stock.keys.get().is_none() {
-                self.look_at_tables(session).await?;
+                refuse_missing_tables(&self.tables, session).await?;
                 self.look_at_roles(session).await?;
                 let KeysOfJob { existing, fresh, .. } = &self.wanted;
                 let keys = Keys::read(session, existing, fresh, self.stock.terminals).await?;

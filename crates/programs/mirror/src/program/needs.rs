@@ -21,32 +21,6 @@ pub(super) fn role_of(text: &str) -> Option<&str> {
 }
 
 impl Run {
-    /// Check that the database has the tables of the capture.
-    pub(super) async fn look_at_tables(&self, session: Session<'_>) -> Result<(), Unready> {
-        let names: Vec<_> = self.tables.iter().map(|name| quote_literal(name)).collect();
-        let sql = format!(
-            "SELECT name FROM unnest(ARRAY[{}]::text[]) AS name \
-             WHERE pg_catalog.to_regclass(name) IS NULL",
-            names.join(", ")
-        );
-        let missing = query_names(session, &sql).await?;
-        if missing.is_empty() {
-            return Ok(());
-        }
-        Err(Unready::Refused {
-            message: format!(
-                "the database lacks {} of the {} tables of the capture: {}",
-                missing.len(),
-                self.tables.len(),
-                missing.join(", ")
-            ),
-            hint:
-                "name a database that was made from the capture (pgdyno init FILE), or a copy of \
-                   the source"
-                    .to_owned(),
-        })
-    }
-
     /// Ask which roles of the load this user cannot take, and warn of each.
     pub(super) async fn look_at_roles(&self, session: Session<'_>) -> Result<(), Unready> {
         let steps = self.templates.iter().flat_map(|template| &template.steps);
@@ -80,6 +54,34 @@ impl Run {
         let Some(role) = &step.role else { return false };
         self.missing_roles.get().is_some_and(|missing| missing.iter().any(|name| **name == **role))
     }
+}
+
+/// Check that the database has these tables of the capture.
+pub(super) async fn refuse_missing_tables(
+    tables: &[String],
+    session: Session<'_>,
+) -> Result<(), Unready> {
+    let names: Vec<_> = tables.iter().map(|name| quote_literal(name)).collect();
+    let sql = format!(
+        "SELECT name FROM unnest(ARRAY[{}]::text[]) AS name \
+             WHERE pg_catalog.to_regclass(name) IS NULL",
+        names.join(", ")
+    );
+    let missing = query_names(session, &sql).await?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Unready::Refused {
+        message: format!(
+            "the database lacks {} of the {} tables of the capture: {}",
+            missing.len(),
+            tables.len(),
+            missing.join(", ")
+        ),
+        hint: "name a database that was made from the capture (pgdyno init FILE), or a copy of \
+               the source"
+            .to_owned(),
+    })
 }
 
 /// Return the names that a query returns.

@@ -14,10 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pgparse
+
 from pgdyno.clock import read_pair
 from pgdyno.engine.distribution import Distribution
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.file import capture_at
+from pgdyno.features.capture.mirror.replay import recorded_templates, recording_document
 from pgdyno.features.capture.model import (
     Capture,
     Constant,
@@ -94,7 +97,12 @@ def mirror_load(script: Script) -> dict[str, Any]:
     sources = _Sources(place, _ranges(capture), _without_statistics(capture), kept)
     whole_tps = sum(template.rate_tps for template in templates)
     tables = sorted({table for name in used for table in known[name].tables})
+    recorded: dict[str, Any] = {}
+    if capture.recording is not None and script.capture is not None:
+        document = recording_document(script.capture, capture, templates, place)
+        recorded["recording"] = document
     return {
+        **recorded,
         "tables": tables,
         "settings": _settings(capture, [known[name] for name in used]),
         "data_age_s": max(0.0, _age_s(capture)),
@@ -109,7 +117,7 @@ def mirror_load(script: Script) -> dict[str, Any]:
                 "reads_only": reads_only(template, known),
                 "protocol": template.protocol,
                 "think_ms": template.think_ms or 0.0,
-                "steps": _steps(template, known, sources),
+                "steps": [] if recorded else _steps(template, known, sources),
             }
             for template in templates
         ],
@@ -170,12 +178,17 @@ def _taken_from(templates: tuple[Template, ...]) -> set[str]:
 
 
 def templates_of(script: Script) -> tuple[Template, ...]:
-    """Return the templates that a script runs: all, or those that only read."""
+    """Return the templates that a script runs: all, or those that only read.
+
+    Those of a recording stand for its types.
+    """
     capture = capture_of(script)
     known = {statement.id: statement for statement in capture.statements}
+    recording = capture.recording
+    templates = capture.templates if recording is None else recorded_templates(capture, recording)
     return tuple(
         template
-        for template in capture.templates
+        for template in templates
         if template.rate_tps > 0
         and all(step.statement in known for step in template.steps)
         and not (script.reads_only and not reads_only(template, known))
@@ -350,6 +363,16 @@ def share_of(script: Script) -> Share:
     )
 
 
+def _shown(statement: Statement, sent: str | None) -> str:
+    """Return the text as results have it: a recorded one without its constants."""
+    if statement.has_values:
+        try:
+            return str(pgparse.normalize(statement.text))
+        except pgparse.PGQueryError:
+            return statement.kind
+    return statement.text if sent is None else sent
+
+
 def source_document(script: Script) -> dict[str, Any]:
     """Return what a run keeps of the source: counters of each statement, templates, totals.
 
@@ -360,7 +383,7 @@ def source_document(script: Script) -> dict[str, Any]:
     templates = templates_of(script)
     used = {step.statement for template in templates for step in template.steps}
     sent = {name: text for name, (text, _) in _sent_texts(templates, known, used).items()}
-    texts = {name: redacted(sent.get(name, own.text)) for name, own in known.items()}
+    texts = {name: redacted(_shown(own, sent.get(name))) for name, own in known.items()}
     share = share_of(script)
     # Several roles may send one text.
     counters: dict[str, list[Counters]] = {}

@@ -28,6 +28,12 @@ class KeyFamilies:
         keyed = [place for place in places if place in self._columns and self.is_key(place)]
         return {min(self._family(place)) for place in keyed}
 
+    def family_of_key(self, place: tuple[str, str]) -> tuple[str, str] | None:
+        """Return one column for the family of a column that holds keys; None of any other."""
+        if place not in self._columns or not self.is_key(place):
+            return None
+        return min(self._family(place))
+
     def level(self, table: str, seen: frozenset[str] = frozenset()) -> int:
         """Return how many foreign keys lead from a table to one without; circles end."""
         if not table or table in seen:

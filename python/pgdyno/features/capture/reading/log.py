@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,10 +25,11 @@ from pgdyno.features.capture.reading.log_grouping import Group, Grouping, Statem
 from pgdyno.features.capture.reading.log_reading import LogReading, Seen
 from pgdyno.features.capture.reading.log_statements import LoggedStatement
 from pgdyno.features.capture.reading.log_templates import Context, calls_of, templates_of
-from pgdyno.features.capture.reading.log_transactions import Transactions
+from pgdyno.features.capture.reading.log_transactions import Transaction, Transactions
 from pgdyno.features.capture.reading.moves import with_moves
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parameter_sources import Sources
+from pgdyno.features.capture.reading.recorder import Recorder, statement_id
 from pgdyno.quantities import counted, milliseconds
 
 # For the price: lines of a transaction with prepared statements (three messages and two details
@@ -53,7 +53,7 @@ class Request:
 
     `sample_ratio`: log_transaction_sample_rate when the log was written. `rows_of_copies`: how many
     rows each COPY FROM STDIN has, by its text, because logs do not say it. `logs_some`: the server
-    logs only some statements.
+    logs only some statements. `recorder`: keeps every transaction with its values; else None.
     """
 
     paths: Sequence[Path]
@@ -63,6 +63,7 @@ class Request:
     sample_ratio: float = 1
     rows_of_copies: Mapping[str, float] = field(default_factory=dict)
     logs_some: bool = False
+    recorder: Recorder | None = None
 
 
 class Logged:
@@ -75,7 +76,11 @@ class Logged:
         """
         self._request = request
         self._reading = LogReading(
-            request.paths, names, prefix=request.prefix, is_certain=request.is_certain
+            request.paths,
+            names,
+            prefix=request.prefix,
+            is_certain=request.is_certain,
+            keeps_whole=request.recorder is not None,
         )
         self._transactions = Transactions()
         self.grouping = Grouping()
@@ -86,7 +91,7 @@ class Logged:
         for part in self._reading.parts():
             self._add(part)
         for transaction in self._transactions.end():
-            self.grouping.add(transaction)
+            self._group(transaction)
         if not any(group.count for group in self.grouping.groups.values()):
             raise self._nothing()
 
@@ -133,7 +138,7 @@ class Logged:
         """Count a part of a session, or the ends of sessions."""
         if isinstance(part, list):
             for transaction in self._transactions.end(part):
-                self.grouping.add(transaction)
+                self._group(transaction)
             return
         count = len(part.pattern.items)
         if part.session.database not in ("", self._request.database):
@@ -149,11 +154,19 @@ class Logged:
             think = self._transactions.whole(part, is_block=plan.is_block)
             if think is not None:
                 self.grouping.add_part(part, plan, *think)
+                if self._request.recorder is not None and plan.group is not None:
+                    self._request.recorder.add(list(part.calls()))
                 return
         calls = list(part.calls())
         self._leave(calls)
         for transaction in self._transactions.of(part, calls):
-            self.grouping.add(transaction)
+            self._group(transaction)
+
+    def _group(self, transaction: Transaction) -> None:
+        """Count a transaction, and record it."""
+        self.grouping.add(transaction)
+        if self._request.recorder is not None:
+            self._request.recorder.add(transaction.calls)
 
     def _leave(self, calls: Sequence[Call]) -> None:
         """Count the calls that cannot be sent again."""
@@ -203,6 +216,10 @@ class Logged:
             )
         )
         parsed = {ids[key]: statement.parsed for key, statement in used.items()}
+        statements = list(self._statements(capture, groups, used, types))
+        recorder = self._request.recorder
+        if recorder is not None:
+            statements += recorder.statements_but({statement.id for statement in statements})
         counters = CountersOfLoad(capture.columns, capture.objects, parsed)
         templates = tuple(counters.shared(templates))
         plain = [item.model_copy(update={"is_broken_by_load": False}) for item in capture.objects]
@@ -223,7 +240,7 @@ class Logged:
             update={
                 **alone,
                 "header": capture.header.model_copy(update=header),
-                "statements": tuple(self._statements(capture, groups, used, types)),
+                "statements": tuple(statements),
                 "templates": templates,
                 "columns": columns,
                 "objects": objects,
@@ -231,6 +248,7 @@ class Logged:
                 "arrivals": self.grouping.seconds.arrivals(self._request.sample_ratio),
                 "sessions": self._sessions(capture),
                 "left_out": tuple(self._left_out(capture)),
+                "recording": None if recorder is None else recorder.end(),
                 "notes": (*map(_with_logs, capture.notes), *self.notes()),
             }
         )
@@ -336,11 +354,6 @@ def _with_logs(note: str) -> str:
     if not note.startswith(_NO_STATEMENTS):
         return note
     return f"{note.partition(';')[0]}; the logs have no rows, blocks and WAL of statements"
-
-
-def statement_id(role: str, text: str) -> str:
-    """Return an id that is the same in every capture of the same text and role."""
-    return hashlib.sha256(f"{role}\0{text}".encode()).hexdigest()[:12]
 
 
 def advice(sample_ratio: float) -> str:

@@ -38,6 +38,14 @@ class Call:
     statement: LoggedStatement
     protocol: str
     packed: bytes
+    shape: LoggedShape | None = None
+
+    @property
+    def exact(self) -> tuple[str, list[Value]]:
+        """Return the text with its constants, as it was sent, and the values of `$1` and so on."""
+        assert self.shape is not None, "the call is not from a log"
+        parameters, constants = _unpacked(self.packed)
+        return self.shape.exact(constants), parameters
 
     @property
     def values(self) -> tuple[Value, ...]:
@@ -88,7 +96,7 @@ class Part:
         of_calls = zip(self.pattern.items, times_of(times, self.began_us), values, strict=True)
         for (shape, protocol), (began_us, took_us), packed in of_calls:
             statement = shape.plain or shape.statement(*reversed(_unpacked(packed)))
-            yield Call(self.session, began_us, took_us, statement, protocol, packed)
+            yield Call(self.session, began_us, took_us, statement, protocol, packed, shape)
 
 
 def times_of(packed: bytes, began_us: int) -> list[tuple[int, int | None]]:

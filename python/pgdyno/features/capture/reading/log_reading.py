@@ -42,9 +42,20 @@ class LogReading:
     """Reads logs once. `seen` is complete when `parts` has ended."""
 
     def __init__(
-        self, paths: Sequence[Path], names: Names, *, prefix: str | None, is_certain: bool
+        self,
+        paths: Sequence[Path],
+        names: Names,
+        *,
+        prefix: str | None,
+        is_certain: bool,
+        keeps_whole: bool = False,
     ) -> None:
-        """Args: is_certain, whether the prefix must be right; else usual ones are tried."""
+        """Prepare to read.
+
+        Args: is_certain, whether the prefix must be right; else usual ones are tried.
+        keeps_whole, whether long values come whole, and not only their beginning.
+        """
+        self._options = ["--whole-values"] if keeps_whole else []
         self._paths, self._names = paths, names
         self._prefix, self._is_certain = prefix, is_certain
         self._shapes: dict[int, LoggedShape] = {}
@@ -99,7 +110,7 @@ class LogReading:
         with ExitStack() as stack:
             reader = stack.enter_context(
                 child.start(
-                    [engine_for_jobs(), "read-log", *option, *self._paths],
+                    [engine_for_jobs(), "read-log", *self._options, *option, *self._paths],
                     name="pgdyno-engine read-log",
                     stdout=subprocess.PIPE,
                 )

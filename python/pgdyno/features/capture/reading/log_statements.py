@@ -117,6 +117,16 @@ class LoggedShape:
             self._made[key] = self._make(constants, dict(same))
         return self._made[key]
 
+    def exact(self, constants: Sequence[Any]) -> str:
+        """Return the text with its constants, as the program sent it."""
+        text, last = "", 0
+        given = constants or [None] * len(self._places)
+        for value, place in zip(given, self._places, strict=False):
+            start, end = place.position
+            text += self._sql[last:start] + _as_in(self._sql[start:end], value)
+            last = end
+        return text + self._sql[last:]
+
     def _repeated(self, constants: Sequence[Any]) -> tuple[tuple[int, int], ...]:
         """Return the constants that repeat an earlier one: the places of both."""
         known: dict[str, int] = {}
@@ -221,6 +231,20 @@ def _make_room(known: dict[Any, Any]) -> None:
 def _literal(value: Any) -> str:
     """Return a constant or a parameter as a literal of SQL."""
     return "NULL" if value is None else "'" + str(value).replace("'", "''") + "'"
+
+
+def _as_in(raw: str, value: Any) -> str:
+    """Return a value in the notation of another constant of its shape."""
+    if isinstance(value, list):
+        return f"({', '.join(_as_in(_first_of(raw), part) for part in value)})"
+    if value is None or re.match(r"[-+\d.]", raw):
+        return raw if value is None else str(value)
+    bits = re.match(r"[bx]'", raw, re.I)
+    return f"{bits[0]}{value}'" if bits else _literal(value)
+
+
+def _first_of(raw: str) -> str:
+    return raw.lstrip("( ")
 
 
 def _filled(part: str, values: Mapping[int, str]) -> str:

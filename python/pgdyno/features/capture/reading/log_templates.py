@@ -131,7 +131,7 @@ def templates_of(
     known: Known = {}
     templates: list[Template] = []
     for place, group in enumerate(groups):
-        name = _name(group, statements)
+        name = name_of([statements[key].parsed for key in group.steps])
         names[name] += 1
         knows_think = group.think_us and sample_ratio == 1
         think_ms = mean_pause([us / 1000 for us in group.think_us]) if knows_think else None
@@ -188,9 +188,8 @@ def _followed(parsed: Sequence[Parsed]) -> list[int]:
     ]
 
 
-def _name(group: Group, statements: Mapping[StatementKey, LoggedStatement]) -> str:
+def name_of(parsed: Sequence[Parsed]) -> str:
     """Return a name that says what a transaction does: its changes, or its first question."""
-    parsed = [statements[key].parsed for key in group.steps]
     written = [f"{p.kind} {_bare(p.written)}" for p in parsed if p.written]
     read = [f"{p.kind} {_bare(p.tables[0])}" for p in parsed if p.tables]
     words = list(dict.fromkeys(written or read)) or [p.kind for p in parsed][:1]

@@ -21,6 +21,7 @@ from pgdyno.features.capture.coverage import coverage_of
 from pgdyno.features.capture.model import Capture
 from pgdyno.features.capture.reading import log
 from pgdyno.features.capture.reading.counting import Progress
+from pgdyno.features.capture.reading.recorder import RECORDING_SUFFIX, Recorder
 from pgdyno.features.capture.reading.statistics import (
     Reading,
     Request,
@@ -39,7 +40,7 @@ _answer, _watched = under(ANSWER), under(WATCHED)
 _SHORTEST_NS = 2 * SECOND_NS
 _LOGS = ("logs", "log_line_prefix", "log_sample_rate")
 _SERVER = ("host", "port", "user", "database", "password_command")
-_ONLY_CAPTURE = (*_SERVER, *_LOGS, "to", "duration", "keep_values", "print_sql")
+_ONLY_CAPTURE = (*_SERVER, *_LOGS, "to", "duration", "keep_values", "may_store_values", "print_sql")
 _ADVISED_RATE = 0.01
 # The unfinished capture: a whole file, written again from time to time.
 _PARTIAL = ".partial"
@@ -51,7 +52,8 @@ class _CaptureVerb(Verb):
     shown_options = frozenset(
         (
             *("--host", "--port", "--user", "--database", "--duration", "--output", "--json"),
-            *("--log", "--log-line-prefix", "--log-advice", "--keep-values", "--coverage"),
+            *("--log", "--log-line-prefix", "--log-advice", "--keep-values"),
+            *("--i-may-store-values", "--coverage"),
             *("--all", "--print-sql", "--quiet"),
         )
     )
@@ -125,7 +127,15 @@ class _CaptureVerb(Verb):
 @_answer(
     "--keep-values",
     is_flag=True,
-    help="Keep common values and bounds of columns. The file's name and first line say so.",
+    help="Keep common values and bounds of columns and, with --log, every transaction with its"
+    " values: bench repeats it on a restored dump. Needs --i-may-store-values. The name and the"
+    " first line of the file say that it has values.",
+)
+@_answer(
+    "--i-may-store-values",
+    "may_store_values",
+    is_flag=True,
+    help="You may store values of this database in a file, which only you can read.",
 )
 @_answer(
     "--coverage",
@@ -172,6 +182,7 @@ def _capture(given: dict[str, Any]) -> int:
     if not given["logs"]:
         because = "no log is given"
         refuse_without_effect(given, _LOGS[1:], because, "add --log FILE, or leave it out")
+    _refuse_values_without_permission(given)
     # Logs alone: nothing is counted, only the schema is read.
     counts = not given["logs"] or is_given(given, "duration")
     duration = duration_ns(given["duration"], what="--duration") if counts else 0
@@ -190,7 +201,7 @@ def _capture(given: dict[str, Any]) -> int:
         output.warning(warning.message, warning.hint)
     path = _path_of(given, resolved.target)
     partial = path.with_name(path.name + _PARTIAL)
-    for taken in (path, partial):
+    for taken in (path, partial, _recording_path(path)):
         if taken.exists():
             whole = f"it is a whole capture: mv {partial} {path}, or remove it"
             raise SpecError(
@@ -198,6 +209,19 @@ def _capture(given: dict[str, Any]) -> int:
                 hint=whole if taken is partial else "name another file with -o, or remove it",
             )
     return _carry_out(given, resolved.target, duration / SECOND_NS, path, partial)
+
+
+def _refuse_values_without_permission(given: Mapping[str, Any]) -> None:
+    if given["keep_values"] and not given["may_store_values"]:
+        what = "values of rows, and every value that the log has" if given["logs"] else "values"
+        raise SpecError(
+            f"--keep-values writes {what} into a file, and nothing says that you may store them.",
+            hint="if you may, add --i-may-store-values; otherwise leave --keep-values out",
+        )
+    if given["may_store_values"]:
+        because = "without --keep-values no value is stored"
+        if not given["keep_values"]:
+            refuse_without_effect(given, ("may_store_values",), because, "leave it out")
 
 
 def _path_of(given: Mapping[str, Any], target: Target) -> Path:
@@ -231,7 +255,10 @@ def _carry_out(
         for label, words in sources_text(reading.sources):
             output.note(f"{label:20}{words}")
         reading.read_once()
-        logged = _logged(given, reading) if given["logs"] else None
+        recorder = None
+        if given["logs"] and given["keep_values"]:
+            recorder = Recorder(_recording_path(path), reading.capture().columns)
+        logged = _logged(given, reading, recorder) if given["logs"] else None
         # Now the disk, too, is known to work; a kill from here on leaves a whole file.
         keep(reading.capture())
         interruption = reading.count()
@@ -259,7 +286,21 @@ def _carry_out(
     return 0
 
 
-def _logged(given: Mapping[str, Any], reading: Reading) -> log.Logged:
+def _recording_path(path: Path) -> Path:
+    """Return the file of the transactions with their values, next to the capture."""
+    return path.with_suffix(RECORDING_SUFFIX)
+
+
+def _logged(given: Mapping[str, Any], reading: Reading, recorder: Recorder | None) -> log.Logged:
+    try:
+        return _read_logs(given, reading, recorder)
+    except BaseException:
+        if recorder is not None:
+            recorder.discard()
+        raise
+
+
+def _read_logs(given: Mapping[str, Any], reading: Reading, recorder: Recorder | None) -> log.Logged:
     """Read the logs. The server's own prefix is tried first, then the usual ones."""
     server, given_prefix = reading.logging(), given["log_line_prefix"]
     request = log.Request(
@@ -270,6 +311,7 @@ def _logged(given: Mapping[str, Any], reading: Reading) -> log.Logged:
         sample_ratio=given["log_sample_rate"] or server.sample_ratio,
         rows_of_copies=reading.rows_of_copies(),
         logs_some=server.logs_some,
+        recorder=recorder,
     )
     logged = log.Logged(request, reading.names)
     reading.schema.use(logged.texts)

@@ -1,0 +1,57 @@
+"""The transactions of a recording as a part of the job: which file, and what its numbers mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pgdyno.errors import SpecError
+from pgdyno.features.capture.model import Capture, Recording, Step, Template
+
+
+def recorded_templates(capture: Capture, recording: Recording) -> tuple[Template, ...]:
+    """Return a template for each type of a recording, whose steps have no parameters.
+
+    Types of one name, which differ in their protocol, get a number.
+    """
+    names: dict[str, int] = {}
+    made = []
+    for kind in recording.types:
+        count = names[kind.name] = names.get(kind.name, 0) + 1
+        made.append(
+            Template(
+                name=kind.name if count == 1 else f"{kind.name} ({count})",
+                rate_tps=kind.count / max(capture.header.seconds, 1e-3),
+                protocol=kind.protocol,
+                steps=tuple(
+                    Step(statement=recording.statements[place]) for place in kind.statements
+                ),
+                origin="log",
+            )
+        )
+    return tuple(made)
+
+
+def recording_document(
+    path: Path, capture: Capture, templates: Sequence[Template], place: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return the recording of a job.
+
+    Args: path, the file of the capture; templates, those of the job; place, of each statement.
+    Raises: SpecError if the file of the recording is missing.
+    """
+    recording = capture.recording
+    assert recording is not None, f"{path} has no recording"
+    file = path.absolute().with_name(Path(recording.file).name)
+    if not file.is_file():
+        raise SpecError(
+            f"{path} has recorded transactions, but their file {file} is missing.",
+            hint="put the .recording file into the folder of the .capture file",
+        )
+    kept = {template.name: number for number, template in enumerate(templates)}
+    return {
+        "path": str(file),
+        "statements": [place.get(name, 0) for name in recording.statements],
+        "types": [kept.get(own.name) for own in recorded_templates(capture, recording)],
+    }
