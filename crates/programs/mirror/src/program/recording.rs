@@ -2,9 +2,10 @@
 //!
 //! A transaction is `[type, session, began_us, [[statement, value, ...], ...]]`. A value is a text,
 //! null, or `{"key": 7, "or": "1001"}`: the key with this number, or the text if the load has not
-//! made the key. A list of texts and keys is one value of these parts. A line `{"made": [[transaction, call, row, column, key], ...]}` says which results
-//! have these keys: of the transactions and calls from 0, in the order of the file. The last line
-//! is `{"end": N}`, the number of transactions.
+//! made the key. A list of texts and keys is one value of these parts. A line
+//! `{"made": [[transaction, call, row, column, key], ...]}` says which results have these keys: of
+//! the transactions and calls from 0, in the order of the file. The last line is `{"end": N}`, the
+//! number of transactions.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
