@@ -214,6 +214,15 @@ impl LoadWork {
         self.client_count().min(self.connect.active_connections.unwrap_or(u32::MAX))
     }
 
+    /// The threads that this engine runs. Their numbers are those of the whole load.
+    pub fn own_threads(&self) -> std::ops::Range<u32> {
+        let all = self.thread_count();
+        self.part.map_or(0..all, |part| {
+            let first = u32::from(part.first_thread).min(all);
+            first..(first + u32::from(part.threads)).min(all)
+        })
+    }
+
     /// Number of threads of the whole load: each has at least one of those connections.
     pub fn thread_count(&self) -> u32 {
         u32::from(self.threads).min(self.asked_connection_count())

@@ -190,11 +190,7 @@ impl Plan {
 
     /// The threads that this engine runs. Their numbers are those of the whole load.
     pub fn own_threads(&self) -> std::ops::Range<u32> {
-        let all = self.thread_count();
-        self.work.part.map_or(0..all, |part| {
-            let first = u32::from(part.first_thread).min(all);
-            first..(first + u32::from(part.threads)).min(all)
-        })
+        self.work.own_threads()
     }
 
     pub fn own_thread_count(&self) -> u32 {

@@ -11,7 +11,7 @@ use super::statement::{Statement, StatementKind, pieces_of};
 use crate::contract::job::{LoadWork, Protocol, ScriptSource, ScriptText};
 use crate::contract::record::ErrorKind;
 use crate::program::{
-    Asked, COUNTERS_MAX, Deck, Mix, Native, NativeType, Pauses, Program, TransactionType,
+    Asked, COUNTERS_MAX, Deck, Mix, Native, NativeType, Pauses, Program, Share, TransactionType,
 };
 use crate::refusal::Refusal;
 
@@ -70,10 +70,9 @@ pub(super) fn of_native(
             "choose the prepared protocol (-M prepared)",
         ));
     }
-    let terminal_count = work.client_count();
-    let sizes = (work.seed, terminal_count);
+    let sizes = (work.seed, work.client_count());
     let planned = Asked::new(native, &source.options, source.templates.as_ref(), sizes)
-        .and_then(|asked| native.plan(&asked))
+        .and_then(|asked| native.plan(&asked.of_share(Share::of(work))))
         .map_err(|why| refuse(why, "pgdyno-engine facts lists the options of every program"))?;
     let is_deck = planned.mix == Mix::Deck;
     let most = if is_deck { 255 } else { u32::MAX };

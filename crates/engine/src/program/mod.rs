@@ -20,7 +20,7 @@ pub use self::facts::facts;
 pub use self::mix::{Dealer, Deck, Mix, Next};
 pub use self::rows::{Cents, FromRow, FromText, Parameter, Rows, Unexpected};
 pub use self::session::{Batch, Link, Pipeline, Session};
-use crate::contract::job::{Protocol, Templates};
+use crate::contract::job::{LoadWork, Protocol, Templates};
 use crate::outcome::Stopped;
 
 /// What a planned script executes: a text script, or one transaction type of a native program.
@@ -132,6 +132,34 @@ pub struct Asked<'a> {
     pub seed: u64,
     /// Number of clients of the load; each client is a terminal.
     pub terminal_count: u32,
+    /// What this engine runs of the load.
+    pub share: Share,
+}
+
+/// The part of a load that one engine runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    first_thread: u32,
+    end_thread: u32,
+    thread_count: u32,
+}
+
+impl Share {
+    /// All of a load.
+    pub const WHOLE: Share = Share { first_thread: 0, end_thread: 1, thread_count: 1 };
+
+    pub(crate) fn of(work: &LoadWork) -> Share {
+        let own = work.own_threads();
+        let thread_count = work.thread_count().max(1);
+        Share { first_thread: own.start, end_thread: own.end, thread_count }
+    }
+
+    /// Return whether the thing with this number, such as a session, is for this engine. Each is
+    /// for one of the engines of a load.
+    pub fn has(&self, number: usize) -> bool {
+        let thread = (number % self.thread_count as usize) as u32;
+        (self.first_thread..self.end_thread).contains(&thread)
+    }
 }
 
 impl<'a> Asked<'a> {
@@ -160,8 +188,16 @@ impl<'a> Asked<'a> {
         match (native.takes_templates(), templates.is_some()) {
             (true, false) => Err("needs the templates of a capture".to_owned()),
             (false, true) => Err("takes no templates of a capture".to_owned()),
-            _ => Ok(Asked { given, options, templates, seed, terminal_count }),
+            _ => {
+                let share = Share::WHOLE;
+                Ok(Asked { given, options, templates, seed, terminal_count, share })
+            }
         }
+    }
+
+    /// Return the same for an engine that runs a part of the load.
+    pub(crate) fn of_share(self, share: Share) -> Asked<'a> {
+        Asked { share, ..self }
     }
 
     /// Return the word that was given for an option, or the default of the option.

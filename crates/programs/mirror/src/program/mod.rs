@@ -67,7 +67,7 @@ impl Native for Mirror {
             return Err("needs at least one template".to_owned());
         }
         if let Some(recording) = &load.recording {
-            return replay::plan(recording, load);
+            return replay::plan(recording, load, asked.share);
         }
         let mut wanted = KeysOfJob::of_queues(&load.templates);
         let (mut templates, mut types) = (Vec::new(), Vec::new());

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 
 use crate::load::{MirrorLoad, MirrorTemplate, Recording};
 use pgdyno_engine::plan::StatementKind;
-use pgdyno_engine::program::{Pauses, TransactionType};
+use pgdyno_engine::program::{Pauses, Share, TransactionType};
 
 /// Longest line: a transaction with all its values.
 const LINE_BYTES_MAX: usize = 256 << 20;
@@ -112,6 +112,7 @@ type Line = (usize, usize, i64, Vec<Vec<serde_json::Value>>);
 pub(super) fn read(
     recording: &Recording,
     load: &MirrorLoad,
+    share: Share,
 ) -> Result<(Recorded, Vec<TransactionType>), String> {
     let path = recording.path.as_path();
     let cannot = |why: &dyn std::fmt::Display| format!("cannot read {}: {why}", path.display());
@@ -146,7 +147,7 @@ pub(super) fn read(
         return Err(cannot(&"lines at its end are missing"));
     }
     let Reading { mut recorded, mut types, .. } = reading;
-    recorded.transactions.retain(|transaction| transaction.kind != usize::MAX);
+    recorded.transactions.retain(|own| own.kind != usize::MAX && share.has(own.session));
     for (number, kind) in types.iter_mut().enumerate() {
         let own = recorded.transactions.iter().filter(|own| own.kind == number);
         let mut is_read = vec![false; kind.statements.len()];
@@ -299,7 +300,7 @@ mod tests {
         };
         let recording =
             Recording { path: path.clone(), statements: vec![0, 1, 2], types: vec![Some(0), None] };
-        let read = read(&recording, &load);
+        let read = read(&recording, &load, Share::WHOLE);
         std::fs::remove_file(path).expect("the file exists");
         read
     }

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pgdyno_engine::outcome::Stopped;
 use pgdyno_engine::program::{
-    BoxFuture, Done, Mix, Next, Planned, Rows, Running, Session, Transactions, Unready,
+    BoxFuture, Done, Mix, Next, Planned, Rows, Running, Session, Share, Transactions, Unready,
 };
 
 use super::needs::refuse_missing_tables;
@@ -21,8 +21,14 @@ use super::recording::{
 use crate::load::{MirrorLoad, Recording};
 
 /// Plan the load of a recording. Errors: as `Native::plan`.
-pub(super) fn plan(recording: &Recording, load: &MirrorLoad) -> Result<Planned, String> {
-    let (recorded, types) = recording::read(recording, load)?;
+///
+/// Args: `share`, what this engine runs: with several load hosts, each has its own sessions.
+pub(super) fn plan(
+    recording: &Recording,
+    load: &MirrorLoad,
+    share: Share,
+) -> Result<Planned, String> {
+    let (recorded, types) = recording::read(recording, load, share)?;
     if recorded.transactions.is_empty() {
         return Err("has a recording without a transaction".to_owned());
     }
