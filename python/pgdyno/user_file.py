@@ -82,6 +82,12 @@ def opened_lines(path: Path, *, of: str, newline: str | None = None) -> Iterator
             ) from None
 
 
+def require_long_file(path: Path, *, of: str) -> None:
+    """Raise SpecError with the reason if a long file, such as a log, cannot be read."""
+    with _opened(path, of, LINES_MAX_BYTES):
+        pass
+
+
 def require_file(path: Path, *, of: str = "") -> None:
     """Raise SpecError if another program, such as libpq, would read a file that never ends."""
     try:
