@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use crate::read_log::{CHUNK_BYTES, HEAD_BYTES, opened};
 
-/// Without the prefix of a log, its times are not known. This one reads a line with any beginning of
-/// up to 200 bytes, if its severity follows.
+/// Used if the prefix of a log is not given. It reads a line with any beginning of up to 200 bytes
+/// before the severity, but not the time.
 const ANY_PREFIX: &str = "%a";
 
 #[derive(Serialize)]
