@@ -8,7 +8,7 @@ from tests.features.doctor.machines import tree
 
 from pgdyno.features.doctor import host_files
 from pgdyno.features.doctor.host_facts import HostFacts, Limits, glance, read_host, window_between
-from pgdyno.features.doctor.host_files import GroupFolder
+from pgdyno.observe.host.control_groups import GroupFolder, group_folders
 from pgdyno.observe.host.files import LocalFiles, ReceivedFiles
 
 THP = "sys/kernel/mm/transparent_hugepage/enabled"
@@ -114,7 +114,7 @@ def test_numbers_that_are_none_are_none() -> None:
 
 def test_groups_of_both_versions_are_found_from_the_inside_out() -> None:
     mounts = "none /c1 cgroup rw,memory 0 0\nnone /c2 cgroup2 rw 0 0\n"
-    folders = host_files.group_folders("3:memory:/a\n0::/b/c\n", mounts, "memory")
+    folders = group_folders("3:memory:/a\n0::/b/c\n", mounts, "memory")
     assert folders == [
         GroupFolder(PurePosixPath("/c1/a"), False),
         GroupFolder(PurePosixPath("/c1"), False),
