@@ -32,7 +32,7 @@ from pgdyno.engine.job import (
     TextScript,
 )
 from pgdyno.engine.records import Failure, Hello, Summary, parse_record
-from pgdyno.measure.loading import load_scratch
+from pgdyno.measure.loading import Loading, load_dataset, load_scratch
 from pgdyno.measure.run_progress import Progress
 from pgdyno.server.find import Binaries
 from pgdyno.server.scratch import ScratchCluster
@@ -174,6 +174,15 @@ def scratch_init(server: ScratchCluster, target: Target, scale: int) -> Measured
     return Measured("load of a scratch server", 0, 0.0, 0, monotonic_ns() - began_ns, 0)
 
 
+def scratch_init_copied(server: ScratchCluster, target: Target, scale: int) -> Measured:
+    """Do the same as `scratch_init`, but copy all rows: no page is written as a file."""
+    began_ns = monotonic_ns()
+    how = {"clock": read_pair(), "verb": "bench", "progress": Progress()}
+    with server.loading():
+        load_dataset(PgbenchDataset(scale=scale), target, how=Loading(drop_existing=True), **how)
+    return Measured("load without own pages", 0, 0.0, 0, monotonic_ns() - began_ns, 0)
+
+
 def engine_facts(target: Target) -> Hello:
     """Return the engine's version, build profile and commit, without connecting."""
     work = InitWork(dataset=PgbenchOptions(scale=1), jobs=1, mark="pgdyno bench")
@@ -233,6 +242,11 @@ def pgbench(binaries: Binaries, load: Load) -> Measured:
 def drop_in(engine: Path, load: Load) -> Measured:
     """Run an engine, today's or an older one, as the drop-in for pgbench."""
     return _pgbench([engine, "pgbench"], load, "drop-in")
+
+
+def with_poller(kind: str, load: Load) -> Measured:
+    """Run today's engine as the drop-in, with this poller: `epoll` or `io_uring`."""
+    return _pgbench(["env", f"PGDYNO_POLLER={kind}", engine_path(), "pgbench"], load, kind)
 
 
 def _pgbench(program: list[str | Path], load: Load, name: str) -> Measured:

@@ -177,6 +177,38 @@ def init_of_scratch_server(bench: Bench) -> Iterator[Contest]:
     )
 
 
+def heap_pages(bench: Bench) -> Iterator[Contest]:
+    """Tables of scale 100 on a scratch server: pages written as files, against copied rows."""
+    request = ScratchRequest(bench.server.binaries, clients=20)
+    server = bench.stack.enter_context(ScratchCluster.create(request))
+    scale = 2 * bench.init_scale
+
+    def copied() -> Measured:
+        return loads.scratch_init_copied(server, _fresh_database(server), scale)
+
+    def written() -> Measured:
+        return loads.scratch_init(server, _fresh_database(server), scale)
+
+    yield Contest(
+        f"own pages, scale {scale}, vs copied rows",
+        copied,
+        written,
+        (Question("duration", duration, 1 / 1.25, "at most"),),
+    )
+
+
+def io_uring(bench: Bench) -> Iterator[Contest]:
+    """Prepared select-only on a real server: io_uring against epoll."""
+    for clients in CLIENTS:
+        load = Load(bench.server.target, clients, bench.seconds, min(bench.threads, clients))
+        yield Contest(
+            f"io_uring vs epoll, {clients} clients",
+            partial(loads.with_poller, "epoll", load),
+            partial(loads.with_poller, "io_uring", load),
+            (Question("client CPU per transaction", cpu_per_transaction, 0.9, "at most"),),
+        )
+
+
 def watching(bench: Bench) -> Iterator[Contest]:
     """Telemetry at its usual intervals: the cost of collectors and backends against its limit."""
     load = Load(bench.server.target, 250, 2 * bench.seconds, bench.threads)
@@ -335,5 +367,10 @@ ROWS: dict[str, Callable[[Bench], Iterator[Contest]]] = {
     "tpcc-statements": tpcc_statements,
     "tpcc-load": tpcc_load,
 }
-# Rows that run only if they are named: they need a file that a fresh clone does not have.
-BY_NAME: dict[str, Callable[[Bench], Iterator[Contest]]] = {"engine-before": engine_before}
+# Rows that run only if they are named: they need a file that a fresh clone does not have, or decide
+# whether a part of the product stays.
+BY_NAME: dict[str, Callable[[Bench], Iterator[Contest]]] = {
+    "engine-before": engine_before,
+    "heap-pages": heap_pages,
+    "io-uring": io_uring,
+}
