@@ -29,7 +29,7 @@ _TICK_GAP = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class CrashTile:
     """A number of the first screen; `quantity` is its place in the JSON document."""
 
     quantity: str
@@ -126,7 +126,7 @@ def _seconds(nanoseconds: int | None) -> float:
     return (nanoseconds or 0) / 1e9
 
 
-def _tiles(document: Document) -> tuple[Tile, ...]:
+def _tiles(document: Document) -> tuple[CrashTile, ...]:
     crashes, lost = document["crashes"], document["crashes_with_loss"]
     share = estimate_of(document["share_with_loss"])
     most = f"95 %: {percent(share.low or 0)} to {percent(share.high or 1)}" if share else ""
@@ -134,21 +134,21 @@ def _tiles(document: Document) -> tuple[Tile, ...]:
     recovery = estimate_of(document["recovery_seconds"])
     holds = sum(control["holds"] for control in document["controls"])
     return (
-        Tile("crashes_with_loss", "crashes with a loss", f"{lost} of {crashes}", most),
-        Tile(
+        CrashTile("crashes_with_loss", "crashes with a loss", f"{lost} of {crashes}", most),
+        CrashTile(
             "loss_seconds.value",
             "lost at the end",
             f"{value_text(seconds)} s" if seconds else "nothing",
             interval_text(seconds) if seconds else "",
         ),
-        Tile("corrupt", "damaged data", f"{document['corrupt']} of {crashes}", ""),
-        Tile(
+        CrashTile("corrupt", "damaged data", f"{document['corrupt']} of {crashes}", ""),
+        CrashTile(
             "recovery_seconds.value",
             "recovery",
             f"{value_text(recovery)} s" if recovery else "none",
             interval_text(recovery) if recovery else "",
         ),
-        Tile(
+        CrashTile(
             "controls",
             "controls",
             f"{holds} of {len(document['controls'])} hold" if document["controls"] else "none",

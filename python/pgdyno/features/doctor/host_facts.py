@@ -57,7 +57,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class HostFacts:
+class HostState:
     """One host. None or an empty text: this kernel or machine does not report the fact.
 
     `limits`: None if it is not known which process is the server. `governors`: one word for each
@@ -94,7 +94,7 @@ class Glance:
     by_process: Mapping[tuple[int, int], tuple[str, int]]
 
 
-def read_host(files: HostFiles = HERE, *, pid: int, window: Window | None = None) -> HostFacts:
+def read_host(files: HostFiles = HERE, *, pid: int, window: Window | None = None) -> HostState:
     """Return the facts about a host.
 
     Args: pid, of the process whose control groups are read, 0 if not known; window, the activity
@@ -117,7 +117,7 @@ def read_host(files: HostFiles = HERE, *, pid: int, window: Window | None = None
     memory_row = memory.parse_memory(meminfo) if meminfo else {}
     nodes = len(files.matching("/sys/devices/system/node/node[0-9]*"))
     is_virtual = host_files.is_virtual_machine(text("/proc/cpuinfo"))
-    return HostFacts(
+    return HostState(
         cores=max(1, len(stat) - 1),
         governors=tuple(word for word in governors if word),
         is_virtual=is_virtual,
