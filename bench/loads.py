@@ -52,8 +52,7 @@ class Measured:
     `connect_s`: time until all clients were connected. `watch_core_ratio`: share of a core that
     telemetry took with its backends, plus the load's loss if it was measured;
     `watch_own_core_ratio`: the same without this loss. `idle_core_ratio`: idle share of all cores.
-    `page_bytes`: size of the report that was made. `start_skew_ns`: how much the last thread of
-    several load hosts began after the common instant.
+    `page_bytes`: size of the report that was made.
     """
 
     program: str
@@ -68,7 +67,6 @@ class Measured:
     page_bytes: int = 0
     watch_own_core_ratio: float = 0.0
     idle_core_ratio: float = 0.0
-    start_skew_ns: int = 0
 
     @property
     def steady_cpu_ns_per_transaction(self) -> float:

@@ -9,8 +9,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import processes
 from bench.loads import Measured
+
+from bench import processes
 from pgdyno.features.capture.model import Capture, Header
 from pgdyno.features.capture.reading.log import Logged, Request
 from pgdyno.features.capture.reading.names import Names
@@ -76,7 +77,7 @@ def _mixed_lines(number: int, rng: random.Random) -> list[str]:
 
 def capture(path: Path) -> Measured:
     """Make templates of the log, as a capture does."""
-    argv = [sys.executable, "-m", "bench.logs", str(path)]
+    argv = [sys.executable, "-m", "tests.features.capture.mixed_logs", str(path)]
     ended = processes.run(argv, timeout_s=1200)
     return Measured("capture", 1, 0.0, ended.cpu_ns, ended.wall_ns, ended.resident_bytes_max)
 
