@@ -48,8 +48,3 @@ def page_size(run: Measured) -> float:
 def duration(run: Measured) -> float:
     """Return the time that the program ran, ns."""
     return float(run.wall_ns)
-
-
-def start_skew(run: Measured) -> float:
-    """Return how much the last thread began after the common instant, or may begin, ns."""
-    return float(max(1, run.start_skew_ns))

@@ -32,7 +32,7 @@ from pgdyno.engine.job import (
     TextScript,
 )
 from pgdyno.engine.records import Failure, Hello, Summary, parse_record
-from pgdyno.measure.loading import load_scratch
+from pgdyno.measure.loading import Loading, load_dataset, load_scratch
 from pgdyno.measure.run_progress import Progress
 from pgdyno.server.find import Binaries
 from pgdyno.server.scratch import ScratchCluster
@@ -52,8 +52,7 @@ class Measured:
     `connect_s`: time until all clients were connected. `watch_core_ratio`: share of a core that
     telemetry took with its backends, plus the load's loss if it was measured;
     `watch_own_core_ratio`: the same without this loss. `idle_core_ratio`: idle share of all cores.
-    `page_bytes`: size of the report that was made. `start_skew_ns`: how much the last thread of
-    several load hosts began after the common instant.
+    `page_bytes`: size of the report that was made.
     """
 
     program: str
@@ -68,7 +67,6 @@ class Measured:
     page_bytes: int = 0
     watch_own_core_ratio: float = 0.0
     idle_core_ratio: float = 0.0
-    start_skew_ns: int = 0
 
     @property
     def steady_cpu_ns_per_transaction(self) -> float:
@@ -174,6 +172,15 @@ def scratch_init(server: ScratchCluster, target: Target, scale: int) -> Measured
     return Measured("load of a scratch server", 0, 0.0, 0, monotonic_ns() - began_ns, 0)
 
 
+def scratch_init_copied(server: ScratchCluster, target: Target, scale: int) -> Measured:
+    """Do the same as `scratch_init`, but copy all rows: no page is written as a file."""
+    began_ns = monotonic_ns()
+    how = {"clock": read_pair(), "verb": "bench", "progress": Progress()}
+    with server.loading():
+        load_dataset(PgbenchDataset(scale=scale), target, how=Loading(drop_existing=True), **how)
+    return Measured("load without own pages", 0, 0.0, 0, monotonic_ns() - began_ns, 0)
+
+
 def engine_facts(target: Target) -> Hello:
     """Return the engine's version, build profile and commit, without connecting."""
     work = InitWork(dataset=PgbenchOptions(scale=1), jobs=1, mark="pgdyno bench")
@@ -233,6 +240,11 @@ def pgbench(binaries: Binaries, load: Load) -> Measured:
 def drop_in(engine: Path, load: Load) -> Measured:
     """Run an engine, today's or an older one, as the drop-in for pgbench."""
     return _pgbench([engine, "pgbench"], load, "drop-in")
+
+
+def with_poller(kind: str, load: Load) -> Measured:
+    """Run today's engine as the drop-in, with this poller: `epoll` or `io_uring`."""
+    return _pgbench(["env", f"PGDYNO_POLLER={kind}", engine_path(), "pgbench"], load, kind)
 
 
 def _pgbench(program: list[str | Path], load: Load, name: str) -> Measured:

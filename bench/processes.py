@@ -131,15 +131,6 @@ def cpu_ns_of(pid: int) -> int:
     return total_ns
 
 
-def cpu_ns_of_family(pid: int) -> int:
-    """Return the same of a process and those that it started, such as a postmaster's."""
-    total_ns = cpu_ns_of(pid)
-    with contextlib.suppress(OSError):
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        total_ns += sum(cpu_ns_of(int(child)) for child in children)
-    return total_ns
-
-
 def _resident_bytes_max(pid: int) -> int:
     try:
         text = Path(f"/proc/{pid}/status").read_text()

@@ -6,13 +6,13 @@ import itertools
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from psycopg import sql
 
-from bench import capturing, ledger, loads, logs, mirrors, synthesis, tpcc
+from bench import loads, tpcc
 from bench import watching as telemetry
 from bench.contest import Contest, Question
 from bench.figures import (
@@ -27,13 +27,10 @@ from bench.figures import (
     watch_cost,
 )
 from bench.hour import generate_hour
-from bench.load_hosts import load_hosts, opening
 from bench.loads import Load, Measured
 from bench.steady import SteadyLoad
 from bench.yardsticks import NullServer
-from pgdyno.clock import read_pair
 from pgdyno.engine.executable import engine_path
-from pgdyno.features.crash.scratch_crash import ScratchBench, on_disk
 from pgdyno.process import signals
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest
 from pgdyno.server.target import Target
@@ -43,7 +40,6 @@ CLIENTS = (8, 64, 250)
 MIB = 1 << 20
 TPCC_WAREHOUSES = 10
 _QUICK_SECONDS = 3
-_SHORT_STRETCH_S = 0.5
 # The largest first row of a statement, by the size of all rows that statements read. 0.8 MB fit
 # into the cache of a core. 12 MB need the cache that other machines on this hardware use, too.
 _BUSY_ROWS = {"0.8 MB": 1000, "12 MB": 90_000}
@@ -181,23 +177,36 @@ def init_of_scratch_server(bench: Bench) -> Iterator[Contest]:
     )
 
 
-def synthesis_of_rows(bench: Bench) -> Iterator[Contest]:
-    """Rows from distributions: at least half the bytes per second of COPY of the same rows."""
-    folder = Path(bench.stack.enter_context(tempfile.TemporaryDirectory()))
-    rows = folder / "orders.copy"
+def heap_pages(bench: Bench) -> Iterator[Contest]:
+    """Tables of scale 100 on a scratch server: pages written as files, against copied rows."""
+    request = ScratchRequest(bench.server.binaries, clients=20)
+    server = bench.stack.enter_context(ScratchCluster.create(request))
+    scale = 2 * bench.init_scale
 
-    def theirs() -> Measured:
-        return synthesis.copied(_fresh_database(bench.server), rows)
+    def copied() -> Measured:
+        return loads.scratch_init_copied(server, _fresh_database(server), scale)
 
-    def ours() -> Measured:
-        return synthesis.made(_fresh_database(bench.server))
+    def written() -> Measured:
+        return loads.scratch_init(server, _fresh_database(server), scale)
 
     yield Contest(
-        f"{synthesis.ROWS:,} rows from distributions vs COPY of them",
-        theirs,
-        ours,
-        (Question("duration", duration, 2.0, "at most"),),
+        f"own pages, scale {scale}, vs copied rows",
+        copied,
+        written,
+        (Question("duration", duration, 1 / 1.25, "at most"),),
     )
+
+
+def io_uring(bench: Bench) -> Iterator[Contest]:
+    """Prepared select-only on a real server: io_uring against epoll."""
+    for clients in CLIENTS:
+        load = Load(bench.server.target, clients, bench.seconds, min(bench.threads, clients))
+        yield Contest(
+            f"io_uring vs epoll, {clients} clients",
+            partial(loads.with_poller, "epoll", load),
+            partial(loads.with_poller, "io_uring", load),
+            (Question("client CPU per transaction", cpu_per_transaction, 0.9, "at most"),),
+        )
 
 
 def watching(bench: Bench) -> Iterator[Contest]:
@@ -271,25 +280,6 @@ def taken(bench: Bench) -> Iterator[Contest]:
             )
 
 
-def capture(bench: Bench) -> Iterator[Contest]:
-    """A capture from statistics, with 250 clients on busy cores: its time, and what a load loses.
-
-    The limit of 2 % of one core is 1 % of two cores.
-    """
-    server = bench.stack.enter_context(capturing.counting_server(bench.server.binaries))
-    for size in _BUSY_ROWS:
-        load = replace(busy_load(bench, size), target=server.target)
-        with SteadyLoad(load) as going_on:
-            signals.sleep(2 * bench.seconds)
-            yield Contest(
-                f"a capture and what a load loses to it on busy cores, {size} of rows",
-                capturing.allowed,
-                partial(capturing.taken_from, going_on, server, 8 * bench.seconds),
-                (Question("vs 2 % of a core", watch_cost, 1.0, "at most"),),
-                half_width_ratio=0.08,
-            )
-
-
 def report(bench: Bench) -> Iterator[Contest]:
     """The page of an hour: the whole process, for which a user waits."""
     place = bench.stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-of-pgdyno-"))
@@ -303,37 +293,6 @@ def report(bench: Bench) -> Iterator[Contest]:
             Question("CPU", cpu, 1.0, "at most"),
             Question("page", page_size, 1.0, "at most"),
         ),
-    )
-
-
-def reading_logs(bench: Bench) -> Iterator[Contest]:
-    """The reader of a server's logs, and captures of them: time and memory."""
-    place = bench.stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-of-pgdyno-"))
-    path = Path(place, "server.log")
-    logs.write_log(path)
-    yield Contest(
-        "a log of 400 MiB vs 50 MB/s a core",
-        partial(logs.allowed, path),
-        partial(logs.read, path),
-        (
-            Question("CPU", cpu, 1.0, "at most"),
-            Question("memory vs 64 MiB", peak_memory, 1.0, "at most"),
-        ),
-    )
-    short, long = (Path(place, f"{size}.log") for size in ("short", "long"))
-    logs.write_mixed_log(short, logs.LOG_BYTES)
-    logs.write_mixed_log(long, 3 * logs.LOG_BYTES)
-    yield Contest(
-        "a capture of a log of 1,200 MiB vs 50 MB/s a core",
-        partial(logs.allowed, long),
-        partial(logs.capture, long),
-        (Question("CPU", cpu, 1.0, "at most"),),
-    )
-    yield Contest(
-        "a capture of a log of 1,200 MiB vs of 400 MiB",
-        partial(logs.capture, short),
-        partial(logs.capture, long),
-        (Question("memory", peak_memory, 1.1, "at most"),),
     )
 
 
@@ -382,72 +341,6 @@ def tpcc_load(bench: Bench) -> Iterator[Contest]:
     )
 
 
-def journal(bench: Bench) -> Iterator[Contest]:
-    """The ledger with the journal of its commits, against the same load without it, in turn."""
-    for clients in (8, 64):
-        with ExitStack() as stack:
-            without, with_journal = (
-                stack.enter_context(
-                    ledger.LedgerInTurn(bench.server.binaries, clients, has_journal=has_journal)
-                )
-                for has_journal in (False, True)
-            )
-            # On busy cores, 5 % more CPU time of both programs is 5 % less throughput; other
-            # programs on the machine disturb the former less.
-            yield Contest(
-                f"ledger with a journal vs without, {clients} clients",
-                partial(without.stretch, _SHORT_STRETCH_S),
-                partial(with_journal.stretch, _SHORT_STRETCH_S),
-                (
-                    Question("tps", throughput, 0.95, "at least"),
-                    Question("CPU of both per transaction", cpu_per_transaction, 1.05, "at most"),
-                ),
-                half_width_ratio=0.015,
-                pairs_in_one=8,
-            )
-
-
-def mirror(bench: Bench) -> Iterator[Contest]:
-    """Templates of a mirror against the same transactions as scripts, both by the engine."""
-    known = (
-        ("select-only", None, mirrors.select_only()),
-        ("tpcb-like", mirrors.TPCB_LIKE, mirrors.tpcb_like()),
-    )
-    for name, script, templates in known:
-        load = Load(bench.server.target, 8, bench.seconds, 1, script=script)
-        yield Contest(
-            f"mirror of {name} vs its script, 8 clients",
-            partial(loads.engine, load),
-            partial(loads.engine, replace(load, mirror=templates)),
-            (Question("client CPU per transaction", cpu_per_transaction, 1.1, "at most"),),
-        )
-
-
-def power_disk(bench: Bench) -> Iterator[Contest]:
-    """The ledger on the disk that loses power, against 1,000 transactions a second."""
-    clients = 8
-    template = ScratchCluster.create(ScratchRequest(bench.server.binaries, clients=clients))
-    bench.stack.enter_context(template)
-    template.stop()
-    crashes = ScratchBench(
-        clients=clients,
-        clock=read_pair(),
-        kept_in=template.path,
-        recovery_timeout_s=60.0,
-        binaries=bench.server.binaries,
-        template=template.data_dir,
-        kind="power",
-        data_dir=None,
-    )
-    cluster, _ = bench.stack.enter_context(on_disk(crashes, {}))
-    yield Contest(
-        f"ledger on the disk that loses power, {clients} clients, vs 1,000 tps",
-        partial(loads.limit, 1 / 1000),
-        partial(ledger.run, cluster.target, clients, bench.seconds, has_journal=True),
-        (Question("tps", throughput, 1.0, "at least"),),
-    )
-
-
 def _fresh_database(server: ScratchCluster) -> Target:
     """Replace the database of the last run by an empty one, after a checkpoint."""
     number = next(_database_numbers)
@@ -467,20 +360,17 @@ ROWS: dict[str, Callable[[Bench], Iterator[Contest]]] = {
     "many-connections": many_connections,
     "init": init,
     "init-scratch": init_of_scratch_server,
-    "synthesis": synthesis_of_rows,
     "watching": watching,
     "busy-cores": busy_cores,
     "taken": taken,
-    "capture": capture,
     "report": report,
-    "logs": reading_logs,
     "tpcc-statements": tpcc_statements,
     "tpcc-load": tpcc_load,
-    "journal": journal,
-    "mirror": mirror,
-    "power-disk": power_disk,
-    "hosts": load_hosts,
-    "hosts-opening": opening,
 }
-# Rows that run only if they are named: they need a file that a fresh clone does not have.
-BY_NAME: dict[str, Callable[[Bench], Iterator[Contest]]] = {"engine-before": engine_before}
+# Rows that run only if they are named: they need a file that a fresh clone does not have, or decide
+# whether a part of the product stays.
+BY_NAME: dict[str, Callable[[Bench], Iterator[Contest]]] = {
+    "engine-before": engine_before,
+    "heap-pages": heap_pages,
+    "io-uring": io_uring,
+}

@@ -5,8 +5,10 @@ STYLE.md says what the rules are for. A rule is one function in tests/tidy.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,6 +31,8 @@ from tests.tidy.source import ROOT, Source, tree
 
 from pgdyno import errors
 
+# Class names that stand in more than one file.
+TWICE_MAX = 37
 PYTHON = (
     python_rules.function_length,
     python_rules.import_order,
@@ -87,6 +91,19 @@ def test_the_tree_keeps(rule: Rule) -> None:
     ]
     problems = [problem for source in chosen for problem in rule(source)]
     assert not problems, "\n" + "\n".join(problems)
+
+
+def test_no_further_class_name_exists_twice() -> None:
+    names = Counter(
+        node.name
+        for source in tree()
+        if source.package
+        for node in ast.walk(source.syntax)
+        if isinstance(node, ast.ClassDef)
+    )
+    twice = sorted(name for name, count in names.items() if count > 1)
+    # Lower it with each name that goes. The aim is 0.
+    assert len(twice) <= TWICE_MAX, twice
 
 
 def test_no_public_function_is_used_by_tests_alone() -> None:

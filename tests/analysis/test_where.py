@@ -11,7 +11,7 @@ from tests.analysis.where_samples import LATENCY, MS, ROOM, exact, facts, sample
 
 from pgdyno.analysis.where import WhereTheTimeGoes, where_the_time_goes
 from pgdyno.analysis.where_facts import ANSWERING, CountedEvents, WaitSamples
-from pgdyno.analysis.where_statements import Place, named_statements
+from pgdyno.analysis.where_statements import StatementPlace, named_statements
 from pgdyno.errors import AnalysisError
 
 
@@ -350,9 +350,9 @@ def test_statements_share_the_servers_time_by_their_identifiers() -> None:
         np.tile([11, 12, 0, 77, 11], 100),
     )
     places = (
-        Place("a", 2, "UPDATE", 300, (11, 12)),
-        Place("b", 1, "UPDATE", 100, (11, 12)),
-        Place("a", 3, "END;", 300, ()),
+        StatementPlace("a", 2, "UPDATE", 300, (11, 12)),
+        StatementPlace("b", 1, "UPDATE", 100, (11, 12)),
+        StatementPlace("a", 3, "END;", 300, ()),
     )
     statements = named_statements(facts(samples=waits), 10.0, places, seed=1)
     assert [(time.script, time.line, round(time.ms.value, 6)) for time in statements] == [
@@ -372,7 +372,10 @@ def test_a_commit_that_never_shows_its_identifier_is_named_where_its_time_is() -
     waits = WaitSamples(
         at, np.repeat(at, 2), ["IO:WALSync", ""] * 100, np.tile([3, 1], 100), np.tile([0, 11], 100)
     )
-    places = (Place("a", 1, "UPDATE", 100, (11,)), Place("a", 2, "COMMIT", 100, (12,)))
+    places = (
+        StatementPlace("a", 1, "UPDATE", 100, (11,)),
+        StatementPlace("a", 2, "COMMIT", 100, (12,)),
+    )
     statements = named_statements(facts(samples=waits), 8.0, places, seed=1)
     assert [time.text for time in statements] == [
         "without an identifier: COMMIT, parsing",
@@ -387,8 +390,8 @@ def test_a_commit_that_showed_its_identifier_once_is_named_where_its_time_is() -
     ids[0] = 12
     waits = WaitSamples(at, np.repeat(at, 2), ["IO:WALSync", ""] * 100, np.tile([3, 1], 100), ids)
     places = (
-        Place("a", 1, "UPDATE", 100, (11,), server_ns=1e6),
-        Place("a", 2, "COMMIT", 100, (12,), server_ns=3e6),
+        StatementPlace("a", 1, "UPDATE", 100, (11,), server_ns=1e6),
+        StatementPlace("a", 2, "COMMIT", 100, (12,), server_ns=3e6),
     )
     [largest, *_] = named_statements(facts(samples=waits), 8.0, places, seed=1)
     assert largest.text == "without an identifier: COMMIT, parsing"

@@ -9,7 +9,7 @@ import pytest
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.wait_events import canonical_event
-from pgdyno.analysis.where import Part, WhereTheTimeGoes, mean_over_runs
+from pgdyno.analysis.where import LatencyPart, WhereTheTimeGoes, mean_over_runs
 from pgdyno.analysis.where_difference import difference
 
 
@@ -30,7 +30,7 @@ def test_an_event_is_the_same_in_every_version(old: str, new: str) -> None:
 
 def whole(latency: float, **parts: float) -> WhereTheTimeGoes:
     made = [
-        Part(
+        LatencyPart(
             name.replace("__", ":"),
             Estimate(ms, ms - 0.1, ms + 0.2, 9, "ms", "within_run"),
             "server",

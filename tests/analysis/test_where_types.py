@@ -7,15 +7,15 @@ import pytest
 
 from pgdyno.analysis.estimate import without_interval
 from pgdyno.analysis.where_facts import TransactionFacts, WaitSamples
-from pgdyno.analysis.where_statements import Place, shares_of
-from pgdyno.analysis.where_types import Served, server_shares, time_by_type, type_fractions
+from pgdyno.analysis.where_statements import StatementPlace, shares_of
+from pgdyno.analysis.where_types import TypeTimes, server_shares, time_by_type, type_fractions
 
 ORDER, DELIVERY = 11, 12
 COMMIT = 99
 
 
-def served(name: str, ended: int, held_ms: float, trips: int, **more: bool) -> Served:
-    return Served(name, more.get("is_background", False), ended, held_ms * 1e6, trips)
+def served(name: str, ended: int, held_ms: float, trips: int, **more: bool) -> TypeTimes:
+    return TypeTimes(name, more.get("is_background", False), ended, held_ms * 1e6, trips)
 
 
 def test_the_servers_time_is_divided_by_what_was_held_without_exchanges() -> None:
@@ -33,22 +33,25 @@ def test_the_servers_time_is_divided_by_what_was_held_without_exchanges() -> Non
 
 def test_a_shared_statement_is_divided_by_its_time_and_wal_waits_only_among_writers() -> None:
     places = [
-        Place("order", 3, "COMMIT", 10, (COMMIT,), server_ns=6e6),
-        Place("level", 3, "COMMIT", 10, (COMMIT,), server_ns=2e6, writes=False),
+        StatementPlace("order", 3, "COMMIT", 10, (COMMIT,), server_ns=6e6),
+        StatementPlace("level", 3, "COMMIT", 10, (COMMIT,), server_ns=2e6, writes=False),
     ]
     assert shares_of(places) == pytest.approx([0.75, 0.25])
     assert shares_of(places, in_wal=True) == pytest.approx([1, 0])
-    untimed = [Place("order", 3, "COMMIT", 30, ()), Place("level", 3, "COMMIT", 10, ())]
+    untimed = [
+        StatementPlace("order", 3, "COMMIT", 30, ()),
+        StatementPlace("level", 3, "COMMIT", 10, ()),
+    ]
     assert shares_of(untimed) == pytest.approx([0.75, 0.25])
 
 
 def test_a_sample_belongs_to_the_types_of_its_statement() -> None:
     types = [served("order", 1, 3, 1), served("delivery", 1, 1, 1, is_background=True)]
     places = [
-        Place("order", 1, "UPDATE", 10, (ORDER,)),
-        Place("delivery", 1, "DELETE", 10, (DELIVERY,)),
-        Place("order", 2, "COMMIT", 30, ()),
-        Place("delivery", 2, "COMMIT", 10, ()),
+        StatementPlace("order", 1, "UPDATE", 10, (ORDER,)),
+        StatementPlace("delivery", 1, "DELETE", 10, (DELIVERY,)),
+        StatementPlace("order", 2, "COMMIT", 30, ()),
+        StatementPlace("delivery", 2, "COMMIT", 10, ()),
     ]
     samples = WaitSamples(
         sampled_at_ns=np.array([1]),
@@ -77,8 +80,8 @@ def test_the_types_that_are_waited_for_sum_to_the_parts_of_the_run() -> None:
         served("delivery", 500, held_ms=41_000, trips=1000, is_background=True),
     ]
     places = [
-        Place("order", 1, "UPDATE", 4000, (ORDER,)),
-        Place("delivery", 1, "DELETE", 500, (DELIVERY,)),
+        StatementPlace("order", 1, "UPDATE", 4000, (ORDER,)),
+        StatementPlace("delivery", 1, "DELETE", 500, (DELIVERY,)),
     ]
     fractions = type_fractions(samples, places, types, np.array([0.5, 0.5]))
     facts = TransactionFacts(

@@ -8,9 +8,9 @@ import pytest
 from bench.loads import Load
 from bench.rows import _BUSY_SCRIPT
 from bench.steady import SteadyLoad
+from tests.bench import capture_cost as capturing
 from tests.fixtures.prove import Proved
 
-from bench import capturing
 from pgdyno.process import signals
 from pgdyno.server.find import find
 

@@ -101,7 +101,6 @@ TRIED = {
     "pooler": Words("--pooler host=db1"),
     "ssh": Words("--ssh me@db1"),
     "host_shell": Words("--host-shell true"),
-    "host_files": Words("--host-file LOG"),
     "abort_if": Words("--abort-if p99>2s"),
     "store": Words("--store OTHER"),
     "name": Words("--name night"),
@@ -135,7 +134,6 @@ TRIED = {
     ("work-mem", "active"): Words("--active 7"),
     ("doctor", "ram"): Words("--ram 28GB"),
     ("doctor", "flush"): Words("--flush FOLDER"),
-    ("doctor", "host_file"): Words("--host-file LOG"),
     ("doctor", "budget"): Words("--budget 1min"),
     ("doctor", "run"): Words("--run 2s"),
     # An embedded version, which is not the one that is used without the option.

@@ -71,6 +71,53 @@ def test_without_features_the_core_measures_compares_and_shows(tmp_path: Path) -
     said(environment, "undo", *store)
 
 
+def tests_of_the_core(*rooms: str) -> list[str]:
+    """Return the files of tests in these rooms that do not name a feature."""
+    files = (path for room in rooms for path in sorted((ROOT / "tests" / room).rglob("test_*.py")))
+    named = ("pgdyno.features", "tests.features", "tests.fixtures.captures")
+    return [str(path) for path in files if not any(name in path.read_text() for name in named)]
+
+
+_QUICK_ROOMS = ("spec", "plan", "process")
+_ROOMS = (
+    *_QUICK_ROOMS,
+    "designs",
+    "store",
+    "analysis",
+    "answer",
+    "engine",
+    "loop",
+    "measure",
+    "observe",
+    "report",
+)
+_ROOMS += ("programs", "server", "cli")
+
+
+@pytest.mark.parametrize(
+    "rooms",
+    [
+        pytest.param(_QUICK_ROOMS, id="quick"),
+        pytest.param(_ROOMS, id="all", marks=[pytest.mark.slow, pytest.mark.timeout(1200)]),
+    ],
+)
+def test_without_features_the_tests_of_the_core_pass(
+    rooms: tuple[str, ...], tmp_path: Path
+) -> None:
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider", "-n", "0"),
+            *("-m", "not pg and not browser and not slow", *tests_of_the_core(*rooms)),
+        ],
+        env=without(tmp_path),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout[-4000:]
+
+
 @pytest.mark.parametrize("feature", features(), ids=lambda feature: feature.name)
 def test_without_one_feature_the_others_can_be_imported(feature: object, tmp_path: Path) -> None:
     name = getattr(feature, "name", "")

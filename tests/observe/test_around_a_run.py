@@ -7,7 +7,7 @@ from tests.fixtures.clusters import connection, run_sql
 
 from pgdyno.clock import ClockPair, read_pair
 from pgdyno.observe.round_trips import measure
-from pgdyno.observe.settings_seen import Changed, changes, read_settings_seen
+from pgdyno.observe.settings_seen import SettingChange, changes, read_settings_seen
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
@@ -67,8 +67,10 @@ def test_a_setting_changed_in_between_is_found_at_every_level(
     try:
         with connection(database) as session:
             wanted = {
-                Changed("checkpoint_timeout", "", "300 s", "420 s"),
-                Changed("work_mem", f"every role of database {database.database}", None, "7MB"),
+                SettingChange("checkpoint_timeout", "", "300 s", "420 s"),
+                SettingChange(
+                    "work_mem", f"every role of database {database.database}", None, "7MB"
+                ),
             }
             while not wanted <= set(changes(before, read_settings_seen(session))):
                 session.execute("SELECT pg_sleep(0.01)")

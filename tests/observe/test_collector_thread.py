@@ -15,7 +15,7 @@ from pgdyno.errors import StoreError
 from pgdyno.observe.collector import SECOND_NS, Column, NotMeasurable, Row, Scope, gauge
 from pgdyno.observe.collector_thread import CollectorThread, StopSignal
 from pgdyno.observe.notices import Notices
-from pgdyno.observe.schedule import OwnCost, Scheduled
+from pgdyno.observe.schedule import CollectorSchedule, OwnCost
 
 
 class Steady:
@@ -83,7 +83,7 @@ def working(sink: KeepingSink, *collectors: Steady, cost: OwnCost | None = None)
     now_ns = clock.monotonic_ns()
     return CollectorThread(
         "test",
-        [Scheduled(collector, collector.interval_ns, now_ns) for collector in collectors],
+        [CollectorSchedule(collector, collector.interval_ns, now_ns) for collector in collectors],
         clock=pair,
         sink=sink,
         notices=Notices(pair, sink),
@@ -178,7 +178,7 @@ def test_a_store_that_refuses_ends_the_thread_quietly() -> None:
 
 
 def test_a_slow_collector_lowers_its_rate_to_half_a_percent_of_a_core() -> None:
-    item = Scheduled(Steady(), SECOND_NS, 0)
+    item = CollectorSchedule(Steady(), SECOND_NS, 0)
     slowed = [item.slowed_by(30_000_000, second * SECOND_NS) for second in range(1, 12)]
     # 3 % of a core is six times too much; a tenth more than that.
     assert slowed == [0] * 10 + [6_600_000_000]
@@ -186,7 +186,7 @@ def test_a_slow_collector_lowers_its_rate_to_half_a_percent_of_a_core() -> None:
 
 
 def test_a_cheap_collector_keeps_its_rate_after_a_slow_first_sample() -> None:
-    item = Scheduled(Steady(), SECOND_NS, 0)
+    item = CollectorSchedule(Steady(), SECOND_NS, 0)
     spent = [900_000_000] + [4_000_000] * 30
     slowed = [item.slowed_by(ns, second * SECOND_NS) for second, ns in enumerate(spent, 1)]
     assert not any(slowed)
@@ -194,7 +194,7 @@ def test_a_cheap_collector_keeps_its_rate_after_a_slow_first_sample() -> None:
 
 
 def test_missed_samples_are_left_out_rather_than_made_up_for() -> None:
-    item = Scheduled(Steady(), SECOND_NS, 5 * SECOND_NS)
+    item = CollectorSchedule(Steady(), SECOND_NS, 5 * SECOND_NS)
     item.taken(5 * SECOND_NS + 1)
     assert item.due_ns == 6 * SECOND_NS
     item.taken(9 * SECOND_NS + 500)
@@ -202,7 +202,7 @@ def test_missed_samples_are_left_out_rather_than_made_up_for() -> None:
 
 
 def test_failures_are_retried_at_growing_intervals_and_forgotten_after_success() -> None:
-    item = Scheduled(Steady(), SECOND_NS, 0)
+    item = CollectorSchedule(Steady(), SECOND_NS, 0)
     waits = []
     for _ in range(8):
         item.failed(0)
@@ -215,7 +215,7 @@ def test_failures_are_retried_at_growing_intervals_and_forgotten_after_success()
 
 def test_gaps_between_samples_of_waits_are_random_and_follow_the_seed() -> None:
     def gaps(seed: int) -> list[int]:
-        item = Scheduled(Steady(), 100_000_000, 0, random.Random(seed))
+        item = CollectorSchedule(Steady(), 100_000_000, 0, random.Random(seed))
         rows = []
         for _ in range(200):
             before_ns = item.due_ns

@@ -71,8 +71,6 @@ SENDS: dict[tuple[str, str], Callable[[Server, Path], tuple[str, ...]]] = {
 _TEXTS = re.compile(r"file|sql|script|spec|variant|statement|quer", re.I)
 # They send nothing to a server of the user's own.
 OTHERS = {
-    "host_files": "files of a host",
-    "host_file": "files of a host",
     "conf_file": "a postgresql.conf",
     "file_version": "the version of a postgresql.conf",
     "print_sql": "prints",

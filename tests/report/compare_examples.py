@@ -15,7 +15,7 @@ from pgdyno.analysis.compare_findings import (
 from pgdyno.analysis.contrasts import Effect
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings, ServerAndLoad
-from pgdyno.analysis.where import Part
+from pgdyno.analysis.where import LatencyPart
 from pgdyno.analysis.where_difference import Difference
 
 
@@ -27,8 +27,8 @@ def comparison(verdict: Verdict, estimate: Estimate) -> Comparison:
     return Comparison(verdict, estimate, 0.95, 0.02, int(estimate.n), "sequential", 0.05)
 
 
-def part(name: str, value: float, low: float, high: float) -> Part:
-    return Part(name, Estimate(value, low, high, 12, "ms", "between_runs"), "server")
+def part(name: str, value: float, low: float, high: float) -> LatencyPart:
+    return LatencyPart(name, Estimate(value, low, high, 12, "ms", "between_runs"), "server")
 
 
 DIFFERENCE = Difference(

@@ -21,7 +21,7 @@ from pgdyno.analysis.findings import (
 )
 from pgdyno.analysis.script_findings import Latency, ScriptFindings, StatementFindings
 from pgdyno.analysis.verdicts import Doubt
-from pgdyno.analysis.where import Part, WhereTheTimeGoes
+from pgdyno.analysis.where import LatencyPart, WhereTheTimeGoes
 
 SAME_HOST = Doubt(
     "same_host",
@@ -69,11 +69,11 @@ def latency(scale: float = 1.0, *, relative: float = 0.012) -> Latency:
 def where(scale: float = 1.0) -> WhereTheTimeGoes:
     """Session 3's 8.46 ms: 6.81 on the server, 1.50 network, 0.11 client, 0.04 not explained."""
     server = [
-        Part(name, estimate(ms * scale, half / ms, "ms", n=61), "server")
+        LatencyPart(name, estimate(ms * scale, half / ms, "ms", n=61), "server")
         for name, ms, half in SERVER_PARTS
     ]
-    network = Part("network", without_interval(1.50 * scale, "ms"), "network")
-    client = Part("client", without_interval(0.11 * scale, "ms"), "client")
+    network = LatencyPart("network", without_interval(1.50 * scale, "ms"), "network")
+    client = LatencyPart("client", without_interval(0.11 * scale, "ms"), "client")
     total = estimate(8.46 * scale, 0.012, "ms")
     residual = total.value - sum(part.ms.value for part in (*server, network, client))
     return WhereTheTimeGoes(

@@ -8,7 +8,7 @@ import pytest
 from tests.report import examples
 
 from pgdyno.analysis.estimate import without_interval
-from pgdyno.analysis.where import Part, WhereTheTimeGoes
+from pgdyno.analysis.where import LatencyPart, WhereTheTimeGoes
 from pgdyno.report import palette
 from pgdyno.report.parts import (
     fold,
@@ -20,9 +20,9 @@ from pgdyno.report.parts import (
 )
 
 
-def with_small_parts() -> tuple[Part, ...]:
+def with_small_parts() -> tuple[LatencyPart, ...]:
     names = ("IPC:A", "IPC:B", "IPC:C", "IPC:D")
-    return tuple(Part(name, without_interval(0.01, "ms"), "server") for name in names)
+    return tuple(LatencyPart(name, without_interval(0.01, "ms"), "server") for name in names)
 
 
 def test_parts_and_what_is_not_explained_sum_to_the_latency() -> None:
@@ -100,7 +100,8 @@ def test_two_events_of_one_class_share_the_hue_but_not_the_look() -> None:
 def test_never_more_parts_are_shown_than_there_are_signs_for(count: int) -> None:
     # Eight signs tell the parts of the text's bar apart; eight parts of one size once needed nine.
     waits = tuple(
-        Part(f"IPC:Event{number}", without_interval(1.0, "ms"), "server") for number in range(count)
+        LatencyPart(f"IPC:Event{number}", without_interval(1.0, "ms"), "server")
+        for number in range(count)
     )
     parts = parts_of(replace(examples.where(), parts=waits))
     folded = fold(parts, at_most=8)
@@ -115,7 +116,9 @@ def test_eighteen_things_in_one_chart_all_look_different() -> None:
 
 def split(**parts: float) -> WhereTheTimeGoes:
     """Return a latency that is the sum of these parts."""
-    made = tuple(Part(name, without_interval(ms, "ms"), "server") for name, ms in parts.items())
+    made = tuple(
+        LatencyPart(name, without_interval(ms, "ms"), "server") for name, ms in parts.items()
+    )
     return replace(
         examples.where(),
         latency_ms=without_interval(sum(parts.values()), "ms"),

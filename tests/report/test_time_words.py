@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.report.examples import run
 
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.where import Scheduled, WhereTheTimeGoes
+from pgdyno.analysis.where import KernelTimes, WhereTheTimeGoes
 from pgdyno.analysis.where_statements import StatementTime
 from pgdyno.report.time_words import others_words, scheduled_words, statement_lines
 
@@ -26,7 +26,7 @@ def where() -> WhereTheTimeGoes:
         split,
         server_ms=5.0,
         others_ratio=0.07,
-        scheduled=Scheduled(cpu_ms=0.3, waiting_ms=2.0, inside_events_ms=0.7),
+        scheduled=KernelTimes(cpu_ms=0.3, waiting_ms=2.0, inside_events_ms=0.7),
         statements=(
             StatementTime("tpcb-like", 11, "END;", ms(4.0), (("IO:WalSync", 1.0),)),
             StatementTime("tpcb-like", 6, text, ms(0.99), (("Lock:tuple", 0.8), ("CPU", 0.2))),
@@ -49,7 +49,7 @@ def test_scheduled_times_are_shown_with_their_share_inside_wait_events() -> None
 
 def test_cpu_time_after_the_answer_is_shown_if_there_is_some() -> None:
     assert "after the answer" not in scheduled_words(where())
-    overlapping = replace(where(), scheduled=Scheduled(0.3, 2.0, 0.7, after_answer_ms=0.2))
+    overlapping = replace(where(), scheduled=KernelTimes(0.3, 2.0, 0.7, after_answer_ms=0.2))
     assert "ms of CPU, 0.20 ms of it after the answer and" in scheduled_words(overlapping)
 
 

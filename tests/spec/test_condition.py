@@ -18,7 +18,6 @@ from pgdyno.spec.condition import WATCHED, condition_from, memory_limit_from, sl
         ("p999<800us", 0.8, "ms"),
         ("cpu_per_tx<2", 2, "ms"),
         ("tps>1000", 1000, "1/s"),
-        ("nopm>30000", 30000, "1/min"),
         ("tps_ratio>0.97", 0.97, "1"),
         ("wal_per_tx<8kB", 8192, "bytes"),
         ("duration<2min", 120, "s"),
@@ -71,20 +70,6 @@ def test_a_limit_on_memory_is_a_share_of_the_ram(text: str) -> None:
         memory_limit_from(text)
     assert memory_limit_from("memory < 70 %") == 0.7
     assert memory_limit_from("p99<1ms") is None
-
-
-def test_a_figure_of_a_transaction_type_is_named_before_a_dot() -> None:
-    condition = condition_from("new-order.p90<5s", takes_types=True)
-    assert (condition.of, condition.name, condition.limit) == ("new-order", "p90", 5000)
-    assert condition.figure == "new-order.p90"
-    file = condition_from("my orders.sql.tps > 1.5", takes_types=True)
-    assert (file.of, file.name, file.limit) == ("my orders.sql", "tps", 1.5)
-    assert condition_from("p99<1.5ms", takes_types=True).of == ""
-    with pytest.raises(SpecError, match="the whole load is meant"):
-        condition_from("new-order.p90<5s")
-    for text in ("new-order.nopm>1", "new-order.p99_ratio<1"):
-        with pytest.raises(SpecError, match="a single transaction type has no"):
-            condition_from(text, takes_types=True)
 
 
 def test_a_brake_takes_only_what_is_known_every_second() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -39,48 +38,6 @@ def bench(**workload: object) -> Experiment:
 def test_an_experiment_survives_the_way_through_toml() -> None:
     asked = bench(clients=16, duration="90s", warmup="2500ms", variables={"x": "1"})
     assert Experiment.model_validate(tomllib.loads(to_toml(asked))) == asked
-
-
-def test_tpcc_like_is_prepared_and_decided_by_nopm_unless_the_spec_says_otherwise() -> None:
-    def asked(builtin: str, **workload: object) -> Experiment:
-        variants = (Variant(name="a"), Variant(name="b", settings={"work_mem": "8MB"}))
-        scripts = [{"builtin": builtin}]
-        return bench().model_copy(
-            update={
-                "workload": Workload.model_validate({"scripts": scripts, **workload}),
-                "variants": variants,
-                "design": CompareDesign(),
-            }
-        )
-
-    experiment = asked("tpcc-like")
-    assert (experiment.workload.protocol, experiment.metric()) == ("prepared", "nopm")
-    assert asked("tpcc-like", protocol="extended").workload.protocol == "extended"
-    assert asked("tpcc-like", rate=10).metric() == "p99"
-    experiment = asked("tpcb-like")
-    assert (experiment.workload.protocol, experiment.metric()) == ("simple", "tps")
-
-
-def test_a_target_of_a_transaction_type_needs_that_type() -> None:
-    def swept(builtin: str, slo: str) -> Experiment:
-        return Experiment(
-            name="sweep",
-            server=Server(scratch=Scratch()),
-            dataset=PgbenchDataset(scale=1),
-            workload=Workload(scripts=(Script(builtin=builtin),)),
-            design=SweepDesign(slo=slo),
-        )
-
-    target = swept("tpcc-like", "new-order.p90=5s").design.target
-    assert target is not None
-    assert (target.figure, target.limit) == ("new-order.p90", 5000)
-    for builtin, slo, words in (
-        ("tpcc-like", "new-orders.p90=5s", "types of tpcc-like: new-order, payment"),
-        ("tpcc-like", "new-order.p98=5s", "NAME is one of"),
-        ("tpcb-like", "new-order.p90=5s", "runs other scripts"),
-    ):
-        with pytest.raises(ValidationError, match=words):
-            swept(builtin, slo)
 
 
 def test_a_duration_without_a_unit_is_seconds() -> None:
@@ -145,23 +102,3 @@ def test_connections_are_those_of_the_variant_that_opens_most() -> None:
     assert asked.connections_max() == 910
     assert asked.workload_of(asked.planned_variants()[2]).connections_of(800) == 4
     assert variants[1].changes() == {"clients": "10", "idle": "900"}
-
-
-@pytest.mark.parametrize(
-    ("changes", "connections"),
-    [
-        ({}, 48),  # One for five of the 40 connections.
-        ({"options": {"delivery": "inline"}}, 40),
-        ({"clients": 3}, 6),  # At least one a thread of the engine.
-        ({"clients": 3, "threads": 1}, 4),
-        ({"active": 10}, 10),
-        ({"idle": 5}, 53),
-    ],
-)
-def test_deferred_deliveries_need_additional_connections(
-    changes: dict[str, Any], connections: int
-) -> None:
-    given = {"clients": 40, **changes}
-    script = Script(builtin="tpcc-like", options=given.pop("options", {}))
-    workload = Workload(scripts=(script,), duration="10s", **given)
-    assert workload.connections_of(given["clients"]) == connections

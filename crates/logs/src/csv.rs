@@ -124,6 +124,7 @@ fn set_column(column: usize, field: &[u8], message: &mut Message) {
         }
         6 => message.line_number = digits(field),
         11 => message.severity = severity(field),
+        12 => unquote(field, &mut message.sqlstate),
         13 => unquote(field, &mut message.text),
         14 => unquote(field, &mut message.detail),
         19 => unquote(field, &mut message.statement),

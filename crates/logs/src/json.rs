@@ -59,6 +59,7 @@ fn set(key: &[u8], value: &[u8], message: &mut Message, pid: &mut Vec<u8>) {
         b"user" => &mut message.user,
         b"dbname" => &mut message.database,
         b"application_name" => &mut message.application,
+        b"state_code" => &mut message.sqlstate,
         b"message" => &mut message.text,
         b"detail" => &mut message.detail,
         b"statement" => &mut message.statement,

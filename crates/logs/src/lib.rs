@@ -6,6 +6,7 @@
 
 mod by_sql;
 mod csv;
+mod events;
 mod guess;
 mod json;
 mod line;
@@ -20,6 +21,7 @@ mod stderr;
 mod time;
 mod words;
 
+pub use events::Event;
 pub use lines::{Lines, Written};
 pub use message::{Message, Severity};
 pub use prefix::Prefix;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use crate::by_sql::{self, BySql};
 use crate::line::Line;
-use crate::message::{Message, Recognizer, Severity, What};
+use crate::message::{Message, Recognizer, What};
 use crate::parameters::{Parameter, parameters};
 use crate::parts::{Item, Kind, Part, Place, Sequences, Session, Sessions};
 use crate::shape::{Shape, list_values, write_value};
@@ -308,7 +308,7 @@ impl Lines {
             }
         }
         line.out.extend_from_slice(b"],[");
-        if message.severity != Severity::Error {
+        if !message.severity.is_error() {
             is_cut |= self.constants(&mut line);
         }
         line.out.extend_from_slice(b"]]");

@@ -2,14 +2,38 @@
 
 use crate::words::{LANGUAGES, Words};
 
-/// How bad a message is, as far as a reader of statements needs it.
+/// How bad a message is.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// Also notices and warnings.
+    /// Also notices, and words that are not known.
     #[default]
     Log,
-    /// ERROR, FATAL and PANIC: the statement failed.
     Error,
+    Fatal,
+    Panic,
+    Warning,
+}
+
+impl Severity {
+    /// In the order of `Words::severities`.
+    const ALL: [Severity; 5] =
+        [Severity::Log, Severity::Error, Severity::Fatal, Severity::Panic, Severity::Warning];
+
+    /// Whether the statement failed.
+    pub fn is_error(self) -> bool {
+        matches!(self, Severity::Error | Severity::Fatal | Severity::Panic)
+    }
+
+    /// Returns the word of the English messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Log => "LOG",
+            Severity::Error => "ERROR",
+            Severity::Fatal => "FATAL",
+            Severity::Panic => "PANIC",
+            Severity::Warning => "WARNING",
+        }
+    }
 }
 
 /// A message with all its parts. Its buffers are used again for the next one.
@@ -27,6 +51,8 @@ pub struct Message {
     /// Number of the message within its session, from 1.
     pub line_number: Option<u64>,
     pub severity: Severity,
+    /// Empty if the log does not have it.
+    pub sqlstate: Vec<u8>,
     pub text: Vec<u8>,
     pub detail: Vec<u8>,
     /// The statement that caused an error.
@@ -46,6 +72,7 @@ impl Message {
             &mut self.user,
             &mut self.database,
             &mut self.application,
+            &mut self.sqlstate,
             &mut self.text,
             &mut self.detail,
             &mut self.statement,
@@ -108,7 +135,7 @@ impl Recognizer {
 
     /// Returns what a message says.
     pub(crate) fn what<'a>(&mut self, message: &'a Message) -> What<'a> {
-        if message.severity == Severity::Error {
+        if message.severity.is_error() {
             return What::Error { text: &message.statement };
         }
         let text = without_sqlstate(&message.text);
@@ -126,7 +153,7 @@ impl Recognizer {
 }
 
 /// With `log_error_verbosity = verbose` the SQLSTATE begins the text of a message.
-fn without_sqlstate(text: &[u8]) -> &[u8] {
+pub(crate) fn without_sqlstate(text: &[u8]) -> &[u8] {
     let is_sqlstate = text.get(5..7) == Some(b": ")
         && text[..5].iter().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
     if is_sqlstate { &text[7..] } else { text }
@@ -227,8 +254,7 @@ pub(crate) fn label(word: &[u8]) -> Option<Label> {
     }
     LANGUAGES.iter().find_map(|words| {
         if let Some(at) = words.severities.iter().position(|known| known.as_bytes() == word) {
-            let severity = if (1..=3).contains(&at) { Severity::Error } else { Severity::Log };
-            return Some(Label::Begins(severity));
+            return Some(Label::Begins(Severity::ALL[at]));
         }
         match words.labels.iter().position(|known| known.as_bytes() == word)? {
             0 => Some(Label::Detail),

@@ -71,11 +71,11 @@ struct Found {
     time_ns: Option<i64>,
     is_whole_second: bool,
     line_number: Option<u64>,
-    /// Start and end of the texts of %c, %p, %u, %d, %a.
-    texts: [(u32, u32); 5],
+    /// Start and end of the texts of %c, %p, %u, %d, %a, %e.
+    texts: [(u32, u32); 6],
 }
 
-const TEXTS: &[u8; 5] = b"cpuda";
+const TEXTS: &[u8; 6] = b"cpudae";
 
 impl Prefix {
     /// Makes a prefix of the setting's value.
@@ -175,6 +175,7 @@ impl Prefix {
         message.user.extend_from_slice(known(text(2)));
         message.database.extend_from_slice(known(text(3)));
         message.application.extend_from_slice(known(text(4)));
+        message.sqlstate.extend_from_slice(text(5));
         Some((label_end + 3, label_start))
     }
 }

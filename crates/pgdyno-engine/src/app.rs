@@ -25,8 +25,8 @@ use pgdyno_engine::refusal::Refusal;
 use pgdyno_engine::thread::Message;
 use pgdyno_engine::{control, load, program};
 
-use crate::read_log;
 use crate::table::{DATASETS, PROGRAMS};
+use crate::{read_events, read_log};
 
 const USAGE: &str = "usage: pgdyno-engine VERB
 
@@ -41,6 +41,8 @@ const USAGE: &str = "usage: pgdyno-engine VERB
   echo-records   read records from standard input and write them again
   read-log       read logs of a server and print their statements as JSON, a transaction a line:
                  read-log [--prefix LOG_LINE_PREFIX] FILE...; .gz and .zst are unpacked
+  read-events    read a log and print what it says about the server as JSON, an event a line:
+                 read-events [--prefix LOG_LINE_PREFIX] FILE; `-` is standard input
   pgbench        run as pgbench: see pgdyno-engine pgbench --help
   --version      print the version
 
@@ -59,7 +61,10 @@ pub(crate) fn main(arguments: Vec<OsString>) -> ExitCode {
         return pgdyno_pgbench::main(&words[1..]);
     }
     if words.first() == Some(&"read-log") {
-        return read_log(&arguments[1..]);
+        return read(|out| read_log::main(&arguments[1..], out));
+    }
+    if words.first() == Some(&"read-events") {
+        return read(|out| read_events::main(&arguments[1..], out));
     }
     match words.as_slice() {
         ["run"] => run(),
@@ -78,9 +83,9 @@ pub(crate) fn main(arguments: Vec<OsString>) -> ExitCode {
     }
 }
 
-fn read_log(arguments: &[OsString]) -> ExitCode {
+fn read(log: impl FnOnce(&mut io::BufWriter<io::StdoutLock>) -> io::Result<bool>) -> ExitCode {
     let mut out = io::BufWriter::with_capacity(1 << 18, io::stdout().lock());
-    let written = read_log::main(arguments, &mut out).and_then(|is_read| {
+    let written = log(&mut out).and_then(|is_read| {
         out.flush()?;
         Ok(is_read)
     });

@@ -1,6 +1,7 @@
 //! The load engine as a program: its verbs, and the table of native programs and datasets.
 
 mod app;
+mod read_events;
 mod read_log;
 mod table;
 

@@ -11,8 +11,8 @@ use ruzstd::decoding::StreamingDecoder;
 use serde::Serialize;
 
 /// How much of a file decides what its format is.
-const HEAD_BYTES: u64 = 256 << 10;
-const CHUNK_BYTES: usize = 256 << 10;
+pub(crate) const HEAD_BYTES: u64 = 256 << 10;
+pub(crate) const CHUNK_BYTES: usize = 256 << 10;
 
 /// A line that is not about a statement.
 #[derive(Debug, Serialize)]
@@ -212,7 +212,7 @@ fn write(out: &mut impl Write, note: &Note) -> io::Result<()> {
 }
 
 /// Open a file; what its first bytes say decides how it is unpacked, not its name.
-fn opened(path: &Path) -> io::Result<Box<dyn Read>> {
+pub(crate) fn opened(path: &Path) -> io::Result<Box<dyn Read>> {
     let mut file = BufReader::with_capacity(1 << 16, File::open(path)?);
     let magic = file.fill_buf()?;
     if magic.starts_with(&[0x1f, 0x8b]) {

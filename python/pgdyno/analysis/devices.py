@@ -12,7 +12,7 @@ PLACES = {"data": "data disk", "wal": "WAL disk"}
 
 
 @dataclass(frozen=True, slots=True)
-class Quantity:
+class DeviceQuantity:
     """A quantity that is measured in every run; `key` is its name in JSON."""
 
     key: str
@@ -53,7 +53,7 @@ class DeviceFindings:
     """
 
     variants: tuple[VariantDevices, ...]
-    quantities: tuple[Quantity, ...]
+    quantities: tuple[DeviceQuantity, ...]
     not_measured: tuple[str, ...]
 
     def shown(self, key: str) -> tuple[Estimate | None, ...]:
@@ -62,7 +62,7 @@ class DeviceFindings:
 
 
 def device_findings(
-    variants: Sequence[DevicesOfRuns], quantities: Sequence[Quantity]
+    variants: Sequence[DevicesOfRuns], quantities: Sequence[DeviceQuantity]
 ) -> DeviceFindings | None:
     """Return the means over the runs of each variant; None if no run measured a quantity.
 
@@ -88,7 +88,7 @@ def device_findings(
 
 
 def _means(
-    by_run: Sequence[Mapping[str, float]], quantities: Sequence[Quantity]
+    by_run: Sequence[Mapping[str, float]], quantities: Sequence[DeviceQuantity]
 ) -> dict[str, Estimate]:
     """Return the mean of each quantity over the runs that measured it."""
     means = {}

@@ -38,7 +38,7 @@ _COUNTED_RATIO = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LatencyPart:
     """One part of the latency, unit "ms", and how it was made."""
 
     name: str
@@ -48,7 +48,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Scheduled:
+class KernelTimes:
     """The kernel's counts of our backends, for each transaction; same host only.
 
     `inside_events_ms`: the time of `waiting_ms` inside wait events, which their parts contain.
@@ -115,13 +115,13 @@ class WhereTheTimeGoes:
     """
 
     latency_ms: Estimate
-    parts: tuple[Part, ...]
+    parts: tuple[LatencyPart, ...]
     residual_ms: float
     residual_ratio: float
     server_ms: float | None
     sampled_server_ms: float | None
     others_ratio: float | None = None
-    scheduled: Scheduled | None = None
+    scheduled: KernelTimes | None = None
     statements: tuple[StatementTime, ...] = ()
     types: tuple[TypeTime, ...] = ()
     residual: Estimate | None = None
@@ -236,7 +236,7 @@ def _parts(
     drawn: Amounts,
     missed_ns: float,
     ends_ns: FloatArray,
-) -> list[Part]:
+) -> list[LatencyPart]:
     """Return every part with its interval, if it has one, and how it was made.
 
     Args: missed_ns, how much of a transaction samples may have missed; ends_ns, shape (extremes,
@@ -253,7 +253,7 @@ def _parts(
         block_count = samples.block_count if side == "server" or name in errors_ns else 1
         ms = _estimate(value, drawn.ns[:, i], block_count, low_high)
         how = "sampled" if point.how[i] == "counted" and ms.has_interval else point.how[i]
-        parts.append(Part(name, ms, side, how))
+        parts.append(LatencyPart(name, ms, side, how))
     return parts
 
 
@@ -268,7 +268,7 @@ def mean_over_runs(runs: Sequence[WhereTheTimeGoes]) -> WhereTheTimeGoes:
     newest = {key: part for run in keyed for key, part in run.items()}
     hows = {key: {run[key].how for run in keyed if key in run} for key in newest}
     parts = [
-        Part(
+        LatencyPart(
             part.name,
             _above_zero(
                 mean_between_runs([run[key].ms.value if key in run else 0.0 for run in keyed], "ms")
@@ -348,14 +348,14 @@ def _errors_ns(facts: TransactionFacts) -> dict[str, float]:
     return errors_ns
 
 
-def _scheduled(facts: TransactionFacts, point: Amounts) -> Scheduled | None:
+def _scheduled(facts: TransactionFacts, point: Amounts) -> KernelTimes | None:
     if point.queue_inside_ns is None or point.cpu_inside_ns is None:
         return None
     cpu, queue = facts.each(facts.backends.cpu_ns), facts.each(facts.backends.runqueue_ns)
     assert cpu is not None
     assert queue is not None
     inside = (point.queue_inside_ns[0], point.after_answer_ns[0], point.cpu_inside_ns[0])
-    return Scheduled(*(float(ns) / _NS_PER_MS for ns in (cpu, queue, *inside)))
+    return KernelTimes(*(float(ns) / _NS_PER_MS for ns in (cpu, queue, *inside)))
 
 
 def _missed_ns(facts: TransactionFacts, samples: Sampled, exact_ns: float | None) -> float:
@@ -408,12 +408,12 @@ def _above_zero(estimate: Estimate) -> Estimate:
 
 def _whole(
     latency: Estimate,
-    parts: list[Part],
+    parts: list[LatencyPart],
     server_ms: float | None,
     sampled_ms: float | None,
     *,
     others_ratio: float | None = None,
-    scheduled: Scheduled | None = None,
+    scheduled: KernelTimes | None = None,
 ) -> WhereTheTimeGoes:
     order: dict[Side, int] = {"server": 0, "network": 1, "client": 2, "schedule": 3}
     parts = [part for part in parts if part.ms.value > 0]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pgdyno.analysis.estimate import Estimate, without_interval
 from pgdyno.analysis.wait_events import canonical_event
-from pgdyno.analysis.where import Part, WhereTheTimeGoes
+from pgdyno.analysis.where import LatencyPart, WhereTheTimeGoes
 from pgdyno.analysis.where_facts import CPU, NOT_INSTRUMENTED, WITHOUT_EVENT
 
 
@@ -16,7 +16,7 @@ class Difference:
     """B minus A, in ms: parts plus residual are the difference of the latencies, exactly."""
 
     latency_ms: Estimate
-    parts: tuple[Part, ...]
+    parts: tuple[LatencyPart, ...]
     residual_ms: float
 
 
@@ -37,18 +37,18 @@ def difference(a: WhereTheTimeGoes, b: WhereTheTimeGoes) -> Difference:
         assert shown is not None
         from_a = part_a.ms if part_a else None
         from_b = part_b.ms if part_b else None
-        parts.append(Part(shown.name, _minus(from_b, from_a), shown.side))
+        parts.append(LatencyPart(shown.name, _minus(from_b, from_a), shown.side))
     parts.sort(key=lambda part: -abs(part.ms.value))
     latency = _minus(b.latency_ms, a.latency_ms)
     residual = latency.value - math.fsum(part.ms.value for part in parts)
     return Difference(latency, tuple(parts), residual)
 
 
-def _keyed(whole: WhereTheTimeGoes) -> dict[str, Part]:
+def _keyed(whole: WhereTheTimeGoes) -> dict[str, LatencyPart]:
     return {canonical_event(part.name): part for part in whole.parts}
 
 
-def _unsplit(parts: dict[str, Part]) -> dict[str, Part]:
+def _unsplit(parts: dict[str, LatencyPart]) -> dict[str, LatencyPart]:
     """Return the parts with CPU, waiting for a core and the rest joined into one part."""
     joined = [parts[name.casefold()] for name in WITHOUT_EVENT if name.casefold() in parts]
     rest = {key: part for key, part in parts.items() if part not in joined}
@@ -56,7 +56,7 @@ def _unsplit(parts: dict[str, Part]) -> dict[str, Part]:
         ms = joined[0].ms
         if len(joined) > 1:
             ms = without_interval(math.fsum(part.ms.value for part in joined), "ms")
-        rest[NOT_INSTRUMENTED.casefold()] = Part(NOT_INSTRUMENTED, ms, "server")
+        rest[NOT_INSTRUMENTED.casefold()] = LatencyPart(NOT_INSTRUMENTED, ms, "server")
     return rest
 
 

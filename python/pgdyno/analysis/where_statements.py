@@ -18,7 +18,7 @@ _EVENTS_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StatementPlace:
     """A statement of a script: how often it was executed, and the identifiers it may have.
 
     `server_ns`: how long the engine waited for all of its executions, without their exchanges;
@@ -53,7 +53,7 @@ class StatementTime:
 def named_statements(
     facts: TransactionFacts,
     server_ms: float,
-    places: Sequence[Place],
+    places: Sequence[StatementPlace],
     *,
     seed: int,
     replicates: int = REPLICATES,
@@ -73,7 +73,7 @@ def named_statements(
     kept = event != (event_names.index(ANSWERING) if ANSWERING in event_names else -1)
     kept &= samples.session_count > 0
     event, counts = event[kept], samples.session_count[kept]
-    by_id: dict[int, list[Place]] = {}
+    by_id: dict[int, list[StatementPlace]] = {}
     for place in places:
         for identifier in place.query_ids:
             by_id.setdefault(identifier, []).append(place)
@@ -102,7 +102,7 @@ _WITHOUT, _UNKNOWN = "without", "unknown"
 _CONTROL = ("BEGIN", "START", "COMMIT", "END", "ROLLBACK")
 
 
-def _label(identifier: int, by_id: Mapping[int, Sequence[Place]]) -> str:
+def _label(identifier: int, by_id: Mapping[int, Sequence[StatementPlace]]) -> str:
     """Return one key for all identifiers of the same places."""
     if not identifier:
         return _WITHOUT
@@ -110,7 +110,9 @@ def _label(identifier: int, by_id: Mapping[int, Sequence[Place]]) -> str:
 
 
 def _without(
-    places: Sequence[Place], by_id: Mapping[int, Sequence[Place]], seen: Mapping[str, float]
+    places: Sequence[StatementPlace],
+    by_id: Mapping[int, Sequence[StatementPlace]],
+    seen: Mapping[str, float],
 ) -> list[str]:
     """Return the texts of the statements that showed no identifier while they were executed.
 
@@ -131,7 +133,7 @@ def _without(
 
 def _named(
     key: str,
-    by_id: Mapping[int, Sequence[Place]],
+    by_id: Mapping[int, Sequence[StatementPlace]],
     without: Sequence[str],
     ms: Estimate,
     events: tuple[tuple[str, float], ...],
@@ -151,7 +153,7 @@ def _named(
     ]
 
 
-def shares_of(places: Sequence[Place], *, in_wal: bool = False) -> FloatArray:
+def shares_of(places: Sequence[StatementPlace], *, in_wal: bool = False) -> FloatArray:
     """Return how a statement's time is divided among its places, shape (places,); the sum is 1.
 
     The engine's time in each place divides it, or the calls if the engine did not time them.

@@ -20,7 +20,7 @@ from pgdyno.analysis.where_facts import (
     WaitSamples,
 )
 from pgdyno.analysis.where_sampled import Sampled, sampled
-from pgdyno.analysis.where_statements import Place, is_of_wal, shares_of
+from pgdyno.analysis.where_statements import StatementPlace, is_of_wal, shares_of
 
 _EVENTS_SHOWN = 3
 _CORE, _WAIT = "core", "wait"
@@ -29,7 +29,7 @@ _RULE_OF_THREE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class TypeTimes:
     """Transactions of one type that ended in the measured phase.
 
     `held_ns`: the sum of their times from start to end, without the wait for a connection. No
@@ -63,7 +63,7 @@ class TypeTime:
     events: tuple[tuple[str, float], ...]
 
 
-def server_shares(types: Sequence[Served], exchange_ns: float) -> FloatArray:
+def server_shares(types: Sequence[TypeTimes], exchange_ns: float) -> FloatArray:
     """Return the share of each type in the server's time, shape (types,); they sum to 1.
 
     The server's time for a type is the time from start to end of its transactions, minus their
@@ -80,7 +80,10 @@ def server_shares(types: Sequence[Served], exchange_ns: float) -> FloatArray:
 
 
 def type_fractions(
-    samples: WaitSamples, places: Sequence[Place], types: Sequence[Served], otherwise: FloatArray
+    samples: WaitSamples,
+    places: Sequence[StatementPlace],
+    types: Sequence[TypeTimes],
+    otherwise: FloatArray,
 ) -> FloatArray:
     """Return how much of each sample belongs to each type, shape (samples, types).
 
@@ -113,7 +116,7 @@ def time_by_type(
     facts: TransactionFacts,
     samples: WaitSamples,
     parts: Sequence[tuple[str, str, Estimate]],
-    types: Sequence[Served],
+    types: Sequence[TypeTimes],
     fractions: FloatArray,
     *,
     server_ms: float,
@@ -177,7 +180,7 @@ class _Whole:
 
 
 def _type_time(
-    facts: TransactionFacts, kind: Served, samples: WaitSamples, split: Sampled, whole: _Whole
+    facts: TransactionFacts, kind: TypeTimes, samples: WaitSamples, split: Sampled, whole: _Whole
 ) -> TypeTime:
     """Return the time of a type. Args: samples, its own; split, the same by core and wait event."""
     per_transaction = 1.0 / kind.ended_count

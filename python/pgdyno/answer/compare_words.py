@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pgdyno.analysis.compare import Comparison
 from pgdyno.analysis.compare_findings import CompareFindings, Pair, PlanChange
 from pgdyno.analysis.rounding import change_text
-from pgdyno.analysis.where import Part
+from pgdyno.analysis.where import LatencyPart
 from pgdyno.analysis.where_difference import Difference
 from pgdyno.quantities import counted, difference_ms, duration_text
 from pgdyno.spec.designs import METRIC_WORDS, MORE_IS_BETTER
@@ -124,7 +124,7 @@ def because_words(difference: Difference | None, plans: tuple[PlanChange, ...]) 
     )
 
 
-def _is_sure(part: Part) -> bool:
+def _is_sure(part: LatencyPart) -> bool:
     low, high = part.ms.low, part.ms.high
     return low is not None and high is not None and (low > 0 or high < 0)
 

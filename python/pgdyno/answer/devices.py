@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pgdyno.analysis.devices import PLACES, DevicesOfRuns, Quantity
+from pgdyno.analysis.devices import PLACES, DeviceQuantity, DevicesOfRuns
 from pgdyno.answer.telemetry import energy_joules
 from pgdyno.loop.counter_growth import counters_of, grown
 from pgdyno.loop.journal import Visit
@@ -18,32 +18,32 @@ from pgdyno.observe.rates import Deltas
 from pgdyno.store.stored_run import StoredRun
 
 _OF_A_DISK = (
-    Quantity("requests", "reads and writes", "requests/s"),
-    Quantity("reads", "reads", "requests/s"),
-    Quantity("writes", "writes", "requests/s"),
-    Quantity("flushes", "flushes", "requests/s"),
-    Quantity("read", "read", "MB/s"),
-    Quantity("written", "written", "MB/s"),
-    Quantity("read_time", "time of a read", "ms"),
-    Quantity("write_time", "time of a write", "ms"),
-    Quantity("flush_time", "time of a flush", "ms"),
-    Quantity("queue", "mean queue", "requests"),
-    Quantity("temperature", "highest temperature", "\xb0C"),
+    DeviceQuantity("requests", "reads and writes", "requests/s"),
+    DeviceQuantity("reads", "reads", "requests/s"),
+    DeviceQuantity("writes", "writes", "requests/s"),
+    DeviceQuantity("flushes", "flushes", "requests/s"),
+    DeviceQuantity("read", "read", "MB/s"),
+    DeviceQuantity("written", "written", "MB/s"),
+    DeviceQuantity("read_time", "time of a read", "ms"),
+    DeviceQuantity("write_time", "time of a write", "ms"),
+    DeviceQuantity("flush_time", "time of a flush", "ms"),
+    DeviceQuantity("queue", "mean queue", "requests"),
+    DeviceQuantity("temperature", "highest temperature", "\xb0C"),
 )
 QUANTITIES = (
     *(
-        Quantity(f"{place}_{of_disk.key}", f"{words}: {of_disk.words}", of_disk.unit)
+        DeviceQuantity(f"{place}_{of_disk.key}", f"{words}: {of_disk.words}", of_disk.unit)
         for place, words in PLACES.items()
         for of_disk in _OF_A_DISK
     ),
-    Quantity("wal_generated", "WAL generated", "MB/s"),
-    Quantity("checkpoints", "checkpoints begun in a run", "checkpoints"),
-    Quantity("checkpoint_pages", "written by checkpoints", "pages/s"),
-    Quantity("cleaner_pages", "written by the background writer", "pages/s"),
-    Quantity("backend_pages", "written by backends", "pages/s"),
-    Quantity("processor_temperature", "processors: highest temperature", "\xb0C"),
-    Quantity("power", "processors: power", "W"),
-    Quantity("energy", "processors: energy per transaction", "mJ"),
+    DeviceQuantity("wal_generated", "WAL generated", "MB/s"),
+    DeviceQuantity("checkpoints", "checkpoints begun in a run", "checkpoints"),
+    DeviceQuantity("checkpoint_pages", "written by checkpoints", "pages/s"),
+    DeviceQuantity("cleaner_pages", "written by the background writer", "pages/s"),
+    DeviceQuantity("backend_pages", "written by backends", "pages/s"),
+    DeviceQuantity("processor_temperature", "processors: highest temperature", "\xb0C"),
+    DeviceQuantity("power", "processors: power", "W"),
+    DeviceQuantity("energy", "processors: energy per transaction", "mJ"),
 )
 _TIMES = (
     ("read_time", "read_time_ns", "reads"),

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pgdyno.analysis.where_statements import Place
+from pgdyno.analysis.where_statements import StatementPlace
 from pgdyno.loop.counter_growth import counters_of
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.store.stored_run import StoredRun
 
 
-def planning_ms(stored: StoredRun, numbers: LoadNumbers, places: Sequence[Place]) -> float | None:
+def planning_ms(
+    stored: StoredRun, numbers: LoadNumbers, places: Sequence[StatementPlace]
+) -> float | None:
     """Return how long the server planned the scripts' statements, in ms of a mean transaction.
 
     The count is that of pg_stat_statements, which counts planning with `track_planning` only.
@@ -21,7 +23,9 @@ def planning_ms(stored: StoredRun, numbers: LoadNumbers, places: Sequence[Place]
     return _counted_ms(stored, numbers, places, "plan_time_ns") or None
 
 
-def compiling_ms(stored: StoredRun, numbers: LoadNumbers, places: Sequence[Place]) -> float | None:
+def compiling_ms(
+    stored: StoredRun, numbers: LoadNumbers, places: Sequence[StatementPlace]
+) -> float | None:
     """Return how long the server compiled the statements (JIT), in ms of a mean transaction.
 
     The count is that of pg_stat_statements 1.10 (PostgreSQL 15) and later.
@@ -31,7 +35,7 @@ def compiling_ms(stored: StoredRun, numbers: LoadNumbers, places: Sequence[Place
 
 
 def _counted_ms(
-    stored: StoredRun, numbers: LoadNumbers, places: Sequence[Place], counter: str
+    stored: StoredRun, numbers: LoadNumbers, places: Sequence[StatementPlace], counter: str
 ) -> float | None:
     """Return the mean growth of a counter of the scripts' statements; None without a count.
 

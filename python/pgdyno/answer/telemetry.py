@@ -32,7 +32,6 @@ _DOUBTED = frozenset[str](
         NoticeKind.HOST_NOT_OBSERVED,
         NoticeKind.NETWORK_NOT_PROBED,
         NoticeKind.POOLER_NOT_OBSERVED,
-        NoticeKind.HOST_FILE_NOT_READ,
         WarningKind.PROCEDURES_REPLACED,
     }
 )

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pgdyno.analysis.where_facts import ANSWERING, Exchange, WaitSamples
-from pgdyno.analysis.where_statements import Place
-from pgdyno.analysis.where_types import Served, server_shares, type_fractions
+from pgdyno.analysis.where_statements import StatementPlace
+from pgdyno.analysis.where_types import TypeTimes, server_shares, type_fractions
 from pgdyno.answer.server_time import ServerTime, is_pipelined
 from pgdyno.engine.records import Summary, TimeDistribution
 from pgdyno.loop.load_numbers import LoadNumbers, of_distribution
@@ -33,8 +33,8 @@ class WaitedFor:
     without the part of the background.
     """
 
-    types: tuple[Served, ...]
-    places: tuple[Place, ...]
+    types: tuple[TypeTimes, ...]
+    places: tuple[StatementPlace, ...]
     fractions: npt.NDArray[np.float64]
     samples: WaitSamples | None
     all_samples: WaitSamples | None
@@ -84,7 +84,7 @@ def waited_for(
     """
     summary = numbers.summary
     types = tuple(
-        Served(
+        TypeTimes(
             name=shape.name,
             is_background=shape.is_background,
             ended_count=script.served.ended_count,
@@ -156,7 +156,9 @@ def reply_wait_ns(summary: Summary) -> float | None:
     return sum((t.reply_wait_ns_mean or 0) * t.clients for t in known) / clients
 
 
-def _places(stored: StoredRun, numbers: LoadNumbers, exchange_ns: float) -> tuple[Place, ...]:
+def _places(
+    stored: StoredRun, numbers: LoadNumbers, exchange_ns: float
+) -> tuple[StatementPlace, ...]:
     """Return every statement of the run's scripts with its query identifiers, if it has any."""
     known: Mapping[str, Mapping[str, list[int]]] = (stored.document("server.json") or {}).get(
         "query_ids"
@@ -182,7 +184,7 @@ def _places(stored: StoredRun, numbers: LoadNumbers, exchange_ns: float) -> tupl
         is_apart = sum(ns for _, ns in mine) > 0 and not is_pipeline
         for statement, (calls, sum_ns) in zip(shape.statements, mine, strict=True):
             places.append(
-                Place(
+                StatementPlace(
                     script=shape.name,
                     line=statement.line,
                     text=statement.text,

@@ -208,7 +208,7 @@ _RESERVED = {
 }
 OWN_SERVER_ONLY = (
     *("allow_write", "confirm", "admin", "apply_command", "restart_command", "recover_command"),
-    *("command_timeout", "allow_risk", "host_files"),
+    *("command_timeout", "allow_risk"),
 )
 
 
@@ -225,7 +225,7 @@ def _watched(options: dict[str, Any], *, is_scratch: bool) -> dict[str, Any]:
             "no server.",
             hint="name the server with -h, -d or a conninfo",
         )
-    return {**given, "host_files": options.get("host_files", ())}
+    return given
 
 
 def _duration_of(options: dict[str, Any], usual: str) -> str | None:

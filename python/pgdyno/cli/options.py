@@ -265,13 +265,6 @@ def watching(command: Command) -> Command:
             help="Console of the PgBouncer between clients and server.",
         ),
         host,
-        option(
-            "--host-file",
-            "host_files",
-            multiple=True,
-            type=_PATH,
-            help="File with samples of the server's host: output of the collector script, or CSV.",
-        ),
     )
 
 

@@ -76,7 +76,7 @@ class CommitJournal:
         is_same: BoolArray = self.fate == fate
         return is_same
 
-    def longest_gaps(self, *, began_ns: int, ended_ns: int) -> dict[int, Gap]:
+    def longest_gaps(self, *, began_ns: int, ended_ns: int) -> dict[int, CommitGap]:
         """Return for each client its longest time without an acknowledged commit.
 
         Args: the bounds of the time that is looked at, which end a gap, too.
@@ -88,12 +88,12 @@ class CommitJournal:
             within = mine[(began_ns < mine) & (mine < ended_ns)]
             instants = np.concatenate(([began_ns], np.sort(within), [ended_ns]))
             longest = int(np.argmax(np.diff(instants)))
-            gaps[int(client)] = Gap(int(instants[longest]), int(instants[longest + 1]))
+            gaps[int(client)] = CommitGap(int(instants[longest]), int(instants[longest + 1]))
         return gaps
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class CommitGap:
     """A time without an acknowledged commit."""
 
     began_ns: int

@@ -18,7 +18,7 @@ from pgdyno.spec.planned import PlannedVariant
 from pgdyno.store.folder import ExperimentFolder
 
 
-class Losses(Protocol):
+class LossPrice(Protocol):
     """What the feature of crashes does for an experiment."""
 
     def measure_losses(
@@ -47,7 +47,7 @@ def measure_losses(
     Raises: ServerError or EngineError if a server or a load does not begin; InterruptedByUser;
     SpecError without the feature of crashes.
     """
-    losses: Losses | None = part("losses")
+    losses: LossPrice | None = part("losses")
     if losses is None:
         raise SpecError(
             "The price of loss needs crash tests, which are not installed.",
@@ -58,5 +58,5 @@ def measure_losses(
 
 def losses_by_variant(folder: ExperimentFolder) -> Mapping[str, tuple[Loss, ...]]:
     """Return the losses of each variant that crashed, by its id."""
-    losses: Losses | None = part("losses")
+    losses: LossPrice | None = part("losses")
     return {} if losses is None else losses.losses_by_variant(folder)

@@ -12,7 +12,6 @@ from pgdyno.engine.stream import EngineOutcome
 from pgdyno.errors import PgdynoError
 from pgdyno.measure.before_load import Ready
 from pgdyno.measure.consistency import checked_after_run, conditions_after
-from pgdyno.measure.host_access import lay_files
 from pgdyno.measure.run_progress import Moment
 from pgdyno.measure.stage import Stage
 from pgdyno.measure.statement_counters import growth_document, read_counters
@@ -42,14 +41,12 @@ def write_after(
         counters = read_counters(inside, verb=under_test.verb, run=name)
         grown = growth_document(ready.counters, counters)
     consistency = _consistency(ready, outcome)
-    laid = _lay_files(ready, writer, outcome)
     seen = ready.around.document(observer)
     not_probed = _not_probed(outcome, under_test) if ready.may_probe else ()
     for notice in (*ready.around.notices, *not_probed):
         writer.add_notice(notice)
-    examined = stage.checkup.document_by_hand(under_test.host_files) or ready.examined
-    if examined is not None:
-        writer.write_json("doctor.json", examined)
+    if ready.examined is not None:
+        writer.write_json("doctor.json", ready.examined)
     before = ready.before
     writer.write_json(
         "server.json",
@@ -63,7 +60,6 @@ def write_after(
             "query_ids": _query_ids(ready),
             "statement_texts": read_texts(inside, verb=under_test.verb, run=name),
             **seen,
-            "laid": laid,
             "consistency": consistency,
         },
     )
@@ -82,28 +78,6 @@ def _consistency(ready: Ready, outcome: EngineOutcome) -> dict[str, Any] | None:
         return {"why_not": "the run was interrupted"}
     stage.progress.moved(Moment(ready.label, "checking the data"))
     return checked_after_run(lambda: under_test.control(ready.name), conditions, ready.begun)
-
-
-def _lay_files(ready: Ready, writer: RunWriter, outcome: EngineOutcome) -> dict[str, int]:
-    """Add the rows of this run's time from files that the user made on the server's host.
-
-    Returns: table -> number of rows. A file that cannot be read becomes a notice.
-    """
-    summary, host_files = outcome.summary, ready.under_test.host_files
-    if summary is None or not host_files:
-        return {}
-    try:
-        return lay_files(
-            host_files,
-            writer,
-            began_ns=min(span.began_ns for span in summary.phases),
-            ended_ns=max(span.ended_ns for span in summary.phases),
-            ahead_ns=ready.around.ahead_ns,
-        )
-    except PgdynoError as error:
-        kind = NoticeKind.HOST_FILE_NOT_READ
-        writer.add_notice(Notice(summary.time_ns, kind, error.message, error.hint).as_record())
-        return {}
 
 
 # The longest time between two probes is a tenth of this.

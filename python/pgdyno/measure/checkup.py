@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +26,6 @@ class Checkup:
         Args: clients, of the load; postmaster_pid and data_folder, None if the server is on another
         host; host_command, which runs a shell on that host.
         """
-        return None
-
-    def document_by_hand(self, files: Sequence[Path]) -> dict[str, Any] | None:  # noqa: ARG002
-        """Return the last document with the facts about the server's host from a file."""
         return None
 
     def disks(self, target: Target) -> tuple[str, ...]:  # noqa: ARG002

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pgdyno.errors import SpecError
 from pgdyno.observe.observer import ObservedPooler
-from pgdyno.observe.remote.by_hand import read_by_hand
 from pgdyno.observe.remote.host_session import shell_command, ssh_command
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.target import Target
-from pgdyno.store.run_writer import RunWriter
-
-_MARGIN_NS = 5_000_000_000
 
 
 def command_to_host(*, ssh: str | None, host_shell: str | None) -> tuple[str, ...] | None:
@@ -60,27 +54,3 @@ def observed_pooler(console: Target, run: str) -> ObservedPooler:
 def is_here(console: Target) -> bool:
     """Return whether the pooler is on this host, so that its processes are visible."""
     return console.is_loopback
-
-
-def lay_files(
-    paths: tuple[Path, ...], writer: RunWriter, *, began_ns: int, ended_ns: int, ahead_ns: int
-) -> dict[str, int]:
-    """Add the rows of a run's time from files that the user made on the server's host.
-
-    Args: began_ns and ended_ns, of the run, Unix time; ahead_ns, how far the clock of the files'
-    host is ahead of the experiment's.
-    Returns: table -> number of rows that were added.
-    Raises: SpecError for a file that cannot be read.
-    """
-    last_ns: dict[str, int] = {}
-    laid: dict[str, int] = {}
-    for path in paths:
-        for sample in read_by_hand(path, ahead_ns=ahead_ns):
-            if not began_ns - _MARGIN_NS <= sample.time_ns <= ended_ns + _MARGIN_NS:
-                continue
-            before_ns = last_ns.get(sample.collector, sample.time_ns)
-            last_ns[sample.collector] = sample.time_ns
-            stamp = {"time_ns": sample.time_ns, "interval_ns": max(0, sample.time_ns - before_ns)}
-            writer.add_samples(sample.collector, [stamp | row for row in sample.rows])
-            laid[sample.collector] = laid.get(sample.collector, 0) + len(sample.rows)
-    return laid

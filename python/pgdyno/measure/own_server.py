@@ -100,7 +100,6 @@ def reached(
         has_room_to_probe=has_room_to_probe,
         pooler=console,
         host_command=host_command,
-        host_files=server.host_files,
     )
 
 

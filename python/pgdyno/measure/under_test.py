@@ -28,7 +28,7 @@ class UnderTest:
     `observe` is where collectors connect: on a scratch server another database than the load's,
     so that their own work is not in its statistics. `direct` leads to the load's database past the
     pooler that `target` goes through; `pooler` is that pooler's console. `host_command` runs a
-    shell on the server's host, where that is another one; `host_files` were made there by hand.
+    shell on the server's host, where that is another one.
     `is_pooled`: `target` is a pooler of the user's own. `has_room_to_probe`: the server admits one
     more connection than the load and ours, to measure the network while the load runs.
     """
@@ -40,7 +40,6 @@ class UnderTest:
     verb: str
     direct: Target | None = None
     host_command: tuple[str, ...] | None = None
-    host_files: tuple[Path, ...] = ()
     pooler: Target | None = None
     is_pooled: bool = False
     has_room_to_probe: bool = True

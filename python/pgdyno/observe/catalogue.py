@@ -15,7 +15,6 @@ from pgdyno.observe.processes import backends
 from pgdyno.observe.processes.backends import BackendsCollector
 from pgdyno.observe.processes.programs import FootprintCollector, ProgramsCollector
 from pgdyno.observe.processes.usage import UsageCollector
-from pgdyno.observe.remote.by_hand import OutsideCollector
 from pgdyno.observe.schedule import OwnCost
 from pgdyno.observe.session import MORE_TIME_SQL, PID_SQL, REPORT_SQL, SESSION_SQL
 from pgdyno.observe.sql import database
@@ -38,7 +37,6 @@ COLLECTORS: tuple[type[Collector], ...] = (
     ProgramsCollector,
     ThrottlingCollector,
     SpaceCollector,
-    OutsideCollector,
     OwnCost,
 )
 

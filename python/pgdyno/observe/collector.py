@@ -118,7 +118,6 @@ class NoticeKind(StrEnum):
     COLLECTOR_FAILED = "collector_failed"
     COLLECTOR_SLOWED = "collector_slowed"
     COLLECTOR_WORKS = "collector_works"
-    HOST_FILE_NOT_READ = "host_file_not_read"
     HOST_NOT_OBSERVED = "host_not_observed"
     NETWORK_NOT_PROBED = "network_not_probed"
     NOT_MEASURABLE = "not_measurable"

@@ -17,7 +17,7 @@ from pgdyno.clock import ClockPair, monotonic_ns
 from pgdyno.errors import PgdynoError
 from pgdyno.observe.collector import SECOND_NS, AskedOften, NoticeKind, NotMeasurable, Row, Sink
 from pgdyno.observe.notices import Notices
-from pgdyno.observe.schedule import OwnCost, Scheduled
+from pgdyno.observe.schedule import CollectorSchedule, OwnCost
 from pgdyno.observe.session import PoolerInThePath, ServerSession, Session
 from pgdyno.process.processes import cores_of, give_priority, stay_on
 
@@ -45,7 +45,7 @@ class CollectorThread(threading.Thread):
     def __init__(
         self,
         name: str,
-        scheduled: Sequence[Scheduled],
+        scheduled: Sequence[CollectorSchedule],
         *,
         clock: ClockPair,
         sink: Sink,
@@ -161,7 +161,7 @@ class CollectorThread(threading.Thread):
                 )
             return True
 
-    def _sample(self, item: Scheduled) -> None:
+    def _sample(self, item: CollectorSchedule) -> None:
         samples: list[Sample] = []
         trouble: Exception | None = None
         began_ns = monotonic_ns()
@@ -200,7 +200,7 @@ class CollectorThread(threading.Thread):
                 "its cores have too many busy sessions: measure longer, or with fewer clients",
             )
 
-    def _take(self, item: Scheduled, samples: list[Sample]) -> None:
+    def _take(self, item: CollectorSchedule, samples: list[Sample]) -> None:
         """Add the sample that is due; of a frequent collector, also some later samples."""
         collector = item.collector
         if isinstance(collector, AskedOften):
@@ -224,7 +224,7 @@ class CollectorThread(threading.Thread):
         item.taken(monotonic_ns())
 
     def _ask_on(
-        self, item: Scheduled, collector: AskedOften, answers: list[tuple[int, Any]]
+        self, item: CollectorSchedule, collector: AskedOften, answers: list[tuple[int, Any]]
     ) -> None:
         """Add answers with their times; do no other work between the samples."""
         until_ns = self._held_until_ns(item)
@@ -261,7 +261,7 @@ class CollectorThread(threading.Thread):
             core = self._random.choice(self._cores)
             stay_on(core, threading.get_native_id(), self._session.backend_pid)
 
-    def _held_until_ns(self, item: Scheduled) -> int:
+    def _held_until_ns(self, item: CollectorSchedule) -> int:
         """Return until when answers may stay unparsed: at most until another collector is due.
 
         The first answer becomes rows at once, so that `has_begun` is set early.
@@ -271,7 +271,7 @@ class CollectorThread(threading.Thread):
         until_ns = monotonic_ns() + min(HELD_INTERVALS * item.interval_ns, HELD_NS_MAX)
         return min([until_ns, *(other.due_ns for other in self._scheduled if other is not item)])
 
-    def _keep(self, item: Scheduled, samples: list[Sample]) -> None:
+    def _keep(self, item: CollectorSchedule, samples: list[Sample]) -> None:
         name = item.collector.name
         for time_ns, rows in samples:
             interval_ns = time_ns - item.last_sample_ns if item.last_sample_ns else 0
@@ -283,7 +283,7 @@ class CollectorThread(threading.Thread):
             over = f"Collector {name} works again."
             self._notices.over(f"failing {name}", NoticeKind.COLLECTOR_WORKS, over)
 
-    def _failed(self, item: Scheduled, error: Exception) -> None:
+    def _failed(self, item: CollectorSchedule, error: Exception) -> None:
         name = item.collector.name
         item.failed(monotonic_ns())
         session = self._session
@@ -312,7 +312,7 @@ class CollectorThread(threading.Thread):
             else "it is tried again, at growing intervals",
         )
 
-    def _account(self, item: Scheduled, sample_count: int) -> None:
+    def _account(self, item: CollectorSchedule, sample_count: int) -> None:
         """Add the CPU time of thread and backend since the last call, also between samples."""
         now_ns = time.thread_time_ns()
         cpu_ns, self._cpu_ns = now_ns - self._cpu_ns, now_ns

@@ -26,7 +26,7 @@ from pgdyno.observe.processes.programs import ENGINE, POOLER, FootprintCollector
 from pgdyno.observe.processes.usage import UsageCollector
 from pgdyno.observe.remote.host_session import HostSession
 from pgdyno.observe.remote.processes import ReceivedProcesses
-from pgdyno.observe.schedule import OwnCost, Scheduled
+from pgdyno.observe.schedule import CollectorSchedule, OwnCost
 from pgdyno.observe.session import Connect, ServerSession, Session
 from pgdyno.observe.sql.collectors import of_scope
 from pgdyno.observe.sql.sql_collector import ServerSource
@@ -274,7 +274,7 @@ class Observer:
     ) -> CollectorThread:
         # All threads sample at the same multiples of the interval, so rows of a second match.
         scheduled = [
-            Scheduled(
+            CollectorSchedule(
                 collector,
                 collector.interval_ns * self._interval_ns // SECOND_NS,
                 self._began_ns,

@@ -11,7 +11,7 @@ from pgdyno.observe.collector import SECOND_NS, Collector, Column, Row, Scope, c
 
 
 @dataclass(slots=True)
-class Spent:
+class CollectorCost:
     """Totals of one collector; `backend_cpu_ns` is 0 if the CPU time of its backend is unknown."""
 
     cpu_ns: int = 0
@@ -35,14 +35,14 @@ class OwnCost:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._spent: dict[str, Spent] = {}
+        self._spent: dict[str, CollectorCost] = {}
 
     def add(
         self, collector: str, *, cpu_ns: int, backend_cpu_ns: int, sample_count: int = 1
     ) -> None:
         """Add the cost of some samples."""
         with self._lock:
-            spent = self._spent.setdefault(collector, Spent())
+            spent = self._spent.setdefault(collector, CollectorCost())
             spent.cpu_ns += cpu_ns
             spent.backend_cpu_ns += backend_cpu_ns
             spent.sample_count += sample_count
@@ -72,7 +72,7 @@ RETRY_SLOWEST_NS = 60 * SECOND_NS
 
 
 @dataclass(slots=True)
-class Scheduled:
+class CollectorSchedule:
     """One collector of a thread. Times are monotonic ns.
 
     With `random`, gaps are uniform between 0.5 and 1.5 intervals, so that samples cannot keep pace

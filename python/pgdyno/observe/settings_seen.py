@@ -24,7 +24,7 @@ SETTINGS_SQL = (
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class SettingChange:
     """One setting that changed; `of` is "" for the server itself. None: not set."""
 
     name: str
@@ -43,11 +43,11 @@ def read_settings_seen(connection: Connection) -> SettingsSeen:
     return {(str(of), str(name)): str(value) for of, name, value in rows}
 
 
-def changes(before: SettingsSeen, after: SettingsSeen) -> tuple[Changed, ...]:
+def changes(before: SettingsSeen, after: SettingsSeen) -> tuple[SettingChange, ...]:
     """Return the settings that changed, in order."""
     places = sorted(before.keys() | after.keys())
     return tuple(
-        Changed(name, of, before.get((of, name)), after.get((of, name)))
+        SettingChange(name, of, before.get((of, name)), after.get((of, name)))
         for of, name in places
         if before.get((of, name)) != after.get((of, name))
     )

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.where import Part, WhereTheTimeGoes
+from pgdyno.analysis.where import LatencyPart, WhereTheTimeGoes
 from pgdyno.analysis.where_difference import Difference
 from pgdyno.quantities import plain_decimals, signed
 from pgdyno.report import forest, gauge, numbers, palette
@@ -162,7 +162,7 @@ def changes_of(contrast: ContrastFindings) -> tuple[PartChange, ...]:
     return (*rows, PartChange(REST, REST, "", signed(rest, decimals), "", False, bar))
 
 
-def is_too_early(difference: Difference, shown: Sequence[Part]) -> bool:
+def is_too_early(difference: Difference, shown: Sequence[LatencyPart]) -> bool:
     """Return whether the intervals of a difference say nothing yet, because runs are too few.
 
     Args: shown, the parts that are shown; if one interval is far too wide, none is shown.
@@ -171,7 +171,7 @@ def is_too_early(difference: Difference, shown: Sequence[Part]) -> bool:
     return any(part.ms.reaches_beyond(max(sizes)) for part in shown)
 
 
-def _row(part: Part, largest: float, decimals: int, *, is_early: bool) -> PartChange:
+def _row(part: LatencyPart, largest: float, decimals: int, *, is_early: bool) -> PartChange:
     low, high = part.ms.low, part.ms.high
     ends, is_sure = "no interval yet" if is_early else "no interval", False
     if not is_early and low is not None and high is not None:

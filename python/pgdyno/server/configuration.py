@@ -99,12 +99,32 @@ def source_text(source: str, file: str | None, line: int | None) -> str:
     return f"{file} line {line}{by}"
 
 
+@dataclass(frozen=True, slots=True)
+class LiveSetting:
+    """A setting of a running server. Example: "4MB" of work_mem, context "user".
+
+    Args: value, as SHOW prints it; context and is_pending, as in pg_settings.
+    """
+
+    name: str
+    value: str
+    context: str
+    is_pending: bool
+
+
+def live_settings(connection: Connection, names: Iterable[str]) -> dict[str, LiveSetting]:
+    """Return these settings by their names in lower case; unknown names are left out."""
+    rows = connection.execute(
+        "SELECT name, current_setting(name), context, pending_restart FROM pg_settings"
+        " WHERE lower(name) = ANY(%s) ORDER BY name",
+        [sorted({name.lower() for name in names})],
+    ).fetchall()
+    return {str(name).lower(): LiveSetting(str(name), *others) for name, *others in rows}
+
+
 def contexts(connection: Connection, names: Iterable[str]) -> dict[str, str]:
     """Return pg_settings.context of each setting: whether a change needs a reload, a restart ..."""
-    rows = connection.execute(
-        "SELECT name, context FROM pg_settings WHERE lower(name) = ANY(%s)", [list(names)]
-    ).fetchall()
-    return {str(name).lower(): str(context) for name, context in rows}
+    return {name: live.context for name, live in live_settings(connection, names).items()}
 
 
 def first_refused(connection: Connection) -> tuple[str, str, str] | None:

@@ -106,7 +106,5 @@ def _refuse(folder: Path, needed: int, free: int, what: str) -> None:
 
 
 def _max_wal_size_bytes(connection: Connection) -> int:
-    row = connection.execute(
-        "SELECT setting::int8 * 1024 * 1024 FROM pg_settings WHERE name = 'max_wal_size'"
-    ).fetchone()
+    row = connection.execute("SELECT pg_size_bytes(current_setting('max_wal_size'))").fetchone()
     return int(row[0]) if row else 1 << 30

@@ -20,6 +20,7 @@ from pgdyno.clock import monotonic_ns
 from pgdyno.errors import PgdynoError, ServerError
 from pgdyno.process import signals
 from pgdyno.server import configuration
+from pgdyno.server.configuration import LiveSetting, live_settings
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.target import Target
 from pgdyno.server.user_command import COMMAND_TIMEOUT_S, run_command
@@ -84,14 +85,11 @@ class SystemSettings:
 
     def values(self, names: Iterable[str]) -> dict[str, str]:
         """Return the values that the running server uses; unknown names are left out."""
-        wanted = sorted({name.lower() for name in names})
+        return {name: live.value for name, live in self._live(names).items()}
+
+    def _live(self, names: Iterable[str]) -> dict[str, LiveSetting]:
         with connect(self.admin, verb=self.verb) as connection:
-            rows = connection.execute(
-                "SELECT lower(name), current_setting(name) FROM pg_settings"
-                " WHERE lower(name) = ANY(%s)",
-                [wanted],
-            ).fetchall()
-        return {str(name): str(value) for name, value in rows}
+            return live_settings(connection, names)
 
     def apply(self, entries: Entries, *, needs_restart: bool) -> None:
         """Write these entries, and make the server use them.
@@ -210,26 +208,18 @@ class SystemSettings:
         """
         deadline_ns = monotonic_ns() + int(_RELOAD_S * 1e9)
         while values and not self._is_as_before(entries, values):
-            with connect(self.admin, verb=self.verb) as connection:
-                rows = connection.execute(
-                    "SELECT lower(name), current_setting(name) FROM pg_settings"
-                    " WHERE context = 'postmaster' AND lower(name) = ANY(%s)",
-                    [sorted(values)],
-                ).fetchall()
-            is_other = any(values[str(name)] != value for name, value in rows)
+            is_other = any(
+                live.context == "postmaster" and values[name] != live.value
+                for name, live in self._live(values).items()
+            )
             if is_other or monotonic_ns() > deadline_ns:
                 return True
             signals.sleep(0.05)
         return not values
 
     def _awaiting_restart(self, names: Iterable[str]) -> list[str]:
-        with connect(self.admin, verb=self.verb) as connection:
-            rows = connection.execute(
-                "SELECT name, current_setting(name) FROM pg_settings"
-                " WHERE pending_restart AND lower(name) = ANY(%s) ORDER BY name",
-                [sorted({name.lower() for name in names})],
-            ).fetchall()
-        return [f"{name} = {value}" for name, value in rows]
+        lives = self._live(names).values()
+        return [f"{live.name} = {live.value}" for live in lives if live.is_pending]
 
     def _not_in_effect(self, entries: Entries) -> str:
         """Return a further sentence: the remaining steps after a failed restart."""

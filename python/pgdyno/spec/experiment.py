@@ -78,8 +78,8 @@ class Server(Spec):
     when a restart is necessary. `recover_command` repairs a server that no longer starts; it gets
     the old settings on its standard input. `command_timeout`: longest time of a command (5 min).
     The other fields only serve observation: `observe` is a way to the server that avoids a pooler,
-    `pooler` is the pooler's console, `ssh` or `host_shell` opens a shell on the server's host, and
-    the user made `host_files` there by hand.
+    `pooler` is the pooler's console, and `ssh` or `host_shell` opens a shell on the server's
+    host.
 
     `equal` are further servers, equal to this one, which some designs use, too. Where `dsn` is a
     list, `admin` and the commands are lists of the same length, and the others become `equal`.
@@ -98,7 +98,6 @@ class Server(Spec):
     pooler: Conninfo | None = None
     ssh: str | None = None
     host_shell: str | None = None
-    host_files: tuple[Path, ...] = ()
     settings: Settings = Field(default_factory=dict)
     equal: tuple[EqualServer, ...] = ()
 
@@ -151,7 +150,7 @@ class Server(Spec):
 
 _COMMAND_TIMEOUT_NS = 300 * SECOND_NS
 _EACH = ("dsn", "admin", *COMMANDS)
-OF_ONE_SERVER = ("observe", "pooler", "ssh", "host_shell", "host_files")
+OF_ONE_SERVER = ("observe", "pooler", "ssh", "host_shell")
 ResetMode = Literal["none", "vacuum", "restore"]
 CacheState = Literal["warm", "prewarm", "cold"]
 UNCHANGED = Variant(name="unchanged")

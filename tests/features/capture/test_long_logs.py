@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.features.capture import mixed_logs as logs
 from tests.features.capture.test_log_transactions import READ, entry
 
-from bench import logs
 from pgdyno.features.capture.model import Capture
 from pgdyno.features.capture.reading import log_grouping, log_seconds
 from pgdyno.features.capture.reading.log import Logged, Request

@@ -8,9 +8,9 @@ from typing import Any
 
 from pgdyno.features.doctor.check_facts import CheckFacts, PeakActive
 from pgdyno.features.doctor.flush import FlushTimes
-from pgdyno.features.doctor.host_facts import HostFacts, Window
+from pgdyno.features.doctor.host_facts import HostState, Window
 from pgdyno.features.doctor.server_seen import ServerSeen, Setting
-from pgdyno.features.doctor.storage_facts import Disk, Place
+from pgdyno.features.doctor.storage_facts import Disk, StoragePlace
 from pgdyno.observe.device.health import Health
 
 GB = 1 << 30
@@ -75,10 +75,10 @@ ANSWERS: dict[str, tuple[Any, ...]] = {
     "archiver": (False, 0),
 }
 DISK = Disk("nvme0n1", False, "none", ("none", "mq-deadline"), "write through", MB)
-PLACE = Place(
+PLACE = StoragePlace(
     "data", "/pg", "/pg", "xfs", "/dev/nvme0n1p1", ("rw", "noatime"), 900 * GB, 600 * GB, (DISK,)
 )
-HOST = HostFacts(
+HOST = HostState(
     cores=16,
     governors=("performance",) * 16,
     has_boost=False,

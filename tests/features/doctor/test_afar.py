@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,16 +12,13 @@ from tests.fixtures.command import Command, server_options
 from tests.fixtures.programs import BY_SSH
 from tests.fixtures.ssh import SshServer
 
-from pgdyno.errors import SpecError
 from pgdyno.features.doctor.check_facts import CheckFacts
-from pgdyno.features.doctor.checks.host import cpu_limit, memory_limit
 from pgdyno.features.doctor.examination_text import text_of
 from pgdyno.features.doctor.examine import Subject, examine
 from pgdyno.features.doctor.finding import Unknown
-from pgdyno.features.doctor.host_afar import HostAfar, told_by_hand
+from pgdyno.features.doctor.host_afar import HostAfar
 from pgdyno.features.doctor.storage_facts import read_place
-from pgdyno.observe.remote.by_hand import read_by_hand
-from pgdyno.observe.remote.host_session import collector_script, shell_command
+from pgdyno.observe.remote.host_session import shell_command
 from pgdyno.server.scratch import ScratchCluster
 
 
@@ -68,38 +64,6 @@ def test_a_user_who_may_not_enter_the_data_directory_still_sees_its_disk(
         blind.places()
 
 
-@pytest.mark.parametrize("known", ["postmaster", "backend"])
-def test_a_file_printed_by_hand_gives_the_same_facts(
-    known: str, pg15: ScratchCluster, tmp_path: Path
-) -> None:
-    said = tmp_path / "host.txt"
-    with pg15.connect() as connection, said.open("wb") as out:
-        pid = pg15.pid if known == "postmaster" else connection.info.backend_pid
-        arguments = ("0", "3", str(pid))
-        script = ["sh", "-c", collector_script(), "collector.sh", *arguments]
-        subprocess.run(script, stdout=out, check=True)
-    facts = told_by_hand(said, CheckFacts())
-    host = facts.on_host()
-    assert host.window is not None
-    assert host.limits is not None
-    assert facts.data is not None
-    assert facts.wal is not None
-    assert Path(facts.data.path) == pg15.data_dir
-    assert [laid.collector for laid in read_by_hand(said)].count("cpu") == 3
-
-
-def test_without_the_servers_number_its_control_group_is_not_known(tmp_path: Path) -> None:
-    said = tmp_path / "host.txt"
-    script = ["sh", "-c", collector_script(), "collector.sh", "0", "1"]
-    said.write_bytes(subprocess.run(script, stdout=subprocess.PIPE, check=True).stdout)
-    facts = told_by_hand(said, CheckFacts())
-    assert facts.on_host().window is None
-    assert cpu_limit(facts).verdict == memory_limit(facts).verdict == "unknown"
-    said.write_text("time,name,value,unit\n")
-    with pytest.raises(SpecError, match="no facts of a host"):
-        told_by_hand(said, CheckFacts())
-
-
 def test_every_check_of_a_server_elsewhere_is_judged_or_its_reason_is_listed(
     pg15: ScratchCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,7 +96,7 @@ def test_a_way_to_the_host_of_no_server_is_refused(pgdyno: Command) -> None:
     assert "--ssh needs a server on another host" in said.error
 
 
-@pytest.mark.parametrize("option", ["--ssh", "--host-shell", "--host-file"])
+@pytest.mark.parametrize("option", ["--ssh", "--host-shell"])
 def test_an_ssh_command_to_this_host_is_not_used_and_a_note_says_so(
     option: str, pg15: ScratchCluster, pgdyno: Command
 ) -> None:

@@ -9,7 +9,7 @@ from tests.fixtures.ssh import shell_like
 
 from pgdyno.features.doctor import checkup
 from pgdyno.features.doctor.checkup import ServerCheckup
-from pgdyno.features.doctor.host_facts import HostFacts, read_host
+from pgdyno.features.doctor.host_facts import HostState, read_host
 from pgdyno.observe.remote.host_session import shell_command
 from pgdyno.server.scratch import ScratchCluster
 
@@ -19,7 +19,7 @@ def test_the_host_is_read_once_and_the_server_each_time(
 ) -> None:
     reads: list[int] = []
 
-    def counted(*, pid: int) -> HostFacts:
+    def counted(*, pid: int) -> HostState:
         reads.append(pid)
         return read_host(pid=pid)
 

@@ -7,8 +7,8 @@ from pathlib import Path, PurePosixPath
 from tests.features.doctor.machines import tree
 
 from pgdyno.features.doctor import host_files
-from pgdyno.features.doctor.host_facts import HostFacts, Limits, glance, read_host, window_between
-from pgdyno.features.doctor.host_files import GroupFolder
+from pgdyno.features.doctor.host_facts import HostState, Limits, glance, read_host, window_between
+from pgdyno.observe.host.control_groups import GroupFolder, group_folders
 from pgdyno.observe.host.files import LocalFiles, ReceivedFiles
 
 THP = "sys/kernel/mm/transparent_hugepage/enabled"
@@ -90,7 +90,7 @@ def test_version_1_groups_of_a_container_are_read(tmp_path: Path) -> None:
 
 
 def test_a_machine_that_says_nothing_is_read_as_nothing(tmp_path: Path) -> None:
-    assert read_host(LocalFiles(tmp_path), pid=1) == HostFacts(machine="hardware")
+    assert read_host(LocalFiles(tmp_path), pid=1) == HostState(machine="hardware")
 
 
 def test_the_frequency_driver_of_amd_says_boost_in_another_place(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_numbers_that_are_none_are_none() -> None:
 
 def test_groups_of_both_versions_are_found_from_the_inside_out() -> None:
     mounts = "none /c1 cgroup rw,memory 0 0\nnone /c2 cgroup2 rw 0 0\n"
-    folders = host_files.group_folders("3:memory:/a\n0::/b/c\n", mounts, "memory")
+    folders = group_folders("3:memory:/a\n0::/b/c\n", mounts, "memory")
     assert folders == [
         GroupFolder(PurePosixPath("/c1/a"), False),
         GroupFolder(PurePosixPath("/c1"), False),

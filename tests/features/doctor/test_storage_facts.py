@@ -9,7 +9,7 @@ from tests.features.doctor.machines import tree
 
 from pgdyno.errors import SpecError
 from pgdyno.features.doctor import flush
-from pgdyno.features.doctor.storage_facts import Disk, Place, place_received, read_place
+from pgdyno.features.doctor.storage_facts import Disk, StoragePlace, place_received, read_place
 from pgdyno.observe.host.files import LocalFiles, ReceivedFiles
 
 NVME = "sys/block/nvme0n1"
@@ -39,7 +39,7 @@ SENT = {f"/{name}": "" if text.startswith("->") else text for name, text in MACH
 }
 
 
-def place(tmp_path: Path, line: str) -> Place:
+def place(tmp_path: Path, line: str) -> StoragePlace:
     data = read_place(
         "data",
         Path("/"),

@@ -9,7 +9,7 @@ import pytest
 from pgdyno.features.hosts.clocks import (
     PROBES_AFTER,
     PROBES_BEFORE,
-    Offset,
+    ClockOffset,
     Probe,
     drift_ppm,
     offset_from,
@@ -58,4 +58,4 @@ def test_the_true_offset_and_drift_are_within_the_reported_bounds(
 def test_the_probe_with_the_shortest_way_decides() -> None:
     slow = Probe(0, 9_000, 9_000, 10_000)
     fast = Probe(20_000, 20_700, 20_800, 21_100)
-    assert offset_from([slow, fast]) == Offset(20_550, 200, 500)
+    assert offset_from([slow, fast]) == ClockOffset(20_550, 200, 500)

@@ -8,7 +8,7 @@ import pytest
 
 from pgdyno.errors import SpecError
 from pgdyno.features.tpcc.hammerdb import from_hammerdb
-from pgdyno.features.tpcc.script_settings import ScriptSettings, Unknown
+from pgdyno.features.tpcc.script_settings import ScriptSettings, UndecidedValue
 from pgdyno.features.tpcc.tcl import Tcl
 from pgdyno.spec.designs import SweepDesign
 from pgdyno.spec.translation import Translated
@@ -220,4 +220,4 @@ def test_no_password_is_in_a_note() -> None:
 def test_unknown_values_stay_unknown_in_what_is_computed_from_them() -> None:
     settings = ScriptSettings()
     Tcl(settings, "h.tcl").run("set a $env(A)\nset l [list 1 $a]\nvuset vu [llength $l]")
-    assert isinstance(settings.runs()[0]["vu"].value, Unknown)
+    assert isinstance(settings.runs()[0]["vu"].value, UndecidedValue)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import shlex
 from dataclasses import replace
@@ -131,19 +132,34 @@ def test_meta_commands_of_a_script_are_not_statements(tmp_path: Path) -> None:
     assert quoted.text == "SELECT '\\gset' -- \\gset\n, $$\n\\set x 1\n$$"
 
 
+STAMP = "2026-11-24 18:39:05.195 UTC"
+PATH = "base/pgsql_tmp/pgsql_tmp12.7"
+CSV = f'{STAMP},,,7,,7.1,1,,,,0,%s,%s,,,,,,,,,"","client backend",,0\n'
 TEMPORARY_FILES = {
-    "stderr": 'LOG:  temporary file: path "base/pgsql_tmp/pgsql_tmp12.7", size 42\n',
-    "csvlog": '7,LOG,00000,"temporary file: path ""base/pgsql_tmp/pgsql_tmp12.7"", size 42",,,99\n',
-    "jsonlog": '{"message":"temporary file: path \\"base/pgsql_tmp/pgsql_tmp12.7\\", size 42"}\n',
-    "German": "LOG:  temporäre Datei: Pfad »base/pgsql_tmp/pgsql_tmp12.7«, Größe 42\n",
-    "French": "LOG:  fichier temporaire : chemin « base/pgsql_tmp/pgsql_tmp12.7 », taille 42\n",
-    "Japanese": 'LOG:  一時ファイル: パス"base/pgsql_tmp/pgsql_tmp12.7"、サイズ42\n',
+    "stderr": f'LOG:  temporary file: path "{PATH}", size 42\n',
+    "csvlog": CSV % ("LOG,00000", f'"temporary file: path ""{PATH}"", size 42"'),
+    "jsonlog": f'{{"timestamp":"{STAMP}","pid":7,"error_severity":"LOG",'
+    f'"message":"temporary file: path \\"{PATH}\\", size 42"}}\n',
+    "syslog": "Nov 24 18:39:05 db1 postgres[7]: [3-1] 7 LOG:  temporary file: path"
+    f' "{PATH}", size 42\n',
+    "German": f"LOG:  temporäre Datei: Pfad »{PATH}«, Größe 42\n",
+    "French": f"LOG:  fichier temporaire : chemin « {PATH} », taille 42\n",
+    "Japanese": f'LOG:  一時ファイル: パス"{PATH}"、サイズ42\n',
     "set": 'LOG:  temporary file: path "base/pgsql_tmp/pgsql_tmp1.7.fileset/i1of8.p0.0", size 42\n',
 }
-NO_TEMPORARY_FILE = (
-    '7,ERROR,53100,"could not write to file ""base/pgsql_tmp/pgsql_tmp12.7"": No space left on'
-    ' device",,,99\n'
-)
+NO_TEMPORARY_FILE = f'could not write to file "{PATH}": No space left on device 99'
+
+
+def without_a_file(form: str) -> str:
+    """An error of the same form, which names a temporary file and a number."""
+    if form == "csvlog":
+        quoted = NO_TEMPORARY_FILE.replace('"', '""')
+        return CSV % ("ERROR,53100", f'"{quoted}"')
+    if form == "jsonlog":
+        return json.dumps(
+            {"timestamp": STAMP, "pid": 7, "error_severity": "ERROR", "message": NO_TEMPORARY_FILE}
+        )
+    return f"{STAMP} [7] ERROR:  {NO_TEMPORARY_FILE}"
 
 
 @pytest.mark.parametrize("form", TEMPORARY_FILES)
@@ -152,7 +168,7 @@ def test_sizes_of_temporary_files_are_read_from_every_form_of_log(
     form: str, is_compressed: bool, tmp_path: Path
 ) -> None:
     path = tmp_path / "log"
-    content = (NO_TEMPORARY_FILE + TEMPORARY_FILES[form]).encode()
+    content = f"{without_a_file(form)}\n{TEMPORARY_FILES[form]}".encode()
     path.write_bytes(gzip.compress(content) if is_compressed else content)
     logged = read_log(path)
     assert logged is not None

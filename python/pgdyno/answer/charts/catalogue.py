@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pgdyno.answer.charts.chart import chart, line, only
 from pgdyno.answer.charts.host import (
-    ELSEWHERE,
     HOST_CPU,
     HOST_DISK,
     HOST_MEMORY,
@@ -39,5 +38,5 @@ FIRST = (
 _OF_FEATURES = tuple(drawn for charts in parts("charts") for drawn in charts)
 FURTHER = (
     *(*ACTIVITY, *WRITING, *TABLES, *COPIES, *_OF_FEATURES, *PROCESSES, *POOLER),
-    *(*HOST_CPU, *HOST_MEMORY, *HOST_DISK, *HOST_NETWORK, *LOAD_HOST, *ELSEWHERE),
+    *(*HOST_CPU, *HOST_MEMORY, *HOST_DISK, *HOST_NETWORK, *LOAD_HOST),
 )

@@ -111,9 +111,3 @@ LOAD_HOST = within(
           line("sent again", "retransmits"), line("timeouts", "timeouts"),
           line("resets", "resets")),
 )  # fmt: skip
-
-ELSEWHERE = within(
-    "Elsewhere",
-    chart("outside", "Numbers from other tools", "as each says", "outside", only("value"),
-          by=("name", "unit")),
-)  # fmt: skip

@@ -22,7 +22,7 @@ from pgdyno.server.target import Target
 
 
 @dataclass(frozen=True, slots=True)
-class Repeated:
+class StatementLoop:
     """Statements that are sent in turn, with a pause before each turn."""
 
     statements: Sequence[str]
@@ -34,10 +34,10 @@ _STEP_NS = 1_000_000
 # Clients of the load have smaller numbers.
 FIRST_IDLE_ACCOUNT = 1000
 # A switch fills a file of 16 MB each time. An index locks out writers, who need time, too.
-ACTIVITIES: Mapping[Phase, Repeated] = {
-    "checkpoint": Repeated(["CHECKPOINT"]),
-    "WAL switch": Repeated(["SELECT pg_switch_wal()"], pause_ns=40_000_000),
-    "CREATE INDEX": Repeated(
+ACTIVITIES: Mapping[Phase, StatementLoop] = {
+    "checkpoint": StatementLoop(["CHECKPOINT"]),
+    "WAL switch": StatementLoop(["SELECT pg_switch_wal()"], pause_ns=40_000_000),
+    "CREATE INDEX": StatementLoop(
         [
             "CREATE INDEX pgdyno_ledger_crash ON pgdyno_ledger (payload, amount)",
             "DROP INDEX pgdyno_ledger_crash",
@@ -45,15 +45,15 @@ ACTIVITIES: Mapping[Phase, Repeated] = {
         pause_ns=10_000_000,
     ),
     # It rewrites pages that a checkpoint has just written: these are the pages that can be torn.
-    "UPDATE": Repeated(
+    "UPDATE": StatementLoop(
         [
             "CHECKPOINT",
             "UPDATE pgdyno_ledger_balances SET balance = balance"
             f" WHERE client >= {FIRST_IDLE_ACCOUNT}",
         ]
     ),
-    "VACUUM": Repeated(["VACUUM pgdyno_ledger_balances, pgdyno_ledger"]),
-    "DDL": Repeated(
+    "VACUUM": StatementLoop(["VACUUM pgdyno_ledger_balances, pgdyno_ledger"]),
+    "DDL": StatementLoop(
         [
             "CREATE TABLE pgdyno_ledger_crash AS SELECT * FROM pgdyno_ledger LIMIT 500",
             "ALTER TABLE pgdyno_ledger_crash ADD COLUMN more text DEFAULT 'more'",

@@ -32,6 +32,7 @@ from pgdyno.measure.loading import Loading, load_dataset
 from pgdyno.measure.run_progress import Progress
 from pgdyno.server import dataset as datasets
 from pgdyno.server import safety, server_facts
+from pgdyno.server.configuration import live_settings
 from pgdyno.server.connect import Connection, connect, pinned
 from pgdyno.server.dataset_kinds import kind_of
 from pgdyno.server.find import Binaries
@@ -241,11 +242,9 @@ def _settings(request: CrashRequest, control: Mapping[str, str]) -> dict[str, st
 
 
 def _facts(connection: Connection, line: str) -> dict[str, Any]:
-    rows = connection.execute(
-        "SELECT name, current_setting(name) FROM pg_settings WHERE name = ANY(%s)", [[*_FACTS]]
-    ).fetchall()
+    settings = {live.name: live.value for live in live_settings(connection, _FACTS).values()}
     version = importlib.metadata.version("pgdyno")
-    return {"target_line": line, "settings": dict(rows), "pgdyno": version}
+    return {"target_line": line, "settings": settings, "pgdyno": version}
 
 
 def _template(

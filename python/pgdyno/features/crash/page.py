@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -21,21 +20,12 @@ from pgdyno.quantities import percent
 from pgdyno.report import axis, palette
 from pgdyno.report.html import page_assets
 from pgdyno.report.numbers import interval_text, value_text
+from pgdyno.report.own import Tile
 from pgdyno.report.page_templates import page_environment
 
 Document = Mapping[str, Any]
 _WIDTH, _ROW, _LEFT, _BOTTOM = 1100, 14, 190, 26
 _TICK_GAP = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """A number of the first screen; `quantity` is its place in the JSON document."""
-
-    quantity: str
-    label: str
-    value: str
-    aside: str
 
 
 def crash_page(document: Document) -> str:
@@ -134,24 +124,25 @@ def _tiles(document: Document) -> tuple[Tile, ...]:
     recovery = estimate_of(document["recovery_seconds"])
     holds = sum(control["holds"] for control in document["controls"])
     return (
-        Tile("crashes_with_loss", "crashes with a loss", f"{lost} of {crashes}", most),
         Tile(
-            "loss_seconds.value",
+            "crashes with a loss", f"{lost} of {crashes}", aside=most, quantity="crashes_with_loss"
+        ),
+        Tile(
             "lost at the end",
             f"{value_text(seconds)} s" if seconds else "nothing",
-            interval_text(seconds) if seconds else "",
+            aside=interval_text(seconds) if seconds else "",
+            quantity="loss_seconds.value",
         ),
-        Tile("corrupt", "damaged data", f"{document['corrupt']} of {crashes}", ""),
+        Tile("damaged data", f"{document['corrupt']} of {crashes}", quantity="corrupt"),
         Tile(
-            "recovery_seconds.value",
             "recovery",
             f"{value_text(recovery)} s" if recovery else "none",
-            interval_text(recovery) if recovery else "",
+            aside=interval_text(recovery) if recovery else "",
+            quantity="recovery_seconds.value",
         ),
         Tile(
             "controls",
-            "controls",
             f"{holds} of {len(document['controls'])} hold" if document["controls"] else "none",
-            "",
+            quantity="controls",
         ),
     )

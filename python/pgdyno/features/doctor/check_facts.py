@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pgdyno.features.doctor.finding import NO_MONITOR, NO_SERVER, NO_SHELL, Unknown
 from pgdyno.features.doctor.flush import FlushTimes
-from pgdyno.features.doctor.host_facts import HostFacts
+from pgdyno.features.doctor.host_facts import HostState
 from pgdyno.features.doctor.server_seen import ServerSeen
-from pgdyno.features.doctor.storage_facts import Disk, Place
+from pgdyno.features.doctor.storage_facts import Disk, StoragePlace
 from pgdyno.observe.device.health import Health
 from pgdyno.server.find import Binaries
 
@@ -37,10 +37,10 @@ class CheckFacts:
     `scratch`: the programs of scratch servers, if the host alone is examined.
     """
 
-    host: HostFacts | None = None
+    host: HostState | None = None
     server: ServerSeen | None = None
-    data: Place | None = None
-    wal: Place | None = None
+    data: StoragePlace | None = None
+    wal: StoragePlace | None = None
     ram_bytes: int | None = None
     peak: PeakActive | None = None
     others_active: int | None = None
@@ -68,7 +68,7 @@ class CheckFacts:
             return self.known_bytes
         return int(size[0])
 
-    def on_host(self) -> HostFacts:
+    def on_host(self) -> HostState:
         """Return the host's facts. Raises: Unknown if the host could not be examined."""
         if self.host is None:
             raise Unknown(self.no_host)
@@ -95,7 +95,7 @@ class CheckFacts:
             raise Unknown(NO_MONITOR)
         return server
 
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[StoragePlace, ...]:
         """Return the places of data and WAL, one place if both are on one mount."""
         self.on_host()
         places = [place for place in (self.data, self.wal) if place is not None]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pgdyno.clock import monotonic_ns
-from pgdyno.errors import PgdynoError, SpecError
+from pgdyno.errors import PgdynoError
 from pgdyno.features.doctor.check_facts import CheckFacts, PeakActive
 from pgdyno.features.doctor.examine import judged, target_line
-from pgdyno.features.doctor.host_afar import HostAfar, told_by_hand
+from pgdyno.features.doctor.host_afar import HostAfar
 from pgdyno.features.doctor.host_facts import Window, glance, own_pid, read_host, window_between
 from pgdyno.features.doctor.server_seen import ServerSeen, ask, read_server
 from pgdyno.features.doctor.session import read_only
@@ -78,24 +77,6 @@ class ServerCheckup(Checkup):
         except PgdynoError:
             self._last = None
             return None  # The run itself will report the server's error.
-
-    def document_by_hand(self, files: Sequence[Path]) -> dict[str, Any] | None:
-        """Return the last document with the facts about the server's host from a file.
-
-        Args: files, which the user made on that host; they are complete when the run is over.
-        Returns: None if no file has such facts, or if the host was examined in another way.
-        """
-        if self._last is None or self._last[1].host is not None:
-            return None
-        line, facts = self._last
-        for path in files:
-            try:
-                server = facts.server
-                folder = server.data_folder if server is not None else ""
-                return _document(line, told_by_hand(path, facts, folder))
-            except SpecError:
-                continue  # A table of numbers; if it is unreadable, its reader reports this.
-        return None
 
     def disks(self, target: Target) -> tuple[str, ...]:
         """Return the disks with the data and the WAL of a server on another host."""

@@ -13,7 +13,7 @@ from pgdyno.features.doctor.check import Check
 from pgdyno.features.doctor.check_facts import CheckFacts, PeakActive
 from pgdyno.features.doctor.checks import durability, host, memory, settings, state, storage
 from pgdyno.features.doctor.finding import VERDICTS, Finding, Verdict
-from pgdyno.features.doctor.host_afar import HostAfar, told_by_hand
+from pgdyno.features.doctor.host_afar import HostAfar
 from pgdyno.features.doctor.host_facts import (
     Glance,
     glance,
@@ -51,7 +51,7 @@ class Subject:
     """What to examine. `target` None: only this host, with `folder` as the place of the data.
 
     `peak`: from an earlier watch; a larger present number replaces it. `host_command`: runs a shell
-    on the server's host, if this is another host. `host_file`: the user made it on that host.
+    on the server's host, if this is another host.
     """
 
     target: Target | None
@@ -61,7 +61,6 @@ class Subject:
     peak: PeakActive | None = None
     verb: str = "doctor"
     host_command: tuple[str, ...] | None = None
-    host_file: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +155,6 @@ def examine(asked: Subject) -> Examination:
             facts = _on_host(asked, facts, first, pid=pid, folder=facts.data_folder)
         elif afar is not None:
             facts = afar.told(facts)
-        elif asked.host_file is not None:
-            facts = told_by_hand(asked.host_file, facts, seen.data_folder)
         if asked.flush_folder is not None and not is_here:
             raise SpecError(
                 f"--flush {asked.flush_folder} is on this host, but the server is on another host.",

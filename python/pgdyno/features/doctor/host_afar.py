@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from pgdyno.clock import monotonic_ns, read_pair
-from pgdyno.errors import SpecError
 from pgdyno.features.doctor.check_facts import CheckFacts
 from pgdyno.features.doctor.host_facts import Glance, Window, glance, read_host, window_between
 from pgdyno.features.doctor.storage_facts import place_received
 from pgdyno.observe.collector import NotMeasurable
 from pgdyno.observe.host.files import ReceivedFiles
 from pgdyno.observe.processes.backends import postgres_parent
-from pgdyno.observe.remote.by_hand import facts_by_hand
 from pgdyno.observe.remote.host_session import HostLost, HostSession
 from pgdyno.observe.remote.processes import known_or_why
 
@@ -62,22 +59,6 @@ class HostAfar:
     def _look(self) -> Glance:
         self._session.take("facts")
         return glance(monotonic_ns(), self._session.files)
-
-
-def told_by_hand(path: Path, facts: CheckFacts, data_folder: str = "") -> CheckFacts:
-    """Return the facts, completed from a file that the user made with the host collector.
-
-    Raises: SpecError if the file has no such facts.
-    """
-    samples = list(facts_by_hand(path))
-    if not samples:
-        raise SpecError(
-            f"--host-file {path} has no facts of a host: '@sample facts' is missing.",
-            hint="pgdyno watch --print-collector > collector.sh; sh collector.sh 1 60 PID there",
-        )
-    glances = [glance(time_ns, files) for time_ns, files in samples]
-    window = window_between(glances[0], glances[-1], own_pid=0) if len(samples) > 1 else None
-    return told_by(samples[-1][1], facts, window, data_folder)
 
 
 def told_by(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from pgdyno.features.doctor import host_files
 from pgdyno.observe.host import cpu, memory
+from pgdyno.observe.host.control_groups import group_folders
 from pgdyno.observe.host.files import HERE, HostFiles, text_or_nothing
 from pgdyno.observe.processes.proc_files import parse_stat
 
@@ -56,7 +57,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class HostFacts:
+class HostState:
     """One host. None or an empty text: this kernel or machine does not report the fact.
 
     `limits`: None if it is not known which process is the server. `governors`: one word for each
@@ -93,7 +94,7 @@ class Glance:
     by_process: Mapping[tuple[int, int], tuple[str, int]]
 
 
-def read_host(files: HostFiles = HERE, *, pid: int, window: Window | None = None) -> HostFacts:
+def read_host(files: HostFiles = HERE, *, pid: int, window: Window | None = None) -> HostState:
     """Return the facts about a host.
 
     Args: pid, of the process whose control groups are read, 0 if not known; window, the activity
@@ -116,7 +117,7 @@ def read_host(files: HostFiles = HERE, *, pid: int, window: Window | None = None
     memory_row = memory.parse_memory(meminfo) if meminfo else {}
     nodes = len(files.matching("/sys/devices/system/node/node[0-9]*"))
     is_virtual = host_files.is_virtual_machine(text("/proc/cpuinfo"))
-    return HostFacts(
+    return HostState(
         cores=max(1, len(stat) - 1),
         governors=tuple(word for word in governors if word),
         is_virtual=is_virtual,
@@ -179,7 +180,7 @@ def _limits(files: HostFiles, pid: int) -> Limits:
     cgroup, mounts = text(f"/proc/{pid}/cgroup"), text("/proc/mounts")
     cores: list[float | None] = []
     throttled_count = 0
-    for group in host_files.group_folders(cgroup, mounts, "cpu"):
+    for group in group_folders(cgroup, mounts, "cpu"):
         cores.append(
             host_files.cpu_cores(text(f"{group.path}/cpu.max"))
             if group.is_unified
@@ -189,7 +190,7 @@ def _limits(files: HostFiles, pid: int) -> Limits:
         )
         throttled_count += cpu.parse_cpu_stat(text(f"{group.path}/cpu.stat"))[1]
     sizes: list[int | None] = []
-    for group in host_files.group_folders(cgroup, mounts, "memory"):
+    for group in group_folders(cgroup, mounts, "memory"):
         name = "memory.max" if group.is_unified else "memory.limit_in_bytes"
         sizes.append(host_files.memory_limit_bytes(text(f"{group.path}/{name}")))
     return Limits(
@@ -202,7 +203,7 @@ def _limits(files: HostFiles, pid: int) -> Limits:
 
 def _io_limits(files: HostFiles, cgroup: str, mounts: str) -> tuple[str, ...]:
     limits: list[str] = []
-    for group in host_files.group_folders(cgroup, mounts, "blkio"):
+    for group in group_folders(cgroup, mounts, "blkio"):
         for name in ("io.max",) if group.is_unified else _THROTTLES:
             for line in text_or_nothing(files, f"{group.path}/{name}").splitlines():
                 given = " ".join(word for word in line.split() if not word.endswith("=max"))

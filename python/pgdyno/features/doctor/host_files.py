@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 # In version 1, "no limit" is the largest number of whole pages.
 _NO_LIMIT_BYTES = 1 << 60
-
-
-@dataclass(frozen=True, slots=True)
-class GroupFolder:
-    """One control group folder, and the version of its files (1 or 2)."""
-
-    path: PurePosixPath
-    is_unified: bool
 
 
 def chosen(text: str) -> str | None:
@@ -28,33 +18,6 @@ def whole(text: str) -> int | None:
     """Return the only number of a file, a whole number."""
     word = text.strip()
     return int(word) if re.fullmatch(r"-?\d+", word) else None
-
-
-def group_folders(cgroup: str, mounts: str, controller: str) -> list[GroupFolder]:
-    """Return the folders that limit a process: its group first, then all groups above.
-
-    Args: cgroup, its /proc/<pid>/cgroup; mounts, /proc/mounts; controller, such as "memory".
-    """
-    groups: dict[bool, str] = {}
-    for line in cgroup.splitlines():
-        _, controllers, group = line.split(":", 2)
-        if not controllers:
-            groups[True] = group
-        elif controller in controllers.split(","):
-            groups[False] = group
-    folders: list[GroupFolder] = []
-    for line in mounts.splitlines():
-        _, folder, kind, options, *_ = line.split()
-        is_unified = kind == "cgroup2"
-        is_wanted = is_unified or (kind == "cgroup" and controller in options.split(","))
-        if not is_wanted or is_unified not in groups:
-            continue
-        group_path = PurePosixPath(groups[is_unified].lstrip("/"))
-        for level in (group_path, *group_path.parents):
-            candidate = GroupFolder(PurePosixPath(folder) / level, is_unified)
-            if candidate not in folders:
-                folders.append(candidate)
-    return folders
 
 
 def cpu_cores(cpu_max: str) -> float | None:

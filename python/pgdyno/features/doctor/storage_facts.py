@@ -41,7 +41,7 @@ class Disk:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StoragePlace:
     """The place of the data or the WAL. No disks: memory, a network, or layers that hide them.
 
     `total_bytes` is 0 if the size of the file system is not known.
@@ -60,7 +60,7 @@ class Place:
 
 def read_place(
     name: str, folder: Path, files: HostFiles = HERE, *, mountinfo: str | None = None
-) -> Place | None:
+) -> StoragePlace | None:
     """Return the place of `folder` on this host, or None if this user may not read it.
 
     Args: name, "data" or "WAL"; files, which have /sys; mountinfo as in `storage.mount_of`.
@@ -76,7 +76,7 @@ def read_place(
     return _place(name, str(folder), mount, space, files)
 
 
-def place_received(name: str, files: ReceivedFiles, folder: str = "") -> Place | None:
+def place_received(name: str, files: ReceivedFiles, folder: str = "") -> StoragePlace | None:
     """Return the place of the data or the WAL on another host, or None if not known.
 
     Args: name, "data" or "WAL"; folder, as the server names it, if the host does not know it.
@@ -105,8 +105,8 @@ def place_received(name: str, files: ReceivedFiles, folder: str = "") -> Place |
     return _place(name, told or folder or mount_point, mount, space, files)
 
 
-def _place(name: str, path: str, mount: Mount, space: Space, files: HostFiles) -> Place:
-    return Place(
+def _place(name: str, path: str, mount: Mount, space: Space, files: HostFiles) -> StoragePlace:
+    return StoragePlace(
         name=name,
         path=path,
         mount_point=str(mount.mount_point),

@@ -35,7 +35,7 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Offset:
+class ClockOffset:
     """The offset of a clock at an instant of our clock; the true one differs by `error_ns` at most.
 
     The bound follows from the round trip alone: no way takes less than no time.
@@ -46,14 +46,14 @@ class Offset:
     error_ns: int
 
 
-def offset_from(probes: Sequence[Probe]) -> Offset:
+def offset_from(probes: Sequence[Probe]) -> ClockOffset:
     """Return the offset by the probe with the shortest round trip; `probes` is not empty."""
     best = min(probes, key=lambda probe: probe.round_trip_ns)
     at_ns = (best.sent_ns + best.answered_ns) // 2
-    return Offset(at_ns, best.offset_ns, (max(0, best.round_trip_ns) + 1) // 2)
+    return ClockOffset(at_ns, best.offset_ns, (max(0, best.round_trip_ns) + 1) // 2)
 
 
-def drift_ppm(before: Offset, after: Offset) -> tuple[float, float]:
+def drift_ppm(before: ClockOffset, after: ClockOffset) -> tuple[float, float]:
     """Return how fast the offset grows, in millionths, and the largest error of this figure."""
     passed_ns = max(1, after.at_ns - before.at_ns)
     grown_ns = after.offset_ns - before.offset_ns

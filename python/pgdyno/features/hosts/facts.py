@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pgdyno.engine.job import LoadWork, OpenLoop, Part
 from pgdyno.engine.records import Interval, Summary
-from pgdyno.features.hosts.clocks import Offset, drift_ppm
+from pgdyno.features.hosts.clocks import ClockOffset, drift_ppm
 
 # Fields of the first line of /proc/stat: user nice system idle iowait irq softirq steal.
 _STEAL = 7
@@ -53,8 +53,8 @@ class Shared(Protocol):
     """What `run.Share` knows of one host."""
 
     host: Any
-    before: Offset
-    after: Offset | None
+    before: ClockOffset
+    after: ClockOffset | None
     facts_before: dict[str, Any]
     facts_after: dict[str, Any]
 

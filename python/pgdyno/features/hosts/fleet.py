@@ -31,7 +31,7 @@ from pgdyno.engine.executable import engine_for_jobs
 from pgdyno.engine.job import Job
 from pgdyno.errors import EngineError
 from pgdyno.features.hosts.certificates import Identities, identities
-from pgdyno.features.hosts.clocks import Offset, Probe, offset_from
+from pgdyno.features.hosts.clocks import ClockOffset, Probe, offset_from
 from pgdyno.features.hosts.starting import PYTHON, Host, end_workers, python_version, send_orders
 from pgdyno.features.hosts.there import agent, worker
 from pgdyno.process import cleanup, signals
@@ -150,7 +150,7 @@ class Fleet:
             raise EngineError(f"Load host {host.name}: {why}.")
         return answer
 
-    async def offset(self, host: Host, count: int) -> Offset:
+    async def offset(self, host: Host, count: int) -> ClockOffset:
         """Return the offset of a host's clock by `count` probes."""
         probes = []
         for _ in range(count):

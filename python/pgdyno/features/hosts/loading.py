@@ -23,7 +23,7 @@ from pgdyno.engine.records import (
     WarningKind,
 )
 from pgdyno.features.hosts.fleet import Fleet
-from pgdyno.features.hosts.work import HostsWork, Share
+from pgdyno.features.hosts.work import HostShare, HostsWork
 
 _PROBES = 20
 
@@ -42,7 +42,7 @@ class HostsLoading(HostsWork):
         names = [host.name for host in fleet.hosts]
         super().__init__(fleet, job, clock, fleet.hosts, MergedLoading(names))
 
-    def _job_of(self, share: Share) -> Job:
+    def _job_of(self, share: HostShare) -> Job:
         place, count, jobs = share.place, len(self._hosts), self._work.jobs
         part = LoadShare(place=place, count=count)
         # 7 connections of 3 hosts: 2, 2 and 3.
@@ -64,7 +64,7 @@ class HostsLoading(HostsWork):
         if (summary := self._merge.summary()) is not None:
             self._put(summary)
 
-    def _lose(self, share: Share) -> None:
+    def _lose(self, share: HostShare) -> None:
         """Stop the load: no other host does the part of a host that is lost."""
         super()._lose(share)
         # Before the leader is ready, the wait for it ends with the error.

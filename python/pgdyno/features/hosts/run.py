@@ -16,7 +16,7 @@ from pgdyno.features.hosts.clocks import PROBES_AFTER, PROBES_BEFORE
 from pgdyno.features.hosts.facts import facts_of
 from pgdyno.features.hosts.fleet import Fleet
 from pgdyno.features.hosts.merge import Merge
-from pgdyno.features.hosts.work import HostsWork, Share
+from pgdyno.features.hosts.work import HostShare, HostsWork
 
 # The order to start is this long before the start, or 20 times the worst round trip.
 _NOTICE_NS = 100_000_000
@@ -56,7 +56,7 @@ class HostsRun(HostsWork):
         self._log.flush()
         return outcome
 
-    def _job_of(self, share: Share) -> Job:
+    def _job_of(self, share: HostShare) -> Job:
         work = self._work.model_copy(update={"part": self._parts[share.place]})
         return self._job.model_copy(update={"work": work})
 
@@ -89,7 +89,7 @@ class HostsRun(HostsWork):
             return_exceptions=True,
         )
 
-    async def _end_share(self, share: Share) -> None:
+    async def _end_share(self, share: HostShare) -> None:
         share.after = await self._fleet.offset(share.host, PROBES_AFTER)
         share.facts_after = await self._fleet.ask(share.host, "facts")
 

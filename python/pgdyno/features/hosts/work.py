@@ -19,7 +19,7 @@ from pgdyno.engine.job import ClockPairModel, Job
 from pgdyno.engine.records import Failure, Ready, Record, Summary, parse_record
 from pgdyno.engine.stream import EngineOutcome, OnRecord
 from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError
-from pgdyno.features.hosts.clocks import Offset
+from pgdyno.features.hosts.clocks import ClockOffset
 from pgdyno.features.hosts.facts import LoadHostFacts
 from pgdyno.features.hosts.fleet import Fleet
 from pgdyno.features.hosts.starting import Host
@@ -31,14 +31,14 @@ _STOP_TRIES = 40
 
 
 @dataclass(slots=True)
-class Share:
+class HostShare:
     """What one host does in one run. `before`, `after`: the offset of its clock."""
 
     host: Host
     run: str
     place: int
-    before: Offset
-    after: Offset | None = None
+    before: ClockOffset
+    after: ClockOffset | None = None
     is_ready: bool = False
     is_over: bool = False
     has_summary: bool = False
@@ -78,7 +78,7 @@ class HostsWork(ABC):
         self._fleet, self._job, self._clock, self._hosts = fleet, job, clock, hosts
         self._merge = merge
         self._records: queue.SimpleQueue[Record] = queue.SimpleQueue()
-        self._shares: list[Share] = []
+        self._shares: list[HostShare] = []
         self._is_stopped = False
         self._is_under_way = False
         self._failures: list[Failure] = []
@@ -94,7 +94,7 @@ class HostsWork(ABC):
         """Do the work: begin with `_begin_shares`, and put the merged summary at the end."""
 
     @abstractmethod
-    def _job_of(self, share: Share) -> Job:
+    def _job_of(self, share: HostShare) -> Job:
         """Return the job of one host; its clock is not yet that of the host."""
 
     def stop(self) -> None:
@@ -182,13 +182,13 @@ class HostsWork(ABC):
         except (OSError, TimeoutError) as error:
             raise lost_before(host, str(error) or type(error).__name__) from None
         run = f"{fleet.experiment}-{secrets.token_hex(4)}-{place}"
-        self._shares.append(Share(host, run, place, before, facts_before=facts))
+        self._shares.append(HostShare(host, run, place, before, facts_before=facts))
 
-    def _follow_all(self, shares: Iterable[Share]) -> list[asyncio.Future[None]]:
+    def _follow_all(self, shares: Iterable[HostShare]) -> list[asyncio.Future[None]]:
         """Send hosts their parts, and take the records of each until it has ended."""
         return [asyncio.ensure_future(self._follow(share, self._submit(share))) for share in shares]
 
-    def _submit(self, share: Share) -> Any:
+    def _submit(self, share: HostShare) -> Any:
         """Send a host its part, with its own clock.
 
         The pair of clocks contains the offset, so every time in its records is in our time.
@@ -200,7 +200,7 @@ class HostsWork(ABC):
         job = self._job_of(share).model_copy(update={"clock": clock})
         return self._fleet.submit(share.host, share.run, job.to_line().decode())
 
-    async def _follow(self, share: Share, task: Any) -> None:
+    async def _follow(self, share: HostShare, task: Any) -> None:
         """Take a host's records until its engine has ended or the host is lost."""
         try:
             while not share.is_over:
@@ -221,7 +221,7 @@ class HostsWork(ABC):
             share.is_over = True
             self._lose(share)
 
-    def _lose(self, share: Share) -> None:
+    def _lose(self, share: HostShare) -> None:
         """Go on without a host that is lost."""
         self._put_all(self._merge.lose(share.place))
 
@@ -237,7 +237,7 @@ class HostsWork(ABC):
             return f"it did not answer for {SILENCE_S:g} s"
         return "the connection to its worker was closed"
 
-    def _take(self, share: Share, answer: dict[str, Any]) -> None:
+    def _take(self, share: HostShare, answer: dict[str, Any]) -> None:
         if answer["first"] != share.received_count:
             raise EngineError(
                 f"records {share.received_count} to {answer['first'] - 1} did not arrive"
@@ -263,7 +263,7 @@ class HostsWork(ABC):
         self._put_all(self._merge.lose(share.place))
 
     async def _wait_until_ready(
-        self, shares: list[Share], followers: list[asyncio.Future[None]]
+        self, shares: list[HostShare], followers: list[asyncio.Future[None]]
     ) -> bool:
         """Wait until these hosts are ready; return False if the work is to end instead.
 
@@ -280,11 +280,11 @@ class HostsWork(ABC):
             await asyncio.wait(followers, timeout=0.005, return_when=asyncio.FIRST_COMPLETED)
         return not self._is_stopped
 
-    async def _order(self, share: Share, order: str) -> None:
+    async def _order(self, share: HostShare, order: str) -> None:
         await self._fleet.ask(share.host, "order", run=share.run, order=order)
 
     async def _stop_all(self) -> None:
-        async def stop(share: Share) -> None:
+        async def stop(share: HostShare) -> None:
             # An engine that was just sent may not have started.
             for _ in range(_STOP_TRIES):
                 if share.is_over or share.host.lost:

@@ -25,7 +25,7 @@ class Draw:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawCounts:
     """Counts of the values of one kind; `outside_count` counts values outside the range."""
 
     name: str
@@ -67,7 +67,7 @@ def first_after_the_load(connection: Connection) -> list[FirstOrder]:
     return [(w, d, _LOADED_ORDERS + 1) for w, d, _ in next_orders(connection)]
 
 
-def drawn_since(connection: Connection, first: Sequence[FirstOrder]) -> list[Drawn]:
+def drawn_since(connection: Connection, first: Sequence[FirstOrder]) -> list[DrawCounts]:
     """Return what the orders drew, from the first of each district on.
 
     The session needs no statement_timeout.
@@ -82,5 +82,5 @@ def drawn_since(connection: Connection, first: Sequence[FirstOrder]) -> list[Dra
             for row in connection.execute(connection.qualified(draw.query), given)
         }
         within = tuple(counts.pop(place, 0) for place in range(draw.bin_count))
-        drawn.append(Drawn(draw.name, within, sum(counts.values())))
+        drawn.append(DrawCounts(draw.name, within, sum(counts.values())))
     return drawn

@@ -11,7 +11,7 @@ from typing import Any
 from pgdyno.errors import SpecError
 from pgdyno.features.tpcc.load import NAME
 from pgdyno.features.tpcc.python_form import PythonForm
-from pgdyno.features.tpcc.script_settings import ScriptSettings, Setting, Unknown
+from pgdyno.features.tpcc.script_settings import ScriptSetting, ScriptSettings, UndecidedValue
 from pgdyno.features.tpcc.tcl import Tcl
 from pgdyno.spec.translation import Keys, Note, Translated, dsn_of, experiment_from, mix_of
 from pgdyno.spec.workload import Script
@@ -111,13 +111,13 @@ def _keys(settings: ScriptSettings, path: str) -> tuple[Keys, tuple[int, ...]]:
     notes = [Note(f"line {r.line}, {r.words}", "", r.why) for r in settings.remarks]
     users = [run["vu"] for run in (first, *others) if "vu" in run]
     numbers = {int(u.value) for u in users if isinstance(u.value, str) and u.value.isdecimal()}
-    unknown = next((user for user in users if isinstance(user.value, Unknown)), None)
+    unknown = next((user for user in users if isinstance(user.value, UndecidedValue)), None)
     levels = tuple(sorted(numbers)) if len(numbers) > 1 and unknown is None else ()
     if unknown is not None:
         first = {**first, "vu": unknown}
     values: dict[str, str] = {}
     for key, setting in first.items():
-        if isinstance(setting.value, Unknown):
+        if isinstance(setting.value, UndecidedValue):
             notes.append(_not_known(key, setting, setting.value))
         else:
             values[key] = setting.value
@@ -129,7 +129,7 @@ def _keys(settings: ScriptSettings, path: str) -> tuple[Keys, tuple[int, ...]]:
     return Keys("HammerDB", path, values, _EXPLAINED, notes, lines), levels
 
 
-def _not_known(key: str, setting: Setting, unknown: Unknown) -> Note:
+def _not_known(key: str, setting: ScriptSetting, unknown: UndecidedValue) -> Note:
     where = f"line {setting.line}"
     if unknown.line != setting.line:
         where += f", from line {unknown.line}"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pgdyno.errors import SpecError
-from pgdyno.features.tpcc.script_settings import HARMLESS, ScriptSettings, Unknown
+from pgdyno.features.tpcc.script_settings import HARMLESS, ScriptSettings, UndecidedValue
 
 _STEPS_MAX = 20_000
 _SIZE_MAX = 1_000
@@ -117,7 +117,7 @@ class PythonForm:
                 self._value(value, is_statement=True)
             case ast.If(test=test, body=body, orelse=other):
                 condition = self._value(test)
-                if isinstance(condition, Unknown):
+                if isinstance(condition, UndecidedValue):
                     self._in_doubt(condition, body, other)
                 else:
                     self._all(body if condition else other)
@@ -127,7 +127,7 @@ class PythonForm:
                 self._while(statement, test, body)
             case ast.Try(body=body, handlers=handlers, orelse=other, finalbody=last):
                 self._all(body)
-                why = Unknown(statement.lineno, "whether a command fails is not known")
+                why = UndecidedValue(statement.lineno, "whether a command fails is not known")
                 self._in_doubt(why, *(handler.body for handler in handlers))
                 self._all([*other, *last])
             case ast.With(body=body):
@@ -145,14 +145,14 @@ class PythonForm:
             case _:
                 self._not_understood(statement)
 
-    def _not_understood(self, node: ast.stmt | ast.expr) -> Unknown:
+    def _not_understood(self, node: ast.stmt | ast.expr) -> UndecidedValue:
         words = ast.unparse(node).partition("\n")[0]
         shown = words.partition("(")[0].partition("=")[0].strip()
         why = f"pgdyno does not know `{shown}`"
         self._settings.remark(node.lineno, shown, f"pgdyno does not understand this line: {why}.")
-        return Unknown(node.lineno, why)
+        return UndecidedValue(node.lineno, why)
 
-    def _in_doubt(self, why: Unknown, *branches: Sequence[ast.stmt]) -> None:
+    def _in_doubt(self, why: UndecidedValue, *branches: Sequence[ast.stmt]) -> None:
         with self._settings.doubtful(why):
             for branch in branches:
                 try:
@@ -161,7 +161,7 @@ class PythonForm:
                     continue
 
     def _for(self, target: ast.expr, values: Any, body: Sequence[ast.stmt]) -> None:
-        if isinstance(values, Unknown):
+        if isinstance(values, UndecidedValue):
             self._store(target, values)
             return self._in_doubt(values, body)
         for value in list(values):
@@ -173,7 +173,7 @@ class PythonForm:
     def _while(self, statement: ast.stmt, test: ast.expr, body: Sequence[ast.stmt]) -> None:
         for _ in range(_SIZE_MAX):
             holds = self._value(test)
-            if isinstance(holds, Unknown):
+            if isinstance(holds, UndecidedValue):
                 return self._in_doubt(holds, body)
             if not holds or not self._turn(body):
                 return None
@@ -195,20 +195,20 @@ class PythonForm:
                 before = self._names[-1].get(name)
                 self._names[-1][name] = self._settings.doubted(before, value)
             case ast.Tuple(elts=names) | ast.List(elts=names):
-                values = [value] * len(names) if isinstance(value, Unknown) else list(value)
+                values = [value] * len(names) if isinstance(value, UndecidedValue) else list(value)
                 for name_, item in zip(names, values, strict=False):
                     self._store(name_, item)
             case ast.Subscript(value=ast.Name(id=name), slice=index):
                 held = self._named(name, target.lineno)
                 key = self._value(index)
-                if isinstance(held, dict) and not isinstance(key, Unknown):
+                if isinstance(held, dict) and not isinstance(key, UndecidedValue):
                     held[key] = self._settings.doubted(held.get(key), value)
 
     def _named(self, name: str, line: int) -> Any:
         for names in (self._names[-1], self._names[0]):
             if name in names:
                 return names[name]
-        return Unknown(line, f"{name} gets no value in the script")
+        return UndecidedValue(line, f"{name} gets no value in the script")
 
     def _value(self, node: ast.expr, *, is_statement: bool = False) -> Any:
         """Return the value of an expression."""
@@ -221,14 +221,14 @@ class PythonForm:
                 return self._call(node, is_statement=is_statement)
             case ast.IfExp(test=test, body=body, orelse=other):
                 condition = self._value(test)
-                if isinstance(condition, Unknown):
+                if isinstance(condition, UndecidedValue):
                     return self._doubted(condition, (body, other))
                 return self._value(body if condition else other)
             case ast.BoolOp(op=op, values=values):
                 made: Any = None
                 for place, operand in enumerate(values, 1):
                     made = self._value(operand)
-                    if isinstance(made, Unknown):
+                    if isinstance(made, UndecidedValue):
                         return self._doubted(made, values[place:])
                     if bool(made) is isinstance(op, ast.Or):
                         return made
@@ -241,7 +241,7 @@ class PythonForm:
                 )
         return self._operation(node)
 
-    def _doubted(self, why: Unknown, operands: Sequence[ast.expr]) -> Unknown:
+    def _doubted(self, why: UndecidedValue, operands: Sequence[ast.expr]) -> UndecidedValue:
         with self._settings.doubtful(why):
             for operand in operands:
                 self._value(operand)
@@ -265,11 +265,13 @@ class PythonForm:
                 return self._computed(node, str, [self._value(value)])
             case ast.Subscript(value=value, slice=ast.expr() as index):
                 return self._computed(node, operator.getitem, map(self._value, (value, index)))
-        return Unknown(node.lineno, f"`{ast.unparse(node)}` is not in the text of the script")
+        return UndecidedValue(
+            node.lineno, f"`{ast.unparse(node)}` is not in the text of the script"
+        )
 
     def _computed(self, node: ast.expr, function: Callable[..., Any], values: Any) -> Any:
         values = list(values)
-        unknown = next((value for value in values if isinstance(value, Unknown)), None)
+        unknown = next((value for value in values if isinstance(value, UndecidedValue)), None)
         if unknown is not None:
             return unknown
         try:
@@ -278,9 +280,9 @@ class PythonForm:
                 _refuse()
             made = function(*values)
         except (TypeError, ValueError, LookupError, ArithmeticError):
-            return Unknown(node.lineno, f"`{ast.unparse(node)}` cannot be evaluated")
+            return UndecidedValue(node.lineno, f"`{ast.unparse(node)}` cannot be evaluated")
         is_large = _is_sized(made) and len(made) > 100 * _SIZE_MAX
-        return Unknown(node.lineno, "its value is too long") if is_large else made
+        return UndecidedValue(node.lineno, "its value is too long") if is_large else made
 
     def _call(self, node: ast.Call, *, is_statement: bool) -> Any:
         match node.func:
@@ -306,14 +308,16 @@ class PythonForm:
 
     def _command(
         self, node: ast.Call, name: str, values: Sequence[Any], is_statement: bool
-    ) -> Unknown:
-        words = [value if isinstance(value, Unknown) else str(value).strip() for value in values]
+    ) -> UndecidedValue:
+        words = [
+            value if isinstance(value, UndecidedValue) else str(value).strip() for value in values
+        ]
         raw = [ast.unparse(argument).strip("'\"") for argument in node.args]
         raw = raw if len(raw) == len(words) else [str(value) for value in values]
         is_known = self._settings.command(node.lineno, name, words, raw)
         if not is_known and is_statement:
             return self._not_understood(node)
-        return Unknown(node.lineno, f"`{name}` answers on HammerDB's host")
+        return UndecidedValue(node.lineno, f"`{name}` answers on HammerDB's host")
 
     def _method(self, node: ast.Call, held: ast.expr, name: str, *, is_statement: bool) -> Any:
         if ast.unparse(node.func) == "sys.exit":
@@ -326,9 +330,11 @@ class PythonForm:
         if isinstance(value, str | dict) and name in _METHODS:
             return self._computed(node, getattr(value, name), values)
         base = ast.unparse(held).partition(".")[0]
-        if is_statement and base not in HARMLESS and not isinstance(value, Unknown):
+        if is_statement and base not in HARMLESS and not isinstance(value, UndecidedValue):
             return self._not_understood(node)
-        return Unknown(node.lineno, f"`{ast.unparse(node)}` is not in the text of the script")
+        return UndecidedValue(
+            node.lineno, f"`{ast.unparse(node)}` is not in the text of the script"
+        )
 
     def _own(self, function: ast.FunctionDef, node: ast.Call, values: list[Any]) -> Any:
         if len(self._names) > 20:

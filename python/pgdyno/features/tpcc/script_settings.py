@@ -26,18 +26,18 @@ HARMLESS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class UndecidedValue:
     """A value that the text of the script does not decide. `why` ends a sentence."""
 
     line: int
     why: str
 
 
-Value = str | Unknown
+Value = str | UndecidedValue
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ScriptSetting:
     """One setting: its value, the words that gave it, and their line."""
 
     value: Value
@@ -58,16 +58,16 @@ class ScriptSettings:
     """Follows the commands of HammerDB that set something, and those that start a load."""
 
     def __init__(self) -> None:
-        self._now: dict[str, Setting] = {}
-        self._loaded: dict[str, Setting] | None = None
-        self._created: Setting | None = None
-        self._runs: list[dict[str, Setting]] = []
-        self._creations: list[dict[str, Setting]] = []
-        self._doubt: Unknown | None = None
+        self._now: dict[str, ScriptSetting] = {}
+        self._loaded: dict[str, ScriptSetting] | None = None
+        self._created: ScriptSetting | None = None
+        self._runs: list[dict[str, ScriptSetting]] = []
+        self._creations: list[dict[str, ScriptSetting]] = []
+        self._doubt: UndecidedValue | None = None
         self.remarks: list[Remark] = []
 
     @contextmanager
-    def doubtful(self, why: Unknown) -> Iterator[None]:
+    def doubtful(self, why: UndecidedValue) -> Iterator[None]:
         """Within it, commands may or may not be executed: what they change is unknown."""
         before, self._doubt = self._doubt, self._doubt or why
         yield
@@ -107,11 +107,11 @@ class ScriptSettings:
             return name in HARMLESS
         return True
 
-    def runs(self) -> list[Mapping[str, Setting]]:
+    def runs(self) -> list[Mapping[str, ScriptSetting]]:
         """Return the settings of each run, or those at the end if the script starts none."""
         return list(self._runs or self._creations) or [self._now]
 
-    def _snapshot(self) -> dict[str, Setting]:
+    def _snapshot(self) -> dict[str, ScriptSetting]:
         """Return what holds for a run: the driver has the settings of `loadscript`."""
         made = dict(self._now if self._loaded is None else self._loaded)
         if users := self._created or self._now.get("vu"):
@@ -125,7 +125,7 @@ class ScriptSettings:
         if len(words) != (3 if name == "diset" else 2):
             return self.remark(line, written, "HammerDB refuses this number of words.")
         key, value = words[-2], words[-1]
-        if isinstance(key, Unknown):
+        if isinstance(key, UndecidedValue):
             return self.remark(line, written, f"line {key.line}: {key.why}.")
         if name == "vuset":
             if key in _OUTPUT:
@@ -133,12 +133,12 @@ class ScriptSettings:
             if key != "vu":
                 return self.remark(line, written, "pgdyno has no such setting of virtual users.")
             if value == "vcpu":
-                value = Unknown(line, "it is the number of CPUs of HammerDB's host")
+                value = UndecidedValue(line, "it is the number of CPUs of HammerDB's host")
         usual = "connection" if key in CONNECTION else "tpcc"
         if name == "diset" and key.startswith("pg_") and words[0] not in (usual, "tpch"):
             return self.remark(line, written, f"HammerDB refuses it: {key} is in {usual}.")
         before = self._now.get(key)
         made = self.doubted(None if before is None else before.value, value)
         if self._doubt is None or before is None or made != before.value:
-            self._now[key] = Setting(made, raw[-1], line)
+            self._now[key] = ScriptSetting(made, raw[-1], line)
         return None

@@ -7,8 +7,8 @@ import operator
 import re
 from collections.abc import Callable
 
-from pgdyno.features.tpcc.script_settings import Unknown, Value
-from pgdyno.features.tpcc.tcl_words import Reader, Word, list_of
+from pgdyno.features.tpcc.script_settings import UndecidedValue, Value
+from pgdyno.features.tpcc.tcl_words import TclReader, Word, list_of
 
 _TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
 _TOKEN = re.compile(r"\*\*|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%<>&^|?:()!~,]|(?:eq|ne|in|ni)\b")
@@ -84,7 +84,7 @@ def evaluated(text: str, line: int, word: Callable[[Word], Value], path: str) ->
     value = reading.choice()
     if reading.skip(" \t\r\n"):
         raise ValueError(f"the expression {text.strip()!r}")
-    return value if isinstance(value, Unknown) else _canonical(value)
+    return value if isinstance(value, UndecidedValue) else _canonical(value)
 
 
 def is_true(text: str) -> bool:
@@ -122,7 +122,7 @@ def _refuse(words: str) -> int:
     raise ValueError(words)
 
 
-class _Expression(Reader):
+class _Expression(TclReader):
     """Evaluates while it reads: what `&&`, `||` and `?` leave out has no effect."""
 
     def __init__(self, text: str, line: int, path: str, word: Callable[[Word], Value]) -> None:
@@ -133,12 +133,12 @@ class _Expression(Reader):
         condition = self._level(0)
         if not self._next("?"):
             return condition
-        is_yes = None if isinstance(condition, Unknown) else is_true(condition)
+        is_yes = None if isinstance(condition, UndecidedValue) else is_true(condition)
         yes = self._unless(is_yes is False, self.choice)
         if not self._next(":"):
             raise ValueError("an expression with ? without :")
         no = self._unless(is_yes is True, self.choice)
-        if isinstance(condition, Unknown):
+        if isinstance(condition, UndecidedValue):
             return condition
         return yes if is_yes else no
 
@@ -163,7 +163,11 @@ class _Expression(Reader):
         value = self._level(level + 1)
         while (token := self._next(*_LEVELS[level])) is not None:
             is_decided = False
-            if token in ("&&", "||") and not isinstance(value, Unknown) and not self._is_idle:
+            if (
+                token in ("&&", "||")
+                and not isinstance(value, UndecidedValue)
+                and not self._is_idle
+            ):
                 is_decided = is_true(value) is (token == "||")
             other = self._unless(is_decided, lambda: self._level(level + 1))
             if not is_decided:
@@ -183,7 +187,7 @@ class _Expression(Reader):
             return value
         if token is not None:
             value = self._single()
-            if isinstance(value, Unknown) or self._is_idle:
+            if isinstance(value, UndecidedValue) or self._is_idle:
                 return value
             if token == "!":
                 return str(int(not is_true(value)))
@@ -225,7 +229,7 @@ class _Expression(Reader):
         while self._next(")") is None:
             values.append(self.choice())
             self._next(",")
-        unknown = next((value for value in values if isinstance(value, Unknown)), None)
+        unknown = next((value for value in values if isinstance(value, UndecidedValue)), None)
         if unknown is not None or self._is_idle:
             return unknown or "0"
         if name not in _FUNCTIONS:
@@ -236,7 +240,7 @@ class _Expression(Reader):
         if self._is_idle:
             return "0"
         for value in (left, right):
-            if isinstance(value, Unknown):
+            if isinstance(value, UndecidedValue):
                 return value
         first, second = str(left), str(right)
         if token in ("&&", "||"):

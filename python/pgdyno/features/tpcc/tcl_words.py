@@ -41,7 +41,7 @@ class Command:
 @lru_cache(maxsize=256)
 def script_of(text: str, line: int, path: str) -> list[Command]:
     """Return the commands of a script. Raises: SpecError with the line of an open bracket."""
-    return Reader(text, line, path).script("")
+    return TclReader(text, line, path).script("")
 
 
 def list_of(text: str) -> list[str]:
@@ -51,7 +51,7 @@ def list_of(text: str) -> list[str]:
 
 def items_of(text: str) -> Iterator[tuple[str, int]]:
     """Yield the elements of a list, and how many lines are before each."""
-    reader = Reader(text, 0, "")
+    reader = TclReader(text, 0, "")
     while reader.skip(" \t\r\n"):
         line, start = reader.line, reader.at
         if text[start] == "{":
@@ -69,7 +69,7 @@ def items_of(text: str) -> Iterator[tuple[str, int]]:
             yield made, line
 
 
-class Reader:
+class TclReader:
     """Reads commands, words and what is in them."""
 
     def __init__(self, text: str, line: int, path: str) -> None:

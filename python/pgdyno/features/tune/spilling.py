@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
-from pgdyno.errors import RefusedError, ServerError, SpecError
+from pgdyno.engine.log_events import events_of
+from pgdyno.errors import EngineError, RefusedError, ServerError, SpecError
 from pgdyno.features.tune.spill import Need, Probe, Trial, search, trial_of
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.statements import SCHEMA_SQL
@@ -21,7 +20,7 @@ from pgdyno.server.failures import step_for
 from pgdyno.server.foreign_tables import refuse_foreign_tables
 from pgdyno.server.grammar import Statement, statements_of, with_literals, without_meta_commands
 from pgdyno.server.permission import unpermitted
-from pgdyno.user_file import opened_lines, read_text
+from pgdyno.user_file import read_text, require_long_file
 
 TEMPORARY_SQL = (
     "SELECT datname, temp_files::int8, temp_bytes::int8, stats_reset::text"
@@ -41,10 +40,6 @@ TRIED_SQL = (
     " FROM {schema}.pg_stat_statements s "
     f"WHERE s.query LIKE '{TRIED_AS}%'"
 )
-# In every language of messages and every form of the log: its path, one word, and its size.
-_TEMPORARY_FILE = re.compile(r"pgsql_tmp/pgsql_tmp[\w./]*+\W{1,6}[^\W\d]*\s*(\d+)\b")
-# Characters that are read at a time: a file without line ends may be of any size.
-_LINE_MAX = 1 << 20
 _SHOWN_CHARACTERS = 300
 
 
@@ -135,12 +130,18 @@ def read_spilled(session: ServerSession) -> Spilled:
 def read_log(path: Path) -> LoggedFiles | None:
     """Return the sizes of temporary files in a log (log_temp_files = 0); None if it has none.
 
-    Args: path, of a log of any form (stderr, csvlog, jsonlog), which gzip may have compressed.
+    Args: path, of a log of any form (stderr, csvlog, jsonlog), which gzip or zstd may have
+    compressed.
     Raises: SpecError if the file cannot be read.
     """
-    with opened_lines(path, of="--log") as stream:
-        lines = iter(partial(stream.readline, _LINE_MAX), "")
-        sizes = sorted(int(m[1]) for line in lines for m in _TEMPORARY_FILE.finditer(line))
+    require_long_file(path, of="--log")
+    try:
+        sizes = sorted(event.size_bytes for event in events_of(path) if event.size_bytes)
+    except EngineError as error:
+        raise SpecError(
+            f"--log {path} is damaged or cut off: {error}",
+            hint="copy it once more, or give the part that can be unpacked",
+        ) from None
     if not sizes:
         return None
     # 90 % are below it.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import PurePosixPath
 from typing import ClassVar
 
 from pgdyno.observe.collector import (
@@ -16,6 +15,7 @@ from pgdyno.observe.collector import (
     gauge,
     key,
 )
+from pgdyno.observe.host.control_groups import group_folders
 from pgdyno.observe.host.files import HERE, HostFiles
 from pgdyno.observe.processes.proc_files import TICK_NS
 
@@ -166,30 +166,6 @@ def parse_cpu_stat(text: str) -> tuple[int, int, int]:
     return int(values.get("nr_periods", 0)), int(values.get("nr_throttled", 0)), throttled_ns
 
 
-def parse_own_groups(text: str) -> tuple[str | None, str | None]:
-    """Return a process's group of version 2 and its group of the version 1 cpu controller."""
-    unified = cpu = None
-    for line in text.splitlines():
-        _, controllers, group = line.split(":", 2)
-        if not controllers:
-            unified = group
-        elif "cpu" in controllers.split(","):
-            cpu = group
-    return unified, cpu
-
-
-def parse_mounts(text: str) -> tuple[str | None, str | None]:
-    """Return where version 2 and the version 1 cpu controller are mounted, from /proc/mounts."""
-    unified = cpu = None
-    for line in text.splitlines():
-        _, folder, kind, options, *_ = line.split()
-        if kind == "cgroup2":
-            unified = folder
-        elif kind == "cgroup" and "cpu" in options.split(","):
-            cpu = folder
-    return unified, cpu
-
-
 class ThrottlingCollector:
     """Samples the CPU limits of a program: those of its control group and of all groups above."""
 
@@ -234,15 +210,9 @@ class ThrottlingCollector:
 
     def _cpu_stats(self, pid: int) -> list[str]:
         try:
-            groups = parse_own_groups(self._files.text(f"/proc/{pid}/cgroup"))
-            mounts = parse_mounts(self._files.text("/proc/mounts"))
+            groups = self._files.text(f"/proc/{pid}/cgroup")
+            mounts = self._files.text("/proc/mounts")
         except FileNotFoundError:
             return []
-        paths: list[str] = []
-        for group, mount in zip(groups, mounts, strict=True):
-            if group is None or mount is None:
-                continue
-            levels = PurePosixPath(group.lstrip("/"))
-            folders = [PurePosixPath(mount) / level for level in (levels, *levels.parents)]
-            paths += [f"{folder}/cpu.stat" for folder in dict.fromkeys(folders)]
+        paths = (f"{group.path}/cpu.stat" for group in group_folders(groups, mounts, "cpu"))
         return [path for path in paths if self._files.exists(path)]

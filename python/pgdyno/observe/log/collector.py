@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import re
 import zoneinfo
-from collections.abc import Iterator
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import ClassVar, Self
 
 import psycopg
 
+from pgdyno.engine.log_events import LogEvent, events_in
 from pgdyno.observe.collector import SECOND_NS, Column, NotMeasurable, Row, Scope, gauge, key
-from pgdyno.observe.log.lines import (
-    Format,
-    LogEvent,
-    events_of_csv,
-    events_of_json,
-    events_of_stderr,
-    prefix_pattern,
-)
 from pgdyno.observe.log.tails import LocalLog, LogFile, ServedLog, Tail, forbidden
 from pgdyno.observe.processes.proc_files import parse_stat
 from pgdyno.observe.session import ServerSession
@@ -63,8 +55,7 @@ class LogCollector:
     ) -> None:
         self._session, self._is_local, self._proc = session, is_local, proc
         self._tail: Tail | None = None
-        self._format: Format = "stderr"
-        self._prefix = prefix_pattern("")
+        self._format, self._prefix = "stderr", ""
         self._zone: tzinfo = UTC
         self._count = 0
 
@@ -73,9 +64,10 @@ class LogCollector:
         if self._tail is None:
             self._tail = self._found()
         rows: list[Row] = []
-        for event in list(self._events(self._tail.new_lines()))[-_EVENTS_MAX:]:
+        lines = self._tail.new_lines()
+        events = events_in(lines, self._prefix) if lines else []
+        for event in events[-_EVENTS_MAX:]:
             self._count += 1
-            is_near = abs(event.time_ns - now_ns) < _BELIEVED_NS
             rows.append(
                 {
                     "number": self._count,
@@ -83,29 +75,22 @@ class LogCollector:
                     "severity": event.severity,
                     "sqlstate": event.sqlstate,
                     "what": event.what,
-                    "happened_ns": event.time_ns if is_near else now_ns,
+                    "happened_ns": happened_ns(event, self._zone, now_ns),
                     "duration_ns": event.duration_ns,
                     "size_bytes": event.size_bytes,
                 }
             )
         return rows
 
-    def _events(self, lines: list[str]) -> Iterator[LogEvent]:
-        if self._format == "csvlog":
-            return events_of_csv(lines, self._zone)
-        if self._format == "jsonlog":
-            return events_of_json(lines, self._zone)
-        return events_of_stderr(lines, self._prefix, self._zone)
-
     def _found(self) -> Tail:
         """Return the log's tail, read as directly as possible. Raises: NotMeasurable."""
         settings = {str(name): str(value) for name, value in self._session.fetch(SETTINGS_SQL)}
-        self._prefix = prefix_pattern(settings.get("log_line_prefix", ""))
+        self._prefix = settings.get("log_line_prefix", "")
         self._zone = _zone(settings.get("log_timezone", "UTC"))
         if settings.get("logging_collector") != "on":
             return self._of_standard_error()
         told = re.split(r",\s*", settings.get("log_destination", "stderr"))
-        formats: tuple[Format, ...] = ("csvlog", "jsonlog", "stderr")
+        formats = ("csvlog", "jsonlog", "stderr")
         self._format = next((name for name in formats if name in told), "stderr")
         log: LogFile = ServedLog(self._session)
         if self._is_local and "data_directory" in settings:
@@ -140,6 +125,20 @@ class LogCollector:
                 "The server's log is not a file that can be read here: logging_collector = off."
             )
         return Tail(LocalLog("/"), lambda: target)
+
+
+def happened_ns(event: LogEvent, zone: tzinfo, now_ns: int) -> int:
+    """Return when an event happened: the first of its possible times that is near `now_ns`.
+
+    Args: zone, the setting log_timezone.
+    """
+    if event.time_ns is None:
+        return now_ns
+    # The name of a zone that the reader does not know counts as UTC.
+    offset = datetime.fromtimestamp(now_ns // SECOND_NS, UTC).astimezone(zone).utcoffset()
+    offset_ns = round(offset.total_seconds()) * SECOND_NS if offset is not None else 0
+    times_ns = (event.time_ns, event.time_ns - offset_ns)
+    return next((ns for ns in times_ns if abs(ns - now_ns) < _BELIEVED_NS), now_ns)
 
 
 def _zone(name: str) -> tzinfo:

@@ -92,8 +92,8 @@ class Tail:
         self._rest = b""
         self.skipped_bytes = 0
 
-    def new_lines(self) -> list[str]:
-        """Return the new lines; none on the first call.
+    def new_lines(self) -> bytes:
+        """Return the new lines with their ends; none on the first call.
 
         Raises: NotMeasurable, OSError, psycopg.Error.
         """
@@ -103,7 +103,7 @@ class Tail:
             # Read a little now: if the file may not be read, we learn it at once.
             self._log.read(path, max(0, size - 1), 1)
             self._path, self._offset = path, size
-            return []
+            return b""
         if path != self._path or size < self._offset:
             self._path, self._offset, self._rest = path, 0, b""
         if size - self._offset > BYTES_MAX:
@@ -113,4 +113,4 @@ class Tail:
         self._offset += len(added)
         whole, newline, rest = (self._rest + added).rpartition(b"\n")
         self._rest = rest
-        return whole.decode(errors="replace").split("\n") if newline else []
+        return whole + newline

@@ -23,7 +23,7 @@ from pgdyno.observe.processes.proc_files import (
     parse_usage,
     read_children,
 )
-from pgdyno.observe.processes.usage import Accounts, Process, Reader
+from pgdyno.observe.processes.usage import Accounts, Process, UsageReader
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.waits import OWN_PREFIX, PARALLEL_WORKER
 
@@ -49,8 +49,8 @@ class ServerProcesses(Protocol):
     the counts of `proc_files.usage`.
     """
 
-    times: Reader
-    usage: Reader
+    times: UsageReader
+    usage: UsageReader
 
     def postmaster_of(self, backend_pid: int) -> int:
         """Return the parent of one of the server's backends; 0 while it is not known yet.
@@ -69,8 +69,8 @@ class LocalProcesses:
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._folder = proc
-        self.times: Reader = OpenFiles(proc, "schedstat", parse_schedstat)
-        self.usage: Reader = OpenFiles(proc, "stat", parse_usage)
+        self.times: UsageReader = OpenFiles(proc, "schedstat", parse_schedstat)
+        self.usage: UsageReader = OpenFiles(proc, "stat", parse_usage)
 
     def postmaster_of(self, backend_pid: int) -> int:
         """Return the parent of one of the server's backends."""

@@ -12,7 +12,7 @@ from pgdyno.observe.collector import SECOND_NS, Column, Row, Scope, counter, key
 Counts = tuple[int, ...]
 
 
-class Reader(Protocol):
+class UsageReader(Protocol):
     """Reads the counts of single-threaded processes of one host."""
 
     def read(self, pid: int) -> Counts | None:
@@ -46,7 +46,7 @@ class Accounts:
     what a process did after its last sample is lost.
     """
 
-    def __init__(self, reader: Reader, width: int) -> None:
+    def __init__(self, reader: UsageReader, width: int) -> None:
         """Args: width, the number of counts that the reader returns."""
         self._reader = reader
         self._nothing: Counts = (0,) * width
@@ -122,7 +122,7 @@ class UsageCollector:
         counter("io_delay_ns", "ns", "waiting for a disk; 0 without delay accounting"),
     )
 
-    def __init__(self, processes: Callable[[], Mapping[int, Process]], usage: Reader) -> None:
+    def __init__(self, processes: Callable[[], Mapping[int, Process]], usage: UsageReader) -> None:
         """Args: processes, a function that returns all processes of the server with their times."""
         self._processes = processes
         self._reader = _SomeOfThoseThatRan(usage)
@@ -154,7 +154,7 @@ class _SomeOfThoseThatRan:
     first time all are read, because earlier work of old sessions does not belong to this run.
     """
 
-    def __init__(self, usage: Reader) -> None:
+    def __init__(self, usage: UsageReader) -> None:
         self._usage = usage
         # Times and counts by pid, in the order of reading.
         self._seen: dict[int, tuple[Counts, Counts]] = {}

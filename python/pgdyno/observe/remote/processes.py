@@ -11,7 +11,7 @@ from pgdyno.observe.device.health import Health, HealthUnknown, parse_nvme, pars
 from pgdyno.observe.host.files import HostFiles
 from pgdyno.observe.processes.backends import postgres_parent
 from pgdyno.observe.processes.proc_files import parse_schedstat, parse_usage
-from pgdyno.observe.processes.usage import Counts, Reader
+from pgdyno.observe.processes.usage import Counts, UsageReader
 from pgdyno.observe.remote.host_session import HostLost, HostSession
 
 
@@ -20,8 +20,8 @@ class ReceivedProcesses:
 
     def __init__(self, session: HostSession) -> None:
         self._session = session
-        self.times: Reader = _Received(session, "schedstat", parse_schedstat)
-        self.usage: Reader = _Received(session, "stat", parse_usage)
+        self.times: UsageReader = _Received(session, "schedstat", parse_schedstat)
+        self.usage: UsageReader = _Received(session, "stat", parse_usage)
 
     def postmaster_of(self, backend_pid: int) -> int:
         """Return the parent of one of the server's backends; 0 until a sample has it."""

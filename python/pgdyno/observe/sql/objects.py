@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pgdyno.observe.collector import SECOND_NS, Column, counter, gauge, key
-from pgdyno.observe.sql.sql_collector import DatabaseCollector
+from pgdyno.observe.sql.sql_collector import OwnDatabaseCollector
 
 _EACH_MAX = 20
 # Tables with fewer indexes, and smaller tables, are not reported.
@@ -95,7 +95,7 @@ OBJECTS_SQL = {
 }
 
 
-class ObjectsCollector(DatabaseCollector):
+class ObjectsCollector(OwnDatabaseCollector):
     """Reads the catalogues before and after a run: the twenty largest objects of each kind."""
 
     name = "objects"
@@ -141,7 +141,7 @@ TABLES_SQL = {
 }
 
 
-class TablesCollector(DatabaseCollector):
+class TablesCollector(OwnDatabaseCollector):
     """Samples the hundred tables with the most block requests."""
 
     name = "tables"
@@ -176,7 +176,7 @@ INDEXES_SQL = {
 }
 
 
-class IndexesCollector(DatabaseCollector):
+class IndexesCollector(OwnDatabaseCollector):
     """Samples the hundred indexes with the most block requests."""
 
     name = "indexes"
@@ -207,7 +207,7 @@ FUNCTIONS_SQL = {
 }
 
 
-class FunctionsCollector(DatabaseCollector):
+class FunctionsCollector(OwnDatabaseCollector):
     """Samples the hundred functions with the most time; no rows without track_functions."""
 
     name = "functions"

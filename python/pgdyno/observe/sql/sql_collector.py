@@ -69,7 +69,7 @@ class SqlCollector:
         return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-class DatabaseCollector(SqlCollector):
+class OwnDatabaseCollector(SqlCollector):
     """Runs one statement in the load's database; the name of this database is its parameter."""
 
     scope: ClassVar[Scope] = "database"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pgdyno.features.doctor.check import check
 from pgdyno.features.doctor.check_facts import CheckFacts
 from pgdyno.features.doctor.finding import Judgement, Unknown, Verdict, bad, good, warn
-from pgdyno.features.doctor.storage_facts import Disk, Place
+from pgdyno.features.doctor.storage_facts import Disk, StoragePlace
 from pgdyno.observe.device.health import Health
 from pgdyno.quantities import format_bytes, percent, significant
 from pgdyno.server.storage import MEMORY_FILE_SYSTEMS
@@ -94,7 +94,7 @@ def free_space(facts: CheckFacts) -> Judgement:
     """Room for the data and for the WAL of a run."""
     wal_bytes = facts.server.size_bytes("max_wal_size") if facts.server is not None else 1 << 30
 
-    def judge(place: Place) -> Judgement:
+    def judge(place: StoragePlace) -> Judgement:
         if not place.total_bytes:
             raise Unknown(f"the free space of {place.mount_point} is not known")
         ratio = place.free_bytes / place.total_bytes
@@ -165,7 +165,7 @@ def flush_latency(facts: CheckFacts) -> Judgement:
     return good(seen)
 
 
-def _judge_file_system(place: Place) -> Judgement:
+def _judge_file_system(place: StoragePlace) -> Judgement:
     seen = f"{place.file_system} on {_device(place)}"
     if place.file_system in MEMORY_FILE_SYSTEMS:
         return bad(f"{seen}, which is memory, not a disk", "use a disk")
@@ -178,7 +178,7 @@ def _judge_file_system(place: Place) -> Judgement:
     return good(seen)
 
 
-def _judge_options(place: Place) -> Judgement:
+def _judge_options(place: StoragePlace) -> Judgement:
     wrong = sorted(_NO_FLUSH_OPTIONS & set(place.options))
     if wrong:
         return bad(
@@ -231,7 +231,9 @@ def _judge_alignment(disk: Disk) -> Judgement:
     return good(seen)
 
 
-def _worst(places: tuple[Place, ...], judge: Callable[[Place], Judgement]) -> Judgement:
+def _worst(
+    places: tuple[StoragePlace, ...], judge: Callable[[StoragePlace], Judgement]
+) -> Judgement:
     return _most_severe([(place.name, judge(place)) for place in places])
 
 
@@ -252,5 +254,5 @@ def _most_severe(judgements: list[tuple[str, Judgement]]) -> Judgement:
     return Judgement(verdict, seen, mend)
 
 
-def _device(place: Place) -> str:
+def _device(place: StoragePlace) -> str:
     return " + ".join(disk.name for disk in place.disks) or place.source

@@ -16,7 +16,7 @@ from pgdyno.answer.noise import HostNoise, aa_experiment, host_noise
 from pgdyno.cli import options, output
 from pgdyno.cli.effect import refuse_beside_print_sql, refuse_without_effect
 from pgdyno.cli.from_options import host_command_of, refuse, say_unused_ways, server_named
-from pgdyno.cli.headings import ANSWER, NOISE, WATCHED, Verb, under
+from pgdyno.cli.headings import ANSWER, NOISE, Verb, under
 from pgdyno.cli.live import Live
 from pgdyno.cli.measure import exit_code, keep
 from pgdyno.designs import answer_so_far, design_of
@@ -36,7 +36,7 @@ from pgdyno.store.experiment import Store
 
 EXIT_CHECK_FAILED = 4
 _answer, _noise = under(ANSWER), under(NOISE)
-_FAR = ("ssh", "host_shell", "host_file")
+_FAR = ("ssh", "host_shell")
 _FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
 
 
@@ -54,11 +54,6 @@ _FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
     help="Measure how long a flush to disk takes in this folder (writes a file of 2 MB).",
 )
 @options.host
-@under(WATCHED)(
-    "--host-file",
-    type=click.Path(path_type=Path),
-    help="Output of the collector script, recorded on the server's host.",
-)
 @_answer("--all", "show_all", is_flag=True, help="Also list good and unknown checks.")
 @_answer("--grants", is_flag=True, help="Print the GRANT statements for missing privileges.")
 @_answer(
@@ -114,7 +109,6 @@ def command(**given: Any) -> int:
             ram_bytes=size_bytes(given["ram"], what="--ram") if given["ram"] else None,
             flush_folder=given["flush"],
             host_command=host_command_of(given),
-            host_file=given["host_file"],
             peak=peak_seen(Store.default(given["store"]), resolved.target) if resolved else None,
         )
     )

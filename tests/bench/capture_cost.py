@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from bench import loads, scheduling
 from bench.disturbance import taken
 from bench.loads import APPLICATION_NAME, Measured
 from bench.steady import SteadyLoad
+
+from bench import loads, scheduling
 from pgdyno.process import child, signals
 from pgdyno.server.find import Binaries
 from pgdyno.server.scratch import ScratchCluster, ScratchRequest

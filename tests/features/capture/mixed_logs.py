@@ -1,36 +1,20 @@
-"""Measures captures of logs against their limits: 50 MB/s a core, and memory that does not grow."""
+"""Writes logs of many kinds of transactions, and measures the memory that a capture needs."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import random
-import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import processes
 from bench.loads import Measured
-from pgdyno.engine.executable import engine_path
+
+from bench import processes
 from pgdyno.features.capture.model import Capture, Header
 from pgdyno.features.capture.reading.log import Logged, Request
 from pgdyno.features.capture.reading.names import Names
-
-REACH_BYTES_PER_S = 50e6
-_RESIDENT_BYTES_MAX = 64 << 20
-LOG_BYTES = 400 << 20
-_TRANSACTION = (
-    ("BEGIN;", ""),
-    (
-        "UPDATE pgbench_accounts SET abalance = abalance + $1 WHERE aid = $2;",
-        "$1 = '{1}', $2 = '{0}'",
-    ),
-    ("SELECT abalance FROM pgbench_accounts WHERE aid = $1;", "$1 = '{0}'"),
-    ("UPDATE pgbench_tellers SET tbalance = tbalance + $1 WHERE tid = $2;", "$1 = '{1}', $2 = '7'"),
-    ("END;", ""),
-)
-
 
 # Of a mixed load: kinds of transactions, and how many transactions a session has.
 _KINDS, _KIND_SHARE, _TURNS = 60, 0.85, 40
@@ -47,11 +31,6 @@ EMPTY = Capture(
         sources=("log",),
     )
 )
-
-
-def write_log(path: Path) -> None:
-    """Write a log of transactions of prepared statements, as PostgreSQL does."""
-    _write(path, LOG_BYTES, _lines)
 
 
 def write_mixed_log(path: Path, bytes_: int) -> None:
@@ -96,29 +75,9 @@ def _mixed_lines(number: int, rng: random.Random) -> list[str]:
     return [f"{said}execute P_{kind}: {texts[0]}\n", detail]
 
 
-def _lines(number: int) -> list[str]:
-    minute, second = divmod(number // 1000 % 3600, 60)
-    time = f"2026-11-24 10:{minute:02}:{second:02}.{number % 1000:03} UTC"
-    prefix = f"{time} [{number % 50}] me@db "
-    lines = []
-    for place, (text, parameters) in enumerate(_TRANSACTION):
-        lines.append(f"{prefix}LOG:  duration: 0.{number % 997:03} ms  execute P_{place}: {text}\n")
-        if parameters:
-            shown = parameters.format(number * 7919 % 100_000, number % 5000)
-            lines.append(f"{prefix}DETAIL:  Parameters: {shown}\n")
-    return lines
-
-
-def read(path: Path) -> Measured:
-    """Read the log, and drop the output."""
-    command = shlex.join([str(engine_path()), "read-log", str(path)])
-    ended = processes.run(["sh", "-c", f"exec {command} > /dev/null"], timeout_s=120)
-    return Measured("read-log", 1, 0.0, ended.cpu_ns, ended.wall_ns, ended.resident_bytes_max)
-
-
 def capture(path: Path) -> Measured:
     """Make templates of the log, as a capture does."""
-    argv = [sys.executable, "-m", "bench.logs", str(path)]
+    argv = [sys.executable, "-m", "tests.features.capture.mixed_logs", str(path)]
     ended = processes.run(argv, timeout_s=1200)
     return Measured("capture", 1, 0.0, ended.cpu_ns, ended.wall_ns, ended.resident_bytes_max)
 
@@ -131,12 +90,6 @@ def _templates_of(path: Path) -> int:
     }
     logged = Logged(Request([path], "db"), Names(columns, ["public"]))
     return len(logged.joined(EMPTY, lambda _: {}, {}).templates)
-
-
-def allowed(path: Path) -> Measured:
-    """Return an invented run that took exactly the time and the memory of the limit."""
-    took_ns = round(path.stat().st_size / REACH_BYTES_PER_S * 1e9)
-    return Measured("limit", 1, 0.0, took_ns, took_ns, _RESIDENT_BYTES_MAX)
 
 
 if __name__ == "__main__":
