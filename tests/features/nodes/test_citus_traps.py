@@ -33,7 +33,7 @@ class Case:
 
     Citus itself sends statements to its nodes, which are parsed there under the path of the
     database (docs/safety.md). So the verbs can only be tried with what Citus does not call in them:
-    no namesakes of everything, and on a worker no functions beside those of Citus.
+    no namesakes of everything, and on a worker no namesakes of its functions.
     """
 
     is_first: bool

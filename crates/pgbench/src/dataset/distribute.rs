@@ -55,7 +55,8 @@ pub(super) fn after_create(init: &PgbenchOptions) -> Vec<String> {
             return format!("select pg_catalog.create_reference_table('{table}')");
         }
         format!(
-            "select pg_catalog.create_distributed_table('{table}', '{column}', colocate_with => '{neighbour}')"
+            "select pg_catalog.create_distributed_table('{table}', '{column}', \
+             colocate_with => '{neighbour}')"
         )
     };
     ORDER.into_iter().map(statement).collect()
@@ -84,9 +85,12 @@ mod tests {
     fn by_account_history_lies_beside_its_accounts() {
         let statements = after_create(&work(DistributedServer::Citus, DistributionColumn::Aid));
         let expected = [
-            "select pg_catalog.create_distributed_table('pgbench_branches', 'bid', colocate_with => 'none')",
-            "select pg_catalog.create_distributed_table('pgbench_tellers', 'tid', colocate_with => 'none')",
-            "select pg_catalog.create_distributed_table('pgbench_accounts', 'aid', colocate_with => 'none')",
+            "select pg_catalog.create_distributed_table('pgbench_branches', 'bid', \
+             colocate_with => 'none')",
+            "select pg_catalog.create_distributed_table('pgbench_tellers', 'tid', \
+             colocate_with => 'none')",
+            "select pg_catalog.create_distributed_table('pgbench_accounts', 'aid', \
+             colocate_with => 'none')",
             "select pg_catalog.create_distributed_table('pgbench_history', 'aid', \
              colocate_with => 'pgbench_accounts')",
         ];

@@ -80,7 +80,7 @@ def _harm(text: str, names: Names) -> str | None:
         statements = statements_of(text, where="the load")
         uses = [use for statement in statements for use in uses_of_statement(statement)]
     except (SpecError, RecursionError):
-        return None  # Whoever sends or shows the load says what is wrong with it.
+        return None  # The verb that sends or shows the load says what is wrong with it.
     functions = (use for use in uses if use.kind == "function")
     return next((why for use in functions if (why := why_not_own(use, names)) is not None), None)
 
