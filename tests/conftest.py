@@ -13,6 +13,7 @@ from xdist.scheduler.loadfile import LoadFileScheduling
 
 pytest_plugins = (
     "tests.fixtures.own_files",  # Others import it.
+    "tests.fixtures.programs",
     "tests.fixtures.hangups",
     "tests.fixtures.house",
     "tests.fixtures.clusters",
@@ -27,7 +28,6 @@ pytest_plugins = (
     "tests.fixtures.observed",
     "tests.fixtures.own_servers",
     "tests.fixtures.poolers",
-    "tests.fixtures.programs",
     "tests.fixtures.prove",
     "tests.fixtures.set_clock",
     "tests.fixtures.short_runs",
@@ -51,7 +51,7 @@ FOLDER_MARKS = {"postgres": "pg", "browser": "browser"}
 TOGETHER = (
     ("test_tpcc", "test_tpcc_run"),
     ("test_tpcc_designs", "test_tpcc_lab", "test_tpcc_faults", "test_tpcc_known"),
-    ("test_citus_runs", "test_citus", "test_citus_nodes", "test_distribution"),
+    ("test_citus_runs", "test_citus", "test_citus_nodes", "test_citus_traps", "test_distribution"),
 )
 # These come first, then files that take a minute or more while others run, longest first
 # (`pytest --cpu FILE`).

@@ -154,9 +154,33 @@ HELD = {
     "It says which settings": (
         "test_settings_that_could_not_be_restored_are_named_with_the_command_for_it",
     ),
-    "Workers of Citus": (
-        "test_only_what_print_sql_shows_is_sent",
-        "test_a_role_that_cannot_read_the_counters_of_workers_does_not_try",
+    "Workers of Citus are asked": (
+        "test_every_collector_gives_its_rows_of_a_node",
+        "test_no_statement_that_the_coordinator_passes_on_calls_what_a_tenant_made",
+    ),
+    "If only the coordinator reaches them": (
+        "test_no_statement_that_the_coordinator_passes_on_calls_what_a_tenant_made",
+    ),
+    "Functions of extensions are called": (
+        "test_no_function_beside_those_of_an_extension_is_called",
+        "test_a_crash_calls_nothing_of_a_tenant",
+    ),
+    "The sessions of the load of `crash`": ("test_a_crash_calls_nothing_of_a_tenant",),
+    "A statement of the load that calls": (
+        "test_a_statement_that_calls_a_harmful_function_is_left_out_alone_and_named",
+    ),
+    "`capture show`, `bench` and its page": (
+        "test_a_statement_that_calls_a_harmful_function_is_left_out_alone_and_named",
+    ),
+    "The other statements of its transaction": (
+        "test_a_statement_that_calls_a_harmful_function_is_left_out_alone_and_named",
+    ),
+    "The sessions of the load search only": (
+        "test_a_table_of_another_schema_is_not_meant_by_the_load",
+    ),
+    "Citus itself sends": ("test_no_verb_calls_what_a_tenant_made_on_any_node",),
+    "A tenant who owns a database of a Citus": (
+        "test_no_verb_calls_what_a_tenant_made_on_any_node",
     ),
     "A connection that a function opens": (
         "test_a_connection_that_a_function_opens_is_not_read_only",

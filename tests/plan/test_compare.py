@@ -118,6 +118,16 @@ def test_a_budget_never_ends_it_within_a_pair() -> None:
         assert len(done.history) % 2 == 0
 
 
+def test_the_number_of_expected_runs_is_never_below_the_next_one_nor_new_within_a_round() -> None:
+    for budget in ("1s", "10s", "50s"):
+        asked = comparison("A", "B", "C", budget=budget)
+        done = carry_out(asked, noisy(5, truth=(1000, 1001, 1002)))
+        plan = Compare(asked)
+        expected = [plan.runs_expected(done.history[:n]) for n in range(len(done.history))]
+        assert all(total > number for number, total in enumerate(expected)), expected
+        assert len(set(expected[:3])) == 1, expected
+
+
 def test_a_decided_comparison_is_not_measured_further() -> None:
     asked = comparison("A", "B", "C")
     done = carry_out(asked, noisy(6, truth=(1000, 3000, 1040), deviation=0.03))

@@ -351,3 +351,4 @@ def test_extensions_that_the_server_lacks_are_named_before_anything_is_made(
     refused = pgdyno("init", path, "--scratch", "--pg-version", "18")
     assert refused.code == 1
     assert "extensions that this server does not have: pgcrypto" in refused.error
+    assert "--pg-bin" in refused.error

@@ -75,5 +75,41 @@ def test_a_script_with_this_statement_is_refused_by_its_text(action: str) -> Non
             refuse_unpermitted("a.sql", [as_statement(action)], {}, is_simple=is_simple)
 
 
+def test_what_waits_for_writers_in_extensions_that_look_at_tables_is_refused(
+    database: Target,
+) -> None:
+    names = ("amcheck", "pgrowlocks", "pgstattuple", "pg_visibility", "pg_freespacemap")
+    with connection(database) as writer, connection(database) as reader:
+        for statement in (*SETUP, *(f"CREATE EXTENSION IF NOT EXISTS {name}" for name in names)):
+            writer.execute(statement)
+        functions = reader.execute(
+            "SELECT DISTINCT f.proname FROM pg_proc f JOIN pg_depend d ON d.objid = f.oid"
+            " JOIN pg_extension e ON e.oid = d.refobjid AND d.deptype = 'e' WHERE e.extname ="
+            " ANY (%s) AND f.proargtypes[0] IN ('regclass'::regtype, 'text'::regtype)"
+            " AND f.pronargs - f.pronargdefaults = 1 ORDER BY 1",
+            [list(names)],
+        ).fetchall()
+        reader.execute("SET default_transaction_read_only = on")
+        reader.execute("SET lock_timeout = '50ms'")
+        waiting = set()
+        with writer.transaction():
+            writer.execute("INSERT INTO kept VALUES (2)")
+            for (name,) in functions:
+                for relation in ("kept", "kept_btree", "kept_gin", "kept_brin"):
+                    try:
+                        reader.execute(f"SELECT * FROM {name}('{relation}')")
+                    except psycopg.errors.LockNotAvailable:
+                        waiting.add(name)
+                    except psycopg.Error:
+                        continue  # It is for another kind of relation.
+    assert "bt_index_parent_check" in waiting
+    assert len(functions) > 10
+    for name in waiting:
+        for is_simple in (True, False):
+            text = f"SELECT {name}('kept')"
+            with pytest.raises(RefusedError, match=r"a\.sql "):
+                refuse_unpermitted("a.sql", [text], {}, is_simple=is_simple)
+
+
 def test_the_table_has_at_least_60_ways() -> None:
     assert len(set(actions())) >= 60

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.fixtures.clusters import run_sql, scalar
 from tests.fixtures.command import Command, server_options
-from tests.fixtures.tenant import Trap, trapped
+from tests.fixtures.tenant import Trap, refuse_calls, refuse_traces, trapped
 
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
@@ -61,14 +61,6 @@ def verbs(trap: Trap, folder: Path) -> dict[tuple[str, ...], int]:
     }
 
 
-def refuse_calls(trap: Trap, pgdyno: Command, commands: dict[tuple[str, ...], int]) -> None:
-    for command, code in commands.items():
-        said = pgdyno(*command)
-        assert not trap.calls, (command, trap.calls)
-        assert said.code == code, (command, said.err)
-    assert not trap.tenant_is_superuser
-
-
 def test_the_trap_makes_its_owner_a_superuser_if_a_superuser_searches_its_schema(
     namesakes: Trap,
 ) -> None:
@@ -80,7 +72,7 @@ def test_the_trap_makes_its_owner_a_superuser_if_a_superuser_searches_its_schema
 def test_no_session_of_a_verb_calls_a_namesake_of_what_postgresql_has(
     namesakes: Trap, pgdyno: Command, tmp_path: Path
 ) -> None:
-    refuse_calls(namesakes, pgdyno, verbs(namesakes, tmp_path))
+    refuse_calls([namesakes], pgdyno, verbs(namesakes, tmp_path))
 
 
 def test_no_session_of_a_verb_calls_what_fits_better_than_what_postgresql_has(
@@ -92,7 +84,51 @@ def test_no_session_of_a_verb_calls_what_fits_better_than_what_postgresql_has(
     select_only = ("bench", *here, "-b", "select-only", *QUICK)
     at = [words[0] for words in commands].index("bench")
     items = list(commands.items())
-    refuse_calls(better, pgdyno, dict([*items[:at], (select_only, 3), *items[at:]]))
+    refuse_calls([better], pgdyno, dict([*items[:at], (select_only, 3), *items[at:]]))
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["namesakes", "better"])
+def test_undo_calls_nothing_of_a_tenant(
+    any_server: ScratchCluster, pgdyno: Command, tmp_path: Path, is_first: bool
+) -> None:
+    with trapped(any_server, is_first=is_first) as trap:
+        place = trap.target
+        here = f"host={place.host} port={place.ports} dbname={place.database} user={place.user}"
+        script = tmp_path / "one.sql"
+        script.write_text("SELECT 1;\n")
+        before = scalar(any_server.target, "SHOW autovacuum_naptime")
+        running = pgdyno.start(
+            *("compare", *server_options(place), "-f", script, "--admin", here, "-T", "10min"),
+            *("--variant", "new: autovacuum_naptime=41s", "--variant", "as it is"),
+        )
+        running.await_load(pgdyno.store)
+        running.process.kill()
+        running.wait()
+        refuse_traces([trap], "compare")
+        assert scalar(any_server.target, "SHOW autovacuum_naptime") == "41s"
+        said = pgdyno("undo")
+        refuse_traces([trap], "undo")
+        assert said.code == 0, said.err
+        assert scalar(any_server.target, "SHOW autovacuum_naptime") == before
+
+
+def test_no_function_beside_those_of_an_extension_is_called(
+    any_server: ScratchCluster, pgdyno: Command
+) -> None:
+    names = ("pg_prewarm", "pg_buffercache", "pg_stat_statements")
+
+    def extensions(target: Target) -> None:
+        for name in names:
+            run_sql(target, f"CREATE EXTENSION {name} SCHEMA public")
+
+    with trapped(any_server, is_first=False, prepared=extensions) as trap:
+        here = server_options(trap.target)
+        load = ("bench", *here, "-b", "select-only", *QUICK)
+        commands = {
+            ("init", *here, "-s", "1"): 0,
+            (*load, "--cache", "prewarm"): 3,
+        }
+        refuse_calls([trap], pgdyno, commands)
 
 
 def test_a_view_with_the_name_of_a_table_is_not_read(database: Target, pgdyno: Command) -> None:

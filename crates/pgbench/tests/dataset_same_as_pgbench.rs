@@ -3,6 +3,8 @@
 #[path = "../../engine/tests/common/mod.rs"]
 mod common;
 
+use std::sync::{Mutex, PoisonError};
+
 use common::{Server, lines, never, servers};
 use pgdyno_engine::contract::FORMAT;
 use pgdyno_engine::contract::job::{ClockPair, InitWork, Job, Work};
@@ -96,6 +98,9 @@ enum Leaves {
 
 /// Load with both and compare; `arguments` are pgbench's words for `init`.
 fn assert_same(init: &PgbenchOptions, jobs: u16, arguments: &[&str], leaves: Leaves) {
+    // The age of a table counts the transactions of all databases, so one test runs at a time.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let servers = servers();
     // pgbench before 17 does not freeze branches and tellers, so the newest one is the reference.
     let Some(newest) = servers.last().cloned() else { return };

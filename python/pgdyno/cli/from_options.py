@@ -102,7 +102,7 @@ def experiment_of(
                 transactions_per_client=options.get("transactions"),
                 warmup=None if options["warmup"] == "auto" else options["warmup"],
                 variables=pairs_of(options["define"], "-D"),
-                seed=options["seed"],
+                **({} if options["seed"] is None else {"seed": options["seed"]}),
                 allow_shell=options["allow_shell"],
                 idle=options.get("idle") or 0,
                 active=options.get("active"),

@@ -185,8 +185,10 @@ def workload(command: Command) -> Command:
         option(
             "--seed",
             type=click.IntRange(min=0),
-            default=1,
-            help="Seed of the random number generator (default 1).",
+            help=(
+                "Seed of the random number generator (default 1). Without it, the order of runs is"
+                " drawn anew for each experiment; with it, the order follows from the seed."
+            ),
         ),
         option("--allow-shell", is_flag=True, help="Allow \\shell commands in the scripts."),
         allow_write,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -81,7 +82,7 @@ def carry_out(
     Raises: SpecError, RefusedError or ServerError if no run at all could begin.
     """
     if resumed is None:
-        experiment = settled(design, experiment)
+        experiment = with_order(settled(design, experiment))
     store.require_writable()
     conditions = _conditions(verb, experiment, resolved, permissions, store)
     conditions = replace(conditions, servers_lost=_servers_lost(experiment, resumed))
@@ -126,6 +127,18 @@ def carry_out(
     if isinstance(error, StoreError) and folder is not None and not folder.folder.is_dir():
         return Outcome(None, _removed(folder))
     return Outcome(folder, error)
+
+
+def with_order(experiment: Experiment) -> Experiment:
+    """Return the experiment with a drawn seed of its order, which is stored; as given with a seed.
+
+    One fixed order would meet a disturbance of some period badly in every experiment.
+    """
+    workload = experiment.workload
+    if workload.order_seed is not None or "seed" in workload.model_fields_set:
+        return experiment
+    drawn = workload.model_copy(update={"order_seed": secrets.randbits(31)})
+    return experiment.model_copy(update={"workload": drawn})
 
 
 def _removed(folder: ExperimentFolder) -> StoreLostError:
@@ -295,6 +308,7 @@ def _stage_of(run: PlannedRun, stages: dict[int, Stage], progress: Progress) -> 
 
 def _positions(runs: Sequence[PlannedRun], first: int, expected: int) -> list[str]:
     """Return the place of each run among all that are expected: "run 4 of 20"."""
+    expected = max(expected, first + len(runs) - 1)
     texts = [f"run {first + i} of {expected}" if expected > 1 else "" for i in range(len(runs))]
     return [
         f"pilot, {text}".removesuffix(", ") if run.purpose == "pilot" else text

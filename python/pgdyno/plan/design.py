@@ -41,7 +41,10 @@ class Design(ABC, Generic[Table]):
         assert isinstance(experiment.design, self.model), f"{experiment.design.kind} is another"
         self.experiment = experiment
         self.asked: Table = experiment.design  # type: ignore[assignment]
-        self.seed = experiment.workload.seed
+        workload = experiment.workload
+        self.seed = workload.seed
+        # Of the order of runs. One that is always the same would meet the same disturbance.
+        self.order_seed = workload.seed if workload.order_seed is None else workload.order_seed
 
     @property
     def waves(self) -> WaveDesign[Any] | None:

@@ -416,7 +416,8 @@ def _made_ready(connection: Connection, target: Target) -> Connection:
     connection.target = target
     if connection.info.encoding == "ascii":
         # In a database without an encoding (SQL_ASCII), psycopg would give bytes for texts.
-        for name in ("text", "varchar", "name", "bpchar"):
+        # 0: every type that has no loader, such as regclass.
+        for name in ("text", "varchar", "name", "bpchar", '"char"', 0):
             connection.adapters.register_loader(name, _AnyText)
     return connection
 

@@ -278,8 +278,8 @@ _FOREIGN_CODE: LiteralString = (
 def _shards_bytes(connection: Connection, oids: list[int]) -> int:
     """Return the size of these tables on the workers of Citus; the coordinator has empty ones."""
     row = connection.execute(
-        "SELECT coalesce(sum(citus_total_relation_size(logicalrelid, false)), 0)::int8"
-        " FROM pg_dist_partition WHERE logicalrelid::oid = ANY (%s::oid[])",
+        "SELECT coalesce(sum(pg_catalog.citus_total_relation_size(logicalrelid, false)), 0)::int8"
+        " FROM pg_catalog.pg_dist_partition WHERE logicalrelid::oid = ANY (%s::oid[])",
         [oids],
     ).fetchone()
     return int(row[0]) if row is not None else 0

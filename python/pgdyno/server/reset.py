@@ -170,8 +170,10 @@ def _dead_rows(connection: Connection, dataset: Dataset) -> int | None:
     return None if row is None or row[0] is None else int(row[0])
 
 
+# All arguments with their types: in the schema of the extension no function can fit better.
 _RELATIONS: LiteralString = (
-    "SELECT {}.pg_prewarm(oid) FROM pg_class WHERE relkind IN ('r', 'i', 'm')"
+    "SELECT {}.pg_prewarm(oid::regclass, 'buffer'::text, 'main'::text, NULL::int8, NULL::int8)"
+    " FROM pg_class WHERE relkind IN ('r', 'i', 'm')"
     " AND relnamespace NOT IN (SELECT oid FROM pg_namespace WHERE nspname LIKE 'pg!_%' ESCAPE '!'"
     " OR nspname = 'information_schema')"
 )

@@ -229,6 +229,87 @@ def test_an_honest_file_is_made_and_dropped_beside_the_objects_of_others(
     assert run_sql(shared, STATE) == before
 
 
+HARMFUL = {
+    "rotates": "SELECT pg_rotate_logfile()",
+    "another schema": "SELECT secret_schema.act(1)",
+    "XML": "SELECT query_to_xml('DELETE FROM public.orders', true, true, '') FROM item",
+    "file": "SELECT pg_read_file('PG_VERSION')",
+    "in a block": "DO $$BEGIN PERFORM pg_rotate_logfile(); END$$",
+}
+
+
+def with_load(capture: Capture, *texts: str) -> Capture:
+    """Return the capture with further statements, each in a transaction with a good one."""
+    [first, *_] = capture.statements
+    [template, *_] = capture.templates
+    [begin, good, commit] = template.steps
+    statements = list(capture.statements)
+    templates = list(capture.templates)
+    for number, text in enumerate(texts):
+        name = f"{number:016x}"
+        kind = {"text": text, "id": name, "parameter_types": (), "constant_count": 0}
+        statements.append(first.model_copy(update=kind))
+        bad = begin.model_copy(update={"statement": name})
+        steps = (begin, bad, good, bad, commit)
+        templates.append(template.model_copy(update={"name": f"more {number}", "steps": steps}))
+    return capture.model_copy(
+        update={"statements": tuple(statements), "templates": tuple(templates)}
+    )
+
+
+def test_a_statement_that_calls_a_harmful_function_is_left_out_alone_and_named(
+    pgdyno: Command, shared: Target, tmp_path: Path
+) -> None:
+    run_sql(shared, "DROP SCHEMA app CASCADE")
+    path, where = written(with_load(base(), *HARMFUL.values()), tmp_path), server_options(shared)
+    shown = pgdyno("capture", "show", path, "--coverage")
+    assert "functions that read files" in " ".join(shown.out.split())
+    assert "pg_rotate_logfile" in shown.out
+    said = pgdyno("init", path, *where)
+    assert said.code == 0, said.err
+    said = pgdyno("bench", "-b", path, *where, "-c", "1", "-T", "1s", "--json")
+    assert said.code in (0, 3), said.err
+    names = {script["name"] for script in said.document["scripts"]}
+    assert len([name for name in names if "more" in name]) == len(HARMFUL), names
+    assert said.document["likeness"]["not_sent"] == list(HARMFUL.values())
+    assert not any(script["failures"] for script in said.document["scripts"])
+    page = pgdyno("show", "last").out
+    assert "Not sent: SELECT pg_rotate_logfile()" in " ".join(page.split())
+
+
+def test_a_table_of_another_schema_is_not_meant_by_the_load(
+    pgdyno: Command, shared: Target, tmp_path: Path
+) -> None:
+    run_sql(shared, "DROP SCHEMA app CASCADE")
+    path, where = written(base(), tmp_path), server_options(shared)
+    assert pgdyno("init", path, *where).code == 0
+    run_sql(shared, "CREATE SCHEMA postgres CREATE TABLE item (id int, name text, price int)")
+    run_sql(shared, "INSERT INTO postgres.item SELECT n, 'mine', 7 FROM generate_series(1, 999) n")
+    # A path of the file's own choice.
+    [kind, *_] = base().sessions
+    settings = {**kind.settings, "search_path": '"$user", public'}
+    edited = base().model_copy(
+        update={"sessions": (kind.model_copy(update={"settings": settings}),)}
+    )
+    for capture in (base(), edited):
+        load = ("bench", "-b", written(capture, tmp_path), *where, "-c", "1", "-T", "1s")
+        said = pgdyno(*load, "--allow-write")
+        assert said.code in (0, 3), said.err
+        assert scalar(shared, "SELECT count(*) FROM postgres.item WHERE price <> 7") == 0
+
+
+def test_a_change_of_the_schema_in_the_load_is_refused(
+    pgdyno: Command, shared: Target, tmp_path: Path
+) -> None:
+    for text in ("DROP TABLE public.orders", "ALTER ROLE postgres NOLOGIN", "COPY item TO '/x'"):
+        path = written(with_load(base(), text), tmp_path)
+        run_sql(shared, "DROP SCHEMA IF EXISTS app CASCADE")
+        pgdyno("init", path, *server_options(shared))
+        said = pgdyno("bench", "-b", path, *server_options(shared), "-c", "1", "-T", "1s")
+        assert said.code == 1, (text, said.err)
+        assert "it is not part of a load" in " ".join(said.err.split())
+
+
 def test_a_function_has_the_rights_of_its_caller(
     pgdyno: Command, database: Target, tmp_path: Path
 ) -> None:

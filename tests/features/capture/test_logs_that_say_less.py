@@ -114,3 +114,19 @@ def test_a_log_of_which_nothing_can_be_sent_again_says_why(
     said = logs.said((LOGS / name).read_text())
     assert said.code != 0
     assert words in " ".join(said.err.split())
+
+
+def test_a_statement_whose_parameters_have_no_type_is_left_out_and_the_others_run(
+    logs: Logs, pgdyno: Command, pg15: ScratchCluster, tmp_path: Path
+) -> None:
+    capture, _ = logs.captured("l18_untyped_parameters.log")
+    left_out = [(item.reason, item.text) for item in capture.left_out]
+    assert left_out == [("refused", "SELECT $1 + $2 AS n")]
+    for copy in new_database(pg15):
+        path, where = tmp_path / "some.capture", server_options(copy)
+        assert pgdyno("init", path, *where).code == 0
+        said = pgdyno("bench", "-b", path, *where, "-c", "1", "-T", "1s", "--json")
+        assert said.code in (0, 3), said.err
+        [script] = said.document["scripts"]
+        assert script["transactions"] > 0
+        assert not script["failures"]

@@ -10,12 +10,14 @@ import pytest
 from tests.fixtures import needs
 from tests.fixtures.clusters import Make, run_sql, scalar
 from tests.fixtures.command import Command, Said, eventually, server_options
+from tests.fixtures.tenant import refuse_traces, trapped
 
 from pgdyno.errors import RefusedError
 from pgdyno.features.crash.own_server import refuse_unfit_place
 from pgdyno.process.processes import ProcessIdentity
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.storage import Mount
+from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg
 SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'pgdyno%'"
@@ -28,13 +30,19 @@ def asks_for(flag: Path) -> str:
 
 
 def crash_own(
-    pgdyno: Command, cluster: ScratchCluster, folder: Path, *given: str, crashes: bool = True
+    pgdyno: Command,
+    cluster: ScratchCluster,
+    folder: Path,
+    *given: str,
+    crashes: bool = True,
+    target: Target | None = None,
 ) -> Said:
-    """Run the verb, and be the power switch of the server."""
+    """Run the verb, and be the power switch of the server. Args: target, of another database."""
     switch, recovery = folder / "switch", folder / "recovery"
     commands = ("--crash-command", asks_for(switch), "--recover-command", asks_for(recovery))
     place = ("--kind", "command", "--store", str(folder / "store"))
-    running = pgdyno.start("crash", *server_options(cluster.target), *place, *commands, *given)
+    where = server_options(target or cluster.target)
+    running = pgdyno.start("crash", *where, *place, *commands, *given)
     ended = running.process.poll
     while ended() is None:
         if switch.exists():
@@ -64,6 +72,26 @@ def test_a_crash_of_the_own_server_is_checked_and_its_control_holds(
     assert document["acknowledged"] > 0
     assert scalar(cluster.target, COUNT) > document["acknowledged"]  # type: ignore[operator]
     assert document["target"].startswith("local")
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["namesakes", "better"])
+@pytest.mark.parametrize("version", ["15", "18"])
+def test_a_crash_calls_nothing_of_a_tenant(
+    version: str, pgdyno: Command, crashing: Make, elsewhere: Path, is_first: bool
+) -> None:
+    needs.postgresql(version)
+    cluster = crashing(version)
+
+    def extension(target: Target) -> None:
+        run_sql(target, "CREATE EXTENSION amcheck SCHEMA public")
+
+    with trapped(cluster, is_first=is_first, prepared=extension) as trap:
+        given = ("--crashes", "2", "--json")
+        said = crash_own(pgdyno, cluster, elsewhere, *given, target=trap.target)
+        refuse_traces([trap], "crash")
+        assert said.document["acknowledged"] > 0, said.err
+        checks = {check["name"]: check for check in said.document["checks"]}
+        assert checks["amcheck: tables"]["good"] == 2, checks
 
 
 def test_a_command_that_crashes_nothing_is_an_error(

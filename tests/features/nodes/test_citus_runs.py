@@ -55,6 +55,10 @@ def test_the_builtin_scripts_run_and_the_parts_of_their_time_add_up(
     assert said.code in (0, 3), said.err
     assert all(script["tps"]["value"] > 0 for script in said.document["scripts"])
     time = said.document["where_the_time_goes"]
+    if time is None:
+        # On a disturbed machine the parts may not explain the latency: then none is shown.
+        assert said.document["where_the_time_goes_not_computed_because"]
+        return
     assert len(time["nodes"]) == WORKER_COUNT
     assert all(node["ms"] > 0 for node in time["nodes"])
     assert time["several_shards_ratio"] < 0.5

@@ -37,7 +37,8 @@ pub(super) fn table_clause(init: &PgbenchOptions, table: &str) -> String {
     }
 }
 
-/// The statements that distribute the tables after they are created.
+/// The statements that distribute the tables after they are created. The control file of Citus puts
+/// all functions into pg_catalog, where no tenant can add one that fits better.
 pub(super) fn after_create(init: &PgbenchOptions) -> Vec<String> {
     let Some(Distribute { server: DistributedServer::Citus, column: by }) = init.distribute else {
         return Vec::new();
@@ -51,10 +52,11 @@ pub(super) fn after_create(init: &PgbenchOptions) -> Vec<String> {
             (DistributionColumn::Aid, _) => "none",
         };
         if init.foreign_keys && matches!(table, "pgbench_branches" | "pgbench_tellers") {
-            return format!("select create_reference_table('{table}')");
+            return format!("select pg_catalog.create_reference_table('{table}')");
         }
         format!(
-            "select create_distributed_table('{table}', '{column}', colocate_with => '{neighbour}')"
+            "select pg_catalog.create_distributed_table('{table}', '{column}', \
+             colocate_with => '{neighbour}')"
         )
     };
     ORDER.into_iter().map(statement).collect()
@@ -83,10 +85,13 @@ mod tests {
     fn by_account_history_lies_beside_its_accounts() {
         let statements = after_create(&work(DistributedServer::Citus, DistributionColumn::Aid));
         let expected = [
-            "select create_distributed_table('pgbench_branches', 'bid', colocate_with => 'none')",
-            "select create_distributed_table('pgbench_tellers', 'tid', colocate_with => 'none')",
-            "select create_distributed_table('pgbench_accounts', 'aid', colocate_with => 'none')",
-            "select create_distributed_table('pgbench_history', 'aid', \
+            "select pg_catalog.create_distributed_table('pgbench_branches', 'bid', \
+             colocate_with => 'none')",
+            "select pg_catalog.create_distributed_table('pgbench_tellers', 'tid', \
+             colocate_with => 'none')",
+            "select pg_catalog.create_distributed_table('pgbench_accounts', 'aid', \
+             colocate_with => 'none')",
+            "select pg_catalog.create_distributed_table('pgbench_history', 'aid', \
              colocate_with => 'pgbench_accounts')",
         ];
         assert_eq!(statements, expected);
@@ -96,9 +101,9 @@ mod tests {
     fn what_foreign_keys_point_at_is_a_reference_table() {
         let plain = work(DistributedServer::Citus, DistributionColumn::Aid);
         let statements = after_create(&PgbenchOptions { foreign_keys: true, ..plain });
-        assert_eq!(statements[0], "select create_reference_table('pgbench_branches')");
-        assert_eq!(statements[1], "select create_reference_table('pgbench_tellers')");
-        assert!(statements[2].contains("create_distributed_table('pgbench_accounts'"));
+        assert_eq!(statements[0], "select pg_catalog.create_reference_table('pgbench_branches')");
+        assert_eq!(statements[1], "select pg_catalog.create_reference_table('pgbench_tellers')");
+        assert!(statements[2].contains("pg_catalog.create_distributed_table('pgbench_accounts'"));
     }
 
     #[test]

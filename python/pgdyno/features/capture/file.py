@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.model import FORMAT, Capture, Taken, parts_of, referred_by
+from pgdyno.features.capture.sent import with_harmless_load
 from pgdyno.quantities import format_bytes
 from pgdyno.user_file import read_bytes
 
@@ -64,14 +65,14 @@ def encoded(capture: Capture) -> bytes:
 
 
 def read(path: Path, *, of: str = "") -> Capture:
-    """Return the capture in a file.
+    """Return the capture in a file, without statements of its load that could do harm.
 
     Args: of, the option that named the file, for the message.
     Raises: SpecError if the file is not a capture, is damaged, or needs a newer pgdyno.
     """
     content = read_bytes(path, of=of, max_bytes=FILE_MAX_BYTES)
     try:
-        return _assembled(_documents(content, path), path)
+        return with_harmless_load(_assembled(_documents(content, path), path))
     except RecursionError:
         raise damaged(path, "a part has too many parts inside of each other") from None
     except (zstd.ZstdError, EOFError):

@@ -82,12 +82,22 @@ def _refuse_unfit(target: Target, dataset: CaptureDataset, how: Loading) -> None
             " WHERE name NOT IN (SELECT name FROM pg_available_extensions)",
             [list(rebuilt_of(dataset).extensions)],
         ).fetchall()
+        major = connection.info.server_version // 10_000
     if rows:
         names = ", ".join(str(name) for (name,) in rows)
         raise RefusedError(
             f"The capture needs extensions that this server does not have: {names}.",
-            hint="install their packages on the server, or use a server that has them",
+            hint=_without_extensions(major, target),
         )
+
+
+def _without_extensions(major: int, target: Target) -> str:
+    if not target.is_scratch:
+        return "install their packages on the server, or use a server that has them"
+    return (
+        f"install PostgreSQL {major} with its contrib modules, and name its programs with --pg-bin"
+        " (bin=DIR in a variant); or name a major version that has them with --pg-version"
+    )
 
 
 def _finished(connection: Connection, dataset: CaptureDataset, how: Loading) -> CopyLikeness:

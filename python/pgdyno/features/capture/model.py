@@ -61,6 +61,8 @@ REASONS = {
     "procedure": "DO with values, with dynamic SQL or with changes of the schema",
     "secret": "utility statements that may contain a secret",
     "parameter": "a parameter whose values are not known",
+    "harmful": "functions that read files, open connections, execute texts or act on other"
+    " sessions, and functions of the user that the capture does not make",
     "other": "other utility statements",
 }
 

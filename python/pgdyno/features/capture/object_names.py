@@ -71,6 +71,12 @@ class Names:
     def _of(self, *kinds: str) -> set[Name]:
         return {named(item.name) for item in self._objects if item.kind in kinds}
 
+    @property
+    def schemas_of_objects(self) -> set[str]:
+        """Return the schemas that have a relation, sequence, function or type of the capture."""
+        made = self.relations | self.sequences | self.functions | self.types
+        return {schema for schema, _ in made if schema}
+
     @cached_property
     def by_bare_name(self) -> Mapping[str, list[str]]:
         """Return the schemas of the relations and sequences of each name, public first."""

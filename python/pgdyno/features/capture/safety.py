@@ -381,11 +381,15 @@ def uses_of_load(capture: Capture) -> Iterator[tuple[str, Use]]:
     used = {step.statement for template in capture.templates for step in template.steps}
     for own in (statement for statement in capture.statements if statement.id in used):
         for statement in statements_of(own.text, where=f"statement {own.id}"):
-            for use in uses_of({statement.kind: statement.tree}):
+            for use in uses_of_statement(statement):
                 yield own.id, use
-            for block in _blocks_of(statement):
-                for use in uses_of({block.kind: block.tree}):
-                    yield own.id, use
+
+
+def uses_of_statement(statement: Statement) -> Iterator[Use]:
+    """Yield the names that a statement of a load uses, in a DO block, too."""
+    yield from uses_of({statement.kind: statement.tree})
+    for block in _blocks_of(statement):
+        yield from uses_of({block.kind: block.tree})
 
 
 def not_of_the_copy(capture: Capture) -> str | None:

@@ -57,8 +57,10 @@ _AMCHECK = (
     "SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace"
     " WHERE e.extname = 'amcheck'"
 )
+# All arguments with their types: in the schema of the extension no function can fit better.
 _HEAPS: LiteralString = (
-    "SELECT c.oid::regclass::text, v.msg FROM pg_class AS c, LATERAL {}.verify_heapam(c.oid) AS v"
+    "SELECT c.oid::regclass::text, v.msg FROM pg_class AS c, LATERAL"
+    " {}.verify_heapam(c.oid::regclass, false, false, 'none'::text, NULL::int8, NULL::int8) AS v"
     " WHERE c.relkind IN ('r', 'm', 't') AND c.relpersistence = 'p' LIMIT 3"
 )
 _RELATIONS = (

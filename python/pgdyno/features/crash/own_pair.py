@@ -9,7 +9,7 @@ from pgdyno.clock import monotonic_ns
 from pgdyno.errors import ServerError, SpecError
 from pgdyno.features.crash.failover import Pair, failover_once
 from pgdyno.features.crash.moments import PlannedCrash
-from pgdyno.features.crash.own_server import OwnServer, without_waiting
+from pgdyno.features.crash.own_server import OwnServer, sessions_of
 from pgdyno.features.crash.record import CrashRecord
 from pgdyno.features.crash.work import Bench
 from pgdyno.process import signals
@@ -90,7 +90,7 @@ def own_failover(
             own.run("promote_command", standby, names)
 
     pair = Pair(
-        clients=without_waiting(clients) if asynchronous else clients,
+        clients=sessions_of(clients, primary, asynchronous=asynchronous),
         primary=primary,
         standby=standby,
         crash=partial(own.run, "crash_command", primary, names),

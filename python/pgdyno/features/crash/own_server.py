@@ -6,12 +6,14 @@ answers again, and checks every commit. `failover` crashes one of two servers in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
 import psycopg
+from psycopg import sql
 
 from pgdyno.errors import RefusedError, ServerError
 from pgdyno.features.crash import checks
@@ -21,10 +23,12 @@ from pgdyno.features.crash.record import CrashRecord
 from pgdyno.features.crash.scratch_crash import checked
 from pgdyno.features.crash.work import Bench, Work, connected
 from pgdyno.server.connect import Connection, connect
+from pgdyno.server.dataset import schemas_of
 from pgdyno.server.storage import mount_of
 from pgdyno.server.target import Target
 from pgdyno.server.user_command import COMMAND_TIMEOUT_S, run_command
 
+LEDGER = "pgdyno_ledger"
 _NETWORK_FILE_SYSTEMS = ("nfs", "cifs", "smb", "9p", "ceph", "glusterfs", "fuse.sshfs")
 
 
@@ -56,9 +60,20 @@ class OwnServer:
         )
 
 
-def without_waiting(target: Target) -> Target:
-    """Return the target with sessions whose commits do not wait for the disk."""
-    return replace(target, options=f"{target.options} -c synchronous_commit=off".strip())
+def sessions_of(target: Target, server: Target, *, asynchronous: bool) -> Target:
+    """Return the target for the load's sessions, which search only the schema of the ledger.
+
+    The ledger's statements are pgdyno's own, so no operator of a user shall take part in them.
+    Args: server, which has the ledger now; asynchronous, commits do not wait for the disk.
+    Limits: through a pooler they search the path of the database.
+    """
+    options = [target.options, "-c synchronous_commit=off" if asynchronous else ""]
+    with connect(server, verb="crash") as connection:
+        if not connection.is_pooled:
+            schemas = map(sql.Identifier, schemas_of(connection, [LEDGER]))
+            path = ",".join([*(schema.as_string(connection) for schema in schemas), "pg_temp"])
+            options.append("-c search_path=" + re.sub(r"[\s\\]", r"\\\g<0>", path))
+    return replace(target, options=" ".join(filter(None, options)))
 
 
 def command_once(
@@ -70,7 +85,7 @@ def command_once(
     Raises: ServerError if a command failed, or the server did not restart.
     """
     target = server.target
-    sessions = without_waiting(target) if asynchronous else target
+    sessions = sessions_of(target, target, asynchronous=asynchronous)
     started_at = _started_at(target)
     with Work(bench, planned, target, arm=arm, sessions=sessions) as work:
         work.until_end_of_load()

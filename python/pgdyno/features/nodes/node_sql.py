@@ -16,7 +16,7 @@ from pgdyno.observe.collector import (
 )
 from pgdyno.observe.sql.sql_collector import SqlCollector, schema_sql
 
-COUNTS_SQL = "SELECT current_setting('citus.enable_stat_counters', true)"
+COUNTS_SQL = "SELECT pg_catalog.current_setting('citus.enable_stat_counters', true)"
 
 
 class CitusCollector(SqlCollector):
@@ -44,8 +44,9 @@ class PlacementsCollector(CitusCollector):
         14: (
             "SELECT n.nodename || ':' || n.nodeport, (SELECT count(*) FROM"
             " pg_catalog.pg_dist_placement p WHERE p.groupid = n.groupid)::int8, (SELECT count(*)"
-            " FROM get_rebalance_progress() m WHERE m.progress = 1 AND m.targetname = n.nodename"
-            " AND m.targetport = n.nodeport)::int8 FROM pg_catalog.pg_dist_node n"
+            " FROM pg_catalog.get_rebalance_progress() m WHERE m.progress = 1"
+            " AND m.targetname = n.nodename AND m.targetport = n.nodeport)::int8"
+            " FROM pg_catalog.pg_dist_node n"
         )
     }
     columns: ClassVar[tuple[Column, ...]] = (
@@ -65,7 +66,7 @@ class ShardsCollector(CitusCollector):
         14: (
             "SELECT nodename || ':' || nodeport, count(*)::int8,"
             " coalesce(sum(shard_size), 0)::int8"
-            " FROM citus_shards WHERE citus_table_type <> 'reference' GROUP BY 1"
+            " FROM pg_catalog.citus_shards WHERE citus_table_type <> 'reference' GROUP BY 1"
         )
     }
     columns: ClassVar[tuple[Column, ...]] = (
@@ -84,7 +85,7 @@ class NodeConnectionsCollector(CitusCollector):
         14: (
             "SELECT query_execution_single_shard, query_execution_multi_shard,"
             " connection_establishment_succeeded, connection_establishment_failed,"
-            " connection_reused FROM citus_stat_counters WHERE name = current_database()"
+            " connection_reused FROM pg_catalog.citus_stat_counters WHERE name = current_database()"
         )
     }
     columns: ClassVar[tuple[Column, ...]] = (

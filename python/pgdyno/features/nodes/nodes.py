@@ -14,10 +14,11 @@ _IS_CITUS_SQL = "SELECT 1 FROM pg_catalog.pg_extension WHERE extname = 'citus'"
 IDENTITY_SQL = "SELECT system_identifier FROM pg_catalog.pg_control_system()"
 _NODES_SQL = (
     "SELECT n.node_name, n.node_port::text, coalesce((SELECT CASE WHEN r.success THEN r.result END"
-    f" FROM run_command_on_workers('{IDENTITY_SQL}') r"
+    f" FROM pg_catalog.run_command_on_workers('{IDENTITY_SQL}') r"
     " WHERE (r.nodename, r.nodeport) = (n.node_name, n.node_port)), '')"
-    " FROM citus_get_active_worker_nodes() n WHERE (n.node_name, n.node_port) NOT IN (SELECT"
-    " nodename, nodeport FROM pg_catalog.pg_dist_node WHERE groupid = 0) ORDER BY 1, 2"
+    " FROM pg_catalog.citus_get_active_worker_nodes() n"
+    " WHERE (n.node_name, n.node_port) NOT IN (SELECT nodename, nodeport"
+    " FROM pg_catalog.pg_dist_node WHERE groupid = 0) ORDER BY 1, 2"
 )
 # Name -> every statement that `workers_of` may send.
 STATEMENTS = {"whether Citus is installed": _IS_CITUS_SQL, "workers of a Citus": _NODES_SQL}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from psycopg import sql as sqltext
 from pgdyno.errors import PgdynoError
 from pgdyno.features.nodes.nodes import IDENTITY_SQL
 from pgdyno.observe.session import Connect, PoolerInThePath, ServerSession
+from pgdyno.server.connect import OWN_PATH
 from pgdyno.server.nodes import Node
 
 # The statement that run_command_on_workers consists of, for one node.
@@ -20,7 +22,15 @@ RELAY_SQL = (
     "SELECT success, result FROM pg_catalog.master_run_on_worker(ARRAY[%s], ARRAY[%s::int],"
     " ARRAY[%s], false)"
 )
-RELAYED_SQL = "SELECT coalesce(json_agg(r), '[]') FROM ({}) r"
+# The node's session has the path of its database. So the statement, a text, is parsed only after
+# the path is ours and the transaction reads only: CASE evaluates its conditions first.
+RELAYED_SQL = (
+    f"SELECT CASE WHEN pg_catalog.set_config('search_path', '{OWN_PATH}', false) IS NOT NULL"
+    " AND pg_catalog.set_config('transaction_read_only', 'on', true) IS NOT NULL THEN"
+    " pg_catalog.query_to_xml({}, false, true, '')::pg_catalog.text END"
+)
+_ROWS_SQL = "SELECT coalesce(json_agg(r), '[]')::text AS rows FROM ({}) r"
+_ROWS = re.compile("<rows>(.*)</rows>", re.DOTALL)
 ABOUT_SQL = (
     "SELECT current_setting('server_version_num')::int, current_user::text,"
     " pg_has_role('pg_read_all_stats', 'USAGE')"
@@ -121,12 +131,15 @@ class NodeSession(ServerSession):
         """Return the rows of a statement that the coordinator sends; texts and whole numbers."""
         values = iter(parameters)
         text = re.sub("%s", lambda _: sqltext.quote(next(values)), sql) if parameters else sql
-        asked = (self._node.host, self._node.port, RELAYED_SQL.format(text))
+        relayed = RELAYED_SQL.format(sqltext.quote(_ROWS_SQL.format(text)))
+        asked = (self._node.host, self._node.port, relayed)
         [(is_answer, said)] = self.relay.fetch(RELAY_SQL, asked)
         self.transaction_count += 1
         if not is_answer:
             self._refuse(str(said))
-        rows = json.loads(said, object_pairs_hook=lambda pairs: tuple(v for _, v in pairs))
+        seen = _ROWS.search(str(said))
+        answer = html.unescape(seen[1]) if seen is not None else "[]"
+        rows = json.loads(answer, object_pairs_hook=lambda pairs: tuple(v for _, v in pairs))
         return [tuple(row) for row in rows]
 
     def _refuse(self, said: str) -> NoReturn:

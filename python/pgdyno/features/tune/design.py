@@ -341,7 +341,7 @@ class Tune(WaveDesign[TuneDesign]):
             self.now,
             baselines,
             budget_ns=budget_ns,
-            seed=self.seed,
+            seed=self.order_seed,
             refusal=self._refusal,
             servers=self.experiment.server.numbers,
             is_at_once=self.is_at_once,

@@ -96,7 +96,7 @@ class Compare(Design[CompareDesign]):
                 return Stop(reason)
             todo = taking_part
         left = frozenset(todo)
-        first = next(v for v in shuffled(taking_part, self.seed, current) if v in left)
+        first = next(v for v in shuffled(taking_part, self.order_seed, current) if v in left)
         return visit(experiment, history, variant=first, round_number=current)
 
     def rounds_planned(self, history: History, variants: Sequence[PlannedVariant]) -> int | None:
@@ -137,7 +137,8 @@ class Compare(Design[CompareDesign]):
         """Return an estimate of the number of runs, from mean and scatter so far."""
         variants = self.usable(excluded)
         piloted = int(self.experiment.workload.warmup_ns is None)
-        if not rounds(history):
+        current = max((measured.run.round for measured in rounds(history)), default=1)
+        if current == 1 and not set(variants) <= visited(history, 1):
             planned = self.rounds_planned(history, variants) or PLANNED_PAIRS_MIN
             return len(variants) * (planned + piloted)
         still_open = [
@@ -148,7 +149,9 @@ class Compare(Design[CompareDesign]):
         cost_ns = max(_round_ns(history), 1)
         left_ns = max(standing.left_ns or 0 for standing in still_open)
         more = (1 + len(still_open)) * (min(left_ns, self._room_ns(history, variants)) // cost_ns)
-        return len(history) + max(more, 1)
+        taking_part = self._taking_part(history, variants, current)
+        rest = len(set(taking_part) - visited(history, current))
+        return len(history) + max(more, rest, 1)
 
     def _room_ns(self, history: History, variants: Sequence[PlannedVariant]) -> int:
         """Return the time for further rounds, at least 0."""

@@ -31,7 +31,7 @@ class FixedRounds(Design[Table]):
         if any(experiment.metric() not in measured.metrics for measured in rounds(history)):
             return Stop(f"{experiment.metric()} cannot be measured here")
         for round_number in range(1, self.asked.rounds + 1):
-            order = shuffled(variants, self.seed, round_number)
+            order = shuffled(variants, self.order_seed, round_number)
             before = visited(history, round_number)
             todo = [variant for variant in order if variant not in before]
             if todo:

@@ -139,7 +139,7 @@ class Sweep(Design[SweepDesign]):
             visited = [m.run.cell for m in counted if m.run.round == number]
             todo = [
                 cell
-                for block in _blocks(design, counted, lines, number, self.seed)
+                for block in _blocks(design, counted, lines, number, self.order_seed)
                 for cell in block
                 if cell not in visited
             ]

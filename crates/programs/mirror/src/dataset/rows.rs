@@ -98,7 +98,7 @@ pub(super) fn prepared(options: &CapturedOptions) -> Result<Vec<Table>, Vec<Stri
     let mut keys = Keys::new();
     for (table, values) in options.tables.iter().zip(&values) {
         for columns in &table.keys {
-            match of_names(table, columns) {
+            match of_names(table, columns).filter(|indexes| !indexes.is_empty()) {
                 Some(indexes) => {
                     let values = indexes.iter().map(|&index| values[index].clone()).collect();
                     let of_column = |index: usize| table.columns[index].correlation;
@@ -109,6 +109,10 @@ pub(super) fn prepared(options: &CapturedOptions) -> Result<Vec<Table>, Vec<Stri
                 None => wrong.push(format!("a key of {} has an unknown column", table.name)),
             }
         }
+    }
+    // A table of a key that is not here, or a link to it, would have no values.
+    if !wrong.is_empty() {
+        return Err(wrong);
     }
     let mut tables = Vec::new();
     for (number, (table, values)) in options.tables.iter().zip(values).enumerate() {
@@ -256,6 +260,9 @@ fn linked(
     let name = (link.table.clone(), link.referenced.clone());
     let key =
         keys.get(&name).ok_or_else(|| format!("a link to an unknown key of {}", link.table))?;
+    if link.columns.len() != link.referenced.len() {
+        return Err(format!("a link to {} has another number of columns", link.table));
+    }
     // Numbers of rows are integers.
     let numbers = Distribution { kind: ValueKind::Integer, ..link.distribution.clone() };
     let numbers = Values::new(&numbers)?;
@@ -380,5 +387,60 @@ fn escape(out: &mut Vec<u8>, start: usize) {
             Some(letter) => out.extend_from_slice(&[b'\\', letter]),
             None => out.push(byte),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::CapturedColumn;
+
+    fn table(name: &str, keys: &[&[&str]], links: Vec<CapturedLink>) -> CapturedTable {
+        let distribution = Distribution { distinct: 10.0, ..Distribution::default() };
+        let column = |name: &str| CapturedColumn {
+            name: name.into(),
+            distribution: distribution.clone(),
+            correlation: 0.0,
+            parent_in: None,
+        };
+        let words = |names: &&[&str]| names.iter().map(|&name| name.into()).collect();
+        CapturedTable {
+            name: name.into(),
+            is_partitioned: false,
+            rows: 10,
+            columns: vec![column("a"), column("b")],
+            keys: keys.iter().map(words).collect(),
+            links,
+            indexes: Vec::new(),
+        }
+    }
+
+    fn link(columns: &[&str], referenced: &[&str], extra: &[&str]) -> CapturedLink {
+        let words = |names: &[&str]| names.iter().map(|&name| name.into()).collect();
+        CapturedLink {
+            columns: words(columns),
+            table: "parent".into(),
+            referenced: words(referenced),
+            extra: words(extra),
+            distribution: Distribution { distinct: 10.0, ..Distribution::default() },
+            correlation: 0.0,
+        }
+    }
+
+    #[test]
+    fn keys_and_links_that_do_not_fit_their_tables_are_errors() {
+        let fits = |keys: &[&[&str]], own: CapturedLink| {
+            let tables = vec![table("parent", keys, vec![]), table("child", &[], vec![own])];
+            prepared(&CapturedOptions { tables, ..CapturedOptions::default() }).is_ok()
+        };
+        assert!(fits(&[&["a"]], link(&["a"], &["a"], &["b"])));
+        assert!(!fits(&[&["a", "unknown"]], link(&["a"], &["a"], &[])));
+        assert!(!fits(&[&["a", "unknown"]], link(&["a", "b"], &["a", "unknown"], &[])));
+        assert!(!fits(&[&[]], link(&["a"], &[], &[])));
+        assert!(!fits(&[&["a"]], link(&["unknown"], &["a"], &[])));
+        assert!(!fits(&[&["a"]], link(&["a"], &["a"], &["unknown"])));
+        assert!(!fits(&[&["a"]], link(&["a", "b"], &["a"], &[])));
+        assert!(!fits(&[&["a", "b"]], link(&["a"], &["a", "b"], &[])));
+        assert!(!fits(&[&["a"]], link(&["a"], &["b"], &[])));
     }
 }

@@ -237,11 +237,11 @@ impl Table {
     pub(super) fn distribute(self) -> String {
         let name = self.name();
         match self.warehouse_column() {
-            None => format!("select create_reference_table('{name}')"),
+            None => format!("select pg_catalog.create_reference_table('{name}')"),
             Some(column) => {
                 let neighbour = if self == Table::Warehouse { "none" } else { "warehouse" };
                 format!(
-                    "select create_distributed_table('{name}', '{column}', \
+                    "select pg_catalog.create_distributed_table('{name}', '{column}', \
                      colocate_with => '{neighbour}')"
                 )
             }

@@ -316,7 +316,7 @@ mod tests {
             ..TpccOptions::default()
         };
         let sql = statements(citus);
-        assert!(sql.contains(&"select create_reference_table('item')".into()));
+        assert!(sql.contains(&"select pg_catalog.create_reference_table('item')".into()));
         assert!(sql.iter().all(|statement| !statement.contains("freeze on")));
         let keys: Vec<_> =
             sql.iter().filter(|statement| statement.contains("foreign key (")).collect();

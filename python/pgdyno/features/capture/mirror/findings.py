@@ -59,7 +59,8 @@ class Likeness:
     """How alike a run is to its source.
 
     `reproduced_calls_ratio`, `reproduced_time_ratio`: the shares of the source's calls and time
-    whose statements the load has. `file`: the name of the capture.
+    whose statements the load has. `file`: the name of the capture. `not_sent`: texts of statements
+    that the load lacks because they could do harm.
     """
 
     file: str
@@ -69,6 +70,7 @@ class Likeness:
     quantities: tuple[Quantity, ...]
     types: tuple[TypeLikeness, ...]
     figures: Mapping[str, Estimate] = field(default_factory=dict)
+    not_sent: tuple[str, ...] = ()
 
     @property
     def short(self) -> tuple[Quantity, ...]:
@@ -173,6 +175,7 @@ def likeness_of(source: Mapping[str, Any], copy: CopySeen) -> Likeness:
         reproduced_time_ratio=source["reproduced_time"],
         quantities=tuple(_of_load(source, of_source, copy)),
         types=types,
+        not_sent=tuple(source.get("not_sent", ())),
     )
 
 

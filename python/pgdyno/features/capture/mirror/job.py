@@ -37,12 +37,14 @@ from pgdyno.features.capture.model import (
     parts_of,
     referred_by,
 )
+from pgdyno.features.capture.object_names import Names, quoted
 from pgdyno.features.capture.safety import (
     harmless,
     not_of_the_copy,
     refuse_other_loads,
     refuse_other_statements,
 )
+from pgdyno.features.capture.sent import not_sent
 from pgdyno.features.capture.tables import digest_of, qualified_at
 from pgdyno.redaction import redacted
 from pgdyno.server.grammar import statements_of, with_constants
@@ -308,21 +310,21 @@ def _step(step: Step, sources: _Sources) -> dict[str, Any]:
 def _settings(capture: Capture, statements: list[Statement]) -> dict[str, str]:
     """Return the settings of the sessions that sent most of these statements.
 
-    A program that sets search_path itself leaves no trace in them, so the other schemas of the
-    capture follow: a name that is found without them keeps its meaning.
+    They search only the schemas of the capture, so an object of another schema is never meant. A
+    program that sets search_path itself leaves no trace in them, so schemas that are not in their
+    path follow: a name that is found without them keeps its meaning.
     """
-    if not capture.sessions:
-        return {}
-    most = max(capture.sessions, key=lambda kind: kind.count)
+    most = max(capture.sessions, key=lambda kind: kind.count, default=None)
     paths = {statement.search_path for statement in statements if statement.search_path}
     own = {"search_path": paths.pop()} if len(paths) == 1 else {}
-    settings = {**own, **harmless(most.settings)}
-    schemas = [item.name for item in capture.objects if item.kind == "schema"]
-    if schemas:
-        path = settings.get("search_path", '"$user", public')
-        known = {schema.strip() for schema in path.split(",")}
-        others = [schema for schema in schemas if schema not in known]
-        settings["search_path"] = ", ".join([*filter(None, [path.strip()]), *others])
+    settings = {**own, **harmless(most.settings if most is not None else {})}
+    names = Names(capture)
+    made = names.schemas if names.extensions else names.schemas_of_objects
+    schemas = [quoted(schema) for schema in sorted(made)]
+    path = [part.strip() for part in settings.get("search_path", "public").split(",")]
+    known = [part for part in path if part in schemas]
+    others = [schema for schema in schemas if schema not in known]
+    settings["search_path"] = ", ".join([*known, *others]) or "pg_catalog"
     return settings
 
 
@@ -394,6 +396,7 @@ def source_document(script: Script) -> dict[str, Any]:
         "reads_only": script.reads_only,
         "reproduced_calls": share.calls_ratio,
         "reproduced_time": share.time_ratio,
+        "not_sent": [redacted(text) for text in not_sent(capture)],
         "version_num": capture.header.server_version_num,
         "profile": capture.profile.model_dump(mode="json"),
         "templates": [

@@ -29,6 +29,7 @@ _EACH_COLUMNS = (
     Column("short", meaning="short", is_words=True),
 )
 _SIDE_BY_SIDE_MAX = 4
+_TEXT_MAX = 60
 _TYPE_COLUMNS = (Column("type"), Column("quantity", is_name=True), *_COLUMNS[1:])
 
 
@@ -158,11 +159,19 @@ def _tiles(own: Likeness) -> Iterator[Tile]:
 
 
 def _what_is_missing(cells: Sequence[Likeness]) -> str:
-    """Return why the work of a call is not compared; "" if it is."""
+    """Return why the work of a call is not compared, and what is not sent; "" without either."""
     rows = [row for own in cells for row in own.quantities if row.name == "rows a call"]
+    words = [f"Not sent: {_short(text)}. It could do harm." for text in cells[0].not_sent]
     if all(row.source is None for row in rows):
-        return _NOT_IN_SOURCE
-    return "" if any(row.copy is not None for row in rows) else _NOT_COUNTED
+        words.append(_NOT_IN_SOURCE)
+    elif all(row.copy is None for row in rows):
+        words.append(_NOT_COUNTED)
+    return " ".join(words)
+
+
+def _short(text: str) -> str:
+    shown = " ".join(text.split())
+    return shown if len(shown) <= _TEXT_MAX else f"{shown[:_TEXT_MAX]}..."
 
 
 def _rows(quantities: Sequence[Quantity]) -> Iterator[tuple[str, ...]]:
@@ -188,6 +197,7 @@ def _document(own: Likeness) -> dict[str, Any]:
         "reads_only": own.reads_only,
         "reproduced_calls": own.reproduced_calls_ratio,
         "reproduced_time": own.reproduced_time_ratio,
+        "not_sent": list(own.not_sent),
         "sentence": own.sentence,
         "quantities": [_quantity(quantity) for quantity in own.quantities],
         "types": [

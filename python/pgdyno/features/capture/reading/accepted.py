@@ -12,6 +12,8 @@ _NUMBER = re.compile(r"\$(\d+)")
 _GUESSES = ("", "text", "integer")
 # A missing right, and temporary tables of other sessions: the load has both.
 _OF_THIS_SESSION = ("42501", "42P01", "42P07")
+# No guess follows: `SELECT $1 + $2` fits several types, and nothing says which the program meant.
+_UNDECIDED = (psycopg.errors.SyntaxError, psycopg.errors.AmbiguousFunction)
 
 
 def prepared(
@@ -35,7 +37,7 @@ def prepared(
             if not state.startswith("42") or state in _OF_THIS_SESSION:
                 return False, ""
             refusal = refusal or str(error.diag.message_primary)
-            if isinstance(error, psycopg.errors.SyntaxError):
+            if isinstance(error, _UNDECIDED):
                 break
         else:
             return True, ""

@@ -29,6 +29,7 @@ from pgdyno.features.capture.reading.statistics import (
     statements_sent,
 )
 from pgdyno.features.capture.scripts import scripts_of
+from pgdyno.features.capture.sent import with_harmless_load
 from pgdyno.process import signals
 from pgdyno.quantities import seconds
 from pgdyno.server.target import Target
@@ -266,6 +267,7 @@ def _carry_out(
             capture = reading.capture()
             if logged is not None:
                 capture = logged.joined(capture, reading.types_of, reading.raw)
+            capture = with_harmless_load(capture)
             _write(path, capture)
             partial.unlink(missing_ok=True)
     output.clear_live()
