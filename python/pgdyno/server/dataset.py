@@ -7,8 +7,10 @@ else: pgdyno never drops, truncates or vacuums them. The mark names the kind of 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
 from typing import Any, Literal, LiteralString
 
 import psycopg
@@ -330,14 +332,17 @@ def drop(
     if dataset.state == "none":
         return dataset
     _refuse_foreign_partitions(connection, dataset)
-    others = _drop_of_others(connection, dataset)
+    journal = _journal(connection, dataset)
     drops = [
         *_drop_of_partitions(connection, dataset),
         *_drop_of_routines(connection, dataset),
-        *others.get("view", ()),
-        drop_statement(dataset, *_journal(connection, dataset)),
-        *(drop for kind_of, drops in others.items() if kind_of != "view" for drop in drops),
+        drop_statement(dataset, *journal),
     ]
+    if KINDS[dataset.kind].is_found_by_mark:
+        # Its objects depend on each other. Their marks say which they are.
+        marked = sql.SQL(removal_of_marked(dataset.kind))
+        journals = [sql.SQL("DROP TABLE IF EXISTS {}").format(own) for own in journal]
+        drops = [sql.Composed([marked]), *journals]
     _execute_drops(connection, drops, lock_timeout_ms)
     return dataset
 
@@ -463,40 +468,65 @@ def _drop_of_routines(connection: Connection, dataset: Dataset) -> list[sql.Comp
     return [sql.SQL("DROP ROUTINE {}").format(sql.SQL(str(signature))) for (signature,) in rows]
 
 
-def _drop_of_others(connection: Connection, dataset: Dataset) -> dict[str, list[sql.Composed]]:
-    """Return statements that drop what a kind without fixed tables made apart from them."""
-    if not KINDS[dataset.kind].is_found_by_mark:
-        return {}
-    rows = connection.execute(
-        "SELECT o.type, o.identity FROM pg_description d,"
-        " pg_identify_object(d.classoid, d.objoid, 0) o"
-        " WHERE d.objsubid = 0 AND d.description LIKE %s ORDER BY d.objoid DESC",
-        [f"{MARK} {dataset.kind} %"],
-    ).fetchall()
-    drops: dict[str, list[sql.Composed]] = {"view": [], "routine": [], "type": [], "sequence": []}
-    words: dict[str, LiteralString] = {
-        "view": "VIEW",
-        "materialized view": "MATERIALIZED VIEW",
-        "function": "FUNCTION",
-        "procedure": "PROCEDURE",
-        "type": "TYPE",
-        "domain": "DOMAIN",
-        "sequence": "SEQUENCE",
-    }
-    groups = {
-        "materialized view": "view",
-        "function": "routine",
-        "procedure": "routine",
-        "domain": "type",
-    }
-    for kind, identity in rows:
-        if kind in words:
-            drop = sql.SQL("DROP {} IF EXISTS {}")
-            # The server writes the identity with the necessary quotes.
-            drops[groups.get(kind, kind)].append(
-                drop.format(sql.SQL(words[kind]), sql.SQL(str(identity)))
-            )
-    return drops
+def removal_of_marked(kind: str, names: Sequence[str] = ()) -> str:
+    """Return one statement that drops what has the mark of a kind, in whatever order works.
+
+    Args: names, qualified and quoted, of what is dropped; without names everything is.
+    It drops nothing that depends on them: then it fails as DROP TABLE does. Schemas and extensions
+    stay.
+    """
+    listed = json.dumps(list(names), ensure_ascii=False)
+    tag = sha256(listed.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return (
+        _REMOVAL.replace("{tag}", f"$pgdyno_{tag}$")
+        .replace("{kind}", kind)
+        .replace("{names}", f"$names_{tag}${listed}$names_{tag}$")
+    )
+
+
+_REMOVAL = """do {tag}
+declare
+  names constant jsonb := {names};
+  own record; tables text; moved boolean; stays boolean;
+begin
+  loop
+    moved := false;
+    stays := false;
+    tables := null;
+    for own in
+      select o.type, o.identity from pg_catalog.pg_description d,
+        pg_catalog.pg_identify_object(d.classoid, d.objoid, 0) o
+      where d.objsubid = 0 and d.description like 'pgdyno dataset {kind} %'
+        and o.type in ('table', 'view', 'materialized view', 'function', 'procedure', 'aggregate',
+          'type', 'domain', 'sequence', 'collation', 'text search dictionary',
+          'text search configuration')
+        and (names = '[]' or names ? o.identity or exists (
+          select from pg_catalog.jsonb_array_elements_text(names) n
+          where pg_catalog.starts_with(o.identity, n || '(')))
+      order by d.objoid desc
+    loop
+      if own.type = 'table' then
+        tables := pg_catalog.concat_ws(', ', tables, own.identity);
+        continue;
+      end if;
+      begin
+        execute pg_catalog.format('drop %s if exists %s', own.type, own.identity);
+        moved := true;
+      exception when dependent_objects_still_exist then
+        stays := true;
+      end;
+    end loop;
+    if tables is not null then
+      begin
+        execute 'drop table if exists ' || tables;
+        moved := true;
+      exception when dependent_objects_still_exist then
+        if not moved then raise; end if;
+      end;
+    end if;
+    exit when not moved;
+  end loop;
+end {tag}"""
 
 
 def _drop_tables(names: Sequence[tuple[str, str]]) -> sql.Composed:

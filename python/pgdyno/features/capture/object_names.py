@@ -22,6 +22,8 @@ Name = tuple[str, str]
 UseKind = Literal[
     "relation", "sequence", "function", "type", "operator", "role", "setting", "computed"
 ]
+FUNCTION_OPTIONS = ("sfunc", "finalfunc", "combinefunc", "subtype_diff")
+"""Options of a definition whose value is the name of a function."""
 _RELATIONS = frozenset(("table", "partition", "view"))
 _OF_SEQUENCES = frozenset(("nextval", "currval", "setval"))
 # A qualified name before the arguments of a function.
@@ -62,7 +64,7 @@ class Names:
         self.schemas = {"public"} | {
             parts_of(item.name)[1] for item in capture.objects if item.kind == "schema"
         }
-        self.functions = self._of("function")
+        self.functions = self._of("function", "aggregate")
         self.types = self._of("type", "domain")
         self.sequences = self._of("sequence") | set(_implicit_sequences(capture))
         self.relations = self._of(*_RELATIONS)
@@ -137,6 +139,11 @@ def uses_of(tree: Any, ctes: frozenset[str] = frozenset()) -> Iterator[Use]:
                 known |= {query["ctename"]}
             ctes |= names
         yield from _uses_here(tree, ctes)
+        if tree.get("defname") in FUNCTION_OPTIONS:
+            yield Use("function", _name(tree.get("arg", {}).get("TypeName", {}).get("names", [])))
+            return
+        if tree.get("defname") in ("template", "parser", "multirange_type_name"):
+            return
         for key, content in tree.items():
             if key in ("withClause", "lockedRels"):
                 continue  # The first was read above; the others are aliases of the query.
@@ -182,7 +189,7 @@ def _uses_of_call(call: Mapping[str, Any]) -> Iterator[Use]:
 
 
 def _name(parts: list[Any]) -> Name:
-    texts = [part.get("String", {}).get("sval", "") for part in parts]
+    texts = [part.get("String", {}).get("sval", "") for part in parts] or [""]
     return (".".join(texts[:-1]), texts[-1])
 
 
@@ -212,7 +219,7 @@ def named_by(tree: Mapping[str, Any]) -> Name:
             return tree[key].get("schemaname", ""), tree[key]["relname"]
     if "into" in tree:
         return tree["into"]["rel"].get("schemaname", ""), tree["into"]["rel"]["relname"]
-    for key in ("domainname", "funcname", "typeName", "defnames"):
+    for key in ("domainname", "funcname", "typeName", "defnames", "cfgname"):
         if key in tree:
             return _name(tree[key])
     return "", tree.get("schemaname") or tree.get("extname") or ""

@@ -19,7 +19,15 @@ from pgdyno.features.capture.bodies import (
     statements_of_function,
 )
 from pgdyno.features.capture.model import Capture, Fresh, OfColumn, parts_of
-from pgdyno.features.capture.object_names import Names, Use, named, named_by, uses_of, with_schemas
+from pgdyno.features.capture.object_names import (
+    FUNCTION_OPTIONS,
+    Names,
+    Use,
+    named,
+    named_by,
+    uses_of,
+    with_schemas,
+)
 from pgdyno.features.capture.schema import SchemaObject
 from pgdyno.features.capture.schema import parts_of as name_of
 from pgdyno.server.grammar import Statement, statements_of
@@ -45,10 +53,33 @@ _PERMITTED: Mapping[str, frozenset[str]] = {
     "trigger": frozenset(("CreateTrigStmt", "AlterTableStmt")),
     "statistics": frozenset(("CreateStatsStmt",)),
     "view": frozenset(("ViewStmt", "CreateTableAsStmt")),
+    "collation": frozenset(("DefineStmt",)),
+    "aggregate": frozenset(("DefineStmt",)),
+    "search_dictionary": frozenset(("DefineStmt",)),
+    "search_configuration": frozenset(("DefineStmt", "AlterTSConfigurationStmt")),
 }
 """The statements, as the grammar names them, that make an object of each kind."""
-_DROPPED_AS = {"partition": "table", "function": "routine"}
-_NAMED = frozenset(("table", "partition", "view", "function", "type", "domain", "sequence"))
+_DROPPED_AS = {
+    "partition": "table",
+    "function": "routine",
+    "search_dictionary": "text search dictionary",
+    "search_configuration": "text search configuration",
+}
+# What a DefineStmt may define, and its options: without functions that read the values' text.
+_DEFINED = {
+    "collation": ("OBJECT_COLLATION", ("provider", "locale", "lc_collate", "lc_ctype")),
+    "aggregate": ("OBJECT_AGGREGATE", ("stype", "initcond", "parallel", *FUNCTION_OPTIONS)),
+    "search_dictionary": ("OBJECT_TSDICTIONARY", ()),
+    "search_configuration": ("OBJECT_TSCONFIGURATION", ("parser",)),
+}
+# A dictionary of these reads its words from a file that the server's installation has.
+_TEMPLATES = ("simple", "snowball", "synonym", "thesaurus", "ispell", "unaccent")
+_NAMED = frozenset(
+    (
+        *("table", "partition", "view", "function", "type", "domain", "sequence", "collation"),
+        *("aggregate", "search_dictionary", "search_configuration"),
+    )
+)
 # What ALTER TABLE may do: add a key or a condition, a default, or a partition.
 _CHANGES = frozenset(
     (
@@ -333,6 +364,8 @@ def _check_kind(item: SchemaObject, statement: Statement, thing: str, file: str)
         given = {option["DefElem"]["defname"] for option in tree.get("options", ())}
         if not given <= {"schema"}:
             _refuse(file, thing, f"it has the option {', '.join(sorted(given - {'schema'}))}")
+    if statement.kind == "DefineStmt":
+        _check_definition(item.kind, tree, thing, file)
     for name, content in statement.nodes():
         if name in _NEVER:
             _refuse(file, thing, f"it {_NEVER[name]}")
@@ -342,6 +375,19 @@ def _check_kind(item: SchemaObject, statement: Statement, thing: str, file: str)
             setting = str(content.get("name", "")).lower()
             if not harmless({setting: ""}):
                 _refuse(file, thing, f"it changes the setting {setting}")
+
+
+def _check_definition(kind: str, tree: Mapping[str, Any], thing: str, file: str) -> None:
+    what, permitted = _DEFINED[kind]
+    options = {own["DefElem"]["defname"]: own["DefElem"] for own in tree.get("definition", ())}
+    if tree["kind"] != what:
+        _refuse(file, thing, f"it defines {tree['kind'].removeprefix('OBJECT_').lower()}")
+    if kind == "search_dictionary":
+        names = options.get("template", {}).get("arg", {}).get("TypeName", {}).get("names", ())
+        if not names or names[-1].get("String", {}).get("sval") not in _TEMPLATES:
+            _refuse(file, thing, "its template is not one that the server brings")
+    elif unknown := options.keys() - {*permitted, *(("deterministic",) if permitted else ())}:
+        _refuse(file, thing, f"it has the option {min(unknown)}")
 
 
 def _check_option(option: Mapping[str, Any], thing: str, file: str, item: SchemaObject) -> None:

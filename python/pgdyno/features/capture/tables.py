@@ -33,7 +33,9 @@ class Captured(DatasetKind):
 
     def bound(self, dataset: Dataset) -> DatasetKind:
         """Return the kind with the tables of the file."""
-        return Captured(tuple(shape.name for shape in rebuilt_of(dataset).capture.tables))
+        # A partition that the server refused is left out.
+        shapes = rebuilt_of(dataset).capture.tables
+        return Captured(tuple(shape.name for shape in shapes if not shape.partition_of))
 
     def size_words(self, size: int | None) -> str:
         """Return "120,000 rows of a capture"."""

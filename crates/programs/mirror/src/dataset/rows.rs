@@ -80,9 +80,19 @@ type Keys = BTreeMap<(String, Vec<String>), Arc<Key>>;
 ///
 /// Errors: the names and the reasons of the columns that have no values.
 pub(super) fn prepared(options: &CapturedOptions) -> Result<Vec<Table>, Vec<String>> {
+    let all: Vec<(usize, &CapturedTable)> = options.tables.iter().enumerate().collect();
+    prepared_of(&all, options.seed)
+}
+
+/// Prepare the rows of some tables, each with its place among all tables. The tables to which their
+/// links lead are among them.
+pub(super) fn prepared_of(
+    numbered: &[(usize, &CapturedTable)],
+    seed: u64,
+) -> Result<Vec<Table>, Vec<String>> {
     let mut wrong = Vec::new();
     let mut values: Vec<Vec<Arc<Values>>> = Vec::new();
-    for table in &options.tables {
+    for (_, table) in numbered {
         let mut all = Vec::new();
         for column in &table.columns {
             match Values::new(&column.distribution) {
@@ -96,7 +106,7 @@ pub(super) fn prepared(options: &CapturedOptions) -> Result<Vec<Table>, Vec<Stri
         return Err(wrong);
     }
     let mut keys = Keys::new();
-    for (table, values) in options.tables.iter().zip(&values) {
+    for ((_, table), values) in numbered.iter().zip(&values) {
         for columns in &table.keys {
             match of_names(table, columns) {
                 Some(indexes) => {
@@ -111,8 +121,8 @@ pub(super) fn prepared(options: &CapturedOptions) -> Result<Vec<Table>, Vec<Stri
         }
     }
     let mut tables = Vec::new();
-    for (number, (table, values)) in options.tables.iter().zip(values).enumerate() {
-        let seed = options.seed.wrapping_add((number as u64 + 1) << 20);
+    for ((number, table), values) in numbered.iter().zip(values) {
+        let seed = seed.wrapping_add((*number as u64 + 1) << 20);
         match Table::new(table, values, &keys, seed) {
             Ok(table) => tables.push(table),
             Err(why) => wrong.push(format!("{}: {why}", table.name)),
