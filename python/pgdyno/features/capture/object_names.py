@@ -7,15 +7,14 @@ put into the schema where the capture makes it, so that no other object of the s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import pgparse
 
-from pgdyno.features.capture.model import Capture
-from pgdyno.features.capture.schema import parts_of
+from pgdyno.features.capture.schema import ColumnShape, SchemaObject, parts_of
 
 Name = tuple[str, str]
 """Schema and name without quotes; "" without a schema."""
@@ -58,17 +57,17 @@ class Use:
 class Names:
     """What a capture makes: the one list against which every name in the file is held."""
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, objects: Sequence[SchemaObject], columns: Iterable[ColumnShape]) -> None:
         """Read the names of the objects; those of partitions and sequences, too."""
-        self._objects = capture.objects
+        self._objects = objects
         self.schemas = {"public"} | {
-            parts_of(item.name)[1] for item in capture.objects if item.kind == "schema"
+            parts_of(item.name)[1] for item in objects if item.kind == "schema"
         }
         self.functions = self._of("function", "aggregate")
         self.types = self._of("type", "domain")
-        self.sequences = self._of("sequence") | set(_implicit_sequences(capture))
+        self.sequences = self._of("sequence") | set(_implicit_sequences(columns))
         self.relations = self._of(*_RELATIONS)
-        self.extensions = {item.name for item in capture.objects if item.kind == "extension"}
+        self.extensions = {item.name for item in objects if item.kind == "extension"}
 
     def _of(self, *kinds: str) -> set[Name]:
         return {named(item.name) for item in self._objects if item.kind in kinds}
@@ -116,8 +115,8 @@ def named(name: str) -> Name:
     return parts_of(before[0].strip() if before else name)
 
 
-def _implicit_sequences(capture: Capture) -> Iterator[Name]:
-    for column in capture.columns:
+def _implicit_sequences(columns: Iterable[ColumnShape]) -> Iterator[Name]:
+    for column in columns:
         if column.identity:
             schema, table = parts_of(column.table)
             yield schema, f"{table}_{column.column}_seq"

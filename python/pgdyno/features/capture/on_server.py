@@ -71,7 +71,7 @@ def refuse_foreign(connection: Connection, capture: Capture, *, file: str) -> No
 
 
 def _foreign(connection: Connection, capture: Capture) -> Iterator[str]:
-    names = Names(capture)
+    names = Names(capture.objects, capture.columns)
     uses = [*uses_of_objects(capture), *(use for _, use in uses_of_load(capture))]
     functions = {use.name for use in uses if use.kind == "function"} | {
         ("", name) for _, name in names.functions

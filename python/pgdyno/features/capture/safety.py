@@ -108,6 +108,7 @@ _OF_ANY_LOAD = re.compile(
     r"|nextval|setval|currval|lastval|set_config"
 )
 _NAME_MAX_BYTES = 63
+_NOT_WRITTEN = " is not a capture as pgdyno writes it: "
 _IMMUTABLE_SCHEMAS = re.compile(r"pg_.*|information_schema")
 _DEFINER = re.compile(r"(?:EXTERNAL\s+)?SECURITY\s+DEFINER", re.IGNORECASE)
 _REPLACES = re.compile(r"^\s*CREATE\s+OR\s+REPLACE\s", re.IGNORECASE)
@@ -167,7 +168,7 @@ def qualified(capture: Capture, *, file: str) -> Capture:
 
     Raises: SpecError with the object and what it would do, as `refuse_other_statements`.
     """
-    names = Names(capture)
+    names = Names(capture.objects, capture.columns)
     try:
         _check_names(capture, names, file)
         checked = [_checked(item, names, file) for item in capture.objects]
@@ -179,13 +180,7 @@ def qualified(capture: Capture, *, file: str) -> Capture:
 def _check_names(capture: Capture, names: Names, file: str) -> None:
     made = " ".join(item.sql for item in capture.objects if item.kind == "table")
     for item in capture.objects:
-        if item.kind in _NAMED:
-            _check_name(item.name, _DROPPED_AS.get(item.kind, item.kind), file)
-            _check_schema(item.kind, item.name, names, file)
-        elif item.kind == "schema" and _IMMUTABLE_SCHEMAS.fullmatch(name_of(item.name)[1]):
-            _refuse(file, f"the schema {item.name}", "it belongs to the server")
-        elif item.kind == "extension" and item.name.strip('"') not in _EXTENSIONS:
-            _refuse(file, f"the extension {item.name}", "pgdyno does not know it as harmless")
+        _check_object_name(item, names, file)
     for shape in capture.tables:
         _check_name(shape.name, "table", file)
         if name_of(shape.name) not in names.relations:
@@ -207,6 +202,28 @@ def _check_names(capture: Capture, names: Names, file: str) -> None:
                 file, f"the column {column.column} of {column.table}", "its name ends too early"
             )
     _check_counters(capture, file)
+
+
+def _check_object_name(item: SchemaObject, names: Names, file: str) -> None:
+    if item.kind in _NAMED:
+        _check_name(item.name, _DROPPED_AS.get(item.kind, item.kind), file)
+        _check_schema(item.kind, item.name, names, file)
+    elif item.kind == "schema" and _IMMUTABLE_SCHEMAS.fullmatch(name_of(item.name)[1]):
+        _refuse(file, f"the schema {item.name}", "it belongs to the server")
+    elif item.kind == "extension" and item.name.strip('"') not in _EXTENSIONS:
+        _refuse(file, f"the extension {item.name}", "pgdyno does not know it as harmless")
+
+
+def why_refused(item: SchemaObject, names: Names) -> str | None:
+    """Return why `init` would refuse a file with this object; None if it would not."""
+    try:
+        _check_object_name(item, names, "")
+        _checked(item, names, "")
+    except SpecError as error:
+        return error.message.partition(_NOT_WRITTEN)[2].rstrip(".") or error.message
+    except RecursionError:
+        return "it has too many parts inside of each other"
+    return None
 
 
 def _check_counters(capture: Capture, file: str) -> None:
@@ -436,7 +453,7 @@ def uses_of_load(capture: Capture) -> Iterator[tuple[str, Use]]:
 
 def not_of_the_copy(capture: Capture) -> str | None:
     """Return what the load uses that the capture does not make; None if it uses only that."""
-    names = Names(capture)
+    names = Names(capture.objects, capture.columns)
     temporary = {
         statement.tree["relation"]["relname"]
         if "relation" in statement.tree
@@ -518,6 +535,6 @@ def _refuse(file: str, thing: str, why: str) -> NoReturn:
 
 def _refusal(file: str, thing: str, why: str) -> SpecError:
     return SpecError(
-        f"{file} is not a capture as pgdyno writes it: {thing}: {why}.",
+        f"{file}{_NOT_WRITTEN}{thing}: {why}.",
         hint="nothing was sent; capture the source again, or ask where the file comes from",
     )

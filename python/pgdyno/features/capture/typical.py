@@ -110,6 +110,9 @@ def typed(
         return with_values(column.type, distribution, objects)
     if distribution.kind == "numeric" and (digits := _DIGITS.match(column.type)):
         return _within_digits(distribution, int(digits[1]), int(digits[2] or 0))
+    if distribution.kind == "range" and "multirange" in column.type:
+        plain = Distribution(null_fraction=distribution.null_fraction, distinct=100, kind="other")
+        return with_values(column.type, plain, objects)
     if distribution.kind in ("array", "range"):
         return _of_elements(column.type, distribution, objects)
     if distribution.kind in ("text", "bytes", "json"):

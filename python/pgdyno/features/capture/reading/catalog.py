@@ -188,7 +188,10 @@ FUNCTIONS_SQL = (
     " FROM pg_catalog.pg_proc p"
     " JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace"
     " JOIN pg_catalog.pg_language l ON l.oid = p.prolang"
-    f" WHERE p.prokind IN ('f', 'p') AND {_own('pg_proc', 'p.oid')} ORDER BY p.oid"
+    " WHERE p.prokind IN ('f', 'p') AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend i"
+    # The constructors of a type of ranges come with it.
+    " WHERE i.classid = 'pg_catalog.pg_proc'::regclass AND i.objid = p.oid AND i.deptype = 'i')"
+    f" AND {_own('pg_proc', 'p.oid')} ORDER BY p.oid"
 )
 # Tables and partitions; a parent comes before its children.
 TABLES_SQL = (

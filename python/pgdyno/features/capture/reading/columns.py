@@ -120,6 +120,8 @@ def kind_of(column: Column) -> ValueKind:
         return "enum"
     if column.category == "A":
         return "array"
+    if column.base_kind == "m":
+        return "other"
     return "range" if column.category == "R" else _KINDS.get(column.base_type, "other")
 
 
