@@ -7,9 +7,7 @@ use pgdyno_engine::dataset::Options;
 
 use crate::distribution::{Distribution, Hot, Spread, ValueKind};
 use crate::load::*;
-use crate::tables::{
-    CapturedColumn, CapturedLink, CapturedOptions, CapturedRescue, CapturedTable,
-};
+use crate::tables::{CapturedColumn, CapturedLink, CapturedOptions, CapturedRescue, CapturedTable};
 
 impl Options for CapturedOptions {
     const KIND: &'static str = "capture";

@@ -115,6 +115,8 @@ def typed(
         return with_values(column.type, plain, objects)
     if distribution.kind in ("array", "range"):
         return _of_elements(column.type, distribution, objects)
+    if column.type == "tsvector" and distribution.element is not None:
+        return distribution
     if distribution.kind in ("text", "bytes", "json"):
         # The server counts the header of a value: a byte, or four for long values.
         header_bytes = 1 if distribution.width < 127 else 4

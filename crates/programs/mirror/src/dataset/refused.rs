@@ -67,7 +67,8 @@ impl Refused {
         let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
         let truncate = self.freezes.then(|| format!("truncate {}", table.name));
         let freeze = if self.freezes { " with (freeze on)" } else { "" };
-        let listed = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
+        let listed =
+            if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
         Copy {
             before: truncate.into_iter().chain(more).collect(),
             copy: format!("copy {}{listed} from stdin{freeze}", table.name),
@@ -132,7 +133,8 @@ impl Refused {
 
     fn change(&mut self, error: &ServerError) -> bool {
         let why = &error.message;
-        if !matches!(&error.sqlstate.as_str()[..2], "22" | "23" | "42" | "54" | "P0" | "0A" | "2F") {
+        if !matches!(&error.sqlstate.as_str()[..2], "22" | "23" | "42" | "54" | "P0" | "0A" | "2F")
+        {
             return false;
         }
         if let Some(column) = self.named(error) {
