@@ -56,6 +56,8 @@ class Dataset:
     kind: str = PGBENCH.name
     schemas: tuple[str, ...] = ()
     """The schema of each table, if they are in several schemas."""
+    lacks: str = ""
+    """What the server refused when the tables were made, in words."""
 
     @property
     def identifiers(self) -> list[sql.Identifier]:
@@ -73,7 +75,8 @@ class Dataset:
         owner = "by pgdyno" if self.is_marked else "not by pgdyno"
         if self.state == "partial":
             return f"incomplete {self.kind} tables {owner}: {self.why_partial}"
-        return f"{KINDS[self.kind].size_words(self.scale)} {owner}"
+        lacks = f" ({self.lacks})" if self.lacks else ""
+        return f"{KINDS[self.kind].size_words(self.scale)} {owner}{lacks}"
 
 
 def inspect(connection: Connection, kind: DatasetKind | None = None) -> Dataset:
@@ -155,6 +158,8 @@ def _inspect(connection: Connection, kind: DatasetKind) -> Dataset:
         interrupted=interrupted,
         kind=kind.name,
     )
+    if dataset.is_marked:
+        dataset = replace(dataset, lacks=kind.lacks(connection))
     if dataset.options.get("distribute", "").startswith("citus"):
         shards_bytes = _shards_bytes(connection, [int(row[7]) for row in rows])
         dataset = replace(dataset, size_bytes=dataset.size_bytes + shards_bytes)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import psycopg
 from psycopg import sql
 
+from pgdyno.features.capture.attempts import LEFT_OUT
 from pgdyno.server.connect import Connection
-from pgdyno.server.dataset import MARK
+from pgdyno.server.dataset import MARK, foreign_code
 
 _FOUND = (
     "SELECT c.oid::regclass::text FROM pg_class c WHERE c.oid = to_regclass(%s)"
     " AND c.relkind = 'r' AND obj_description(c.oid, 'pg_class') LIKE %s"
 )
-_ORDER = ("column", "rows", "values of the column")
+_BY_MARK = (
+    "SELECT c.oid::regclass::text, c.oid FROM pg_class c WHERE c.relname = %s AND c.relkind = 'r'"
+    " AND obj_description(c.oid, 'pg_class') LIKE %s"
+)
 
 
 def left_out_of(connection: Connection, table: str) -> tuple[str, ...]:
@@ -23,17 +27,20 @@ def left_out_of(connection: Connection, table: str) -> tuple[str, ...]:
     return tuple(_sentence(*map(str, row)) for row in _rows(connection, table))
 
 
-def left_out_words(connection: Connection, table: str) -> str:
+def left_out_words(connection: Connection) -> str:
     """Return one line for a summary: how many objects of which kind; "" if nothing is missing."""
     missing: dict[str, int] = {}
     replaced = 0
-    for kind, _, _, instead, _ in _rows(connection, table):
+    found = connection.execute(_BY_MARK, [LEFT_OUT, f"{MARK} capture %"]).fetchall()
+    # A table with functions of others would run them.
+    tables = [str(name) for name, oid in found if not foreign_code(connection, [int(oid)])]
+    for kind, _, _, instead, _ in (row for table in tables for row in _rows(connection, table)):
         replaced += bool(instead)
         if not instead:
             missing[str(kind)] = missing.get(str(kind), 0) + 1
-    words = [f"{count} of the kind {kind}" for kind, count in sorted(missing.items())]
-    said = [f"the copy lacks {', '.join(words)}"] if words else []
-    said += [f"{replaced} objects have another form"] if replaced else []
+    words = [f"{kind} {count}" for kind, count in sorted(missing.items())]
+    said = [f"left out: {', '.join(words)}"] if words else []
+    said += [f"in another form: {replaced}"] if replaced else []
     return "; ".join(said)
 
 

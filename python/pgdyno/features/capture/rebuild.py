@@ -32,7 +32,7 @@ from pgdyno.features.capture.checks import (
 from pgdyno.features.capture.keys import Column, Table, foreign_keys, with_keys
 from pgdyno.features.capture.model import Capture
 from pgdyno.features.capture.plan import attempt_of, domain_conditions, marked_as
-from pgdyno.features.capture.ranks import as_counted, scaled, together, unique
+from pgdyno.features.capture.ranks import as_counted, as_listed, scaled, together, unique
 from pgdyno.features.capture.schema import (
     ColumnShape,
     SchemaObject,
@@ -162,7 +162,7 @@ class Rebuilt:
                 distribution = within_domain(domain, distribution)
             if column.is_unique:
                 distribution = unique(distribution, made_rows)
-            yield Column(column, distribution)
+            yield Column(column, as_listed(distribution))
 
     @cached_property
     def _columns_by_table(self) -> Mapping[str, Mapping[str, ColumnShape]]:
@@ -369,7 +369,12 @@ class Rebuilt:
         if table.shape.is_partitioned:
             schema, own = parts_of(name)
             part = ".".join(_quoted(part) for part in (schema, f"{own[:50]}_others") if part)
-            sql = f"create table {part} partition of {name} default"
+            notes = _literal(self.left_out_table)
+            sql = (
+                f"create table {part} partition of {name} default; do $pgdyno$ begin execute"
+                f" pg_catalog.format('comment on table %s is %L', {_literal(part)},"
+                f" pg_catalog.obj_description({notes}::regclass, 'pg_class')); end $pgdyno$"
+            )
             yield {"sql": sql, "words": "some rows are in a partition for all other values"}
         for column in self._columns_by_table.get(name, {}).values():
             if column.generated:
