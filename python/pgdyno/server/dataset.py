@@ -7,10 +7,8 @@ else: pgdyno never drops, truncates or vacuums them. The mark names the kind of 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from hashlib import sha256
 from typing import Any, Literal, LiteralString
 
 import psycopg
@@ -21,6 +19,7 @@ from pgdyno.server.connect import Connection
 from pgdyno.server.dataset_kind import DatasetKind
 from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.failures import step_for
+from pgdyno.server.marked_objects import removal_of_marked
 from pgdyno.server.pgbench_tables import PGBENCH
 
 MARK = "pgdyno dataset"
@@ -471,67 +470,6 @@ def _drop_of_routines(connection: Connection, dataset: Dataset) -> list[sql.Comp
     ).fetchall()
     # The server writes the signature with the necessary quotes.
     return [sql.SQL("DROP ROUTINE {}").format(sql.SQL(str(signature))) for (signature,) in rows]
-
-
-def removal_of_marked(kind: str, names: Sequence[str] = ()) -> str:
-    """Return one statement that drops what has the mark of a kind, in whatever order works.
-
-    Args: names, qualified and quoted, of what is dropped; without names everything is.
-    It drops nothing that depends on them: then it fails as DROP TABLE does. Schemas and extensions
-    stay.
-    """
-    listed = json.dumps(list(names), ensure_ascii=False)
-    tag = sha256(listed.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    return (
-        _REMOVAL.replace("{tag}", f"$pgdyno_{tag}$")
-        .replace("{kind}", kind)
-        .replace("{names}", f"$names_{tag}${listed}$names_{tag}$")
-    )
-
-
-_REMOVAL = """do {tag}
-declare
-  names constant jsonb := {names};
-  own record; tables text; moved boolean; stays boolean;
-begin
-  loop
-    moved := false;
-    stays := false;
-    tables := null;
-    for own in
-      select o.type, o.identity from pg_catalog.pg_description d,
-        pg_catalog.pg_identify_object(d.classoid, d.objoid, 0) o
-      where d.objsubid = 0 and d.description like 'pgdyno dataset {kind} %'
-        and o.type in ('table', 'view', 'materialized view', 'function', 'procedure', 'aggregate',
-          'type', 'domain', 'sequence', 'collation', 'text search dictionary',
-          'text search configuration')
-        and (names = '[]' or names ? o.identity or exists (
-          select from pg_catalog.jsonb_array_elements_text(names) n
-          where pg_catalog.starts_with(o.identity, n || '(')))
-      order by d.objoid desc
-    loop
-      if own.type = 'table' then
-        tables := pg_catalog.concat_ws(', ', tables, own.identity);
-        continue;
-      end if;
-      begin
-        execute pg_catalog.format('drop %s if exists %s', own.type, own.identity);
-        moved := true;
-      exception when dependent_objects_still_exist then
-        stays := true;
-      end;
-    end loop;
-    if tables is not null then
-      begin
-        execute 'drop table if exists ' || tables;
-        moved := true;
-      exception when dependent_objects_still_exist then
-        if not moved then raise; end if;
-      end;
-    end if;
-    exit when not moved;
-  end loop;
-end {tag}"""
 
 
 def _drop_tables(names: Sequence[tuple[str, str]]) -> sql.Composed:

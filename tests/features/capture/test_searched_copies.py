@@ -73,8 +73,8 @@ def _compare_words(core: Target, copy: Target) -> None:
         " ORDER BY ndoc DESC LIMIT 4) AS w"
     )
     shares = frequent.format("array_agg(ndoc ORDER BY ndoc DESC)")
-    for found, wanted in zip(scalar(copy, shares), scalar(core, shares), strict=True):
-        assert 0.6 * wanted < found < 1.5 * wanted
+    for share, wanted in zip(scalar(copy, shares), scalar(core, shares), strict=True):
+        assert 0.6 * wanted < share < 1.5 * wanted
     words = "SELECT avg(array_length(regexp_split_to_array(body, ' '), 1))::float8 FROM item"
     assert scalar(copy, words) == pytest.approx(scalar(core, words), rel=0.25)
     # The words of the copy are found by all kinds of search.

@@ -3,7 +3,7 @@
 A group of objects becomes one DO block. The block tries each object in a subtransaction, again and
 again until nothing more succeeds, so that the order of the objects decides nothing. Only then it
 tries what comes nearest, the first choice of all objects before the second one. What is replaced or
-left out becomes a row of a table beside the tables of the copy, with the server's reason.
+left out becomes a row of a table of the copy, with the server's reason.
 
 Source: PostgreSQL manual, "Trapping Errors". Limits: a full disk, a cancelled statement and a lost
 server end the block as any other statement.
@@ -116,7 +116,7 @@ class Attempt:
 
 def left_out_table(first_table: str) -> str:
     """Return the name of the table of what a copy lacks, in the schema of its first table."""
-    schema, _ = parts_of(first_table)
+    schema, _ = parts_of(first_table) if first_table else ("", "")
     quoted = '"' + schema.replace('"', '""') + '".' if schema else ""
     return f"{quoted}{LEFT_OUT}"
 

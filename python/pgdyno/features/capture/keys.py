@@ -160,6 +160,9 @@ class _Keys:
         column = self.tables[table].columns[name]
         own = column.distribution
         if referenced.distinct < 1 or parent.rows == 0:
+            if column.shape.is_not_null:
+                # The rows exist without the ones that they refer to.
+                return
             self._put(table, name, own.model_copy(update={"null_fraction": 1.0}))
             return
         original = parent.columns[to_name].shape.distribution

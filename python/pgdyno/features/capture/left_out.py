@@ -31,9 +31,9 @@ def left_out_words(connection: Connection) -> str:
     """Return one line for a summary: how many objects of which kind; "" if nothing is missing."""
     missing: dict[str, int] = {}
     replaced = 0
-    found = connection.execute(_BY_MARK, [LEFT_OUT, f"{MARK} capture %"]).fetchall()
+    marked = connection.execute(_BY_MARK, [LEFT_OUT, f"{MARK} capture %"]).fetchall()
     # A table with functions of others would run them.
-    tables = [str(name) for name, oid in found if not foreign_code(connection, [int(oid)])]
+    tables = [str(name) for name, oid in marked if not foreign_code(connection, [int(oid)])]
     for kind, _, _, instead, _ in (row for table in tables for row in _rows(connection, table)):
         replaced += bool(instead)
         if not instead:
@@ -45,13 +45,13 @@ def left_out_words(connection: Connection) -> str:
 
 
 def _rows(connection: Connection, table: str) -> list[tuple[object, ...]]:
-    found = connection.execute(_FOUND, [table, f"{MARK} capture %"]).fetchone() if table else None
-    if found is None:
+    own = connection.execute(_FOUND, [table, f"{MARK} capture %"]).fetchone() if table else None
+    if own is None:
         return []
     # The server writes the name with the necessary quotes.
     query = sql.SQL("SELECT kind, name, of_table, instead, reason FROM {} ORDER BY 3, 1, 2")
     try:
-        return list(connection.execute(query.format(sql.SQL(str(found[0])))).fetchall())
+        return list(connection.execute(query.format(sql.SQL(str(own[0])))).fetchall())
     except psycopg.errors.InsufficientPrivilege:
         return []
 

@@ -231,7 +231,7 @@ class ColumnShapes:
         An expression of an index or of a generated column names its columns. A trigger does not:
         then these are all columns of the table.
         """
-        found: dict[tuple[str, str], Distribution] = {}
+        words_of: dict[tuple[str, str], Distribution] = {}
         indexes = {
             name_parts(item.name): item for item in self._schema.objects if item.kind == "index"
         }
@@ -251,8 +251,8 @@ class ColumnShapes:
                 if own.table == table and (
                     not text or re.search(rf"\b{re.escape(own.bare_name)}\b", text)
                 ):
-                    found.setdefault((table, own.bare_name), words)
-        return found
+                    words_of.setdefault((table, own.bare_name), words)
+        return words_of
 
     def _shape(self, column: Column) -> ColumnShape:
         place = (column.table, column.bare_name)

@@ -185,12 +185,12 @@ class StandIns:
             return filled
         end = len(value.rstrip())
         parts = [filled[:_PLACE_LETTERS]]
-        for found in _WORD.finditer(value[:end]):
-            if found.start() < _PLACE_LETTERS:
-                first = filled[_PLACE_LETTERS : found.end()]
-                parts.append(first if found[0].strip() else " " * len(first))
+        for match in _WORD.finditer(value[:end]):
+            if match.start() < _PLACE_LETTERS:
+                first = filled[_PLACE_LETTERS : match.end()]
+                parts.append(first if match[0].strip() else " " * len(first))
             else:
-                parts.append(self.word(found[0]) if found[0].strip() else " " * len(found[0]))
+                parts.append(self.word(match[0]) if match[0].strip() else " " * len(match[0]))
         return "".join(parts) + filled[end:]
 
     def word(self, word: str) -> str:
