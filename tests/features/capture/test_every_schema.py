@@ -73,6 +73,18 @@ def test_what_is_missing_is_named(copied: Copied) -> None:
 
 
 @pytest.mark.pg
+def test_a_benchmark_of_the_copy_says_what_it_lacks(
+    copied: Copied, pgdyno: Command, tmp_path: Path
+) -> None:
+    script = tmp_path / "one.sql"
+    script.write_text("SELECT 1;\n")
+    given = ("-f", script, "-c", "1", "--warmup", "0s", "--duration", "1s")
+    said = pgdyno("bench", *server_options(copied.copy), *given)
+    assert said.code in (0, 3), said.err
+    assert "left out: " in " ".join(said.err.split())
+
+
+@pytest.mark.pg
 def test_a_second_init_replaces_everything_and_drop_removes_it(
     copied: Copied, pgdyno: Command
 ) -> None:

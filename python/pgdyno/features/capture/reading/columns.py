@@ -229,7 +229,7 @@ class ColumnShapes:
         """Return the words of columns whose texts are searched by their lexemes.
 
         An expression of an index or of a generated column names its columns. A trigger does not:
-        then these are all columns of the table.
+        then these are all columns of the table with words.
         """
         words_of: dict[tuple[str, str], Distribution] = {}
         indexes = {
@@ -247,12 +247,15 @@ class ColumnShapes:
             else:
                 continue
             words, _ = vocabulary(seen, self._stand_ins.word)
-            for own in self._schema.columns:
-                if own.table == table and (
-                    not text or re.search(rf"\b{re.escape(own.bare_name)}\b", text)
-                ):
+            for own in (c for c in self._schema.columns if c.table == table):
+                is_named = re.search(rf"\b{re.escape(own.bare_name)}\b", text)
+                if is_named or (not text and self._has_words(own)):
                     words_of.setdefault((table, own.bare_name), words)
         return words_of
+
+    def _has_words(self, column: Column) -> bool:
+        seen = self._statistics.get(column.place)
+        return seen is not None and any(" " in value.strip() for value in seen.values)
 
     def _shape(self, column: Column) -> ColumnShape:
         place = (column.table, column.bare_name)
