@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from hashlib import sha256
 
 
 def removal_of_marked(kind: str, names: Sequence[str] = ()) -> str:
@@ -14,16 +13,21 @@ def removal_of_marked(kind: str, names: Sequence[str] = ()) -> str:
     It drops nothing that depends on them: then it fails as DROP TABLE does. Schemas and extensions
     stay.
     """
-    listed = json.dumps(list(names), ensure_ascii=False)
-    tag = sha256(listed.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    return (
-        _REMOVAL.replace("{tag}", f"$pgdyno_{tag}$")
-        .replace("{kind}", kind)
-        .replace("{names}", f"$names_{tag}${listed}$names_{tag}$")
-    )
+    listed = constant(json.dumps(list(names), ensure_ascii=False))
+    return "do " + constant(_REMOVAL.replace("{kind}", kind).replace("{names}", listed))
 
 
-_REMOVAL = """do {tag}
+def constant(text: str) -> str:
+    """Return a text as a constant of SQL in dollar quotes, which no part of the text can end."""
+    number, tag = 0, "$pgdyno_0$"
+    # The end of the text may be the beginning of the tag.
+    while f"{text}{tag}".index(tag) < len(text):
+        number += 1
+        tag = f"$pgdyno_{number}$"
+    return f"{tag}{text}{tag}"
+
+
+_REMOVAL = """
 declare
   names constant jsonb := {names};
   own record; tables text; moved boolean; stays boolean;
@@ -65,4 +69,4 @@ begin
     end if;
     exit when not moved;
   end loop;
-end {tag}"""
+end """

@@ -15,6 +15,7 @@ from pgdyno.features.capture.model import Capture, CountedKey, Counter
 from pgdyno.features.capture.ranks import ranks_in, together, unique
 from pgdyno.features.capture.rebuild import Rebuilt
 from pgdyno.features.capture.schema import ColumnShape, Reference, SchemaObject
+from pgdyno.server.marked_objects import constant
 
 INTEGER = "integer"
 
@@ -343,3 +344,11 @@ def test_a_key_of_several_columns_has_enough_whole_numbers() -> None:
     made = Rebuilt(capture, 1.0).distribution("public.stock", "item")
     assert made is not None
     assert (made.bounds, made.distinct) == (("1", "500"), 500)
+
+
+@pytest.mark.parametrize("text", ["a", "$pgdyno_0$", "$pgdyno_0$ $pgdyno_1$", "$pgdyno_0"])
+def test_a_text_cannot_end_the_constant_that_has_it(text: str) -> None:
+    written = constant(text)
+    tag = written[: written.index("$", 1) + 1]
+    assert written == f"{tag}{text}{tag}"
+    assert written.index(tag, len(tag)) == len(tag) + len(text)

@@ -14,14 +14,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any
 
 from pgdyno.features.capture.schema import parts_of
+from pgdyno.server.marked_objects import constant
 
 LEFT_OUT = "pgdyno_left_out"
 """The table of what a copy lacks. It exists only if something was replaced or left out."""
-_BLOCK = """do {tag}
+_BLOCK = """
 declare
   items constant jsonb := {items};
   item jsonb; step text; why text; state text; place int;
@@ -79,7 +79,7 @@ begin
       coalesce(item->'choices'->(made[place])->>'words', ''),
       coalesce(item->>'reason', reasons[place]));
   end loop;
-end {tag}"""
+end """
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,18 +142,14 @@ def block(attempts: Iterable[Attempt], table: str) -> str:
     Args: table, of what is left out.
     """
     items = list(_items(attempts))
-    text = json.dumps(items, ensure_ascii=False)
-    # A name that is in no statement ends the constants.
-    name = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    most = max((len(item["choices"]) for item in items), default=0)
-    return _BLOCK.format(
-        tag=f"$pgdyno_{name}$",
-        items=f"$items_{name}${text}$items_{name}$",
-        most=most,
+    body = _BLOCK.format(
+        items=constant(json.dumps(items, ensure_ascii=False)),
+        most=max((len(item["choices"]) for item in items), default=0),
         count=max(1, len(items)),
         table=table,
         relation="'" + table.replace("'", "''") + "'",
     )
+    return "do " + constant(body)
 
 
 def _items(attempts: Iterable[Attempt]) -> Iterable[dict[str, Any]]:

@@ -253,3 +253,67 @@ impl Otherwise for Refused {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused() -> Refused {
+        let distribution = Distribution {
+            kind: ValueKind::Integer,
+            distinct: 3.0,
+            bounds: vec!["1".into(), "3".into()],
+            ..Distribution::default()
+        };
+        let column = |name: &str| CapturedColumn {
+            name: name.into(),
+            distribution: distribution.clone(),
+            ..CapturedColumn::default()
+        };
+        let table = CapturedTable {
+            name: "t".into(),
+            rows: 3,
+            columns: vec![column("\"a\""), column("\"b\"")],
+            keys: vec![vec!["\"a\"".into(), "\"b\"".into()]],
+            ..CapturedTable::default()
+        };
+        let options = CapturedOptions {
+            tables: vec![table],
+            left_out: "left_out".into(),
+            candidates: vec!["it's".into()],
+            ..CapturedOptions::default()
+        };
+        Refused::new(Arc::new(options), 0, true)
+    }
+
+    fn error(sqlstate: &str, message: &str, context: &str) -> ServerError {
+        let fields = [("C", sqlstate), ("M", message), ("W", context)];
+        let body: Vec<u8> =
+            fields.iter().flat_map(|(code, text)| format!("{code}{text}\0").into_bytes()).collect();
+        ServerError::parse(&[body, vec![0]].concat())
+    }
+
+    #[test]
+    fn a_column_gets_a_value_that_may_fit_then_its_default_and_then_may_be_null() {
+        let mut refused = refused();
+        let unfit = error("22P02", "invalid input", "COPY t, line 1, column a: \"1\"");
+        let copy = refused.after(&unfit).expect("another form");
+        assert!(copy.before.iter().any(|sql| sql.contains("only the value it''s")), "{copy:?}");
+        let copy = refused.after(&unfit).expect("another form");
+        assert_eq!(copy.copy, "copy t (\"b\") from stdin with (freeze on)");
+        let null = error("23502", "null value in column \"a\" of relation \"t\"", "");
+        let copy = refused.after(&null).expect("another form");
+        assert!(copy.before.contains(&"alter table t alter column \"a\" drop not null".into()));
+    }
+
+    #[test]
+    fn a_refusal_without_a_column_ends_with_an_empty_table_and_a_full_disk_ends_the_load() {
+        let mut refused = refused();
+        let unknown = error("22012", "division by zero", "");
+        let copies: Vec<String> =
+            std::iter::from_fn(|| refused.after(&unknown)).map(|copy| copy.copy).collect();
+        assert_eq!(copies.len(), 3, "{copies:?}");
+        assert!(copies[0].contains("(\"b\")") && copies[1].contains("(\"a\")"));
+        assert!(super::tests::refused().after(&error("53100", "disk full", "")).is_none());
+    }
+}
