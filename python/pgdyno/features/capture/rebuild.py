@@ -150,7 +150,7 @@ class Rebuilt:
             distribution = typed(
                 column,
                 scaled(distribution, rows=rows, made_rows=made_rows),
-                self.capture.objects,
+                self._types,
             )
             if distribution.kind == "other" and not (distribution.bounds or distribution.hot):
                 # The engine tries values, one after another, until the server takes one.
@@ -170,6 +170,14 @@ class Rebuilt:
         for column in self.capture.columns:
             tables.setdefault(column.table, {})[column.column] = column
         return tables
+
+    @cached_property
+    def _types(self) -> tuple[SchemaObject, ...]:
+        return tuple(item for item in self.capture.objects if item.kind in ("type", "domain"))
+
+    @cached_property
+    def _sql_of_tables(self) -> Mapping[str, str]:
+        return {item.name: item.sql for item in self.capture.objects if item.table == item.name}
 
     @cached_property
     def _domains(self) -> Mapping[str, str]:
@@ -192,7 +200,7 @@ class Rebuilt:
 
     def _partition_limits(self, table: str, column: str) -> tuple[str, str] | None:
         """Return the first value of all partitions by range of a column, and the end of them."""
-        objects = {item.name: item.sql for item in self.capture.objects if item.table == item.name}
+        objects = self._sql_of_tables
         if not re.search(
             rf'PARTITION BY RANGE \("?{re.escape(column)}"?\)', objects.get(table, "")
         ):
@@ -303,7 +311,7 @@ class Rebuilt:
 
     def _first(self, item: SchemaObject) -> Attempt:
         """Return the attempt to make an object before the rows."""
-        columns = [c for c in self.capture.columns if c.table == item.name]
+        columns = tuple(self._columns_by_table.get(item.name, {}).values())
         why_not = _BROKEN if item.kind == "domain" and item.is_broken_by_load else ""
         if item.kind == "domain" and not why_not and self._conditions_after(item):
             item = item.model_copy(update={"sql": without_checks(item.sql)})
@@ -359,7 +367,7 @@ class Rebuilt:
 
     def _otherwise(self, column: Column) -> dict[str, Any]:
         """Return distributions to try if the server refuses the values of a column."""
-        others = others_of(column.shape.type, column.distribution, self.capture.objects)
+        others = others_of(column.shape.type, column.distribution, self._types)
         dumped = [other.model_dump(mode="json", exclude_defaults=True) for other in others]
         return {"otherwise": dumped} if dumped else {}
 
