@@ -14,7 +14,7 @@ from pgdyno.engine.distribution import Distribution
 
 CONTRACT_FORMAT = "pgdyno.contract/1"
 # The engine must have this revision or a later one; `pgdyno-engine --version` shows it.
-CONTRACT_REVISION = 25
+CONTRACT_REVISION = 26
 U16_MAX = 2**16 - 1
 U32_MAX = 2**32 - 1
 U64_MAX = 2**64 - 1
@@ -274,6 +274,14 @@ class CapturedColumn(Strict):
     distribution: Distribution
     correlation: float = Field(default=0.0, ge=-1.0, le=1.0)
     parent_in: str | None = None
+    otherwise: tuple[Distribution, ...] = ()
+
+
+class CapturedRescue(Strict):
+    """A change of a table that lets the server accept more rows."""
+
+    sql: str
+    words: str
 
 
 class CapturedLink(Strict):
@@ -297,6 +305,7 @@ class CapturedTable(Strict):
     keys: tuple[tuple[str, ...], ...] = ()
     links: tuple[CapturedLink, ...] = ()
     indexes: tuple[str, ...] = ()
+    rescues: tuple[CapturedRescue, ...] = ()
 
 
 class CapturedOptions(Strict):
@@ -307,6 +316,8 @@ class CapturedOptions(Strict):
     marked: tuple[str, ...]
     removal: tuple[str, ...]
     tables: tuple[CapturedTable, ...]
+    left_out: str = ""
+    candidates: tuple[str, ...] = ()
     completion: tuple[str, ...] = ()
     seed: U64 = 0
 

@@ -19,6 +19,7 @@ from pgdyno.server.connect import Connection
 from pgdyno.server.dataset_kind import DatasetKind
 from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.failures import step_for
+from pgdyno.server.marked_objects import removal_of_marked
 from pgdyno.server.pgbench_tables import PGBENCH
 
 MARK = "pgdyno dataset"
@@ -54,6 +55,8 @@ class Dataset:
     kind: str = PGBENCH.name
     schemas: tuple[str, ...] = ()
     """The schema of each table, if they are in several schemas."""
+    lacks: str = ""
+    """What the server refused when the tables were made, in words."""
 
     @property
     def identifiers(self) -> list[sql.Identifier]:
@@ -71,7 +74,8 @@ class Dataset:
         owner = "by pgdyno" if self.is_marked else "not by pgdyno"
         if self.state == "partial":
             return f"incomplete {self.kind} tables {owner}: {self.why_partial}"
-        return f"{KINDS[self.kind].size_words(self.scale)} {owner}"
+        lacks = f" ({self.lacks})" if self.lacks else ""
+        return f"{KINDS[self.kind].size_words(self.scale)} {owner}{lacks}"
 
 
 def inspect(connection: Connection, kind: DatasetKind | None = None) -> Dataset:
@@ -153,6 +157,8 @@ def _inspect(connection: Connection, kind: DatasetKind) -> Dataset:
         interrupted=interrupted,
         kind=kind.name,
     )
+    if dataset.is_marked:
+        dataset = replace(dataset, lacks=kind.lacks(connection))
     if dataset.options.get("distribute", "").startswith("citus"):
         shards_bytes = _shards_bytes(connection, [int(row[7]) for row in rows])
         dataset = replace(dataset, size_bytes=dataset.size_bytes + shards_bytes)
@@ -330,14 +336,17 @@ def drop(
     if dataset.state == "none":
         return dataset
     _refuse_foreign_partitions(connection, dataset)
-    others = _drop_of_others(connection, dataset)
+    journal = _journal(connection, dataset)
     drops = [
         *_drop_of_partitions(connection, dataset),
         *_drop_of_routines(connection, dataset),
-        *others.get("view", ()),
-        drop_statement(dataset, *_journal(connection, dataset)),
-        *(drop for kind_of, drops in others.items() if kind_of != "view" for drop in drops),
+        drop_statement(dataset, *journal),
     ]
+    if KINDS[dataset.kind].is_found_by_mark:
+        # Its objects depend on each other. Their marks say which they are.
+        marked = sql.SQL(removal_of_marked(dataset.kind))
+        journals = [sql.SQL("DROP TABLE IF EXISTS {}").format(own) for own in journal]
+        drops = [sql.Composed([marked]), *journals]
     _execute_drops(connection, drops, lock_timeout_ms)
     return dataset
 
@@ -461,42 +470,6 @@ def _drop_of_routines(connection: Connection, dataset: Dataset) -> list[sql.Comp
     ).fetchall()
     # The server writes the signature with the necessary quotes.
     return [sql.SQL("DROP ROUTINE {}").format(sql.SQL(str(signature))) for (signature,) in rows]
-
-
-def _drop_of_others(connection: Connection, dataset: Dataset) -> dict[str, list[sql.Composed]]:
-    """Return statements that drop what a kind without fixed tables made apart from them."""
-    if not KINDS[dataset.kind].is_found_by_mark:
-        return {}
-    rows = connection.execute(
-        "SELECT o.type, o.identity FROM pg_description d,"
-        " pg_identify_object(d.classoid, d.objoid, 0) o"
-        " WHERE d.objsubid = 0 AND d.description LIKE %s ORDER BY d.objoid DESC",
-        [f"{MARK} {dataset.kind} %"],
-    ).fetchall()
-    drops: dict[str, list[sql.Composed]] = {"view": [], "routine": [], "type": [], "sequence": []}
-    words: dict[str, LiteralString] = {
-        "view": "VIEW",
-        "materialized view": "MATERIALIZED VIEW",
-        "function": "FUNCTION",
-        "procedure": "PROCEDURE",
-        "type": "TYPE",
-        "domain": "DOMAIN",
-        "sequence": "SEQUENCE",
-    }
-    groups = {
-        "materialized view": "view",
-        "function": "routine",
-        "procedure": "routine",
-        "domain": "type",
-    }
-    for kind, identity in rows:
-        if kind in words:
-            drop = sql.SQL("DROP {} IF EXISTS {}")
-            # The server writes the identity with the necessary quotes.
-            drops[groups.get(kind, kind)].append(
-                drop.format(sql.SQL(words[kind]), sql.SQL(str(identity)))
-            )
-    return drops
 
 
 def _drop_tables(names: Sequence[tuple[str, str]]) -> sql.Composed:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, LiteralString
+from typing import TYPE_CHECKING, Any, ClassVar, LiteralString
 
 from pgdyno.server.conditions import Condition
 from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import Dataset
+
+if TYPE_CHECKING:
+    from pgdyno.server.connect import Connection
 
 # A table and an expression over all its rows, such as ("pgbench_branches", "count(*)").
 Number = Callable[[str, LiteralString], int | None]
@@ -70,6 +73,11 @@ class DatasetKind(ABC):
     @abstractmethod
     def read_size(self, number: Number) -> int | None:
         """Return the size, read from a table."""
+
+    def lacks(self, connection: Connection) -> str:
+        """Return what the server refused when the tables were made, in words; "" for nothing."""
+        del connection
+        return ""
 
     @abstractmethod
     def why_partial(self, number: Number, size: int | None) -> str:

@@ -107,3 +107,36 @@ def test_different_values_never_get_the_same_stand_in() -> None:
         assert len(set(stand_ins.numbers(values, Decimal(1)))) == len(values), seed
         letters = {stand_ins.text(chr(97 + n)) for n in range(26)}
         assert len(letters) == 26, seed
+
+
+def test_a_number_moves_anywhere_between_its_neighbours() -> None:
+    # Bins of 2.5: the stand-in of 8675309.25 was 8675309.31.
+    values = [Decimal("8675309.25") + Decimal("2.5") * n for n in range(101)]
+    shifts = []
+    for number in range(20):
+        stand_ins = StandIns([], map(str, values), key=number.to_bytes(32, "big"))
+        moved = stand_ins.numbers(values, Decimal("0.01"))
+        shifts += [float(abs(new - old)) for new, old in zip(moved, values, strict=True)]
+    near = sum(shift < 0.1 for shift in shifts) / len(shifts)
+    assert near < 0.1
+    assert sum(shifts) / len(shifts) > 0.5
+
+
+def test_a_crowded_range_moves_by_a_distance_that_nobody_can_compute() -> None:
+    values = [Decimal("8675309.25") + Decimal("0.01") * n for n in range(101)]
+    distances = set()
+    for number in range(20):
+        stand_ins = StandIns([], map(str, values), key=number.to_bytes(32, "big"))
+        moved = stand_ins.numbers(values, Decimal("0.01"))
+        assert not set(moved) & set(values)
+        distances.add(moved[0] - values[0])
+    assert len(distances) > 10
+
+
+def test_words_stay_words_and_equal_ones_are_equal() -> None:
+    texts = sorted(f"title{n} of the red book {n % 3}" for n in range(60))
+    stand_ins = made(texts)
+    replaced = [stand_ins.text(text) for text in texts]
+    assert [text.count(" ") for text in replaced] == [5] * 60
+    assert len({text.split()[4] for text in replaced}) == 1
+    assert all("book" not in text and "red" not in text for text in replaced)

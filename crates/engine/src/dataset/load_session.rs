@@ -8,11 +8,12 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
+use super::journal;
 use super::piece::{Chain, Copy, Piece, Stage, Work};
 use super::steps::StepEvent;
 use super::trouble::{Trouble, run_as, run_statement};
 use crate::contract::record::PhaseEvent;
-use crate::session::Session;
+use crate::session::{Session, SessionError};
 
 /// Writes an empty message into the WAL, and wakes the WAL writer.
 const NUDGE: &str = "select pg_logical_emit_message(false, 'pgdyno', '')";
@@ -82,7 +83,7 @@ impl LoadSession<'_> {
         let _ = self.events.send(StepEvent::now(phase, PhaseEvent::Begin));
         match piece.work {
             Work::Copy(copy) => {
-                self.copy(copy, entry)?;
+                self.copy(copy, &piece.name)?;
                 self.shared.copies_left.fetch_sub(1, Ordering::Relaxed);
             }
             Work::Transaction(statements) => {
@@ -115,17 +116,35 @@ impl LoadSession<'_> {
     }
 
     /// Copy the rows and write their entry in the journal. One simple query is one transaction.
-    fn copy(&mut self, copy: Copy, entry: String) -> Result<(), Trouble> {
-        let sql = [copy.statements(), vec![entry]].concat().join("; ");
-        let Copy { table, mut rows, counter, .. } = copy;
-        let Sent { rows: row_counters, bytes, .. } = self.shared.sent;
-        let row_count = Cell::new(0);
-        let fill = |message: &mut Vec<u8>, size| row_count.set(rows.fill(message, size));
-        let result = self.session.copy_in(&sql, fill, |byte_count| {
-            bytes.fetch_add(byte_count, Ordering::Relaxed);
-            row_counters[counter].fetch_add(row_count.get(), Ordering::Relaxed);
-        });
-        result.map_err(|error| Trouble::of_session(&format!("copy {table}"), error))
+    ///
+    /// What the server refuses is copied in another form, if the piece has one.
+    fn copy(&mut self, copy: Copy, name: &str) -> Result<(), Trouble> {
+        let mut otherwise = None;
+        let mut next = copy;
+        loop {
+            let entry = journal::entry(name, next.rows.count());
+            let sql = [next.statements(), vec![entry]].concat().join("; ");
+            let Copy { table, mut rows, counter, otherwise: own, .. } = next;
+            otherwise = own.or(otherwise);
+            let Sent { rows: row_counters, bytes, .. } = self.shared.sent;
+            let (row_count, total) = (Cell::new(0), Cell::new(0));
+            let fill = |message: &mut Vec<u8>, size| row_count.set(rows.fill(message, size));
+            let result = self.session.copy_in(&sql, fill, |byte_count| {
+                bytes.fetch_add(byte_count, Ordering::Relaxed);
+                row_counters[counter].fetch_add(row_count.get(), Ordering::Relaxed);
+                total.set(total.get() + row_count.get());
+            });
+            let Err(error) = result else { return Ok(()) };
+            let another = match (&error, otherwise.as_mut()) {
+                (SessionError::Server(error), Some(otherwise)) => otherwise.after(error),
+                _ => None,
+            };
+            let Some(another) = another else {
+                return Err(Trouble::of_session(&format!("copy {table}"), error));
+            };
+            row_counters[counter].fetch_sub(total.get(), Ordering::Relaxed);
+            next = another;
+        }
     }
 
     /// Wake the WAL writer again and again while other sessions copy. So the WAL writer writes the

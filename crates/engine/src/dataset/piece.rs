@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+pub use pgdyno_wire::ServerError;
+
 use super::journal::{self, Done};
 use crate::contract::job::LoadShare;
 use crate::contract::record::PhaseName;
@@ -35,6 +37,14 @@ pub struct Copy {
     pub rows: Box<dyn RowSource>,
     /// Index into `Dataset::row_totals`.
     pub counter: usize,
+    /// What is copied instead of rows that the server refuses; None: the load ends.
+    pub otherwise: Option<Box<dyn Otherwise>>,
+}
+
+/// What a COPY tries after the server refused its rows.
+pub trait Otherwise: fmt::Debug + Send {
+    /// The next attempt after `error`; None: the load ends with this error.
+    fn after(&mut self, error: &ServerError) -> Option<Copy>;
 }
 
 /// Consecutive rows of one table in COPY's text format, written into one buffer after another.
@@ -85,6 +95,7 @@ impl Piece {
             table: table.into(),
             rows,
             counter,
+            otherwise: None,
         };
         Piece { name: format!("copy {table}"), phase: PhaseName::Load, work: Work::Copy(work) }
     }

@@ -130,6 +130,7 @@ fn copy(
             table: table.into(),
             rows: Box::new(rows),
             counter,
+            otherwise: None,
         };
         let name = format!("copy {table}");
         return Piece { name, phase: PhaseName::Load, work: Work::Copy(work) };

@@ -7,7 +7,7 @@ use pgdyno_engine::dataset::Options;
 
 use crate::distribution::{Distribution, Hot, Spread, ValueKind};
 use crate::load::*;
-use crate::tables::{CapturedColumn, CapturedLink, CapturedOptions, CapturedTable};
+use crate::tables::{CapturedColumn, CapturedLink, CapturedOptions, CapturedRescue, CapturedTable};
 
 impl Options for CapturedOptions {
     const KIND: &'static str = "capture";
@@ -29,12 +29,19 @@ impl Options for CapturedOptions {
                 } else {
                     Vec::new()
                 },
+                rescues: if is_full { vec![rescue()] } else { Vec::new() },
             }],
+            left_out: if is_full { "left_out".into() } else { String::new() },
+            candidates: if is_full { vec!["{}".into()] } else { Vec::new() },
             completion: vec!["analyze größe".into()],
             seed: if is_full { u64::MAX } else { 0 },
         };
         [false, true].map(sample).into()
     }
+}
+
+fn rescue() -> CapturedRescue {
+    CapturedRescue { sql: "alter table größe drop b".into(), words: "without b".into() }
 }
 
 fn linear() -> ParameterSource {
@@ -167,6 +174,7 @@ fn column(kind: ValueKind, is_full: bool) -> CapturedColumn {
     };
     CapturedColumn {
         name: "\"größe\"".into(),
+        otherwise: if is_full { vec![distribution.clone()] } else { Vec::new() },
         distribution,
         correlation: if is_full { -0.5 } else { 0.0 },
         parent_in: is_full.then(|| "\"größe\"".into()),

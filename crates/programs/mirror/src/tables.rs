@@ -16,6 +16,12 @@ pub struct CapturedOptions {
     /// Removes everything that `creation` makes. Its first statement drops the tables.
     pub removal: Vec<String>,
     pub tables: Vec<CapturedTable>,
+    /// The table in which a row says what was replaced or left out, and why; "" = none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub left_out: String,
+    /// Values to try, one after another, in a column whose own values the server refuses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub candidates: Vec<String>,
     /// Work after all rows are loaded: each is a transaction, in this order.
     #[serde(default)]
     pub completion: Vec<String>,
@@ -43,6 +49,18 @@ pub struct CapturedTable {
     /// Keys and indexes: each is a transaction, after the rows of this table.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<String>,
+    /// What helps if the server refuses rows and names no column, in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rescues: Vec<CapturedRescue>,
+}
+
+/// A change of a table that lets the server accept more rows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CapturedRescue {
+    pub sql: String,
+    /// What is different then.
+    pub words: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -58,6 +76,9 @@ pub struct CapturedColumn {
     /// this column, so that no row is above itself in a tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_in: Option<String>,
+    /// Distributions to try if the server refuses the values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub otherwise: Vec<Distribution>,
 }
 
 /// The columns have the values of a row of another table, in the columns of one of its keys.

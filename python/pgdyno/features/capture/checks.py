@@ -89,6 +89,11 @@ def without_checks(sql: str) -> str:
     return _DOMAIN_CHECK.sub("", sql).rstrip()
 
 
+def conditions_of(sql: str) -> list[str]:
+    """Return the conditions of CREATE DOMAIN, as ALTER DOMAIN adds them."""
+    return [f"CHECK ({check})" for check in _DOMAIN_CHECK.findall(sql)]
+
+
 def within_partitions(least: str, end: str, distribution: Distribution) -> Distribution:
     """Return the distribution with all values from `least` to below `end`, so each has a place."""
     order: Any = int if distribution.kind == "integer" else str

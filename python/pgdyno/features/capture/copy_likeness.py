@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgdyno.engine.distribution import Distribution, Hot
+from pgdyno.features.capture.left_out import left_out_of
 from pgdyno.features.capture.likeness import Quantity, compared, ratio
 from pgdyno.features.capture.ranks import estimated_distinct
 from pgdyno.features.capture.rebuild import Rebuilt
@@ -79,7 +80,8 @@ def likeness_of(connection: Connection, dataset: CaptureDataset) -> CopyLikeness
     rebuilt = rebuilt_of(dataset)
     connection.execute(_FORMATS)
     items = [*_columns(connection, rebuilt), *_tables(connection, rebuilt)]
-    return CopyLikeness((*items, *_indexes(connection, rebuilt)), rebuilt.notes)
+    notes = (*left_out_of(connection, rebuilt.left_out_table), *rebuilt.notes)
+    return CopyLikeness((*items, *_indexes(connection, rebuilt)), notes)
 
 
 def _columns(connection: Connection, rebuilt: Rebuilt) -> Iterator[Compared]:

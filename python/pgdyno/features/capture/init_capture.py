@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from psycopg import sql
 
 from pgdyno.cli import output
 from pgdyno.cli.headings import SCRATCH, under
 from pgdyno.cli.init_kind import InitKind
-from pgdyno.errors import RefusedError
 from pgdyno.features.capture.copy_likeness import CopyLikeness, likeness_of
 from pgdyno.features.capture.file import FIRST_BYTES
 from pgdyno.features.capture.import_statistics import import_statistics, refuse_older
@@ -21,7 +19,6 @@ from pgdyno.features.capture.on_server import refuse_foreign
 from pgdyno.features.capture.tables import Captured, rebuilt_of
 from pgdyno.measure.loading import Loading
 from pgdyno.quantities import counted, format_bytes, percent
-from pgdyno.server import dataset as datasets
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.target import Target
 from pgdyno.spec.dataset import CaptureDataset, CaptureLoading
@@ -77,36 +74,10 @@ def _refuse_unfit(target: Target, dataset: CaptureDataset, how: Loading) -> None
         # A load that goes on was checked before it began.
         if not how.resume:
             refuse_foreign(connection, rebuilt_of(dataset).capture, file=dataset.file)
-        rows = connection.execute(
-            "SELECT name FROM unnest(%s::text[]) AS name"
-            " WHERE name NOT IN (SELECT name FROM pg_available_extensions)",
-            [list(rebuilt_of(dataset).extensions)],
-        ).fetchall()
-        major = connection.info.server_version // 10_000
-    if rows:
-        names = ", ".join(str(name) for (name,) in rows)
-        raise RefusedError(
-            f"The capture needs extensions that this server does not have: {names}.",
-            hint=_without_extensions(major, target),
-        )
-
-
-def _without_extensions(major: int, target: Target) -> str:
-    if not target.is_scratch:
-        return "install their packages on the server, or use a server that has them"
-    return (
-        f"install PostgreSQL {major} with its contrib modules, and name its programs with --pg-bin"
-        " (bin=DIR in a variant); or name a major version that has them with --pg-version"
-    )
 
 
 def _finished(connection: Connection, dataset: CaptureDataset, how: Loading) -> CopyLikeness:
-    """Mark what was made last, compare the copy with the original, import statistics if asked."""
-    mark = datasets.mark_text(CAPTURE, how.mark_of(dataset))
-    for thing in rebuilt_of(dataset).made_last:
-        # The capture has the names qualified and quoted.
-        comment = sql.SQL("COMMENT ON {} IS {}").format(sql.SQL(thing), sql.Literal(mark))
-        connection.execute(comment)
+    """Compare the copy with the original, and import the statistics if asked."""
     alike = likeness_of(connection, dataset)
     if _imports(how):
         count = import_statistics(connection, rebuilt_of(dataset))

@@ -160,6 +160,9 @@ class _Keys:
         column = self.tables[table].columns[name]
         own = column.distribution
         if referenced.distinct < 1 or parent.rows == 0:
+            if column.shape.is_not_null:
+                # The rows exist without the ones that they refer to.
+                return
             self._put(table, name, own.model_copy(update={"null_fraction": 1.0}))
             return
         original = parent.columns[to_name].shape.distribution
@@ -286,6 +289,7 @@ class _Keys:
         rows = self.tables[name].rows
         for column in columns:
             self._widen(name, column)
+        self._make_room_for_hot(name, columns)
         if self._combinations(name, columns) >= rows * _ROOM_RATIO:
             return
         for column in columns:
@@ -300,6 +304,22 @@ class _Keys:
             widest = max(free, key=lambda column: made[column].distribution.distinct)
             count = max(1, round(made[widest].distribution.distinct))
             self._make_room_for(name, [widest], ceil(rows * count / combinations))
+
+    def _make_room_for_hot(self, name: str, columns: tuple[str, ...]) -> None:
+        """Let a value with many rows keep them: the other columns have as many combinations."""
+        table = self.tables[name]
+        for column in columns:
+            most = max((h.fraction for h in table.columns[column].distribution.hot), default=0.0)
+            others = [c for c in columns if c != column]
+            free = [c for c in others if self._kind(name, c) not in ("rank", "enum", "boolean")]
+            if most * table.rows > self._combinations(name, others) and free:
+                widest = max(free, key=lambda c: table.columns[c].distribution.distinct)
+                rest = self._combinations(name, [c for c in others if c != widest])
+                needed = ceil(most * table.rows * _ROOM_RATIO / rest)
+                self._make_room_for(name, [widest], needed)
+
+    def _kind(self, name: str, column: str) -> str:
+        return self.tables[name].columns[column].distribution.kind
 
     def _widen(self, name: str, column: str) -> None:
         """Let the range of whole numbers have as many as the column has different values.

@@ -7,21 +7,22 @@ put into the schema where the capture makes it, so that no other object of the s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import pgparse
 
-from pgdyno.features.capture.model import Capture
-from pgdyno.features.capture.schema import parts_of
+from pgdyno.features.capture.schema import ColumnShape, SchemaObject, parts_of
 
 Name = tuple[str, str]
 """Schema and name without quotes; "" without a schema."""
 UseKind = Literal[
     "relation", "sequence", "function", "type", "operator", "role", "setting", "computed"
 ]
+FUNCTION_OPTIONS = ("sfunc", "finalfunc", "combinefunc", "subtype_diff")
+"""Options of a definition whose value is the name of a function."""
 _RELATIONS = frozenset(("table", "partition", "view"))
 _OF_SEQUENCES = frozenset(("nextval", "currval", "setval"))
 # A qualified name before the arguments of a function.
@@ -56,17 +57,17 @@ class Use:
 class Names:
     """What a capture makes: the one list against which every name in the file is held."""
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, objects: Sequence[SchemaObject], columns: Iterable[ColumnShape]) -> None:
         """Read the names of the objects; those of partitions and sequences, too."""
-        self._objects = capture.objects
+        self._objects = objects
         self.schemas = {"public"} | {
-            parts_of(item.name)[1] for item in capture.objects if item.kind == "schema"
+            parts_of(item.name)[1] for item in objects if item.kind == "schema"
         }
-        self.functions = self._of("function")
+        self.functions = self._of("function", "aggregate")
         self.types = self._of("type", "domain")
-        self.sequences = self._of("sequence") | set(_implicit_sequences(capture))
+        self.sequences = self._of("sequence") | set(_implicit_sequences(columns))
         self.relations = self._of(*_RELATIONS)
-        self.extensions = {item.name for item in capture.objects if item.kind == "extension"}
+        self.extensions = {item.name for item in objects if item.kind == "extension"}
 
     def _of(self, *kinds: str) -> set[Name]:
         return {named(item.name) for item in self._objects if item.kind in kinds}
@@ -120,8 +121,8 @@ def named(name: str) -> Name:
     return parts_of(before[0].strip() if before else name)
 
 
-def _implicit_sequences(capture: Capture) -> Iterator[Name]:
-    for column in capture.columns:
+def _implicit_sequences(columns: Iterable[ColumnShape]) -> Iterator[Name]:
+    for column in columns:
         if column.identity:
             schema, table = parts_of(column.table)
             yield schema, f"{table}_{column.column}_seq"
@@ -143,6 +144,11 @@ def uses_of(tree: Any, ctes: frozenset[str] = frozenset()) -> Iterator[Use]:
                 known |= {query["ctename"]}
             ctes |= names
         yield from _uses_here(tree, ctes)
+        if tree.get("defname") in FUNCTION_OPTIONS:
+            yield Use("function", _name(tree.get("arg", {}).get("TypeName", {}).get("names", [])))
+            return
+        if tree.get("defname") in ("template", "parser", "multirange_type_name"):
+            return
         for key, content in tree.items():
             if key in ("withClause", "lockedRels"):
                 continue  # The first was read above; the others are aliases of the query.
@@ -188,7 +194,7 @@ def _uses_of_call(call: Mapping[str, Any]) -> Iterator[Use]:
 
 
 def _name(parts: list[Any]) -> Name:
-    texts = [part.get("String", {}).get("sval", "") for part in parts]
+    texts = [part.get("String", {}).get("sval", "") for part in parts] or [""]
     return (".".join(texts[:-1]), texts[-1])
 
 
@@ -218,7 +224,7 @@ def named_by(tree: Mapping[str, Any]) -> Name:
             return tree[key].get("schemaname", ""), tree[key]["relname"]
     if "into" in tree:
         return tree["into"]["rel"].get("schemaname", ""), tree["into"]["rel"]["relname"]
-    for key in ("domainname", "funcname", "typeName", "defnames"):
+    for key in ("domainname", "funcname", "typeName", "defnames", "cfgname"):
         if key in tree:
             return _name(tree[key])
     return "", tree.get("schemaname") or tree.get("extname") or ""

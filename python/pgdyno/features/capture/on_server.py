@@ -42,7 +42,10 @@ _TYPES = (
 _RELATIONS = (
     "SELECT DISTINCT n.nspname, o.relname, ({own}) OR EXISTS (SELECT FROM pg_catalog.pg_depend a"
     " WHERE a.classid = 'pg_catalog.pg_class'::regclass AND a.objid = o.oid AND a.deptype IN"
-    " ('a', 'i') AND pg_catalog.obj_description(a.refobjid, 'pg_class') LIKE %(mark)s), false"
+    " ('a', 'i') AND pg_catalog.obj_description(a.refobjid, 'pg_class') LIKE %(mark)s)"
+    # The attributes of a composite type are a relation.
+    " OR (o.relkind = 'c'"
+    " AND pg_catalog.obj_description(o.reltype, 'pg_type') LIKE %(mark)s), false"
     " FROM pg_catalog.pg_class o JOIN pg_catalog.pg_namespace n ON n.oid = o.relnamespace"
     " WHERE o.relname = ANY (%(names)s) AND n.nspname !~ '^pg_(toast|temp)'"
 ).format(own=_OWN.format("'pg_catalog.pg_class'", "o.oid, 'pg_class'"))
@@ -71,7 +74,7 @@ def refuse_foreign(connection: Connection, capture: Capture, *, file: str) -> No
 
 
 def _foreign(connection: Connection, capture: Capture) -> Iterator[str]:
-    names = Names(capture)
+    names = Names(capture.objects, capture.columns)
     uses = [*uses_of_objects(capture), *(use for _, use in uses_of_load(capture))]
     functions = {use.name for use in uses if use.kind == "function"} | {
         ("", name) for _, name in names.functions

@@ -126,6 +126,20 @@ def unique(distribution: Distribution, made_rows: int) -> Distribution:
     return distribution.model_copy(update=changes)
 
 
+def as_listed(distribution: Distribution) -> Distribution:
+    """Return texts whose bounds are all their values as a list of common values.
+
+    So no other text comes between them: the names of a list of kinds are these names.
+    """
+    known = tuple(dict.fromkeys(distribution.bounds))
+    count = round(distribution.distinct)
+    if distribution.kind != "text" or distribution.hot or not 0 < count <= len(known):
+        return distribution
+    share = (1 - distribution.null_fraction) / count
+    hot = tuple(Hot(value=value, fraction=share) for value in known[:count])
+    return distribution.model_copy(update={"hot": hot, "bounds": ()})
+
+
 def ranks_in(child: Distribution, parent: Distribution, original: Distribution) -> Distribution:
     """Return the values of `child` as numbers of the values of `parent`.
 

@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from decimal import Decimal
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from pgdyno.engine.distribution import Distribution, Spread, ValueKind
+from pgdyno.engine.distribution import Distribution
+from pgdyno.features.capture.attempts import (
+    Attempt,
+    Choice,
+    block,
+    left_out_creation,
+    left_out_end,
+    left_out_table,
+)
 from pgdyno.features.capture.checks import (
     holds,
     holds_in_domain,
@@ -24,43 +31,33 @@ from pgdyno.features.capture.checks import (
 )
 from pgdyno.features.capture.keys import Column, Table, foreign_keys, with_keys
 from pgdyno.features.capture.model import Capture
-from pgdyno.features.capture.ranks import as_counted, scaled, together, unique
-from pgdyno.features.capture.schema import ColumnShape, SchemaObject, TableShape, domains_by_type
+from pgdyno.features.capture.plan import attempt_of, domain_conditions, marked_as
+from pgdyno.features.capture.ranks import as_counted, as_listed, scaled, together, unique
+from pgdyno.features.capture.schema import (
+    ColumnShape,
+    SchemaObject,
+    TableShape,
+    domains_by_type,
+    parts_of,
+)
+from pgdyno.features.capture.typical import CANDIDATES, others_of, typed
+from pgdyno.server.marked_objects import removal_of_marked
 
 # Tables up to this size are lists of something: a smaller copy has them whole.
 KEPT_WHOLE_ROWS = 1000
-_DIGITS = re.compile(r"numeric\((\d+)(?:,(\d+))?\)")
-_LIMITED = re.compile(r"^(?:character varying|character|varchar|char|bpchar)\((\d+)\)$")
-# Values of types whose statistics have none.
-_TYPICAL = {
-    "tsvector": ("text", ()),
-    "name": ("text", ()),
-    "xml": ("text", ()),
-    "oid": ("integer", ()),
-    "money": ("numeric", ("0.00", "1000.00")),
-    "macaddr": ("other", ("08:00:2b:01:02:03", "08:00:2b:ff:ff:ff")),
-    "point": ("other", ("(0,0)", "(1,1)")),
-    "pg_lsn": ("other", ("0/1", "0/FF")),
-    "bit": ("other", ("0", "1")),
-    "bit varying": ("other", ("0", "1")),
-}
 _RANGE = re.compile(r"FOR VALUES FROM \('?([^'(),]+)'?\) TO \('?([^'(),]+)'?\)")
-# Of arrays and ranges without statistics: what they are made of.
-_ELEMENTS: dict[str, ValueKind] = {
-    **dict.fromkeys(("integer", "bigint", "smallint", "int4range", "int8range"), "integer"),
-    **dict.fromkeys(("numeric", "numrange", "real", "double precision"), "numeric"),
-    **dict.fromkeys(("date", "daterange"), "date"),
-    **dict.fromkeys(("timestamp without time zone", "tsrange"), "timestamp"),
-    **dict.fromkeys(("timestamp with time zone", "tstzrange"), "timestamptz"),
-    "uuid": "uuid",
-    "boolean": "boolean",
-}
-_JSONB_BYTES = 13
 # The header of a row, and its pointer in the page.
 _ROW_MIN_BYTES = 28
 # Even a NOT VALID condition is checked when the load changes a row.
 _BROKEN = "rows made from statistics, or the load on them, may break its condition"
 _OF_TABLE = ("index", "primary_key", "unique", "exclusion", "check")
+# What may need objects that exist only after the rows, such as a key.
+_AGAIN = (
+    *("function", "aggregate", "view", "default", "type", "domain", "search configuration"),
+    *("search dictionary", "sequence", "extension", "collation"),
+)
+# A foreign key, or statistics, is one transaction: none of them needs another one.
+_ALONE = ("foreign key", "trigger", "statistics")
 
 
 @dataclass(frozen=True)
@@ -80,10 +77,6 @@ class Rebuilt:
             columns = self._columns(shape, parts, rows[name], notes)
             made[name] = Table(shape, rows[name], {c.shape.column: c for c in columns})
         tables, left_out = with_keys(self.capture, made)
-        checks = [item for item in self.capture.objects if item.kind == "check"]
-        broken = {_id(item): _BROKEN for item in checks if not _surely_holds(item, tables)}
-        notes += [f"{table}.{name} is left out: {why}" for (table, name), why in broken.items()]
-        notes += [f"{name} is left out: {why}" for name, why in sorted(left_out.items())]
         return tables, left_out, tuple(notes)
 
     @property
@@ -93,9 +86,8 @@ class Rebuilt:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return what the copy does not keep, in words."""
-        domains = [f"the CHECK of {name} is left out: {_BROKEN}" for name in self._broken_domains]
-        return (*self._made[2], *domains)
+        """Return what no server is asked about: columns for which nothing is known."""
+        return self._made[2]
 
     def parts_by_table(self) -> dict[str, list[TableShape]]:
         """Return the shapes with the rows of each table: its own, or those of its partitions."""
@@ -155,18 +147,22 @@ class Rebuilt:
             ]
             counted = [(part_rows, as_counted(d, part_rows)) for part_rows, d in own]
             distribution = together(counted) if own else as_counted(column.distribution, rows)
-            distribution = _typed(column, scaled(distribution, rows=rows, made_rows=made_rows))
+            distribution = typed(
+                column,
+                scaled(distribution, rows=rows, made_rows=made_rows),
+                self._types,
+            )
             if distribution.kind == "other" and not (distribution.bounds or distribution.hot):
-                if column.is_not_null and not column.has_default:
-                    notes.append(f"{shape.name}.{column.column}: no values of type {column.type}")
-                continue
+                # The engine tries values, one after another, until the server takes one.
+                distribution = distribution.model_copy(update={"bounds": CANDIDATES[:1]})
+                notes.append(f"{shape.name}.{column.column}: no values of type {column.type}")
             if (limits := self._partition_limits(shape.name, column.column)) is not None:
                 distribution = within_partitions(*limits, distribution)
             if (domain := self._domains.get(column.type)) is not None:
                 distribution = within_domain(domain, distribution)
             if column.is_unique:
                 distribution = unique(distribution, made_rows)
-            yield Column(column, distribution)
+            yield Column(column, as_listed(distribution))
 
     @cached_property
     def _columns_by_table(self) -> Mapping[str, Mapping[str, ColumnShape]]:
@@ -176,31 +172,35 @@ class Rebuilt:
         return tables
 
     @cached_property
+    def _types(self) -> tuple[SchemaObject, ...]:
+        return tuple(item for item in self.capture.objects if item.kind in ("type", "domain"))
+
+    @cached_property
+    def _sql_of_tables(self) -> Mapping[str, str]:
+        return {item.name: item.sql for item in self.capture.objects if item.table == item.name}
+
+    @cached_property
     def _domains(self) -> Mapping[str, str]:
         return domains_by_type(self.capture.objects)
 
-    @cached_property
-    def _broken_domains(self) -> Mapping[str, str]:
-        """Return domains whose conditions the values may break, without these conditions."""
-        broken = {}
-        for item in self.capture.objects:
-            if item.kind != "domain":
-                continue
-            distributions = [
-                column.distribution
-                for table in self.tables.values()
-                for column in table.columns.values()
-                if column.shape.type in (item.name, item.name.rpartition(".")[2])
-            ]
-            if item.is_broken_by_load or not all(
-                holds_in_domain(item.sql, values) for values in distributions
-            ):
-                broken[item.name] = without_checks(item.sql)
-        return broken
+    def _conditions_after(self, item: SchemaObject) -> bool:
+        """Return whether the conditions of a domain are added after the rows, as the server lets.
+
+        Those that surely hold are made with it, and those that the load may break never.
+        """
+        distributions = [
+            column.distribution
+            for table in self.tables.values()
+            for column in table.columns.values()
+            if column.shape.type in (item.name, item.name.rpartition(".")[2])
+        ]
+        return item.is_broken_by_load or not all(
+            holds_in_domain(item.sql, values) for values in distributions
+        )
 
     def _partition_limits(self, table: str, column: str) -> tuple[str, str] | None:
         """Return the first value of all partitions by range of a column, and the end of them."""
-        objects = {item.name: item.sql for item in self.capture.objects if item.table == item.name}
+        objects = self._sql_of_tables
         if not re.search(
             rf'PARTITION BY RANGE \("?{re.escape(column)}"?\)', objects.get(table, "")
         ):
@@ -240,50 +240,157 @@ class Rebuilt:
         """Return the names of the extensions that the schema needs."""
         return tuple(item.name for item in self.capture.objects if item.kind == "extension")
 
-    @property
-    def made_last(self) -> tuple[str, ...]:
-        """Return what is made after the rows and has a mark of its kind, such as `view a.b`."""
-        last = [item for item in self.capture.objects if item.stage == "after_rows"]
-        return tuple(thing for item in last if (thing := _named(item)))
-
     def distribution(self, table: str, column: str) -> Distribution | None:
         """Return the distribution that a column of the copy has."""
         made = self.tables.get(table)
         column_made = made.columns.get(column) if made is not None else None
         return column_made.distribution if column_made is not None else None
 
+    @property
+    def left_out_table(self) -> str:
+        """Return the table of what the copy lacks; "" if the capture has no table."""
+        return left_out_table(self.capture.tables[0].name) if self.capture.tables else ""
+
     def as_engine(self, seed: int) -> dict[str, Any]:
         """Return the copy for the engine's job."""
-        left_out = self._made[1]
+        notes = self.left_out_table or left_out_table("")
         before = [item for item in self.capture.objects if item.stage == "before_rows"]
         indexes: dict[str, list[str]] = {}
-        completion = []
+        last: list[Attempt] = []
         for item in self.capture.objects:
-            if item.stage != "after_rows" or item.name in left_out:
+            if item.stage != "after_rows":
                 continue
+            attempt = attempt_of(item, why_not=self._why_not(item))
             if item.kind in _OF_TABLE and item.table in self.tables:
-                if item.kind != "check" or _surely_holds(item, self.tables):
-                    indexes.setdefault(item.table, []).append(_on_all_parts(item))
+                indexes.setdefault(item.table, []).append(block([attempt], notes))
             else:
-                completion.append(_created(item))
+                last.append(attempt)
+        first = [self._first(item) for item in before]
+        schemas = [attempt for attempt in first if attempt.kind == "schema"]
+        # What could not be made before the rows may need a key, a view or a function.
+        again = [replace(attempt, again=True) for attempt in first if attempt.kind in _AGAIN]
+        keys = [attempt for attempt in last if attempt.kind not in _ALONE]
+        alone = [attempt for attempt in last if attempt.kind in _ALONE]
+        conditions = [
+            condition
+            for item in before
+            if item.kind == "domain" and self._conditions_after(item)
+            if not item.is_broken_by_load
+            for condition in domain_conditions(item)
+        ]
+        filled = [*self._counters(), *self._sequences()]
+        completion = [
+            [*again, *keys],
+            *([attempt] for attempt in (*alone, *conditions, *filled)),
+        ]
+        # The bodies of functions may name tables that are made after them.
+        settings = "set check_function_bodies = off"
         return {
             "kind": "capture",
-            # The bodies of functions may name tables that are made after them.
             "creation": [
-                "set check_function_bodies = off",
-                *(self._broken_domains.get(item.name) or _created(item) for item in before),
+                settings,
+                *(choice.steps[0] for attempt in schemas for choice in attempt.choices),
+                *left_out_creation(notes),
+                block([attempt for attempt in first if attempt.kind != "schema"], notes),
             ],
-            "marked": [thing for item in before if (thing := _named(item))],
-            "removal": _removal(before),
+            "marked": [*(thing for item in before if (thing := marked_as(item))), f"table {notes}"],
+            "removal": [
+                removal_of_marked("capture", [*(item.name for item in self.capture.objects), notes])
+            ],
             "tables": [
-                _table_for_engine(table, indexes.get(name, []))
-                for name, table in self.tables.items()
+                self._table(table, indexes.get(name, [])) for name, table in self.tables.items()
             ],
-            "completion": [*self._counters(), *completion, *self._sequences()],
+            "left_out": notes,
+            "candidates": list(CANDIDATES),
+            "completion": [
+                *(f"{settings};\n{block(group, notes)}" for group in completion if group),
+                left_out_end(notes),
+            ],
             "seed": seed,
         }
 
-    def _counters(self) -> Iterator[str]:
+    def _first(self, item: SchemaObject) -> Attempt:
+        """Return the attempt to make an object before the rows."""
+        columns = tuple(self._columns_by_table.get(item.name, {}).values())
+        why_not = _BROKEN if item.kind == "domain" and item.is_broken_by_load else ""
+        if item.kind == "domain" and not why_not and self._conditions_after(item):
+            item = item.model_copy(update={"sql": without_checks(item.sql)})
+        return attempt_of(item, columns if item.kind == "table" else (), why_not=why_not)
+
+    def _why_not(self, item: SchemaObject) -> str:
+        """Return why a constraint is not even tried; "" if the server decides.
+
+        Without rows the server accepts every condition, and the load may break it later.
+        """
+        table = self.tables.get(item.table)
+        is_empty = table is not None and not table.rows
+        if item.kind == "exclusion":
+            return "values that exclude each other are not made"
+        if item.kind == "check" and table is not None:
+            return (
+                _BROKEN if item.is_broken_by_load or (is_empty and not _holds(item, table)) else ""
+            )
+        return self._made[1].get(item.name, "") if item.kind == "foreign_key" and is_empty else ""
+
+    def _table(self, table: Table, indexes: list[str]) -> dict[str, Any]:
+        """Return a table as the engine's job has it."""
+        return {
+            "name": table.shape.name,
+            "is_partitioned": table.shape.is_partitioned,
+            "rows": table.rows,
+            "columns": [
+                {
+                    "name": _quoted(column.shape.column),
+                    "distribution": column.distribution.model_dump(
+                        mode="json", exclude_defaults=True
+                    ),
+                    "correlation": min(1.0, max(-1.0, column.shape.correlation or 0.0)),
+                    **_parents(table, column),
+                    **self._otherwise(column),
+                }
+                for column in table.columns.values()
+            ],
+            "keys": [[_quoted(column) for column in key] for key in table.keys],
+            "links": [
+                {
+                    **link,
+                    **{
+                        part: [_quoted(column) for column in link[part]]
+                        for part in ("columns", "referenced", "extra")
+                    },
+                }
+                for link in table.links
+            ],
+            "indexes": indexes,
+            "rescues": list(self._rescues(table)),
+        }
+
+    def _otherwise(self, column: Column) -> dict[str, Any]:
+        """Return distributions to try if the server refuses the values of a column."""
+        others = others_of(column.shape.type, column.distribution, self._types)
+        dumped = [other.model_dump(mode="json", exclude_defaults=True) for other in others]
+        return {"otherwise": dumped} if dumped else {}
+
+    def _rescues(self, table: Table) -> Iterator[dict[str, str]]:
+        """Yield changes of a table that let the server take rows that it refuses."""
+        name = table.shape.name
+        if table.shape.is_partitioned:
+            schema, own = parts_of(name)
+            part = ".".join(_quoted(part) for part in (schema, f"{own[:50]}_others") if part)
+            notes = _literal(self.left_out_table)
+            sql = (
+                f"create table {part} partition of {name} default; do $pgdyno$ begin execute"
+                f" pg_catalog.format('comment on table %s is %L', {_literal(part)},"
+                f" pg_catalog.obj_description({notes}::regclass, 'pg_class')); end $pgdyno$"
+            )
+            yield {"sql": sql, "words": "some rows are in a partition for all other values"}
+        for column in self._columns_by_table.get(name, {}).values():
+            if column.generated:
+                own = _quoted(column.column)
+                sql = f"alter table {name} alter column {own} drop expression"
+                yield {"sql": sql, "words": f"the column {own} is not generated"}
+
+    def _counters(self) -> Iterator[Attempt]:
         """Yield statements that put each counter above the keys that it has given."""
         for counter in self.capture.counters:
             group = [f"g{number}" for number, _ in enumerate(counter.group)]
@@ -300,14 +407,15 @@ class Rebuilt:
             matched = [
                 f"c.{_quoted(c)} = l.{name}" for c, name in zip(counter.group, group, strict=True)
             ]
-            yield (
+            sql = (
                 f"UPDATE {counter.table} AS c SET {column} = l.next FROM ({last}{by_group}) AS l"
                 f" WHERE {' AND '.join([*matched, f'c.{column} <> l.next'])}"
             )
+            yield Attempt("counter", f"{counter.table}.{counter.column}", (Choice((sql,)),))
 
-    def _sequences(self) -> Iterator[str]:
-        """Yield statements that put each sequence above the keys of all columns that it gives."""
-        largest: dict[str, list[str]] = {}
+    def _sequences(self) -> Iterator[Attempt]:
+        """Yield statements that put each sequence after the keys of all columns that it gives."""
+        largest: dict[str, list[tuple[str, str]]] = {}
         for name, table in self.tables.items():
             for column in table.columns.values():
                 shape = column.shape
@@ -317,59 +425,22 @@ class Rebuilt:
                 if not shape.sequence:
                     names = f"{_literal(name)}, {_literal(shape.column)}"
                     target = f"pg_get_serial_sequence({names})"
-                last = f"(select max({_quoted(shape.column)}) from {name})"
-                largest.setdefault(target, []).append(last)
+                key = _quoted(shape.column)
+                ends = (f"(select max({key}) from {name})", f"(select min({key}) from {name})")
+                largest.setdefault(target, []).append(ends)
         for target, keys in largest.items():
-            yield f"select setval({target}, greatest(1, {', '.join(keys)}))"
+            most, least = (", ".join(ends) for ends in zip(*keys, strict=True))
+            sql = (
+                "select setval(s.seqrelid, case when s.seqincrement > 0"
+                f" then least(s.seqmax, greatest(s.seqstart, {most}))"
+                f" else greatest(s.seqmin, least(s.seqstart, {least})) end)"
+                f" from pg_catalog.pg_sequence s where s.seqrelid = {target}::regclass"
+            )
+            yield Attempt("counter", target, (Choice((sql,)),))
 
 
-def _id(item: SchemaObject) -> tuple[str, str]:
-    return item.table, item.name
-
-
-def _surely_holds(check: SchemaObject, tables: Mapping[str, Table]) -> bool:
-    """Return whether all rows satisfy a CHECK; without its rows, a table has no condition."""
-    table = tables.get(check.table)
-    if table is None:
-        return True
-    if check.is_broken_by_load:
-        return False
-    distributions = {name: column.distribution for name, column in table.columns.items()}
-    return holds(check.sql, distributions)
-
-
-def _on_all_parts(item: SchemaObject) -> str:
-    """Return the statement of an index or key: that of a partitioned table is on its parts, too."""
-    return item.sql.rstrip("; \n").replace(" ON ONLY ", " ON ", 1)
-
-
-def _table_for_engine(table: Table, indexes: list[str]) -> dict[str, Any]:
-    return {
-        "name": table.shape.name,
-        "is_partitioned": table.shape.is_partitioned,
-        "rows": table.rows,
-        "columns": [
-            {
-                "name": _quoted(column.shape.column),
-                "distribution": column.distribution.model_dump(mode="json", exclude_defaults=True),
-                "correlation": min(1.0, max(-1.0, column.shape.correlation or 0.0)),
-                **_parents(table, column),
-            }
-            for column in table.columns.values()
-        ],
-        "keys": [[_quoted(column) for column in key] for key in table.keys],
-        "links": [
-            {
-                **link,
-                **{
-                    part: [_quoted(column) for column in link[part]]
-                    for part in ("columns", "referenced", "extra")
-                },
-            }
-            for link in table.links
-        ],
-        "indexes": indexes,
-    }
+def _holds(check: SchemaObject, table: Table) -> bool:
+    return holds(check.sql, {name: own.distribution for name, own in table.columns.items()})
 
 
 def _parents(table: Table, column: Column) -> dict[str, str]:
@@ -387,87 +458,3 @@ def _literal(text: str) -> str:
 def _quoted(name: str) -> str:
     """Return the name of a column as SQL, always quoted."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def _removal(made: list[SchemaObject]) -> list[str]:
-    """Return statements that drop the objects; schemas and extensions stay."""
-    statements = []
-    for kind in ("view", "table", "function", "type", "domain", "sequence"):
-        names = [item.name for item in made if item.kind == kind]
-        if names:
-            word = "routine" if kind == "function" else kind
-            statements.append(f"drop {word} if exists {', '.join(reversed(names))}")
-    return statements
-
-
-def _created(item: SchemaObject) -> str:
-    """Return the statement that creates an object; schemas and extensions may exist already.
-
-    A function that exists is somebody's: it is never replaced.
-    """
-    sql = item.sql.rstrip("; \n")
-    if item.kind == "function":
-        return sql.replace("CREATE OR REPLACE ", "CREATE ", 1)
-    for kind in ("SCHEMA", "EXTENSION"):
-        if sql.startswith(f"CREATE {kind} ") and "IF NOT EXISTS" not in sql:
-            return sql.replace(f"CREATE {kind} ", f"CREATE {kind} IF NOT EXISTS ", 1)
-    return sql
-
-
-def _named(item: SchemaObject) -> str | None:
-    """Return how COMMENT names an object; None for a kind without a mark."""
-    word = {"partition": "table", "function": "routine"}.get(item.kind, item.kind)
-    marked = ("table", "view", "routine", "type", "domain", "sequence")
-    if word == "view" and "MATERIALIZED" in item.sql.split(" AS ")[0]:
-        return f"materialized view {item.name}"
-    return f"{word} {item.name}" if word in marked else None
-
-
-def _within_digits(distribution: Distribution, digits: int, scale: int) -> Distribution:
-    """Return the distribution without numbers that are too large for their type.
-
-    A number in place of the largest one may be larger.
-    """
-    most = Decimal(10) ** (digits - scale) - Decimal(10) ** -scale
-
-    def within(value: str) -> str:
-        number = Decimal(value)
-        return (
-            value if not number.is_finite() or abs(number) <= most else f"{most.copy_sign(number)}"
-        )
-
-    hot = tuple(h.model_copy(update={"value": within(h.value)}) for h in distribution.hot)
-    changes = {"bounds": tuple(map(within, distribution.bounds)), "hot": hot}
-    return distribution.model_copy(update=changes)
-
-
-def _typed(column: ColumnShape, distribution: Distribution) -> Distribution:
-    """Return the distribution with what the column's type demands."""
-    if column.type == "cidr" and distribution.bounds:
-        # An address between two networks has another form.
-        return distribution.model_copy(update={"kind": "other"})
-    if distribution.kind == "other" and not (distribution.bounds or distribution.hot):
-        kind, bounds = _TYPICAL.get(column.type.partition("(")[0], ("other", ()))
-        return distribution.model_copy(update={"kind": kind, "bounds": bounds})
-    if distribution.kind == "numeric" and (digits := _DIGITS.match(column.type)):
-        return _within_digits(distribution, int(digits[1]), int(digits[2] or 0))
-    if distribution.kind in ("array", "range") and distribution.element is None:
-        if distribution.bounds or distribution.hot:
-            return distribution.model_copy(update={"kind": "other"})
-        named = column.type.removesuffix("[]").partition("(")[0]
-        element = Distribution(kind=_ELEMENTS.get(named, "text"), distinct=100)
-        return distribution.model_copy(update={"element": element})
-    if distribution.kind in ("text", "bytes", "json"):
-        # The server counts the header of a value: a byte, or four for long values.
-        header_bytes = 1 if distribution.width < 127 else 4
-        if column.type == "jsonb" and not distribution.bounds:
-            # What jsonb adds to the document that the engine makes.
-            header_bytes += _JSONB_BYTES
-        width = max(0.0, distribution.width - header_bytes)
-        distribution = distribution.model_copy(update={"width": width})
-    limit = _LIMITED.match(column.type)
-    if limit is not None and distribution.kind == "text":
-        most = float(limit[1])
-        length = Spread(least=0, mean=min(most, distribution.width or most), most=most)
-        return distribution.model_copy(update={"length": length})
-    return distribution

@@ -19,7 +19,15 @@ from pgdyno.features.capture.bodies import (
     statements_of_function,
 )
 from pgdyno.features.capture.model import Capture, Fresh, OfColumn, parts_of
-from pgdyno.features.capture.object_names import Names, Use, named, named_by, uses_of, with_schemas
+from pgdyno.features.capture.object_names import (
+    FUNCTION_OPTIONS,
+    Names,
+    Use,
+    named,
+    named_by,
+    uses_of,
+    with_schemas,
+)
 from pgdyno.features.capture.schema import SchemaObject
 from pgdyno.features.capture.schema import parts_of as name_of
 from pgdyno.server.grammar import Statement, statements_of
@@ -45,10 +53,33 @@ _PERMITTED: Mapping[str, frozenset[str]] = {
     "trigger": frozenset(("CreateTrigStmt", "AlterTableStmt")),
     "statistics": frozenset(("CreateStatsStmt",)),
     "view": frozenset(("ViewStmt", "CreateTableAsStmt")),
+    "collation": frozenset(("DefineStmt",)),
+    "aggregate": frozenset(("DefineStmt",)),
+    "search_dictionary": frozenset(("DefineStmt",)),
+    "search_configuration": frozenset(("DefineStmt", "AlterTSConfigurationStmt")),
 }
 """The statements, as the grammar names them, that make an object of each kind."""
-_DROPPED_AS = {"partition": "table", "function": "routine"}
-_NAMED = frozenset(("table", "partition", "view", "function", "type", "domain", "sequence"))
+_DROPPED_AS = {
+    "partition": "table",
+    "function": "routine",
+    "search_dictionary": "text search dictionary",
+    "search_configuration": "text search configuration",
+}
+# What a DefineStmt may define, and its options: without functions that read the values' text.
+_DEFINED = {
+    "collation": ("OBJECT_COLLATION", ("provider", "locale", "lc_collate", "lc_ctype")),
+    "aggregate": ("OBJECT_AGGREGATE", ("stype", "initcond", "parallel", *FUNCTION_OPTIONS)),
+    "search_dictionary": ("OBJECT_TSDICTIONARY", ()),
+    "search_configuration": ("OBJECT_TSCONFIGURATION", ("parser",)),
+}
+# A dictionary of these reads its words from a file that the server's installation has.
+_TEMPLATES = ("simple", "snowball", "synonym", "thesaurus", "ispell", "unaccent")
+_NAMED = frozenset(
+    (
+        *("table", "partition", "view", "function", "type", "domain", "sequence", "collation"),
+        *("aggregate", "search_dictionary", "search_configuration"),
+    )
+)
 # What ALTER TABLE may do: add a key or a condition, a default, or a partition.
 _CHANGES = frozenset(
     (
@@ -77,6 +108,7 @@ _OF_ANY_LOAD = re.compile(
     r"|nextval|setval|currval|lastval|set_config"
 )
 _NAME_MAX_BYTES = 63
+_NOT_WRITTEN = " is not a capture as pgdyno writes it: "
 _IMMUTABLE_SCHEMAS = re.compile(r"pg_.*|information_schema")
 _DEFINER = re.compile(r"(?:EXTERNAL\s+)?SECURITY\s+DEFINER", re.IGNORECASE)
 _REPLACES = re.compile(r"^\s*CREATE\s+OR\s+REPLACE\s", re.IGNORECASE)
@@ -136,7 +168,7 @@ def qualified(capture: Capture, *, file: str) -> Capture:
 
     Raises: SpecError with the object and what it would do, as `refuse_other_statements`.
     """
-    names = Names(capture)
+    names = Names(capture.objects, capture.columns)
     try:
         _check_names(capture, names, file)
         checked = [_checked(item, names, file) for item in capture.objects]
@@ -148,13 +180,7 @@ def qualified(capture: Capture, *, file: str) -> Capture:
 def _check_names(capture: Capture, names: Names, file: str) -> None:
     made = " ".join(item.sql for item in capture.objects if item.kind == "table")
     for item in capture.objects:
-        if item.kind in _NAMED:
-            _check_name(item.name, _DROPPED_AS.get(item.kind, item.kind), file)
-            _check_schema(item.kind, item.name, names, file)
-        elif item.kind == "schema" and _IMMUTABLE_SCHEMAS.fullmatch(name_of(item.name)[1]):
-            _refuse(file, f"the schema {item.name}", "it belongs to the server")
-        elif item.kind == "extension" and item.name.strip('"') not in _EXTENSIONS:
-            _refuse(file, f"the extension {item.name}", "pgdyno does not know it as harmless")
+        _check_object_name(item, names, file)
     for shape in capture.tables:
         _check_name(shape.name, "table", file)
         if name_of(shape.name) not in names.relations:
@@ -176,6 +202,28 @@ def _check_names(capture: Capture, names: Names, file: str) -> None:
                 file, f"the column {column.column} of {column.table}", "its name ends too early"
             )
     _check_counters(capture, file)
+
+
+def _check_object_name(item: SchemaObject, names: Names, file: str) -> None:
+    if item.kind in _NAMED:
+        _check_name(item.name, _DROPPED_AS.get(item.kind, item.kind), file)
+        _check_schema(item.kind, item.name, names, file)
+    elif item.kind == "schema" and _IMMUTABLE_SCHEMAS.fullmatch(name_of(item.name)[1]):
+        _refuse(file, f"the schema {item.name}", "it belongs to the server")
+    elif item.kind == "extension" and item.name.strip('"') not in _EXTENSIONS:
+        _refuse(file, f"the extension {item.name}", "pgdyno does not know it as harmless")
+
+
+def why_refused(item: SchemaObject, names: Names) -> str | None:
+    """Return why `init` would refuse a file with this object; None if it would not."""
+    try:
+        _check_object_name(item, names, "")
+        _checked(item, names, "")
+    except SpecError as error:
+        return error.message.partition(_NOT_WRITTEN)[2].rstrip(".") or error.message
+    except RecursionError:
+        return "it has too many parts inside of each other"
+    return None
 
 
 def _check_counters(capture: Capture, file: str) -> None:
@@ -333,6 +381,8 @@ def _check_kind(item: SchemaObject, statement: Statement, thing: str, file: str)
         given = {option["DefElem"]["defname"] for option in tree.get("options", ())}
         if not given <= {"schema"}:
             _refuse(file, thing, f"it has the option {', '.join(sorted(given - {'schema'}))}")
+    if statement.kind == "DefineStmt":
+        _check_definition(item.kind, tree, thing, file)
     for name, content in statement.nodes():
         if name in _NEVER:
             _refuse(file, thing, f"it {_NEVER[name]}")
@@ -342,6 +392,19 @@ def _check_kind(item: SchemaObject, statement: Statement, thing: str, file: str)
             setting = str(content.get("name", "")).lower()
             if not harmless({setting: ""}):
                 _refuse(file, thing, f"it changes the setting {setting}")
+
+
+def _check_definition(kind: str, tree: Mapping[str, Any], thing: str, file: str) -> None:
+    what, permitted = _DEFINED[kind]
+    options = {own["DefElem"]["defname"]: own["DefElem"] for own in tree.get("definition", ())}
+    if tree["kind"] != what:
+        _refuse(file, thing, f"it defines {tree['kind'].removeprefix('OBJECT_').lower()}")
+    if kind == "search_dictionary":
+        names = options.get("template", {}).get("arg", {}).get("TypeName", {}).get("names", ())
+        if not names or names[-1].get("String", {}).get("sval") not in _TEMPLATES:
+            _refuse(file, thing, "its template is not one that the server brings")
+    elif unknown := options.keys() - {*permitted, *(("deterministic",) if permitted else ())}:
+        _refuse(file, thing, f"it has the option {min(unknown)}")
 
 
 def _check_option(option: Mapping[str, Any], thing: str, file: str, item: SchemaObject) -> None:
@@ -394,7 +457,7 @@ def uses_of_statement(statement: Statement) -> Iterator[Use]:
 
 def not_of_the_copy(capture: Capture) -> str | None:
     """Return what the load uses that the capture does not make; None if it uses only that."""
-    names = Names(capture)
+    names = Names(capture.objects, capture.columns)
     temporary = {
         statement.tree["relation"]["relname"]
         if "relation" in statement.tree
@@ -476,6 +539,6 @@ def _refuse(file: str, thing: str, why: str) -> NoReturn:
 
 def _refusal(file: str, thing: str, why: str) -> SpecError:
     return SpecError(
-        f"{file} is not a capture as pgdyno writes it: {thing}: {why}.",
+        f"{file}{_NOT_WRITTEN}{thing}: {why}.",
         hint="nothing was sent; capture the source again, or ask where the file comes from",
     )

@@ -32,6 +32,10 @@ ObjectKind = Literal[
     "statistics",
     "view",
     "default",
+    "collation",
+    "aggregate",
+    "search_dictionary",
+    "search_configuration",
 ]
 Stage = Literal["before_rows", "after_rows"]
 

@@ -15,6 +15,7 @@ from pgdyno.spec.dataset import CaptureDataset, CaptureLoading, Dataset
 if TYPE_CHECKING:
     from pgdyno.features.capture.model import Capture
     from pgdyno.features.capture.rebuild import Rebuilt
+    from pgdyno.server.connect import Connection
 
 
 class Captured(DatasetKind):
@@ -33,7 +34,9 @@ class Captured(DatasetKind):
 
     def bound(self, dataset: Dataset) -> DatasetKind:
         """Return the kind with the tables of the file."""
-        return Captured(tuple(shape.name for shape in rebuilt_of(dataset).capture.tables))
+        # A partition that the server refused is left out.
+        shapes = rebuilt_of(dataset).capture.tables
+        return Captured(tuple(shape.name for shape in shapes if not shape.partition_of))
 
     def size_words(self, size: int | None) -> str:
         """Return "120,000 rows of a capture"."""
@@ -47,6 +50,12 @@ class Captured(DatasetKind):
         """Return None: the mark has the number of rows."""
         del number
         return None
+
+    def lacks(self, connection: Connection) -> str:
+        """Return how many objects of the capture the copy lacks or has in another form."""
+        from pgdyno.features.capture.left_out import left_out_words
+
+        return left_out_words(connection)
 
     def why_partial(self, number: Number, size: int | None) -> str:
         """Return nothing: while a load is not finished, its journal exists."""

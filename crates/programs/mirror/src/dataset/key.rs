@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::order::hash;
 use crate::values::{Places, Values};
 
 /// One column leads: its values are as frequent as its distribution says. Rows with the same value
@@ -28,6 +29,9 @@ enum Spread {
     FanOut(FanOut),
     /// They have combinations at equal distances.
     Wide,
+    /// They have combinations as frequent as the columns ask for: for each, the share of those up
+    /// to it. A tenant with half of the rows keeps them.
+    Drawn(Vec<f64>),
     /// A leading value is more frequent than there are combinations, so all are equally frequent.
     Even,
 }
@@ -47,6 +51,9 @@ impl Key {
         let spread = match longest {
             _ if let Some(fan_out) = fan_out.flatten() => Spread::FanOut(fan_out),
             _ if longest > combinations => Spread::Even,
+            _ if let Some(shares) = uneven(&columns, leading, longest, combinations) => {
+                Spread::Drawn(shares)
+            }
             _ if combinations <= longest.saturating_mul(2) => Spread::First,
             _ => Spread::Wide,
         };
@@ -102,6 +109,7 @@ impl Key {
                 ((u128::from(index) * u128::from(distance) + u128::from(start))
                     % u128::from(self.combinations)) as u64
             }
+            Spread::Drawn(ref shares) => drawn(shares, number, index, run),
             _ => index,
         };
         self.split(combination, numbers);
@@ -122,6 +130,68 @@ impl Key {
     }
 }
 
+/// Combinations whose shares are kept in a table, and rows that share a leading value: each of them
+/// looks at those before it.
+const DRAWN_MAX: u64 = 1 << 16;
+const DRAWN_RUN_MAX: u64 = 256;
+/// Places for which the share of each value of a column is counted.
+const SHARE_PLACES: u64 = 1 << 22;
+
+/// The share of the combinations up to each one, if the other columns prefer some values.
+fn uneven(
+    columns: &[Arc<Values>],
+    leading: usize,
+    longest: u64,
+    combinations: u64,
+) -> Option<Vec<f64>> {
+    if longest > DRAWN_RUN_MAX || combinations > DRAWN_MAX {
+        return None;
+    }
+    let mut shares = vec![1.0];
+    let mut is_even = true;
+    for (_, values) in columns.iter().enumerate().filter(|(index, _)| *index != leading) {
+        let own = shares_of(values);
+        let even = 1.0 / own.len() as f64;
+        is_even &= own.iter().all(|share| (share - even).abs() <= even / 2.0);
+        shares = shares.iter().flat_map(|left| own.iter().map(move |right| left * right)).collect();
+    }
+    let mut sum = 0.0;
+    let up_to = shares.iter().map(|share| {
+        sum += share;
+        sum
+    });
+    (!is_even).then(|| up_to.collect())
+}
+
+/// The share of each value.
+fn shares_of(values: &Values) -> Vec<f64> {
+    let places = values.places(SHARE_PLACES);
+    let mut shares = vec![0.0; values.count() as usize];
+    let mut place = 0;
+    while place < SHARE_PLACES {
+        let (number, index, run) = places.run_at(place);
+        let rows = (run - index).max(1);
+        shares[number as usize] += rows as f64 / SHARE_PLACES as f64;
+        place += rows;
+    }
+    shares
+}
+
+/// The combination of row `index` among the `run` rows of a leading value: all differ, and they
+/// stand at equal distances among the shares.
+fn drawn(up_to: &[f64], leading: u64, index: u64, run: u64) -> u64 {
+    let offset = (hash(leading) >> 11) as f64 / (1_u64 << 53) as f64;
+    let mut combination = 0;
+    for row in 0..=index {
+        let share = (row as f64 + offset) / run as f64;
+        let own = up_to.partition_point(|&up_to| up_to <= share) as u64;
+        let least = if row == 0 { 0 } else { combination + 1 };
+        // The rows that follow need combinations, too.
+        combination = own.max(least).min(up_to.len() as u64 - (run - row));
+    }
+    combination
+}
+
 /// The column with the most values; but the one by which the rows are sorted on disk, if that is
 /// another one: the rows of a district stand together, and each district has order 1.
 fn leading_of(counts: &[u64], correlations: &[f64]) -> usize {
@@ -137,14 +207,14 @@ const SORTED: f64 = 0.9;
 const UNSORTED: f64 = 0.5;
 
 /// Values of the other column of a fan-out, at most: more would need a large pattern.
-const FAN_OUT_MAX: u64 = 64;
+pub(super) const FAN_OUT_MAX: u64 = 64;
 /// Leading values of a pattern.
 const PATTERN: u64 = 4096;
 
 /// A pattern of leading values: which values of the other column each of them has, so that both
 /// have the rows that they ask for. Orders have one to nine lines, and few have nine.
 #[derive(Debug)]
-struct FanOut {
+pub(super) struct FanOut {
     rows: u64,
     /// How many rows all leading values would have; at least `rows`.
     room: u64,
@@ -155,8 +225,8 @@ struct FanOut {
 }
 
 impl FanOut {
-    /// None if a value would need more rows than there are leading values.
-    fn of(other: &Values, leading: u64, rows: u64) -> Option<FanOut> {
+    /// None if no value of the other column is with nearly each leading value.
+    pub(super) fn of(other: &Values, leading: u64, rows: u64) -> Option<FanOut> {
         let places = other.places(rows);
         let mut shares = vec![0; usize::try_from(other.count()).ok()?];
         let mut place = 0;
@@ -168,25 +238,38 @@ impl FanOut {
             place += run;
         }
         let most = shares.iter().copied().max().unwrap_or(0);
-        // A leading value without rows would not be a value of the column.
-        if !(PATTERN * 19 / 20..=PATTERN * 21 / 20).contains(&most) {
+        // The number of leading values is an estimate. Each has the most common other value.
+        if !(PATTERN * 7 / 10..=PATTERN * 14 / 10).contains(&most) {
             return None;
         }
-        for share in shares.iter_mut().filter(|share| **share * 20 >= PATTERN * 19) {
-            *share = PATTERN;
+        for share in &mut shares {
+            let part = *share * PATTERN / most;
+            *share = if part * 20 >= PATTERN * 19 { PATTERN } else { part };
         }
-        let mut before = vec![0];
-        for place in 0..PATTERN {
-            let own = shares.iter().filter(|share| has(place, **share)).count() as u64;
-            before.push(before[place as usize] + own);
+        for _ in 0..4 {
+            let mut before = vec![0];
+            for place in 0..PATTERN {
+                let own = shares.iter().filter(|share| has(place, **share)).count() as u64;
+                before.push(before[place as usize] + own);
+            }
+            let whole = before[PATTERN as usize];
+            // No more leading values than the rows need, so that each has its first row.
+            let needed = (u128::from(rows) * u128::from(PATTERN)).div_ceil(u128::from(whole));
+            let used = leading.min(needed as u64 + 1);
+            let room = used / PATTERN * whole + before[usize::try_from(used % PATTERN).ok()?];
+            if room >= rows {
+                return Some(FanOut { rows, room, before, shares });
+            }
+            for share in shares.iter_mut().filter(|share| **share < PATTERN) {
+                let more = u128::from(*share) * u128::from(rows) / u128::from(room.max(1));
+                *share = (more as u64 + 1).min(PATTERN);
+            }
         }
-        let whole = before[PATTERN as usize];
-        let room = leading / PATTERN * whole + before[usize::try_from(leading % PATTERN).ok()?];
-        (room >= rows).then_some(FanOut { rows, room, before, shares })
+        None
     }
 
     /// The leading number of this row, and the number of its value in the other column.
-    fn at(&self, place: u64) -> (u64, u64) {
+    pub(super) fn at(&self, place: u64) -> (u64, u64) {
         let index = (u128::from(place) * u128::from(self.room) / u128::from(self.rows)) as u64;
         let whole = self.before[PATTERN as usize];
         let (pattern, within) = (index / whole, index % whole);
@@ -281,6 +364,20 @@ mod tests {
             assert!(asked.abs_diff(*line) < 40, "{lines:?}");
         }
         assert!(seen.iter().all(|row| seen.contains(&[row[0], 0])), "line 1 is missing");
+    }
+
+    #[test]
+    fn a_tenant_with_half_of_the_rows_keeps_them() {
+        for (columns, count) in [
+            (vec![(50, 0.51), (20_000, 0.0)], 20_000),
+            (vec![(50, 0.51), (10_200, 0.0)], 20_000),
+            (vec![(20, 0.51), (4, 0.6), (20_000, 0.0)], 20_000),
+        ] {
+            let rows = rows(&columns, count);
+            assert_eq!(rows.iter().collect::<BTreeSet<_>>().len(), rows.len(), "{columns:?}");
+            let own = rows.iter().filter(|row| row[0] == 0).count() as f64 / count as f64;
+            assert!((own - 0.51).abs() < 0.03, "{columns:?}: {own}");
+        }
     }
 
     #[test]

@@ -6,17 +6,21 @@
 
 mod key;
 mod order;
+mod refused;
 mod rows;
 mod tree;
 
+use std::sync::Arc;
+
+use self::refused::Refused;
 use self::rows::{Rows, prepared};
 use crate::tables::{CapturedOptions, CapturedTable};
 use pgdyno_engine::contract::job::InitWork;
 use pgdyno_engine::contract::record::PhaseName;
-use pgdyno_engine::dataset::piece::{Chain, Copy, Piece, Stage, Work};
+use pgdyno_engine::dataset::piece::{Chain, Piece, Stage, Work};
 use pgdyno_engine::dataset::sql::quote_literal;
 use pgdyno_engine::dataset::{self, Dataset};
-use pgdyno_engine::dialect::{Dialect, Server};
+use pgdyno_engine::dialect::Server;
 
 impl Dataset for CapturedOptions {
     fn tables(&self) -> Vec<&str> {
@@ -31,9 +35,12 @@ impl Dataset for CapturedOptions {
         // `broken_rules` has refused the job if a table cannot be prepared.
         let tables = prepared(self).unwrap_or_default();
         let filled = self.tables.iter().zip(tables).enumerate();
+        let whole = Arc::new(self.clone());
         let mut chains: Vec<(u64, Chain)> = filled
             .map(|(counter, (table, rows))| {
-                (table.rows, filling(table, Rows::new(rows), counter, server.dialect))
+                let freezes = !table.is_partitioned && server.dialect.copy_freezes;
+                let refused = Refused::new(whole.clone(), counter, freezes);
+                (table.rows, filling(table, refused, Rows::new(rows)))
             })
             .collect();
         // The longest work begins first.
@@ -46,9 +53,10 @@ impl Dataset for CapturedOptions {
             let sql = server.dialect.vacuum(&table.name, false, true);
             vec![Piece::alone(&format!("vacuum {}", table.name), PhaseName::Vacuum, sql)]
         });
-        let mark = quote_literal(&how.mark);
-        let marks = self.marked.iter().map(|thing| format!("comment on {thing} is {mark}"));
-        let creation = self.creation.iter().cloned().chain(marks).collect();
+        let mut creation = self.creation.clone();
+        if !self.marked.is_empty() {
+            creation.push(marking(&self.marked, &how.mark));
+        }
         vec![
             vec![vec![dataset::creation(self, how, creation)]],
             chains.into_iter().map(|(_, chain)| chain).collect(),
@@ -74,26 +82,27 @@ impl Dataset for CapturedOptions {
     }
 }
 
-fn filling(table: &CapturedTable, rows: Rows, counter: usize, dialect: &Dialect) -> Chain {
+/// The statement that marks what was made. A name that was left out has no mark.
+fn marking(things: &[String], mark: &str) -> String {
+    let listed: Vec<String> = things.iter().map(|thing| quote_literal(thing)).collect();
+    format!(
+        "do $pgdyno$ declare thing text; begin foreach thing in array array[{}] loop begin execute \
+         'comment on ' || thing || {}; exception when undefined_object or undefined_table or \
+         undefined_function or wrong_object_type then null; end; end loop; end $pgdyno$",
+        listed.join(", "),
+        quote_literal(&format!(" is {}", quote_literal(mark)))
+    )
+}
+
+fn filling(table: &CapturedTable, refused: Refused, rows: Rows) -> Chain {
     let name = &table.name;
-    let columns: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
-    // A partitioned table takes no frozen rows.
-    let is_frozen = !table.is_partitioned && dialect.copy_freezes;
-    let freeze = if is_frozen { " with (freeze on)" } else { "" };
-    let copy = Copy {
-        before: if is_frozen { vec![format!("truncate {name}")] } else { Vec::new() },
-        copy: format!("copy {name} ({}) from stdin{freeze}", columns.join(", ")),
-        after: Vec::new(),
-        table: name.clone(),
-        rows: Box::new(rows),
-        counter,
-    };
-    let copy =
-        Piece { name: format!("copy {name}"), phase: PhaseName::Load, work: Work::Copy(copy) };
+    let copy = (table.rows > 0 && !table.columns.is_empty()).then(|| {
+        let work = Work::Copy(refused.first(rows));
+        Piece { name: format!("copy {name}"), phase: PhaseName::Load, work }
+    });
     let indexes = table.indexes.iter().enumerate().map(|(number, sql)| {
         let title = format!("index {} of {name}", number + 1);
         Piece::transaction(&title, PhaseName::Index, vec![sql.clone()])
     });
-    let is_filled = table.rows > 0 && !columns.is_empty();
-    is_filled.then_some(copy).into_iter().chain(indexes).collect()
+    copy.into_iter().chain(indexes).collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::key::Key;
+use super::key::{FAN_OUT_MAX, FanOut, Key};
 use super::order::{Order, Spread};
 use super::tree::Tree;
 use crate::distribution::{Distribution, ValueKind};
@@ -66,8 +66,12 @@ struct Group {
 struct Chosen {
     numbers: Values,
     places: Places,
+    /// Rows of the table that refer to one.
+    numbers_rows: u64,
     /// Columns in which rows that refer to the same row differ.
     extra: Vec<Arc<Values>>,
+    /// How many rows refer to each row, if a single column numbers them: lines of orders.
+    fan_out: Option<FanOut>,
 }
 
 /// The correlation from which values have an order that groups of rows must not break.
@@ -80,9 +84,19 @@ type Keys = BTreeMap<(String, Vec<String>), Arc<Key>>;
 ///
 /// Errors: the names and the reasons of the columns that have no values.
 pub(super) fn prepared(options: &CapturedOptions) -> Result<Vec<Table>, Vec<String>> {
+    let all: Vec<(usize, &CapturedTable)> = options.tables.iter().enumerate().collect();
+    prepared_of(&all, options.seed)
+}
+
+/// Prepare the rows of some tables, each with its place among all tables. The tables to which their
+/// links lead are among them.
+pub(super) fn prepared_of(
+    numbered: &[(usize, &CapturedTable)],
+    seed: u64,
+) -> Result<Vec<Table>, Vec<String>> {
     let mut wrong = Vec::new();
     let mut values: Vec<Vec<Arc<Values>>> = Vec::new();
-    for table in &options.tables {
+    for (_, table) in numbered {
         let mut all = Vec::new();
         for column in &table.columns {
             match Values::new(&column.distribution) {
@@ -96,7 +110,7 @@ pub(super) fn prepared(options: &CapturedOptions) -> Result<Vec<Table>, Vec<Stri
         return Err(wrong);
     }
     let mut keys = Keys::new();
-    for (table, values) in options.tables.iter().zip(&values) {
+    for ((_, table), values) in numbered.iter().zip(&values) {
         for columns in &table.keys {
             match of_names(table, columns).filter(|indexes| !indexes.is_empty()) {
                 Some(indexes) => {
@@ -115,8 +129,8 @@ pub(super) fn prepared(options: &CapturedOptions) -> Result<Vec<Table>, Vec<Stri
         return Err(wrong);
     }
     let mut tables = Vec::new();
-    for (number, (table, values)) in options.tables.iter().zip(values).enumerate() {
-        let seed = options.seed.wrapping_add((number as u64 + 1) << 20);
+    for ((number, table), values) in numbered.iter().zip(values) {
+        let seed = seed.wrapping_add((*number as u64 + 1) << 20);
         match Table::new(table, values, &keys, seed) {
             Ok(table) => tables.push(table),
             Err(why) => wrong.push(format!("{}: {why}", table.name)),
@@ -226,6 +240,12 @@ impl Group {
         if chosen.extra.is_empty() {
             return self.key.numbers(chosen.numbers.value(chosen.places.number_at(place)), of_key);
         }
+        if let Some(fan_out) = &chosen.fan_out {
+            let (number, line) = fan_out.at(place.min(chosen.numbers_rows.saturating_sub(1)));
+            self.key.numbers(chosen.numbers.value(number), of_key);
+            of_extra[0] = line;
+            return;
+        }
         let (number, mut index, _) = chosen.places.run_at(place);
         self.key.numbers(chosen.numbers.value(number), of_key);
         for (extra, number) in chosen.extra.iter().zip(of_extra).rev() {
@@ -269,8 +289,14 @@ fn linked(
     let order = Order::new(&numbers, table.rows, link.correlation, seed);
     let places = numbers.places(order.values());
     let extra = of_names(table, &link.extra).ok_or("a link has an unknown column")?;
-    let extra = extra.into_iter().map(|index| values[index].clone()).collect();
-    Ok(Group { key: key.clone(), order, chosen: Some(Chosen { numbers, places, extra }) })
+    let extra: Vec<Arc<Values>> = extra.into_iter().map(|index| values[index].clone()).collect();
+    let rows = order.values();
+    let fan_out = match extra.as_slice() {
+        [line] if line.count() <= FAN_OUT_MAX => FanOut::of(line, numbers.count(), rows),
+        _ => None,
+    };
+    let chosen = Chosen { numbers, places, extra, fan_out, numbers_rows: rows };
+    Ok(Group { key: key.clone(), order, chosen: Some(chosen) })
 }
 
 /// Whether a text may have a backslash, a tab or the end of a line.

@@ -5,9 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use super::Distribution;
+use pgdyno_script::Prng;
+
 use super::filler::{Filler, Look};
 use super::segments::{Part, Segments};
+use super::{Distribution, Values, mixed};
 
 const DIGITS: &[u8] = b"0123456789";
 const CAPITALS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -20,6 +22,8 @@ pub(super) struct Texts {
     bins: Vec<Bin>,
     alphabet: Vec<u8>,
     filler: Filler,
+    /// Words of a vocabulary, as frequent as they are in the texts of the source.
+    words: Option<Values>,
     length_max: usize,
 }
 
@@ -91,7 +95,8 @@ impl Texts {
         let most = distribution.length.map_or(f64::INFINITY, |length| length.most);
         let length_max = if most.is_finite() { most as usize } else { usize::MAX };
         let segments = Segments::of_parts(distribution, parts, places);
-        (segments, Texts { bins, alphabet, filler, length_max })
+        let words = distribution.element.as_deref().and_then(|words| Values::new(words).ok());
+        (segments, Texts { bins, alphabet, filler, words, length_max })
     }
 
     /// Append the text with this number, at this position of its bin.
@@ -111,13 +116,36 @@ impl Texts {
         let length = self.filler.length(number).min(self.length_max);
         let written = out.len() - start;
         if length > written {
-            self.filler.write(length - written, number, out);
+            match &self.words {
+                Some(words) => self.write_words(words, length - written, number, out),
+                None => self.filler.write(length - written, number, out),
+            }
             // A space at the end would vanish in some types.
             if out.last() == Some(&b' ') {
                 *out.last_mut().expect("not empty") = self.alphabet[0];
             }
         } else if written > self.length_max {
             out.truncate(start + self.length_max);
+        }
+    }
+}
+
+impl Texts {
+    /// Append about `length` characters: words after spaces.
+    fn write_words(&self, words: &Values, length: usize, number: u64, out: &mut Vec<u8>) {
+        let mut random = Prng::from_seed(mixed(number ^ 0x77_6f72_6473));
+        let end = out.len() + length;
+        while out.len() + 1 < end {
+            let start = out.len();
+            if start > 0 {
+                out.push(b' ');
+            }
+            words.draw(&mut random, out);
+            if out.len() > end {
+                // A part of a word would be a word that no text has.
+                out.truncate(start);
+                break;
+            }
         }
     }
 }

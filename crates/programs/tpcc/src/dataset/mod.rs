@@ -137,6 +137,7 @@ impl TpccOptions {
                     table: table.name().into(),
                     rows: Box::new(rows),
                     counter,
+                    otherwise: None,
                 };
                 vec![Piece { name, phase: PhaseName::Load, work: Work::Copy(copy) }]
             };

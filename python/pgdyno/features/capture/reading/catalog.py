@@ -75,6 +75,84 @@ COMPOSITES_SQL = (
     f" AND NOT a.attisdropped WHERE c.relkind = 'c' AND {_own('pg_type', 'c.reltype')}"
     " GROUP BY c.oid, n.nspname, c.relname ORDER BY c.oid"
 )
+# Ranges with their own subtype. Later versions also name a type of multiranges.
+RANGES_SQL = (
+    f"SELECT {_NAME.format('t.typname')}, pg_catalog.format_type(r.rngsubtype, NULL),"
+    " (SELECT format('%I.%I', cn.nspname, c.collname) FROM pg_catalog.pg_collation c"
+    " JOIN pg_catalog.pg_namespace cn ON cn.oid = c.collnamespace JOIN pg_catalog.pg_type st"
+    " ON st.oid = r.rngsubtype WHERE c.oid = r.rngcollation AND st.typcollation <> c.oid),"
+    " (SELECT format('%I.%I', pn.nspname, p.proname) FROM pg_catalog.pg_proc p"
+    " JOIN pg_catalog.pg_namespace pn ON pn.oid = p.pronamespace WHERE p.oid = r.rngsubdiff),"
+    " (SELECT format('%I.%I', mn.nspname, m.typname) FROM pg_catalog.pg_type m"
+    " JOIN pg_catalog.pg_namespace mn ON mn.oid = m.typnamespace"
+    " WHERE m.oid::text = to_jsonb(r) ->> 'rngmultitypid')"
+    " FROM pg_catalog.pg_range r JOIN pg_catalog.pg_type t ON t.oid = r.rngtypid"
+    " JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace"
+    f" WHERE {_own('pg_type', 't.oid')} ORDER BY t.oid"
+)
+# The columns of the locale differ from version to version.
+COLLATIONS_SQL = (
+    f"SELECT {_NAME.format('c.collname')}, c.collprovider::text,"
+    " coalesce(to_jsonb(c) ->> 'colllocale', to_jsonb(c) ->> 'colliculocale', c.collcollate),"
+    " c.collctype, c.collisdeterministic"
+    " FROM pg_catalog.pg_collation c JOIN pg_catalog.pg_namespace n ON n.oid = c.collnamespace"
+    f" WHERE {_own('pg_collation', 'c.oid')} ORDER BY c.oid"
+)
+# Of the usual kind: without ORDER BY in the arguments.
+AGGREGATES_SQL = (
+    f"SELECT {_NAME.format('p.proname')}, pg_catalog.pg_get_function_identity_arguments(p.oid),"
+    " (SELECT format('%I.%I', fn.nspname, f.proname) FROM pg_catalog.pg_proc f"
+    " JOIN pg_catalog.pg_namespace fn ON fn.oid = f.pronamespace WHERE f.oid = a.aggtransfn),"
+    " pg_catalog.format_type(a.aggtranstype, NULL),"
+    " (SELECT format('%I.%I', fn.nspname, f.proname) FROM pg_catalog.pg_proc f"
+    " JOIN pg_catalog.pg_namespace fn ON fn.oid = f.pronamespace WHERE f.oid = a.aggfinalfn),"
+    " (SELECT format('%I.%I', fn.nspname, f.proname) FROM pg_catalog.pg_proc f"
+    " JOIN pg_catalog.pg_namespace fn ON fn.oid = f.pronamespace WHERE f.oid = a.aggcombinefn),"
+    " a.agginitval, p.proparallel::text FROM pg_catalog.pg_aggregate a"
+    " JOIN pg_catalog.pg_proc p ON p.oid = a.aggfnoid"
+    " JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace"
+    f" WHERE a.aggkind = 'n' AND {_own('pg_proc', 'p.oid')} ORDER BY p.oid"
+)
+SEARCH_DICTIONARIES_SQL = (
+    f"SELECT {_NAME.format('d.dictname')}, format('%I.%I', tn.nspname, t.tmplname),"
+    " d.dictinitoption FROM pg_catalog.pg_ts_dict d"
+    " JOIN pg_catalog.pg_ts_template t ON t.oid = d.dicttemplate"
+    " JOIN pg_catalog.pg_namespace tn ON tn.oid = t.tmplnamespace"
+    " JOIN pg_catalog.pg_namespace n ON n.oid = d.dictnamespace"
+    f" WHERE {_own('pg_ts_dict', 'd.oid')} ORDER BY d.oid"
+)
+# A row for each kind of token, with its dictionaries.
+SEARCH_CONFIGURATIONS_SQL = (
+    f"SELECT {_NAME.format('c.cfgname')}, format('%I.%I', pn.nspname, p.prsname), k.alias,"
+    " (SELECT string_agg(format('%I.%I', dn.nspname, d.dictname), ', ' ORDER BY m.mapseqno)"
+    " FROM pg_catalog.pg_ts_config_map m JOIN pg_catalog.pg_ts_dict d ON d.oid = m.mapdict"
+    " JOIN pg_catalog.pg_namespace dn ON dn.oid = d.dictnamespace"
+    " WHERE m.mapcfg = c.oid AND m.maptokentype = k.tokid)"
+    " FROM pg_catalog.pg_ts_config c JOIN pg_catalog.pg_namespace n ON n.oid = c.cfgnamespace"
+    " JOIN pg_catalog.pg_ts_parser p ON p.oid = c.cfgparser"
+    " JOIN pg_catalog.pg_namespace pn ON pn.oid = p.prsnamespace,"
+    " LATERAL pg_catalog.ts_token_type(p.oid) k"
+    f" WHERE {_own('pg_ts_config', 'c.oid')} ORDER BY c.oid, k.tokid"
+)
+# What a capture does not keep is named. An object has the first OID after those of initdb or later.
+_NOT_KEPT = (
+    *("pg_operator", "pg_opclass", "pg_cast", "pg_conversion", "pg_policy", "pg_event_trigger"),
+    *("pg_publication", "pg_foreign_server", "pg_language", "pg_ts_parser", "pg_ts_template"),
+)
+NOT_KEPT_SQL = (
+    "SELECT o.type, coalesce(o.identity, '') FROM ("
+    + " UNION ALL ".join(
+        f"SELECT 'pg_catalog.{name}'::regclass::oid AS class, oid FROM pg_catalog.{name}"
+        for name in _NOT_KEPT
+    )
+    + " UNION ALL SELECT 'pg_catalog.pg_class'::regclass, oid FROM pg_catalog.pg_class"
+    " WHERE relkind = 'f'"
+    " UNION ALL SELECT 'pg_catalog.pg_proc'::regclass, aggfnoid FROM pg_catalog.pg_aggregate"
+    " WHERE aggkind <> 'n') AS x (class, oid),"
+    " LATERAL pg_catalog.pg_identify_object(x.class, x.oid, 0) o WHERE x.oid >= 16384"
+    " AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend e WHERE e.classid = x.class"
+    " AND e.objid = x.oid AND e.deptype = 'e') ORDER BY 1, 2 LIMIT 200"
+)
 DOMAINS_SQL = (
     f"SELECT {_NAME.format('t.typname')}, pg_catalog.format_type(t.typbasetype, t.typtypmod),"
     " t.typnotnull, t.typdefault, (SELECT array_agg(pg_catalog.pg_get_constraintdef(k.oid)"
@@ -85,11 +163,23 @@ DOMAINS_SQL = (
 )
 SEQUENCES_SQL = (
     f"SELECT {_RELATION}, pg_catalog.format_type(s.seqtypid, NULL), s.seqincrement, s.seqcache,"
-    " s.seqcycle FROM pg_catalog.pg_sequence s JOIN pg_catalog.pg_class c ON c.oid = s.seqrelid"
+    " s.seqcycle, s.seqmin, s.seqmax, s.seqstart FROM pg_catalog.pg_sequence s"
+    " JOIN pg_catalog.pg_class c ON c.oid = s.seqrelid"
     " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
     f" WHERE {_own('pg_class', 'c.oid')} AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend i"
     " WHERE i.classid = 'pg_catalog.pg_class'::regclass AND i.objid = c.oid"
     " AND i.deptype = 'i') ORDER BY c.oid"
+)
+# Sequences of identity columns, by table and column.
+IDENTITIES_SQL = (
+    f"SELECT {_RELATION}, a.attname::text, s.seqincrement, s.seqcache, s.seqcycle, s.seqmin,"
+    " s.seqmax, s.seqstart FROM pg_catalog.pg_sequence s JOIN pg_catalog.pg_depend i"
+    " ON i.classid = 'pg_catalog.pg_class'::regclass AND i.objid = s.seqrelid AND i.deptype = 'i'"
+    " AND i.refclassid = 'pg_catalog.pg_class'::regclass"
+    " JOIN pg_catalog.pg_class c ON c.oid = i.refobjid"
+    " JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.refobjsubid"
+    " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+    f" WHERE {_own('pg_class', 'c.oid')}"
 )
 # A text of a function is read only if its owner's role may be seen: everybody may.
 FUNCTIONS_SQL = (
@@ -98,7 +188,10 @@ FUNCTIONS_SQL = (
     " FROM pg_catalog.pg_proc p"
     " JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace"
     " JOIN pg_catalog.pg_language l ON l.oid = p.prolang"
-    f" WHERE p.prokind IN ('f', 'p') AND {_own('pg_proc', 'p.oid')} ORDER BY p.oid"
+    " WHERE p.prokind IN ('f', 'p') AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend i"
+    # The constructors of a type of ranges come with it.
+    " WHERE i.classid = 'pg_catalog.pg_proc'::regclass AND i.objid = p.oid AND i.deptype = 'i')"
+    f" AND {_own('pg_proc', 'p.oid')} ORDER BY p.oid"
 )
 # Tables and partitions; a parent comes before its children.
 TABLES_SQL = (
@@ -134,9 +227,12 @@ COLUMNS_SQL = (
     " FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid"
     " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
     " JOIN pg_catalog.pg_type t ON t.oid = a.atttypid"
-    # A domain counts as its base type.
-    " JOIN pg_catalog.pg_type b ON b.oid = CASE t.typtype WHEN 'd' THEN t.typbasetype"
-    " ELSE t.oid END JOIN pg_catalog.pg_namespace bn ON bn.oid = b.typnamespace"
+    # A domain counts as its base type, that of a domain over another one, too.
+    " JOIN LATERAL (WITH RECURSIVE d (oid, base, kind) AS (SELECT t.oid, t.typbasetype, t.typtype"
+    " UNION ALL SELECT i.oid, i.typbasetype, i.typtype FROM d JOIN pg_catalog.pg_type i"
+    " ON i.oid = d.base WHERE d.kind = 'd') SELECT d.oid FROM d WHERE d.kind <> 'd') r0 ON true"
+    " JOIN pg_catalog.pg_type b ON b.oid = r0.oid"
+    " JOIN pg_catalog.pg_namespace bn ON bn.oid = b.typnamespace"
     " LEFT JOIN pg_catalog.pg_range r ON r.rngtypid = b.oid"
     " LEFT JOIN pg_catalog.pg_type eb ON eb.oid = CASE b.typcategory WHEN 'R' THEN r.rngsubtype"
     " ELSE nullif(b.typelem, 0) END"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -18,6 +19,7 @@ from pgdyno.features.capture.reading.codes import Codes, addresses
 from pgdyno.features.capture.reading.schema import Column, Schema
 from pgdyno.features.capture.reading.stand_ins import StandIns
 from pgdyno.features.capture.schema import ColumnGroup, ColumnShape, TableShape
+from pgdyno.features.capture.schema import parts_of as name_parts
 
 _KINDS: dict[str, ValueKind] = {
     **dict.fromkeys(("int2", "int4", "int8", "oid"), "integer"),
@@ -120,6 +122,8 @@ def kind_of(column: Column) -> ValueKind:
         return "enum"
     if column.category == "A":
         return "array"
+    if column.base_kind == "m":
+        return "other"
     return "range" if column.category == "R" else _KINDS.get(column.base_type, "other")
 
 
@@ -215,7 +219,43 @@ class ColumnShapes:
 
     def all(self) -> list[ColumnShape]:
         """Return the shape of every column, in the order of the tables."""
-        return [self._shape(column) for column in self._schema.columns]
+        shapes = [self._shape(column) for column in self._schema.columns]
+        if self._keeps_values:
+            return shapes
+        words = self._searched()
+        return [with_words(shape, words.get((shape.table, shape.column))) for shape in shapes]
+
+    def _searched(self) -> dict[tuple[str, str], Distribution]:
+        """Return the words of columns whose texts are searched by their lexemes.
+
+        An expression of an index or of a generated column names its columns. A trigger does not:
+        then these are all columns of the table with words.
+        """
+        words_of: dict[tuple[str, str], Distribution] = {}
+        indexes = {
+            name_parts(item.name): item for item in self._schema.objects if item.kind == "index"
+        }
+        for place, seen in self._statistics.items():
+            if not seen.elements:
+                continue
+            index = indexes.get((place[0], place[1]))
+            column = next((c for c in self._schema.columns if c.place == place), None)
+            if index is not None:
+                table, text = index.table, index.sql
+            elif column is not None and column.base_type == "tsvector":
+                table, text = column.table, column.generated
+            else:
+                continue
+            words, _ = vocabulary(seen, self._stand_ins.word)
+            for own in (c for c in self._schema.columns if c.table == table):
+                is_named = re.search(rf"\b{re.escape(own.bare_name)}\b", text)
+                if is_named or (not text and self._has_words(own)):
+                    words_of.setdefault((table, own.bare_name), words)
+        return words_of
+
+    def _has_words(self, column: Column) -> bool:
+        seen = self._statistics.get(column.place)
+        return seen is not None and any(" " in value.strip() for value in seen.values)
 
     def _shape(self, column: Column) -> ColumnShape:
         place = (column.table, column.bare_name)
@@ -254,11 +294,20 @@ class ColumnShapes:
         )
         if kind == "array":
             return self._array(made, column, seen)
+        if column.base_type == "tsvector" and seen.elements and not self._keeps_values:
+            return self._lexemes(made, seen)
         if self._keeps_values:
             return made.model_copy(update=_values(seen, seen.hot, seen.bounds))
         if is_unique and kind == "integer":
             return self._dense(made)
         return self._replaced(made, column, seen)
+
+    def _lexemes(self, made: Distribution, seen: Statistics) -> Distribution:
+        """Return texts of words: stand-ins of the lexemes, as frequent as these."""
+        words, count = vocabulary(seen, self._stand_ins.word)
+        mean = sum(len(hot.value) * hot.fraction for hot in words.hot) + 1
+        changes: dict[str, Any] = {"kind": "text", "element": words, "width": 1 + mean * count}
+        return made.model_copy(update=changes)
 
     def _seen_of(self, *kinds: ValueKind) -> list[str]:
         """Return the values of all columns of these kinds."""
@@ -499,6 +548,28 @@ def _step(kind: str, ordered: list[Decimal], numbers: Mapping[str, Decimal]) -> 
     # More digits than those of the largest number cannot be computed with.
     largest = max((n.adjusted() for n in numbers.values()), default=0) - _DIGITS_MAX
     return Decimal(1).scaleb(max(min(smallest, 0), largest))
+
+
+def vocabulary(seen: Statistics, stand_in: Callable[[str], str]) -> tuple[Distribution, float]:
+    """Return the distribution of the words of texts, and how many a text has on average.
+
+    The statistics know for each lexeme in which share of the rows it is. If n words are drawn, one
+    with the share p is in 1 - (1 - p)^n of the rows.
+    """
+    pairs = zip(seen.elements, seen.element_fractions, strict=False)
+    rates = [(stand_in(word), -math.log1p(-min(share, 0.98))) for word, share in pairs]
+    count = max(1.0, sum(rate for _, rate in rates))
+    hot = tuple(Hot(value=word, fraction=_share(rate / count)) for word, rate in rates)
+    return Distribution(kind="text", distinct=len(hot), hot=hot), count
+
+
+def with_words(shape: ColumnShape, words: Distribution | None) -> ColumnShape:
+    """Return a column whose texts consist of these words."""
+    distribution = shape.distribution
+    if words is None or distribution.kind != "text" or distribution.element is not None:
+        return shape
+    changed = distribution.model_copy(update={"element": words})
+    return shape.model_copy(update={"distribution": changed})
 
 
 def column_groups(rows: Iterable[Sequence[Any]]) -> list[ColumnGroup]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pgdyno.features.capture.reading import catalog
+from pgdyno.features.capture.reading.other_objects import other_objects, sequence_options
 from pgdyno.features.capture.reading.utilities import without_comments
 from pgdyno.features.capture.schema import IndexShape, Reference, SchemaObject, TableShape
 
@@ -101,13 +102,17 @@ def read_schema(fetch: Fetch, texts: Sequence[str]) -> Schema:
     for column in columns:
         by_table.setdefault(column.table, []).append(column)
     schema.objects += _simple_objects(fetch, schema)
+    identities = {
+        tuple(row[:2]): sequence_options(*row[2:]) for row in fetch(catalog.IDENTITIES_SQL)
+    }
     after = [*_keys(fetch(catalog.CONSTRAINTS_SQL), schema)]
     after += _indexes(fetch(catalog.INDEXES_SQL), schema)
     after += _triggers(fetch(catalog.TRIGGERS_SQL))
     after += _statistics(fetch(catalog.EXTENDED_SQL))
     views = list(_views(fetch(catalog.VIEWS_SQL)))
-    tables = list(_tables(fetch(catalog.TABLES_SQL), by_table, schema))
-    uses = [*texts, *(item.sql for item in (*after, *views, *tables))]
+    tables = list(_tables(fetch(catalog.TABLES_SQL), by_table, schema, identities))
+    aggregates = [item for item in schema.objects if item.kind == "aggregate"]
+    uses = [*texts, *(item.sql for item in (*after, *views, *tables, *aggregates))]
     functions = fetch(catalog.FUNCTIONS_SQL)
     schema._parts = (list(schema.objects), tables, [*views, *after], functions, uses)
     schema.use(())
@@ -152,24 +157,30 @@ def _simple_objects(fetch: Fetch, schema: Schema) -> Iterator[SchemaObject]:
         schema.enums[name] = tuple(labels)
         listed = ", ".join("'" + label.replace("'", "''") + "'" for label in labels)
         yield SchemaObject(kind="type", name=name, sql=f"CREATE TYPE {name} AS ENUM ({listed})")
+    yield from other_objects(fetch, schema.notes)
     for name, fields in fetch(catalog.COMPOSITES_SQL):
         yield SchemaObject(kind="type", name=name, sql=f"CREATE TYPE {name} AS ({fields})")
     for name, base, is_not_null, default, checks in fetch(catalog.DOMAINS_SQL):
         sql = f"CREATE DOMAIN {name} AS {base}" + (f" DEFAULT {default}" if default else "")
         sql += " NOT NULL" if is_not_null else ""
         yield SchemaObject(kind="domain", name=name, sql=" ".join([sql, *(checks or ())]))
-    for name, type_, increment, cache, cycles in fetch(catalog.SEQUENCES_SQL):
-        sql = f"CREATE SEQUENCE {name} AS {type_} INCREMENT {increment} CACHE {cache}"
-        yield SchemaObject(kind="sequence", name=name, sql=sql + (" CYCLE" if cycles else ""))
+    for name, type_, *options in fetch(catalog.SEQUENCES_SQL):
+        sql = f"CREATE SEQUENCE {name} AS {type_}{sequence_options(*options)}"
+        yield SchemaObject(kind="sequence", name=name, sql=sql)
 
 
 def _tables(
-    rows: Rows, by_table: dict[str, list[Column]], schema: Schema
+    rows: Rows,
+    by_table: dict[str, list[Column]],
+    schema: Schema,
+    identities: Mapping[tuple[Any, ...], str],
 ) -> Iterator[SchemaObject]:
     for row in rows:
         _, name, is_parent, is_partition, persistence, parent, bound, key, options = row[:9]
         has_security, count, size, index_bytes, toast_bytes, dead, has_rules = row[9:16]
-        columns = [] if is_partition else [_column_sql(c) for c in by_table.get(name, ())]
+        columns = (
+            [] if is_partition else [_column_sql(c, identities) for c in by_table.get(name, ())]
+        )
         sql = f"CREATE {_PERSISTENCE.get(persistence, '')}TABLE {name}"
         sql += f" PARTITION OF {parent} {bound}" if is_partition else f" ({', '.join(columns)})"
         if parent and not is_partition:
@@ -196,7 +207,7 @@ def _tables(
         yield SchemaObject(kind=kind, name=name, table=name, sql=sql)
 
 
-def _column_sql(column: Column) -> str:
+def _column_sql(column: Column, identities: Mapping[tuple[Any, ...], str]) -> str:
     sql = f"{column.name} {column.type}"
     sql += f" COLLATE {column.collation}" if column.collation else ""
     if column.generated:
@@ -204,6 +215,8 @@ def _column_sql(column: Column) -> str:
         sql += f" GENERATED ALWAYS AS ({column.generated}) {kept}"
     elif column.identity:
         sql += f" GENERATED {column.identity.upper()} AS IDENTITY"
+        options = identities.get((column.table, column.bare_name), "")
+        sql += f" ({options.strip()})" if options else ""
     elif column.default:
         sql += f" DEFAULT {column.default}"
     return sql + (" NOT NULL" if column.is_not_null else "")

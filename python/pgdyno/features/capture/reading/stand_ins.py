@@ -1,7 +1,8 @@
 """Stand-ins for values: what a capture has in place of the values of rows.
 
-A text keeps its length and its place in the order; equal texts have equal stand-ins, in every
-column. Numbers and times move between their neighbours. All choices follow from a random key, which
+A text keeps its length, the lengths of its words and its place in the order. Equal texts have equal
+stand-ins, in every column, and so have equal words after the beginning of a text. Numbers and times
+move anywhere between their neighbours. All choices follow from a random key, which
 is never written and ends with the process.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import re
 import string
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
@@ -21,6 +23,7 @@ _PLACE_LETTERS = 5
 _TRIES = 64
 # Texts of so few characters may all be in use; then the order gives way to a free one.
 _SHORT = 3
+_WORD = re.compile(r"\s+|\S+")
 # A text of fewer characters may be equal to another value by chance.
 SEARCHABLE = 6
 
@@ -45,6 +48,7 @@ class StandIns:
         self._known = {value for value in (*known, *texts) if len(value) >= SEARCHABLE}
         self._used: set[str] = set()
         self._shown = set(shown)
+        self._words: dict[str, str] = {}
         self._texts = self._ordered(texts)
 
     def text(self, value: str) -> str:
@@ -56,7 +60,7 @@ class StandIns:
     def numbers(
         self, values: Sequence[Decimal], step: Decimal, *, unit: Decimal | None = None
     ) -> list[Decimal]:
-        """Return ascending numbers in place of ascending numbers: each between its neighbours.
+        """Return ascending numbers in place of ascending numbers: each anywhere between two others.
 
         Args: step, the distance of possible values; unit, what a reader recognizes, such as the
         second of a time: no stand-in is in the unit of a value. If there is no free place for a
@@ -68,9 +72,9 @@ class StandIns:
         for place, value in enumerate(values):
             before = values[place - 1] if place else None
             after = values[place + 1] if place + 1 < len(values) else None
-            gap = max(abs((after or value) - value), abs(value - (before or value)), step * 2) / 4
-            low = value - gap if before is None else (before + 3 * value) / 4
-            high = value + gap if after is None else (3 * value + after) / 4
+            gap = max(abs((after or value) - value), abs(value - (before or value)), step * 2)
+            low = value - gap if before is None else before
+            high = value + gap if after is None else after
             # Zero tells nothing, and often has a meaning; other numbers keep their sign.
             low, high = (low, high) if value < 0 else (max(low, Decimal(0)), high)
             is_short = len(f"{value:f}") < SEARCHABLE
@@ -89,7 +93,10 @@ class StandIns:
 
     def _shifted(self, values: Sequence[Decimal], step: Decimal) -> list[Decimal]:
         """Return a crowded range elsewhere: below itself if it stays positive, else above."""
-        offset = values[-1] - values[0] + step
+        span = values[-1] - values[0] + step
+        # Nobody who has the code can undo it.
+        share = Decimal(self.fraction("shift", values[0], values[-1]))
+        offset = span + (span * share / step).to_integral_value() * step
         sign = -1 if values[0] - offset > 0 else 1
         while any(self._is_known(value + sign * offset) for value in values):
             offset += step
@@ -112,11 +119,15 @@ class StandIns:
         Args: reach, the neighbours that a place near the value may not pass.
         """
         (low, high), (step, unit) = between, grid
+        near = (high - low) / 16
         for attempt in range(_TRIES):
             share = Decimal(self.fraction("number", value, low, attempt))
             moved = ((low + (high - low) * share) / step).to_integral_value() * step
-            if moved // unit not in taken and low <= moved <= high and not self._is_known(moved):
+            is_free = moved // unit not in taken and low <= moved <= high
+            if is_free and abs(moved - value) >= near and not self._is_known(moved):
                 return moved
+        if reach == (None, None):
+            return None
         least, most = reach
         for distance in range(1, _TRIES // 4):
             for moved in (value + step * distance, value - step * distance):
@@ -156,13 +167,40 @@ class StandIns:
             filled = (first + "".join(_LETTERS[byte % _BASE] for byte in noise))[:length]
             if filled <= before:
                 filled = _above(before, filled)
-            made = filled
+            # A text without another beginning has all its letters at random.
+            made = filled if attempt > _TRIES // 2 else self._with_words(value, filled)
             if made not in self._known and made not in self._used and (made > before or attempt):
                 break
         else:
             made = self._unused(length) or made
         self._used.add(made)
         return made
+
+    def _with_words(self, value: str, filled: str) -> str:
+        """Return the letters with spaces where the text has them, and with stand-ins of its words.
+
+        The beginning, which decides the order, stays.
+        """
+        if " " not in value.strip():
+            return filled
+        end = len(value.rstrip())
+        parts = [filled[:_PLACE_LETTERS]]
+        for match in _WORD.finditer(value[:end]):
+            if match.start() < _PLACE_LETTERS:
+                first = filled[_PLACE_LETTERS : match.end()]
+                parts.append(first if match[0].strip() else " " * len(first))
+            else:
+                parts.append(self.word(match[0]) if match[0].strip() else " " * len(match[0]))
+        return "".join(parts) + filled[end:]
+
+    def word(self, word: str) -> str:
+        """Return the stand-in of a word: as many letters, whatever its capitals are."""
+        plain = word.lower()
+        if plain not in self._words:
+            noise = self._stream(f"word {plain}", len(word))
+            made = "".join(_LETTERS[byte % _BASE] for byte in noise)
+            self._words[plain] = made if made not in self._known else made[::-1]
+        return self._words[plain]
 
     def _unused(self, length: int) -> str:
         """Return a short text that no other value has; "" if all are in use."""

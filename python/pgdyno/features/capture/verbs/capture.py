@@ -19,6 +19,7 @@ from pgdyno.features.capture import file
 from pgdyno.features.capture import text as capture_text
 from pgdyno.features.capture.coverage import coverage_of
 from pgdyno.features.capture.model import Capture
+from pgdyno.features.capture.permitted import permitted
 from pgdyno.features.capture.reading import log
 from pgdyno.features.capture.reading.counting import Progress
 from pgdyno.features.capture.reading.recorder import RECORDING_SUFFIX, Recorder
@@ -238,7 +239,7 @@ def _carry_out(
     given: dict[str, Any], target: Target, duration_s: float, path: Path, partial: Path
 ) -> int:
     def keep(capture: Capture) -> None:
-        _write(partial, capture)
+        _write(partial, permitted(capture))
 
     request = Request(
         target=target,
@@ -267,7 +268,7 @@ def _carry_out(
             capture = reading.capture()
             if logged is not None:
                 capture = logged.joined(capture, reading.types_of, reading.raw)
-            capture = with_harmless_load(capture)
+            capture = with_harmless_load(permitted(capture))
             _write(path, capture)
             partial.unlink(missing_ok=True)
     output.clear_live()
