@@ -140,6 +140,16 @@ fn summary(edge: u64, ending: Ending) -> Summary {
             0 => BTreeMap::new(),
             _ => BTreeMap::from([("40001".to_owned(), "ERROR: 100 % \"é\"".to_owned())]),
         },
+        failed_statements: match edge {
+            0 => Vec::new(),
+            _ => vec![FailedStatement {
+                script: 0,
+                line: Some(1),
+                code: "40001".to_owned(),
+                message: "ERROR: 100 % \"é\"".to_owned(),
+                count: edge,
+            }],
+        },
         distributions: vec![distribution(Measured::Latency, None, None, edge)],
         unfinished_ages_ns: vec![edge],
         commits_in_doubt: edge,

@@ -22,6 +22,9 @@ pub struct MirrorLoad {
     /// Age of the data, in seconds: the present time of a parameter is this much earlier.
     #[serde(default)]
     pub data_age_s: f64,
+    /// Each transaction is tried and rolled back, without pauses.
+    #[serde(default)]
+    pub is_probe: bool,
     pub statements: Vec<MirrorStatement>,
     /// At least one.
     pub templates: Vec<MirrorTemplate>,
@@ -75,6 +78,9 @@ pub struct MirrorStep {
     /// The step is sent together with the step before it.
     #[serde(default)]
     pub same_trip: bool,
+    /// The values of the step are drawn, but its statement is not sent.
+    #[serde(default)]
+    pub left_out: bool,
     /// The step belongs to the loop of the step before it: all steps of a loop are executed once in
     /// each turn. The first step has the number of turns.
     #[serde(default)]

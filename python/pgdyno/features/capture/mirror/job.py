@@ -18,6 +18,7 @@ from pgdyno.clock import read_pair
 from pgdyno.engine.distribution import Distribution
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.file import capture_at
+from pgdyno.features.capture.mirror.adaptation import adapted, is_empty, left_out_of
 from pgdyno.features.capture.model import (
     Capture,
     Constant,
@@ -38,7 +39,7 @@ from pgdyno.features.capture.safety import (
     harmless,
     not_of_the_copy,
     refuse_other_loads,
-    refuse_other_statements,
+    refuse_other_names,
 )
 from pgdyno.features.capture.tables import digest_of, qualified_at
 from pgdyno.redaction import redacted
@@ -58,15 +59,19 @@ def capture_of(script: Script) -> Capture:
     Raises: SpecError if the file cannot be read, or is not a capture.
     """
     assert script.capture is not None, f"{script.name} has no capture"
-    return capture_at(script.capture)
+    return adapted(capture_at(script.capture), script.adapted)
 
 
 def digest_at(path: Path) -> str | None:
     """Return the digest of the capture in a file, as the mark of its tables has it.
 
-    None if its statements reach more than the copy: then no mark covers them.
+    None if its statements reach more than the copy, or if its schema is refused: then no mark
+    covers them.
     """
-    capture = qualified_at(path)
+    try:
+        capture = qualified_at(path)
+    except SpecError:
+        return None
     return None if not_of_the_copy(capture) is not None else digest_of(capture)
 
 
@@ -76,7 +81,7 @@ def mirror_load(script: Script) -> dict[str, Any]:
     Raises: SpecError if the capture has no transaction that could run.
     """
     capture = capture_of(script)
-    refuse_other_statements(capture, file=str(script.capture))
+    refuse_other_names(capture, file=str(script.capture))
     refuse_other_loads(capture, file=str(script.capture))
     templates = templates_of(script)
     if not templates:
@@ -86,7 +91,9 @@ def mirror_load(script: Script) -> dict[str, Any]:
             hint="pgdyno capture show FILE lists what a capture has",
         )
     known = {statement.id: statement for statement in capture.statements}
-    used = list(dict.fromkeys(step.statement for kind in templates for step in kind.steps))
+    omitted = left_out_of(script, capture)
+    steps = [step.statement for kind in templates for step in kind.steps]
+    used = [name for name in dict.fromkeys(steps) if name not in omitted]
     used += sorted(_taken_from(templates) - set(used))
     place = {name: number for number, name in enumerate(used)}
     sent = _sent_texts(templates, known, used)
@@ -114,6 +121,16 @@ def mirror_load(script: Script) -> dict[str, Any]:
             for template in templates
         ],
     }
+
+
+def sent_texts(script: Script) -> dict[str, str]:
+    """Return the text of each statement that a load sends, by its id."""
+    capture, templates = capture_of(script), templates_of(script)
+    known = {statement.id: statement for statement in capture.statements}
+    omitted = left_out_of(script, capture)
+    used = {step.statement for template in templates for step in template.steps}
+    sent = _sent_texts(templates, known, used - omitted.keys())
+    return {name: text for name, (text, _) in sent.items()}
 
 
 def _sent_texts(
@@ -170,14 +187,16 @@ def _taken_from(templates: tuple[Template, ...]) -> set[str]:
 
 
 def templates_of(script: Script) -> tuple[Template, ...]:
-    """Return the templates that a script runs: all, or those that only read."""
+    """Return the templates that a script runs: all that are not left out, or those that read."""
     capture = capture_of(script)
     known = {statement.id: statement for statement in capture.statements}
+    omitted = left_out_of(script, capture)
     return tuple(
         template
         for template in capture.templates
         if template.rate_tps > 0
         and all(step.statement in known for step in template.steps)
+        and not is_empty(template, known, omitted)
         and not (script.reads_only and not reads_only(template, known))
     )
 
@@ -279,7 +298,8 @@ def _steps(
 
 
 def _step(step: Step, sources: _Sources) -> dict[str, Any]:
-    given = step.parameters[: sources.kept[step.statement]]
+    is_sent = step.statement in sources.kept
+    given = step.parameters[: sources.kept.get(step.statement)]
     known = range(len(given))
     places = {
         "not_null": tuple(number for number in step.not_null if number in known),
@@ -289,7 +309,9 @@ def _step(step: Step, sources: _Sources) -> dict[str, Any]:
     document = step.model_dump(mode="json", by_alias=True, exclude_none=True)
     for source, part in zip(given, document.get("parameters", ()), strict=True):
         sources.put(source, part)
-    return {**document, "statement": sources.place[step.statement]}
+    if not is_sent:
+        document["left_out"] = True
+    return {**document, "statement": sources.place.get(step.statement, 0)}
 
 
 def _settings(capture: Capture, statements: list[Statement]) -> dict[str, str]:
@@ -338,6 +360,7 @@ def share_of(script: Script) -> Share:
     if capture.header.is_partial:
         return Share(None, None)
     used = {step.statement for template in templates_of(script) for step in template.steps}
+    used -= left_out_of(script, capture).keys()
     counted = [(own.counters.calls, own.counters.time_ms, own.id in used)
                for own in capture.statements]  # fmt: skip
     left_out = [(own.calls, own.time_ms, False) for own in capture.left_out]

@@ -19,6 +19,7 @@ from pgdyno.features.capture.model import Capture, Counters, Header
 from pgdyno.features.capture.reading import catalog, counted
 from pgdyno.features.capture.reading.accepted import prepared
 from pgdyno.features.capture.reading.assembly import Assembly
+from pgdyno.features.capture.reading.casts import type_in_use
 from pgdyno.features.capture.reading.columns import (
     ColumnShapes,
     column_groups,
@@ -216,7 +217,10 @@ class Reading:
                     if is_prepared:
                         names[f"pgdyno_{number}"] = text
             rows = self.source.fetch(catalog.TYPES_SQL)
-            types |= {names[name]: tuple(listed) for name, listed in rows if name in names}
+            for name, listed in rows:
+                if name in names:
+                    text, kinds = names[name], enumerate(listed, 1)
+                    types[text] = tuple(type_in_use(text, *of_one) for of_one in kinds)
             self.source.execute("DEALLOCATE ALL")
         return types
 
