@@ -30,7 +30,7 @@ def scripts_of(options: dict[str, Any], *, is_scratch: bool) -> tuple[Script, ..
     only_reads = bool(options.get("read_only"))
     divided = {name: tuple(options.get(name) or ()) for name in ("only", "without")}
     scripts = [_builtin(text, own, only_reads=only_reads) for text in options["builtin"]]
-    scripts = [one.model_copy(update=divided if one.capture else {}) for one in scripts]
+    scripts = [script.model_copy(update=divided if script.capture else {}) for script in scripts]
     scripts += [_builtin("select-only")] * bool(options["select_only"])
     scripts += [_builtin("simple-update")] * bool(options["skip_some_updates"])
     scripts += [_file(text) for text in options["file"]]

@@ -96,9 +96,8 @@ class Asked:
         given = ", ".join(types.get(number, "unknown") for number in range(1, count + 1))
         declared = f"({given})" if types else ""
         with self.connection.transaction(force_rollback=True):
-            if self.search_path:
-                path = "SELECT pg_catalog.set_config('search_path', %s, true)"
-                self.connection.execute(path, [self.search_path])
+            path = "SELECT pg_catalog.set_config('search_path', %s, true)"
+            self.connection.execute(path, [self.search_path or self.connection.load_path])
             self.connection.execute(f"PREPARE pgdyno_probe{declared} AS {text}".encode())
             known = self.connection.execute(
                 "SELECT parameter_types::text[] FROM pg_catalog.pg_prepared_statements"
@@ -197,7 +196,7 @@ def other_values(
         if turn == 1 and kind in columns and not _fits(own, kind):
             values[place] = columns[kind]
         elif is_guessed and (
-            (turn > 1 and number in forms.nullable) or (turn == TURNS and kind in _KINDS["text"])
+            (turn > 1 and number in forms.nullables) or (turn == TURNS and kind in _KINDS["text"])
         ):
             values[place] = _constant(None)
         elif number in forms.arrays:

@@ -86,7 +86,7 @@ def by_time(capture: Capture) -> list[Statement]:
     """
     used = {step.statement for template in capture.templates for step in template.steps}
     own = [own for own in capture.statements if own.id in used and not is_control(own)]
-    return sorted(own, key=lambda one: (-one.counters.time_ms, -one.counters.calls, one.text))
+    return sorted(own, key=lambda own: (-own.counters.time_ms, -own.counters.calls, own.text))
 
 
 def left_out_of(script: Script, capture: Capture) -> dict[str, str]:

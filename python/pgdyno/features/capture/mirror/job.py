@@ -18,8 +18,15 @@ from pgdyno.clock import read_pair
 from pgdyno.engine.distribution import Distribution
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.file import capture_at
-from pgdyno.features.capture.mirror.adaptation import adapted, is_empty, left_out_of
+from pgdyno.features.capture.mirror.adaptation import (
+    adapted,
+    by_time,
+    is_control,
+    is_empty,
+    left_out_of,
+)
 from pgdyno.features.capture.model import (
+    REASONS,
     Capture,
     Constant,
     Counters,
@@ -374,39 +381,56 @@ def share_of(script: Script) -> Share:
 
 
 def source_document(script: Script) -> dict[str, Any]:
-    """Return what a run keeps of the source: counters of each statement, templates, totals.
+    """Return what a run keeps of the source: its statements, those with most time first.
 
-    A statement has the text that the load sends, and from which its counters are found.
+    A statement has the text that the load sends, and from which its counters are found, or the
+    reason why it is left out. What only begins or ends a transaction is not among them.
     """
     capture = capture_of(script)
-    known = {statement.id: statement for statement in capture.statements}
-    templates = templates_of(script)
-    used = {step.statement for template in templates for step in template.steps}
-    sent = {name: text for name, (text, _) in _sent_texts(templates, known, used).items()}
-    texts = {name: redacted(sent.get(name, own.text)) for name, own in known.items()}
     share = share_of(script)
-    # Several roles may send one text.
-    counters: dict[str, list[Counters]] = {}
-    for name, statement in known.items():
-        counters.setdefault(texts[name], []).append(statement.counters)
+    lacks = "the logs of the source lack statements" if capture.header.is_partial else ""
     return {
         "file": script.capture.name if script.capture is not None else "",
         "reads_only": script.reads_only,
         "reproduced_calls": share.calls_ratio,
         "reproduced_time": share.time_ratio,
         "version_num": capture.header.server_version_num,
-        "profile": capture.profile.model_dump(mode="json"),
-        "templates": [
-            {
-                "name": template.name,
-                "rate_tps": template.rate_tps,
-                "statements": list(dict.fromkeys(texts[s.statement] for s in template.steps)),
-            }
-            for template in templates
-        ],
-        "statements": {
-            # As every text in a result, so that both sides of a comparison have the same.
-            text: Counters.total(parts).model_dump(mode="json")
-            for text, parts in counters.items()
-        },
+        "lacks": lacks,
+        "statements": list(_rows_of_source(script, capture)),
     }
+
+
+def _rows_of_source(script: Script, capture: Capture) -> Iterator[dict[str, Any]]:
+    known = {statement.id: statement for statement in capture.statements}
+    templates = templates_of(script)
+    used = {step.statement for template in templates for step in template.steps}
+    sent = {name: text for name, (text, _) in _sent_texts(templates, known, used).items()}
+    omitted = left_out_of(script, capture)
+    has_counters = "log" not in capture.header.sources
+    # Several roles may send one text.
+    rows: dict[str, dict[str, Any]] = {}
+    ranked = by_time(capture)
+    others = [own for own in capture.statements if own not in ranked and not is_control(own)]
+    for own in (*ranked, *(other for other in others if other.counters.calls)):
+        # As every text in a result, so that both sides of a comparison have the same.
+        text = redacted(sent.get(own.id, own.text))
+        reason = omitted.get(own.id, "")
+        if not reason and own.id not in used:
+            only = "it writes, or is in a transaction that writes"
+            reason = only if script.reads_only else "no transaction of the capture has it"
+        counters = own.counters
+        if (row := rows.get(text)) is not None:
+            counters = Counters.total([Counters.model_validate(row["counters"]), counters])
+        document = counters.model_dump(mode="json")
+        document["is_counted"] = float(has_counters or _has_rows(counters))
+        rows[text] = {"id": own.id, "text": text, "reason": reason, "counters": document}
+    yield from rows.values()
+    for item in capture.left_out:
+        counters = Counters(calls=item.calls, time_ms=item.time_ms)
+        document = {**counters.model_dump(mode="json"), "is_counted": 0.0}
+        words = REASONS.get(item.reason, item.reason)
+        yield {"id": "", "text": redacted(item.text), "reason": words, "counters": document}
+
+
+def _has_rows(counters: Counters) -> bool:
+    return bool(counters.rows or counters.hit_blocks or counters.read_blocks)

@@ -33,14 +33,15 @@ from pgdyno.spec.experiment import Experiment, Script
 from pgdyno.spec.planned import PlannedRun
 
 # Draws of each transaction type in a round of the probe, and the most rounds.
-_DRAWS, _ROUNDS_MAX = 8, 8
+_DRAWS, _ROUNDS_MAX = 20, 8
 # A round ends after this time; the statements that it did not reach stay in the load.
 _ROUND_S_MAX = 15
 _STATEMENT_TIMEOUT = "3s"
 # A statement is refused if this share of its executions fails. Others stay, and are counted.
 _FAILS_MIN = 0.5
 # States that say nothing about a statement: conflicts, limits, time, connections.
-_ACCIDENTS = ("40", "53", "55", "57", "08", "58", "XX")
+_ACCIDENTS = ("40", "53", "55", "57", "08", "58", "XX001", "XX002")
+_STATE_LENGTH = 5
 
 _KNOWN: dict[str, dict[str, dict[str, Any]]] = {}
 _LOCK = threading.Lock()
@@ -196,7 +197,7 @@ class _Probe:
                     turn = self.tried[name] = self.tried.get(name, 0) + 1
                     values = other_values(asked, original, name, statement, turn=turn)
                     values = {} if values == self.sources.get(name) else values
-            if values and not failed.code.startswith("42"):
+            if values:
                 self.sources[name] = values
             else:
                 self.sources.pop(name, None)
@@ -237,7 +238,9 @@ def _refused(
     """Yield types, texts of statements and failures if most executions of a statement failed."""
     load = mirror_load(script)
     for failed in summary.failed_statements:
-        if failed.line is None or failed.code.startswith(_ACCIDENTS):
+        if failed.line is None or len(failed.code) != _STATE_LENGTH:
+            continue
+        if failed.code.startswith(_ACCIDENTS):
             continue
         shape = shapes[failed.script]
         text = next((own.text for own in shape.statements if own.line == failed.line), "")

@@ -38,7 +38,7 @@ class ParameterForms:
     """By number from 1: types of casts, places that take NULL, documents that are arrays."""
 
     casts: dict[int, set[str]] = field(default_factory=dict)
-    nullable: set[int] = field(default_factory=set)
+    nullables: set[int] = field(default_factory=set)
     arrays: set[int] = field(default_factory=set)
 
 
@@ -56,9 +56,9 @@ def forms_of(text: str) -> ParameterForms:
             for number in _direct(content["arg"]):
                 forms.casts.setdefault(number, set()).add(kind)
         elif name == "NullTest":
-            forms.nullable.update(_direct(content["arg"]))
+            forms.nullables.update(_direct(content["arg"]))
         elif name == "CoalesceExpr":
-            forms.nullable.update(n for arg in content["args"] for n in _direct(arg))
+            forms.nullables.update(n for arg in content["args"] for n in _direct(arg))
         elif name == "FuncCall":
             function = content["funcname"][-1]["String"]["sval"]
             numbers = [n for arg in content.get("args", ()) for n in _direct(arg)]
