@@ -14,7 +14,7 @@ from pgdyno.engine.distribution import Distribution
 
 CONTRACT_FORMAT = "pgdyno.contract/1"
 # The engine must have this revision or a later one; `pgdyno-engine --version` shows it.
-CONTRACT_REVISION = 25
+CONTRACT_REVISION = 26
 U16_MAX = 2**16 - 1
 U32_MAX = 2**32 - 1
 U64_MAX = 2**64 - 1

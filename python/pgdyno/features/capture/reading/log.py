@@ -26,6 +26,7 @@ from pgdyno.features.capture.reading.log_reading import LogReading, Seen
 from pgdyno.features.capture.reading.log_statements import LoggedStatement
 from pgdyno.features.capture.reading.log_templates import Context, calls_of, templates_of
 from pgdyno.features.capture.reading.log_transactions import Transaction, Transactions
+from pgdyno.features.capture.reading.means import MeansOfStatements
 from pgdyno.features.capture.reading.moves import with_moves
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parameter_sources import Sources
@@ -184,10 +185,13 @@ class Logged:
         span_s = float(end["last_us"] - end["first_us"]) / 1e6
         return span_s + 1 if end["has_whole_seconds"] else max(span_s, 1e-3)
 
-    def joined(self, capture: Capture, types_of: TypesOf, raw: Raw) -> Capture:
+    def joined(
+        self, capture: Capture, types_of: TypesOf, raw: Raw, means: MeansOfStatements
+    ) -> Capture:
         """Return the capture with the templates of the logs in place of those of statistics.
 
-        Counters stay those of the statistics, where a statement has them.
+        Counters stay those of the statistics, where a statement has them. Others have the rows and
+        blocks of as many mean calls since the server began to count.
         """
         groups = self.grouping.merged()
         used = {key: self.grouping.statements[key] for group in groups for key in group.steps}
@@ -216,7 +220,7 @@ class Logged:
             )
         )
         parsed = {ids[key]: statement.parsed for key, statement in used.items()}
-        statements = list(self._statements(capture, groups, used, types))
+        statements = list(self._statements(capture, groups, used, types, means))
         recorder = self._request.recorder
         if recorder is not None:
             statements += recorder.statements_but({statement.id for statement in statements})
@@ -259,6 +263,7 @@ class Logged:
         groups: Sequence[Group],
         used: Mapping[StatementKey, LoggedStatement],
         types: Mapping[str, Sequence[str]],
+        means: MeansOfStatements,
     ) -> Iterator[Statement]:
         counted = {statement.id: statement for statement in capture.statements}
         for key, (calls, took_ms) in calls_of(groups).items():
@@ -274,7 +279,10 @@ class Logged:
                 tables=parsed.tables,
                 parameter_types=tuple(types.get(parsed.text, ())),
                 role=key[0],
-                counters=Counters(calls=scaled, time_ms=took_ms / self._request.sample_ratio),
+                counters=means.of(
+                    parsed.text,
+                    Counters(calls=scaled, time_ms=took_ms / self._request.sample_ratio),
+                ),
             )
             yield made.model_copy(update={"constant_count": constants})
 

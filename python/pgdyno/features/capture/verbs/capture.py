@@ -265,7 +265,8 @@ def _carry_out(
         with signals.shielded("the file of the capture"):
             capture = reading.capture()
             if logged is not None:
-                capture = logged.joined(capture, reading.types_of, reading.raw)
+                types, raw = reading.types_of, reading.raw
+                capture = logged.joined(capture, types, raw, reading.means())
             _write(path, capture)
             partial.unlink(missing_ok=True)
     output.clear_live()
