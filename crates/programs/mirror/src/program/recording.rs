@@ -304,6 +304,7 @@ mod tests {
                 think_ms: 0.0,
                 steps: Vec::new(),
             }],
+            is_probe: false,
             recording: None,
         };
         let recording = Recording {
