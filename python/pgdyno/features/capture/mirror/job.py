@@ -14,8 +14,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pgparse
-
 from pgdyno.clock import read_pair
 from pgdyno.engine.distribution import Distribution
 from pgdyno.errors import SpecError
@@ -392,16 +390,6 @@ def share_of(script: Script) -> Share:
     )
 
 
-def _shown(statement: Statement, sent: str | None) -> str:
-    """Return the text as results have it: a recorded one without its constants."""
-    if statement.has_values:
-        try:
-            return str(pgparse.normalize(statement.text))
-        except pgparse.PGQueryError:
-            return statement.kind
-    return statement.text if sent is None else sent
-
-
 def source_document(script: Script) -> dict[str, Any]:
     """Return what a run keeps of the source: its statements, those with most time first.
 
@@ -435,7 +423,7 @@ def _rows_of_source(script: Script, capture: Capture) -> Iterator[dict[str, Any]
     others = [own for own in capture.statements if own not in ranked and not is_control(own)]
     for own in (*ranked, *(other for other in others if other.counters.calls)):
         # As every text in a result, so that both sides of a comparison have the same.
-        text = redacted(_shown(own, sent.get(own.id)))
+        text = redacted(sent.get(own.id, own.text))
         reason = omitted.get(own.id, "")
         if not reason and own.id not in used:
             only = "it writes, or is in a transaction that writes"

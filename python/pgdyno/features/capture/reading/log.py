@@ -30,7 +30,7 @@ from pgdyno.features.capture.reading.means import MeansOfStatements
 from pgdyno.features.capture.reading.moves import with_moves
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parameter_sources import Sources
-from pgdyno.features.capture.reading.recorder import Recorder, statement_id
+from pgdyno.features.capture.reading.recorder import EXACT, Recorder, statement_id
 from pgdyno.quantities import counted, milliseconds
 
 # For the price: lines of a transaction with prepared statements (three messages and two details
@@ -308,11 +308,14 @@ class Logged:
 
     def _left_out(self, capture: Capture) -> Iterator[LeftOut]:
         """Yield what cannot be reproduced; a statement that the statistics name is named once."""
-        yield from capture.left_out
-        named = {(item.reason, item.text) for item in capture.left_out}
+        # What a recording has with its own constants is not left out.
+        recorded = EXACT if self._request.recorder is not None else ()
+        kept = [item for item in capture.left_out if item.reason not in recorded]
+        yield from kept
+        named = {(item.reason, item.text) for item in kept}
         longest = sorted(self.grouping.left.items(), key=lambda item: -item[1][1])
         for (reason, text), (calls, took_ms) in longest:
-            if (reason, text) not in named:
+            if (reason, text) not in named and reason not in recorded:
                 yield LeftOut(reason=reason, text=text, calls=calls, time_ms=took_ms)
 
     def notes(self) -> Iterator[str]:
