@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,6 +42,8 @@ _EXAMPLE_TPS = 1000
 _SHORTEST_US = 1000
 # Each statement may have the durations of its parse and bind messages, too; some lack theirs.
 _ALONE_MAX = 10
+# Our sessions that observe and control; those of our loads are a load as every other.
+_OUR_SESSION = re.compile(r"pgdyno/(capture|observe|[a-z-]+/control)")
 _NO_STATEMENTS = "pg_stat_statements: "
 TypesOf = Callable[[Sequence[str]], Mapping[str, Sequence[str]]]
 Raw = Mapping[tuple[str, str], RawColumn]
@@ -81,6 +84,7 @@ class Logged:
         self._transactions = Transactions()
         self.grouping = Grouping()
         self._elsewhere_count = 0
+        self._ours: set[str] = set()
         self._unnamed_count = 0
         self._cut_values_count = 0
         self._statement_count = 0
@@ -140,7 +144,12 @@ class Logged:
         if part.session.database not in ("", self._request.database):
             self._elsewhere_count += count
             return
-        if part.session.application.startswith("pgdyno/capture"):
+        if _OUR_SESSION.match(part.session.application):
+            return
+        # In a session of ours even BEGIN is ours.
+        if any(shape.is_ours for shape, _ in part.pattern.items):
+            self._ours.add(part.session.id)
+        if part.session.id in self._ours:
             return
         self._unnamed_count += 0 if part.session.database else count
         self._statement_count += count
