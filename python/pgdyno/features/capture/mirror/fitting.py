@@ -35,6 +35,7 @@ from pgdyno.features.capture.model import (
     Capture,
     Constant,
     Drawn,
+    Linear,
     ListOf,
     OfColumn,
     Source,
@@ -51,6 +52,10 @@ _WEIGHTS = tuple(step / 20 for step in range(21))
 # Candidates whose work is so near share a weight, so that not one value is asked for all the time.
 _NEAR = 0.2
 _SEED = 7
+# What is fitted without knowing the work of the present values.
+_ERROR_MAX = 0.5
+# The number of the parameters that come from one row; captures count from 0.
+_GROUP = 999
 Measured = tuple[float, float]
 
 
@@ -97,7 +102,8 @@ class Fitting:
             if wanted is None or self._is_over():
                 continue
             try:
-                changed = self._fitted(statement, texts[statement.id], wanted)
+                text = statement.text if _lacks_constants(statement) else texts[statement.id]
+                changed = self._fitted(statement, text, wanted)
             except PG_ERRORS:
                 continue
             if changed:
@@ -120,14 +126,19 @@ class Fitting:
         types = self.asked.parameter_types(text, {})
         trial = _Trial(self, template, step, text, types)
         present = trial.mean({}, _DRAWS)
-        if present is None or wanted.is_met(present):
+        if present is not None and wanted.is_met(present):
             return {}
+        columns = self._columns(statement.tables)
         fits = [
-            self._from(base, trial, self._columns(statement.tables), wanted)
-            for base in self._bases(template.steps[step], types)
+            self._from(base, trial, columns, wanted)
+            for base in (
+                *self._bases(template.steps[step], types),
+                *self._one_row(trial, columns),
+            )
         ]
         best, chosen = min(fits, key=lambda fit: fit[0])
-        return chosen if best < 0.8 * wanted.error(present) else {}
+        limit = 0.8 * wanted.error(present) if present is not None else _ERROR_MAX
+        return chosen if best < limit else {}
 
     def _bases(self, step: Step, types: Sequence[str]) -> Iterator[dict[int, Source]]:
         """Yield what has to be known first: the configuration of a text search."""
@@ -140,6 +151,25 @@ class Fitting:
         for name in names:
             given = Constant.model_validate({"from": "constant", "value": name})
             yield dict.fromkeys(unknown, given)
+
+    def _one_row(
+        self, trial: _Trial, columns: Sequence[ColumnOfTable]
+    ) -> Iterator[dict[int, Source]]:
+        """Yield that all columns that must be equal come from one row, such as id and version."""
+        own = {column.name: column.table for column in reversed(columns)}
+        sources = trial.template.steps[trial.step].parameters
+        given: dict[int, Source] = {}
+        for place in places_of(trial.text):
+            at = place.number - 1
+            is_equal = place.operator == "=" and place.column in own and at < len(sources)
+            if is_equal and isinstance(sources[at], Constant | Drawn | OfColumn | Linear):
+                given[at] = OfColumn.model_validate(
+                    {"from": "column", "table": own[place.column], "column": place.column}
+                    | {"group": _GROUP}
+                )
+        tables = {source.table for source in given.values() if isinstance(source, OfColumn)}
+        if len(given) > 1 and len(tables) == 1:
+            yield given
 
     def _from(
         self,
@@ -156,7 +186,7 @@ class Fitting:
             at = place.number - 1
             if at >= len(sources) or self._is_over():
                 break
-            if not isinstance(sources[at], Constant | Drawn | OfColumn | ListOf):
+            if at in base or not isinstance(sources[at], Constant | Drawn | OfColumn | ListOf):
                 continue
             for given in self._mixtures(trial, place, chosen, columns, wanted):
                 seen = trial.mean({**chosen, at: given}, 2 * _DRAWS)
@@ -239,6 +269,11 @@ class _Trial:
                 yield connection
         finally:
             connection.execute("DEALLOCATE ALL")
+
+
+def _lacks_constants(statement: Statement) -> bool:
+    """Return whether a constant of the program may be unknown; then all are parameters here."""
+    return statement.constant_count > 0 and "regconfig" in statement.parameter_types
 
 
 def wanted_of(statement: Statement) -> WantedWork | None:

@@ -42,8 +42,9 @@ _FIT_S_MAX = 40.0
 _STATEMENT_TIMEOUT = "3s"
 # A statement is refused if this share of its executions fails. Others stay, and are counted.
 _FAILS_MIN = 0.5
-# States that say nothing about a statement: conflicts, limits, time, connections.
-_ACCIDENTS = ("40", "53", "55", "57", "08", "58", "XX001", "XX002")
+# States that say nothing about a statement: conflicts, limits, time, connections, and what cannot
+# be done inside a transaction, such as a procedure that commits.
+_ACCIDENTS = ("25", "2D", "40", "53", "55", "57", "08", "58", "XX001", "XX002")
 _STATE_LENGTH = 5
 
 _KNOWN: dict[str, dict[str, dict[str, Any]]] = {}
