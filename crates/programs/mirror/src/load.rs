@@ -40,8 +40,8 @@ pub struct MirrorLoad {
 #[serde(deny_unknown_fields)]
 pub struct Recording {
     pub path: PathBuf,
-    /// For each statement that the file numbers: its place in `MirrorLoad::statements`; absent = its
-    /// calls are left out.
+    /// For each statement that the file numbers: its place in `MirrorLoad::statements`. Absent =
+    /// its calls are left out.
     pub statements: Vec<Option<u32>>,
     /// For each type that the file numbers: its place in `MirrorLoad::templates`; absent = its
     /// transactions are left out.

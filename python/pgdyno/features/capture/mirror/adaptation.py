@@ -34,12 +34,14 @@ class Adaptation(Part):
 
     `left_out`: the reason for each statement that is not sent, by its id. `types`: of parameters
     whose type the server cannot find out, by statement and number from 1. `sources`: values in
-    place of those of the capture, by statement and place from 0.
+    place of those of the capture, by statement and place from 0. `fitted`: statements whose values
+    give the rows and blocks of the source.
     """
 
     left_out: dict[str, str] = Field(default_factory=dict)
     types: dict[str, dict[int, str]] = Field(default_factory=dict)
     sources: dict[str, dict[int, Source]] = Field(default_factory=dict)
+    fitted: tuple[str, ...] = ()
 
 
 def adapted(capture: Capture, given: Mapping[str, Any]) -> Capture:

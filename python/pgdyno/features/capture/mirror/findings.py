@@ -60,6 +60,7 @@ class StatementLikeness:
     reason: str
     time_ratio: float | None
     calls_ratio: float
+    is_fitted: bool = False
 
     def as_document(self) -> dict[str, Any]:
         """Return it as keys of a JSON document."""
@@ -71,6 +72,7 @@ class StatementLikeness:
             "reason": self.reason,
             "time": self.time_ratio,
             "calls": self.calls_ratio,
+            "is_fitted": self.is_fitted,
             "source": self.source.as_document(),
             "copy": self.copy.as_document(),
         }
@@ -236,6 +238,7 @@ def likeness_of(source: Mapping[str, Any], copy: CopySeen) -> Likeness:
                 reason=reason,
                 time_ratio=own["time_ms"] / whole_ms if whole_ms else None,
                 calls_ratio=own["calls"] / whole_calls if whole_calls else 0.0,
+                is_fitted=bool(row.get("is_fitted")),
             )
         )
     return Likeness(

@@ -433,7 +433,14 @@ def _rows_of_source(script: Script, capture: Capture) -> Iterator[dict[str, Any]
             counters = Counters.total([Counters.model_validate(row["counters"]), counters])
         document = counters.model_dump(mode="json")
         document["is_counted"] = float(has_counters or _has_rows(counters))
-        rows[text] = {"id": own.id, "text": text, "reason": reason, "counters": document}
+        fitted = own.id in script.adapted.get("fitted", ())
+        rows[text] = {
+            "id": own.id,
+            "text": text,
+            "reason": reason,
+            "is_fitted": fitted,
+            "counters": document,
+        }
     yield from rows.values()
     for item in capture.left_out:
         counters = Counters(calls=item.calls, time_ms=item.time_ms)

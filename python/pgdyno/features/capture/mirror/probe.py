@@ -19,6 +19,7 @@ from pgdyno.engine.stream import EngineRun, check_job
 from pgdyno.errors import PgdynoError
 from pgdyno.features.capture.mirror.accepting import TURNS, Asked, accepted_types, other_values
 from pgdyno.features.capture.mirror.adaptation import Adaptation, is_control, left_out_of
+from pgdyno.features.capture.mirror.fitting import Fitting
 from pgdyno.features.capture.mirror.job import (
     capture_of,
     mirror_load,
@@ -36,11 +37,14 @@ from pgdyno.spec.planned import PlannedRun
 _DRAWS, _ROUNDS_MAX = 20, 8
 # A round ends after this time; the statements that it did not reach stay in the load.
 _ROUND_S_MAX = 15
+# The time for fitting all statements.
+_FIT_S_MAX = 40.0
 _STATEMENT_TIMEOUT = "3s"
 # A statement is refused if this share of its executions fails. Others stay, and are counted.
 _FAILS_MIN = 0.5
-# States that say nothing about a statement: conflicts, limits, time, connections.
-_ACCIDENTS = ("40", "53", "55", "57", "08", "58", "XX001", "XX002")
+# States that say nothing about a statement: conflicts, limits, time, connections, and what cannot
+# be done inside a transaction, such as a procedure that commits.
+_ACCIDENTS = ("25", "2D", "40", "53", "55", "57", "08", "58", "XX001", "XX002")
 _STATE_LENGTH = 5
 
 _KNOWN: dict[str, dict[str, dict[str, Any]]] = {}
@@ -107,6 +111,7 @@ class _Probe:
     types: dict[str, dict[int, str]] = field(default_factory=dict)
     sources: dict[str, dict[int, Any]] = field(default_factory=dict)
     tried: dict[str, int] = field(default_factory=dict)
+    fitted: tuple[str, ...] = ()
 
     def adaptation(self) -> dict[str, Any]:
         """Return what the load needs here, as a document; empty if it needs nothing."""
@@ -124,6 +129,7 @@ class _Probe:
                 break  # The load itself meets the same error, and reports it.
             if summary is None or not self._answered(script, shapes, summary):
                 break
+        self._fit()
         document = self._document()
         for reason in dict.fromkeys(self.left_out.values()):
             count = sum(other == reason for other in self.left_out.values())
@@ -131,7 +137,12 @@ class _Probe:
         return document if any(document.values()) else {}
 
     def _document(self) -> dict[str, Any]:
-        own = Adaptation(left_out=self.left_out, types=self.types, sources=self.sources)
+        own = Adaptation(
+            left_out=self.left_out,
+            types=self.types,
+            sources=self.sources,
+            fitted=self.fitted,
+        )
         return own.model_dump(mode="json", by_alias=True)
 
     def _script(self) -> Script:
@@ -155,6 +166,19 @@ class _Probe:
                     self.types[name] = types
                 elif refusal:
                     self.left_out[name] = f"the server refuses it: {redacted(refusal)}"
+
+    def _fit(self) -> None:
+        """Find values with which a call does as much as in the source."""
+        script = self._script()
+        if not templates_of(script):
+            return
+        settings, texts = mirror_load(script)["settings"], sent_texts(script)
+        with self.under_test.control("probe") as connection:
+            asked = Asked(connection, settings.get("search_path", ""))
+            fitting = Fitting(connection, capture_of(script), asked, seconds=_FIT_S_MAX)
+            for name, changed in fitting.sources(texts).items():
+                self.sources[name] = {**self.sources.get(name, {}), **changed}
+                self.fitted += (name,)
 
     def _round(self, script: Script) -> tuple[tuple[ScriptShape, ...], Summary | None]:
         """Carry out every type several times; return the types and how they ended."""

@@ -116,7 +116,9 @@ def _alike_words(own: Likeness) -> str:
         for share, words in ((own.alike_time, "the source's time"), (own.alike_calls, "its calls"))
         if share is not None
     ]
-    return f"{', '.join(shares)}{only}"
+    fitted = sum(statement.is_fitted for statement in own.statements)
+    words = f"; fitted on the copy: {fitted} of {len(own.statements)} statements" if fitted else ""
+    return f"{', '.join(shares)}{only}{words}"
 
 
 def _share(statement: StatementLikeness) -> str:

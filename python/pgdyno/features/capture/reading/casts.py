@@ -56,9 +56,11 @@ def forms_of(text: str) -> ParameterForms:
             for number in _direct(content["arg"]):
                 forms.casts.setdefault(number, set()).add(kind)
         elif name == "NullTest":
-            forms.nullables.update(_direct(content["arg"]))
+            forms.nullables.update(_direct(_without_cast(content["arg"])))
         elif name == "CoalesceExpr":
-            forms.nullables.update(n for arg in content["args"] for n in _direct(arg))
+            forms.nullables.update(
+                n for arg in content["args"] for n in _direct(_without_cast(arg))
+            )
         elif name == "FuncCall":
             function = content["funcname"][-1]["String"]["sval"]
             numbers = [n for arg in content.get("args", ()) for n in _direct(arg)]
@@ -84,6 +86,12 @@ def _direct(tree: Mapping[str, Any]) -> Iterator[int]:
             yield from _direct(arg["CaseWhen"]["result"])
         if "defresult" in content:
             yield from _direct(content["defresult"])
+
+
+def _without_cast(tree: Mapping[str, Any]) -> Mapping[str, Any]:
+    while "TypeCast" in tree:
+        tree = tree["TypeCast"]["arg"]
+    return tree
 
 
 def _type_of(name: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,6 +42,8 @@ _EXAMPLE_TPS = 1000
 _SHORTEST_US = 1000
 # Each statement may have the durations of its parse and bind messages, too; some lack theirs.
 _ALONE_MAX = 10
+# Our sessions that observe and control; those of our loads are a load as every other.
+_OUR_SESSION = re.compile(r"pgdyno/(capture|observe|[a-z-]+/control)")
 _NO_STATEMENTS = "pg_stat_statements: "
 TypesOf = Callable[[Sequence[str]], Mapping[str, Sequence[str]]]
 Raw = Mapping[tuple[str, str], RawColumn]
@@ -86,6 +89,7 @@ class Logged:
         self._transactions = Transactions()
         self.grouping = Grouping()
         self._elsewhere_count = 0
+        self._ours: set[str] = set()
         self._unnamed_count = 0
         self._cut_values_count = 0
         self._statement_count = 0
@@ -145,7 +149,12 @@ class Logged:
         if part.session.database not in ("", self._request.database):
             self._elsewhere_count += count
             return
-        if part.session.application.startswith("pgdyno/capture"):
+        if _OUR_SESSION.match(part.session.application):
+            return
+        # In a session of ours even BEGIN is ours.
+        if any(shape.is_ours for shape, _ in part.pattern.items):
+            self._ours.add(part.session.id)
+        if part.session.id in self._ours:
             return
         self._unnamed_count += 0 if part.session.database else count
         self._statement_count += count
@@ -221,17 +230,17 @@ class Logged:
         )
         parsed = {ids[key]: statement.parsed for key, statement in used.items()}
         statements = list(self._statements(capture, groups, used, types, means))
-        recorder = self._request.recorder
+        recorder, recording = self._request.recorder, None
         if recorder is not None:
             statements += recorder.statements_but({statement.id for statement in statements})
+            recording = recorder.end()
         counters = CountersOfLoad(capture.columns, capture.objects, parsed)
         templates = tuple(counters.shared(templates))
         plain = [item.model_copy(update={"is_broken_by_load": False}) for item in capture.objects]
         objects = with_changes(capture.columns, plain, templates, parsed)
         columns = with_moves(capture.columns, capture.objects, templates, parsed)
-        origins = tuple(dict.fromkeys((*capture.header.sources, "log")))
         header = {
-            "sources": origins,
+            "sources": tuple(dict.fromkeys((*capture.header.sources, "log"))),
             "transaction_sample_ratio": self._request.sample_ratio,
             "is_partial": self.is_partial,
         }
@@ -252,7 +261,7 @@ class Logged:
                 "arrivals": self.grouping.seconds.arrivals(self._request.sample_ratio),
                 "sessions": self._sessions(capture),
                 "left_out": tuple(self._left_out(capture)),
-                "recording": None if recorder is None else recorder.end(),
+                "recording": recording,
                 "notes": (*map(_with_logs, capture.notes), *self.notes()),
             }
         )

@@ -29,7 +29,7 @@ from pgdyno.features.capture.reading.columns import (
     texts_to_replace,
     with_parts,
 )
-from pgdyno.features.capture.reading.connection import MARK, SourceConnection
+from pgdyno.features.capture.reading.connection import SourceConnection
 from pgdyno.features.capture.reading.copied import fixed_keys
 from pgdyno.features.capture.reading.counted import Key
 from pgdyno.features.capture.reading.counting import Counting, Progress
@@ -44,7 +44,7 @@ from pgdyno.features.capture.reading.utilities import query_of
 from pgdyno.observe.session import REPORT_SQL
 from pgdyno.observe.sql.statements import SCHEMA_SQL
 from pgdyno.process import signals
-from pgdyno.server.connect import FIRST_SQL
+from pgdyno.server.connect import FIRST_SQL, MARK
 from pgdyno.server.target import Target
 
 _VERSION = version_of("pgdyno")
@@ -297,7 +297,8 @@ class Reading:
 
     def _parsed(self) -> dict[Key, Parsed]:
         names = self.names
-        parsed = {key: parse(text, names) for key, (text, _) in self._texts.items()}
+        texts = {key: text for key, (text, _) in self._texts.items() if key not in self._own}
+        parsed = {key: parse(text, names) for key, text in texts.items()}
         for statement in parsed.values():
             if statement.text in self._refused:
                 statement.reason = "refused"
