@@ -19,7 +19,12 @@ def load_of(path: Path, *parameters: tuple[Source, ...], **changes: Any) -> Any:
     capture = tpcb_capture()
     text = "SELECT abalance FROM pgbench_accounts WHERE aid = $1 AND abalance > $2"
     statement = capture.statements[0].model_copy(
-        update={"text": text, "parameter_types": ("integer", "integer"), "constant_count": 1}
+        update={
+            "text": text,
+            "kind": "select",
+            "parameter_types": ("integer", "integer"),
+            "constant_count": 1,
+        }
     )
     steps = tuple(Step(statement=statement.id, parameters=given) for given in parameters)
     steps = (*steps[:-1], steps[-1].model_copy(update=changes))
