@@ -130,8 +130,8 @@ _READ_ONLY = "default_transaction_read_only"
 _ALONE = re.compile(r"\s*(vacuum|(create|drop)\s+database|alter\s+system)\b", re.I)
 
 
-# Our statements begin with it, so that no list of statements takes them for a load.
-MARK = "/* pgdyno */ "
+# Our statements end with it, so that no list of statements takes them for a load.
+MARK = " /* pgdyno */"
 
 
 class _Cursor(psycopg.Cursor[Any]):
@@ -162,8 +162,8 @@ def _listed(path: str) -> str:
 
 def _marked(query: Any) -> Any:
     if isinstance(query, sql.Composable):
-        return sql.SQL(MARK) + query
-    return MARK.encode() + query if isinstance(query, bytes) else MARK + query
+        return query + sql.SQL(MARK)
+    return query + MARK.encode() if isinstance(query, bytes) else query + MARK
 
 
 def _text_of(query: Any, connection: Connection) -> str:

@@ -11,6 +11,8 @@ def test_a_log_and_the_counters_name_one_statement_alike() -> None:
     assert form_of(logged) == form_of("SELECT *  FROM t WHERE a IN ($1, $2,$3) AND b = $4")
     many = "INSERT INTO t (a, b) VALUES ($1, $2), ($3, $4), ($5, $6)"
     assert form_of(many) == form_of("INSERT INTO t (a, b) VALUES ($1, $2)")
+    flags = "UPDATE t SET a = null, b = true WHERE c IS NULL AND at > interval $1"
+    assert form_of(flags) == form_of("UPDATE t SET a = $1, b = $2 WHERE c IS NULL AND at > $3")
     assert form_of("SELECT a FROM t") != form_of("SELECT b FROM t")
 
 

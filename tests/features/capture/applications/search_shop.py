@@ -104,14 +104,14 @@ def one_request(session: psycopg.Connection, rng: random.Random, what: float) ->
         )
     elif what < 0.85:
         with session.transaction():
-            found = session.execute(
+            product = session.execute(
                 "SELECT id, version, price FROM product WHERE id = %s", (1 + rng.randrange(3000),)
             ).fetchone()
-            assert found is not None
+            assert product is not None
             session.execute(
                 "UPDATE product SET price = %s, version = version + 1"
                 " WHERE id = %s AND version = %s",
-                (rng.randrange(10_000) / 100, found[0], found[1]),
+                (rng.randrange(10_000) / 100, product[0], product[1]),
             )
     elif what < 0.95:
         with session.transaction():

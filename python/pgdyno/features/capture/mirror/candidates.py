@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
-
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.mirror.drawing import ColumnSamples
 from pgdyno.server.grammar import statements_of
@@ -25,7 +23,7 @@ _TEXTS = ("text", "character varying", "citext", "character")
 
 @dataclass(frozen=True, slots=True)
 class FilteredPlace:
-    """A parameter that filters rows: its number from 1, the operator, the column beside it."""
+    """A parameter that filters rows: its number from 1, the operator, the other column."""
 
     number: int
     operator: str
@@ -178,6 +176,3 @@ def _pairs(columns: Sequence[ColumnOfTable], samples: ColumnSamples, *, keys: bo
                 elif isinstance(item, list) and item:
                     counts[json.dumps({name: item[:1]}, ensure_ascii=False)] += 1
     return counts
-
-
-PG_ERROR = psycopg.Error

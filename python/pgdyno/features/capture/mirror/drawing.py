@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
+from pgdyno.clock import read_pair
 from pgdyno.engine.distribution import Distribution
 from pgdyno.features.capture.model import (
     Constant,
@@ -95,7 +96,8 @@ class StepDrawing:
         if isinstance(source, OfColumn | Fresh):
             return self._of_column(step, source, own)
         if isinstance(source, Now):
-            return (datetime.now(UTC) - timedelta(seconds=source.minus_s)).isoformat()
+            past_s = read_pair().unix_ns / 1e9 - source.minus_s
+            return datetime.fromtimestamp(past_s, UTC).isoformat()
         if isinstance(source, ListOf):
             mean = max(1, min(_LENGTH_MAX, round(source.length.mean)))
             items = [self._draw(step, source.of, own) for _ in range(mean)]

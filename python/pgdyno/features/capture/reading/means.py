@@ -9,6 +9,9 @@ from pgdyno.features.capture.model import Counters
 
 _PARAMETER = r"\$\d+(?:::[a-z_ ]+(?:\[\])?)?"
 _LIST = re.compile(rf"(?:= ?any ?\( ?|\bin ?\( ?){_PARAMETER}(?: ?, ?{_PARAMETER})* ?\)")
+# The server counts them as constants, except in tests such as IS NULL. A log has them.
+_WORDS = re.compile(r"(?<!is )(?<!not )\b(?:true|false|null)\b")
+_TYPED = re.compile(r"\b(?:interval|date|time|timestamp|timestamptz) \$")
 _ROWS = re.compile(r"(\bvalues ?)(\([^()]*\))(?: ?, ?\([^()]*\))+")
 _SCALED = tuple(name for name in Counters.model_fields if name not in ("calls", "time_ms"))
 
@@ -16,11 +19,12 @@ _SCALED = tuple(name for name in Counters.model_fields if name not in ("calls", 
 def form_of(text: str) -> str:
     """Return a text that the log and pg_stat_statements share for one statement.
 
-    A list is one parameter, several rows of VALUES are one, and types of parameters do not count.
+    A list is one parameter, several rows of VALUES are one row, and types of parameters and words
+    such as true do not count.
     """
     line = " ".join(text.lower().split())
     line = _LIST.sub("= any ($)", line)
-    line = re.sub(_PARAMETER, "$", line)
+    line = _TYPED.sub("$", re.sub(_PARAMETER, "$", _WORDS.sub("$1", line)))
     return _ROWS.sub(r"\1\2", line)
 
 

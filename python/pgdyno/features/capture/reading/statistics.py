@@ -160,7 +160,7 @@ class Reading:
         for query_id, role_oid, text, role in self.source.fetch(
             counted.texts_sql(self.source.version, self._home)
         ):
-            if text is not None and text.startswith(MARK):
+            if text is not None and text.endswith(MARK):
                 self._own.add((query_id, role_oid))
             self._texts[query_id, role_oid] = (text, role or "")
 
