@@ -122,6 +122,11 @@ impl Recorder {
         recorder
     }
 
+    /// Return whether transactions that end now are of the measured phase.
+    pub fn is_measuring(&self) -> bool {
+        self.owner == Owner::Measure
+    }
+
     pub fn set_timeline(&mut self, timeline: Timeline) {
         self.timeline = timeline;
         self.boundary_ns = timeline.next_boundary(self.last_boundary_ns, self.count_interval_ns);

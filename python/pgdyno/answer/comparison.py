@@ -37,6 +37,7 @@ from pgdyno.answer.compare_words import (
 from pgdyno.answer.confounds import between_variants, confounds, state_words
 from pgdyno.answer.devices import QUANTITIES, devices_of_runs
 from pgdyno.answer.nodes import worker_count
+from pgdyno.answer.own import own_answer
 from pgdyno.answer.served import cost_of, served_by
 from pgdyno.answer.statement_changes import explaining_plans, statement_changes
 from pgdyno.answer.time_split import time_split
@@ -372,15 +373,23 @@ class Compared:
         plans: Sequence[PlanChange],
     ) -> tuple[StatementChange, ...]:
         """Return the statements of the load, if its program counts them."""
-        if not self._experiment.program.counts_statements:
+        program = self._experiment.program
+        if not program.counts_statements:
             return ()
+        was, became = self._runs_of(reference), self._runs_of(variant)
+        adds, judged = own_answer(program), None
+        for visits in (was, became):
+            own = adds.together([(v.stored, self._numbers[v.planned.number]) for v in visits])
+            texts = None if own is None else adds.judged_texts(own)
+            judged = texts if judged is None or texts is None else judged & texts
         return statement_changes(
-            self._runs_of(reference),
-            self._runs_of(variant),
+            was,
+            became,
             self._numbers,
             plans,
             looks=deciding.looks,
             level_ratio=deciding.level_ratio,
+            judged=judged,
         )
 
     def _comparisons(

@@ -52,6 +52,10 @@ class OwnAnswer:
         """Yield the doubts about the run that is shown in detail."""
         yield from ()
 
+    def judged_texts(self, own: Any) -> frozenset[str] | None:  # noqa: ARG002
+        """Return the texts of the statements that a comparison judges; None: all."""
+        return None
+
     def doubts_of_every_run(self, stored: StoredRun) -> Iterator[Doubt]:  # noqa: ARG002
         """Yield the doubts for which every run is examined."""
         yield from ()

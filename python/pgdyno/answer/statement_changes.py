@@ -10,6 +10,7 @@ from pgdyno.analysis.intervals import Looks
 from pgdyno.analysis.script_findings import StatementFindings
 from pgdyno.loop.journal import Visit
 from pgdyno.loop.load_numbers import LoadNumbers, statement_findings
+from pgdyno.redaction import redacted
 
 Place = tuple[str, int]
 # A mean of fewer calls in a run says little about a statement.
@@ -26,17 +27,21 @@ def statement_changes(
     *,
     looks: Looks,
     level_ratio: float,
+    judged: frozenset[str] | None = None,
 ) -> tuple[StatementChange, ...]:
     """Return every statement that both variants executed often enough, the slower ones first.
 
     Args: level_ratio, of the interval of one metric. The intervals of all statements hold together
-    with this confidence (Bonferroni).
+    with this confidence (Bonferroni). judged, the texts of the statements that count; None: all.
     """
     was, became = _means(reference, numbers), _means(variant, numbers)
     rounds = sorted(was.keys() & became.keys())
     places: set[Place] = set.intersection(
         *(set(means[number]) for means in (was, became) for number in rounds)
     ) if rounds else set()  # fmt: skip
+    if judged is not None:
+        texts = {place: own.text for means in was.values() for place, own in means.items()}
+        places = {place for place in places if redacted(texts[place]) in judged}
     plan_of = {(change.script, change.line): change for change in plans}
     level = 1 - (1 - level_ratio) / max(len(places), 1)
     changes = []

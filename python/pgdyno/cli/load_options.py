@@ -93,6 +93,18 @@ def programs(command: Command) -> Command:
             help="With a capture: run only the read-only transactions.",
         ),
         option(
+            "--only",
+            multiple=True,
+            metavar="STATEMENT",
+            help="With a capture: run only these statements, by number or a part of their text.",
+        ),
+        option(
+            "--without",
+            multiple=True,
+            metavar="STATEMENT",
+            help="With a capture: leave these statements out, by number or a part of their text.",
+        ),
+        option(
             "--builtin-option",
             multiple=True,
             metavar="NAME=VALUE",

@@ -28,7 +28,9 @@ def scripts_of(options: dict[str, Any], *, is_scratch: bool) -> tuple[Script, ..
     """
     own = pairs_of(options.get("builtin_option", ()), "--builtin-option") | _of_program(options)
     only_reads = bool(options.get("read_only"))
+    divided = {name: tuple(options.get(name) or ()) for name in ("only", "without")}
     scripts = [_builtin(text, own, only_reads=only_reads) for text in options["builtin"]]
+    scripts = [script.model_copy(update=divided if script.capture else {}) for script in scripts]
     scripts += [_builtin("select-only")] * bool(options["select_only"])
     scripts += [_builtin("simple-update")] * bool(options["skip_some_updates"])
     scripts += [_file(text) for text in options["file"]]
@@ -38,6 +40,12 @@ def scripts_of(options: dict[str, Any], *, is_scratch: bool) -> tuple[Script, ..
             "--read-only has no effect: no script of this load is a capture.",
             hint="leave it out, or name the file of a capture: -b FILE",
         )
+    for name, given in divided.items():
+        if given and not any(script.capture for script in scripts):
+            raise SpecError(
+                f"--{name} has no effect: no script of this load is a capture.",
+                hint="leave it out, or name the file of a capture: -b FILE",
+            )
     return tuple(scripts or [default_script(is_scratch=is_scratch)])
 
 

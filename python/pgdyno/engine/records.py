@@ -376,6 +376,19 @@ _GROUPS: Mapping[str, type[Open]] = {
 _OLD_NAMES = {"lost_count": "connections_lost", "reconnect_count": "reconnects"}
 
 
+class FailedStatement(Open):
+    """One kind of failure: a script by its index, a statement by its line, and a code.
+
+    `count`: failed tries of the measured phase. `message`: of the first one in any phase.
+    """
+
+    script: int
+    line: int | None = None
+    code: str
+    message: str
+    count: int
+
+
 class Summary(Open):
     """The whole run; counts and distributions cover the measured phase."""
 
@@ -388,6 +401,7 @@ class Summary(Open):
     scripts: tuple[ScriptCounts, ...]
     failures: dict[str, int]
     failure_messages: dict[str, str] | None = None
+    failed_statements: tuple[FailedStatement, ...] = ()
     distributions: tuple[TimeDistribution, ...]
     unfinished_ages_ns: tuple[int, ...]
     commits_in_doubt: int = 0

@@ -26,7 +26,8 @@ FEATURES = (
         verbs={"capture": "Capture your own load in a file, without your data."},
         programs={
             "mirror": {
-                name: f"mirror.{name}" for name in ("load", "recorded", "job", "answer", "shown")
+                name: f"mirror.{name}"
+                for name in ("load", "recorded", "job", "probe", "answer", "shown")
             },
         },
         parts={"verb_help": "help:"},

@@ -17,6 +17,7 @@ from pgdyno.measure.observed_load import load_observed, observer_of
 from pgdyno.measure.run_progress import Brake, Moment, RunWatch
 from pgdyno.measure.stage import Stage
 from pgdyno.measure.under_test import UnderTest
+from pgdyno.programs.registry import part_of
 from pgdyno.server.server_facts import ServerFacts
 from pgdyno.server.system_settings import is_there
 from pgdyno.spec.planned import PlannedRun
@@ -61,6 +62,10 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
 def _execute(
     planned: PlannedRun, stage: Stage, under_test: UnderTest, *, label: str, position: str
 ) -> Executed:
+    part = part_of(stage.experiment.program, "probe")
+    if part is not None:
+        with stage.servers.spent.on("reset"):
+            stage = part.probed(stage, planned, under_test)
     ready = made_ready(planned, stage, under_test, label)
     shapes = stage.shapes_of(planned)
     watch = RunWatch(planned, label, stage.progress, position=position, shapes=shapes)

@@ -130,6 +130,10 @@ _READ_ONLY = "default_transaction_read_only"
 _ALONE = re.compile(r"\s*(vacuum|(create|drop)\s+database|alter\s+system)\b", re.I)
 
 
+# Our statements end with it, so that no list of statements takes them for a load.
+MARK = " /* pgdyno */"
+
+
 class _Cursor(psycopg.Cursor[Any]):
     """Keeps the promises of its connection with every statement."""
 
@@ -140,6 +144,7 @@ class _Cursor(psycopg.Cursor[Any]):
         """
         connection = self.connection
         assert isinstance(connection, Connection), "made by a connection of this module"
+        query = _marked(query)
         is_idle = connection.info.transaction_status == pq.TransactionStatus.IDLE
         if connection.is_pooled and is_idle and not _ALONE.match(_text_of(query, connection)):
             with connection.transaction():
@@ -153,6 +158,12 @@ class _Cursor(psycopg.Cursor[Any]):
 def _listed(path: str) -> str:
     """Return a path, which is ours or was printed by the server, as SET takes it."""
     return "''" if path.strip() in ("", '""') else path
+
+
+def _marked(query: Any) -> Any:
+    if isinstance(query, sql.Composable):
+        return query + sql.SQL(MARK)
+    return query + MARK.encode() if isinstance(query, bytes) else query + MARK
 
 
 def _text_of(query: Any, connection: Connection) -> str:

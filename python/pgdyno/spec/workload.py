@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, model_validator
 
@@ -44,13 +44,17 @@ class Script(Spec):
     """One script of the mix: the name of a built-in, or a file with its text.
 
     `capture`: the file of a capture, for the built-in `mirror`; `reads_only`: only its transactions
-    that read are run.
+    that read are run; `only` and `without`: numbers or texts of its statements. `adapted`: what its
+    program changes after it has looked at the database.
     """
 
     builtin: str | None = None
     file: Path | None = None
     capture: Path | None = None
     reads_only: bool = False
+    only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    adapted: dict[str, Any] = Field(default_factory=dict, exclude=True)
     text: str | None = Field(default=None, exclude=True)
     weight: Annotated[int, Field(ge=0, le=_WEIGHT_MAX)] = 1
     options: dict[str, str] = Field(default_factory=dict)
@@ -66,6 +70,8 @@ class Script(Spec):
             raise ValueError(f"capture = FILE belongs to builtin = {FILE_PROGRAM!r}, and needs it")
         if self.reads_only and self.capture is None:
             raise ValueError("reads_only needs a capture: other scripts are not divided")
+        if (self.only or self.without) and self.capture is None:
+            raise ValueError("only and without need a capture: other scripts are not divided")
         return self
 
     @property

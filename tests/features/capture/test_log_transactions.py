@@ -23,6 +23,7 @@ from pgdyno.features.capture.model import (
 )
 from pgdyno.features.capture.reading import log
 from pgdyno.features.capture.reading.columns import RawColumn
+from pgdyno.features.capture.reading.means import MeansOfStatements
 from pgdyno.features.capture.reading.names import Names
 
 Line = tuple[str, float, str, Sequence[str | None]]
@@ -48,7 +49,7 @@ def capture_of(folder: Path, text: str, raw: log.Raw | None = None) -> Capture:
         columns.setdefault(column.table, []).append(column.column)
     request = log.Request([path], "core", prefix="%m [%p] %u@%d %c ")
     logged = log.Logged(request, Names(columns, ["public"]))
-    return logged.joined(known, lambda texts: {}, raw or {})
+    return logged.joined(known, lambda texts: {}, raw or {}, MeansOfStatements(()))
 
 
 def texts(capture: Capture, template: Template) -> list[str]:

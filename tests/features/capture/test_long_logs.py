@@ -12,6 +12,7 @@ from pgdyno.features.capture.model import Capture
 from pgdyno.features.capture.reading import log_grouping, log_seconds
 from pgdyno.features.capture.reading.log import Logged, Request
 from pgdyno.features.capture.reading.log_seconds import Seconds
+from pgdyno.features.capture.reading.means import MeansOfStatements
 from pgdyno.features.capture.reading.names import Names
 
 
@@ -22,7 +23,7 @@ def read(path: Path, database: str, prefix: str | None = None) -> Logged:
 
 
 def joined(logged: Logged) -> Capture:
-    return logged.joined(logs.EMPTY, lambda _: {}, {})
+    return logged.joined(logs.EMPTY, lambda _: {}, {}, MeansOfStatements(()))
 
 
 def test_fewer_transactions_are_kept_if_all_take_more_than_the_limit(

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
 import pytest
 from pydantic import ValidationError
 from tests.fixtures.captures import tpcb_capture
@@ -16,11 +14,11 @@ from pgdyno.analysis.findings import CellFindings
 from pgdyno.engine.distribution import Distribution
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.file import encoded
-from pgdyno.features.capture.mirror.answer import CPU, active_sessions, waits_of
+from pgdyno.features.capture.mirror.answer import ANSWER
 from pgdyno.features.capture.mirror.findings import (
     CopySeen,
+    FailedKind,
     Likeness,
-    Quantity,
     likeness_of,
     together,
 )
@@ -30,7 +28,6 @@ from pgdyno.features.capture.mirror.shown import shown_of_cells
 from pgdyno.features.capture.model import Arrivals, OfColumn
 from pgdyno.spec.rate import rate_from
 from pgdyno.spec.workload import Script, Workload
-from pgdyno.store.stored_run import StoredRun
 
 COUNTED = {
     "calls": 100.0,
@@ -42,143 +39,115 @@ COUNTED = {
     "temp_read_blocks": 0.0,
     "temp_written_blocks": 0.0,
     "wal_bytes": 20_000.0,
+    "is_counted": 1.0,
 }
+
+
+def row(text: str, reason: str = "", **changed: float) -> dict[str, Any]:
+    return {"id": text, "text": text, "reason": reason, "counters": {**COUNTED, **changed}}
+
+
 SOURCE: dict[str, Any] = {
     "file": "core.capture",
     "reads_only": False,
     "reproduced_calls": 0.96,
     "reproduced_time": 0.91,
-    "profile": {
-        "seconds": 10.0,
-        "commits": 100,
-        "rollbacks": 0,
-        "updates": 100,
-        "hot_updates": 90,
-        "active_sessions": 2.0,
-        "waits": {"CPU": 0.8, "IO:WALSync": 0.6},
-    },
-    "templates": [{"name": "look", "rate_tps": 10.0, "statements": ["SELECT 1", "UPDATE t"]}],
-    "statements": {"SELECT 1": COUNTED, "UPDATE t": COUNTED},
+    "lacks": "",
+    "statements": [row("SELECT 1", time_ms=15.0), row("UPDATE t")],
 }
 SEEN = CopySeen(
     calls={"SELECT 1": 50.0, "UPDATE t": 50.0},
     counters={text: {name: value / 2 for name, value in COUNTED.items()} for text in
               ("SELECT 1", "UPDATE t")},
-    transactions={"look": 50},
-    waits={"CPU": 0.8, "IO:WALSync": 0.6},
-    active_sessions=2.1,
-    updates=50,
-    hot_updates=46,
+    transactions=50,
 )  # fmt: skip
 
 
-def quantity(likeness: Likeness, name: str) -> Quantity:
-    [seen_quantity] = [own for own in likeness.quantities if own.name == name]
-    return seen_quantity
+def with_counters(text: str, **changed: float) -> CopySeen:
+    assert SEEN.counters is not None
+    return replace(SEEN, counters={**SEEN.counters, text: {**SEEN.counters[text], **changed}})
 
 
-def test_a_begin_that_the_source_hardly_counted_is_not_in_the_mix() -> None:
-    # Two other sessions sent it as text; those of the load prepare it.
-    kinds = [{**SOURCE["templates"][0], "statements": ["BEGIN", "SELECT 1", "UPDATE t"]}]
-    statements = {**SOURCE["statements"], "BEGIN": {**COUNTED, "calls": 2.0}}
-    source = {**SOURCE, "templates": kinds, "statements": statements}
-    copy = replace(SEEN, calls={**SEEN.calls, "BEGIN": 50.0})
-    assert quantity(likeness_of(source, copy), "mix of calls (distance)").copy == 0
-    statements["BEGIN"]["calls"] = 100.0
-    assert quantity(likeness_of(source, SEEN), "mix of calls (distance)").verdict == "short"
-
-
-def test_a_statement_that_few_transactions_have_is_in_the_mix() -> None:
-    statements = {**SOURCE["statements"], "UPDATE t": {**COUNTED, "calls": 5.0}}
-    likeness = likeness_of({**SOURCE, "statements": statements}, SEEN)
-    assert quantity(likeness, "mix of calls (distance)").verdict == "short"
-    calls = statements["SELECT 1"]["calls"] + 5
-    ended = SOURCE["profile"]["commits"] + SOURCE["profile"]["rollbacks"]
-    assert quantity(likeness, "statements a transaction").source == pytest.approx(calls / ended)
-
-
-def test_calls_that_only_one_side_counted_are_in_no_mean() -> None:
-    begin = {**COUNTED, "rows": 0.0, "hit_blocks": 0.0, "wal_bytes": 0.0}
-    kinds = [{**SOURCE["templates"][0], "statements": ["BEGIN", "SELECT 1", "UPDATE t"]}]
-    source = {
-        **SOURCE,
-        "templates": kinds,
-        "statements": {"BEGIN": begin, **SOURCE["statements"]},
-    }
-    # The server counted the BEGIN of somebody else.
-    seen = {"BEGIN": {**begin, "calls": 2.0}, **(SEEN.counters or {})}
-    copy = replace(SEEN, calls={"BEGIN": 50.0, **SEEN.calls}, counters=seen)
-    likeness = likeness_of(source, copy)
-    for name in ("rows a call", "blocks a call", "WAL bytes a call"):
-        assert quantity(likeness, name).ratio == pytest.approx(1.0), name
-
-
-def test_sessions_that_wait_for_their_client_are_not_active() -> None:
-    waits = {
-        "time_ns": np.array([1, 1, 2, 2, 3]),
-        "ours": np.array([1, 1, 1, 1, 0]),
-        "state": np.array(["active", "idle in transaction", "active", "active", "active"]),
-        "wait_event": np.array(["IO:WALSync", "Client:ClientRead", "", "IO:WALSync", "Lock:tuple"]),
-        "count": np.array([1, 3, 1, 2, 9]),
-    }
-    stored = cast("StoredRun", SimpleNamespace(waits=lambda: waits))
-    assert waits_of(stored) == {"IO:WALSync": 0.75, CPU: 0.25}
-    assert active_sessions(stored) == pytest.approx(4 / 3)
+def verdicts(likeness: Likeness) -> dict[str, str]:
+    return {own.text: own.verdict for own in likeness.statements}
 
 
 def test_the_same_work_at_half_the_length_is_alike() -> None:
     likeness = likeness_of(SOURCE, SEEN)
-    assert likeness.short == ()
+    assert (likeness.alike_time, likeness.alike_calls) == (1.0, 1.0)
+    assert likeness.sentence == "alike: 100 % of the time, 100 % of the calls"
+
+
+def test_the_verdict_is_the_share_of_the_time_in_statements_that_are_alike() -> None:
+    likeness = likeness_of(SOURCE, with_counters("SELECT 1", rows=0.0))
+    assert (likeness.alike_time, likeness.alike_calls) == (0.25, 0.5)
     assert likeness.sentence == (
-        "alike: 96 % of the calls and 91 % of the time are reproduced; blocks a call 1.00x;"
-        " waits cosine 1.00"
+        "alike: 25 % of the time, 50 % of the calls; not: SELECT 1 (75 %): finds no rows, not 1.00"
     )
-    assert {own.verdict for own in likeness.quantities} == {"pass", "unknown"}
-    [unknown] = [own for own in likeness.quantities if own.verdict == "unknown"]
-    assert unknown.name == "execution time a call (ms)"
-    assert (unknown.limit, unknown.ratio) == (None, 1.0)
-    [kind] = likeness.types
-    assert (kind.name, kind.quantities[0].ratio) == ("look", 1.0)
 
 
-def test_each_quantity_outside_its_limit_is_short() -> None:
-    assert SEEN.counters is not None
-    more = {**SEEN.counters["UPDATE t"], "hit_blocks": 400.0, "wal_bytes": 1_000.0}
-    seen = replace(
-        SEEN,
-        calls={"SELECT 1": 53.0, "UPDATE t": 47.0},
-        counters={**SEEN.counters, "UPDATE t": more},
-        waits={"CPU": 0.1, "Lock:tuple": 0.9},
-        active_sessions=4.0,
-        hot_updates=10,
+@pytest.mark.parametrize(
+    ("changed", "is_alike"),
+    [
+        ({"rows": 60.0}, True),
+        ({"rows": 120.0}, False),
+        ({"rows": 10.0}, False),
+        ({"hit_blocks": 290.0}, True),  # 1.8 blocks a call more
+        ({"hit_blocks": 360.0}, False),
+        ({"wal_bytes": 90_000.0, "temp_read_blocks": 900.0}, True),
+    ],
+)
+def test_rows_and_blocks_a_call_decide(changed: dict[str, float], is_alike: bool) -> None:
+    likeness = likeness_of(SOURCE, with_counters("UPDATE t", **changed))
+    assert verdicts(likeness)["UPDATE t"] == ("alike" if is_alike else "not alike")
+
+
+def test_another_mix_of_calls_is_not_alike() -> None:
+    calls = {"SELECT 1": 5_000.0, "UPDATE t": 2_000.0}
+    likeness = likeness_of(SOURCE, replace(SEEN, calls=calls, counters=None))
+    assert set(verdicts(likeness).values()) == {"not alike"}
+    assert "calls, not 3,500" in likeness.statements[0].reason
+
+
+def test_a_statement_that_fails_is_not_alike_and_is_named_with_its_message() -> None:
+    failed = FailedKind("UPDATE t", "23505", "duplicate key", 2)
+    likeness = likeness_of(SOURCE, replace(SEEN, failed=(failed,)))
+    assert verdicts(likeness) == {"SELECT 1": "alike", "UPDATE t": "not alike"}
+    assert likeness.statements[1].copy.failures == 2
+    shown = dict(
+        line
+        for line in shown_of_cells([CellFindings("15", "mirror", likeness, is_main=True)]).lines
+        if isinstance(line, tuple)
     )
-    likeness = likeness_of(SOURCE, seen)
-    assert [own.name for own in likeness.short] == [
-        *("mix of calls (distance)", "blocks a call", "blocks hit a call", "WAL bytes a call"),
-        *("HOT share of updates", "active sessions", "waits (cosine)"),
-    ]
-    assert likeness.sentence.startswith("not alike: 96 %")
-    assert likeness.sentence.endswith("active sessions, waits (cosine)")
-    assert quantity(likeness, "mix of calls (distance)").copy == pytest.approx(0.03)
-    assert quantity(likeness, "blocks a call").ratio == pytest.approx(650 / 450)
+    assert shown["failed"].startswith("2 of 50 transactions, 4 %: 2 23505 in UPDATE t")
 
 
-def test_what_was_not_counted_is_unknown() -> None:
-    seen = replace(SEEN, counters=None, waits=None, active_sessions=None, hot_updates=None)
-    likeness = likeness_of(SOURCE, seen)
-    unknown = {own.name for own in likeness.quantities if own.verdict == "unknown"}
-    assert {"blocks a call", "WAL bytes a call", "waits (cosine)", "active sessions"} <= unknown
-    assert quantity(likeness, "mix of calls (distance)").verdict == "pass"
-    assert "blocks" not in likeness.sentence
+def test_what_is_left_out_is_not_alike_and_the_others_keep_their_shares() -> None:
+    rows = [*SOURCE["statements"], row("COPY x", "COPY of files", time_ms=20.0)]
+    likeness = likeness_of({**SOURCE, "statements": rows}, SEEN)
+    assert verdicts(likeness) == {"COPY x": "left out", "SELECT 1": "alike", "UPDATE t": "alike"}
+    assert likeness.alike_time == 0.5
+    assert likeness.statements[0].number == 3
 
 
-def test_a_difference_of_a_fraction_of_a_block_does_not_count() -> None:
-    assert SEEN.counters is not None
-    none = {**COUNTED, "read_blocks": 0.0}
-    source = {**SOURCE, "statements": dict.fromkeys(("SELECT 1", "UPDATE t"), none)}
-    few = {text: {**own, "read_blocks": 1.0} for text, own in SEEN.counters.items()}
-    seen_quantity = quantity(likeness_of(source, replace(SEEN, counters=few)), "blocks read a call")
-    assert (seen_quantity.verdict, seen_quantity.ratio) == ("pass", None)
+def test_what_was_not_counted_is_unknown_and_unknown_is_not_alike() -> None:
+    likeness = likeness_of(SOURCE, replace(SEEN, counters=None))
+    assert set(verdicts(likeness).values()) == {"unknown"}
+    assert likeness.alike_time == 0.0
+    # The server counted the same text of somebody else.
+    likeness = likeness_of(SOURCE, with_counters("UPDATE t", calls=2.0))
+    assert verdicts(likeness)["UPDATE t"] == "unknown"
+    rare = {**SEEN.calls, "UPDATE t": 0.0}
+    rows = [row("SELECT 1", calls=9_900.0), row("UPDATE t")]
+    likeness = likeness_of({**SOURCE, "statements": rows}, replace(SEEN, calls=rare))
+    assert verdicts(likeness)["UPDATE t"] == "unknown"
+
+
+def test_a_log_that_lacks_statements_gives_no_share() -> None:
+    likeness = likeness_of({**SOURCE, "lacks": "the logs lack statements"}, SEEN)
+    assert (likeness.alike_time, likeness.alike_calls) == (None, None)
+    assert likeness.sentence == "alike: not known: the logs lack statements"
+    assert len(list(ANSWER.doubts(likeness))) == 1
 
 
 @pytest.fixture
@@ -193,7 +162,9 @@ def test_the_shares_count_what_the_capture_left_out(script: Script) -> None:
     assert (share.calls_ratio, share.time_ratio) == (4200 / 4203, 210 / 210.1)
     document = source_document(script)
     assert document["reproduced_calls"] == share.calls_ratio
-    assert len(document["statements"]) == 7
+    texts = [row["text"] for row in document["statements"]]
+    assert len(texts) == 6
+    assert not any(text.startswith(("BEGIN", "END")) for text in texts)
 
 
 def test_of_a_load_that_only_writes_nothing_can_be_read(script: Script) -> None:
@@ -260,39 +231,31 @@ def test_a_spec_may_have_a_recorded_rate(script: Script) -> None:
 
 
 def test_several_runs_count_as_one_run_of_their_total_length() -> None:
-    assert likeness_of(SOURCE, together([SEEN, SEEN])) == likeness_of(SOURCE, SEEN)
-    none = replace(SEEN, counters=None, waits=None, active_sessions=None, updates=None)
-    mixed = together([SEEN, none])
-    assert (mixed.counters, mixed.updates) == (None, None)
-    assert (mixed.waits, mixed.active_sessions) == (SEEN.waits, 2.1)
-    assert mixed.transactions == {"look": 100}
+    failed = FailedKind("UPDATE t", "23505", "duplicate key", 2)
+    once = replace(SEEN, failed=(failed,))
+    assert likeness_of(SOURCE, together([SEEN, SEEN])).alike_time == 1.0
+    both = together([once, once])
+    assert (both.transactions, both.failed[0].count) == (100, 4)
+    assert together([SEEN, replace(SEEN, counters=None)]).counters is None
 
 
-def test_an_answer_of_several_cells_has_a_line_for_each_and_one_sentence() -> None:
-    heavy = {text: {**own, "wal_bytes": 20_000} for text, own in (SEEN.counters or {}).items()}
+def test_an_answer_of_several_cells_has_a_line_for_each_and_those_of_the_least_alike() -> None:
     cells = [
         CellFindings("15", "mirror", likeness_of(SOURCE, SEEN), is_main=True),
         CellFindings(
-            "18", "mirror", likeness_of(SOURCE, replace(SEEN, counters=heavy)), is_main=True
+            "18", "mirror", likeness_of(SOURCE, with_counters("UPDATE t", rows=0.0)), is_main=True
         ),
     ]
     shown = shown_of_cells(cells)
-    sentence = "alike in 1 of 2: 96 % of the calls and 91 % of the time are reproduced; short: WAL"
-    assert dict(line for line in shown.lines if isinstance(line, tuple))["likeness"] == (
-        f"{sentence} bytes a call"
-    )
-    lines, quantities = shown.tables
-    assert [row[:4] for row in lines.rows] == [
-        ("15", "alike", "1.00x", "1.00x"),
-        ("18", "not alike", "1.00x", "2.00x"),
-    ]
-    beside_a_run = shown_of_cells([cells[0], replace(cells[1], is_main=False)], has_run=True)
-    assert beside_a_run.tables == (lines,), "the run shows all quantities"
-    assert shown_of_cells(cells, has_run=True).tables == shown.tables, "it is of one variant"
-    [wal] = [row for row in quantities.rows if row[0] == "WAL bytes a call"]
-    assert wal == ("WAL bytes a call", "200", "1.00x", "2.00x short", "within 10 %")
+    words = dict(line for line in shown.lines if isinstance(line, tuple))
+    assert words["alike"] == "75 % of the source's time, 50 % of its calls"
+    assert words["not"] == "25 % of the time: UPDATE t, finds no rows, not 1.00"
+    lines, statements = shown.tables
+    assert [row[:3] for row in lines.rows] == [("15", "100 %", "100 %"), ("18", "75 %", "50 %")]
+    assert shown_of_cells(cells, has_run=True).tables == (lines,), "the run shows the statements"
+    assert [row[-2] for row in statements.rows] == ["SELECT 1", "UPDATE t"]
     document = shown.document["likeness"]
-    assert [cell["name"] for cell in document["cells"]] == ["15", "18"]
+    assert [cell["alike_time"] for cell in document["cells"]] == [1.0, 0.75]
     assert document["cells"][0]["reproduced_calls"] == 0.96
 
 
@@ -300,8 +263,8 @@ def test_an_answer_of_several_cells_has_a_line_for_each_and_one_sentence() -> No
 def test_the_answer_says_on_which_side_rows_and_blocks_are_not_counted(
     who: str, words: str
 ) -> None:
-    uncounted = {**COUNTED, "rows": 0.0, "hit_blocks": 0.0, "read_blocks": 0.0, "wal_bytes": 0.0}
-    source = {**SOURCE, "statements": dict.fromkeys(SOURCE["statements"], uncounted)}
+    rows = [row(own["text"], is_counted=0.0) for own in SOURCE["statements"]]
+    source = {**SOURCE, "statements": rows}
     both = (source, SEEN) if who == "source" else (SOURCE, replace(SEEN, counters=None))
     shown = shown_of_cells([CellFindings("15", "mirror", likeness_of(*both), is_main=True)])
     assert words in shown.tables[-1].below

@@ -27,7 +27,6 @@ WORK = (
     " WHERE datname = current_database()"
 )
 # These do not depend on the room in the pages of the tables.
-ALIKE = ("mix of calls (distance)", "rows a call", "statements a transaction")
 
 
 def made(target: Target, name: str) -> Target:
@@ -107,5 +106,4 @@ def test_a_captured_tpcb_does_the_work_of_the_original_on_a_fresh_copy(
     assert said.document["failures"] == {}
     likeness = said.document["likeness"]
     assert min(likeness["reproduced_calls"], likeness["reproduced_time"]) > 0.95
-    verdicts = {quantity["name"]: quantity["verdict"] for quantity in likeness["quantities"]}
-    assert {verdicts[name] for name in ALIKE} == {"pass"}, likeness
+    assert min(likeness["alike_time"], likeness["alike_calls"]) > 0.95, likeness

@@ -86,7 +86,8 @@ pub(super) async fn check(
     Ok(None)
 }
 
-/// Parse every statement of a transaction type of a native program. Any error stops the run.
+/// Parse every statement of a transaction type of a native program. An error stops the run, unless
+/// the program outlasts refusals.
 async fn check_native(
     client: Client<'_>,
     script_index: usize,
@@ -110,8 +111,8 @@ async fn check_native(
             error => error,
         });
         let Some(error) = error else { continue };
-        if script.makes_objects {
-            // The object may exist when the statement is executed.
+        if script.makes_objects || script.outlasts_refusals {
+            // An object that is missing may exist when the statement is executed.
             client.shard().note_refused(number);
             continue;
         }

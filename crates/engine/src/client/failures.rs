@@ -2,14 +2,19 @@
 //!
 //! A load without success would fill the server's log, so it ends after its first failures.
 
+use std::collections::BTreeMap;
+
 use super::{Client, Connection};
 use crate::next_step::next_step;
 use crate::outcome::FailureCode;
 
 /// If this number of first transactions of the load all fail in one way, the load ends.
 pub const FIRST_TRANSACTIONS: u64 = 100;
-/// Most kinds of failures whose messages are kept.
-const KINDS_MAX: usize = 20;
+/// Most kinds of failures that are counted, each with its message.
+const KINDS_MAX: usize = 1000;
+
+/// A kind of failure: how, in which script, and at which line or statement.
+pub type FailureKind = (FailureCode, usize, Option<usize>);
 
 /// A kind of failure with its first message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +32,12 @@ pub struct FailureWords {
     pub statement: Option<usize>,
 }
 
+impl FailureWords {
+    pub fn kind(&self) -> FailureKind {
+        (self.code, self.script, self.statement.or(self.line.map(|line| line as usize)))
+    }
+}
+
 /// News for the coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FailureNews {
@@ -41,7 +52,8 @@ pub enum FailureNews {
 pub struct Failures {
     /// Number of first transactions that count.
     first_count: u64,
-    known: Vec<FailureCode>,
+    /// How many tries of the measured phase failed in each way.
+    pub counts: BTreeMap<FailureKind, u64>,
     /// The kind of failure of all transactions so far, and their number.
     common: Option<(FailureCode, u64)>,
     /// Transactions have ended in different ways, or the news was sent.
@@ -52,16 +64,23 @@ pub struct Failures {
 impl Failures {
     /// Args: the number of first transactions to look at.
     pub fn new(first_count: u64) -> Failures {
-        Failures { first_count, known: Vec::new(), common: None, is_mixed: false, news: Vec::new() }
+        Failures {
+            first_count,
+            counts: BTreeMap::new(),
+            common: None,
+            is_mixed: false,
+            news: Vec::new(),
+        }
     }
 
-    fn is_new(&self, code: FailureCode) -> bool {
-        self.known.len() < KINDS_MAX && !self.known.contains(&code)
-    }
-
-    fn first(&mut self, words: FailureWords) {
-        self.known.push(words.code);
-        self.news.push(FailureNews::First(words));
+    /// Count a failed try. Returns: true if it is the first one of its kind.
+    fn is_new(&mut self, kind: FailureKind, is_measured: bool) -> bool {
+        let is_new = !self.counts.contains_key(&kind);
+        if is_new && self.counts.len() == KINDS_MAX {
+            return false;
+        }
+        *self.counts.entry(kind).or_default() += u64::from(is_measured);
+        is_new
     }
 
     /// Count a transaction that failed and is not tried again.
@@ -80,24 +99,27 @@ impl Failures {
     }
 }
 
-/// Keep the message of a failed try, if it is of a new kind.
+/// Count a failed try, and keep its message if it is of a new kind.
 ///
 /// Call it before the next exchange, while the reply still has the error.
 #[cold]
 pub(super) fn note_words(client: Client<'_>, code: FailureCode, script: usize) {
     let shard = &mut *client.shard();
-    if !shard.failures.is_new(code) {
-        return;
-    }
+    let is_measured = shard.recorder.is_measuring();
     let connection = &shard.clients.connections[client.index as usize];
-    let hint = connection.reply.error.as_deref().map(next_step);
-    let message = words(connection, code);
     let text = client.plan.scripts[script].program.as_script();
     let failed = text.and_then(|script| script.commands.get(connection.place));
     let line = failed.map(|command| command.line() as u32);
     let is_refused = text.is_none() && matches!(code, FailureCode::Sql(_));
     let statement = is_refused.then_some(connection.place);
-    shard.failures.first(FailureWords { code, message, hint, script, line, statement });
+    let place = statement.or(line.map(|line| line as usize));
+    if !shard.failures.is_new((code, script, place), is_measured) {
+        return;
+    }
+    let hint = connection.reply.error.as_deref().map(next_step);
+    let message = words(connection, code);
+    let words = FailureWords { code, message, hint, script, line, statement };
+    shard.failures.news.push(FailureNews::First(words));
 }
 
 /// Count a transaction that failed for good.

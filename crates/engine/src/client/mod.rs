@@ -28,7 +28,7 @@ use pgdyno_wire::ServerError;
 
 pub use self::clients::{Clients, News};
 pub use self::connection::{Connection, Current, Link, Seat};
-pub use self::failures::{FIRST_TRANSACTIONS, FailureNews, FailureWords, Failures};
+pub use self::failures::{FIRST_TRANSACTIONS, FailureKind, FailureNews, FailureWords, Failures};
 pub use self::prepare::{Prepared, prepare};
 pub use self::round_trips::{RoundTrips, round_trips};
 pub use self::shard::Shard;

@@ -120,6 +120,12 @@ fn hosts(edge: u64) -> Vec<HostFacts> {
     if edge > 0 { vec![host("a"), host("/b")] } else { Vec::new() }
 }
 
+fn failed_statements(edge: u64) -> Vec<FailedStatement> {
+    let (code, message) = ("40001".to_owned(), "ERROR: 100 % \"é\"".to_owned());
+    let failed = FailedStatement { script: 0, line: Some(1), code, message, count: edge };
+    if edge > 0 { vec![failed] } else { Vec::new() }
+}
+
 fn summary(edge: u64, ending: Ending) -> Summary {
     let span = PhaseSpan { phase: PhaseName::Load, began_ns: edge, ended_ns: edge };
     let failures = BTreeMap::from([("40001".to_owned(), edge), ("XXopen_block".to_owned(), 1)]);
@@ -140,6 +146,7 @@ fn summary(edge: u64, ending: Ending) -> Summary {
             0 => BTreeMap::new(),
             _ => BTreeMap::from([("40001".to_owned(), "ERROR: 100 % \"é\"".to_owned())]),
         },
+        failed_statements: failed_statements(edge),
         distributions: vec![distribution(Measured::Latency, None, None, edge)],
         unfinished_ages_ns: vec![edge],
         commits_in_doubt: edge,

@@ -9,8 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use super::summary::{
-    ClientTimes, ConnectionFacts, EngineUsage, Fairness, Gap, HostFacts, IdleFacts, InitFacts,
-    PhaseSpan, RoundTripProbes, ScriptCounts, Served, Summary, ThreadFacts, TrafficFacts,
+    ClientTimes, ConnectionFacts, EngineUsage, FailedStatement, Fairness, Gap, HostFacts,
+    IdleFacts, InitFacts, PhaseSpan, RoundTripProbes, ScriptCounts, Served, Summary, ThreadFacts,
+    TrafficFacts,
 };
 
 /// One line of the engine's output. `time_ns` is Unix time, converted with the job's clock pair.

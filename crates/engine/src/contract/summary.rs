@@ -22,6 +22,9 @@ pub struct Summary {
     /// For each key of `failures`, the server's message when it first occurred, in any phase.
     #[serde(default)]
     pub failure_messages: BTreeMap<String, String>,
+    /// Where tries failed, with the first message of each kind of failure.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_statements: Vec<FailedStatement>,
     pub distributions: Vec<TimeDistribution>,
     /// Age of each transaction of the measured phase that had not ended when the drain ended. At
     /// most 10,000 of them.
@@ -39,6 +42,23 @@ pub struct Summary {
     pub engine: EngineUsage,
     /// For a job that loads a dataset: its steps.
     pub init: Option<InitFacts>,
+}
+
+/// One kind of failure: a statement and a code.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FailedStatement {
+    /// Place in `Summary::scripts`.
+    pub script: u32,
+    /// Line of the command; in a native program, the number of the statement, from 1. Absent if
+    /// it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// SQLSTATE, or a key of `Summary::failures`.
+    pub code: String,
+    /// The server's message when it first occurred, in any phase.
+    pub message: String,
+    /// Failed tries of the measured phase.
+    pub count: u64,
 }
 
 /// What the clients did between and within their transactions.

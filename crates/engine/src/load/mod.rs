@@ -8,6 +8,7 @@ mod start;
 mod summary;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -19,6 +20,7 @@ use self::probe::Probe;
 use self::summary::ProcessUsage;
 pub use self::summary::resident_bytes_max;
 use self::watch::Watch;
+use crate::client::FailureKind;
 use crate::clock::{NEVER_NS, now_ns};
 use crate::contract::job::Measure;
 use crate::contract::record::{Ending, ErrorKind, Ready, Record, WarningKind};
@@ -332,6 +334,10 @@ impl<W: Write> Coordinator<'_, W> {
                 end_ns,
             );
         }
+        let mut failed: BTreeMap<FailureKind, u64> = BTreeMap::new();
+        for (&kind, count) in self.finished.iter().flat_map(|thread| &thread.failed_counts) {
+            *failed.entry(kind).or_default() += count;
+        }
         let summary = summary::summary(&summary::Parts {
             plan: self.plan,
             clock: self.output.clock,
@@ -341,6 +347,7 @@ impl<W: Write> Coordinator<'_, W> {
             collector: &self.collector,
             finished: &self.finished,
             failure_messages: self.watch.messages(self.plan),
+            failed_statements: self.watch.failed(&failed, self.plan),
             usage: self.usage,
             probes,
         });

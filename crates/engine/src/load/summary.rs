@@ -6,8 +6,8 @@ use super::collect::Collector;
 use crate::clock::NEVER_NS;
 use crate::contract::job::{ClockPair, HostPort};
 use crate::contract::record::{
-    ClientTimes, ConnectionFacts, Ending, EngineUsage, HostFacts, IdleFacts, Measured, Record,
-    RoundTripProbes, ScriptCounts, Summary, ThreadFacts, TrafficFacts,
+    ClientTimes, ConnectionFacts, Ending, EngineUsage, FailedStatement, HostFacts, IdleFacts,
+    Measured, Record, RoundTripProbes, ScriptCounts, Summary, ThreadFacts, TrafficFacts,
 };
 use crate::histogram::Histogram;
 use crate::plan::{Plan, PlannedScript};
@@ -65,6 +65,7 @@ pub(super) struct Parts<'a> {
     pub(super) collector: &'a Collector,
     pub(super) finished: &'a [Finished],
     pub(super) failure_messages: BTreeMap<String, String>,
+    pub(super) failed_statements: Vec<FailedStatement>,
     pub(super) usage: ProcessUsage,
     pub(super) probes: Option<RoundTripProbes>,
 }
@@ -107,6 +108,7 @@ pub(super) fn summary(parts: &Parts<'_>) -> Record {
         scripts: measured.scripts.iter().zip(&plan.scripts).map(script_counts).collect(),
         failures: failures(measured.foreground(collector.layout())),
         failure_messages: parts.failure_messages.clone(),
+        failed_statements: parts.failed_statements.clone(),
         distributions,
         unfinished_ages_ns: ages,
         commits_in_doubt: sum(|thread| thread.commits_in_doubt),

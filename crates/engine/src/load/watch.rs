@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::client::{FIRST_TRANSACTIONS, FailureNews, FailureWords};
+use crate::client::{FIRST_TRANSACTIONS, FailureKind, FailureNews, FailureWords};
+use crate::contract::record::FailedStatement;
 use crate::contract::record::{ErrorKind, Interval, PhaseName};
 use crate::next_step::{of_class, of_state};
 use crate::outcome::FailureCode;
@@ -42,7 +43,7 @@ pub(super) struct Watch {
     window_ns: u64,
     disconnected_ns: u64,
     /// The message of the first failure of each kind.
-    words: BTreeMap<FailureCode, FailureWords>,
+    words: BTreeMap<FailureKind, FailureWords>,
     /// Threads whose first transactions all failed in one way.
     failing: BTreeMap<ThreadId, FailureCode>,
 }
@@ -68,7 +69,7 @@ impl Watch {
     ) -> Option<Refusal> {
         let code = match news {
             FailureNews::First(words) => {
-                self.words.entry(words.code).or_insert(words);
+                self.words.entry(words.kind()).or_insert(words);
                 return None;
             }
             FailureNews::All(code) => code,
@@ -90,12 +91,35 @@ impl Watch {
             Some(statement) => format!("{}, in {statement}", words.message),
             None => words.message.clone(),
         };
-        self.words.values().map(|words| (words.code.name(), said(words))).collect()
+        let kinds = self.words.values().rev();
+        kinds.map(|words| (words.code.name(), said(words))).collect()
+    }
+
+    /// The failed tries by script, statement and SQLSTATE.
+    ///
+    /// Args: `counts`, how many of each kind were in the measured phase.
+    pub(super) fn failed(
+        &self,
+        counts: &BTreeMap<FailureKind, u64>,
+        plan: &Plan,
+    ) -> Vec<FailedStatement> {
+        let failed = |(kind, words): (&FailureKind, &FailureWords)| {
+            let script = &plan.scripts[words.script];
+            let statement = words.statement.and_then(|place| script.statements.get(place));
+            FailedStatement {
+                script: words.script as u32,
+                line: words.line.or(statement.map(|statement| statement.line)),
+                code: words.code.name(),
+                message: words.message.clone(),
+                count: counts.get(kind).copied().unwrap_or(0),
+            }
+        };
+        self.words.iter().map(failed).collect()
     }
 
     /// Args: `message`, what became of the load; `code`, how its transactions failed.
     fn refusal(&self, message: String, code: FailureCode, plan: &Plan) -> Refusal {
-        let words = self.words.get(&code);
+        let words = self.words.values().find(|words| words.code == code);
         let said = words.map_or_else(|| code.name(), |words| words.message.clone());
         let of_server = words.and_then(|words| words.hint.clone());
         let script = words.map(|words| plan.scripts[words.script].name.clone());
@@ -173,7 +197,10 @@ impl Watch {
             self.window_ns -= length_ns;
             self.window.pop_front();
         }
-        (is_full && failed > completed).then(|| {
+        // A capture may have a statement that always fails: the others go on.
+        let least =
+            if plan.scripts.iter().any(|script| script.outlasts_refusals) { 0 } else { completed };
+        (is_full && failed > completed && least == completed).then(|| {
             let (code, count) = most_frequent(totals);
             let message = format!(
                 "more than half of the transactions failed for 5 s: {failed} of {}; the most \

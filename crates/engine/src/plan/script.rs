@@ -36,6 +36,8 @@ pub struct PlannedScript {
     /// The script has DDL. So a table that does not exist before the load may exist when it is
     /// used.
     pub makes_objects: bool,
+    /// If the server refuses a statement, the load goes on, and transactions that reach it fail.
+    pub outlasts_refusals: bool,
 }
 
 /// One entry of the job's scripts: which planned scripts belong to it, and how a client chooses
@@ -110,6 +112,7 @@ pub(super) fn of_native(
             reads_only: kind.reads_only,
             is_background: kind.is_background,
             makes_objects: makes_objects(&statements),
+            outlasts_refusals: native.takes_templates(),
             statements,
         }
     };
@@ -207,6 +210,7 @@ pub(super) fn read(
         is_background: false,
         protocol: work.protocol,
         makes_objects: makes_objects(&statements),
+        outlasts_refusals: false,
         statements,
         program: Program::Script(script),
     })

@@ -375,6 +375,7 @@ impl<'s, M: MakeTask<'s>> Loop<'s, M> {
             },
             committed_count: shard.recorder.committed_count,
             commits_in_doubt: commits_in_doubt + in_doubt_now,
+            failed_counts: std::mem::take(&mut shard.failures.counts),
             unfinished_ages_ns,
             shares,
             usage: self.report.usage(),

@@ -1,11 +1,12 @@
 //! What a thread tells the coordinator of the load, and what it tells once.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
 use super::reply_wait::Looked;
 use super::shares::Shares;
 use super::usage::Usage;
-use crate::client::{FailureNews, RoundTrips};
+use crate::client::{FailureKind, FailureNews, RoundTrips};
 use crate::contract::record::{ErrorKind, IdleFacts};
 use crate::histogram::Histogram;
 use crate::outcome::Remark;
@@ -52,6 +53,8 @@ pub struct Finished {
     pub connections: Connections,
     pub committed_count: u64,
     pub commits_in_doubt: u64,
+    /// Failed tries of the measured phase.
+    pub failed_counts: BTreeMap<FailureKind, u64>,
     /// Age of each transaction that had not ended when the drain ended, or is in doubt.
     pub unfinished_ages_ns: Vec<u64>,
     pub shares: Shares,

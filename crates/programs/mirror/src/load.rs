@@ -23,6 +23,9 @@ pub struct MirrorLoad {
     /// Age of the data, in seconds: the present time of a parameter is this much earlier.
     #[serde(default)]
     pub data_age_s: f64,
+    /// Each transaction is tried and rolled back, without pauses.
+    #[serde(default)]
+    pub is_probe: bool,
     pub statements: Vec<MirrorStatement>,
     /// At least one.
     pub templates: Vec<MirrorTemplate>,
@@ -37,8 +40,9 @@ pub struct MirrorLoad {
 #[serde(deny_unknown_fields)]
 pub struct Recording {
     pub path: PathBuf,
-    /// For each statement that the file numbers: its place in `MirrorLoad::statements`.
-    pub statements: Vec<u32>,
+    /// For each statement that the file numbers: its place in `MirrorLoad::statements`. Absent =
+    /// its calls are left out.
+    pub statements: Vec<Option<u32>>,
     /// For each type that the file numbers: its place in `MirrorLoad::templates`; absent = its
     /// transactions are left out.
     pub types: Vec<Option<u32>>,
@@ -92,6 +96,9 @@ pub struct MirrorStep {
     /// The step is sent together with the step before it.
     #[serde(default)]
     pub same_trip: bool,
+    /// The values of the step are drawn, but its statement is not sent.
+    #[serde(default)]
+    pub left_out: bool,
     /// The step belongs to the loop of the step before it: all steps of a loop are executed once in
     /// each turn. The first step has the number of turns.
     #[serde(default)]

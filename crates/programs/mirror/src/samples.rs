@@ -110,6 +110,7 @@ pub(super) fn mirror(protocol: Protocol) -> MirrorLoad {
         probability: 0.5,
         pause_ms: 0.25,
         same_trip: true,
+        left_out: true,
         loops_with_before: true,
         turns: Some(count),
         optional: vec![0],
@@ -120,6 +121,7 @@ pub(super) fn mirror(protocol: Protocol) -> MirrorLoad {
         tables: vec![table],
         settings: BTreeMap::from([("search_path".into(), "\"größe\"".into())]),
         data_age_s: 1e9,
+        is_probe: true,
         statements: vec![MirrorStatement {
             text: "SELECT $1".into(),
             parameter_types: vec!["integer".into()],

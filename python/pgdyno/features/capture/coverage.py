@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pgdyno.features.capture.mirror.replay import templates_in
 from pgdyno.features.capture.model import REASONS, Capture
 from pgdyno.quantities import shares_words
 
@@ -45,7 +46,7 @@ class Coverage:
 
 def coverage_of(capture: Capture) -> Coverage:
     """Return the coverage: statements of templates against everything that was counted."""
-    used = {step.statement for template in capture.templates for step in template.steps}
+    used = {step.statement for template in templates_in(capture) for step in template.steps}
     within = [s.counters for s in capture.statements if s.id in used]
     calls = sum(c.calls for c in within)
     time_ms = sum(c.time_ms for c in within)

@@ -160,8 +160,6 @@ class Statement(Part):
     role: str = ""
     search_path: str = ""
     counters: Counters = Counters()
-    has_values: bool = False
-    """The text has its constants, because it is of a recording."""
 
 
 class Constant(Part):

@@ -177,6 +177,16 @@ def qualified(capture: Capture, *, file: str) -> Capture:
         raise _refusal(file, "a statement", "it has too many parts inside of each other") from None
 
 
+def refuse_other_names(capture: Capture, *, file: str) -> None:
+    """Check the names that the load's own statements have: a load makes no object.
+
+    Raises: SpecError with the name.
+    """
+    objects = tuple(item for item in capture.objects if item.kind != "extension")
+    capture = capture.model_copy(update={"objects": objects})
+    _check_names(capture, Names(capture.objects, capture.columns), file)
+
+
 def _check_names(capture: Capture, names: Names, file: str) -> None:
     made = " ".join(item.sql for item in capture.objects if item.kind == "table")
     for item in capture.objects:

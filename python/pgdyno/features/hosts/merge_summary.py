@@ -12,6 +12,7 @@ from pgdyno.engine.records import (
     ConnectionFacts,
     Counts,
     EngineUsage,
+    FailedStatement,
     Gap,
     HostFacts,
     IdleFacts,
@@ -143,6 +144,7 @@ def whole(known: Sequence[Summary]) -> Summary:
         ),
         failures=failures,
         failure_messages=messages,
+        failed_statements=_failed(known),
         distributions=tuple(merged_distributions(d for part in known for d in part.distributions)),
         unfinished_ages_ns=tuple(sorted(age for part in known for age in part.unfinished_ages_ns)),
         commits_in_doubt=sum(part.commits_in_doubt for part in known),
@@ -267,3 +269,14 @@ def _probes(known: Sequence[RoundTripProbes]) -> RoundTripProbes | None:
         backend_runnable_ns=mean("backend_runnable_ns") if has_backend else None,
         error_ns=round(variance**0.5),
     )
+
+
+def _failed(known: Sequence[Summary]) -> tuple[FailedStatement, ...]:
+    """Return the failures of all parts: of each kind the sum, with the first message."""
+    kinds: dict[tuple[object, ...], FailedStatement] = {}
+    for failed in (failed for part in known for failed in part.failed_statements):
+        kind = failed.script, failed.line, failed.code
+        before = kinds.get(kind)
+        count = failed.count + (before.count if before else 0)
+        kinds[kind] = (before or failed).model_copy(update={"count": count})
+    return tuple(kinds.values())

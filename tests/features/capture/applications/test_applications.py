@@ -28,6 +28,7 @@ SETTINGS = {
 }
 # The application, the package that it needs, and a question that is true when its load goes on.
 WIKI = ("django_wiki", "wiki", "SELECT count(*) > 0 FROM django_session")
+SHOP = ("search_shop", "psycopg", "SELECT count(*) > 2010 FROM booking")
 QUEUE = ("job_queue", "procrastinate", "SELECT count(*) > 20 FROM procrastinate_jobs")
 
 
@@ -72,6 +73,7 @@ def captured(
     needs.importable(package)
     ended(started(program, "prepare", source))
     run_sql(source, "ANALYZE")
+    run_sql(source.with_database("postgres"), f"CREATE DATABASE dump TEMPLATE {source.database}")
     # The log of the load alone; the name of a file has its second.
     logs = Path(str(scalar(source, "SELECT current_setting('data_directory')")), "log")
     before = set(logs.glob("*.csv"))
@@ -133,8 +135,24 @@ def test_a_job_queue_is_captured_and_mirrored(
     both_ways(pgdyno, source, QUEUE, tmp_path, 2)
 
 
+@pytest.mark.parametrize("kind", ["statistics", "log"])
+def test_a_shop_is_mirrored_on_a_dump_and_its_searches_find_rows(
+    kind: str, pgdyno: Command, source: Target, tmp_path: Path
+) -> None:
+    path = captured(pgdyno, source, SHOP, tmp_path, 4)[kind]
+    dump = source.with_database("dump")
+    given = ("-b", path, "-c", "2", "--warmup", "0s", "--duration", "4s", "--allow-write", "--json")
+    said = pgdyno("bench", *server_options(dump), *given, "-q")
+    assert said.code in (0, 3), said.err
+    likeness = said.document["likeness"]
+    assert said.document["failures"] == {}
+    assert likeness["alike_time"] > 0.8, likeness["sentence"]
+    [search] = [row for row in likeness["statements"] if "ts_rank" in row["text"]]
+    assert search["copy"]["rows"] > 1, search
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("application", [WIKI, QUEUE], ids=["wiki", "queue"])
+@pytest.mark.parametrize("application", [WIKI, QUEUE, SHOP], ids=["wiki", "queue", "shop"])
 def test_applications_are_captured_and_mirrored(
     pgdyno: Command, source: Target, tmp_path: Path, application: tuple[str, str, str]
 ) -> None:

@@ -81,6 +81,7 @@ impl Native for Mirror {
             stock: Stock::new(wanted.taken.len(), asked.terminal_count, load.data_age_s),
             wanted,
             tables: load.tables.clone(),
+            is_probe: load.is_probe,
             missing_roles: OnceLock::new(),
         };
         let settings = load.settings.iter().map(|(name, value)| (name.clone(), value.clone()));
@@ -96,6 +97,8 @@ struct Run {
     wanted: KeysOfJob,
     stock: Stock,
     tables: Vec<String>,
+    /// Each transaction is rolled back.
+    is_probe: bool,
     /// Roles of the load that the database lacks, or that this user may not take.
     missing_roles: OnceLock<Vec<String>>,
 }

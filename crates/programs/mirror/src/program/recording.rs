@@ -34,7 +34,8 @@ pub(super) struct RecordedTransaction {
     pub(super) kind: usize,
     pub(super) session: usize,
     pub(super) began_us: i64,
-    pub(super) calls: Vec<RecordedCall>,
+    /// `None`: its statement is left out.
+    pub(super) calls: Vec<Option<RecordedCall>>,
     pub(super) rolls_back: bool,
 }
 
@@ -151,7 +152,7 @@ pub(super) fn read(
     for (number, kind) in types.iter_mut().enumerate() {
         let own = recorded.transactions.iter().filter(|own| own.kind == number);
         let mut is_read = vec![false; kind.statements.len()];
-        for call in own.flat_map(|own| &own.calls) {
+        for call in own.flat_map(|own| own.calls.iter().flatten()) {
             is_read[call.statement] |= !call.made.is_empty();
         }
         kind.unread = (0..is_read.len()).filter(|&place| !is_read[place]).collect();
@@ -218,6 +219,11 @@ impl Reading<'_> {
             let place = usize::try_from(number).ok();
             let place = place.and_then(|place| self.recording.statements.get(place));
             let place = *place.ok_or("has an unknown statement")?;
+            let Some(place) = place else {
+                // Its place stays, because keys name calls by their places.
+                made.push(None);
+                continue;
+            };
             let statement = self.load.statements.get(place as usize);
             let text = &statement.ok_or("has a statement that the job lacks")?.text;
             rolls_back = StatementKind::of(text) == StatementKind::Rollback;
@@ -227,7 +233,7 @@ impl Reading<'_> {
             let count = largest.map_or(0, |key| key + 1);
             self.recorded.key_count = self.recorded.key_count.max(count);
             let statement = if kind == usize::MAX { 0 } else { self.place(kind, place) };
-            made.push(RecordedCall { statement, values, made: Vec::new() });
+            made.push(Some(RecordedCall { statement, values, made: Vec::new() }));
         }
         self.recorded.session_count = self.recorded.session_count.max(session + 1);
         let calls = made;
@@ -255,7 +261,9 @@ impl Reading<'_> {
     ) -> Result<(), String> {
         let own = self.recorded.transactions.get_mut(transaction);
         let call = own.and_then(|own| own.calls.get_mut(call)).ok_or("names an unknown call")?;
-        call.made.push(MadeKey { row, column, key });
+        if let Some(call) = call {
+            call.made.push(MadeKey { row, column, key });
+        }
         self.recorded.key_count = self.recorded.key_count.max(key + 1);
         Ok(())
     }
@@ -296,10 +304,14 @@ mod tests {
                 think_ms: 0.0,
                 steps: Vec::new(),
             }],
+            is_probe: false,
             recording: None,
         };
-        let recording =
-            Recording { path: path.clone(), statements: vec![0, 1, 2], types: vec![Some(0), None] };
+        let recording = Recording {
+            path: path.clone(),
+            statements: vec![Some(0), Some(1), Some(2), None],
+            types: vec![Some(0), None],
+        };
         let read = read(&recording, &load, Share::WHOLE);
         std::fs::remove_file(path).expect("the file exists");
         read
@@ -310,7 +322,7 @@ mod tests {
         let (recorded, types) = read_lines(&[
             r#"[0,0,5,[[0,"x"],[2]]]"#,
             r#"[1,1,6,[[1,"7"]]]"#,
-            r#"[0,2,7,[[1,{"key":0,"or":"1001"}],[1,null]]]"#,
+            r#"[0,2,7,[[1,{"key":0,"or":"1001"}],[3],[1,null]]]"#,
             r#"{"made":[[0,0,0,1,0]]}"#,
             r#"{"end":3}"#,
         ])
@@ -318,12 +330,15 @@ mod tests {
         // The transaction of the other type is left out.
         let [first, second] = recorded.transactions.as_slice() else { panic!("{recorded:?}") };
         assert!(first.rolls_back && !second.rolls_back);
-        assert_eq!((first.calls[0].made[0].column, recorded.key_count), (1, 1));
-        assert!(matches!(
-            second.calls[0].values[0],
-            RecordedValue::Key(NumberedKey { key: 0, .. })
-        ));
-        assert!(matches!(second.calls[1].values[0], RecordedValue::Text(None)));
+        fn call(own: &RecordedTransaction, place: usize) -> &RecordedCall {
+            own.calls[place].as_ref().unwrap()
+        }
+        assert_eq!((call(first, 0).made[0].column, recorded.key_count), (1, 1));
+        let key = &call(second, 0).values[0];
+        assert!(matches!(key, RecordedValue::Key(NumberedKey { key: 0, .. })));
+        // The call between them has a statement that is left out.
+        assert!(second.calls[1].is_none());
+        assert!(matches!(call(second, 2).values[0], RecordedValue::Text(None)));
         assert_eq!(types[0].statements, [TEXTS[0], TEXTS[2], TEXTS[1]]);
         // Only the rows of the INSERT are read.
         assert_eq!(types[0].unread, [1, 2]);

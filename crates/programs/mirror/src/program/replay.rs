@@ -114,7 +114,7 @@ impl Transactions for Replay {
         Box::pin(async move {
             let number = locked(&self.queue).current[&session.terminal()];
             let own = &self.recorded.transactions[number];
-            for call in &own.calls {
+            for call in own.calls.iter().flatten() {
                 self.carry_out(call, session).await?;
             }
             Ok(if own.rolls_back { Done::RolledBack } else { Done::Committed })

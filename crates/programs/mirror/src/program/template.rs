@@ -50,6 +50,8 @@ pub(super) struct Step {
     /// The step after the last one of the loop that this step begins.
     pub(super) loop_end: usize,
     pub(super) rolls_back: bool,
+    /// The statement is not sent.
+    pub(super) left_out: bool,
     /// The role that the statement takes.
     pub(super) role: Option<Box<str>>,
 }
@@ -156,7 +158,11 @@ pub(super) fn plan(
         let Some(statement) = load.statements.get(step.statement as usize) else {
             return wrong(number, "has no statement");
         };
+        let control = StatementKind::of(&statement.text);
+        let is_control = !matches!(control, StatementKind::Other | StatementKind::Ddl);
+        let left_out = step.left_out || load.is_probe && is_control;
         let place = kind.statements.iter().position(|text| *text == statement.text);
+        let place = if left_out { place.or(Some(0)) } else { place };
         let statement_place = place.unwrap_or_else(|| {
             kind.statements.push(statement.text.clone());
             kind.parameter_types.push(statement.parameter_types.clone());
@@ -168,7 +174,8 @@ pub(super) fn plan(
             Ok(planned) => planned,
             Err(what) => return wrong(number, &what),
         };
-        planned.rolls_back = StatementKind::of(&statement.text) == StatementKind::Rollback;
+        planned.left_out = left_out;
+        planned.rolls_back = control == StatementKind::Rollback && !left_out;
         steps.push(planned);
     }
     for (number, returned) in planner.returns {
@@ -234,6 +241,7 @@ impl Planner<'_> {
             not_null: Vec::new(),
             loop_end: number + 1,
             rolls_back: false,
+            left_out: step.left_out,
             role: role_of(text).map(Box::from),
         };
         if is_copy_in(text) {

@@ -41,7 +41,14 @@ impl Run {
     ) -> Result<Done, Stopped> {
         let mut walk = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
         walk.slots.begin(template.slot_count, template.steps.len());
-        let done = self.walk(template, &mut walk, session).await?;
+        if self.is_probe {
+            session.ask("BEGIN", |_| Ok(())).await?;
+        }
+        let mut done = self.walk(template, &mut walk, session).await?;
+        if self.is_probe {
+            session.ask("ROLLBACK", |_| Ok(())).await?;
+            done = Done::RolledBack;
+        }
         if done == Done::Committed {
             for (queue, value) in walk.slots.given.drain(..) {
                 self.stock.give(queue, value);
@@ -104,6 +111,12 @@ impl Run {
             let pauses = Pauses { keying_ns: 0, think_ns_mean: step.pause_ns_mean };
             let pause_ns = session.random(|random| pauses.think_ns(random));
             session.sleep(pause_ns).await?;
+        }
+        if step.left_out {
+            let is_drawn = step.copied.is_none()
+                && self.stock.draw(session, |drawing| drawing.step(step, slots));
+            slots.turns[number] += u64::from(is_drawn);
+            return Ok(is_drawn);
         }
         if let Some(copied) = &step.copied {
             flush(template, trip, slots, session).await?;

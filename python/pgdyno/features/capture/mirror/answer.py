@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from pgdyno.analysis.arrays import FloatArray, distinct
 from pgdyno.analysis.script_findings import ScriptFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.answer.own import OwnAnswer
 from pgdyno.features.capture.mirror.findings import (
+    ALIKE_MIN,
     CopySeen,
     Counters,
+    FailedKind,
     Likeness,
     likeness_of,
     together,
@@ -21,8 +20,6 @@ from pgdyno.features.capture.mirror.findings import (
 from pgdyno.loop.load_numbers import LoadNumbers, statement_findings
 from pgdyno.redaction import redacted
 from pgdyno.store.stored_run import StoredRun
-
-CPU = "CPU"
 
 
 class MirrorAnswer(OwnAnswer):
@@ -48,14 +45,18 @@ class MirrorAnswer(OwnAnswer):
         return likeness_of(source, together([_seen(*run) for run in runs]))
 
     def doubts(self, own: Likeness) -> Iterator[Doubt]:
-        """Yield a doubt if the load is not alike."""
-        if own.short:
+        """Yield a doubt if much of the source's time is in statements that are not alike."""
+        if own.share is None or own.share < ALIKE_MIN:
             yield Doubt(
                 "not_alike",
                 "doubt",
-                f"The load differs from its source: {', '.join(q.name for q in own.short)}.",
-                "the table of likeness has both values; docs/own-workload.md explains them",
+                f"The load differs from its source: {own.sentence}.",
+                "the table of likeness has both sides; docs/own-workload.md explains it",
             )
+
+    def judged_texts(self, own: Likeness) -> frozenset[str]:
+        """Return the statements that are alike: a comparison judges no others."""
+        return own.alike_texts
 
 
 ANSWER = MirrorAnswer()
@@ -66,24 +67,28 @@ def _seen(stored: StoredRun, numbers: LoadNumbers) -> CopySeen:
     document = stored.document("server.json") or {}
     seen = document.get("statement_counters") or {}
     calls: dict[str, float] = {}
-    transactions: dict[str, int] = {}
+    ended = 0
     shapes = zip(numbers.scripts, numbers.summary.scripts, strict=True)
     for index, (shape, script) in enumerate(shapes):
-        if not script.counts.completed:
-            continue
-        transactions[shape.name] = script.counts.completed
+        ended += script.counts.completed + script.counts.failed
         for statement in statement_findings(stored, shape, index):
             text = redacted(statement.text)
             calls[text] = calls.get(text, 0) + statement.calls
     return CopySeen(
         calls=calls,
         counters=_counters(document, seen, numbers),
-        transactions=transactions,
-        waits=waits_of(stored),
-        active_sessions=active_sessions(stored),
-        updates=seen.get("updates"),
-        hot_updates=seen.get("hot_updates"),
+        transactions=ended,
+        failed=tuple(_failed(numbers)),
     )
+
+
+def _failed(numbers: LoadNumbers) -> Iterator[FailedKind]:
+    """Yield the failed tries of the measured phase by statement."""
+    for failed in numbers.summary.failed_statements:
+        lines = {own.line: own.text for own in numbers.scripts[failed.script].statements}
+        text = lines.get(failed.line, "") if failed.line is not None else ""
+        if failed.count:
+            yield FailedKind(redacted(text), failed.code, failed.message, failed.count)
 
 
 def _counters(
@@ -104,37 +109,7 @@ def _counters(
                 if (grown := by_id.get(str(number))) is not None:
                     text = redacted(statement.text)
                     own = counters.setdefault(text, dict.fromkeys(grown, 0.0))
+                    own["is_counted"] = 1.0
                     for name, value in grown.items():
                         own[name] += value
     return dict(counters)
-
-
-def _active(stored: StoredRun) -> tuple[list[str], FloatArray, int]:
-    """Return what the load's active sessions waited for, how many they were, and the instants.
-
-    A capture looks at active sessions only; those that wait for their client are not active.
-    """
-    waits = stored.waits()
-    instants = len(distinct(np.asarray(waits["time_ns"], dtype=np.int64)))
-    counted = (np.asarray(waits["ours"]) == 1) & (np.asarray(waits["state"]) == "active")
-    events = np.asarray(waits["wait_event"])[counted].tolist()
-    return events, np.asarray(waits["count"], dtype=np.float64)[counted], instants
-
-
-def waits_of(stored: StoredRun) -> dict[str, float] | None:
-    """Return the share of each wait event among the load's active sessions."""
-    events, counts, _ = _active(stored)
-    whole = float(counts.sum())
-    if not whole:
-        return None
-    shares: dict[str, float] = {}
-    for event, count in zip(events, counts, strict=True):
-        name = event if ":" in event else CPU
-        shares[name] = shares.get(name, 0.0) + float(count) / whole
-    return shares
-
-
-def active_sessions(stored: StoredRun) -> float | None:
-    """Return the mean number of the load's active sessions, sampled as a capture samples them."""
-    _, counts, instants = _active(stored)
-    return float(counts.sum()) / instants if instants else None

@@ -1,103 +1,170 @@
-"""How alike a load is to its source: every quantity of both, their ratio, a limit, a verdict."""
+"""How alike a load is to its source, statement by statement.
+
+A statement is alike if its share of the calls, its rows and its blocks a call are near those of the
+source, and it does not fail. The verdict is the share of the source's time, and of its calls, in
+statements that are alike. What is not known is not alike.
+"""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.quantities import fixed, percent, shares_words
+from pgdyno.quantities import percent, plain
 
-Verdict = Literal["pass", "short", "unknown"]
+Verdict = Literal["alike", "not alike", "unknown", "left out"]
 Counters = Mapping[str, float]
-RATIO_LIMIT = 0.1
-SESSIONS_LIMIT = 0.25
-CALLS_DISTANCE_MAX = 0.02
-WAITS_COSINE_MIN = 0.95
-# The source counted its BEGIN if it has this share of the calls that its transactions imply.
-_CONTROL, _COUNTED_MIN = re.compile(r"(BEGIN|START|COMMIT|END|ROLLBACK)\b"), 0.5
-# Smaller differences count as none: name -> amount a call.
-_SLACK = {"rows": 0.05, "blocks": 0.05, "temporary blocks": 0.05, "WAL bytes": 8.0}
+# A quantity may differ by this share, or by one row or two blocks.
+RATIO_LIMIT, ROWS_LIMIT, BLOCKS_LIMIT = 0.25, 1.0, 2.0
+# Less than a row a call is compared, too: a search that finds nothing is not alike.
+_ROWS_SHARE, _ROWS_SLACK = 0.5, 0.05
+FAILED_MAX = 0.01
+# With so few expected calls, none at all is chance.
+_CALLS_MIN = 5.0
+# A load with less of the source's time in statements that are alike is doubted.
+ALIKE_MIN = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Quantity:
-    """One quantity of the source and of the copy.
+class Work:
+    """What one call of a statement did on one side, on average; None: not counted."""
 
-    `limit`: the largest distance of the ratio from 1, or the limit in `limit_words`; None if the
-    quantity is only shown.
-    """
+    calls: float
+    share_ratio: float | None = None
+    time_ms: float | None = None
+    rows: float | None = None
+    blocks: float | None = None
+    wal_bytes: float | None = None
+    temp_blocks: float | None = None
+    failures: float = 0.0
 
-    name: str
-    source: float | None
-    copy: float | None
-    limit: float | None
-    limit_words: str
+    def as_document(self) -> dict[str, float | None]:
+        """Return it as keys of a JSON document."""
+        names = ("calls", "share_ratio", "time_ms", "rows", "blocks", "wal_bytes", "temp_blocks")
+        return {**{name: getattr(self, name) for name in names}, "failures": self.failures}
+
+
+@dataclass(frozen=True, slots=True)
+class StatementLikeness:
+    """A statement of the source, and what became of it. `number`: by which users name it."""
+
+    number: int
+    id: str
+    text: str
+    source: Work
+    copy: Work
     verdict: Verdict
+    reason: str
+    time_ratio: float | None
+    calls_ratio: float
+    is_fitted: bool = False
 
-    @property
-    def ratio(self) -> float | None:
-        """Return copy / source; None if one of them is not known, or the source is 0."""
-        if self.source is None or self.copy is None or not self.source:
-            return None
-        return self.copy / self.source
+    def as_document(self) -> dict[str, Any]:
+        """Return it as keys of a JSON document."""
+        return {
+            "number": self.number,
+            "id": self.id,
+            "text": self.text,
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "time": self.time_ratio,
+            "calls": self.calls_ratio,
+            "is_fitted": self.is_fitted,
+            "source": self.source.as_document(),
+            "copy": self.copy.as_document(),
+        }
 
 
 @dataclass(frozen=True, slots=True)
-class TypeLikeness:
-    """The quantities of one transaction type."""
+class FailedKind:
+    """Failed tries of one statement with one code. `text`: "" if the statement is not known."""
 
-    name: str
-    quantities: tuple[Quantity, ...]
+    text: str
+    code: str
+    message: str
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
     """How alike a run is to its source.
 
-    `reproduced_calls_ratio`, `reproduced_time_ratio`: the shares of the source's calls and time
-    whose statements the load has. `file`: the name of the capture. `not_sent`: texts of statements
-    that the load lacks because they could do harm.
+    `statements`: those with most of the source's time first. `reproduced_calls_ratio`,
+    `reproduced_time_ratio`: the shares of the source whose statements the load sends. `lacks`: why
+    no share of the whole source is known; "" if it is. `not_sent`: texts of statements that the
+    load lacks because they could do harm.
     """
 
     file: str
     reads_only: bool
     reproduced_calls_ratio: float | None
     reproduced_time_ratio: float | None
-    quantities: tuple[Quantity, ...]
-    types: tuple[TypeLikeness, ...]
+    statements: tuple[StatementLikeness, ...]
+    failed: tuple[FailedKind, ...]
+    transactions: int
+    lacks: str = ""
     figures: Mapping[str, Estimate] = field(default_factory=dict)
     not_sent: tuple[str, ...] = ()
 
     @property
-    def short(self) -> tuple[Quantity, ...]:
-        """Return the quantities of the whole load that miss their limits."""
-        return tuple(quantity for quantity in self.quantities if quantity.verdict == "short")
+    def alike_time(self) -> float | None:
+        """Return the share of the source's time in statements that are alike."""
+        times = [own.time_ratio for own in self.statements]
+        if self.lacks or None in times:
+            return None
+        return math.fsum(t for own, t in self._alike(times) if t)
+
+    @property
+    def alike_calls(self) -> float | None:
+        """Return the share of the source's calls in statements that are alike."""
+        calls = [own.calls_ratio for own in self.statements]
+        return None if self.lacks else math.fsum(c for _, c in self._alike(calls) if c)
+
+    def _alike(
+        self, shares: Sequence[float | None]
+    ) -> Iterator[tuple[StatementLikeness, float | None]]:
+        pairs = zip(self.statements, shares, strict=True)
+        return (pair for pair in pairs if pair[0].verdict == "alike")
+
+    @property
+    def share(self) -> float | None:
+        """Return the share that decides: of the time, or of the calls if no time is known."""
+        return self.alike_calls if self.alike_time is None else self.alike_time
+
+    @property
+    def others(self) -> tuple[StatementLikeness, ...]:
+        """Return the statements that are not alike, left out, or not known."""
+        return tuple(own for own in self.statements if own.verdict != "alike")
+
+    @property
+    def alike_texts(self) -> frozenset[str]:
+        """Return the texts of the statements that are alike."""
+        return frozenset(own.text for own in self.statements if own.verdict == "alike")
 
     @property
     def sentence(self) -> str:
         """Return the answer in a sentence."""
-        by_name = {quantity.name: quantity for quantity in self.quantities}
-        shares = shares_words(self.reproduced_calls_ratio, self.reproduced_time_ratio)
-        words = [f"{shares} are reproduced"]
-        blocks, waits = by_name["blocks a call"], by_name["waits (cosine)"]
-        if blocks.ratio is not None:
-            words.append(f"blocks a call {fixed(blocks.ratio, 2)}x")
-        if waits.copy is not None:
-            words.append(f"waits cosine {fixed(waits.copy, 2)}")
-        if self.short:
-            words.append("short: " + ", ".join(quantity.name for quantity in self.short))
         only = " (only what reads)" if self.reads_only else ""
-        return f"{self.verdict}{only}: {'; '.join(words)}"
+        if self.lacks:
+            return f"alike: not known{only}: {self.lacks}"
+        time, calls = self.alike_time, self.alike_calls
+        shares = [] if time is None else [f"{percent(time)} of the time"]
+        shares += [] if calls is None else [f"{percent(calls)} of the calls"]
+        words = f"alike{only}: {', '.join(shares)}"
+        worst = next(iter(self.others), None)
+        if worst is None or not (worst.time_ratio or worst.calls_ratio):
+            return words
+        share = percent(worst.time_ratio if worst.time_ratio is not None else worst.calls_ratio)
+        return f"{words}; not: {shortened(worst.text)} ({share}): {worst.reason}"
 
-    @property
-    def verdict(self) -> str:
-        """Return "alike", "not alike", or that this is not known."""
-        known = any(quantity.verdict != "unknown" for quantity in self.quantities)
-        return "not alike" if self.short else "alike" if known else "not known how alike"
+
+def shortened(text: str, most: int = 60) -> str:
+    """Return the beginning of a statement on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 2]}.."
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,35 +172,30 @@ class CopySeen:
     """What was counted while the copy was loaded.
 
     `calls`: by text, as the engine sent them. `counters`: by text, of the server; None if it does
-    not count statements. `transactions`: by type. `waits`: share of the active time by event; None
-    without samples. `updates` and `hot_updates`: of all tables.
+    not count statements. `transactions`: all that ended. `failed`: failed tries.
     """
 
     calls: Mapping[str, float]
     counters: Mapping[str, Counters] | None
-    transactions: Mapping[str, int]
-    waits: Mapping[str, float] | None
-    active_sessions: float | None
-    updates: float | None
-    hot_updates: float | None
+    transactions: int = 0
+    failed: tuple[FailedKind, ...] = ()
 
 
 def together(seen: Sequence[CopySeen]) -> CopySeen:
-    """Return what several runs counted: sums, and means of what has no sum.
-
-    What one of them does not know is not known.
-    """
+    """Return what several runs counted: sums. What one of them does not know is not known."""
     counters = [run.counters for run in seen]
-    waits = [run.waits for run in seen if run.waits is not None]
-    active = [run.active_sessions for run in seen if run.active_sessions is not None]
+    kinds: dict[tuple[str, str], FailedKind] = {}
+    for failed in (failed for run in seen for failed in run.failed):
+        before = kinds.get((failed.text, failed.code))
+        count = failed.count + (before.count if before else 0)
+        kinds[failed.text, failed.code] = FailedKind(
+            failed.text, failed.code, (before or failed).message, count
+        )
     return CopySeen(
         calls=_added([run.calls for run in seen]),
         counters=None if None in counters else _added_counters([c for c in counters if c]),
-        transactions={k: int(n) for k, n in _added([run.transactions for run in seen]).items()},
-        waits={name: share / len(waits) for name, share in _added(waits).items()} or None,
-        active_sessions=math.fsum(active) / len(active) if active else None,
-        updates=_sum([run.updates for run in seen]),
-        hot_updates=_sum([run.hot_updates for run in seen]),
+        transactions=sum(run.transactions for run in seen),
+        failed=tuple(kinds.values()),
     )
 
 
@@ -147,192 +209,135 @@ def _added_counters(counters: Sequence[Mapping[str, Counters]]) -> dict[str, Cou
     return {text: _added([run[text] for run in counters if text in run]) for text in texts}
 
 
-def _sum(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return math.fsum(known) if len(known) == len(values) else None
-
-
 def likeness_of(source: Mapping[str, Any], copy: CopySeen) -> Likeness:
     """Compare a run with its source.
 
     Args: source, as `features.capture.mirror.job.source_document` made it.
     """
-    expected: dict[str, float] = {}
-    for kind in source["templates"]:
-        times = kind["rate_tps"] * source["profile"]["seconds"]
-        expected |= {text: expected.get(text, 0.0) + times for text in kind["statements"]}
-    # The server does not count a BEGIN that is prepared.
-    of_source = {
-        text: source["statements"][text]
-        for text, times in expected.items()
-        if not _CONTROL.match(text) or source["statements"][text]["calls"] > _COUNTED_MIN * times
-    }
-    types = tuple(_of_types(source, of_source, copy))
+    rows = source["statements"]
+    ranked = sorted(range(len(rows)), key=lambda place: -rows[place]["counters"]["time_ms"])
+    whole_calls = math.fsum(row["counters"]["calls"] for row in rows)
+    whole_ms = math.fsum(row["counters"]["time_ms"] for row in rows)
+    sent = [row for row in rows if not row["reason"]]
+    failures = _failures(copy)
+    sums = (
+        math.fsum(row["counters"]["calls"] for row in sent),
+        math.fsum(copy.calls.get(row["text"], 0.0) for row in sent) + math.fsum(failures.values()),
+    )
+    compared = []
+    for number, row in enumerate(rows, 1):
+        own = row["counters"]
+        mine, theirs = _work_of_source(own, sums[0]), _work_of_copy(row, copy, failures, sums[1])
+        verdict, reason = _judged(row, mine, theirs, sums)
+        compared.append(
+            StatementLikeness(
+                number=number,
+                id=row["id"],
+                text=row["text"],
+                source=mine,
+                copy=theirs,
+                verdict=verdict,
+                reason=reason,
+                time_ratio=own["time_ms"] / whole_ms if whole_ms else None,
+                calls_ratio=own["calls"] / whole_calls if whole_calls else 0.0,
+                is_fitted=bool(row.get("is_fitted")),
+            )
+        )
     return Likeness(
         file=str(source["file"]),
         reads_only=bool(source["reads_only"]),
         reproduced_calls_ratio=source["reproduced_calls"],
         reproduced_time_ratio=source["reproduced_time"],
-        quantities=tuple(_of_load(source, of_source, copy)),
-        types=types,
+        statements=tuple(compared[place] for place in ranked),
+        failed=copy.failed,
+        transactions=copy.transactions,
+        lacks=str(source["lacks"]),
         not_sent=tuple(source.get("not_sent", ())),
     )
 
 
-def _of_load(
-    source: Mapping[str, Any], of_source: Mapping[str, Counters], copy: CopySeen
-) -> Iterator[Quantity]:
-    """Yield the quantities of the whole load."""
-    profile = source["profile"]
-    counted = {text: calls for text, calls in copy.calls.items() if text in of_source}
-    yield _distance({text: own["calls"] for text, own in of_source.items()}, counted)
-    yield from _by_call(of_source, _counted(copy))
-    calls = math.fsum(own["calls"] for own in of_source.values())
-    ended = profile["commits"] + profile["rollbacks"]
-    transactions = sum(copy.transactions.values())
-    yield _ratio(
-        "statements a transaction",
-        _quotient(calls, ended) if not source["reads_only"] else None,
-        _quotient(math.fsum(counted.values()), transactions),
-    )
-    yield _ratio(
-        "HOT share of updates",
-        _quotient(profile["hot_updates"], profile["updates"]),
-        _quotient(copy.hot_updates, copy.updates),
-    )
-    yield _ratio(
-        "active sessions",
-        profile["active_sessions"] or None,
-        copy.active_sessions,
-        limit=SESSIONS_LIMIT,
-    )
-    yield _cosine(profile["waits"], copy.waits)
+def _failures(copy: CopySeen) -> dict[str, float]:
+    counts: dict[str, float] = {}
+    for failed in copy.failed:
+        counts[failed.text] = counts.get(failed.text, 0.0) + failed.count
+    return counts
 
 
-def _of_types(
-    source: Mapping[str, Any], of_source: Mapping[str, Counters], copy: CopySeen
-) -> Iterator[TypeLikeness]:
-    """Yield the quantities of each transaction type, from the statements that it alone has."""
-    whole_tps = math.fsum(kind["rate_tps"] for kind in source["templates"])
-    whole = sum(copy.transactions.values())
-    users: dict[str, int] = {}
-    for kind in source["templates"]:
-        for text in kind["statements"]:
-            users[text] = users.get(text, 0) + 1
-    for kind in source["templates"]:
-        texts = [text for text in kind["statements"] if users[text] == 1 and text in of_source]
-        name = str(kind["name"])
-        share = _ratio(
-            "share of the transactions",
-            _quotient(kind["rate_tps"], whole_tps),
-            _quotient(copy.transactions.get(name, 0), whole),
-        )
-        known = _counted(copy)
-        counters = known and {text: known[text] for text in texts if text in known}
-        by_call = _by_call({text: of_source[text] for text in texts}, counters) if texts else ()
-        yield TypeLikeness(name, (share, *by_call))
+def _work_of_source(own: Counters, whole: float) -> Work:
+    calls = own["calls"]
+    return _work(own, calls, share_ratio=_quotient(calls, whole), failures=0.0)
 
 
-def _counted(copy: CopySeen) -> dict[str, Counters] | None:
-    """Return the counters of texts whose calls the server counted, and not only those of others.
-
-    It does not count a BEGIN that is prepared, but the BEGIN of another session.
-    """
-    if copy.counters is None:
-        return None
-    sent = copy.calls
-    return {t: own for t, own in copy.counters.items() if own["calls"] > sent.get(t, 0) / 2}
-
-
-_BY_CALL = (
-    ("rows a call", ("rows",), "rows"),
-    ("blocks a call", ("hit_blocks", "read_blocks"), "blocks"),
-    ("blocks hit a call", ("hit_blocks",), "blocks"),
-    ("blocks read a call", ("read_blocks",), "blocks"),
-    ("blocks dirtied a call", ("dirtied_blocks",), "blocks"),
-    ("temporary blocks a call", ("temp_read_blocks", "temp_written_blocks"), "temporary blocks"),
-    ("WAL bytes a call", ("wal_bytes",), "WAL bytes"),
-)
+def _work_of_copy(
+    row: Mapping[str, Any], copy: CopySeen, failures: Mapping[str, float], whole: float
+) -> Work:
+    text = row["text"]
+    failed = failures.get(text, 0.0)
+    calls = copy.calls.get(text, 0.0) + failed
+    counted = (copy.counters or {}).get(text)
+    share = _quotient(calls, whole)
+    # The server does not count what is prepared by others, but the calls of other sessions.
+    if counted is None or counted["calls"] <= copy.calls.get(text, 0.0) / 2:
+        return Work(calls=calls, share_ratio=share, failures=failed)
+    own = _work(counted, counted["calls"], share_ratio=share, failures=failed)
+    return Work(**{**{n: getattr(own, n) for n in Work.__slots__}, "calls": calls})
 
 
-def _by_call(
-    source: Mapping[str, Counters], copy: Mapping[str, Counters] | None
-) -> Iterator[Quantity]:
-    """Yield what a mean call did, of the statements that the server counted on both sides.
+def _work(own: Counters, calls: float, *, share_ratio: float | None, failures: float) -> Work:
+    def mean(*names: str) -> float | None:
+        return _quotient(math.fsum(own[name] for name in names), calls) if is_counted else None
 
-    It counts BEGIN and COMMIT only if they are not prepared.
-    """
-    if copy:
-        both = source.keys() & copy.keys()
-        source, copy = ({text: side[text] for text in both} for side in (source, copy))
-
-    def mean(counters: Mapping[str, Counters] | None, names: Sequence[str]) -> float | None:
-        if not counters:
-            return None
-        calls = math.fsum(own["calls"] for own in counters.values())
-        if not any(own.get("hit_blocks") or own.get("rows") for own in counters.values()):
-            return None  # Only calls and time were counted.
-        return _quotient(math.fsum(own[name] for own in counters.values() for name in names), calls)
-
-    for name, names, slack in _BY_CALL:
-        yield _ratio(name, mean(source, names), mean(copy, names), slack=_SLACK[slack])
-    times = (
-        _quotient(
-            math.fsum(own["time_ms"] for own in counters.values()),
-            math.fsum(own["calls"] for own in counters.values()),
-        )
-        # A log without durations has no time of any statement.
-        or None
-        if counters
-        else None
-        for counters in (source, copy)
-    )
-    source_ms, copy_ms = times
-    yield Quantity(
-        "execution time a call (ms)", source_ms, copy_ms, None, "none: other hardware", "unknown"
+    is_counted = bool(own.get("is_counted"))  # A log has calls and times alone.
+    return Work(
+        calls=calls,
+        share_ratio=share_ratio,
+        time_ms=_quotient(own["time_ms"], calls),
+        rows=mean("rows"),
+        blocks=mean("hit_blocks", "read_blocks"),
+        wal_bytes=mean("wal_bytes"),
+        temp_blocks=mean("temp_read_blocks", "temp_written_blocks"),
+        failures=failures,
     )
 
 
-def _ratio(
-    name: str,
-    source: float | None,
-    copy: float | None,
-    *,
-    limit: float = RATIO_LIMIT,
-    slack: float = 0.0,
-) -> Quantity:
-    """Return a quantity whose ratio must be near 1."""
-    verdict: Verdict = "unknown"
-    if source is not None and copy is not None:
-        is_near = abs(copy - source) <= max(limit * source, slack)
-        verdict = "pass" if is_near else "short"
-    return Quantity(name, source, copy, limit, f"within {percent(limit)}", verdict)
+def _judged(
+    row: Mapping[str, Any], source: Work, copy: Work, sums: tuple[float, float]
+) -> tuple[Verdict, str]:
+    """Return the verdict on a statement, with the reason if it is not alike."""
+    if row["reason"]:
+        return "left out", str(row["reason"])
+    expected = (source.share_ratio or 0.0) * sums[1]
+    if not copy.calls:
+        if expected < _CALLS_MIN:
+            return "unknown", "too rare for the time of this run"
+        return "not alike", "never carried out: a value that it needs was missing"
+    reasons = list(_differences(source, copy, expected))
+    if reasons:
+        return "not alike", "; ".join(reasons)
+    if source.rows is None:
+        return "unknown", "rows and blocks of the source are not known"
+    if copy.rows is None:
+        return "unknown", "rows and blocks of the copy are not counted"
+    return "alike", ""
 
 
-def _distance(source: Mapping[str, float], copy: Mapping[str, float]) -> Quantity:
-    """Return the total variation between the shares of the calls."""
-    wholes = math.fsum(source.values()), math.fsum(copy.values())
-    name, words = "mix of calls (distance)", f"at most {CALLS_DISTANCE_MAX:g}"
-    if not all(wholes):
-        return Quantity(name, None, None, CALLS_DISTANCE_MAX, words, "unknown")
-    distance = 0.5 * math.fsum(
-        abs(source.get(text, 0) / wholes[0] - copy.get(text, 0) / wholes[1])
-        for text in {*source, *copy}
-    )
-    verdict: Verdict = "pass" if distance <= CALLS_DISTANCE_MAX else "short"
-    return Quantity(name, 0.0, distance, CALLS_DISTANCE_MAX, words, verdict)
-
-
-def _cosine(source: Mapping[str, float], copy: Mapping[str, float] | None) -> Quantity:
-    """Return the cosine between the two profiles of wait events."""
-    name, words = "waits (cosine)", f"at least {WAITS_COSINE_MIN:g}"
-    lengths = [math.hypot(*shares.values()) for shares in (source, copy or {})]
-    if not all(lengths) or copy is None:
-        return Quantity(name, None, None, WAITS_COSINE_MIN, words, "unknown")
-    product = math.fsum(share * copy.get(event, 0.0) for event, share in source.items())
-    cosine = product / (lengths[0] * lengths[1])
-    verdict: Verdict = "pass" if cosine >= WAITS_COSINE_MIN else "short"
-    return Quantity(name, 1.0, cosine, WAITS_COSINE_MIN, words, verdict)
+def _differences(source: Work, copy: Work, expected: float) -> Iterator[str]:
+    if copy.failures > FAILED_MAX * copy.calls:
+        yield f"{percent(copy.failures / copy.calls)} of its calls fail"
+    # Few calls vary by chance.
+    limit = max(RATIO_LIMIT * expected, 3 * math.sqrt(expected))
+    if source.share_ratio is not None and abs(copy.calls - expected) > limit:
+        yield f"{plain(copy.calls)} calls, not {plain(expected)}"
+    if source.rows is not None and copy.rows is not None:
+        most = max(source.rows, copy.rows)
+        slack = max(min(ROWS_LIMIT, _ROWS_SHARE * most), _ROWS_SLACK)
+        if abs(source.rows - copy.rows) > max(RATIO_LIMIT * source.rows, slack):
+            rows = f"{plain(source.rows)} rows -> {plain(copy.rows)} rows a call"
+            yield f"finds no rows, not {plain(source.rows)}" if not copy.rows else rows
+    if source.blocks is not None and copy.blocks is not None:
+        limit = max(RATIO_LIMIT * source.blocks, BLOCKS_LIMIT)
+        if abs(source.blocks - copy.blocks) > limit:
+            yield f"{plain(source.blocks)} -> {plain(copy.blocks)} blocks a call"
 
 
 def _quotient(value: float | None, by: float | None) -> float | None:

@@ -14,14 +14,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pgparse
-
 from pgdyno.clock import read_pair
 from pgdyno.engine.distribution import Distribution
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.file import capture_at
-from pgdyno.features.capture.mirror.replay import recorded_templates, recording_document
+from pgdyno.features.capture.mirror.adaptation import (
+    adapted,
+    by_time,
+    is_control,
+    is_empty,
+    left_out_of,
+)
+from pgdyno.features.capture.mirror.replay import recording_document, templates_in
 from pgdyno.features.capture.model import (
+    REASONS,
     Capture,
     Constant,
     Counters,
@@ -42,7 +48,7 @@ from pgdyno.features.capture.safety import (
     harmless,
     not_of_the_copy,
     refuse_other_loads,
-    refuse_other_statements,
+    refuse_other_names,
 )
 from pgdyno.features.capture.sent import not_sent
 from pgdyno.features.capture.tables import digest_of, qualified_at
@@ -63,15 +69,19 @@ def capture_of(script: Script) -> Capture:
     Raises: SpecError if the file cannot be read, or is not a capture.
     """
     assert script.capture is not None, f"{script.name} has no capture"
-    return capture_at(script.capture)
+    return adapted(capture_at(script.capture), script.adapted)
 
 
 def digest_at(path: Path) -> str | None:
     """Return the digest of the capture in a file, as the mark of its tables has it.
 
-    None if its statements reach more than the copy: then no mark covers them.
+    None if its statements reach more than the copy, or if its schema is refused: then no mark
+    covers them.
     """
-    capture = qualified_at(path)
+    try:
+        capture = qualified_at(path)
+    except SpecError:
+        return None
     return None if not_of_the_copy(capture) is not None else digest_of(capture)
 
 
@@ -81,7 +91,7 @@ def mirror_load(script: Script) -> dict[str, Any]:
     Raises: SpecError if the capture has no transaction that could run.
     """
     capture = capture_of(script)
-    refuse_other_statements(capture, file=str(script.capture))
+    refuse_other_names(capture, file=str(script.capture))
     refuse_other_loads(capture, file=str(script.capture))
     templates = templates_of(script)
     if not templates:
@@ -91,7 +101,9 @@ def mirror_load(script: Script) -> dict[str, Any]:
             hint="pgdyno capture show FILE lists what a capture has",
         )
     known = {statement.id: statement for statement in capture.statements}
-    used = list(dict.fromkeys(step.statement for kind in templates for step in kind.steps))
+    omitted = left_out_of(script, capture)
+    steps = [step.statement for kind in templates for step in kind.steps]
+    used = [name for name in dict.fromkeys(steps) if name not in omitted]
     used += sorted(_taken_from(templates) - set(used))
     place = {name: number for number, name in enumerate(used)}
     sent = _sent_texts(templates, known, used)
@@ -124,6 +136,16 @@ def mirror_load(script: Script) -> dict[str, Any]:
             for template in templates
         ],
     }
+
+
+def sent_texts(script: Script) -> dict[str, str]:
+    """Return the text of each statement that a load sends, by its id."""
+    capture, templates = capture_of(script), templates_of(script)
+    known = {statement.id: statement for statement in capture.statements}
+    omitted = left_out_of(script, capture)
+    used = {step.statement for template in templates for step in template.steps}
+    sent = _sent_texts(templates, known, used - omitted.keys())
+    return {name: text for name, (text, _) in sent.items()}
 
 
 def _sent_texts(
@@ -180,19 +202,20 @@ def _taken_from(templates: tuple[Template, ...]) -> set[str]:
 
 
 def templates_of(script: Script) -> tuple[Template, ...]:
-    """Return the templates that a script runs: all, or those that only read.
+    """Return the templates that a script runs: all that are not left out, or those that read.
 
     Those of a recording stand for its types.
     """
     capture = capture_of(script)
     known = {statement.id: statement for statement in capture.statements}
-    recording = capture.recording
-    templates = capture.templates if recording is None else recorded_templates(capture, recording)
+    templates = templates_in(capture)
+    omitted = left_out_of(script, capture)
     return tuple(
         template
         for template in templates
         if template.rate_tps > 0
         and all(step.statement in known for step in template.steps)
+        and not is_empty(template, known, omitted)
         and not (script.reads_only and not reads_only(template, known))
     )
 
@@ -294,7 +317,8 @@ def _steps(
 
 
 def _step(step: Step, sources: _Sources) -> dict[str, Any]:
-    given = step.parameters[: sources.kept[step.statement]]
+    is_sent = step.statement in sources.kept
+    given = step.parameters[: sources.kept.get(step.statement)]
     known = range(len(given))
     places = {
         "not_null": tuple(number for number in step.not_null if number in known),
@@ -304,7 +328,9 @@ def _step(step: Step, sources: _Sources) -> dict[str, Any]:
     document = step.model_dump(mode="json", by_alias=True, exclude_none=True)
     for source, part in zip(given, document.get("parameters", ()), strict=True):
         sources.put(source, part)
-    return {**document, "statement": sources.place[step.statement]}
+    if not is_sent:
+        document["left_out"] = True
+    return {**document, "statement": sources.place.get(step.statement, 0)}
 
 
 def _settings(capture: Capture, statements: list[Statement]) -> dict[str, str]:
@@ -318,7 +344,7 @@ def _settings(capture: Capture, statements: list[Statement]) -> dict[str, str]:
     paths = {statement.search_path for statement in statements if statement.search_path}
     own = {"search_path": paths.pop()} if len(paths) == 1 else {}
     settings = {**own, **harmless(most.settings if most is not None else {})}
-    names = Names(capture)
+    names = Names(capture.objects, capture.columns)
     made = names.schemas if names.extensions else names.schemas_of_objects
     schemas = [quoted(schema) for schema in sorted(made)]
     path = [part.strip() for part in settings.get("search_path", "public").split(",")]
@@ -353,6 +379,7 @@ def share_of(script: Script) -> Share:
     if capture.header.is_partial:
         return Share(None, None)
     used = {step.statement for template in templates_of(script) for step in template.steps}
+    used -= left_out_of(script, capture).keys()
     counted = [(own.counters.calls, own.counters.time_ms, own.id in used)
                for own in capture.statements]  # fmt: skip
     left_out = [(own.calls, own.time_ms, False) for own in capture.left_out]
@@ -365,32 +392,15 @@ def share_of(script: Script) -> Share:
     )
 
 
-def _shown(statement: Statement, sent: str | None) -> str:
-    """Return the text as results have it: a recorded one without its constants."""
-    if statement.has_values:
-        try:
-            return str(pgparse.normalize(statement.text))
-        except pgparse.PGQueryError:
-            return statement.kind
-    return statement.text if sent is None else sent
-
-
 def source_document(script: Script) -> dict[str, Any]:
-    """Return what a run keeps of the source: counters of each statement, templates, totals.
+    """Return what a run keeps of the source: its statements, those with most time first.
 
-    A statement has the text that the load sends, and from which its counters are found.
+    A statement has the text that the load sends, and from which its counters are found, or the
+    reason why it is left out. What only begins or ends a transaction is not among them.
     """
     capture = capture_of(script)
-    known = {statement.id: statement for statement in capture.statements}
-    templates = templates_of(script)
-    used = {step.statement for template in templates for step in template.steps}
-    sent = {name: text for name, (text, _) in _sent_texts(templates, known, used).items()}
-    texts = {name: redacted(_shown(own, sent.get(name))) for name, own in known.items()}
     share = share_of(script)
-    # Several roles may send one text.
-    counters: dict[str, list[Counters]] = {}
-    for name, statement in known.items():
-        counters.setdefault(texts[name], []).append(statement.counters)
+    lacks = "the logs of the source lack statements" if capture.header.is_partial else ""
     return {
         "file": script.capture.name if script.capture is not None else "",
         "reads_only": script.reads_only,
@@ -398,18 +408,49 @@ def source_document(script: Script) -> dict[str, Any]:
         "reproduced_time": share.time_ratio,
         "not_sent": [redacted(text) for text in not_sent(capture)],
         "version_num": capture.header.server_version_num,
-        "profile": capture.profile.model_dump(mode="json"),
-        "templates": [
-            {
-                "name": template.name,
-                "rate_tps": template.rate_tps,
-                "statements": list(dict.fromkeys(texts[s.statement] for s in template.steps)),
-            }
-            for template in templates
-        ],
-        "statements": {
-            # As every text in a result, so that both sides of a comparison have the same.
-            text: Counters.total(parts).model_dump(mode="json")
-            for text, parts in counters.items()
-        },
+        "lacks": lacks,
+        "statements": list(_rows_of_source(script, capture)),
     }
+
+
+def _rows_of_source(script: Script, capture: Capture) -> Iterator[dict[str, Any]]:
+    known = {statement.id: statement for statement in capture.statements}
+    templates = templates_of(script)
+    used = {step.statement for template in templates for step in template.steps}
+    sent = {name: text for name, (text, _) in _sent_texts(templates, known, used).items()}
+    omitted = left_out_of(script, capture)
+    has_counters = "log" not in capture.header.sources
+    # Several roles may send one text.
+    rows: dict[str, dict[str, Any]] = {}
+    ranked = by_time(capture)
+    others = [own for own in capture.statements if own not in ranked and not is_control(own)]
+    for own in (*ranked, *(other for other in others if other.counters.calls)):
+        # As every text in a result, so that both sides of a comparison have the same.
+        text = redacted(sent.get(own.id, own.text))
+        reason = omitted.get(own.id, "")
+        if not reason and own.id not in used:
+            only = "it writes, or is in a transaction that writes"
+            reason = only if script.reads_only else "no transaction of the capture has it"
+        counters = own.counters
+        if (row := rows.get(text)) is not None:
+            counters = Counters.total([Counters.model_validate(row["counters"]), counters])
+        document = counters.model_dump(mode="json")
+        document["is_counted"] = float(has_counters or _has_rows(counters))
+        fitted = own.id in script.adapted.get("fitted", ())
+        rows[text] = {
+            "id": own.id,
+            "text": text,
+            "reason": reason,
+            "is_fitted": fitted,
+            "counters": document,
+        }
+    yield from rows.values()
+    for item in capture.left_out:
+        counters = Counters(calls=item.calls, time_ms=item.time_ms)
+        document = {**counters.model_dump(mode="json"), "is_counted": 0.0}
+        words = REASONS.get(item.reason, item.reason)
+        yield {"id": "", "text": redacted(item.text), "reason": words, "counters": document}
+
+
+def _has_rows(counters: Counters) -> bool:
+    return bool(counters.rows or counters.hit_blocks or counters.read_blocks)

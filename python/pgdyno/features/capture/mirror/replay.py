@@ -10,12 +10,21 @@ from pgdyno.errors import SpecError
 from pgdyno.features.capture.model import Capture, Recording, Step, Template
 
 
+def templates_in(capture: Capture) -> tuple[Template, ...]:
+    """Return the templates of a load: those of the capture, or of the types of its recording."""
+    recording = capture.recording
+    return capture.templates if recording is None else recorded_templates(capture, recording)
+
+
 def recorded_templates(capture: Capture, recording: Recording) -> tuple[Template, ...]:
     """Return a template for each type of a recording, whose steps have no parameters.
+
+    Statements that the capture lacks, because they could do harm, are left out.
 
     Types of one name, which differ in their protocol, get a number.
     """
     names: dict[str, int] = {}
+    known = {statement.id for statement in capture.statements}
     made = []
     for kind in recording.types:
         count = names[kind.name] = names.get(kind.name, 0) + 1
@@ -25,7 +34,9 @@ def recorded_templates(capture: Capture, recording: Recording) -> tuple[Template
                 rate_tps=kind.count / max(capture.header.seconds, 1e-3),
                 protocol=kind.protocol,
                 steps=tuple(
-                    Step(statement=recording.statements[place]) for place in kind.statements
+                    Step(statement=recording.statements[place])
+                    for place in kind.statements
+                    if recording.statements[place] in known
                 ),
                 origin="log",
             )
@@ -38,7 +49,8 @@ def recording_document(
 ) -> dict[str, Any]:
     """Return the recording of a job.
 
-    Args: path, the file of the capture; templates, those of the job; place, of each statement.
+    Args: path, the file of the capture; templates, those of the job; place, of each statement that
+    is not left out.
     Raises: SpecError if the file of the recording is missing.
     """
     recording = capture.recording
@@ -52,6 +64,6 @@ def recording_document(
     kept = {template.name: number for number, template in enumerate(templates)}
     return {
         "path": str(file),
-        "statements": [place.get(name, 0) for name in recording.statements],
+        "statements": [place.get(name) for name in recording.statements],
         "types": [kept.get(own.name) for own in recorded_templates(capture, recording)],
     }

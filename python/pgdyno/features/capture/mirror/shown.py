@@ -3,56 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from pgdyno.analysis.findings import CellFindings, RunFindings
-from pgdyno.features.capture.mirror.findings import Likeness, Quantity
-from pgdyno.quantities import fixed, percent, plain, shares_words
+from pgdyno.features.capture.mirror.findings import (
+    FailedKind,
+    Likeness,
+    StatementLikeness,
+    shortened,
+)
+from pgdyno.quantities import percent, plain
 from pgdyno.report.own import Column, OwnShown, OwnTable, Tile
 
-_COLUMNS = tuple(map(Column, ("quantity", "source", "copy", "ratio", "limit", "verdict")))
+_SHOWN_MAX, _FAILED_MAX, _ROWS_MAX = 3, 2, 12
+_COLUMNS = (
+    *map(Column, ("#", "of time", "calls", "rows", "blocks", "WAL bytes", "temp", "failed")),
+    Column("verdict"),
+    Column("statement", is_name=True),
+    Column("why", meaning="why it is not alike", is_words=True),
+)
+_NOTE = "source -> copy, a call; calls: source -> copy, of all"
+_EACH_COLUMNS = (
+    *map(Column, ("variant or load", "alike: time", "calls", "failed")),
+    Column("most time that is not alike", meaning="what is not alike", is_words=True),
+)
 _NOT_COUNTED = (
-    "Rows, blocks and WAL are not known. To count them, add pg_stat_statements to"
+    "Rows, blocks and WAL of the copy are not known. To count them, add pg_stat_statements to"
     " shared_preload_libraries, and run CREATE EXTENSION pg_stat_statements in the database of the"
     " copy."
 )
 _NOT_IN_SOURCE = (
-    "Rows, blocks and WAL of the source are not known: a log does not have them. A capture without"
-    " --log counts them, if the source has pg_stat_statements."
+    "Rows, blocks and WAL of the source are not known: a log does not have them. Capture again with"
+    " --duration with --log, if the source has pg_stat_statements."
 )
-_AS_VALUES = ("mix of calls (distance)", "waits (cosine)")
-# The quantities in the line of a cell.
-_EACH = ("blocks a call", "WAL bytes a call", "active sessions", "waits (cosine)")
-_EACH_COLUMNS = (
-    *map(Column, ("variant or load", "verdict", "blocks", "WAL", "sessions", "waits")),
-    Column("short", meaning="short", is_words=True),
-)
-_SIDE_BY_SIDE_MAX = 4
 _TEXT_MAX = 60
-_TYPE_COLUMNS = (Column("type"), Column("quantity", is_name=True), *_COLUMNS[1:])
 
 
 def shown_of(run: RunFindings) -> OwnShown:
     """Return what a mirror adds to the answer of a run."""
     own: Likeness = run.program.own
-    below = _what_is_missing([own])
-    table = OwnTable("Likeness to the source", _COLUMNS, tuple(_rows(own.quantities)), below=below)
-    types = OwnTable(
-        "Likeness by transaction type",
-        _TYPE_COLUMNS,
-        tuple((kind.name, *row) for kind in own.types for row in _rows(kind.quantities)),
-        note="of the statements that only this type has",
-        summary="Likeness by transaction type",
+    missing = _what_is_missing([own])
+    short = OwnTable("Statements of the source", _COLUMNS, tuple(_rows(own, _ROWS_MAX)))
+    table = OwnTable(
+        "Likeness to the source", _COLUMNS, tuple(_rows(own)), note=_NOTE, below=missing
     )
     return OwnShown(
         title=f"Load of {own.file}",
         anchor="likeness",
         short="Likeness",
         lead=f"{own.sentence[0].upper()}{own.sentence[1:]}.",
-        lines=(("likeness", own.sentence), table, *([("", below)] if below else [])),
+        lines=(*_lines(own), short, *([("", missing)] if missing else [])),
         tiles=tuple(_tiles(own)),
-        tables=(table, types) if own.types else (table,),
+        tables=(table,),
         document={"likeness": _document(own)},
     )
 
@@ -60,28 +62,24 @@ def shown_of(run: RunFindings) -> OwnShown:
 def shown_of_cells(cells: Sequence[CellFindings], *, has_run: bool = False) -> OwnShown:
     """Return what a mirror adds to the answer of several variants or loads.
 
-    One sentence about all; a line for each; the quantities of the main ones side by side.
-    Args: has_run, the answer has a run in detail, too. It shows all quantities, so a single column
-    of them is left out here.
+    The lines of the cell that is least alike; a line for each; its statements.
+    Args: has_run, the answer has a run in detail, too, which shows the statements.
     """
-    sentence = _sentence(cells)
-    main = [cell for cell in cells if cell.is_main][:_SIDE_BY_SIDE_MAX] or [cells[0]]
-    lines = OwnTable("Likeness of each", _EACH_COLUMNS, tuple(map(_each, cells)))
-    tables: tuple[OwnTable, ...] = (lines, _side_by_side(main))
+    worst = min(cells, key=lambda cell: cell.own.share if cell.own.share is not None else -1.0)
+    least: Likeness = worst.own
     missing = _what_is_missing([cell.own for cell in cells])
-    if has_run and len(main) == 1:
-        tables, missing = (lines,), ""
+    lines = OwnTable("Likeness of each", _EACH_COLUMNS, tuple(map(_each, cells)))
+    whole = OwnTable(
+        f"Statements of {worst.name}", _COLUMNS, tuple(_rows(least)), note=_NOTE, below=missing
+    )
+    sentence = f"least alike is {worst.name}: {least.sentence}"
     return OwnShown(
-        title=f"Likeness to the source of {cells[0].own.file}",
+        title=f"Likeness to the source of {least.file}",
         anchor="alike",
         short="Likeness",
         lead=f"{sentence[0].upper()}{sentence[1:]}.",
-        lines=(
-            ("likeness", sentence),
-            *tables,
-            *([("", missing)] if missing else []),
-        ),
-        tables=(lines, replace(tables[-1], below=missing)) if missing else tables,
+        lines=(*_lines(least), lines, *([("", missing)] if missing else [])),
+        tables=(lines,) if has_run else (lines, whole),
         document={
             "likeness": {
                 "sentence": sentence,
@@ -91,80 +89,129 @@ def shown_of_cells(cells: Sequence[CellFindings], *, has_run: bool = False) -> O
     )
 
 
-def _sentence(cells: Sequence[CellFindings]) -> str:
-    """Return how many of the cells are alike, and which quantities are short in some."""
-    first: Likeness = cells[0].own
-    shares = shares_words(first.reproduced_calls_ratio, first.reproduced_time_ratio)
-    alike = sum(cell.own.verdict == "alike" for cell in cells)
-    words = [f"{shares} are reproduced"]
-    short = list(dict.fromkeys(quantity.name for cell in cells for quantity in cell.own.short))
-    if short:
-        words.append(f"short: {', '.join(short)}")
-    only = " (only what reads)" if first.reads_only else ""
-    return f"alike in {alike} of {len(cells)}{only}: {'; '.join(words)}"
+def _lines(own: Likeness) -> Iterator[tuple[str, str]]:
+    """Yield the first lines of an answer: what is alike, what is not, what failed."""
+    yield "alike", _alike_words(own)
+    others = [
+        statement for statement in own.others if statement.time_ratio or statement.calls_ratio
+    ]
+    for place, statement in enumerate(others[:_SHOWN_MAX]):
+        left = (
+            f", {statement.reason}"
+            if statement.verdict != "left out"
+            else f", left out: {statement.reason}"
+        )
+        yield "not" if not place else "", f"{_share(statement)}: {shortened(statement.text)}{left}"
+    if len(others) > _SHOWN_MAX:
+        rest = others[_SHOWN_MAX:]
+        yield "", f"and {len(rest)} others, {_sum_words(rest)}"
+    yield from _failed_lines(own)
+
+
+def _alike_words(own: Likeness) -> str:
+    only = "; only what reads is run" if own.reads_only else ""
+    if own.lacks:
+        return f"not known: {own.lacks}{only}"
+    shares = [
+        f"{percent(share)} of {words}"
+        for share, words in ((own.alike_time, "the source's time"), (own.alike_calls, "its calls"))
+        if share is not None
+    ]
+    fitted = sum(statement.is_fitted for statement in own.statements)
+    words = f"; fitted on the copy: {fitted} of {len(own.statements)} statements" if fitted else ""
+    return f"{', '.join(shares)}{only}{words}"
+
+
+def _share(statement: StatementLikeness) -> str:
+    if statement.time_ratio is not None:
+        return f"{percent(statement.time_ratio)} of the time"
+    return f"{percent(statement.calls_ratio)} of the calls"
+
+
+def _sum_words(rest: Sequence[StatementLikeness]) -> str:
+    if any(statement.time_ratio is None for statement in rest):
+        return f"{percent(sum(statement.calls_ratio for statement in rest))} of the calls"
+    return f"{percent(sum(statement.time_ratio or 0.0 for statement in rest))} of the time"
+
+
+def _failed_lines(own: Likeness) -> Iterator[tuple[str, str]]:
+    whole = sum(failed.count for failed in own.failed)
+    if not whole:
+        return
+    ranked = sorted(own.failed, key=lambda failed: -failed.count)
+    words = "; ".join(map(_failed_words, ranked[:_FAILED_MAX]))
+    more = f"; and {len(ranked) - _FAILED_MAX} other kinds" if len(ranked) > _FAILED_MAX else ""
+    share = percent(whole / max(own.transactions, 1))
+    yield "failed", f"{whole:,} of {own.transactions:,} transactions, {share}: {words}{more}"
+
+
+def _failed_words(failed: FailedKind) -> str:
+    place = f" in {shortened(failed.text, 40)}" if failed.text else ""
+    return f"{failed.count:,} {failed.code}{place}: {failed.message}"
+
+
+def _rows(own: Likeness, most: int | None = None) -> Iterator[tuple[str, ...]]:
+    for statement in own.statements[:most]:
+        source, copy = statement.source, statement.copy
+        yield (
+            str(statement.number),
+            "" if statement.time_ratio is None else percent(statement.time_ratio),
+            _pair(source.share_ratio, copy.share_ratio, is_share=True),
+            _pair(source.rows, copy.rows),
+            _pair(source.blocks, copy.blocks),
+            _pair(source.wal_bytes, copy.wal_bytes),
+            _pair(source.temp_blocks, copy.temp_blocks),
+            plain(copy.failures),
+            statement.verdict,
+            shortened(statement.text, 40),
+            statement.reason,
+        )
+
+
+def _pair(source: float | None, copy: float | None, *, is_share: bool = False) -> str:
+    def text(value: float | None) -> str:
+        if value is None:
+            return "?"
+        return percent(value) if is_share else plain(value)
+
+    return f"{text(source)} -> {text(copy)}"
 
 
 def _each(cell: CellFindings) -> tuple[str, ...]:
     own: Likeness = cell.own
-    by_name = {quantity.name: quantity for quantity in own.quantities}
+    worst = next(iter(own.others), None)
     return (
         cell.name,
-        own.verdict,
-        *(_compared(by_name[name]) for name in _EACH),
-        ", ".join(quantity.name for quantity in own.short) or "none",
+        "not known" if own.alike_time is None else percent(own.alike_time),
+        "not known" if own.alike_calls is None else percent(own.alike_calls),
+        f"{sum(failed.count for failed in own.failed):,}",
+        "" if worst is None else f"{shortened(worst.text)}: {worst.reason}",
     )
-
-
-def _side_by_side(cells: Sequence[CellFindings]) -> OwnTable:
-    """Return the quantities of several cells: copy / source, or the value if that has no ratio."""
-    heads = (Column("quantity"), Column("source"), *(Column(cell.name) for cell in cells))
-    first: Likeness = cells[0].own
-    rows = tuple(
-        (
-            quantity.name,
-            _value(quantity.source),
-            *(_judged(cell.own.quantities[place]) for cell in cells),
-            quantity.limit_words,
-        )
-        for place, quantity in enumerate(first.quantities)
-    )
-    limit = Column("limit", meaning="limit", is_words=True)
-    return OwnTable("Copy / source", (*heads, limit), rows)
-
-
-def _judged(quantity: Quantity) -> str:
-    is_short = quantity.limit is not None and quantity.verdict == "short"
-    return f"{_compared(quantity)}{' short' if is_short else ''}"
-
-
-def _compared(quantity: Quantity) -> str:
-    """Return the ratio; the value of the copy if the source is always 0 or 1."""
-    if quantity.ratio is None or quantity.name in _AS_VALUES:
-        return _value(quantity.copy)
-    return f"{fixed(quantity.ratio, 2)}x"
 
 
 def _tiles(own: Likeness) -> Iterator[Tile]:
-    passed = [quantity for quantity in own.quantities if quantity.verdict == "pass"]
-    judged = [quantity for quantity in own.quantities if quantity.verdict != "unknown"]
+    share = own.share
     yield Tile(
-        "likeness",
-        f"{len(passed)} of {len(judged)}",
-        unit="quantities",
-        aside="of an unknown share of the calls"
-        if own.reproduced_calls_ratio is None
-        else f"{percent(own.reproduced_calls_ratio)} of the calls",
-        tone="bad" if own.short else "good",
+        "alike",
+        "not known" if share is None else percent(share),
+        unit="of the time" if own.alike_time is not None else "of the calls" * (share is not None),
+        aside=f"of {len(own.statements)} statements of the source",
+        tone="bad" if own.share is None or own.share < 0.9 else "good",
     )
 
 
 def _what_is_missing(cells: Sequence[Likeness]) -> str:
     """Return why the work of a call is not compared, and what is not sent; "" without either."""
-    rows = [row for own in cells for row in own.quantities if row.name == "rows a call"]
     words = [f"Not sent: {_short(text)}. It could do harm." for text in cells[0].not_sent]
-    if all(row.source is None for row in rows):
+    sent = [
+        statement
+        for own in cells
+        for statement in own.statements
+        if statement.verdict != "left out"
+    ]
+    if sent and all(statement.source.rows is None for statement in sent):
         words.append(_NOT_IN_SOURCE)
-    elif all(row.copy is None for row in rows):
+    elif sent and all(statement.copy.rows is None for statement in sent):
         words.append(_NOT_COUNTED)
     return " ".join(words)
 
@@ -174,45 +221,24 @@ def _short(text: str) -> str:
     return shown if len(shown) <= _TEXT_MAX else f"{shown[:_TEXT_MAX]}..."
 
 
-def _rows(quantities: Sequence[Quantity]) -> Iterator[tuple[str, ...]]:
-    for quantity in quantities:
-        ratio = quantity.ratio
-        yield (
-            quantity.name,
-            _value(quantity.source),
-            _value(quantity.copy),
-            "" if ratio is None else f"{fixed(ratio, 2)}x",
-            quantity.limit_words,
-            "shown" if quantity.limit is None else quantity.verdict,
-        )
-
-
-def _value(value: float | None) -> str:
-    return "not known" if value is None else plain(value)
-
-
 def _document(own: Likeness) -> dict[str, Any]:
     return {
         "file": own.file,
         "reads_only": own.reads_only,
+        "alike_time": own.alike_time,
+        "alike_calls": own.alike_calls,
         "reproduced_calls": own.reproduced_calls_ratio,
         "reproduced_time": own.reproduced_time_ratio,
         "not_sent": list(own.not_sent),
         "sentence": own.sentence,
-        "quantities": [_quantity(quantity) for quantity in own.quantities],
-        "types": [
-            {"name": kind.name, "quantities": [_quantity(own) for own in kind.quantities]}
-            for kind in own.types
+        "statements": [statement.as_document() for statement in own.statements],
+        "failed": [
+            {
+                "statement": failed.text,
+                "sqlstate": failed.code,
+                "message": failed.message,
+                "count": failed.count,
+            }
+            for failed in own.failed
         ],
-    }
-
-
-def _quantity(quantity: Quantity) -> dict[str, Any]:
-    return {
-        "name": quantity.name,
-        "source": quantity.source,
-        "copy": quantity.copy,
-        "ratio": quantity.ratio,
-        "limit": quantity.limit,
-        "verdict": quantity.verdict,
     }

@@ -12,8 +12,6 @@ from pgdyno.features.capture.reading.schema import Rows
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.target import Target
 
-# Statements of a capture begin with it, so that captures do not contain captures.
-MARK = "/* pgdyno */ "
 _STATEMENT_TIMEOUT_MS, _LOCK_TIMEOUT_MS = 30_000, 100
 _OLDEST = 12
 
@@ -47,7 +45,7 @@ class SourceConnection:
         self._connection = connection
 
     def _identify(self, connection: Connection) -> None:
-        row = connection.execute(MARK + catalog.SESSION_SQL).fetchone()
+        row = connection.execute(catalog.SESSION_SQL).fetchone()
         assert row is not None, "a SELECT without FROM returns one row"
         if connection.is_pooled:
             raise ServerError(
@@ -89,7 +87,7 @@ class SourceConnection:
     def fetch(self, sql: str) -> Rows:
         """Return the rows of a statement without parameters."""
         self.sent_count += 1
-        rows: Rows = self._connection.execute(MARK + sql).fetchall()
+        rows: Rows = self._connection.execute(sql).fetchall()
         return rows
 
     def execute(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
@@ -98,7 +96,7 @@ class SourceConnection:
         It may contain a text of the load. With the extended protocol, which `binary` asks for, the
         server takes no second statement, so such a text cannot end ours and begin its own.
         """
-        cursor = self._connection.execute(MARK + sql, parameters or None, binary=True)
+        cursor = self._connection.execute(sql, parameters or None, binary=True)
         rows: Rows = cursor.fetchall() if cursor.description else []
         return rows
 

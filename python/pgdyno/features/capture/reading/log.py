@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,10 +27,11 @@ from pgdyno.features.capture.reading.log_reading import LogReading, Seen
 from pgdyno.features.capture.reading.log_statements import LoggedStatement
 from pgdyno.features.capture.reading.log_templates import Context, calls_of, templates_of
 from pgdyno.features.capture.reading.log_transactions import Transaction, Transactions
+from pgdyno.features.capture.reading.means import MeansOfStatements
 from pgdyno.features.capture.reading.moves import with_moves
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parameter_sources import Sources
-from pgdyno.features.capture.reading.recorder import Recorder, statement_id
+from pgdyno.features.capture.reading.recorder import EXACT, Recorder, statement_id
 from pgdyno.quantities import counted, milliseconds
 
 # For the price: lines of a transaction with prepared statements (three messages and two details
@@ -40,6 +42,8 @@ _EXAMPLE_TPS = 1000
 _SHORTEST_US = 1000
 # Each statement may have the durations of its parse and bind messages, too; some lack theirs.
 _ALONE_MAX = 10
+# Our sessions that observe and control; those of our loads are a load as every other.
+_OUR_SESSION = re.compile(r"pgdyno/(capture|observe|[a-z-]+/control)")
 _NO_STATEMENTS = "pg_stat_statements: "
 TypesOf = Callable[[Sequence[str]], Mapping[str, Sequence[str]]]
 Raw = Mapping[tuple[str, str], RawColumn]
@@ -85,6 +89,7 @@ class Logged:
         self._transactions = Transactions()
         self.grouping = Grouping()
         self._elsewhere_count = 0
+        self._ours: set[str] = set()
         self._unnamed_count = 0
         self._cut_values_count = 0
         self._statement_count = 0
@@ -144,7 +149,12 @@ class Logged:
         if part.session.database not in ("", self._request.database):
             self._elsewhere_count += count
             return
-        if part.session.application.startswith("pgdyno/capture"):
+        if _OUR_SESSION.match(part.session.application):
+            return
+        # In a session of ours even BEGIN is ours.
+        if any(shape.is_ours for shape, _ in part.pattern.items):
+            self._ours.add(part.session.id)
+        if part.session.id in self._ours:
             return
         self._unnamed_count += 0 if part.session.database else count
         self._statement_count += count
@@ -184,10 +194,13 @@ class Logged:
         span_s = float(end["last_us"] - end["first_us"]) / 1e6
         return span_s + 1 if end["has_whole_seconds"] else max(span_s, 1e-3)
 
-    def joined(self, capture: Capture, types_of: TypesOf, raw: Raw) -> Capture:
+    def joined(
+        self, capture: Capture, types_of: TypesOf, raw: Raw, means: MeansOfStatements
+    ) -> Capture:
         """Return the capture with the templates of the logs in place of those of statistics.
 
-        Counters stay those of the statistics, where a statement has them.
+        Counters stay those of the statistics, where a statement has them. Others have the rows and
+        blocks of as many mean calls since the server began to count.
         """
         groups = self.grouping.merged()
         used = {key: self.grouping.statements[key] for group in groups for key in group.steps}
@@ -216,18 +229,18 @@ class Logged:
             )
         )
         parsed = {ids[key]: statement.parsed for key, statement in used.items()}
-        statements = list(self._statements(capture, groups, used, types))
-        recorder = self._request.recorder
+        statements = list(self._statements(capture, groups, used, types, means))
+        recorder, recording = self._request.recorder, None
         if recorder is not None:
             statements += recorder.statements_but({statement.id for statement in statements})
+            recording = recorder.end()
         counters = CountersOfLoad(capture.columns, capture.objects, parsed)
         templates = tuple(counters.shared(templates))
         plain = [item.model_copy(update={"is_broken_by_load": False}) for item in capture.objects]
         objects = with_changes(capture.columns, plain, templates, parsed)
         columns = with_moves(capture.columns, capture.objects, templates, parsed)
-        origins = tuple(dict.fromkeys((*capture.header.sources, "log")))
         header = {
-            "sources": origins,
+            "sources": tuple(dict.fromkeys((*capture.header.sources, "log"))),
             "transaction_sample_ratio": self._request.sample_ratio,
             "is_partial": self.is_partial,
         }
@@ -248,7 +261,7 @@ class Logged:
                 "arrivals": self.grouping.seconds.arrivals(self._request.sample_ratio),
                 "sessions": self._sessions(capture),
                 "left_out": tuple(self._left_out(capture)),
-                "recording": None if recorder is None else recorder.end(),
+                "recording": recording,
                 "notes": (*map(_with_logs, capture.notes), *self.notes()),
             }
         )
@@ -259,6 +272,7 @@ class Logged:
         groups: Sequence[Group],
         used: Mapping[StatementKey, LoggedStatement],
         types: Mapping[str, Sequence[str]],
+        means: MeansOfStatements,
     ) -> Iterator[Statement]:
         counted = {statement.id: statement for statement in capture.statements}
         for key, (calls, took_ms) in calls_of(groups).items():
@@ -274,7 +288,10 @@ class Logged:
                 tables=parsed.tables,
                 parameter_types=tuple(types.get(parsed.text, ())),
                 role=key[0],
-                counters=Counters(calls=scaled, time_ms=took_ms / self._request.sample_ratio),
+                counters=means.of(
+                    parsed.text,
+                    Counters(calls=scaled, time_ms=took_ms / self._request.sample_ratio),
+                ),
             )
             yield made.model_copy(update={"constant_count": constants})
 
@@ -300,11 +317,14 @@ class Logged:
 
     def _left_out(self, capture: Capture) -> Iterator[LeftOut]:
         """Yield what cannot be reproduced; a statement that the statistics name is named once."""
-        yield from capture.left_out
-        named = {(item.reason, item.text) for item in capture.left_out}
+        # What a recording has with its own constants is not left out.
+        recorded = EXACT if self._request.recorder is not None else ()
+        kept = [item for item in capture.left_out if item.reason not in recorded]
+        yield from kept
+        named = {(item.reason, item.text) for item in kept}
         longest = sorted(self.grouping.left.items(), key=lambda item: -item[1][1])
         for (reason, text), (calls, took_ms) in longest:
-            if (reason, text) not in named:
+            if (reason, text) not in named and reason not in recorded:
                 yield LeftOut(reason=reason, text=text, calls=calls, time_ms=took_ms)
 
     def notes(self) -> Iterator[str]:

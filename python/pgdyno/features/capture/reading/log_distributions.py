@@ -30,8 +30,14 @@ SMALL = 100
 _BOOLEANS = frozenset(("t", "f", "true", "false"))
 TIMES = ("date", "timestamp", "timestamptz")
 _KIND_OF_CAST: dict[str, ValueKind] = {
+    "smallint": "integer",
     "integer": "integer",
     "bigint": "integer",
+    "real": "real",
+    "double precision": "real",
+    "boolean": "boolean",
+    "timestamp without time zone": "timestamp",
+    "timestamp with time zone": "timestamptz",
     "numeric": "numeric",
     "date": "date",
     "interval": "interval",

@@ -322,11 +322,13 @@ def _parameters_in(tree: Any) -> list[int]:
 
 def nodes(tree: Any) -> Iterator[tuple[str, Any]]:
     """Yield the name and the content of each part of a tree."""
-    if isinstance(tree, Mapping):
-        for name, content in tree.items():
-            if isinstance(content, Mapping):
-                yield name, content
-            yield from nodes(content)
-    elif isinstance(tree, list):
-        for item in tree:
-            yield from nodes(item)
+    # A text with thousands of values has a large tree, and is walked many times.
+    left: list[tuple[str, Any]] = [("", tree)]
+    while left:
+        name, part = left.pop()
+        if isinstance(part, dict):
+            if name:
+                yield name, part
+            left.extend(reversed(part.items()))
+        elif isinstance(part, list):
+            left.extend(("", item) for item in reversed(part))

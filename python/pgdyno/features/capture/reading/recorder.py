@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pgdyno.features.capture.model import Protocol, RecordedType, Recording, Statement
+from pgdyno.features.capture.model import Counters, Protocol, RecordedType, Recording, Statement
 from pgdyno.features.capture.reading.key_families import KeyFamilies
 from pgdyno.features.capture.reading.log_calls import Call, Value
 from pgdyno.features.capture.reading.log_templates import name_of
@@ -29,8 +29,10 @@ RECORDING_SUFFIX = ".recording"
 # The server has cut a value that ends with these characters: log_parameter_max_length.
 _CUT = "..."
 # What cannot be sent with other values can be sent with its own ones.
-_EXACT = ("catalog", "constants", "deep", "function_missing", "parameter", "refused", "session")
+EXACT = ("catalog", "constants", "deep", "function_missing", "parameter", "refused", "session")
 _PLAIN_ARRAY = re.compile(r'\{[^"{}\\\s]+\}')
+# If constants make more statements than this different, other ones are left out.
+_STATEMENTS_MAX = 2_000
 _KEY_USES = ("equal", "insert", "set")
 # Keys that a session made and did not use yet; of more, the oldest are forgotten.
 _WAITING_MAX = 1_000
@@ -74,6 +76,7 @@ class Recorder:
         self._families = KeyFamilies(columns)
         self._numbers: dict[str, int] = {}
         self._statements: dict[str, Statement] = {}
+        self._calls: dict[str, tuple[int, int]] = {}
         self._types: dict[tuple[str, Protocol], int] = {}
         self._used: dict[int, dict[int, None]] = defaultdict(dict)
         self._counts = Counter[int]()
@@ -86,7 +89,7 @@ class Recorder:
 
     def add(self, calls: Sequence[Call]) -> None:
         """Write one transaction, unless the log lacks one of its values."""
-        whole = [(call, *_sent_as(call)) for call in calls if _can_be_repeated(call)]
+        whole = [(call, *_sent_as(call)) for call in calls if self._can_be_repeated(call)]
         self._left_out_count += len(calls) - len(whole)
         if all(call.statement.parsed.kind in ("begin", "commit", "rollback") for call, *_ in whole):
             return
@@ -144,7 +147,21 @@ class Recorder:
 
     def statements_but(self, known: AbstractSet[str]) -> Iterator[Statement]:
         """Yield the statements of the recording, without those with known ids."""
-        yield from (own for name, own in self._statements.items() if name not in known)
+        for name, own in self._statements.items():
+            if name not in known:
+                calls, time_us = self._calls[name]
+                counters = Counters(calls=calls, time_ms=time_us / 1000)
+                yield own.model_copy(update={"counters": counters})
+
+    def _can_be_repeated(self, call: Call) -> bool:
+        """Return whether a call can be sent again, with its own constants if it must be."""
+        parsed = call.statement.parsed
+        if parsed.copies or not parsed.reason:
+            return not parsed.copies
+        if parsed.reason not in EXACT:
+            return False
+        name = statement_id(call.session.user, call.exact[0])
+        return name in self._numbers or len(self._numbers) < _STATEMENTS_MAX
 
     def _number_of(self, call: Call, text: str) -> int:
         """Return the number of a statement."""
@@ -159,8 +176,9 @@ class Recorder:
                 reads_only=parsed.reads_only and not parsed.reason,
                 tables=parsed.tables,
                 role=role,
-                has_values=bool(parsed.reason),
             )
+        calls, time_us = self._calls.get(name, (0, 0))
+        self._calls[name] = (calls + 1, time_us + (call.duration_us or 0))
         return self._numbers[name]
 
     def _type_of(self, calls: Sequence[Call], used: Sequence[int]) -> int:
@@ -267,11 +285,6 @@ class Recorder:
     def _family(self, table: str, column: str) -> Place | None:
         """Return the family of a column that holds keys; None of any other column."""
         return self._families.family_of_key((table, column)) if column else None
-
-
-def _can_be_repeated(call: Call) -> bool:
-    parsed = call.statement.parsed
-    return not parsed.copies and (not parsed.reason or parsed.reason in _EXACT)
 
 
 def _sent_as(call: Call) -> tuple[str, Sequence[Value]]:

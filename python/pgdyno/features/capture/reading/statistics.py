@@ -19,6 +19,7 @@ from pgdyno.features.capture.model import Capture, Counters, Header
 from pgdyno.features.capture.reading import catalog, counted
 from pgdyno.features.capture.reading.accepted import prepared
 from pgdyno.features.capture.reading.assembly import Assembly
+from pgdyno.features.capture.reading.casts import type_in_use
 from pgdyno.features.capture.reading.columns import (
     ColumnShapes,
     column_groups,
@@ -28,11 +29,12 @@ from pgdyno.features.capture.reading.columns import (
     texts_to_replace,
     with_parts,
 )
-from pgdyno.features.capture.reading.connection import MARK, SourceConnection
+from pgdyno.features.capture.reading.connection import SourceConnection
 from pgdyno.features.capture.reading.copied import fixed_keys
 from pgdyno.features.capture.reading.counted import Key
 from pgdyno.features.capture.reading.counting import Counting, Progress
 from pgdyno.features.capture.reading.functions import functions_of
+from pgdyno.features.capture.reading.means import MeansOfStatements
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parsed import Parsed, parse
 from pgdyno.features.capture.reading.schema import read_schema
@@ -42,7 +44,7 @@ from pgdyno.features.capture.reading.utilities import query_of
 from pgdyno.observe.session import REPORT_SQL
 from pgdyno.observe.sql.statements import SCHEMA_SQL
 from pgdyno.process import signals
-from pgdyno.server.connect import FIRST_SQL
+from pgdyno.server.connect import FIRST_SQL, MARK
 from pgdyno.server.target import Target
 
 _VERSION = version_of("pgdyno")
@@ -158,7 +160,7 @@ class Reading:
         for query_id, role_oid, text, role in self.source.fetch(
             counted.texts_sql(self.source.version, self._home)
         ):
-            if text is not None and text.startswith(MARK):
+            if text is not None and text.endswith(MARK):
                 self._own.add((query_id, role_oid))
             self._texts[query_id, role_oid] = (text, role or "")
 
@@ -216,9 +218,20 @@ class Reading:
                     if is_prepared:
                         names[f"pgdyno_{number}"] = text
             rows = self.source.fetch(catalog.TYPES_SQL)
-            types |= {names[name]: tuple(listed) for name, listed in rows if name in names}
+            for name, listed in rows:
+                if name in names:
+                    text, kinds = names[name], enumerate(listed, 1)
+                    types[text] = tuple(type_in_use(text, *of_one) for of_one in kinds)
             self.source.execute("DEALLOCATE ALL")
         return types
+
+    def means(self) -> MeansOfStatements:
+        """Return what a call of each statement did on average since the counters were reset."""
+        counted = self._counting.counted
+        snapshots = [*filter(None, [counted.first]), *counted.snapshots]
+        counters = snapshots[-1].counters.items() if snapshots else ()
+        texts = {key: text for key, (text, _) in self._texts.items() if text}
+        return MeansOfStatements((texts[key], own) for key, own in counters if key in texts)
 
     def logging(self) -> Logging:
         """Return what the server says of its logs."""
@@ -284,7 +297,8 @@ class Reading:
 
     def _parsed(self) -> dict[Key, Parsed]:
         names = self.names
-        parsed = {key: parse(text, names) for key, (text, _) in self._texts.items()}
+        texts = {key: text for key, (text, _) in self._texts.items() if key not in self._own}
+        parsed = {key: parse(text, names) for key, text in texts.items()}
         for statement in parsed.values():
             if statement.text in self._refused:
                 statement.reason = "refused"

@@ -267,7 +267,8 @@ def _carry_out(
         with signals.shielded("the file of the capture"):
             capture = reading.capture()
             if logged is not None:
-                capture = logged.joined(capture, reading.types_of, reading.raw)
+                types, raw = reading.types_of, reading.raw
+                capture = logged.joined(capture, types, raw, reading.means())
             capture = with_harmless_load(permitted(capture))
             _write(path, capture)
             partial.unlink(missing_ok=True)

@@ -1,0 +1,260 @@
+"""Types and values that a server accepts for the parameters of a statement."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import psycopg
+
+from pgdyno.features.capture.model import (
+    Capture,
+    Constant,
+    Drawn,
+    Linear,
+    ListOf,
+    OfColumn,
+    Source,
+    Statement,
+)
+from pgdyno.features.capture.reading.casts import forms_of, type_in_use
+from pgdyno.server.connect import Connection
+
+# How often other values are tried.
+TURNS = 3
+# States that only the unknown type of a parameter may cause.
+_OF_TYPES = frozenset({"42P18", "42P08", "42804", "42883", "42725", "42846", "42601"})
+# A missing right, and tables that the load itself makes.
+_OF_THIS_SESSION = frozenset({"42501", "42P01", "42P07"})
+_CANDIDATES = (
+    *("text", "integer", "bigint", "numeric", "timestamptz", "date", "interval", "boolean"),
+    *("uuid", "jsonb", "text[]", "integer[]", "double precision"),
+)
+_PLACE = re.compile(r"parameter \$(\d+)")
+_NUMBER = re.compile(r"\$(\d+)")
+# A value of each type that has no column in the tables of a statement.
+_NEUTRAL = {
+    "interval": "1 day",
+    "inet": "10.0.0.1",
+    "cidr": "10.0.0.0/8",
+    "macaddr": "08:00:2b:01:02:03",
+    "point": "(0,0)",
+    "box": "(1,1),(0,0)",
+    "circle": "<(0,0),1>",
+    "polygon": "((0,0),(1,1),(1,0))",
+    "hstore": '"a"=>"1"',
+    "json": "{}",
+    "jsonb": "{}",
+    "jsonpath": "$",
+    "tsquery": "a",
+    "tsvector": "a",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "boolean": "true",
+    "date": "2020-01-01",
+    "timestamp without time zone": "2020-01-01 00:00:00",
+    "timestamp with time zone": "2020-01-01 00:00:00+00",
+    "time without time zone": "12:00:00",
+    "int4range": "[1,10)",
+    "int8range": "[1,10)",
+    "numrange": "[1,10)",
+    "daterange": "[2020-01-01,2020-02-01)",
+    "tsrange": "[2020-01-01,2020-02-01)",
+    "tstzrange": "[2020-01-01,2020-02-01)",
+    "bytea": "\\x00",
+    "xml": "<a/>",
+    "ltree": "a",
+    "lquery": "*",
+    "vector": "[0]",
+    "regclass": "pg_catalog.pg_class",
+    "name": "a",
+    "text": "a",
+    "character varying": "a",
+    "character": "a",
+    "smallint": "1",
+    "integer": "1",
+    "bigint": "1",
+    "numeric": "1",
+    "real": "1",
+    "double precision": "1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A server that parses statements as the load's sessions do."""
+
+    connection: Connection
+    search_path: str
+
+    def parameter_types(self, text: str, types: Mapping[int, str]) -> tuple[str, ...]:
+        """Return the types of a statement's parameters, some of which are given.
+
+        Raises: psycopg.Error if the server refuses the statement.
+        """
+        count = max(map(int, _NUMBER.findall(text)), default=0)
+        given = ", ".join(types.get(number, "unknown") for number in range(1, count + 1))
+        declared = f"({given})" if types else ""
+        with self.connection.transaction(force_rollback=True):
+            path = "SELECT pg_catalog.set_config('search_path', %s, true)"
+            self.connection.execute(path, [self.search_path or self.connection.load_path])
+            self.connection.execute(f"PREPARE pgdyno_probe{declared} AS {text}".encode())
+            known = self.connection.execute(
+                "SELECT parameter_types::text[] FROM pg_catalog.pg_prepared_statements"
+                " WHERE name = 'pgdyno_probe'"
+            ).fetchone()
+            self.connection.execute("DEALLOCATE pgdyno_probe")
+        return tuple(map(str, known[0])) if known else ()
+
+
+def accepted_types(asked: Asked, statement: Statement, text: str) -> tuple[dict[int, str], str]:
+    """Return types with which the server accepts a statement; and why it refuses it, if so.
+
+    First come the types that the driver sent. Both are empty if no types are necessary, or if only
+    the load can show what the server says.
+    """
+    first = ""
+    for types in _guesses(asked, statement, text):
+        try:
+            asked.parameter_types(text, types)
+        except psycopg.OperationalError:
+            raise
+        except psycopg.Error as error:
+            state = error.sqlstate or ""
+            if not state.startswith("42") or state in _OF_THIS_SESSION:
+                return {}, ""
+            first = first or str(error.diag.message_primary)
+            if state not in _OF_TYPES:
+                return {}, first
+        else:
+            return types, ""
+    return {}, first
+
+
+def _guesses(asked: Asked, statement: Statement, text: str) -> Iterator[dict[int, str]]:
+    """Yield types by number: none, those of the driver, and the same candidate for the unknown."""
+    yield {}
+    sent = dict(enumerate(statement.parameter_types, 1))
+    sent = {number: kind for number, kind in sent.items() if kind}
+    if sent:
+        yield sent
+    numbers = sorted({int(number) for number in _NUMBER.findall(text)})
+    for candidate in _CANDIDATES:
+        for known in ({}, sent):
+            rest = {number: candidate for number in numbers if number not in known}
+            if rest:
+                yield from _of_the_unknown(asked, text, known, candidate)
+                yield {**known, **rest}
+
+
+def _of_the_unknown(
+    asked: Asked, text: str, known: Mapping[int, str], candidate: str
+) -> Iterator[dict[int, str]]:
+    """Yield types in which only the parameters that the server names have the candidate."""
+    types = dict(known)
+    for _ in _NUMBER.findall(text):
+        try:
+            asked.parameter_types(text, types)
+        except psycopg.OperationalError:
+            raise
+        except psycopg.Error as error:
+            place = _PLACE.search(str(error.diag.message_primary))
+            if place is None or int(place[1]) in types:
+                return
+            types[int(place[1])] = candidate
+            yield dict(types)
+        else:
+            return
+
+
+def other_values(
+    asked: Asked, capture: Capture, name: str, text: str, *, turn: int
+) -> dict[int, Source]:
+    """Return other values for the parameters of a statement whose values the server refuses.
+
+    The first turn takes existing values of columns that have the type of the parameter, where the
+    type of the capture's values differs. In the second, what may be NULL is NULL. The third turn
+    takes one value of each type, and NULL for texts.
+    """
+    steps = [step for kind in capture.templates for step in kind.steps if step.statement == name]
+    if not steps or turn > TURNS:
+        return {}
+    try:
+        types = asked.parameter_types(text, {})
+    except psycopg.Error:
+        return {}
+    [statement] = [own for own in capture.statements if own.id == name]
+    columns = dict(_columns(asked.connection, statement.tables))
+    values: dict[int, Source] = {}
+    forms = forms_of(text)
+    for place, declared in enumerate(types[: len(steps[0].parameters)]):
+        kind, number = type_in_use(text, place + 1, declared), place + 1
+        own = steps[0].parameters[place]
+        if not isinstance(own, Constant | Drawn | OfColumn | Linear | ListOf):
+            continue
+        is_guessed = not isinstance(own, Constant) or not _fits(own, kind)
+        if turn == 1 and kind in columns and not _fits(own, kind):
+            values[place] = columns[kind]
+        elif is_guessed and (
+            (turn > 1 and number in forms.nullables) or (turn == TURNS and kind in _KINDS["text"])
+        ):
+            values[place] = _constant(None)
+        elif number in forms.arrays:
+            values[place] = _constant("[{}]")
+        elif (turn == TURNS or not _fits(own, kind)) and (word := _neutral(kind)) is not None:
+            values[place] = _constant(word)
+    return values
+
+
+def _constant(value: str | None) -> Source:
+    return Constant.model_validate({"from": "constant", "value": value})
+
+
+def _neutral(kind: str) -> str | None:
+    if kind.endswith("[]"):
+        return "{}"
+    if kind.endswith("multirange"):
+        return "{}"
+    return _NEUTRAL.get(kind, "empty" if kind.endswith("range") else None)
+
+
+_KINDS = {
+    "integer": ("smallint", "integer", "bigint", "numeric", "real", "double precision"),
+    "numeric": ("numeric", "real", "double precision"),
+    "real": ("numeric", "real", "double precision"),
+    "text": ("text", "character varying", "character", "name"),
+    "timestamptz": ("timestamp with time zone", "timestamp without time zone", "date"),
+    "timestamp": ("timestamp with time zone", "timestamp without time zone", "date"),
+    "date": ("timestamp with time zone", "timestamp without time zone", "date"),
+    "boolean": ("boolean",),
+    "uuid": ("uuid",),
+}
+
+
+def _fits(source: Source, kind: str) -> bool:
+    """Return whether the values of a source are of a type."""
+    if isinstance(source, ListOf):
+        return kind.endswith("[]")
+    if isinstance(source, Constant):
+        return source.value is None or kind in _KINDS["text"]
+    if isinstance(source, Drawn):
+        return kind in _KINDS.get(source.distribution.kind, ())
+    return isinstance(source, OfColumn | Linear)
+
+
+def _columns(connection: Connection, tables: tuple[str, ...]) -> Iterator[tuple[str, Source]]:
+    """Yield the types of the columns of some tables, each with its values as a source."""
+    rows = connection.execute(
+        "SELECT t.name, a.attname, pg_catalog.format_type(a.atttypid, NULL)"
+        " FROM pg_catalog.unnest(%s::text[]) AS t(name) JOIN pg_catalog.pg_attribute a"
+        " ON a.attrelid = pg_catalog.to_regclass(t.name)"
+        " WHERE a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum DESC",
+        [list(tables)],
+    ).fetchall()
+    for table, column, kind in rows:
+        yield (
+            str(kind),
+            OfColumn.model_validate(
+                {"from": "column", "table": table, "column": column, "is_not_null": True}
+            ),
+        )

@@ -1,0 +1,283 @@
+"""Tries the load of a capture before it is measured, in transactions that are rolled back.
+
+Every statement is prepared, and the engine carries out every transaction type with values that it
+draws as in the load. For a statement that the server refuses, other types or values are tried.
+If they fail too, the load goes without the statement.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pgdyno.clock import monotonic_ns
+from pgdyno.engine.job import ClosedLoop, Job, LoadWork, MeasureTransactions
+from pgdyno.engine.records import Record, ScriptShape, Summary
+from pgdyno.engine.stream import EngineRun, check_job
+from pgdyno.errors import PgdynoError
+from pgdyno.features.capture.mirror.accepting import TURNS, Asked, accepted_types, other_values
+from pgdyno.features.capture.mirror.adaptation import Adaptation, is_control, left_out_of
+from pgdyno.features.capture.mirror.fitting import Fitting
+from pgdyno.features.capture.mirror.job import (
+    capture_of,
+    mirror_load,
+    sent_texts,
+    templates_of,
+)
+from pgdyno.measure.jobs import engine_target, load_job
+from pgdyno.measure.stage import Stage
+from pgdyno.measure.under_test import UnderTest
+from pgdyno.redaction import redacted
+from pgdyno.spec.experiment import Experiment, Script
+from pgdyno.spec.planned import PlannedRun
+
+# Draws of each transaction type in a round of the probe, and the most rounds.
+_DRAWS, _ROUNDS_MAX = 20, 8
+# A round ends after this time; the statements that it did not reach stay in the load.
+_ROUND_S_MAX = 15
+# The time for fitting all statements.
+_FIT_S_MAX = 40.0
+_STATEMENT_TIMEOUT = "3s"
+# A statement is refused if this share of its executions fails. Others stay, and are counted.
+_FAILS_MIN = 0.5
+# States that say nothing about a statement: conflicts, limits, time, connections, and what cannot
+# be done inside a transaction, such as a procedure that commits.
+_ACCIDENTS = ("25", "2D", "40", "53", "55", "57", "08", "58", "XX001", "XX002")
+_STATE_LENGTH = 5
+
+_KNOWN: dict[str, dict[str, dict[str, Any]]] = {}
+_LOCK = threading.Lock()
+
+
+def probed(stage: Stage, planned: PlannedRun, under_test: UnderTest) -> Stage:
+    """Return the stage with loads that fit the database; the first run of an experiment probes.
+
+    All variants have the same load, so that they can be compared.
+    """
+    scripts = [own for own in stage.experiment.workload.scripts if own.capture is not None]
+    if not scripts:
+        return stage
+    with _LOCK:
+        known = _KNOWN.setdefault(str(stage.folder.folder), {})
+        for script in scripts:
+            name = str(script.capture)
+            if name not in known:
+                known[name] = _Probe(stage, planned, under_test, script).adaptation()
+    if not any(known.values()):
+        return stage
+    experiment = with_adapted(stage.experiment, known)
+    every = tuple(range(len(experiment.all_scripts())))
+    whole = replace(planned, cell=replace(planned.cell, script_indexes=every))
+    job = _job(experiment, whole, stage, under_test)
+    return replace(stage, experiment=experiment, scripts=check_job(job))
+
+
+def with_adapted(experiment: Experiment, known: Mapping[str, Mapping[str, Any]]) -> Experiment:
+    """Return the experiment with what each capture, by its path, needs in the database."""
+    workload = experiment.workload
+    scripts = tuple(
+        script.model_copy(update={"adapted": dict(known.get(str(script.capture), {}))})
+        if script.capture is not None
+        else script
+        for script in workload.scripts
+    )
+    return experiment.model_copy(
+        update={"workload": workload.model_copy(update={"scripts": scripts})}
+    )
+
+
+def _job(experiment: Experiment, planned: PlannedRun, stage: Stage, under_test: UnderTest) -> Job:
+    return load_job(
+        experiment,
+        planned,
+        target=engine_target(under_test.target, f"pgdyno/{under_test.verb}/probe", follows=True),
+        clock=stage.clock,
+        scale=under_test.facts.dataset.scale,
+        read_only=stage.read_only and not under_test.is_pooled,
+    )
+
+
+@dataclass(slots=True)
+class _Probe:
+    """The probe of one capture."""
+
+    stage: Stage
+    planned: PlannedRun
+    under_test: UnderTest
+    script: Script
+    left_out: dict[str, str] = field(default_factory=dict)
+    types: dict[str, dict[int, str]] = field(default_factory=dict)
+    sources: dict[str, dict[int, Any]] = field(default_factory=dict)
+    tried: dict[str, int] = field(default_factory=dict)
+    fitted: tuple[str, ...] = ()
+
+    def adaptation(self) -> dict[str, Any]:
+        """Return what the load needs here, as a document; empty if it needs nothing."""
+        self.stage.progress.said("probing the statements of the capture")
+        self._prepare()
+        # The values of a recording are its own, so no other ones are tried.
+        is_recorded = capture_of(self.script).recording is not None
+        for _ in range(0 if is_recorded else _ROUNDS_MAX):
+            script = self._script()
+            if not templates_of(script):
+                break
+            try:
+                shapes, summary = self._round(script)
+            except PgdynoError:
+                break  # The load itself meets the same error, and reports it.
+            if summary is None or not self._answered(script, shapes, summary):
+                break
+        self._fit()
+        document = self._document()
+        for reason in dict.fromkeys(self.left_out.values()):
+            count = sum(other == reason for other in self.left_out.values())
+            self.stage.progress.said(f"left out: {count} statements: {reason}")
+        return document if any(document.values()) else {}
+
+    def _document(self) -> dict[str, Any]:
+        own = Adaptation(
+            left_out=self.left_out,
+            types=self.types,
+            sources=self.sources,
+            fitted=self.fitted,
+        )
+        return own.model_dump(mode="json", by_alias=True)
+
+    def _script(self) -> Script:
+        return self.script.model_copy(update={"adapted": self._document()})
+
+    def _prepare(self) -> None:
+        """Let the server parse each statement; find types for parameters that have none."""
+        capture = capture_of(self.script)
+        omitted = left_out_of(self.script, capture)
+        settings = mirror_load(self.script)["settings"] if templates_of(self.script) else {}
+        texts = sent_texts(self.script)
+        known = {own.id: own for own in capture.statements}
+        with self.under_test.control("probe") as connection:
+            asked = Asked(connection, settings.get("search_path", ""))
+            for name, text in texts.items():
+                statement = known[name]
+                if name in omitted or is_control(statement) or statement.kind == "other":
+                    continue
+                types, refusal = accepted_types(asked, statement, text)
+                if types:
+                    self.types[name] = types
+                elif refusal:
+                    self.left_out[name] = f"the server refuses it: {redacted(refusal)}"
+
+    def _fit(self) -> None:
+        """Find values with which a call does as much as in the source."""
+        script = self._script()
+        if not templates_of(script):
+            return
+        settings, texts = mirror_load(script)["settings"], sent_texts(script)
+        with self.under_test.control("probe") as connection:
+            asked = Asked(connection, settings.get("search_path", ""))
+            fitting = Fitting(connection, capture_of(script), asked, seconds=_FIT_S_MAX)
+            for name, changed in fitting.sources(texts).items():
+                self.sources[name] = {**self.sources.get(name, {}), **changed}
+                self.fitted += (name,)
+
+    def _round(self, script: Script) -> tuple[tuple[ScriptShape, ...], Summary | None]:
+        """Carry out every type several times; return the types and how they ended."""
+        stage = self.stage
+        workload = stage.experiment.workload.model_copy(update={"scripts": (script,)})
+        experiment = stage.experiment.model_copy(update={"workload": workload})
+        cell = replace(self.planned.cell, script_indexes=(0,), clients=1, rate_tps=None)
+        count = _DRAWS * len(templates_of(script))
+        planned = replace(
+            self.planned, cell=cell, warm_ns=0, measure_ns=0, transactions_per_client=count
+        )
+        job = _job(experiment, planned, stage, self.under_test)
+        job = _without_traces(job, count)
+        shapes = check_job(job)
+        began_ns = monotonic_ns()
+        with EngineRun(job) as engine:
+
+            def look(_line: bytes, _record: Record) -> None:
+                if monotonic_ns() - began_ns > _ROUND_S_MAX * 1_000_000_000:
+                    engine.stop()
+
+            outcome = engine.run(look)
+        if outcome.interrupted is not None:
+            raise outcome.interrupted
+        return shapes, outcome.summary
+
+    def _answered(self, script: Script, shapes: tuple[ScriptShape, ...], summary: Summary) -> bool:
+        """Change what failed; return whether anything was changed."""
+        original = capture_of(self.script)
+        names = {text: name for name, text in sent_texts(script).items()}
+        is_changed = False
+        for shape, statement, failed in _refused(script, shapes, summary):
+            name = names.get(statement)
+            if name is None or name in self.left_out:
+                continue
+            is_changed = True
+            values: dict[int, Any] = {}
+            with self.under_test.control("probe") as connection:
+                settings = mirror_load(script)["settings"]
+                asked = Asked(connection, settings.get("search_path", ""))
+                while not values and self.tried.get(name, 0) < TURNS:
+                    turn = self.tried[name] = self.tried.get(name, 0) + 1
+                    values = other_values(asked, original, name, statement, turn=turn)
+                    values = {} if values == self.sources.get(name) else values
+            if values:
+                self.sources[name] = values
+            else:
+                self.sources.pop(name, None)
+                said = redacted(failed.message)
+                self.left_out[name] = f"it always fails in {shape.name}: {said}"
+        return is_changed
+
+
+def _without_traces(job: Job, count: int) -> Job:
+    """Return the job with every transaction rolled back, no pauses, and equal weights."""
+    work = job.work
+    assert isinstance(work, LoadWork)
+    [source] = work.scripts
+    load: dict[str, Any] = dict(source.mirror or {})
+    templates: list[Any] = []
+    for template in load["templates"]:
+        steps = [{**step, "pause_ms": 0.0} for step in template["steps"]]
+        templates.append({**template, "weight": 1, "think_ms": 0.0, "steps": steps})
+    settings = {**load["settings"], "statement_timeout": _STATEMENT_TIMEOUT}
+    load |= {"is_probe": True, "templates": templates, "settings": settings}
+    changed = {
+        "scripts": (source.model_copy(update={"mirror": load}),),
+        "threads": 1,
+        "arrivals": ClosedLoop(clients=1),
+        "warm_ns": 0,
+        "measure": MeasureTransactions(transactions_per_client=count),
+        "probe_application_name": None,
+        "connect": work.connect.model_copy(
+            update={"idle_connections": 0, "active_connections": None, "background_terminals": 0}
+        ),
+    }
+    return job.model_copy(update={"work": work.model_copy(update=changed)})
+
+
+def _refused(
+    script: Script, shapes: tuple[ScriptShape, ...], summary: Summary
+) -> Iterator[tuple[ScriptShape, str, Any]]:
+    """Yield types, texts of statements and failures if most executions of a statement failed."""
+    load = mirror_load(script)
+    for failed in summary.failed_statements:
+        if failed.line is None or len(failed.code) != _STATE_LENGTH:
+            continue
+        if failed.code.startswith(_ACCIDENTS):
+            continue
+        shape = shapes[failed.script]
+        text = next((own.text for own in shape.statements if own.line == failed.line), "")
+        counts = summary.scripts[failed.script].counts
+        drawn = counts.completed + counts.failed
+        chance = sum(
+            step.get("probability", 1.0)
+            for template in load["templates"]
+            if template["name"] == shape.name
+            for step in template["steps"]
+            if load["statements"][step["statement"]]["text"] == text
+        )
+        if failed.count >= max(1.0, _FAILS_MIN * drawn * min(1.0, chance)):
+            yield shape, text, failed

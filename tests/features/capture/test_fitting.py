@@ -1,0 +1,146 @@
+"""Values that nobody can know are fitted: a call on the copy finds what it found in the source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.fixtures.captures import tpcb_capture
+from tests.fixtures.clusters import new_database, run_sql, scalar
+
+from pgdyno.features.capture.mirror.accepting import Asked
+from pgdyno.features.capture.mirror.candidates import places_of
+from pgdyno.features.capture.mirror.fitting import Fitting
+from pgdyno.features.capture.model import (
+    Capture,
+    Constant,
+    Drawn,
+    Source,
+    Statement,
+    Step,
+    Template,
+)
+from pgdyno.server.connect import connect
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.target import Target
+
+# A word of rank n is in about 3,000 / n of the documents.
+SCHEMA = (
+    "CREATE TABLE doc (id int PRIMARY KEY, body text, search tsvector, tags text[], attrs jsonb,"
+    " at timestamptz, deleted_at timestamptz)",
+    "INSERT INTO doc SELECT g, b, to_tsvector('english', b), ARRAY['t' || g % 5, 'u' || g % 50],"
+    " jsonb_build_object('color', (ARRAY['red', 'blue', 'green'])[1 + g % 3], 'size', g % 40),"
+    " timestamptz '2026-01-01' + g * interval '1 minute', CASE WHEN g % 10 = 0 THEN now() END"
+    " FROM generate_series(1, 3000) g, LATERAL (SELECT string_agg('word' || chr(96 + n), ' ') AS b"
+    " FROM generate_series(1, 20) n WHERE g % n = 0) AS words",
+    "CREATE INDEX ON doc USING gin (search)",
+    "ANALYZE doc",
+)
+DRAWN = {"from": "drawn", "distribution": {"kind": "text", "distinct": 100, "width": 8}}
+NONE = {"from": "constant", "value": None}
+# Each with the sources of its parameters, and the rows of a call in the source.
+STATEMENTS = {
+    "search": (
+        "SELECT id FROM doc, plainto_tsquery($2, $1) q WHERE search @@ q",
+        (DRAWN, NONE),
+        500.0,
+    ),
+    "like": ("SELECT id FROM doc WHERE body ILIKE $1", (DRAWN,), 600.0),
+    "tags": ("SELECT id FROM doc WHERE tags && ARRAY[$1]::text[]", (DRAWN,), 330.0),
+    "json": ("SELECT id FROM doc WHERE attrs @> $1", ({**NONE, "value": "{}"},), 300.0),
+    "range": (
+        "SELECT id FROM doc WHERE at > $1",
+        ({"from": "constant", "value": "2020-01-01"},),
+        700.0,
+    ),
+    "filter": (
+        "SELECT id FROM doc WHERE ($1::int IS NULL OR id = $1) AND deleted_at IS NULL",
+        ({"from": "constant", "value": "7"},),
+        2700.0,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def docs(pg15: ScratchCluster) -> Iterator[Target]:
+    for target in new_database(pg15):
+        for statement in SCHEMA:
+            run_sql(target, statement)
+        yield target
+
+
+def capture_of(name: str) -> Capture:
+    text, sources, rows = STATEMENTS[name]
+    counters = {"calls": 10, "time_ms": 50, "rows": round(rows * 10), "hit_blocks": 1000}
+    own = Statement.model_validate(
+        {"id": name, "text": text, "kind": "select", "reads_only": True}
+        | {"tables": ("public.doc",), "counters": counters}
+    )
+    kinds = {"drawn": Drawn, "constant": Constant}
+    given: tuple[Source, ...] = tuple(
+        kinds[str(source["from"])].model_validate(source) for source in sources
+    )
+    step = Step(statement=name, parameters=given)
+    return tpcb_capture().model_copy(
+        update={
+            "statements": (own,),
+            "templates": (Template(name=name, rate_tps=1, steps=(step,)),),
+        }
+    )
+
+
+@pytest.mark.pg
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_the_mixture_of_candidates_finds_as_many_rows_as_the_source(
+    name: str, docs: Target
+) -> None:
+    text, _, wanted = STATEMENTS[name]
+    with connect(docs, verb="bench", run="probe") as connection:
+        fitting = Fitting(connection, capture_of(name), Asked(connection, "public"), seconds=20)
+        fitted = fitting.sources({name: text})[name]
+    [own] = [source for place, source in fitted.items() if place == 0]
+    assert isinstance(own, Drawn | Constant)
+    shares = (
+        {hot.value: hot.fraction * (1 - own.distribution.null_fraction)
+         for hot in own.distribution.hot}
+        | {None: own.distribution.null_fraction}
+        if isinstance(own, Drawn)
+        else {own.value: 1.0}
+    )  # fmt: skip
+    config = "'english'::regconfig" if name == "search" else ""
+    row_count = 0.0
+    for value, share in shares.items():
+        sql = text.replace("$2", config).replace("$1", "%(value)s::text::{}")
+        kind = {"json": "jsonb", "range": "timestamptz", "filter": "int"}.get(name, "text")
+        sql = sql.replace("::{}", f"::{kind}").replace(
+            "%(value)s", "NULL" if value is None else "'" + value.replace("'", "''") + "'"
+        )
+        if share:
+            [(rows,)] = run_sql(docs, f"SELECT count(*) FROM ({sql}) AS matches")
+            row_count += share * rows
+    assert row_count == pytest.approx(wanted, rel=0.25)
+
+
+@pytest.mark.pg
+def test_what_finds_as_much_as_the_source_stays_and_nothing_is_written(docs: Target) -> None:
+    capture = capture_of("search")
+    [own] = capture.statements
+    text = "DELETE FROM doc WHERE id = $1"
+    counters = own.counters.model_copy(update={"calls": 10, "rows": 10, "hit_blocks": 40})
+    changed = own.model_copy(update={"text": text, "kind": "delete", "counters": counters})
+    step = capture.templates[0].steps[0]
+    key = Constant.model_validate({"from": "constant", "value": "5"})
+    template = capture.templates[0].model_copy(
+        update={"steps": (step.model_copy(update={"parameters": (key,)}),)}
+    )
+    capture = capture.model_copy(update={"statements": (changed,), "templates": (template,)})
+    with connect(docs, verb="bench", run="probe") as connection:
+        fitting = Fitting(connection, capture, Asked(connection, "public"), seconds=20)
+        assert fitting.sources({"search": text}) == {}
+    assert scalar(docs, "SELECT count(*) FROM doc") == 3000
+
+
+def test_a_filter_is_known_by_its_operator_and_its_column() -> None:
+    text = "SELECT 1 FROM t WHERE t.a = $1 AND b ILIKE $2 AND c @> ARRAY[$3]::text[] AND d > $4"
+    seen = [(place.number, place.operator, place.column) for place in places_of(text)]
+    assert sorted(seen) == [(1, "=", "a"), (2, "~~*", "b"), (3, "@>", "c"), (4, ">", "d")]

@@ -1,0 +1,25 @@
+"""Rows and blocks of logged statements come from what the server counted before."""
+
+from __future__ import annotations
+
+from pgdyno.features.capture.model import Counters
+from pgdyno.features.capture.reading.means import MeansOfStatements, form_of
+
+
+def test_a_log_and_the_counters_name_one_statement_alike() -> None:
+    logged = "SELECT * FROM t WHERE a = ANY ($1) AND b = $2::integer"
+    assert form_of(logged) == form_of("SELECT *  FROM t WHERE a IN ($1, $2,$3) AND b = $4")
+    many = "INSERT INTO t (a, b) VALUES ($1, $2), ($3, $4), ($5, $6)"
+    assert form_of(many) == form_of("INSERT INTO t (a, b) VALUES ($1, $2)")
+    flags = "UPDATE t SET a = null, b = true WHERE c IS NULL AND at > interval $1"
+    assert form_of(flags) == form_of("UPDATE t SET a = $1, b = $2 WHERE c IS NULL AND at > $3")
+    assert form_of("SELECT a FROM t") != form_of("SELECT b FROM t")
+
+
+def test_logged_calls_have_the_rows_of_as_many_mean_calls() -> None:
+    counted = Counters(calls=10, rows=30, time_ms=5, hit_blocks=200)
+    means = MeansOfStatements([("SELECT $1", counted), ("SELECT $1", counted)])
+    own = means.of("SELECT $1", Counters(calls=4, time_ms=7))
+    assert (own.calls, own.rows, own.time_ms, own.hit_blocks) == (4, 12, 7, 80)
+    other = Counters(calls=4, time_ms=7)
+    assert means.of("SELECT $1 + $2", other) == other
