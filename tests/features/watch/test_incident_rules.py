@@ -202,3 +202,106 @@ def test_a_statement_that_counts_does_not_return_what_it_finds() -> None:
 )
 def test_a_statement_is_shown_without_values(text: str, shown: str) -> None:
     assert shown_statement(text) == shown
+
+
+def taken(collector: str, *samples: dict[str, Any]) -> list[str]:
+    """Return the kinds of findings of a watch of ten seconds with these samples."""
+    evidence = watched(*([] for _ in range(10)))
+    for place, row in enumerate(samples):
+        stamp = {"time_ns": (1 + 9 * place) * SECOND_NS, "interval_ns": SECOND_NS}
+        evidence.take(collector, [{**stamp, **row}])
+    return [finding.kind for finding in findings_of(evidence)]
+
+
+LIMITS = {
+    **{"connections_max": 100, "connections_reserved": 3, "clients": 10, "clients_idle": 5},
+    **{"vacuum_workers": 3, "vacuum_workers_max": 3, "autovacuum": 1, "vacuum_threshold": 50},
+    **{"vacuum_scale_millionths": 200_000, "max_wal_bytes": 2**30, "synchronous": 0},
+    "checkpoint_timeout_ns": 300 * SECOND_NS,
+}
+TABLE = {"schema": "public", "table": "t", "rows_live": 10_000, "seq_rows": 0}
+
+
+def test_busy_workers_are_a_finding_only_if_dead_rows_grow_past_the_threshold() -> None:
+    def kinds(dead: int, workers: int) -> list[str]:
+        evidence = watched(*([] for _ in range(10)), active=1)
+        for second in (1, 9):
+            stamp = {"time_ns": second * SECOND_NS, "interval_ns": SECOND_NS}
+            evidence.take("limits", [{**stamp, **LIMITS, "vacuum_workers": workers}])
+            evidence.take("tables", [{**stamp, **TABLE, "rows_dead": dead * second}])
+        return sorted({finding.kind for finding in findings_of(evidence)} - {"lock contention"})
+
+    assert kinds(20_000, 3) == ["autovacuum cannot keep up"]
+    assert kinds(20_000, 1) == []
+    assert kinds(200, 3) == []
+
+
+@pytest.mark.parametrize(
+    ("collector", "row", "kind"),
+    [
+        ("ages", {"xid_age": 900_000_000, "freeze_age": 200_000_000}, "wraparound"),
+        ("ages", {"xid_age": 210_000_000, "freeze_age": 200_000_000}, None),
+        ("limits", {**LIMITS, "clients": 97}, "connections"),
+        ("limits", {**LIMITS, "clients": 80}, None),
+        (
+            "replication",
+            {
+                **{"sender_pid": 7, "standby": "s1", "sync_state": "async"},
+                **{"replay_lag_ns": 60 * SECOND_NS, "replay_lag_bytes": 2**30},
+            },
+            "standby lag",
+        ),
+        (
+            "replication",
+            {
+                **{"sender_pid": 7, "standby": "s1", "sync_state": "async"},
+                **{"replay_lag_ns": float("nan"), "replay_lag_bytes": 0},
+            },
+            None,
+        ),
+    ],
+)
+def test_a_limit_is_a_finding_and_what_is_normal_is_none(
+    collector: str, row: dict[str, Any], kind: str | None
+) -> None:
+    assert (kind in taken(collector, row, row)) is (kind is not None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "said"),
+    [
+        ("slot", "inactive", "replication slot x (inactive) keeps old rows"),
+        ("standby", "streaming", "standby x keeps old rows by hot_standby_feedback"),
+        ("prepared transaction", "prepared", "prepared transaction x"),
+        ("session", "active", "has a transaction of 10 min"),
+    ],
+)
+def test_whatever_keeps_old_rows_is_named(kind: str, state: str, said: str) -> None:
+    row = {
+        **{"kind": kind, "pid": 7 * (kind == "session"), "database": "shop", "role": "app"},
+        **{"name": "x", "state": state, "transaction_us": 1, "age_ns": 600 * SECOND_NS},
+        **{"state_age_ns": SECOND_NS, "query_id": 0, "statement": ""},
+        **{"time_ns": SECOND_NS, "interval_ns": SECOND_NS},
+    }
+    for xmin_age, is_listed in ((500_000, True), (10, kind == "prepared transaction")):
+        evidence = watched([])
+        evidence.take("holds", [{**row, "xmin_age": xmin_age}])
+        listed = [finding.said for finding in findings_of(evidence)]
+        assert any(said in words for words in listed) is is_listed
+
+
+@pytest.mark.parametrize(
+    ("state", "step"),
+    [
+        ("idle", "pg_terminate_backend(1)"),
+        ("idle in transaction (aborted)", "pg_terminate_backend(1)"),
+        ("active", "pg_cancel_backend(1)"),
+    ],
+)
+def test_the_next_step_ends_what_the_holder_does(state: str, step: str) -> None:
+    samples = [
+        [queue_row(1, "", second, state=state), queue_row(2, "1", second, locked="advisory")]
+        for second in range(1, 5)
+    ]
+    [finding] = findings_of(watched(*samples))
+    assert step in finding.next_step

@@ -262,7 +262,7 @@ def test_limits_that_are_reached_are_named(version: str, house: Path, tmp_path: 
         )
         run_sql(target, "ANALYZE t")
         room = int(str(scalar(target, "SELECT current_setting('max_connections')")))
-        idle = [session(target, "pool", autocommit=True) for _ in range(room - 3 - 5)]
+        idle = [session(target, "pool", autocommit=True) for _ in range(room - 3 - 3)]
         grow = "UPDATE t SET x = x || 'y'"
         sort = "SELECT x, id FROM t ORDER BY x DESC, id OFFSET 59999"
         with (
@@ -278,3 +278,40 @@ def test_limits_that_are_reached_are_named(version: str, house: Path, tmp_path: 
     assert {"connections", "archiver"} <= kinds
     assert kinds >= {"temporary files"} or kinds >= {"forced checkpoints"}
     assert len(text_of(document, 100).splitlines()) <= 25
+
+
+def test_commits_that_wait_for_a_standby_which_is_not_there_are_named(
+    counting: ScratchCluster, shop: Target, tmp_path: Path
+) -> None:
+    run_sql(shop, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+    run_sql(shop, "SELECT pg_reload_conf()")
+    try:
+        with waiting(shop, "shop", "UPDATE items SET n = 1 WHERE id = 1"):
+            time.sleep(1)
+            listed, document = findings(shop, tmp_path, 3)
+    finally:
+        run_sql(shop, "ALTER SYSTEM RESET synchronous_standby_names")
+        run_sql(shop, "SELECT pg_reload_conf()")
+    assert "none is connected" in of_kind(listed, "synchronous standby missing")["said"]
+    assert "none is connected" in document["sentence"]
+
+
+def test_a_role_that_may_see_nothing_gets_no_invented_finding(
+    counting: ScratchCluster, shop: Target, tmp_path: Path
+) -> None:
+    """A role without pg_monitor sees pids and who waits for whom, and no texts."""
+    run_sql(shop, "CREATE ROLE blind LOGIN")
+    try:
+        with session(shop, "billing-cron") as holder:
+            holder.execute(UPDATE)
+            pid = holder.info.backend_pid
+            with waiting(shop, "shop", UPDATE, 2):
+                time.sleep(1)
+                listed, document = findings(replace(shop, user="blind"), tmp_path)
+    finally:
+        run_sql(shop, "DROP ROLE blind")
+    # Nothing is invented: either the pid is named without a text, or there is no finding.
+    for finding in listed:
+        assert str(pid) in finding["said"]
+        assert "UPDATE" not in str(finding)
+    assert "sessions" in text_of(document)

@@ -10,7 +10,7 @@ Limits: the interval is about these two periods. Whether other days differ as mu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,14 +60,17 @@ class Change:
 def changes_of(before: Period, now: Period) -> dict[str, Any]:
     """Return the document of what changed: statements, waits and tables, largest change first."""
     texts = {**_texts(before), **_texts(now)}
-    statements = [growth(period, "statements", ("query_id",), _COUNTS) for period in (before, now)]
+    statements = [
+        _by_text(growth(period, "statements", ("query_id",), _COUNTS), texts)
+        for period in (before, now)
+    ]
     tables = [
         growth(period, "tables", ("schema", "table"), ("seq_rows", "index_rows"))
         for period in (before, now)
     ]
     waits = [sessions_at_work(period) for period in (before, now)]
     listed = _by_change(statements[0], statements[1], _TIME, 1e9)
-    listed = [key for key in listed if texts.get(key[0]) != OWN][:_ASKED_MAX]
+    listed = [key for key in listed if key[0] != OWN][:_ASKED_MAX]
     events = _by_change(waits[0], waits[1], 0, None)[:_SHOWN_MAX]
     read = _by_change(tables[0], tables[1], 0, 1e5)[:_SHOWN_MAX]
     level = 1 - (1 - _LEVEL) / max(4 * len(listed) + len(events) + len(read), 1)
@@ -78,8 +81,8 @@ def changes_of(before: Period, now: Period) -> dict[str, Any]:
         "batches": [len(batches.seconds) for batches in waits],
         "statements": [
             {
-                "query_id": key[0],
-                "text": texts.get(key[0], ""),
+                "query_id": "" if key[0] in texts.values() else key[0],
+                "text": key[0] if key[0] in texts.values() else "",
                 "changes": [
                     change.as_document() for change in _of_statement(key, statements, level)
                 ],
@@ -111,6 +114,15 @@ def changes_of(before: Period, now: Period) -> dict[str, Any]:
 
 def _texts(period: Period) -> dict[str, str]:
     return dict(document_again(period.folder).get("statement_texts") or {})
+
+
+def _by_text(statements: Batches, texts: Mapping[str, str]) -> Batches:
+    """Return the sums by text, where it is known: another server has other query ids."""
+    of: dict[tuple[str, ...], FloatArray] = {}
+    for (query_id,), sums in statements.of.items():
+        key = (texts.get(query_id) or query_id,)
+        of[key] = of[key] + sums if key in of else sums
+    return Batches(statements.seconds, of)
 
 
 def _by_change(

@@ -35,16 +35,16 @@ _KEYS_MAX = 2_000
 
 @dataclass(slots=True)
 class Seen:
-    """One key of a collector: its first row and its last one, and how often it was seen."""
+    """One key of a collector: its first row, its last one, and the one before it."""
 
     first: Row
     last: Row
-    count: int = 1
+    before: Row
 
-    def grown(self, column: str) -> float:
-        """Return the growth of a counter; 0 if it is not known."""
-        ends = number(self.first, column), number(self.last, column)
-        return max(0.0, ends[1] - ends[0])
+    def grown(self, column: str, *, lately: bool = False) -> float:
+        """Return the growth of a counter, `lately` between the last two samples; 0 if unknown."""
+        begin = self.before if lately else self.first
+        return max(0.0, number(self.last, column) - number(begin, column))
 
 
 def number(row: Row, column: str) -> float:
@@ -82,11 +82,11 @@ class Evidence:
                 seen = kept.get(place)
                 if seen is None:
                     if len(kept) < _KEYS_MAX:
-                        kept[place] = Seen(row, row)
+                        kept[place] = Seen(row, row, row)
                     continue
                 if _was_reset(seen.last, row):
-                    seen.first = row
-                seen.last, seen.count = row, seen.count + 1
+                    seen.first = seen.last = row
+                seen.before, seen.last = seen.last, row
             if collector == "limits":
                 row = rows[0]
                 full = row["vacuum_workers"] >= row["vacuum_workers_max"]

@@ -14,6 +14,7 @@ _LONG_NS = 300_000_000_000
 _PREPARED_NS = 60_000_000_000
 # Rows that nobody may remove until the oldest transaction has ended.
 _HELD_XIDS = 100_000
+_FEW_XIDS = 1_000
 _DEAD_MIN = 10_000
 _BUSY_RATIO = 0.8
 
@@ -113,10 +114,12 @@ def _harm(row: Row, evidence: Evidence) -> str | None:
             return None
     elif xids < _HELD_XIDS and not (age_ns >= _LONG_NS and _dead(evidence)):
         return None
-    if not xids:
-        return "it keeps no dead rows, but its connection and its locks"
     dead = _dead(evidence)
-    words = f"no dead row of the last {count(int(xids))} transactions can be removed"
+    if xids < _FEW_XIDS and not dead:
+        return "it keeps its connection and its locks; it hardly keeps dead rows yet"
+    if not xids:
+        return f"it keeps its connection and its locks; {dead}"
+    words = f"no dead row of the last {counted(int(xids), 'transaction')} can be removed"
     return words + (f"; {dead}" if dead else "")
 
 

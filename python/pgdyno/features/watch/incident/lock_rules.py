@@ -276,6 +276,9 @@ def _next_step(holder: Row, ddl: Wait | None, *, is_over: bool) -> str:
             f"ask its owner, or SELECT pg_terminate_backend({pid});"
             " idle_in_transaction_session_timeout prevents it"
         )
+    elif holder["state"] == "idle":
+        # Cancelling ends a statement; an idle session has none.
+        step = f"it holds the lock for its session: SELECT pg_terminate_backend({pid}) releases it"
     else:
         step = f"let it end, or SELECT pg_cancel_backend({pid})"
     if ddl is not None:

@@ -17,6 +17,8 @@ _USEFUL_RATIO_MAX = 0.05
 # A statement that reads at least this share of a table's pages in a call reads the table whole.
 _WHOLE_RATIO = 0.5
 _ASKED_MAX = 10
+# A call that reads this many times the blocks of the average call has another plan.
+_LATELY_RATIO = 1.5
 _TEXT_WIDTH = 78
 _ROWS_PER_SECOND = 100_000
 
@@ -98,24 +100,33 @@ def _time_s(evidence: Evidence, query: int) -> tuple[float, float]:
     return share * evidence.db_time_s, share
 
 
-def _counts(evidence: Evidence, query: int) -> dict[str, float] | None:
-    """Return what one call does on average, and the number of calls; None if none was counted."""
+def _counts(evidence: Evidence, query: int, *, lately: bool = False) -> dict[str, float] | None:
+    """Return what one call does on average, and the number of calls; None if none was counted.
+
+    If a call reads much more between the last two samples than before, its plan may have changed:
+    then these calls are judged alone.
+    """
     of_statement = [
         seen for (_, query_id), seen in evidence.seen("statements").items() if query_id == query
     ]
-    calls = sum(seen.grown("calls") for seen in of_statement)
+    calls = sum(seen.grown("calls", lately=lately) for seen in of_statement)
     if not calls:
         return None
 
     def each(*columns: str) -> float:
-        return sum(seen.grown(column) for seen in of_statement for column in columns) / calls
+        sums = (seen.grown(column, lately=lately) for seen in of_statement for column in columns)
+        return sum(sums) / calls
 
-    return {
+    counts = {
         "calls": calls,
         "ms": each("exec_time_ns") / 1e6,
         "rows": each("rows"),
         "blocks": each("shared_blks_hit", "shared_blks_read"),
     }
+    recent = None if lately else _counts(evidence, query, lately=True)
+    if recent is not None and recent["blocks"] >= _LATELY_RATIO * counts["blocks"]:
+        return recent | {"ms_before": counts["ms"]}
+    return counts
 
 
 def _in_vain(
@@ -147,8 +158,8 @@ def _in_vain(
     return Finding(
         kind="index missing" if not column.index else "index not used",
         said=f"{text}: {reads}",
-        cost=f"{compact_ms(counts['ms'])} ms a call, {counts['calls']:,.0f} calls; "
-        + cost_words(lost_s, evidence).replace(" lost", ""),
+        cost=f"{compact_ms(counts['ms'])} ms a call{_lately(counts)},"
+        f" {counts['calls']:,.0f} calls; " + cost_words(lost_s, evidence).replace(" lost", ""),
         lost_s=lost_s,
         share_ratio=share,
         lines=(why,),
@@ -165,6 +176,12 @@ def _in_vain(
             "index": column.index,
         },
     )
+
+
+def _lately(counts: Mapping[str, float]) -> str:
+    if "ms_before" not in counts:
+        return ""
+    return f" in the last seconds ({compact_ms(counts['ms_before'])} over the whole watch)"
 
 
 def _why(table: TableFacts, column: ColumnFacts) -> tuple[str, str]:
