@@ -305,3 +305,23 @@ def test_the_next_step_ends_what_the_holder_does(state: str, step: str) -> None:
     ]
     [finding] = findings_of(watched(*samples))
     assert step in finding.next_step
+
+
+def test_a_parallel_worker_waits_for_its_leader() -> None:
+    samples = [
+        [
+            queue_row(1, "", second, state="idle in transaction"),
+            queue_row(2, "", second, application="report"),
+            queue_row(3, "1", second, leader_pid=2, backend_type="parallel worker"),
+            queue_row(4, "1", second, leader_pid=2, backend_type="parallel worker"),
+            queue_row(5, "2", second, application="web"),
+        ]
+        for second in range(1, 5)
+    ]
+    for rows in samples:
+        for row in rows:
+            row["waited_ns"] = max(row["waited_ns"], 3 * SECOND_NS)
+    [finding] = findings_of(watched(*samples))
+    assert finding.evidence["pid"] == 1
+    assert finding.evidence["waiting"] == 2
+    assert any("report" in line for line in finding.lines)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.features.watch.incidents import busy, findings, of_kind, session, waiting
 from tests.fixtures.clusters import make_cluster, new_database, run_sql, scalar
+from tests.fixtures.command import Command, server_options
 
 from pgdyno.features.watch.segments import document_again
 from pgdyno.features.watch.text import text_of
@@ -315,3 +317,23 @@ def test_a_role_that_may_see_nothing_gets_no_invented_finding(
         assert str(pid) in finding["said"]
         assert "UPDATE" not in str(finding)
     assert "sessions" in text_of(document)
+
+
+@pytest.mark.parametrize("version", ["15", "18"])
+def test_without_a_free_connection_the_watch_says_what_to_do_or_takes_a_reserved_one(
+    version: str, house: Path, tmp_path: Path, pgdyno: Command
+) -> None:
+    settings = {"max_connections": "12", "superuser_reserved_connections": "4"}
+    with make_cluster(version, settings=settings, clients=1) as cluster, ExitStack() as opened:
+        run_sql(cluster.target, "CREATE ROLE web LOGIN")
+        ordinary = replace(cluster.target, user="web")
+        for _ in range(8):
+            opened.enter_context(session(ordinary, "web", autocommit=True))
+        refused = pgdyno("watch", *server_options(ordinary), "--duration", "1s")
+        assert refused.code != 0
+        assert "53300" in refused.error
+        assert "superuser" in refused.error
+        listed, document = findings(cluster.target, tmp_path, 2)
+    finding = of_kind(listed, "connections")
+    assert "8 of 8 connections are taken" in finding["said"]
+    assert "further sessions are refused" in document["sentence"]

@@ -136,7 +136,7 @@ def by_waiters(document: Document) -> str:
         for finding in document.get("findings", ())
         if finding["kind"].startswith("lock queue") and not finding["is_over"]
     ]
-    count = sum(queue["waiting"] for queue in stuck)
-    if not count or any(queue["completed"] for queue in stuck):
+    count = sum(queue.get("waiting", 0) for queue in stuck)
+    if not count or any(queue.get("completed", 0) for queue in stuck):
         return ""
     return f", 0 of them by the {count} sessions that wait for a lock"
