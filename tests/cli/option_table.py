@@ -260,6 +260,11 @@ BY_TEST: dict[str | tuple[str, str], str] = {
             "quiet": "tests/cli/test_every_option.py::test_quiet_prints_no_notes",
         }.items()
     },
+    **{
+        ("watch", name): "tests/features/watch/test_changes.py"
+        "::test_the_command_compares_a_stored_watch_with_a_period_of_it"
+        for name in ("compared", "compared_to")
+    },
     ("capture", "to"): f"{_CAPTURE}test_an_interrupted_capture_keeps_what_was_counted_and_leaves"
     "_nothing_else",
     **{

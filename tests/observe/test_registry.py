@@ -13,6 +13,7 @@ from tests.observe.test_server_collectors import session
 import pgdyno.observe
 from pgdyno.features.nodes import node_sql
 from pgdyno.features.nodes.collectors import NODE_COLLECTORS
+from pgdyno.features.watch.incident import sampled
 from pgdyno.observe.catalogue import COLLECTORS, SQL_COLLECTORS
 from pgdyno.observe.collector import Scope, gauge
 from pgdyno.observe.session import ServerSession
@@ -40,7 +41,8 @@ def test_no_collector_is_forgotten_in_the_lists() -> None:
         if hasattr(collector, "name") and hasattr(collector, "columns")
     }
     # Those of nodes are made from the list of the others.
-    assert made | {*NODE_COLLECTORS, *node_sql.COLLECTORS} == set(COLLECTORS)
+    of_features = {*NODE_COLLECTORS, *node_sql.COLLECTORS, *sampled.COLLECTORS}
+    assert made | of_features == set(COLLECTORS)
     assert len(COLLECTORS) == len({collector.name for collector in COLLECTORS})
 
 

@@ -58,7 +58,12 @@ FEATURES = (
         package="pgdyno.features.watch",
         needs=("doctor",),
         verbs={"watch": "Observe a server without adding load."},
-        parts={"peak_seen": "segments:peak_seen", "verb_help": "help:"},
+        parts={
+            "collectors": "incident.sampled:COLLECTORS",
+            "observer_statements": "incident.sampled:statements",
+            "peak_seen": "segments:peak_seen",
+            "verb_help": "help:",
+        },
         tables={"results": {"watch": "result_kind:WATCH"}},
     ),
     Feature(

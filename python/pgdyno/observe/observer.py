@@ -60,7 +60,7 @@ class ObservedServer:
     `is_local`: the server's processes are on this host. `is_scratch`: pgdyno started the server, so
     the backend that samples waits may have priority over others. `postmaster_pid`: None if not
     known. `load_sessions`: number of sessions that keep the server busy; the more they are, the
-    longer its answers may take. `ask_too` makes an additional collector for the session in
+    longer its answers may take. `ask_too` makes additional collectors for the session in
     `database`. `nodes`: the workers, if the server is the coordinator of a distributed server.
     """
 
@@ -72,7 +72,7 @@ class ObservedServer:
     postmaster_pid: int | None = None
     load_sessions: int = 0
     connect_within: Connect | None = None
-    ask_too: Callable[[ServerSession], Collector] | None = None
+    ask_too: Callable[[ServerSession], Sequence[Collector]] | None = None
     nodes: Sequence[ObservedNode] = ()
 
 
@@ -209,9 +209,8 @@ class Observer:
         source = ServerSource(regular, server.database, observing, server.is_local)
         collectors = of_scope("server", source)
         collectors_within = of_scope("database", replace(source, session=within or regular))
-        collectors_within += (
-            [server.ask_too(within or regular)] if server.ask_too is not None else []
-        )
+        if server.ask_too is not None:
+            collectors_within += server.ask_too(within or regular)
         threads = (
             [] if within is None else [self._thread("database", collectors_within, session=within)]
         )

@@ -11,6 +11,7 @@ from tests.features.watch.examples import DOCUMENT, findings
 from tests.features.watch.samples import SECOND_NS, database, wait
 
 from pgdyno.features.doctor.server_seen import Setting
+from pgdyno.features.watch.incident.finding import Finding
 from pgdyno.features.watch.page import watch_page
 from pgdyno.features.watch.panels import watch_findings
 from pgdyno.features.watch.text import text_of
@@ -196,3 +197,19 @@ def test_growth_is_computed_over_all_segments(tmp_path: Path) -> None:
     assert tables["sizes"] == (("database bank", "10.0", "13.5", "3.5"),)
     assert tables["objects"] == (("hash index: there", "", "2.0"),)
     assert "hash index: there" in watch_page(findings(tables=answer.tables))
+
+
+def test_the_page_begins_with_what_is_wrong_and_shows_names_as_text() -> None:
+    finding = Finding(
+        kind="lock queue",
+        said="pid 7 <script>alert(1)</script> is idle in transaction",
+        cost="71 session-seconds lost",
+        lines=("└ 5 sessions of shop wait",),
+        next_step="SELECT pg_terminate_backend(7)",
+    ).as_document()
+    page = watch_page(findings(document={**DOCUMENT, "findings": [finding]}))
+    assert page.index('id="findings"') < page.index('<div class="tiles">')
+    assert "pid 7 &lt;script&gt;" in page
+    assert "<script>alert(1)" not in page
+    assert "pg_terminate_backend(7)" in page
+    assert 'id="findings"' not in watch_page(findings())

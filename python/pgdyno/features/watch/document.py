@@ -6,7 +6,7 @@ Text and page are made from this document alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +20,7 @@ from pgdyno.analysis.rounding import decimals_of
 from pgdyno.analysis.server_clocks import bound
 from pgdyno.analysis.where_facts import NOT_INSTRUMENTED
 from pgdyno.analysis.where_sampled import Sampled, shared_out
+from pgdyno.features.watch.incident.finding import Danger, Finding
 from pgdyno.features.watch.statements import Calls, counted_ms, grown
 from pgdyno.features.watch.tally import Tally
 from pgdyno.quantities import fixed, plain, plain_decimals
@@ -29,6 +30,8 @@ _EVENTS_SHOWN = 12
 _EVENTS_OF_STATEMENT = 3
 _GAPS_SHOWN = 100
 _SEED = 20_261_122
+# A finding is the answer of a watch if it takes this share of DB time, or if it gets worse.
+_ANSWER_RATIO = 0.1
 
 Document = dict[str, Any]
 
@@ -68,13 +71,15 @@ def document_of(
     *,
     before: Calls,
     after: Calls,
+    findings: Sequence[Finding] = (),
 ) -> Document:
     """Return the document `pgdyno.watch/1`.
 
     Counters describe the whole server. The number of sessions at work is the server's count of
     their time, and samples only split it by wait event and statement. If the count cannot be used,
     the number comes from samples, too.
-    Args: before and after, the calls of all statements at both ends of the watch.
+    Args: before and after, the calls of all statements at both ends of the watch; findings, most
+    lost time first.
     """
     tally, total = watched.tally, watched.tally.total
     work = Work.of(tally)
@@ -92,7 +97,8 @@ def document_of(
         "seconds": watched.lasted_ns / 1e9,
         "seconds_seen": tally.seen_ns / 1e9,
         "is_complete": watched.is_complete,
-        "sentence": sentence(tally, work),
+        "sentence": answer_of(findings) or sentence(tally, work),
+        "findings": [finding.as_document() for finding in findings],
         "tps": total.tps,
         "tps_counts_parallel_workers": total.has_uncounted_workers,
         "wal_bytes_per_second": total.wal_bytes_per_second,
@@ -115,6 +121,14 @@ def document_of(
         "bytes_per_hour": size_bytes / hours if hours else None,
         "doctor": facts.get("doctor", {}).get("counts", {}),
     }
+
+
+def answer_of(findings: Sequence[Finding]) -> str:
+    """Return the sentence of the first finding, "" if it is no reason to act at once."""
+    for finding in findings[:1]:
+        if (finding.share_ratio or 0.0) >= _ANSWER_RATIO or finding.danger >= Danger.GROWS:
+            return finding.answer
+    return ""
 
 
 def sentence(tally: Tally, work: Work) -> str:

@@ -8,14 +8,14 @@ EXAMPLES = {
     "watch": (
         ("Observe a server for one hour", "pgdyno watch -h db1 -d bank --duration 1h"),
         (
-            "Print every statement that watch may send, for the security team",
-            "pgdyno watch --print-sql",
+            "What was different from 14:00 to 14:10, compared with the rest of result 14",
+            "pgdyno watch --of 14 --compare-to 14:00-14:10",
         ),
     ),
 }
 MAIN: dict[str, str] = {
-    "watch": f"{PSQL} --ssh --host-shell --pooler --duration --interval --note --print-sql "
-    "--store --name --json --quiet",
+    "watch": f"{PSQL} --ssh --host-shell --pooler --duration --interval --compare-to --of --note "
+    "--print-sql --store --json",
 }
 MEANT: dict[tuple[str, str], str] = {
     ("watch", "-T"): "Use --duration TIME.",

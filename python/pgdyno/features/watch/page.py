@@ -7,8 +7,10 @@ from typing import Any
 
 from markupsafe import Markup
 
+from pgdyno.features.watch.changes_text import change_words
 from pgdyno.features.watch.page_words import (
     WORKERS_COUNTED,
+    by_waiters,
     call_words,
     estimate_in,
     how_words,
@@ -77,6 +79,7 @@ def watch_page(findings: WatchFindings) -> str:
             tiles=_tiles(document),
             seen=_seen_words(document),
             cost=_cost_words(document),
+            change_words=change_words,
             sessions=f"{sessions_words(sessions)}; {peak_words(sessions)}",
             why_sampled=why_sampled_words(sessions),
             call_words=call_words,
@@ -141,7 +144,7 @@ def _tps_words(document: Any) -> str:
     """Return how the transactions per second were made."""
     if document.get("tps_counts_parallel_workers"):
         return f"whole server, at most: {WORKERS_COUNTED}"
-    return "whole server, counted"
+    return f"whole server, counted{by_waiters(document)}"
 
 
 def _tiles(document: Any) -> tuple[Fact, ...]:

@@ -127,3 +127,16 @@ def half_width(estimate: Estimate) -> float | None:
     if estimate.low is None or estimate.high is None:
         return None
     return (estimate.high - estimate.low) / 2
+
+
+def by_waiters(document: Document) -> str:
+    """Return ", 0 of them by the 6 sessions that wait for a lock"; "" if nobody was stuck."""
+    stuck = [
+        finding["evidence"]
+        for finding in document.get("findings", ())
+        if finding["kind"].startswith("lock queue") and not finding["is_over"]
+    ]
+    count = sum(queue.get("waiting", 0) for queue in stuck)
+    if not count or any(queue.get("completed", 0) for queue in stuck):
+        return ""
+    return f", 0 of them by the {count} sessions that wait for a lock"

@@ -16,6 +16,9 @@ import numpy as np
 from pgdyno.clock import ClockPair
 from pgdyno.features.doctor.check_facts import PeakActive
 from pgdyno.features.watch.document import Document, Watched, document_of, utc
+from pgdyno.features.watch.incident import evidence as incident
+from pgdyno.features.watch.incident.evidence import Evidence
+from pgdyno.features.watch.incident.rules import findings_of
 from pgdyno.features.watch.statements import Calls
 from pgdyno.features.watch.tally import TAKEN, Row, Tally
 from pgdyno.server.target import Target
@@ -40,21 +43,22 @@ class Segments:
         job: Mapping[str, Any],
         *,
         clock: ClockPair,
-        tally: Tally,
+        evidence: Evidence,
         segment_ns: int = SEGMENT_NS,
     ) -> None:
         self._folder, self._job, self._clock = folder, dict(job), clock
-        self._tally, self._segment_ns = tally, segment_ns
+        self._evidence, self._segment_ns = evidence, segment_ns
         self._lock = threading.Lock()
         self._waiting: list[Mapping[str, Any]] = []
         self._began_ns = clock.now_ns()
         self._writer = self._begin()
 
     def add_samples(self, collector: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Store rows, and add them to the tally."""
+        """Store rows, and add them to the sums."""
         with self._lock:
             self._writer.add_samples(collector, rows)
-        self._tally.take(collector, rows)
+        self._evidence.tally.take(collector, rows)
+        self._evidence.take(collector, rows)
 
     def add_notice(self, notice: Mapping[str, Any]) -> None:
         """Store a notice, and keep it for the next call of `notices`."""
@@ -114,10 +118,12 @@ def document_again(folder: ExperimentFolder) -> Document:
     runs = [*folder.runs(), *folder.incomplete()]
     job = next((run.job for run in runs if run.job), {})
     tally = Tally(int(job.get("interval_ns", 1_000_000_000)))
+    evidence = Evidence(tally)
     for run in runs:
-        sources = [_samples(run, collector) for collector in TAKEN]
+        sources = [_samples(run, name) for name in sorted({*TAKEN, *incident.TAKEN})]
         for _, collector, rows in heapq.merge(*sources, key=lambda sample: sample[:2]):
             tally.take(collector, rows)
+            evidence.take(collector, rows)
     watched = Watched(
         tally=tally,
         asked_ns=int(job.get("duration_ns", 0)),
@@ -128,7 +134,8 @@ def document_again(folder: ExperimentFolder) -> Document:
         version="",
         cost_ns=None,
     )
-    return document_of(watched, folder, before=Calls(), after=Calls())
+    findings = findings_of(evidence)
+    return document_of(watched, folder, before=Calls(), after=Calls(), findings=findings)
 
 
 def _samples(run: StoredRun, collector: str) -> Iterator[tuple[int, str, list[Row]]]:

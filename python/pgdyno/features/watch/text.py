@@ -6,8 +6,10 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from pgdyno.features.watch.incident.shown import finding_lines
 from pgdyno.features.watch.page_words import (
     WORKERS_COUNTED,
+    by_waiters,
     call_ms,
     call_words,
     estimate_in,
@@ -22,6 +24,9 @@ from pgdyno.report.numbers import interval_text, value_text
 from pgdyno.report.text_page import WIDTH, TextPage, joined
 
 _SHOWN = 5
+# The path of the page is one line more.
+_LINES_MAX = 24
+_SHOWN_WITH_FINDINGS = 2
 # Width of the share before a statement; on a wide page, width of share and wait events.
 _BESIDE_SHARE = 13
 _BESIDE_STATEMENT = 69
@@ -31,23 +36,28 @@ Document = dict[str, Any]
 
 
 def text_of(document: Document, width: int = WIDTH) -> str:
-    """Return the whole text, in lines of at most `width` characters."""
+    """Return the whole text, in lines of at most `width` characters; with findings, 24 of them."""
     page = TextPage(width)
     lines: list[str] = []
-    first = (("target", document["target"]), ("answer", document["sentence"]))
-    for label, said in (*first, *_seen(document)):
+    rest: list[str] = []
+    findings = document.get("findings", ())
+    for label, said in (("target", document["target"]), ("answer", document["sentence"])):
         lines += page.row(label, said)
+    for label, said in _seen(document):
+        rest += page.row(label, said)
     sessions = document["sessions_at_work"]
     if sessions["mean"]:
-        lines += page.row("sessions", f"{sessions_words(sessions)}; {peak_words(sessions)}")
-        if why := why_sampled_words(sessions):
-            lines += page.row("", why)
+        rest += page.row("sessions", f"{sessions_words(sessions)}; {peak_words(sessions)}")
+        # With findings, the page alone has the reason.
+        if (why := why_sampled_words(sessions)) and not findings:
+            rest += page.row("", why)
         if rows := _statements(document, width) or _waits(document):
-            lines += ["top of DB time", *rows]
+            rest += ["top of DB time", *rows[: _SHOWN_WITH_FINDINGS if findings else _SHOWN * 2]]
     number = document["number"]
     state = "" if document["is_complete"] else ", ended early: results until then"
-    lines += page.row("saved", f"#{number}{state}   pgdyno report {number}")
-    return joined(lines)
+    rest += page.row("saved", f"#{number}{state}   pgdyno report {number}")
+    room = _LINES_MAX - len(lines) - len(rest)
+    return joined([*lines, *finding_lines(findings, width, room), *rest])
 
 
 def _seen(document: Document) -> Iterator[tuple[str, str]]:
@@ -71,7 +81,7 @@ def _seen(document: Document) -> Iterator[tuple[str, str]]:
         wal = document["wal_bytes_per_second"] or 0.0
         hits = document["hit_ratio"]
         cached = f", {percent(hits)} of blocks found in shared_buffers" if hits is not None else ""
-        tps = f"{document['tps']:,.1f} tps on the whole server"
+        tps = f"{document['tps']:,.1f} tps on the whole server{by_waiters(document)}"
         if document.get("tps_counts_parallel_workers"):
             yield "commits", f"at most {tps}: {WORKERS_COUNTED}"
             tps = ""
@@ -81,7 +91,7 @@ def _seen(document: Document) -> Iterator[tuple[str, str]]:
     for change in document.get("settings_changed", ()):
         yield "changed", f"{change['name']}: {change['before']} -> {change['after']}"
     doctor = document["doctor"]
-    if doctor.get("bad"):
+    if doctor.get("bad") and not document.get("findings"):
         yield "doctor", f"{doctor['bad']} bad, {doctor['warn']} doubtful: pgdyno doctor"
 
 

@@ -7,19 +7,25 @@ segments remain, and the last one stays readable.
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 
-from pgdyno.clock import ClockPair, read_pair
-from pgdyno.errors import InterruptedByUser, PgdynoError
+from pgdyno.clock import ClockPair, monotonic_ns, read_pair
+from pgdyno.errors import InterruptedByUser, PgdynoError, ServerError
 from pgdyno.features.doctor.examine import Examination, Subject, examine
 from pgdyno.features.doctor.server_seen import read_settings
 from pgdyno.features.doctor.session import read_only
 from pgdyno.features.watch.document import Watched, document_of, utc
+from pgdyno.features.watch.incident.evidence import Evidence
+from pgdyno.features.watch.incident.finding import Finding
+from pgdyno.features.watch.incident.rules import findings_of
+from pgdyno.features.watch.incident.sampled import asked_too
+from pgdyno.features.watch.incident.statement_rules import Known, busy_tables, worth_asking
+from pgdyno.features.watch.incident.table_facts import facts_of_statements
 from pgdyno.features.watch.segments import SEGMENT_NS, Segments
 from pgdyno.features.watch.statements import (
     Calls,
@@ -44,6 +50,14 @@ from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
 _TICK_S = 0.5
+_ALL_TAKEN = "53300"
+_FREE_PATIENCE_NS = 10_000_000_000
+_RESERVED_HINT = (
+    "watch with a superuser, or on 16 and later with a role that has pg_use_reserved_connections:"
+    " the server keeps connections for them; SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE state = 'idle' frees others"
+)
+_JUDGED_EVERY_NS = 2_000_000_000
 _STATEMENTS_SHOWN = 10
 _STATEMENTS_DRAWN = 50
 
@@ -80,6 +94,9 @@ class WatchShow:
     def moved(self, time_ns: int, tally: Tally) -> None:
         """Take note of the sums so far; called twice a second."""
 
+    def found(self, time_ns: int, findings: Sequence[Finding]) -> None:
+        """Take note of what is wrong so far; called every two seconds."""
+
     def noticed(self, notice: Mapping[str, Any]) -> None:
         """Take note of an event: time_ns, kind, message, hint."""
 
@@ -91,14 +108,7 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
     be made. Later errors are in the outcome, with everything stored until then.
     """
     clock = read_pair()
-    examination = examine(
-        Subject(
-            target=request.target,
-            folder=Path("/"),
-            verb="watch",
-            host_command=request.host_command,
-        )
-    )
+    examination = _examined(request)
     before = read_calls(request.target)
     if before.by_statement:
         before = read_calls(request.target, texts_of=dearest(before, _STATEMENTS_DRAWN))
@@ -107,15 +117,16 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
     texts = KnownTexts(before.texts)
     show.began(examination, folder, texts)
     tally = Tally(request.interval_ns)
-    segments = Segments(folder, job, clock=clock, tally=tally, segment_ns=request.segment_ns)
+    evidence = Evidence(tally)
+    segments = Segments(folder, job, clock=clock, evidence=evidence, segment_ns=request.segment_ns)
     settle(request.target)
-    asks = (lambda session: NewTextsCollector(session, texts)) if before.by_statement else None
-    observer = _observer(request, examination, folder, segments, clock, asks)
+    asked_texts = texts if before.by_statement else None
+    observer = _observer(request, examination, folder, segments, clock, asked_texts)
     error: PgdynoError | None = None
     began_ns = clock.now_ns()
     try:
         observer.start()
-        _loop(clock, began_ns + request.duration_ns, tally, segments, show)
+        _loop(clock, began_ns + request.duration_ns, evidence, segments, show)
     except PgdynoError as seen:
         error = seen
     with signals.shielded():
@@ -138,22 +149,60 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
             after = read_calls(request.target, texts_of=sorted(wanted))
             # The server may not answer now; texts that were read before still name statements.
             after = replace(after, texts={**texts.all(), **after.texts})
-        document = document_of(watched, folder, before=before, after=after)
+        findings = findings_of(evidence, _known(request.target, evidence, before, after))
+        document = document_of(watched, folder, before=before, after=after, findings=findings)
         document["settings_changed"] = _settings_changed(request.target, examination)
         folder.write_analysis(document)
         folder.seal()
     return WatchOutcome(folder, document, error)
 
 
+def _examined(request: WatchRequest) -> Examination:
+    """Examine the server; if all its connections are taken, wait a few seconds for a free one.
+
+    Raises: ServerError with what to do.
+    """
+    subject = Subject(
+        target=request.target, folder=Path("/"), verb="watch", host_command=request.host_command
+    )
+    deadline_ns = monotonic_ns() + min(request.duration_ns, _FREE_PATIENCE_NS)
+    while True:
+        try:
+            return examine(subject)
+        except ServerError as error:
+            if error.sqlstate != _ALL_TAKEN:
+                raise
+            if monotonic_ns() >= deadline_ns:
+                raise ServerError(
+                    f"{error.message.rstrip('.')}: no connection became free for the watch.",
+                    hint=_RESERVED_HINT,
+                    sqlstate=error.sqlstate,
+                ) from None
+        signals.sleep(_TICK_S / 2)
+
+
+def _known(target: Target, evidence: Evidence, before: Calls, after: Calls) -> Known:
+    """Return what the server tells about the statements that took the most time."""
+    if not before.by_statement:
+        return Known(counts_statements=False)
+    facts = facts_of_statements(target, worth_asking(evidence), busy_tables(evidence))
+    return Known(after.texts, facts, counts_statements=True)
+
+
 def _loop(
-    clock: ClockPair, until_ns: int, tally: Tally, segments: Segments, show: WatchShow
+    clock: ClockPair, until_ns: int, evidence: Evidence, segments: Segments, show: WatchShow
 ) -> None:
+    judged_ns = clock.now_ns()
     while (rest_ns := until_ns - clock.now_ns()) > 0:
         signals.sleep(min(_TICK_S, rest_ns / 1e9))
         for notice in segments.notices():
             show.noticed(notice)
         segments.turn()
-        show.moved(clock.now_ns(), tally)
+        now_ns = clock.now_ns()
+        show.moved(now_ns, evidence.tally)
+        if now_ns - judged_ns >= _JUDGED_EVERY_NS:
+            judged_ns = now_ns
+            show.found(now_ns, findings_of(evidence))
 
 
 def _closed(segments: Segments, error: PgdynoError | None) -> PgdynoError | None:
@@ -173,8 +222,12 @@ def _observer(
     folder: ExperimentFolder,
     segments: Segments,
     clock: ClockPair,
-    ask_too: Callable[[ServerSession], Collector] | None,
+    texts: KnownTexts | None,
 ) -> Observer:
+    def ask_too(session: ServerSession) -> list[Collector]:
+        new_texts = [] if texts is None else [NewTextsCollector(session, texts)]
+        return [*new_texts, *asked_too(session)]
+
     facts = examination.facts
     is_local = facts.postmaster_pid is not None
     folders = {"store": folder.folder}

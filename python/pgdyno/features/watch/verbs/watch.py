@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -18,8 +19,15 @@ from pgdyno.errors import SpecError
 from pgdyno.features.doctor.examine import Examination
 from pgdyno.features.doctor.session import OLDEST_MAJOR
 from pgdyno.features.doctor.verbs.doctor import sql_text
+from pgdyno.features.watch.changes import changes_of
+from pgdyno.features.watch.changes_text import changes_text
+from pgdyno.features.watch.incident.finding import Finding
+from pgdyno.features.watch.incident.shown import live_lines
+from pgdyno.features.watch.incident.table_facts import statements as table_statements
 from pgdyno.features.watch.page import watch_page
 from pgdyno.features.watch.panels import watch_findings
+from pgdyno.features.watch.periods import WHOLE_NS, named_period
+from pgdyno.features.watch.segments import document_again
 from pgdyno.features.watch.statements import KnownTexts, statements
 from pgdyno.features.watch.tally import Gap, Sums, Tally
 from pgdyno.features.watch.text import shortened, text_of
@@ -61,6 +69,18 @@ _STATEMENT_WIDTH = 44
     metavar="TIME",
     help="Time between samples of counters (default 1s). Waits are sampled ten times as often.",
 )
+@_answer(
+    "--compare-to",
+    "compared_to",
+    metavar="PERIOD|RESULT",
+    help="Show what changed since another result or period (14:00-14:10, RESULT@14:00-14:10).",
+)
+@_answer(
+    "--of",
+    "compared",
+    metavar="RESULT",
+    help="With --compare-to: compare a stored watch, or a period of it, instead of watching.",
+)
 @_answer("--note", default="", metavar="TEXT", help="Remark to keep with the result.")
 @_answer("--print-sql", is_flag=True, help="Print every statement that watch may send, and exit.")
 @options.results
@@ -76,6 +96,8 @@ def command(**given: Any) -> int:
         refuse_beside_print_sql(given)
         output.data(_sql())
         return 0
+    if given["compared"]:
+        return _compare(given)
     resolved = server_named(given)
     if resolved is None:
         raise SpecError(
@@ -110,17 +132,61 @@ def command(**given: Any) -> int:
         Shown(interval_ns, given),
     )
     output.clear_live()
-    findings = watch_findings(outcome.folder)
-    with outcome.folder.amending("report.html"):
-        page = outcome.folder.write_report(watch_page(findings))
-    whole = {**outcome.document, "pg_hazel": hazel_document(findings.hazel)}
-    document = json.dumps(whole, indent=2, ensure_ascii=False)
-    text = f"{text_of(outcome.document, output.width())}\n{'report':12}{page}"
-    options.write(text, document, given["json_to"])
+    changes = _changes(given, outcome.folder)
+    _show(given, outcome.folder, outcome.document, changes)
     if outcome.error is not None:
         output.problem(outcome.error.message, outcome.error.hint, sqlstate=outcome.error.sqlstate)
         return outcome.error.exit_code
     return 0
+
+
+def _compare(given: Mapping[str, Any]) -> int:
+    """Compare a stored watch with another period."""
+    if not given["compared_to"]:
+        raise SpecError(
+            "--of names what is compared, but nothing says with what.",
+            hint="add --compare-to PERIOD or RESULT",
+        )
+    folder = named_period(given["compared"], Store.default(given["store"]), None).folder
+    _show(given, folder, document_again(folder), _changes(given, folder))
+    return 0
+
+
+def _changes(given: Mapping[str, Any], folder: ExperimentFolder) -> dict[str, Any] | None:
+    """Return what changed since the period that the user named; None if none is named.
+
+    A period of the same watch is compared with the rest of this watch.
+    """
+    if not given["compared_to"]:
+        return None
+    store = Store.default(given["store"])
+    asked = named_period(given["compared_to"], store, folder)
+    named = given["compared"] or str(folder.number)
+    now = named_period(named, store, folder)
+    if asked.folder.folder == now.folder.folder and now.ended_ns == WHOLE_NS:
+        # The period in the question is the incident: what is different in it?
+        return changes_of(asked.rest, asked)
+    return changes_of(asked, now)
+
+
+def _show(
+    given: Mapping[str, Any],
+    folder: ExperimentFolder,
+    document: Mapping[str, Any],
+    changes: dict[str, Any] | None,
+) -> None:
+    """Print the answer and write the page. Of a stored watch, only what changed is printed."""
+    findings = watch_findings(folder)
+    shown = replace(findings, document={**findings.document, "changes": changes})
+    with folder.amending("report.html"):
+        page = folder.write_report(watch_page(shown))
+    whole = {**document, "pg_hazel": hazel_document(findings.hazel)}
+    lines = [] if given["compared"] else [text_of(dict(document), output.width())]
+    if changes is not None:
+        whole["changes"] = changes
+        lines.append(changes_text(changes, output.width()))
+    text = "\n".join([*lines, f"{'report':12}{page}"])
+    options.write(text, json.dumps(whole, indent=2, ensure_ascii=False), given["json_to"])
 
 
 class Shown(WatchShow):
@@ -136,6 +202,8 @@ class Shown(WatchShow):
         self._gaps = 0
         self._resets = 0
         self._texts = KnownTexts({})
+        self._findings: list[str] = []
+        self._said: set[tuple[str, object]] = set()
 
     def began(self, examination: Examination, folder: ExperimentFolder, texts: KnownTexts) -> None:
         """Print which server is watched, and that the watch only reads."""
@@ -178,7 +246,7 @@ class Shown(WatchShow):
         if is_live:
             events = [f"  {events_text(recent)}"] if recent.by_event else []
             lines = packed(_clock(time_ns), parts, shutil.get_terminal_size().columns - 1)
-            output.live(*lines, *events, *statement_lines(recent, self._texts))
+            output.live(*lines, *self._findings, *events, *statement_lines(recent, self._texts))
         else:
             output.note(f"{_clock(time_ns)} {'  '.join(parts)}")
 
@@ -189,6 +257,19 @@ class Shown(WatchShow):
         if is_new:
             return not self._last_ns or waited_ns >= every_ns
         return waited_ns >= max(every_ns, self._patience_ns)
+
+    def found(self, time_ns: int, findings: Sequence[Finding]) -> None:
+        """Show what is wrong; without a terminal, print a finding when it begins."""
+        documents = [finding.as_document() for finding in findings]
+        width = shutil.get_terminal_size().columns - 1
+        self._findings = live_lines(documents, width)
+        if output.is_terminal():
+            return
+        for finding in findings:
+            name = (finding.kind, finding.evidence.get("pid"))
+            if name not in self._said and not finding.is_over:
+                self._said.add(name)
+                output.note(f"{_clock(time_ns)} ! {finding.said}")
 
     def noticed(self, notice: Mapping[str, Any]) -> None:
         """Print an event; the page lists the numbers that this server does not give."""
@@ -271,6 +352,7 @@ def _sql() -> str:
             if statement not in said:
                 said.add(statement)
                 parts.append(f"-- {name}, PostgreSQL {version} and later\n{statement};")
-    for name, statement in {**node_statements(), **statements()}.items():
+    own = {**node_statements(), **statements(), **table_statements()}
+    for name, statement in own.items():
         parts.append(f"-- {name}\n{statement};")
     return "\n\n".join(parts)

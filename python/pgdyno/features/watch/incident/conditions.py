@@ -1,0 +1,155 @@
+"""Which columns of which tables a statement restricts, by PostgreSQL's own grammar.
+
+Limits: columns inside subqueries, OR and expressions of several columns are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pgparse
+
+_COMPARED = frozenset(("=", "<", ">", "<=", ">="))
+_KINDS = frozenset(("AEXPR_OP", "AEXPR_OP_ANY", "AEXPR_IN", "AEXPR_BETWEEN"))
+_STATEMENTS = ("SelectStmt", "UpdateStmt", "DeleteStmt")
+# If a statement has one of these, the number of rows that it returns says nothing about its filter.
+_SUMMING = frozenset(("groupClause", "distinctClause", "limitCount", "setOperations"))
+_AGGREGATES = frozenset(
+    (
+        *("count", "sum", "avg", "min", "max", "array_agg", "string_agg", "bool_and", "bool_or"),
+        *("every", "json_agg", "jsonb_agg", "json_object_agg", "jsonb_object_agg", "stddev"),
+        *("variance", "percentile_cont", "percentile_disc"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A restricted column. `table` is "" if the statement does not say which table has it.
+
+    `function`: a function of one argument around the column, "" without one. `operator`: = for all
+    forms of equality.
+    """
+
+    schema: str
+    table: str
+    column: str
+    operator: str
+    function: str = ""
+
+    @property
+    def indexed(self) -> str:
+        """Return what an index would have to begin with."""
+        return f"{self.function}({self.column})" if self.function else self.column
+
+
+@dataclass(frozen=True, slots=True)
+class Restricted:
+    """The tables of a statement (schema or "", name) and the conditions on their columns.
+
+    `returns_what_it_finds`: it neither counts nor sums nor limits what it finds.
+    """
+
+    tables: tuple[tuple[str, str], ...]
+    conditions: tuple[Condition, ...]
+    returns_what_it_finds: bool
+
+
+def restricted(text: str) -> Restricted | None:
+    """Return the tables and conditions of a statement; None if it cannot be read or has none."""
+    try:
+        [parsed] = pgparse.parse(text)
+        [(kind, tree)] = parsed["stmt"].items()
+    except (pgparse.PGQueryError, RecursionError, ValueError, KeyError):
+        return None
+    if kind not in _STATEMENTS:
+        return None
+    named: dict[str, tuple[str, str]] = {}
+    conditions: list[Any] = [tree.get("whereClause")]
+    for item in (*tree.get("fromClause", ()), *tree.get("usingClause", ())):
+        conditions += _from(item, named)
+    if "relation" in tree:
+        _named({"RangeVar": tree["relation"]}, named)
+    conditions_found = [made for part in conditions for made in _conditions(part, named)]
+    if not named:
+        return None
+    is_summing = any(tree.get(name) for name in _SUMMING) or _calls_aggregate(
+        tree.get("targetList")
+    )
+    return Restricted(tuple(dict.fromkeys(named.values())), tuple(conditions_found), not is_summing)
+
+
+def _from(item: Mapping[str, Any], named: dict[str, tuple[str, str]]) -> Iterator[Any]:
+    """Yield the conditions of joins; put tables into `named`, by the name that columns use."""
+    if "JoinExpr" in item:
+        join = item["JoinExpr"]
+        yield from _from(join["larg"], named)
+        yield from _from(join["rarg"], named)
+        yield join.get("quals")
+    else:
+        _named(item, named)
+
+
+def _named(item: Mapping[str, Any], named: dict[str, tuple[str, str]]) -> None:
+    table = item.get("RangeVar")
+    if table is not None:
+        name = table.get("alias", {}).get("aliasname", table["relname"])
+        named[name] = (table.get("schemaname", ""), table["relname"])
+
+
+def _conditions(
+    part: Mapping[str, Any] | None, named: Mapping[str, tuple[str, str]]
+) -> Iterator[Condition]:
+    if not part:
+        return
+    if "BoolExpr" in part and part["BoolExpr"]["boolop"] == "AND_EXPR":
+        for inner in part["BoolExpr"]["args"]:
+            yield from _conditions(inner, named)
+    expression = part.get("A_Expr")
+    if expression is None or expression["kind"] not in _KINDS:
+        return
+    operator = expression["name"][-1].get("String", {}).get("sval", "")
+    if expression["kind"] == "AEXPR_BETWEEN":
+        operator = "<"
+    if operator not in _COMPARED:
+        return
+    for side in (expression.get("lexpr"), expression.get("rexpr")):
+        made = _column(side, named, operator)
+        if made is not None:
+            yield made
+
+
+def _column(
+    side: Any, named: Mapping[str, tuple[str, str]], operator: str, function: str = ""
+) -> Condition | None:
+    if not isinstance(side, Mapping):
+        return None
+    call = side.get("FuncCall")
+    if call is not None and not function and len(call.get("args", ())) == 1:
+        name = call["funcname"][-1].get("String", {}).get("sval", "")
+        return _column(call["args"][0], named, operator, name)
+    fields = [
+        field.get("String", {}).get("sval") for field in side.get("ColumnRef", {}).get("fields", ())
+    ]
+    if not fields or None in fields:
+        return None
+    if len(fields) == 1:
+        schema, table = next(iter(named.values())) if len(named) == 1 else ("", "")
+    else:
+        schema, table = named.get(fields[-2], ("", ""))
+        if not table:
+            return None  # A column of a query around this one.
+    return Condition(schema, table, fields[-1], operator, function)
+
+
+def _calls_aggregate(part: Any) -> bool:
+    if isinstance(part, Mapping):
+        call = part.get("FuncCall")
+        if call is not None:
+            name = call["funcname"][-1].get("String", {}).get("sval", "")
+            if name in _AGGREGATES or call.get("agg_star"):
+                return True
+        return any(_calls_aggregate(inner) for inner in part.values())
+    return isinstance(part, list) and any(_calls_aggregate(inner) for inner in part)

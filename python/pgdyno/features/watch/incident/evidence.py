@@ -1,0 +1,154 @@
+"""What the rules judge: the sums of a watch's samples, in bounded memory.
+
+The observer's threads call `take`, and so does code that reads stored samples.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pgdyno.features.watch.incident.queues import LockQueues
+from pgdyno.features.watch.tally import Tally
+
+Row = Mapping[str, Any]
+# Keys of each collector that has several rows in a sample.
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    "database": ("scope",),
+    "wal": (),
+    "checkpointer": (),
+    "archiver": (),
+    "ages": (),
+    "limits": (),
+    "slots": ("slot",),
+    "replication": ("sender_pid", "standby"),
+    "tables": ("schema", "table"),
+    "statements": ("database", "query_id"),
+    "holds": ("kind", "pid", "name", "transaction_us"),
+}
+TAKEN = (*_KEYS, "lock_queues")
+_KEYS_MAX = 2_000
+
+
+@dataclass(slots=True)
+class Seen:
+    """One key of a collector: its first row, its last one, and the one before it."""
+
+    first: Row
+    last: Row
+    before: Row
+
+    def grown(self, column: str, *, lately: bool = False) -> float:
+        """Return the growth of a counter, `lately` between the last two samples; 0 if unknown."""
+        begin = self.before if lately else self.first
+        return max(0.0, number(self.last, column) - number(begin, column))
+
+
+def number(row: Row, column: str) -> float:
+    """Return a value; 0 for null, which stored samples have as NaN."""
+    value = row.get(column)
+    return 0.0 if value is None or value != value else float(value)
+
+
+class Evidence:
+    """Sums for the rules. `tally` has the sessions at work; it is taken care of elsewhere."""
+
+    def __init__(self, tally: Tally) -> None:
+        self.tally = tally
+        self.queues = LockQueues()
+        # A rule sees all sums at one moment.
+        self.lock = threading.RLock()
+        self._by_collector: dict[str, dict[tuple[Any, ...], Seen]] = {name: {} for name in _KEYS}
+        self._last_ns: Counter[str] = Counter()
+        self._samples: Counter[str] = Counter()
+        self._busy_workers_count = 0
+
+    def take(self, collector: str, rows: Sequence[Row]) -> None:
+        """Add the rows of one sample. Rows of collectors outside `TAKEN` are ignored."""
+        if collector not in TAKEN or not rows:
+            return
+        with self.lock:
+            self._last_ns[collector] = int(rows[0]["time_ns"])
+            self._samples[collector] += 1
+            if collector == "lock_queues":
+                self.queues.take(rows)
+                return
+            kept, names = self._by_collector[collector], _KEYS[collector]
+            for row in rows:
+                place = tuple(row[name] for name in names)
+                seen = kept.get(place)
+                if seen is None:
+                    if len(kept) < _KEYS_MAX:
+                        kept[place] = Seen(row, row, row)
+                    continue
+                if _was_reset(seen.last, row):
+                    seen.first = seen.last = row
+                seen.before, seen.last = seen.last, row
+            if collector == "limits":
+                row = rows[0]
+                full = row["vacuum_workers"] >= row["vacuum_workers_max"]
+                self._busy_workers_count += bool(full)
+
+    def seen(self, collector: str) -> dict[tuple[Any, ...], Seen]:
+        """Return what was seen of a collector, by key."""
+        with self.lock:
+            return dict(self._by_collector[collector])
+
+    def one(self, collector: str) -> Seen | None:
+        """Return what was seen of a collector that has one row a sample; None before the first."""
+        return next(iter(self.seen(collector).values()), None)
+
+    def now(self, collector: str) -> Iterator[Seen]:
+        """Yield what the last sample of a collector has."""
+        for seen in self.seen(collector).values():
+            if seen.last["time_ns"] == self._last_ns[collector]:
+                yield seen
+
+    @property
+    def ended_ns(self) -> int:
+        """Return the time of the last sample."""
+        return max(self._last_ns.values(), default=0)
+
+    @property
+    def seconds(self) -> float:
+        """Return the watched time without gaps."""
+        return max(self.tally.seen_ns / 1e9, 1e-9)
+
+    @property
+    def workers_busy_ratio(self) -> float:
+        """Return in which share of samples all workers of autovacuum ran."""
+        taken = self._samples["limits"]
+        return self._busy_workers_count / taken if taken else 0.0
+
+    @property
+    def db_time_s(self) -> float:
+        """Return the session-seconds of sessions at work; 0 if they are not visible."""
+        at_work = self.tally.at_work()
+        return at_work.mean.value * self.seconds if at_work is not None else 0.0
+
+    def in_events(self, belongs: Callable[[str], bool]) -> float:
+        """Return the session-seconds at work in the wait events for which `belongs` is true."""
+        total = self.tally.total
+        with self.lock:
+            by_event = dict(total.by_event)
+        seen = sum(count for event, count in by_event.items() if belongs(event))
+        everything = sum(by_event.values())
+        return self.db_time_s * seen / everything if everything else 0.0
+
+    def share(self, lost_s: float) -> float | None:
+        """Return a lost time as a share of DB time; None if nothing was at work."""
+        whole = self.db_time_s
+        return min(1.0, lost_s / whole) if whole else None
+
+
+_COUNTERS = ("calls", "seq_rows", "stats_reset_ns", "checkpoints_requested", "xact_commit")
+
+
+def _was_reset(before: Row, row: Row) -> bool:
+    """Return whether counters began again between two samples."""
+    return any(number(row, name) < number(before, name) for name in _COUNTERS if name in row) or (
+        number(row, "stats_reset_ns") > number(before, "stats_reset_ns")
+    )

@@ -1,0 +1,64 @@
+"""A finding: who, since when, what it costs, the next step. And the order of several."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+SHOWN_MAX = 5
+_MUCH_RATIO = 0.05
+
+
+class Danger(IntEnum):
+    """What follows if nobody acts: of findings that lost the same time, the worst comes first."""
+
+    COSTS = 0
+    GROWS = 1
+    LIMIT_NEAR = 2
+    WORK_REFUSED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something that keeps sessions from working, or soon will.
+
+    `said`: who, and what they do, in one sentence. `lost_s`: session-seconds lost during the watch;
+    0 if nothing was lost yet. `share_ratio`: of DB time; None if it is not known. `since_s`: age at
+    the end of the watch. `cost`: what it costs, in words. `lines`: more about it, such as the tree
+    of sessions. `evidence`: numbers for programs. `answer`: the sentence of the whole watch, if
+    this is its first finding.
+    """
+
+    kind: str
+    said: str
+    next_step: str
+    cost: str = ""
+    answer: str = ""
+    lost_s: float = 0.0
+    share_ratio: float | None = None
+    since_s: float | None = None
+    is_over: bool = False
+    danger: Danger = Danger.COSTS
+    lines: tuple[str, ...] = ()
+    evidence: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def as_document(self) -> dict[str, Any]:
+        """Return the finding as a part of the JSON document."""
+        return dataclasses.asdict(self) | {
+            "danger": self.danger.name.lower(),
+            "lines": list(self.lines),
+        }
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings with the most lost time first, then the most dangerous."""
+
+    def rank(finding: Finding) -> tuple[float, int, str]:
+        # Little lost time is no reason to come before work that is refused.
+        is_much = (finding.share_ratio or 0.0) >= _MUCH_RATIO
+        return -finding.lost_s if is_much else 0.0, -finding.danger, finding.said
+
+    return sorted(findings, key=rank)

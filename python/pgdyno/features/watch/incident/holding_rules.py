@@ -1,0 +1,192 @@
+"""Findings about transactions, slots and standbys that keep dead rows, and about vacuum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.features.watch.incident.evidence import Evidence, Row, Seen, number
+from pgdyno.features.watch.incident.finding import Danger, Finding
+from pgdyno.features.watch.incident.lock_rules import session_name
+from pgdyno.quantities import count, counted, percent, seconds
+
+_IDLE_NS = 10_000_000_000
+_LONG_NS = 300_000_000_000
+_PREPARED_NS = 60_000_000_000
+# Rows that nobody may remove until the oldest transaction has ended.
+_HELD_XIDS = 100_000
+_FEW_XIDS = 1_000
+_DEAD_MIN = 10_000
+_BUSY_RATIO = 0.8
+
+
+def long_holders(evidence: Evidence) -> Iterator[Finding]:
+    """Yield the oldest of everything that keeps dead rows, if it is old or keeps many."""
+    held = sorted(evidence.now("holds"), key=_rank)
+    blocking = {queue.key.pid for queue in evidence.queues.all()}
+    kinds: set[str] = set()
+    for seen in held:
+        row = seen.last
+        kind = _kind(row)
+        if kind in kinds or int(row["pid"] or 0) in blocking - {0}:
+            continue  # One of each kind; a holder of locks is named by its queue.
+        if (harm := _harm(row, evidence)) is None:
+            continue
+        kinds.add(kind)
+        same = sum(_kind(other.last) == kind for other in held) - 1
+        yield _holder(row, harm, same)
+
+
+def vacuum_behind(evidence: Evidence) -> Iterator[Finding]:
+    """Yield a finding if dead rows grow past the threshold and autovacuum cannot keep up."""
+    limits = evidence.one("limits")
+    if limits is None:
+        return
+    row = limits.last
+    is_on = bool(row["autovacuum"])
+    over = [table for table in evidence.now("tables") if _is_behind(table, row)]
+    if not over or (is_on and evidence.workers_busy_ratio < _BUSY_RATIO):
+        return
+    worst = max(over, key=lambda table: number(table.last, "rows_dead"))
+    dead, live = number(worst.last, "rows_dead"), number(worst.last, "rows_live")
+    grown = dead - number(worst.first, "rows_dead")
+    why = (
+        f"all {count(int(row['vacuum_workers_max']))} workers of autovacuum are busy in"
+        f" {percent(evidence.workers_busy_ratio)} of samples"
+        if is_on
+        else "autovacuum is off"
+    )
+    yield Finding(
+        kind="autovacuum cannot keep up" if is_on else "autovacuum is off",
+        said=f"{counted(len(over), 'table')} past the threshold of autovacuum: {why}",
+        cost=f"{_table(worst)} has {dead:,.0f} dead rows and {live:,.0f} live ones,"
+        f" {grown:+,.0f} during the watch",
+        next_step="raise autovacuum_vacuum_cost_limit, then autovacuum_max_workers"
+        if is_on
+        else "ALTER SYSTEM SET autovacuum = on; SELECT pg_reload_conf()",
+        danger=Danger.GROWS,
+        answer=f"{why}: {_table(worst)} has {dead:,.0f} dead rows",
+        evidence={"dead_rows": dead, "tables": len(over)},
+    )
+
+
+def wraparound(evidence: Evidence) -> Iterator[Finding]:
+    """Yield a finding if transaction ids are older than autovacuum should let them become."""
+    ages = evidence.one("ages")
+    if ages is None:
+        return
+    age, limit = number(ages.last, "xid_age"), number(ages.last, "freeze_age")
+    if age <= 1.2 * limit:
+        return
+    left = 2**31 - 3_000_000 - age
+    yield Finding(
+        kind="wraparound",
+        said=f"the oldest row that is not frozen is {age:,.0f} transactions old;"
+        f" autovacuum_freeze_max_age is {limit:,.0f}",
+        cost=f"the server refuses to write after {left:,.0f} more transactions",
+        next_step="end what keeps old rows (transactions, slots, prepared transactions), then"
+        " VACUUM (FREEZE) the oldest tables",
+        danger=Danger.WORK_REFUSED,
+        answer=f"transaction ids run out in {left:,.0f} transactions",
+        evidence={"age": age, "left": left},
+    )
+
+
+def _rank(seen: Seen) -> tuple[float, float]:
+    return -number(seen.last, "xmin_age"), -number(seen.last, "age_ns")
+
+
+def _kind(row: Row) -> str:
+    kind, state = str(row["kind"]), str(row["state"])
+    if kind == "session":
+        return "idle in transaction" if state.startswith("idle in") else "long transaction"
+    return {"slot": "slot keeps rows", "standby": "standby keeps rows"}.get(kind, kind)
+
+
+def _harm(row: Row, evidence: Evidence) -> str | None:
+    """Return what the holder keeps; None if it is too young and keeps too little."""
+    kind, xids = _kind(row), number(row, "xmin_age")
+    age_ns = number(row, "age_ns")
+    if kind == "idle in transaction":
+        if number(row, "state_age_ns") < _IDLE_NS:
+            return None
+    elif kind == "prepared transaction":
+        if age_ns < _PREPARED_NS and xids < _HELD_XIDS:
+            return None
+    elif xids < _HELD_XIDS and not (age_ns >= _LONG_NS and _dead(evidence)):
+        return None
+    dead = _dead(evidence)
+    if xids < _FEW_XIDS and not dead:
+        return "it keeps its connection and its locks; it hardly keeps dead rows yet"
+    if not xids:
+        return f"it keeps its connection and its locks; {dead}"
+    words = f"no dead row of the last {counted(int(xids), 'transaction')} can be removed"
+    return words + (f"; {dead}" if dead else "")
+
+
+def _dead(evidence: Evidence) -> str:
+    """Return the table with the most dead rows, "" if there are few."""
+    tables = list(evidence.now("tables"))
+    worst = max(tables, key=lambda table: number(table.last, "rows_dead"), default=None)
+    if worst is None or number(worst.last, "rows_dead") < _DEAD_MIN:
+        return ""
+    dead, live = number(worst.last, "rows_dead"), number(worst.last, "rows_live")
+    return f"{_table(worst)} has {dead:,.0f} dead rows and {live:,.0f} live ones"
+
+
+def _holder(row: Row, harm: str, same_count: int) -> Finding:
+    kind, pid, name = _kind(row), int(row["pid"] or 0), str(row["name"])
+    age_s = number(row, "age_ns") / 1e9
+    state_s = number(row, "state_age_ns") / 1e9
+    who = session_name(row)
+    steps = {
+        "idle in transaction": f"ask its owner, or SELECT pg_terminate_backend({pid});"
+        " idle_in_transaction_session_timeout prevents it",
+        "long transaction": f"let it end, or SELECT pg_cancel_backend({pid}); run such work on a"
+        " standby",
+        "prepared transaction": f"in {row['database']}: COMMIT PREPARED {_quoted(name)}, or"
+        f" ROLLBACK PREPARED {_quoted(name)}",
+        "slot keeps rows": "let its receiver run again, or SELECT"
+        f" pg_drop_replication_slot({_quoted(name)})",
+        "standby keeps rows": "end the long query on the standby; hot_standby_feedback = off there"
+        " cancels queries instead",
+    }
+    said = {
+        "idle in transaction": f"{who} is {row['state']} for {seconds(round(state_s))}; its"
+        f" transaction is {seconds(round(age_s))} old",
+        "long transaction": f"{who} has a transaction of {seconds(round(age_s))}",
+        "prepared transaction": f"{who} was prepared {seconds(round(age_s))} ago",
+        "slot keeps rows": f"replication slot {name} ({row['state']}) keeps old rows",
+        "standby keeps rows": f"standby {name} keeps old rows by hot_standby_feedback",
+    }[kind]
+    if same_count:
+        said += f" ({same_count} more like it)"
+    text = str(row["statement"])
+    return Finding(
+        kind=kind,
+        said=said,
+        cost=harm,
+        since_s=age_s or None,
+        next_step=steps[kind],
+        danger=Danger.GROWS,
+        lines=(f"its last statement: {text}",) if text else (),
+        answer=f"{said}; {harm}",
+        evidence={"pid": pid, "name": name, "xmin_age": number(row, "xmin_age")},
+    )
+
+
+def _quoted(name: str) -> str:
+    return "'" + name.replace("'", "''") + "'"
+
+
+def _table(seen: Seen) -> str:
+    schema, table = str(seen.last["schema"]), str(seen.last["table"])
+    return table if schema == "public" else f"{schema}.{table}"
+
+
+def _is_behind(table: Seen, limits: Row) -> bool:
+    """Return whether a table has twice the dead rows at which autovacuum begins, and gets more."""
+    dead, live = number(table.last, "rows_dead"), number(table.last, "rows_live")
+    scale = number(limits, "vacuum_scale_millionths") / 1e6
+    threshold = number(limits, "vacuum_threshold") + scale * live
+    is_many = dead >= max(_DEAD_MIN, 2 * threshold)
+    return is_many and dead >= number(table.first, "rows_dead")

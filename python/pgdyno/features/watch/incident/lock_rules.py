@@ -1,0 +1,287 @@
+"""Findings about lock queues: who holds everybody up, and who waits behind whom."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from pgdyno.features.watch.incident.evidence import Evidence, Row
+from pgdyno.features.watch.incident.finding import Finding
+from pgdyno.features.watch.incident.queues import Queue, Wait
+from pgdyno.quantities import counted, percent, seconds
+
+# A shorter wait for one holder is not a finding.
+_LONG_NS = 2_000_000_000
+# Short waits together are a finding if they take this share of DB time.
+_CONTENTION_RATIO = 0.25
+_OVER_NS = 3_000_000_000
+_LINES_MAX = 6
+_LOST_MIN_S = 0.05
+_FINDINGS_MAX = 5
+_TEXT_WIDTH = 70
+_NUMBER = re.compile(r"[\W_]*\d+$")
+
+
+def blockers(evidence: Evidence) -> Iterator[Finding]:
+    """Yield a finding for each holder behind which somebody waited for at least 2 s."""
+    long = [queue for queue in evidence.queues.all() if queue.longest_ns >= _LONG_NS]
+    for queue in long[:_FINDINGS_MAX]:
+        yield _blocker(queue, evidence)
+
+
+def contention(evidence: Evidence) -> Iterator[Finding]:
+    """Yield a finding if short waits for locks take much of DB time."""
+    queues = evidence.queues.all()
+    long_s = sum(queue.lost_ns / 1e9 for queue in queues if queue.longest_ns >= _LONG_NS)
+    short = [queue for queue in queues if queue.longest_ns < _LONG_NS]
+    lost_s = evidence.in_events(lambda event: event.startswith("Lock:")) - long_s
+    share = evidence.share(lost_s) or 0.0
+    if share < _CONTENTION_RATIO or not short:
+        return
+    waits = [wait.row for queue in short for wait in queue.waits.values()]
+    wanted = _wanted(waits)
+    texts = Counter(str(row["statement"]) for row in waits if row["statement"])
+    longest_ns = max(queue.longest_ns for queue in short)
+    yield Finding(
+        kind="lock contention",
+        said=f"sessions wait again and again for {wanted}; the longest wait seen took"
+        f" {seconds(longest_ns / 1e9)}",
+        cost=cost_words(lost_s, evidence),
+        lost_s=lost_s,
+        share_ratio=share,
+        lines=tuple(f"mostly {text}" for text, _ in texts.most_common(1)),
+        next_step="let transactions lock these rows last and end at once",
+        answer=f"sessions wait for {wanted} for {percent(share)} of DB time",
+    )
+
+
+def cost_words(lost_s: float, evidence: Evidence) -> str:
+    """Return "178 session-seconds in 30 s, 62 % of DB time"."""
+    share = evidence.share(lost_s)
+    if lost_s < _LOST_MIN_S:
+        return "hardly any DB time lost so far"
+    amount = f"{lost_s:,.0f}" if lost_s >= 10 else f"{lost_s:.1f}"
+    words = f"{amount} session-seconds lost in {seconds(round(evidence.seconds))}"
+    return words if share is None else f"{words}, {percent(share)} of DB time"
+
+
+def session_name(row: Row) -> str:
+    """Return "pid 18583 billing-cron (role app)", or the name of a prepared transaction."""
+    if not int(row["pid"]):
+        return f"prepared transaction {row.get('prepared') or row.get('name')} (role {row['role']})"
+    name = row.get("application") or row.get("name")
+    kind = str(row.get("backend_type", "client backend"))
+    if kind != "client backend":
+        name = kind
+    words = f"pid {row['pid']}" + (f" {name}" if name else "")
+    return words + (f" (role {row['role']})" if row["role"] else "")
+
+
+def _blocker(queue: Queue, evidence: Evidence) -> Finding:
+    holder, waits = queue.holder, queue.present
+    rows = [wait.row for wait in waits]
+    is_over = evidence.ended_ns - queue.last_ns > _OVER_NS
+    wanted, count = _wanted(rows), max(queue.waiters_max, len(waits))
+    lost_s = queue.lost_ns / 1e9
+    ddl = _ddl_of(queue)
+    since_s = int(holder["transaction_age_ns"]) / 1e9
+    who = f"{counted(count, 'session')} of {_applications(rows)}"
+    short = _short_name(holder)
+    completed = _completed(queue, evidence)
+    longest = seconds(round(queue.longest_ns / 1e9))
+    behind = f"behind it: {counted(count, 'session')}, longest wait {longest}"
+    state = _state(holder)
+    said = (
+        f"{session_name(holder)} {'was' if is_over else 'is'} {state}; it"
+        f" {'held' if is_over else 'holds'}: {wanted}; {behind}"
+    )
+    answer = (
+        f"{who} {'waited' if is_over else 'wait'} for {wanted}, held by {short}, {state};"
+        f" {completed}"
+    )
+    if ddl is not None:
+        said += f", most of them behind pid {ddl.row['pid']}, which wants {_mode(ddl.row)}"
+        answer = (
+            f"{who} {'waited' if is_over else 'wait'} behind {_short_statement(ddl.row)}"
+            f" (pid {ddl.row['pid']}), which {'waited' if is_over else 'waits'} for {short},"
+            f" {state}; {completed}"
+        )
+    return Finding(
+        kind="lock queue" if ddl is None else "lock queue behind DDL",
+        said=said,
+        since_s=since_s,
+        cost=f"{cost_words(lost_s, evidence)}; {completed}",
+        lost_s=lost_s,
+        share_ratio=evidence.share(lost_s),
+        is_over=is_over,
+        lines=(*_statement_line(holder), *_tree(queue)),
+        next_step=_next_step(holder, ddl, is_over=is_over),
+        answer=answer,
+        evidence={
+            "pid": int(holder["pid"]),
+            "waiting": len(waits),
+            "waiting_max": count,
+            "longest_wait_s": queue.longest_ns / 1e9,
+            "completed": queue.ended_count,
+            "relations": sorted({str(row["relation"]) for row in rows if row["relation"]}),
+        },
+    )
+
+
+def _completed(queue: Queue, evidence: Evidence) -> str:
+    """Return what the sessions behind a holder completed; whole-server tps would hide it."""
+    ended = queue.ended_count
+    if not ended:
+        longest_s = max((wait.waits_for_ns for wait in queue.present), default=0) / 1e9
+        return f"nothing of theirs completed in {seconds(round(min(longest_s, evidence.seconds)))}"
+    return f"{counted(ended, 'statement')} of theirs stopped waiting meanwhile"
+
+
+def _state(holder: Row) -> str:
+    age = seconds(round(int(holder["state_age_ns"]) / 1e9))
+    state = str(holder["state"])
+    if state == "prepared":
+        return f"prepared {age} ago"
+    if state == "active":
+        return f"at work on one statement for {seconds(round(holder['statement_age_ns'] / 1e9))}"
+    return f"{state or 'in a state hidden from this role'} for {age}"
+
+
+def _short_name(holder: Row) -> str:
+    if not int(holder["pid"]):
+        return f"prepared transaction {holder['prepared']}"
+    kind = str(holder["backend_type"])
+    name = holder["application"] if kind in ("client backend", "") else kind
+    return str(name or f"pid {holder['pid']}")
+
+
+def _applications(rows: Sequence[Row]) -> str:
+    names = Counter(_pool(str(row["application"] or row["role"] or "unnamed")) for row in rows)
+    listed = [name for name, _ in names.most_common(2)]
+    more = len(names) - len(listed)
+    if more:
+        return f"{', '.join(listed)} and {counted(more, 'other application')}"
+    return " and ".join(listed)
+
+
+def _pool(application: str) -> str:
+    """Return a name without the number at its end: a pool numbers its members."""
+    return _NUMBER.sub("", application) or application
+
+
+def _wanted(rows: Sequence[Row]) -> str:
+    """Return what sessions wait for: "one row of orders", "table orders", "an advisory lock"."""
+    of_row = {(row["relation"], row["place"]) for row in rows if row["place"]}
+    tables = sorted({str(row["relation"]) for row in rows if row["relation"]})
+    names = ", ".join(_plain(name) for name in tables[:2]) + ", ..." * (len(tables) > 2)
+    kinds = Counter(str(row["locked"]) for row in rows)
+    if of_row:
+        place = f" of {names}" if names else " in another database"
+        return f"{'one row' if len(of_row) == 1 else f'{len(of_row)} rows'}{place}"
+    [(kind, _)] = kinds.most_common(1) or [("", 0)]
+    if kind == "relation":
+        return f"table {names}" if names else "a table of another database"
+    if kind in ("transactionid", "virtualxid", "spectoken"):
+        return "the end of its transaction (a row or a key that it wrote)"
+    return f"a lock on {names}" if names else f"{_article(kind)} lock"
+
+
+def _article(kind: str) -> str:
+    return f"{'an' if kind[:1] in tuple('aeiou') else 'a'} {kind}" if kind else "a"
+
+
+def _plain(name: str) -> str:
+    return name.removeprefix("public.")
+
+
+def _mode(row: Row) -> str:
+    return f"{row['mode'].removesuffix('Lock')} of {_plain(str(row['relation']))}"
+
+
+def _ddl_of(queue: Queue) -> Wait | None:
+    """Return a waiter for an exclusive lock on a table behind which others wait, if there is one.
+
+    A lock that conflicts with reading and writing (AccessExclusive and Exclusive) or with writing
+    (Share...) waits in the queue of the table, and everybody who comes later waits behind it.
+    """
+    fronts = {key for wait in queue.present for key in wait.behind}
+    for key, wait in queue.waits.items():
+        is_front = any(front.pid == key.pid for front in fronts)
+        if is_front and wait.row["locked"] == "relation" and "Row" not in _start(wait.row):
+            return wait
+    return None
+
+
+def _start(row: Row) -> str:
+    mode = str(row["mode"])
+    return "Row" if mode in ("AccessShareLock", "RowShareLock", "RowExclusiveLock") else mode
+
+
+def _statement_line(holder: Row) -> Iterator[str]:
+    if holder["statement"]:
+        yield f"its {'' if holder['state'] == 'active' else 'last '}statement:" + (
+            f" {holder['statement']}"
+        )
+
+
+def _short_statement(row: Row) -> str:
+    text = str(row["statement"]) or "a statement"
+    return text if len(text) <= _TEXT_WIDTH else text[: _TEXT_WIDTH - 1] + "…"
+
+
+def _tree(queue: Queue) -> Iterator[str]:
+    """Yield who waits for whom: sessions of one application with one statement are one line."""
+    children: dict[int, list[Wait]] = {}
+    pids = {int(wait.row["pid"]) for wait in queue.present}
+    for wait in queue.present:
+        # Of several sessions for which it waits, the one that itself waits is the nearest.
+        parents = [key.pid for key in wait.behind]
+        nearest = next((pid for pid in parents if pid in pids), queue.key.pid)
+        children.setdefault(nearest, []).append(wait)
+    lines = list(_level(children, [queue.key.pid], 0, set()))
+    yield from lines[:_LINES_MAX]
+    if len(lines) > _LINES_MAX:
+        yield f"... and {len(lines) - _LINES_MAX} more groups of sessions"
+
+
+def _level(
+    children: dict[int, list[Wait]], parents: Iterable[int], depth: int, done: set[int]
+) -> Iterator[str]:
+    waits = [wait for pid in parents for wait in children.get(pid, ())]
+    groups: dict[tuple[str, str], list[Wait]] = {}
+    for wait in waits:
+        row = wait.row
+        if int(row["pid"]) not in done:
+            done.add(int(row["pid"]))
+            name = _pool(str(row["application"] or row["backend_type"]))
+            groups.setdefault((name, _short_statement(row)), []).append(wait)
+    for (name, text), members in sorted(groups.items(), key=lambda group: -len(group[1])):
+        pids = [int(wait.row["pid"]) for wait in members]
+        who = f"pid {pids[0]} {name}" if len(pids) == 1 else f"{len(pids)} sessions of {name}"
+        longest = seconds(round(max(wait.waits_for_ns for wait in members) / 1e9))
+        yield f"{'  ' * depth}└ {who} {'waits' if len(pids) == 1 else 'wait'} {longest}: {text}"
+        yield from _level(children, pids, depth + 1, done)
+
+
+def _next_step(holder: Row, ddl: Wait | None, *, is_over: bool) -> str:
+    pid = int(holder["pid"])
+    if is_over:
+        return "nothing to end: it is over; find the code that runs this statement"
+    if not pid:
+        name = str(holder["prepared"]).replace("'", "''")
+        step = f"in {holder['database']}: COMMIT PREPARED '{name}', or ROLLBACK PREPARED '{name}'"
+    elif str(holder["state"]).startswith("idle in transaction"):
+        step = (
+            f"ask its owner, or SELECT pg_terminate_backend({pid});"
+            " idle_in_transaction_session_timeout prevents it"
+        )
+    elif holder["state"] == "idle":
+        # Cancelling ends a statement; an idle session has none.
+        step = f"it holds the lock for its session: SELECT pg_terminate_backend({pid}) releases it"
+    else:
+        step = f"let it end, or SELECT pg_cancel_backend({pid})"
+    if ddl is not None:
+        first = f"SELECT pg_cancel_backend({ddl.row['pid']}) frees the queue at once; then {step}"
+        return f"{first}; run DDL with lock_timeout"
+    return step

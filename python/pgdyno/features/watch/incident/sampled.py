@@ -1,0 +1,306 @@
+"""Collectors for incidents: sessions in lock queues, what holds old rows back, and limits.
+
+They use a session that the watch already has. Texts of statements are read only of the few sessions
+that wait or hold others up, and leave this module without values.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+import pgparse
+
+from pgdyno.observe.collector import SECOND_NS, Collector, Column, Row, gauge, key
+from pgdyno.observe.session import ServerSession
+from pgdyno.observe.sql.sql_collector import SqlCollector, pick
+
+# Sessions whose place in the queue is examined in one sample: each takes the locks of the server's
+# lock table for a moment.
+EXAMINED_MAX = 60
+# The server may cut a text at track_activity_query_size.
+_TEXT = "coalesce(left(a.query, 4000), '')"
+_DATABASE = "coalesce(d.datname::text, '')"
+_ROLE = "coalesce(r.rolname::text, '')"
+_JOINS = (
+    " LEFT JOIN pg_catalog.pg_database d ON d.oid = a.datid"
+    " LEFT JOIN pg_catalog.pg_roles r ON r.oid = a.usesysid"
+)
+HIDDEN = "text hidden from this role"
+_HIDDEN_BY_SERVER = "<insufficient privilege>"
+_WAITING = "FROM pg_catalog.pg_stat_get_activity(NULL) WHERE wait_event_type = 'Lock'"
+WAITING_SQL = f"SELECT count(*) {_WAITING}"
+_IS_OTHERS = "a.pid <> pg_backend_pid() AND a.datid IS NOT NULL AND a.datid <> 0"
+
+
+def _age_ns(moment: str) -> str:
+    """Return SQL for the age of a moment; 0 if there is none."""
+    return f"coalesce((extract(epoch FROM clock_timestamp() - {moment}) * 1000000)::int8 * 1000, 0)"
+
+
+def _began_us(moment: str) -> str:
+    return f"coalesce((extract(epoch FROM {moment}) * 1000000)::int8, 0)"
+
+
+def _queues(*, leader: str, query_id: str, waited: str) -> str:
+    """Return the statement for all sessions that wait for a lock or hold one that others want.
+
+    0 in the list of pg_blocking_pids is a prepared transaction. A member of a parallel query waits
+    and holds for its leader.
+    """
+    leaders = (
+        " UNION SELECT p.leader_pid FROM pg_catalog.pg_stat_get_activity(NULL) p"
+        " JOIN waiting ON waiting.pid = p.pid WHERE p.leader_pid IS NOT NULL"
+    ) * (leader != "0")
+    prepared = (
+        "SELECT w.pid AS waiter, x.gid::text AS gid, x.prepared, x.owner::text AS owner,"
+        " x.database::text AS database FROM waiting w JOIN l ON l.pid = w.pid AND NOT l.granted"
+        " JOIN l h ON h.granted AND h.pid IS NULL AND h.locktype = l.locktype"
+        " AND h.database IS NOT DISTINCT FROM l.database"
+        " AND h.relation IS NOT DISTINCT FROM l.relation"
+        " AND h.transactionid IS NOT DISTINCT FROM l.transactionid"
+        " AND h.page IS NOT DISTINCT FROM l.page AND h.tuple IS NOT DISTINCT FROM l.tuple"
+        " AND h.objid IS NOT DISTINCT FROM l.objid"
+        " JOIN l own ON own.virtualtransaction = h.virtualtransaction"
+        " AND own.locktype = 'transactionid' AND own.granted"
+        " JOIN pg_catalog.pg_prepared_xacts x ON x.transaction = own.transactionid"
+        " WHERE 0 = ANY(w.by)"
+    )
+    return (
+        "SELECT * FROM (WITH waiting AS (SELECT s.pid, pg_blocking_pids(s.pid) AS by"
+        f" FROM (SELECT pid {_WAITING} ORDER BY query_start LIMIT {EXAMINED_MAX}) s),"
+        f" involved AS (SELECT pid FROM waiting UNION SELECT unnest(by) FROM waiting{leaders}),"
+        " l AS (SELECT * FROM pg_catalog.pg_locks),"
+        f" prepared AS ({prepared})"
+        f" SELECT a.pid, {leader}, coalesce(array_to_string(w.by, ','), ''),"
+        " coalesce((SELECT min(p.gid) FROM prepared p WHERE p.waiter = a.pid), ''),"
+        f" {_DATABASE}, {_ROLE}, coalesce(a.application_name, ''), coalesce(a.state, ''),"
+        " coalesce(a.backend_type, ''), coalesce(wanted.locktype, ''), coalesce(wanted.mode, ''),"
+        " coalesce((SELECT n.nspname || '.' || c.relname FROM pg_catalog.pg_class c"
+        " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE c.oid = coalesce(wanted.relation, row_of.relation) AND coalesce(wanted.database,"
+        " row_of.database) = (SELECT oid FROM pg_catalog.pg_database"
+        " WHERE datname = current_database())), ''),"
+        " coalesce(coalesce(wanted.relation, row_of.relation)::text || ':' || row_of.page || ','"
+        " || row_of.tuple, ''),"
+        f" {_began_us('a.xact_start')}, {_age_ns('a.xact_start')}, {_began_us('a.query_start')},"
+        f" {_age_ns('a.query_start')}, {_age_ns('a.state_change')}, {waited},"
+        f" (SELECT count(*) {_WAITING}), {query_id}, {_TEXT}"
+        " FROM involved i JOIN pg_catalog.pg_stat_get_activity(NULL) a ON a.pid = i.pid"
+        f"{_JOINS} LEFT JOIN waiting w ON w.pid = a.pid"
+        " LEFT JOIN l wanted ON wanted.pid = a.pid AND NOT wanted.granted"
+        " LEFT JOIN l row_of ON row_of.pid = a.pid AND row_of.locktype = 'tuple'"
+        " UNION ALL SELECT DISTINCT ON (p.gid) 0, 0, '', p.gid, p.database, p.owner, '',"
+        " 'prepared', 'prepared transaction', '', '', '', '',"
+        f" {_began_us('p.prepared')}, {_age_ns('p.prepared')}, 0, 0, {_age_ns('p.prepared')}, 0,"
+        f" (SELECT count(*) {_WAITING}), 0, '' FROM prepared p) queues"
+    )
+
+
+# Before 14 the server does not tell when a wait began; the statement began before it.
+_NO_WAITSTART = "CASE WHEN w.pid IS NULL THEN 0 ELSE " + _age_ns("a.query_start") + " END"
+QUEUES_SQL = {
+    10: _queues(leader="0", query_id="0::int8", waited=_NO_WAITSTART),
+    13: _queues(leader="coalesce(a.leader_pid, 0)", query_id="0::int8", waited=_NO_WAITSTART),
+    14: _queues(
+        leader="coalesce(a.leader_pid, 0)",
+        query_id="coalesce(a.query_id, 0)",
+        waited=_age_ns("wanted.waitstart"),
+    ),
+}
+
+
+class QueuesCollector(SqlCollector):
+    """Samples who waits for whom; only while somebody waits for a lock."""
+
+    name = "lock_queues"
+    meaning = "Sessions that wait for a lock, and the sessions that they wait for"
+    sql = QUEUES_SQL
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column("pid", "int64", "process id", "of the session; 0 = a prepared transaction", "key"),
+        gauge("leader_pid", "process id", "of its parallel query; 0 = none"),
+        key("blocked_by", "pids for which it waits, with commas; '' = it does not wait"),
+        key("prepared", "name of the prepared transaction that it is, or for which it waits"),
+        key("database", "it is connected to"),
+        key("role", "that logged in"),
+        key("application", "its application_name"),
+        key("state", "as in pg_stat_activity; 'prepared'"),
+        key("backend_type", "as in pg_stat_activity"),
+        key("locked", "what it waits for: pg_locks.locktype"),
+        key("mode", "of the lock that it waits for"),
+        key("relation", "of that lock, or of the row; '' = none, or in another database"),
+        key("place", "relation, page and number of the row that it waits for; '' = no row"),
+        gauge("transaction_us", "us", "Unix time at which its transaction began; 0 = none"),
+        gauge("transaction_age_ns", "ns", "since then"),
+        gauge("statement_us", "us", "Unix time at which its last statement began"),
+        gauge("statement_age_ns", "ns", "since then"),
+        gauge("state_age_ns", "ns", "since its state changed"),
+        gauge("waited_ns", "ns", "since it waits; before 14, since its statement began"),
+        gauge("all_waiting", "sessions", "that wait for a lock, including those not examined"),
+        Column("query_id", "int64", "identifier", "of the statement; 0 = not computed", "key"),
+        key("statement", "its last one, without values"),
+    )
+
+    def sample(self, now_ns: int) -> list[Row]:
+        """Return the sessions of all lock queues; no rows if nobody waits."""
+        [(waiting,)] = self._session.fetch_often(WAITING_SQL)
+        if not waiting:
+            return []
+        rows = super().sample(now_ns)
+        return [{**row, "statement": shown_statement(str(row["statement"]))} for row in rows]
+
+
+def _holds(*, query_id: str, slot_age: str) -> str:
+    return (
+        f"SELECT 'session', a.pid::int8, {_DATABASE}, {_ROLE}, coalesce(a.application_name, ''),"
+        f" coalesce(a.state, ''), {_began_us('a.xact_start')}, {_age_ns('a.xact_start')},"
+        f" {_age_ns('a.state_change')}, coalesce(greatest(age(a.backend_xmin),"
+        f" age(a.backend_xid)), 0)::int8, {query_id}, {_TEXT}"
+        f" FROM (SELECT * FROM pg_catalog.pg_stat_get_activity(NULL) a WHERE {_IS_OTHERS}"
+        " AND a.backend_type = 'client backend'"
+        " AND a.xact_start < clock_timestamp() - interval '2 s' ORDER BY a.xact_start LIMIT 10) a"
+        f"{_JOINS}"
+        " UNION ALL (SELECT 'prepared transaction', 0, database::text, owner::text, gid::text,"
+        f" 'prepared', {_began_us('prepared')}, {_age_ns('prepared')}, {_age_ns('prepared')},"
+        " age(transaction)::int8, 0, '' FROM pg_catalog.pg_prepared_xacts"
+        " ORDER BY prepared LIMIT 10)"
+        " UNION ALL (SELECT 'slot', coalesce(active_pid, 0), coalesce(database::text, ''), '',"
+        " slot_name::text, CASE WHEN active THEN 'active' ELSE 'inactive' END, 0, 0,"
+        f" {slot_age}, greatest(age(xmin), age(catalog_xmin))::int8, 0, '' FROM"
+        " pg_catalog.pg_replication_slots WHERE xmin IS NOT NULL OR catalog_xmin IS NOT NULL"
+        " ORDER BY 10 DESC LIMIT 10)"
+        f" UNION ALL (SELECT 'standby', a.pid::int8, '', {_ROLE},"
+        " coalesce(a.application_name, ''), coalesce(w.state, ''), 0, 0, 0,"
+        " age(a.backend_xmin)::int8, 0, '' FROM pg_catalog.pg_stat_get_wal_senders() w"
+        f" JOIN pg_catalog.pg_stat_get_activity(NULL) a ON a.pid = w.pid{_JOINS}"
+        " WHERE a.backend_xmin IS NOT NULL ORDER BY 10 DESC LIMIT 10)"
+    )
+
+
+HOLDS_SQL = {
+    10: _holds(query_id="0::int8", slot_age="0::int8"),
+    14: _holds(query_id="coalesce(a.query_id, 0)", slot_age="0::int8"),
+    17: _holds(query_id="coalesce(a.query_id, 0)", slot_age=_age_ns("inactive_since")),
+}
+
+
+class HoldsCollector(SqlCollector):
+    """Samples transactions older than 2 s, and everything else that keeps old rows."""
+
+    name = "holds"
+    meaning = "What may keep dead rows: long transactions, prepared ones, slots and standbys"
+    interval_ns = 5 * SECOND_NS
+    sql = HOLDS_SQL
+    columns: ClassVar[tuple[Column, ...]] = (
+        key("kind", "session, prepared transaction, slot or standby"),
+        Column("pid", "int64", "process id", "of its session; 0 = none", "key"),
+        key("database", "it belongs to; '' = all"),
+        key("role", "its owner"),
+        key("name", "application_name, or name of the prepared transaction or slot"),
+        key("state", "as in the view; prepared; active or inactive"),
+        gauge("transaction_us", "us", "Unix time at which its transaction began; 0 = none"),
+        gauge("age_ns", "ns", "since then"),
+        gauge("state_age_ns", "ns", "since its state changed; 0 = not known"),
+        gauge("xmin_age", "transactions", "since the oldest one whose rows it needs; 0 = none"),
+        Column("query_id", "int64", "identifier", "of the statement; 0 = not computed", "key"),
+        key("statement", "its last one, without values"),
+    )
+
+    def sample(self, now_ns: int) -> list[Row]:
+        """Return one row for each holder."""
+        rows = super().sample(now_ns)
+        return [{**row, "statement": shown_statement(str(row["statement"]))} for row in rows]
+
+
+def _limits(*, reserved: str) -> str:
+    def setting(name: str, kind: str = "int8") -> str:
+        return f"(SELECT setting::{kind} FROM s WHERE name = '{name}')"
+
+    return (
+        "SELECT * FROM (WITH s AS (SELECT name, setting FROM pg_catalog.pg_settings WHERE name IN"
+        " ('max_connections', 'superuser_reserved_connections', 'reserved_connections',"
+        " 'autovacuum', 'autovacuum_max_workers', 'autovacuum_vacuum_threshold',"
+        " 'autovacuum_vacuum_scale_factor', 'max_wal_size', 'checkpoint_timeout',"
+        " 'synchronous_standby_names', 'autovacuum_worker_slots')),"
+        " a AS (SELECT backend_type, state FROM pg_catalog.pg_stat_get_activity(NULL)"
+        " WHERE strpos(coalesce(application_name, ''), 'pgdyno/') <> 1)"
+        f" SELECT {setting('max_connections')},"
+        f" {setting('superuser_reserved_connections')} + {reserved},"
+        " count(*) FILTER (WHERE a.backend_type = 'client backend'),"
+        " count(*) FILTER (WHERE a.backend_type = 'client backend' AND a.state = 'idle'),"
+        " count(*) FILTER (WHERE a.backend_type = 'autovacuum worker'),"
+        f" {setting('autovacuum_max_workers')}, ({setting('autovacuum', 'text')} = 'on')::int,"
+        f" {setting('autovacuum_vacuum_threshold')},"
+        f" ({setting('autovacuum_vacuum_scale_factor', 'float8')} * 1000000)::int8,"
+        f" {setting('max_wal_size')} * 1048576, {setting('checkpoint_timeout')} * 1000000000,"
+        f" ({setting('synchronous_standby_names', 'text')} <> '')::int"
+        " FROM a) limits"
+    )
+
+
+LIMITS_SQL = {
+    10: _limits(reserved="0"),
+    16: _limits(reserved="(SELECT setting::int8 FROM s WHERE name = 'reserved_connections')"),
+}
+
+
+class LimitsCollector(SqlCollector):
+    """Samples how near the server is to limits that its settings give it."""
+
+    name = "limits"
+    meaning = "Connections and workers of autovacuum, and the settings that limit them"
+    interval_ns = 5 * SECOND_NS
+    sql = LIMITS_SQL
+    columns: ClassVar[tuple[Column, ...]] = (
+        gauge("connections_max", "connections", "max_connections"),
+        gauge("connections_reserved", "connections", "of these, for superusers and operators"),
+        gauge("clients", "connections", "client backends, without our own"),
+        gauge("clients_idle", "connections", "client backends without a transaction"),
+        gauge("vacuum_workers", "processes", "workers of autovacuum that run"),
+        gauge("vacuum_workers_max", "processes", "autovacuum_max_workers"),
+        gauge("autovacuum", "0 or 1", "1 = on"),
+        gauge("vacuum_threshold", "rows", "autovacuum_vacuum_threshold"),
+        gauge("vacuum_scale_millionths", "rows in a million", "autovacuum_vacuum_scale_factor"),
+        gauge("max_wal_bytes", "bytes", "max_wal_size"),
+        gauge("checkpoint_timeout_ns", "ns", "checkpoint_timeout"),
+        gauge("synchronous", "0 or 1", "1 = synchronous_standby_names is set"),
+    )
+
+
+COLLECTORS: tuple[type[Collector], ...] = (QueuesCollector, HoldsCollector, LimitsCollector)
+
+
+def asked_too(session: ServerSession) -> list[Collector]:
+    """Return the collectors for a session of the watch."""
+    return [QueuesCollector(session), HoldsCollector(session), LimitsCollector(session)]
+
+
+def statements() -> dict[str, str]:
+    """Return name -> every statement that these collectors may send."""
+    texts = {"sessions that wait for a lock": WAITING_SQL}
+    for collector in (QueuesCollector, HoldsCollector, LimitsCollector):
+        for version in collector.sql:
+            text = pick(collector.name, collector.sql, version)
+            texts[f"{collector.name}, PostgreSQL {version} and later"] = text
+    return texts
+
+
+_MARK = re.compile(r"\$\d+")
+
+
+def shown_statement(text: str) -> str:
+    """Return a text of pg_stat_activity without values, on one line.
+
+    A text that cannot be parsed, for example because the server cut it, loses what looks like a
+    value.
+    """
+    # It asks the catalogue, which asks every feature for its collectors.
+    from pgdyno.measure.statement_texts import without_constants
+
+    if not text or text == _HIDDEN_BY_SERVER:
+        return HIDDEN if text else ""
+    try:
+        text = pgparse.normalize(text)
+    except (pgparse.PGQueryError, RecursionError, ValueError):
+        text = re.sub(r"'(?:[^']|'')*('|$)|\b\d[\d.]*\b", "?", text)
+    return without_constants(text)

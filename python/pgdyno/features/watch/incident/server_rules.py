@@ -1,0 +1,198 @@
+"""Findings about limits of the server: connections, WAL, standbys, temporary files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.features.watch.incident.evidence import Evidence, number
+from pgdyno.features.watch.incident.finding import Danger, Finding
+from pgdyno.features.watch.incident.lock_rules import cost_words
+from pgdyno.quantities import count, counted, format_bytes, percent, seconds
+
+_NEAR_RATIO = 0.9
+# A checkpoint by volume begins when this share of max_wal_size is written since the last one:
+# 1 / (1 + checkpoint_completion_target).
+_VOLUME_RATIO = 0.53
+# WAL fills max_wal_size this number of times within one checkpoint_timeout.
+_FORCED_MIN = 5
+_LAG_NS = 10_000_000_000
+_SPILL_BYTES_PER_SECOND = 10e6
+_SPILL_RATIO = 0.05
+_SPILLED_FILES_MIN = 10
+_SYNC_RATIO = 0.3
+
+
+def connections(evidence: Evidence) -> Iterator[Finding]:
+    """Yield a finding if nine tenths of the connections are taken."""
+    limits = evidence.one("limits")
+    if limits is None:
+        return
+    row = limits.last
+    room = number(row, "connections_max") - number(row, "connections_reserved")
+    taken, idle = number(row, "clients"), number(row, "clients_idle")
+    if taken < _NEAR_RATIO * room:
+        return
+    free = max(0, int(room - taken))
+    said = f"{count(int(taken))} of {count(int(room))} connections are taken"
+    yield Finding(
+        kind="connections",
+        said=f"{said}, {count(int(idle))} of them idle; {free or 'none'} free for ordinary roles",
+        cost="further sessions are refused" if not free else "further sessions will be refused",
+        next_step="a pooler, or fewer connections in each application; idle_session_timeout ends"
+        " idle ones"
+        if idle > taken / 2
+        else "find what keeps them busy; a pooler queues instead of refusing",
+        danger=Danger.LIMIT_NEAR if free else Danger.WORK_REFUSED,
+        answer=f"{said}" + ("; further sessions are refused" if not free else ""),
+        evidence={"taken": taken, "limit": room, "idle": idle},
+    )
+
+
+def forced_checkpoints(evidence: Evidence) -> Iterator[Finding]:
+    """Yield a finding if WAL volume forces checkpoints much more often than the time does."""
+    limits, done, wal = (evidence.one(name) for name in ("limits", "checkpointer", "wal"))
+    if limits is None or done is None or wal is None:
+        return
+    forced = done.grown("checkpoints_requested")
+    timed = done.grown("checkpoints_timed")
+    volume = wal.grown("position_bytes")
+    room = _VOLUME_RATIO * number(limits.last, "max_wal_bytes")
+    often = number(limits.last, "checkpoint_timeout_ns") / 1e9 / evidence.seconds * volume / room
+    # A backup or a CHECKPOINT also counts as requested, but writes no WAL before.
+    if not forced or volume < 0.5 * forced * room or often < _FORCED_MIN:
+        return
+    images = wal.grown("full_page_images") * 8192
+    wal_share = min(1.0, images / volume) if volume else 0.0
+    lost_s = wal_share * evidence.in_events(
+        lambda event: event.startswith(("IO:WAL", "LWLock:WAL", "IO:WALSync"))
+    )
+    name = format_bytes(int(number(limits.last, "max_wal_bytes")))
+    said = f"{forced:,.0f} of {forced + timed:,.0f} checkpoints were forced by WAL volume"
+    yield Finding(
+        kind="forced checkpoints",
+        said=f"{said}: max_wal_size {name}",
+        cost=f"{percent(wal_share)} of WAL is full-page images; " + cost_words(lost_s, evidence),
+        lost_s=lost_s,
+        share_ratio=evidence.share(lost_s),
+        next_step="a larger max_wal_size: pgdyno settings",
+        answer=f"{said}",
+        evidence={"forced": forced, "timed": timed, "wal_bytes": volume},
+    )
+
+
+def slot_wal(evidence: Evidence) -> Iterator[Finding]:
+    """Yield a finding if a replication slot keeps more WAL than max_wal_size."""
+    limits = evidence.one("limits")
+    room = number(limits.last, "max_wal_bytes") if limits is not None else 2**30
+    kept = sorted(evidence.now("slots"), key=lambda seen: -number(seen.last, "kept_bytes"))
+    for seen in kept[:1]:
+        row = seen.last
+        size, status = number(row, "kept_bytes"), str(row["wal_status"])
+        if status not in ("extended", "unreserved", "lost") and size <= room:
+            continue
+        grown = size - number(seen.first, "kept_bytes")
+        is_active = bool(row["active"])
+        keeps = "has lost its WAL" if status == "lost" else f"keeps {format_bytes(int(size))} WAL"
+        who = f"replication slot {row['slot']} ({'active' if is_active else 'no receiver'})"
+        rest = row.get("room_bytes")
+        limit = (
+            "no limit: WAL fills the disk (max_slot_wal_keep_size)"
+            if rest is None or rest != rest
+            else f"it loses its WAL after {format_bytes(max(0, int(rest)))} more"
+        )
+        yield Finding(
+            kind="slot keeps WAL",
+            said=f"{who} {keeps}",
+            cost=f"{grown / 1e6:+,.0f} MB during the watch; {limit}",
+            next_step="find why its receiver is slow"
+            if is_active
+            else f"start its receiver, or SELECT pg_drop_replication_slot('{row['slot']!s}')",
+            danger=Danger.LIMIT_NEAR,
+            answer=f"{who} {keeps}",
+            evidence={"slot": row["slot"], "kept_bytes": size, "wal_status": status},
+        )
+
+
+def archiver(evidence: Evidence) -> Iterator[Finding]:
+    """Yield a finding if WAL segments cannot be archived."""
+    seen = evidence.one("archiver")
+    if seen is None:
+        return
+    failed, row = seen.grown("failed"), seen.last
+    last_failed, last_good = number(row, "last_failed_ns"), number(row, "last_archived_ns")
+    if last_failed <= last_good or not (failed or number(row, "time_ns") - last_failed < 120e9):
+        return
+    since_s = (number(row, "time_ns") - last_good) / 1e9 if last_good else None
+    ago = f"the last success was {seconds(since_s)} ago" if since_s else "it never succeeded"
+    yield Finding(
+        kind="archiver",
+        said=f"archive_command fails: {counted(int(failed), 'attempt')} during the watch; {ago}",
+        cost="WAL stays on the disk until it is archived; backups have a gap",
+        since_s=since_s,
+        next_step="see the server's log for the message of archive_command",
+        danger=Danger.WORK_REFUSED,
+        answer=f"WAL is not archived: {ago}",
+        evidence={"failed": failed},
+    )
+
+
+def standbys(evidence: Evidence) -> Iterator[Finding]:
+    """Yield findings about standbys that lag, and about commits that wait for one."""
+    rows = [seen.last for seen in evidence.now("replication")]
+    limits = evidence.one("limits")
+    waiting_s = evidence.in_events(lambda event: event == "IPC:SyncRep")
+    if limits is not None and limits.last["synchronous"]:
+        senders = any(row["sync_state"] in ("sync", "quorum") for row in rows)
+        share = evidence.share(waiting_s) or 0.0
+        if not senders and share >= _SYNC_RATIO:
+            yield Finding(
+                kind="synchronous standby missing",
+                said="commits wait for a synchronous standby, and none is connected",
+                cost=cost_words(waiting_s, evidence),
+                lost_s=waiting_s,
+                share_ratio=share,
+                next_step="start the standby, or ALTER SYSTEM SET synchronous_standby_names = '';"
+                " SELECT pg_reload_conf()",
+                danger=Danger.WORK_REFUSED,
+                answer="commits wait for a synchronous standby, and none is connected",
+            )
+    late = [row for row in rows if number(row, "replay_lag_ns") >= _LAG_NS]
+    for row in sorted(late, key=lambda row: -number(row, "replay_lag_ns"))[:1]:
+        lag_s = number(row, "replay_lag_ns") / 1e9
+        behind = format_bytes(int(number(row, "replay_lag_bytes")))
+        who = str(row["standby"])
+        said = f"{'this standby' if who == 'this server' else f'standby {who}'} is"
+        yield Finding(
+            kind="standby lag",
+            said=f"{said} {seconds(round(lag_s, 1))} behind, {behind} of WAL not replayed",
+            cost="it shows old rows; a failover now needs this time",
+            since_s=lag_s,
+            next_step="see its replay: long queries there, pg_wal_replay_pause, its disk",
+            danger=Danger.GROWS,
+            answer=f"{said} {seconds(round(lag_s, 1))} behind",
+            evidence={"standby": who, "lag_s": lag_s},
+        )
+
+
+def spills(evidence: Evidence) -> Iterator[Finding]:
+    """Yield a finding if statements write many temporary files."""
+    size = sum(seen.grown("temp_bytes") for seen in evidence.seen("database").values())
+    files = sum(seen.grown("temp_files") for seen in evidence.seen("database").values())
+    lost_s = evidence.in_events(lambda event: event.startswith("IO:BufFile"))
+    rate = size / evidence.seconds
+    share = evidence.share(lost_s) or 0.0
+    if rate < _SPILL_BYTES_PER_SECOND or not files:
+        return
+    if files < _SPILLED_FILES_MIN and share < _SPILL_RATIO:
+        return  # One large sort, such as that of a report or an index build.
+    yield Finding(
+        kind="temporary files",
+        said=f"statements wrote {count(int(files))} temporary files, {format_bytes(int(size))}:"
+        f" {rate / 1e6:,.0f} MB/s",
+        cost=f"{format_bytes(int(size / files))} each; " + cost_words(lost_s, evidence),
+        lost_s=lost_s,
+        share_ratio=evidence.share(lost_s),
+        next_step="pgdyno work-mem finds how much memory these statements need",
+        answer=f"statements write {rate / 1e6:,.0f} MB/s of temporary files",
+        evidence={"bytes": size, "files": files},
+    )

@@ -1,0 +1,215 @@
+"""Findings about statements: rows that they read in vain, and tables that are read whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from pgdyno.features.watch.incident.evidence import Evidence, Seen, number
+from pgdyno.features.watch.incident.finding import Finding
+from pgdyno.features.watch.incident.lock_rules import cost_words
+from pgdyno.features.watch.incident.table_facts import ColumnFacts, StatementFacts, TableFacts
+from pgdyno.quantities import compact_ms, percent
+
+_SHARE_MIN = 0.05
+_READ_MIN = 1_000
+_USEFUL_RATIO_MAX = 0.05
+# A statement that reads at least this share of a table's pages in a call reads the table whole.
+_WHOLE_RATIO = 0.5
+_ASKED_MAX = 10
+# A call that reads this many times the blocks of the average call has another plan.
+_LATELY_RATIO = 1.5
+_TEXT_WIDTH = 78
+_ROWS_PER_SECOND = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of statements after a watch: texts and the facts of their tables.
+
+    `counts_statements`: pg_stat_statements is in the database. None before this was asked.
+    """
+
+    texts: Mapping[int, str] = field(default_factory=dict)
+    facts: Mapping[int, StatementFacts] = field(default_factory=dict)
+    counts_statements: bool | None = None
+
+
+def worth_asking(evidence: Evidence) -> list[int]:
+    """Return the query ids of statements with much DB time outside of locks, largest first."""
+    times = {query: _time_s(evidence, query) for query in list(evidence.tally.total.by_statement)}
+    large = [query for query, (_, share) in times.items() if query and share >= _SHARE_MIN]
+    return sorted(large, key=lambda query: -times[query][0])[:_ASKED_MAX]
+
+
+def busy_tables(evidence: Evidence) -> dict[str, list[str]]:
+    """Return table name -> schemas of the tables that were read, most rows first."""
+    schemas: dict[str, list[str]] = {}
+    seen = sorted(evidence.seen("tables").items(), key=lambda item: -item[1].grown("seq_rows"))
+    for (schema, table), _ in seen:
+        schemas.setdefault(table, []).append(schema)
+    return schemas
+
+
+def reading_in_vain(evidence: Evidence, known: Known) -> Iterator[Finding]:
+    """Yield a finding for each statement that reads a table whole and needs a small part of it."""
+    for query in worth_asking(evidence) if known.facts else ():
+        facts = known.facts.get(query)
+        counts = _counts(evidence, query)
+        if facts is None or counts is None:
+            continue
+        for table in facts.tables:
+            finding = _in_vain(evidence, known, query, facts, table, counts)
+            if finding is not None:
+                yield finding
+                break
+
+
+def read_whole(evidence: Evidence, known: Known) -> Iterator[Finding]:
+    """Yield a finding for the table with most rows read whole, if statements are not counted."""
+    if known.counts_statements is not False:
+        return
+    tables = evidence.seen("tables").values()
+    worst = max(tables, key=lambda seen: seen.grown("seq_rows"), default=None)
+    if worst is None:
+        return
+    rows, scans = worst.grown("seq_rows"), worst.grown("seq_scans")
+    if rows / evidence.seconds < _ROWS_PER_SECOND or scans < max(3.0, evidence.seconds / 10):
+        return
+    name = str(worst.last["table"])
+    if worst.last["schema"] != "public":
+        name = f"{worst.last['schema']}.{name}"
+    yield Finding(
+        kind="table read whole",
+        said=f"{name} is read whole again and again: {scans:,.0f} times, {rows / scans:,.0f} rows"
+        " each",
+        cost="its share of DB time is not known: this server does not count statements",
+        next_step="which statement it is: add pg_stat_statements to shared_preload_libraries,"
+        " restart, CREATE EXTENSION pg_stat_statements",
+        answer=f"{name} is read whole {scans:,.0f} times",
+        evidence={"table": name, "scans": scans, "rows": rows},
+    )
+
+
+def _time_s(evidence: Evidence, query: int) -> tuple[float, float]:
+    """Return session-seconds of a statement outside of lock waits, and their share of DB time."""
+    events = dict(evidence.tally.total.by_statement.get(query, {}))
+    seen = sum(count for event, count in events.items() if not event.startswith("Lock:"))
+    whole = evidence.tally.total.by_event.total()
+    share = seen / whole if whole else 0.0
+    return share * evidence.db_time_s, share
+
+
+def _counts(evidence: Evidence, query: int, *, lately: bool = False) -> dict[str, float] | None:
+    """Return what one call does on average, and the number of calls; None if none was counted.
+
+    If a call reads much more between the last two samples than before, its plan may have changed:
+    then these calls are judged alone.
+    """
+    of_statement = [
+        seen for (_, query_id), seen in evidence.seen("statements").items() if query_id == query
+    ]
+    calls = sum(seen.grown("calls", lately=lately) for seen in of_statement)
+    if not calls:
+        return None
+
+    def each(*columns: str) -> float:
+        sums = (seen.grown(column, lately=lately) for seen in of_statement for column in columns)
+        return sum(sums) / calls
+
+    counts = {
+        "calls": calls,
+        "ms": each("exec_time_ns") / 1e6,
+        "rows": each("rows"),
+        "blocks": each("shared_blks_hit", "shared_blks_read"),
+    }
+    recent = None if lately else _counts(evidence, query, lately=True)
+    if recent is not None and recent["blocks"] >= _LATELY_RATIO * counts["blocks"]:
+        return recent | {"ms_before": counts["ms"]}
+    return counts
+
+
+def _in_vain(
+    evidence: Evidence,
+    known: Known,
+    query: int,
+    facts: StatementFacts,
+    table: TableFacts,
+    counts: Mapping[str, float],
+) -> Finding | None:
+    seen = evidence.seen("tables").get((table.schema, table.table))
+    size, pages = _size(table, seen)
+    # The table's own counter says that its rows were read without an index.
+    is_read = seen is not None and seen.grown("seq_rows") >= _WHOLE_RATIO * size
+    times = counts["blocks"] / max(pages, 1)
+    if not is_read or times < _WHOLE_RATIO or size < _READ_MIN or not table.columns:
+        return None
+    read = size if times < 1.5 else size * times
+    column = min(table.columns, key=lambda facts_of: facts_of.expected_ratio or 1.0)
+    useful = counts["rows"] if facts.returns_what_it_finds else None
+    if useful is None and column.expected_ratio is not None:
+        useful = column.expected_ratio * size
+    if useful is None or useful > _USEFUL_RATIO_MAX * read:
+        return None
+    lost_s, share = _time_s(evidence, query)
+    text = " ".join(known.texts.get(query, "").split()) or f"query {query}"
+    why, step = _why(table, column)
+    reads = f"reads {read:,.0f} rows of {table.name} for {max(useful, 0):,.0f}"
+    return Finding(
+        kind="index missing" if not column.index else "index not used",
+        said=f"{text}: {reads}",
+        cost=f"{compact_ms(counts['ms'])} ms a call{_lately(counts)},"
+        f" {counts['calls']:,.0f} calls; " + cost_words(lost_s, evidence).replace(" lost", ""),
+        lost_s=lost_s,
+        share_ratio=share,
+        lines=(why,),
+        next_step=step,
+        answer=f"{_short(text)} takes {percent(share)} of DB time: it {reads}",
+        evidence={
+            "query_id": str(query),
+            "table": f"{table.schema}.{table.table}",
+            "columns": [column.condition.indexed],
+            "rows_read": read,
+            "rows_needed": useful,
+            "ms_per_call": counts["ms"],
+            "calls": counts["calls"],
+            "index": column.index,
+        },
+    )
+
+
+def _lately(counts: Mapping[str, float]) -> str:
+    if "ms_before" not in counts:
+        return ""
+    return f" in the last seconds ({compact_ms(counts['ms_before'])} over the whole watch)"
+
+
+def _why(table: TableFacts, column: ColumnFacts) -> tuple[str, str]:
+    where = f"{table.name}({column.condition.indexed})"
+    expects = ""
+    if column.how == "EXPLAIN" and column.expected_ratio is not None:
+        expected = column.expected_ratio * table.rows_count
+        expects = f"; EXPLAIN: {column.node}, {expected:,.0f} rows expected for one value"
+    elif column.expected_ratio is not None:
+        expects = f"; statistics: {percent(column.expected_ratio)} of the rows have one value"
+    if column.index:
+        return (
+            f"index {column.index} begins with {where} and is not used: hypothesis, statistics or"
+            f" settings mislead the planner{expects}",
+            f"ANALYZE {table.name}; then EXPLAIN the statement with its values",
+        )
+    return (
+        f"no index begins with {where}: hypothesis{expects}",
+        f"CREATE INDEX CONCURRENTLY ON {table.name} ({column.condition.indexed}), on a copy first",
+    )
+
+
+def _size(table: TableFacts, seen: Seen | None) -> tuple[float, float]:
+    """Return rows and pages; the statistics views know rows before the first ANALYZE."""
+    live = number(seen.last, "rows_live") if seen is not None else 0.0
+    pages = float(table.pages_count)
+    return max(live, table.rows_count, 0.0), pages
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _TEXT_WIDTH else text[: _TEXT_WIDTH - 1] + "…"

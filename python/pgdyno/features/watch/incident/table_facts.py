@@ -1,0 +1,186 @@
+"""What the catalogues and EXPLAIN say about the tables of a statement; it executes nothing.
+
+EXPLAIN is asked about a statement of our own: one table, one column, a parameter. It is left out if
+planning could call a function of the table's owner: from an index expression, a policy, a check, or
+an operator of a type that is not PostgreSQL's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from pgdyno.errors import PgdynoError
+from pgdyno.features.doctor.session import read_only
+from pgdyno.features.watch.incident.conditions import Condition, Restricted, restricted
+from pgdyno.measure.statement_texts import SCHEMA_SQL, TEXTS_SQL
+from pgdyno.observe.session import ServerSession
+from pgdyno.server.target import Target
+
+TABLE_SQL = (
+    "SELECT c.oid::int8, c.relkind::text, c.reltuples::float8,"
+    " c.relpages::int8, has_table_privilege(c.oid, 'SELECT'),"
+    " c.relkind IN ('r', 'm') AND NOT c.relrowsecurity AND NOT c.relhassubclass"
+    " AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid"
+    " AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL OR EXISTS (SELECT 1 FROM"
+    " pg_catalog.pg_opclass o WHERE o.oid = ANY(i.indclass)"
+    " AND o.opcnamespace <> 'pg_catalog'::regnamespace)))"
+    " AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_constraint k WHERE k.conrelid = c.oid"
+    " AND k.contype = 'c')"
+    " AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_statistic_ext x WHERE x.stxrelid = c.oid)"
+    " FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+    " WHERE n.nspname = %s AND c.relname = %s"
+)
+# An index fits if its first key is the column, or the expression.
+COLUMN_SQL = (
+    "SELECT format_type(a.atttypid, NULL), t.typnamespace = 'pg_catalog'::regnamespace"
+    " AND t.typtype = 'b',"
+    " coalesce((SELECT min(x.relname::text) FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class x"
+    " ON x.oid = i.indexrelid WHERE i.indrelid = a.attrelid AND i.indisvalid"
+    " AND ((%s = '' AND i.indkey[0] = a.attnum) OR (%s <> '' AND i.indkey[0] = 0"
+    " AND pg_get_indexdef(i.indexrelid, 1, true) ILIKE %s))), ''),"
+    " coalesce((SELECT s.n_distinct::float8 FROM pg_catalog.pg_stats s WHERE s.schemaname = %s"
+    " AND s.tablename = %s AND s.attname = a.attname AND NOT s.inherited), 0)"
+    " FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid"
+    " WHERE a.attrelid = %s AND a.attname = %s AND a.attnum > 0 AND NOT a.attisdropped"
+)
+# The planner does not look into the subquery, so it expects what one value finds on average.
+_EXPLAIN = (
+    "EXPLAIN (FORMAT JSON) SELECT 1 FROM ONLY {} WHERE {} OPERATOR(pg_catalog.{}) (SELECT NULL::{})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFacts:
+    """A restricted column: the index that begins with it, "" if none does.
+
+    `expected_ratio`: share of the table's rows that one value is expected to find; None if unknown.
+    `how`: where this share comes from. `node`: the plan's node that reads the table, "" if unknown.
+    """
+
+    condition: Condition
+    index: str
+    expected_ratio: float | None = None
+    how: str = ""
+    node: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """A table of a statement."""
+
+    schema: str
+    table: str
+    rows_count: float
+    pages_count: int
+    columns: tuple[ColumnFacts, ...]
+
+    @property
+    def name(self) -> str:
+        """Return the name, without the schema public."""
+        return self.table if self.schema == "public" else f"{self.schema}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class StatementFacts:
+    """A statement's tables, as far as they are known."""
+
+    returns_what_it_finds: bool
+    tables: tuple[TableFacts, ...]
+
+
+def statements() -> dict[str, str]:
+    """Return name -> every statement that this module may send."""
+    return {
+        "a table of an expensive statement, after a watch": TABLE_SQL,
+        "a column that it restricts": COLUMN_SQL,
+        "what the planner expects": _EXPLAIN.format("(table)", "(column)", "=", "(type)"),
+    }
+
+
+def facts_of_statements(
+    target: Target, query_ids: Sequence[int], busy: Mapping[str, Sequence[str]]
+) -> dict[int, StatementFacts]:
+    """Return what is known of the tables of statements; of what cannot be asked, nothing.
+
+    Never raises: a watch is worth keeping without. Args: busy, table name -> schemas in which it
+    was read during the watch.
+    """
+    facts: dict[int, StatementFacts] = {}
+    try:
+        with read_only(target, "watch") as (session, _):
+            schemas = session.fetch(SCHEMA_SQL)
+            if not schemas or not query_ids:
+                return {}
+            rows = session.fetch(TEXTS_SQL.format(schema=schemas[0][0]), [list(query_ids)])
+            for query_id, text in rows:
+                parts = restricted(str(text))
+                if parts is not None:
+                    facts[int(query_id)] = _statement(session, parts, busy)
+    except (PgdynoError, psycopg.Error):
+        return facts
+    return facts
+
+
+def _statement(
+    session: ServerSession, parts: Restricted, busy: Mapping[str, Sequence[str]]
+) -> StatementFacts:
+    tables = []
+    for schema, table in parts.tables:
+        places = [schema] if schema else list(busy.get(table, ()))
+        for place in places[:2]:
+            try:
+                made = _table(session, place, table, parts)
+            except psycopg.Error:
+                continue  # Locked, or dropped meanwhile: this table stays unknown.
+            if made is not None:
+                tables.append(made)
+    return StatementFacts(parts.returns_what_it_finds, tuple(tables))
+
+
+def _table(session: ServerSession, schema: str, table: str, parts: Restricted) -> TableFacts | None:
+    rows = session.fetch(TABLE_SQL, [schema, table])
+    if not rows:
+        return None
+    oid, _, tuples, pages, may_read, is_plain = rows[0]
+    columns = []
+    for condition in dict.fromkeys(parts.conditions):
+        if condition.table not in ("", table):
+            continue
+        begins = f"{condition.function}(%{condition.column}%"
+        asked = [condition.function, condition.function, begins, schema, table, oid]
+        of_column = session.fetch(COLUMN_SQL, [*asked, condition.column])
+        if not of_column:
+            continue
+        kind, is_own_type, index, distinct = of_column[0]
+        facts = ColumnFacts(condition, str(index))
+        if may_read and is_plain and is_own_type and not condition.function:
+            name = sql.Identifier(schema, table)
+            facts = _explained(session, facts, name, str(kind), tuples) or facts
+        if facts.expected_ratio is None and condition.operator == "=" and distinct:
+            count = distinct if distinct > 0 else -distinct * max(tuples, 1)
+            facts = ColumnFacts(condition, str(index), 1 / max(count, 1), "statistics")
+        columns.append(facts)
+    return TableFacts(schema, table, float(tuples), int(pages), tuple(columns))
+
+
+def _explained(
+    session: ServerSession, facts: ColumnFacts, table: sql.Identifier, kind: str, rows_count: float
+) -> ColumnFacts | None:
+    """Return the facts with what the planner expects; None if it cannot be asked."""
+    condition = facts.condition
+    column = sql.Identifier(condition.column).as_string(None)
+    text = _EXPLAIN.format(table.as_string(None), column, condition.operator, kind)
+    try:
+        [[plan]] = session.fetch(text)
+        node = (json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]
+        while "Relation Name" not in node:
+            node = node["Plans"][-1]
+    except (psycopg.Error, KeyError, IndexError, ValueError):
+        return None
+    ratio = min(1.0, float(node["Plan Rows"]) / rows_count) if rows_count > 0 else None
+    return ColumnFacts(condition, facts.index, ratio, "EXPLAIN", str(node["Node Type"]))

@@ -1,0 +1,327 @@
+"""Rules of incidents on samples made by hand, and what they read from a statement."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.features.watch.samples import database, wait
+
+from pgdyno.features.watch.incident.conditions import restricted
+from pgdyno.features.watch.incident.evidence import Evidence
+from pgdyno.features.watch.incident.finding import Finding, in_order
+from pgdyno.features.watch.incident.rules import findings_of
+from pgdyno.features.watch.incident.sampled import HIDDEN, shown_statement
+from pgdyno.features.watch.incident.shown import finding_lines
+from pgdyno.features.watch.tally import Tally
+
+SECOND_NS = 1_000_000_000
+
+
+def queue_row(pid: int, behind: str, second: int, **changes: Any) -> dict[str, Any]:
+    """Return one session of a lock queue; it has waited since second 0."""
+    return {
+        "time_ns": second * SECOND_NS,
+        "interval_ns": SECOND_NS,
+        "pid": pid,
+        "leader_pid": 0,
+        "blocked_by": behind,
+        "prepared": "",
+        "database": "shop",
+        "role": "app",
+        "application": f"app-{pid}",
+        "state": "active",
+        "backend_type": "client backend",
+        "locked": "transactionid" if behind else "",
+        "mode": "ShareLock" if behind else "",
+        "relation": "public.orders" if behind else "",
+        "place": "7:0,1" if behind else "",
+        "transaction_us": pid,
+        "transaction_age_ns": second * SECOND_NS,
+        "statement_us": pid,
+        "statement_age_ns": second * SECOND_NS,
+        "state_age_ns": second * SECOND_NS,
+        "waited_ns": second * SECOND_NS if behind else 0,
+        "all_waiting": 1,
+        "query_id": 0,
+        "statement": "UPDATE orders SET n = $1",
+        **changes,
+    }
+
+
+def watched(*samples: list[dict[str, Any]], active: int = 2) -> Evidence:
+    """Return the sums of a watch with one sample of queues a second."""
+    tally = Tally(SECOND_NS)
+    evidence = Evidence(tally)
+    for second, rows in enumerate(samples, 1):
+        tally.take("database", database(second, 100 * second))
+        tally.take("waits", [wait("Lock:transactionid", 1, active)])
+        if rows:
+            evidence.take("lock_queues", rows)
+        evidence.take("wal", [{"time_ns": second * SECOND_NS, "position_bytes": 0}])
+    return evidence
+
+
+def test_a_blocker_that_waits_itself_is_not_the_head_of_the_queue() -> None:
+    samples = [
+        [
+            queue_row(1, "", second, state="idle in transaction", all_waiting=2),
+            queue_row(2, "1", second, all_waiting=2),
+            queue_row(3, "2", second, all_waiting=2),
+        ]
+        for second in range(1, 6)
+    ]
+    [finding] = findings_of(watched(*samples))
+    assert finding.evidence["pid"] == 1
+    assert finding.evidence["waiting"] == 2
+    assert finding.lost_s == pytest.approx(10)
+    assert "app" in finding.lines[1]
+
+
+def test_sessions_that_were_not_examined_count_in_the_lost_time() -> None:
+    samples = [
+        [
+            queue_row(1, "", second, state="idle in transaction", all_waiting=50),
+            queue_row(2, "1", second, all_waiting=50),
+        ]
+        for second in range(1, 6)
+    ]
+    [finding] = findings_of(watched(*samples, active=50))
+    assert finding.evidence["waiting_max"] == 50
+    assert finding.lost_s == pytest.approx(250)
+
+
+def test_a_circle_of_waits_has_no_head_and_ends_nothing() -> None:
+    samples = [[queue_row(1, "2", 1), queue_row(2, "1", 1)]]
+    assert findings_of(watched(*samples)) == []
+
+
+def test_statements_of_waiters_that_ended_are_counted() -> None:
+    samples = [
+        [
+            queue_row(1, "", second, state="idle in transaction"),
+            queue_row(2, "1", second, statement_us=second // 3, waited_ns=3 * SECOND_NS),
+        ]
+        for second in range(1, 9)
+    ]
+    [finding] = findings_of(watched(*samples))
+    assert finding.evidence["completed"] == 2
+    assert "2 statements of theirs stopped waiting" in finding.cost
+
+
+def test_short_waits_for_one_holder_after_another_are_no_blocker() -> None:
+    samples = [
+        [queue_row(100 + second, "", second), queue_row(2, str(100 + second), second, waited_ns=5)]
+        for second in range(1, 6)
+    ]
+    assert {finding.kind for finding in findings_of(watched(*samples))} == {"lock contention"}
+    calm = watched(*samples)
+    for second in range(6, 60):
+        calm.tally.take("waits", [wait("", 1, 4)])
+        calm.tally.take("database", database(second, 100 * second))
+    assert findings_of(calm) == []
+
+
+def test_little_lost_time_does_not_come_before_work_that_is_refused() -> None:
+    from pgdyno.features.watch.incident.finding import Danger
+
+    small = Finding(kind="a", said="small", next_step="", lost_s=1, share_ratio=0.01)
+    large = Finding(kind="b", said="large", next_step="", lost_s=2, share_ratio=0.5)
+    refused = Finding(kind="c", said="refused", next_step="", danger=Danger.WORK_REFUSED)
+    assert [finding.said for finding in in_order([small, refused, large])] == [
+        "large",
+        "refused",
+        "small",
+    ]
+
+
+def test_findings_are_shortened_from_the_last_and_never_left_out() -> None:
+    findings = [
+        Finding(
+            kind="k", said=f"{'word ' * 40}", next_step="step " * 30, lines=("line",) * 5
+        ).as_document()
+        for _ in range(5)
+    ]
+    lines = finding_lines(findings, 80, 12)
+    assert len(lines) <= 12
+    assert [line[:2] for line in lines if line[:2].strip()] == [" 1", " 2", " 3", " 4", " 5"]
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("text", "tables", "columns"),
+    [
+        ("SELECT * FROM orders WHERE customer = $1", ["orders"], ["customer"]),
+        ("SELECT o.id FROM s.orders o WHERE o.customer = ANY($1)", ["orders"], ["customer"]),
+        ("UPDATE orders SET n = $1 WHERE customer IN ($2, $3)", ["orders"], ["customer"]),
+        ("DELETE FROM orders WHERE at BETWEEN $1 AND $2 AND n > 0", ["orders"], ["at", "n"]),
+        ("SELECT * FROM users WHERE lower(email) = $1", ["users"], ["lower(email)"]),
+        (
+            "SELECT * FROM a JOIN b ON a.id = b.a WHERE b.kind = $1",
+            ["a", "b"],
+            ["kind", "id", "a"],
+        ),
+        ("SELECT * FROM orders WHERE note LIKE $1 OR n = 1", ["orders"], []),
+    ],
+)
+def test_restricted_columns_are_read_by_the_grammar(
+    text: str, tables: list[str], columns: list[str]
+) -> None:
+    parts = restricted(text)
+    assert parts is not None
+    assert [name for _, name in parts.tables] == tables
+    assert [condition.indexed for condition in parts.conditions] == columns
+    assert parts.returns_what_it_finds
+
+
+@pytest.mark.parametrize("text", ["VACUUM orders", "SELECT 1", "SELECT * FROM (", "", "CALL f()"])
+def test_a_statement_without_a_table_is_not_judged(text: str) -> None:
+    assert restricted(text) is None
+
+
+def test_a_statement_that_counts_does_not_return_what_it_finds() -> None:
+    for text in (
+        "SELECT count(*) FROM orders WHERE n = $1",
+        "SELECT n, sum(x) FROM orders WHERE n = $1 GROUP BY n",
+        "SELECT * FROM orders WHERE n = $1 LIMIT 1",
+    ):
+        parts = restricted(text)
+        assert parts is not None
+        assert not parts.returns_what_it_finds
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("UPDATE t SET a = 'secret' WHERE id = 17", "UPDATE t SET a = $1 WHERE id = $2"),
+        ("UPDATE t SET a = 'secr", "UPDATE t SET a = ?"),
+        ("ALTER ROLE me PASSWORD 'secret'", "ALTER ROLE ..."),
+        ("<insufficient privilege>", HIDDEN),
+        ("", ""),
+    ],
+)
+def test_a_statement_is_shown_without_values(text: str, shown: str) -> None:
+    assert shown_statement(text) == shown
+
+
+def taken(collector: str, *samples: dict[str, Any]) -> list[str]:
+    """Return the kinds of findings of a watch of ten seconds with these samples."""
+    evidence = watched(*([] for _ in range(10)))
+    for place, row in enumerate(samples):
+        stamp = {"time_ns": (1 + 9 * place) * SECOND_NS, "interval_ns": SECOND_NS}
+        evidence.take(collector, [{**stamp, **row}])
+    return [finding.kind for finding in findings_of(evidence)]
+
+
+LIMITS = {
+    **{"connections_max": 100, "connections_reserved": 3, "clients": 10, "clients_idle": 5},
+    **{"vacuum_workers": 3, "vacuum_workers_max": 3, "autovacuum": 1, "vacuum_threshold": 50},
+    **{"vacuum_scale_millionths": 200_000, "max_wal_bytes": 2**30, "synchronous": 0},
+    "checkpoint_timeout_ns": 300 * SECOND_NS,
+}
+TABLE = {"schema": "public", "table": "t", "rows_live": 10_000, "seq_rows": 0}
+
+
+def test_busy_workers_are_a_finding_only_if_dead_rows_grow_past_the_threshold() -> None:
+    def kinds(dead: int, workers: int) -> list[str]:
+        evidence = watched(*([] for _ in range(10)), active=1)
+        for second in (1, 9):
+            stamp = {"time_ns": second * SECOND_NS, "interval_ns": SECOND_NS}
+            evidence.take("limits", [{**stamp, **LIMITS, "vacuum_workers": workers}])
+            evidence.take("tables", [{**stamp, **TABLE, "rows_dead": dead * second}])
+        return sorted({finding.kind for finding in findings_of(evidence)} - {"lock contention"})
+
+    assert kinds(20_000, 3) == ["autovacuum cannot keep up"]
+    assert kinds(20_000, 1) == []
+    assert kinds(200, 3) == []
+
+
+@pytest.mark.parametrize(
+    ("collector", "row", "kind"),
+    [
+        ("ages", {"xid_age": 900_000_000, "freeze_age": 200_000_000}, "wraparound"),
+        ("ages", {"xid_age": 210_000_000, "freeze_age": 200_000_000}, None),
+        ("limits", {**LIMITS, "clients": 97}, "connections"),
+        ("limits", {**LIMITS, "clients": 80}, None),
+        (
+            "replication",
+            {
+                **{"sender_pid": 7, "standby": "s1", "sync_state": "async"},
+                **{"replay_lag_ns": 60 * SECOND_NS, "replay_lag_bytes": 2**30},
+            },
+            "standby lag",
+        ),
+        (
+            "replication",
+            {
+                **{"sender_pid": 7, "standby": "s1", "sync_state": "async"},
+                **{"replay_lag_ns": float("nan"), "replay_lag_bytes": 0},
+            },
+            None,
+        ),
+    ],
+)
+def test_a_limit_is_a_finding_and_what_is_normal_is_none(
+    collector: str, row: dict[str, Any], kind: str | None
+) -> None:
+    assert (kind in taken(collector, row, row)) is (kind is not None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "said"),
+    [
+        ("slot", "inactive", "replication slot x (inactive) keeps old rows"),
+        ("standby", "streaming", "standby x keeps old rows by hot_standby_feedback"),
+        ("prepared transaction", "prepared", "prepared transaction x"),
+        ("session", "active", "has a transaction of 10 min"),
+    ],
+)
+def test_whatever_keeps_old_rows_is_named(kind: str, state: str, said: str) -> None:
+    row = {
+        **{"kind": kind, "pid": 7 * (kind == "session"), "database": "shop", "role": "app"},
+        **{"name": "x", "state": state, "transaction_us": 1, "age_ns": 600 * SECOND_NS},
+        **{"state_age_ns": SECOND_NS, "query_id": 0, "statement": ""},
+        **{"time_ns": SECOND_NS, "interval_ns": SECOND_NS},
+    }
+    for xmin_age, is_listed in ((500_000, True), (10, kind == "prepared transaction")):
+        evidence = watched([])
+        evidence.take("holds", [{**row, "xmin_age": xmin_age}])
+        listed = [finding.said for finding in findings_of(evidence)]
+        assert any(said in words for words in listed) is is_listed
+
+
+@pytest.mark.parametrize(
+    ("state", "step"),
+    [
+        ("idle", "pg_terminate_backend(1)"),
+        ("idle in transaction (aborted)", "pg_terminate_backend(1)"),
+        ("active", "pg_cancel_backend(1)"),
+    ],
+)
+def test_the_next_step_ends_what_the_holder_does(state: str, step: str) -> None:
+    samples = [
+        [queue_row(1, "", second, state=state), queue_row(2, "1", second, locked="advisory")]
+        for second in range(1, 5)
+    ]
+    [finding] = findings_of(watched(*samples))
+    assert step in finding.next_step
+
+
+def test_a_parallel_worker_waits_for_its_leader() -> None:
+    samples = [
+        [
+            queue_row(1, "", second, state="idle in transaction"),
+            queue_row(2, "", second, application="report"),
+            queue_row(3, "1", second, leader_pid=2, backend_type="parallel worker"),
+            queue_row(4, "1", second, leader_pid=2, backend_type="parallel worker"),
+            queue_row(5, "2", second, application="web"),
+        ]
+        for second in range(1, 5)
+    ]
+    for rows in samples:
+        for row in rows:
+            row["waited_ns"] = max(row["waited_ns"], 3 * SECOND_NS)
+    [finding] = findings_of(watched(*samples))
+    assert finding.evidence["pid"] == 1
+    assert finding.evidence["waiting"] == 2
+    assert any("report" in line for line in finding.lines)
