@@ -29,7 +29,6 @@ from pgdyno.observe.catalogue import statements as observed
 from pgdyno.observe.collector import NoticeKind
 from pgdyno.observe.session import STATEMENT_TIMEOUT_MS
 from pgdyno.quantities import percent
-from pgdyno.report.hazel_document import hazel_document
 from pgdyno.server.nodes import node_statements
 from pgdyno.spec.units import duration_ns
 from pgdyno.store.experiment import Store
@@ -113,8 +112,7 @@ def command(**given: Any) -> int:
     findings = watch_findings(outcome.folder)
     with outcome.folder.amending("report.html"):
         page = outcome.folder.write_report(watch_page(findings))
-    whole = {**outcome.document, "pg_hazel": hazel_document(findings.hazel)}
-    document = json.dumps(whole, indent=2, ensure_ascii=False)
+    document = json.dumps(outcome.document, indent=2, ensure_ascii=False)
     text = f"{text_of(outcome.document, output.width())}\n{'report':12}{page}"
     options.write(text, document, given["json_to"])
     if outcome.error is not None:
