@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgdyno.errors import PgdynoError, RefusedError, SpecError
 from pgdyno.measure.changes import SystemChanges
-from pgdyno.measure.equal_servers import compare_equal
 from pgdyno.measure.own_server import reached
 from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.servers import Servers
@@ -20,7 +18,7 @@ from pgdyno.server.conninfo import resolve
 from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.system_settings import SystemSettings, answers, is_writable
 from pgdyno.server.target import Target
-from pgdyno.spec.experiment import UNCHANGED, Experiment, Server
+from pgdyno.spec.experiment import Experiment, Server
 from pgdyno.spec.planned import PlannedVariant
 from pgdyno.spec.units import size_bytes
 from pgdyno.spec.variant import COMMANDS, Variant
@@ -77,7 +75,6 @@ class ForeignServers(Servers):
     Settings that a session may change are set only in the load's sessions. The rest is changed for
     the whole server by the `admin` role or the user's commands, journaled first and undone.
     A variant with a `dsn` is on another server, or reaches the same server in another way.
-    On equal servers, every variant is on each of them.
     """
 
     def __init__(
@@ -91,14 +88,8 @@ class ForeignServers(Servers):
         self._experiment = experiment
         self._under_test = under_test
         self._allows_risk = conditions.permissions.allow_durability_risk
-        left = [n for n in experiment.server.numbers if n not in conditions.servers_lost]
-        variants = self._variants = [
-            self._on(own, server) for server in left for own in experiment.all_variants()
-        ]
-        planned = experiment.planned_variants()
-        # Runs on several servers may take place at the same time, each in its own thread.
-        self._admitting = threading.Lock()
-        self._known = {(variant.id, server) for variant in planned for server in left}
+        variants = self._variants = list(experiment.all_variants())
+        self._known = {variant.id for variant in experiment.planned_variants()}
         # A setting that a later variant changes may need a restart: then every run gets one.
         self._wanted = {name.lower() for own in variants for name in self._settings_of(own)}
         self._wanted |= {name.lower() for name in experiment.design.settings_searched()}
@@ -114,56 +105,19 @@ class ForeignServers(Servers):
                     own_target = resolve(conninfo=variant.dsn).target
                     own = reached(experiment, conditions, own_target, progress, dsn=variant.dsn)
                 self._places[key] = self._place(own, variant)
-        if experiment.server.equal:
-            here = {server: self._under_test_of(server) for server in left}
-            self.equal = {server: place.facts for server, place in here.items()}
-            admins = {server: self._admin_of(server) for server in left}
-            self.differences = tuple(compare_equal(here, admins, frozenset(self._wanted)))
-            for difference in self.differences:
-                progress.said(difference)
-
-    def is_lost(self, server: int) -> bool:
-        """Return whether one of several equal servers does not answer any more."""
-        under_test = self._under_test_of(server)
-        return not answers(under_test.target, under_test.verb)
-
-    def _on(self, variant: Variant, server: int) -> Variant:
-        """Return the variant on one of several equal servers; the first one is the usual one."""
-        if server <= 1:
-            return variant
-        there = self._experiment.server.each[server - 1]
-        return variant.model_copy(
-            update={name: getattr(there, name) for name in ("dsn", "admin", *COMMANDS)}
-        )
-
-    def _place_of(self, server: int) -> _Place:
-        return self._places[self._key(self._on(UNCHANGED, server))]
-
-    def _under_test_of(self, server: int) -> UnderTest:
-        return self._place_of(server).under_test
-
-    def _admin_of(self, server: int) -> Target:
-        """Return the way of the role that changes the server; of the load if nothing is changed."""
-        place = self._place_of(server)
-        if place.changes is not None:
-            return place.changes.system.admin
-        return place.under_test.direct or place.under_test.target
 
     def ready(
         self,
         variant: PlannedVariant | None,
         round_number: int = 0,  # noqa: ARG002
-        server: int = 0,
     ) -> UnderTest:
         """Return the server with the variant's settings, which a new session confirmed."""
         assert variant is not None, "every run of such an experiment is of a variant"
-        own_spec = self._on(variant.spec, server)
-        with self._admitting:
-            if (variant.id, server) not in self._known:
-                self._admit(own_spec)
-                self._known.add((variant.id, server))
-        place = self._places[self._key(own_spec)]
-        settings = self._settings_of(own_spec)
+        if variant.id not in self._known:
+            self._admit(variant.spec)
+            self._known.add(variant.id)
+        place = self._places[self._key(variant.spec)]
+        settings = self._settings_of(variant.spec)
         system = {n: v for n, v in settings.items() if n.lower() in place.system_names}
         own = {n: v for n, v in settings.items() if n not in system}
         target = place.under_test.target.with_settings(own)

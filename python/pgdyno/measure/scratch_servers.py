@@ -132,7 +132,6 @@ class ScratchServers(Servers):
         self,
         variant: PlannedVariant | None,
         round_number: int = 0,
-        server: int = 0,  # noqa: ARG002
     ) -> UnderTest:
         """Return the variant's server with its settings, restarted if any variant needs that."""
         assert variant is not None, "every run of such an experiment is of a variant"
