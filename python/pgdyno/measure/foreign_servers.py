@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pgdyno.errors import PgdynoError, RefusedError, SpecError
+from pgdyno.errors import PgdynoError, RefusedError, ServerError, SpecError
 from pgdyno.measure.changes import SystemChanges
 from pgdyno.measure.own_server import reached
 from pgdyno.measure.run_progress import Progress
@@ -110,6 +110,8 @@ class ForeignServers(Servers):
         self,
         variant: PlannedVariant | None,
         round_number: int = 0,  # noqa: ARG002
+        *,
+        restarts: bool = False,
     ) -> UnderTest:
         """Return the server with the variant's settings, which a new session confirmed."""
         assert variant is not None, "every run of such an experiment is of a variant"
@@ -122,8 +124,9 @@ class ForeignServers(Servers):
         own = {n: v for n, v in settings.items() if n not in system}
         target = place.under_test.target.with_settings(own)
         if place.changes is not None:
-            with self.spent.on("restart" if place.changes.restarts else "reload"):
-                place.changes.apply(system, target, self.journal)
+            is_restart = place.changes.is_restart(system, is_asked=restarts)
+            with self.spent.on("restart" if is_restart else "reload"):
+                place.changes.apply(system, target, self.journal, is_restart=is_restart)
         with connect(target, verb=place.under_test.verb, patient=True) as connection:
             configuration.require(connection, settings)
             kind = KINDS[place.under_test.facts.dataset.kind]
@@ -155,8 +158,16 @@ class ForeignServers(Servers):
         """Prepare a variant that the design created while the experiment runs.
 
         Limits: it must be on the server of the spec, or on one that a variant of the spec is on.
-        Raises: SpecError or RefusedError if the variant is not possible or not allowed.
+        Raises: ServerError if the variant is not possible or not allowed: the others go on.
         """
+        variants, wanted = list(self._variants), set(self._wanted)
+        try:
+            self._include(variant)
+        except (SpecError, RefusedError) as error:
+            self._variants, self._wanted = variants, wanted
+            raise ServerError(error.message, hint=error.hint) from error
+
+    def _include(self, variant: Variant) -> None:
         self._refuse_what_cannot_be(variant)
         key = self._key(variant)
         is_known = key in self._places
@@ -186,22 +197,28 @@ class ForeignServers(Servers):
         names = frozenset(n for n in self._wanted if contexts[n] not in own)
         if not names:
             return _Place(under_test, names, None)
-        restarts = any(contexts[name] == "postmaster" for name in names)
+        restarting = frozenset(name for name in names if contexts[name] == "postmaster")
+        restarts = bool(restarting)
         means = _Means.of(variant, self._experiment.server)
         before = self._places.get(self._key(variant))
         if before is not None and before.changes is not None:
             _require_means(means, under_test, names, restarts=restarts)
             if restarts:
                 self._refuse_what_may_not_start(before.changes.system, under_test, names)
-            before.changes.include(names, restarts=restarts)
+            before.changes.include(names, restarting)
             return _Place(under_test, names, before.changes)
-        changes = self._changes_of(under_test, names, means, restarts=restarts)
+        changes = self._changes_of(under_test, names, means, restarting)
         return _Place(under_test, names, changes)
 
     def _changes_of(
-        self, under_test: UnderTest, names: frozenset[str], means: _Means, *, restarts: bool
+        self,
+        under_test: UnderTest,
+        names: frozenset[str],
+        means: _Means,
+        restarting: frozenset[str],
     ) -> SystemChanges:
         """Return the object that changes the whole server: one for all paths to this server."""
+        restarts = bool(restarting)
         _require_means(means, under_test, names, restarts=restarts)
         data_dir = _data_dir(under_test)
         with under_test.control() as connection:
@@ -236,7 +253,10 @@ class ForeignServers(Servers):
         )
         if restarts:
             self._refuse_what_may_not_start(system, under_test, names)
-        self._changed[started] = SystemChanges(system, names, restarts), means
+        of_spec = {name.lower() for own in self._variants for name in self._settings_of(own)}
+        each_run = not restarting.isdisjoint(of_spec)
+        changes = SystemChanges(system, names, restarting, restarts_each_run=each_run)
+        self._changed[started] = changes, means
         return self._changed[started][0]
 
     def _refuse_what_may_not_start(

@@ -84,11 +84,13 @@ class Servers(ABC):
         return self.spent
 
     @abstractmethod
-    def ready(self, variant: PlannedVariant | None, round_number: int = 0) -> UnderTest:
+    def ready(
+        self, variant: PlannedVariant | None, round_number: int = 0, *, restarts: bool = False
+    ) -> UnderTest:
         """Return the server in the state that a run of the variant starts from.
 
         What a variant needs that was not there at the start is made when it is first used.
-        Args: round_number, 0 for runs outside the rounds.
+        Args: round_number, 0 for runs outside the rounds; restarts, restart it in any case.
         Raises: ServerError when it cannot be brought there.
         """
 
@@ -115,6 +117,8 @@ class OneServer(Servers):
         self,
         variant: PlannedVariant | None,
         round_number: int = 0,  # noqa: ARG002
+        *,
+        restarts: bool = False,  # noqa: ARG002
     ) -> UnderTest:
         """Return the one server."""
         assert variant is None, "an experiment without variants has one server"

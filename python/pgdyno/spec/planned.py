@@ -49,6 +49,7 @@ class PlannedRun:
 
     `pilot` finds the warm-up and is not analysed. `round` is one visit of a cell. `detail` is the
     long run that the report shows completely. `capacity` tries one load against a latency target.
+    `restarts`: the run begins with a restart of the server, as all runs of its round.
     """
 
     number: int
@@ -60,6 +61,7 @@ class PlannedRun:
     seed: int
     transactions_per_client: int | None = None
     reason: str = ""
+    restarts: bool = False
 
     def label(self, script_names: Sequence[str]) -> str:
         """Return the run in words, such as `4GB: tpcb-like, 16 clients`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Container
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from pgdyno.analysis.capacity import Target, Trial
@@ -113,7 +113,8 @@ class Tune(Design[TuneDesign]):
         if step is None:
             return Stop(tuning.reason)
         variant = self.variant_of(step.candidate)
-        return visit(self.experiment, history, variant=variant, round_number=step.round)
+        run = visit(self.experiment, history, variant=variant, round_number=step.round)
+        return replace(run, restarts=tuning.round_restarts)
 
     def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
         """Return how many runs the budget allows, as far as can be said now."""

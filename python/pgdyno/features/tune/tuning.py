@@ -73,6 +73,7 @@ class Tuning:
         self._rounds: list[dict[str, float]] = []
         self._round_count = 0
         self._queue: list[Step] = []
+        self._members: list[Candidate] = []
         self._goals: dict[str, float | None] = {}
         self._spent_ns = self._run_count = 0
         self._generation = 0
@@ -118,6 +119,12 @@ class Tuning:
     def begins_round(self) -> bool:
         """Return whether no run of the present round was taken in yet."""
         return not self._goals
+
+    @property
+    def round_restarts(self) -> bool:
+        """Return whether the present round changes a setting that needs a restart."""
+        changed = {name for candidate in self._members for name in candidate.settings}
+        return not self._asked.restarting.isdisjoint(changed)
 
     @property
     def noise(self) -> Noise:
@@ -236,8 +243,8 @@ class Tuning:
             return []
         arms = self._chosen(open_arms, min(_ABREAST, affordable))
         self._round_count += 1
-        members = [*always, *(arm.candidate for arm in arms)]
-        ordered = shuffled(members, self._asked.seed, self._round_count)
+        self._members = [*always, *(arm.candidate for arm in arms)]
+        ordered = shuffled(self._members, self._asked.seed, self._round_count)
         self._goals = {}
         return [Step(self._round_count, candidate) for candidate in ordered]
 

@@ -20,7 +20,7 @@ from pgdyno.designs import design_of
 from pgdyno.errors import RefusedError, ServerError, SpecError
 from pgdyno.features.tune import planning
 from pgdyno.features.tune.catalogue import RISKS, Risk
-from pgdyno.features.tune.evidence import choose
+from pgdyno.features.tune.evidence import choose, unusual_values
 from pgdyno.features.tune.evidence_of_run import evidence_of
 from pgdyno.features.tune.findings import TuneFindings
 from pgdyno.features.tune.space import check_risks, dimensions
@@ -216,7 +216,8 @@ def _chosen(
     runs = outcome.folder.runs()
     if not runs:
         raise ServerError("The first run could not be kept.", hint="see the messages above")
-    chosen = choose(evidence_of(runs[-1]), known.machine, risks)
+    unusual = tuple(unusual_values(known.now, known.machine.major))
+    chosen = choose(evidence_of(runs[-1]), known.machine, risks, unusual=unusual)
     if not chosen:
         raise RefusedError(
             "The run shows no evidence that a setting limits this load, so nothing is searched.",
