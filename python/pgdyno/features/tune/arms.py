@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -100,7 +100,9 @@ class Arm:
         enough = max(mean, math.log1p(MARGIN_RATIO) - mean)
 
         def is_decided(count: int) -> bool:
-            return self._half(noise, count, "planned") < enough
+            # More pairs also tell more about the scatter.
+            known = noise.freedom_count + _SHARED_RATIO * (count - have)
+            return self._half(replace(noise, freedom_count=known), count, "planned") < enough
 
         if not is_decided(have + _MISSING_PAIRS_MAX):
             return None
@@ -169,8 +171,12 @@ def error_of_generation(number: int, *, is_only: bool) -> float:
 
 
 def share_error(arms: Sequence[Arm], error_ratio: float) -> None:
-    """Give each setting the same part of the error, shared equally by its values."""
-    settings = {arm.setting for arm in arms}
+    """Give the r-th setting a part of the error like 1 / r, shared equally by its values.
+
+    The arms are in the order of the expected gain, so the promising settings are decided sooner.
+    """
+    settings = list(dict.fromkeys(arm.setting for arm in arms))
+    parts = {setting: 1 / rank for rank, setting in enumerate(settings, start=1)}
     for arm in arms:
         values = sum(other.setting == arm.setting for other in arms)
-        arm.error_ratio = error_ratio / len(settings) / values
+        arm.error_ratio = error_ratio * parts[arm.setting] / sum(parts.values()) / values

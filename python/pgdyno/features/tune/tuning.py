@@ -263,7 +263,18 @@ class Tuning:
 
         ranked = sorted(open_arms, key=promise, reverse=True)
         alike = [arm for arm in ranked if arm.restarts == ranked[0].restarts]
-        return alike[:count]
+        # The best so far has a pair in each round, so that a large gain is decided soon.
+        leader = max((arm for arm in alike if arm.mean_ratio > 0), key=_mean_of, default=None)
+        is_listed_next = any(
+            not arm.log_ratios and arm.setting in self._by_name and self._is_list(arm.setting)
+            for arm in alike[:count]
+        )
+        if leader is None or leader in alike[:count] or count < 2 or is_listed_next:
+            return alike[:count]
+        return [*alike[: count - 1], leader]
+
+    def _is_list(self, setting: str) -> bool:
+        return self._by_name[setting].scale == "choice"
 
     def _look_if_due(self) -> None:
         """Carry out the planned look whose time has come; the last one is that of `finish`."""
@@ -411,3 +422,7 @@ class Tuning:
         for arm in self._arms:
             if arm.candidate.name == candidate.name:
                 arm.failure = why
+
+
+def _mean_of(arm: Arm) -> float:
+    return arm.mean_ratio
