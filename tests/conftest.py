@@ -60,7 +60,7 @@ LONG_FILES += ("test_known_loads", "test_report_page", "test_small_forms", "test
 LONG_FILES += ("test_watch", "test_compare", "test_every_option")
 LONG_FILES += ("test_mirror_lab", "test_planning", "test_signals_of_verbs")
 LONG_FILES += ("test_applications", "test_sweep_lines", "test_bad_luck", "test_servers")
-LONG_FILES += ("test_at_once", "test_watched_run", "test_where_the_time_goes")
+LONG_FILES += ("test_watched_run", "test_where_the_time_goes")
 LONG_FILES += ("test_bad_input", "test_capture", "test_design", "test_on_own_server", "test_spill")
 LONG_FILES += ("test_far_hosts", "test_formats")
 

@@ -180,7 +180,6 @@ _COPY = "tests/postgres/test_copy.py::"
 _LOADING = "tests/postgres/test_loading.py::"
 _EXAMINE = "tests/features/doctor/test_examine.py::"
 _SAFETY = "tests/server/test_safety.py::"
-_SEVERAL = "tests/features/tune/test_several_servers.py::"
 _CHECK = "tests/cli/test_every_option.py::test_a_check_decides_the_exit_code"
 _JSON = "tests/cli/test_errors.py::test_under_json_an_error_is_a_document"
 _CONNINFO = "tests/server/test_conninfo.py::test_options_are_what_psql_means_by_them"
@@ -192,8 +191,8 @@ _PASSWORD = (
     "::test_every_part_of_the_lab_uses_the_command_and_keeps_nothing_of_it"
 )
 _RESTARTED = (
-    "tests/features/tune/test_several_servers_restarted.py"
-    "::test_each_server_is_restarted_by_its_own_command_and_restored"
+    "tests/features/tune/test_on_own_server.py"
+    "::test_a_value_that_the_host_has_no_memory_for_is_named_and_the_others_are_measured"
 )
 # Tests of options whose effect needs a server, a signal or another host.
 BY_TEST: dict[str | tuple[str, str], str] = {
@@ -282,12 +281,6 @@ BY_TEST: dict[str | tuple[str, str], str] = {
     ("doctor", "store"): "tests/cli/test_every_option.py::test_noise_is_measured_with_its_options",
     ("work-mem", "store"): "tests/features/tune/test_spill.py"
     "::test_statements_are_tried_on_a_server_of_ones_own_only_when_allowed",
-    **{
-        ("tune", name): f"{_SEVERAL}test_proved_settings_are_applied_to_each_server_and_undone_on"
-        "_each"
-        for name in ("also", "also_admin")
-    },
-    ("tune", "also_restart_command"): _RESTARTED,
     ("run", "resume"): "tests/loop/test_interruption.py"
     "::test_resuming_a_bench_that_was_cut_short_measures_it_whole",
     ("undo", "dismiss"): f"{_UNDO}test_a_change_that_cannot_be_undone_is_shown_and_dismissed",

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from pgdyno.cli import live as live_lines
 from pgdyno.cli.live import Live, fitting, line
-from pgdyno.measure.run_progress import Moment, Progress, abreast
+from pgdyno.measure.run_progress import Moment
 
 MEASURING = Moment(
     label="tpcb-like, 16 clients",
@@ -91,51 +89,3 @@ def test_without_a_terminal_a_long_run_says_a_line_every_ten_seconds(
     assert capsys.readouterr().err.count("run 4 of 20") == 3
     live.ended()
     assert capsys.readouterr().err == ""
-
-
-def test_runs_at_the_same_time_share_the_line_and_each_names_its_server() -> None:
-    second = replace(MEASURING, tps=903.2, failed_count=0, place="server 2")
-    both = replace(MEASURING, failed_count=0, place="server 1", others=(second,))
-    assert fitting(both, 200) == (
-        "run 4 of 20  |  server 1  measuring  12 of 60 s  1,892 tps  p99 24.8 ms"
-        "  |  server 2  measuring  12 of 60 s  903 tps  p99 24.8 ms"
-    )
-    assert fitting(both, 80) == (
-        "run 4 of 20  |  server 1  measuring  1,892 tps  |  server 2  measuring  903 tps"
-    )
-    assert fitting(both, 70) == "server 1  measuring  1,892 tps  |  server 2  measuring  903 tps"
-    assert len(fitting(both, 40)) == 40
-
-
-class Recorded(Progress):
-    """Keeps every moment, and counts the ends."""
-
-    def __init__(self) -> None:
-        self.moments: list[Moment] = []
-        self.ended_count = 0
-
-    def moved(self, moment: Moment) -> None:
-        self.moments.append(moment)
-
-    def ended(self) -> None:
-        self.ended_count += 1
-
-
-def test_the_progress_of_runs_at_the_same_time_is_one() -> None:
-    progress = Recorded()
-    with abreast(progress, [1, 2]) as (first, second):
-        second.moved(MEASURING)
-        first.moved(replace(MEASURING, tps=5.0))
-        first.ended()
-    *_, last = progress.moments
-    assert [(run.place, run.tps) for run in last.each()] == [
-        ("server 1", 5.0),
-        ("server 2", 1892.4),
-    ]
-    assert progress.ended_count == 1
-
-
-def test_a_single_run_has_the_progress_itself() -> None:
-    progress = Recorded()
-    with abreast(progress, [0]) as shown:
-        assert shown == [progress]

@@ -24,7 +24,7 @@ def test_no_further_run_is_begun_once_the_end_was_asked_for(
     def begun(*_: object) -> None:
         raise AssertionError("a run was planned")
 
-    monkeypatch.setattr(drive, "next_runs", begun)
+    monkeypatch.setattr(drive, "plan_of", begun)
     folder = Store(tmp_path).create("night", "compare")
     stage: Any = SimpleNamespace(
         experiment=SimpleNamespace(workload=SimpleNamespace(seed=1)),

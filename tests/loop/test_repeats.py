@@ -66,25 +66,10 @@ def carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Carried:
             servers=SimpleNamespace(excluded={}),
             progress=progress,
         )
-        monkeypatch.setattr(drive, "_stage_of", lambda *_: stage)
-        monkeypatch.setattr(drive, "abreast", _alone)
         assert drive._loop(stage, Compare) is None
         return ran, folder, said
 
     return carry
-
-
-class _alone:
-    """The progress of a single run."""
-
-    def __init__(self, progress: Any, numbers: list[int]) -> None:
-        self.shown = [progress for _ in numbers]
-
-    def __enter__(self) -> list[Any]:
-        return self.shown
-
-    def __exit__(self, *_: object) -> None:
-        return
 
 
 def test_a_disturbed_run_is_measured_again_and_the_plan_stays_the_same(carried: Carried) -> None:

@@ -283,25 +283,31 @@ def test_a_created_variant_that_cannot_start_leaves_the_others_their_server(
     assert show(opened.ready(1), "work_mem") == "2MB"
 
 
-def test_only_while_a_created_variant_that_restarts_takes_part_every_run_has_one(
+def test_only_in_the_rounds_of_a_created_variant_that_restarts_every_run_has_one(
     open_servers: Open,
 ) -> None:
     servers = open_servers(asked("as it is", "more: work_mem=8MB"))
-    settings = {"shared_buffers": "24MB"}
-    trial = PlannedVariant("trial-1", Variant(name="trial 1", settings=settings))
+    base, trial, later = (
+        PlannedVariant(name, Variant(name=name, settings=settings))
+        for name, settings in (
+            ("0", {}),
+            ("trial-1", {"shared_buffers": "24MB"}),
+            ("trial-2", {"work_mem": "2MB"}),
+        )
+    )
 
-    def postmaster(place: int, round_number: int) -> int | None:
-        return servers.ready(place, round_number).facts.postmaster_pid
+    def postmaster(variant: PlannedVariant, round_number: int, *, restarts: bool) -> int | None:
+        ready = servers.servers.ready(variant, round_number, restarts=restarts)
+        return ready.facts.postmaster_pid
 
-    assert postmaster(0, 1) == postmaster(1, 1)
-    servers.servers.ready(trial, 2)
-    # Going back takes a restart; the second run of the same variant gets one as well.
-    first = postmaster(0, 2)
-    assert postmaster(0, 3) != first
-    assert postmaster(0, 4) == postmaster(1, 4)
-    later = PlannedVariant("trial-2", Variant(name="trial 2", settings={"work_mem": "2MB"}))
-    before = postmaster(0, 5)
-    assert servers.servers.ready(later, 5).facts.postmaster_pid == before
+    usual = postmaster(base, 1, restarts=False)
+    assert postmaster(base, 2, restarts=False) == usual
+    first = postmaster(base, 3, restarts=True)
+    assert first != usual
+    assert postmaster(trial, 3, restarts=True) != first
+    # Going back takes a restart; the next run of the same variant has none.
+    before = postmaster(base, 4, restarts=False)
+    assert postmaster(later, 4, restarts=False) == before
 
 
 def test_variants_with_the_same_broken_data_are_all_left_out(open_servers: Open) -> None:

@@ -64,7 +64,7 @@ BUILT: dict[str, Callable[[], ExperimentFindings]] = {
     "long names": compare_examples.with_long_names,
     "tune": variant_examples.tuned,
     "tune alone": lambda: variant_examples.tuned(is_alone=True),
-    "tune not better": lambda: variant_examples.tuned(verdict="not better"),
+    "tune not better": lambda: variant_examples.tuned(verdict="not known"),
 }
 
 

@@ -153,7 +153,6 @@ def tuned_problems(text: str, document: Document) -> Iterator[str]:
     Args: text, in lines of `WIDTH`.
     """
     word = METRIC_WORDS[document["metric"]]
-    proved, promised = (in_document(document, name) for name in ("proved", "promised"))
     for place, setting in enumerate(document["settings"]):
         truth = in_document(document, f"settings.{place}.ratio")
         after = text.partition(f"{setting['name']}  {setting['old']} -> {setting['new']}  ")[2]
@@ -166,34 +165,16 @@ def tuned_problems(text: str, document: Document) -> Iterator[str]:
             assert (change is None) == (truth is None)
             if change is not None:
                 yield from problems(setting["name"], change[1], truth)
-    against = {
-        rf"(?:proved|not confirmed|not attributed): {word} {CHANGE} against your settings": proved,
-        rf"against your settings, {CHANGE} against": in_document(document, "against_rules"),
-        rf"the search (?:had )?promised {CHANGE}": promised,
-        rf"fresh runs showed {CHANGE}": proved,
-        r"the promise was ([\d.,]+) points": abs(document["promised_minus_proved_points"] or 0),
-    }
-    for pattern, truth in against.items():
-        for said in re.findall(pattern, text):
-            yield from problems(pattern, said, truth)
+    for said in re.findall(rf"proved better: {word} {CHANGE}", text):
+        yield from problems("proved", said, in_document(document, "proved"))
+    for place, trial in enumerate(document["tried"]):
+        if trial["ratio"] is not None:
+            said = re.search(rf"{re.escape(trial['candidate'])}  [^:]+: {word} {CHANGE}", text)
+            if said is not None:
+                truth = in_document(document, f"tried.{place}.ratio")
+                yield from problems(trial["candidate"], said[1], truth)
     for place, counter in enumerate(document["counters"]):
         before, _, after = text.partition(f"{counter['name']}: ")[2].partition(" -> ")
         yield from problems("before", before, in_document(document, f"counters.{place}.before"))
         end = after.partition("\n")[0]
         yield from problems("after", end, in_document(document, f"counters.{place}.after"))
-    yield from _server_problems(text, document, word)
-
-
-def _server_problems(text: str, document: Document, word: str) -> Iterator[str]:
-    for place, server in enumerate(document["servers"]):
-        row = text.partition(f"{server['target']}: ")[2].partition("\n")[0]
-        yield from problems("runs", row, server["run_count"])
-        for pattern, name in (
-            (rf"{word} with your settings {CHANGE} against server 1", "level"),
-            (rf"in the proof, on it alone: {word} {CHANGE}", "proved"),
-        ):
-            truth = in_document(document, f"servers.{place}.{name}")
-            said = re.findall(pattern, row)
-            assert bool(said) == (truth is not None)
-            for change in said:
-                yield from problems(name, change, truth)

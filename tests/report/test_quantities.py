@@ -42,13 +42,12 @@ def test_every_figure_of_a_tuning_is_that_of_the_document(is_alone: bool) -> Non
     assert list(tuned_problems(words_of(experiment, WIDTH), document)) == []
 
 
-def test_settings_that_were_not_confirmed_are_nowhere_called_proved() -> None:
-    experiment = variant_examples.tuned(verdict="not confirmed")
+def test_a_tuning_without_an_answer_proposes_nothing() -> None:
+    experiment = variant_examples.tuned(verdict="not known")
     markdown, _ = markdown_of(experiment, stem="tune")
-    assert "**These settings are not proved.**" in markdown
-    assert ">These settings are not proved." in page_of(experiment)
     for text in (page_of(experiment), words_of(experiment, WIDTH), markdown):
-        assert re.search(r"fresh runs proved|proved settings|>proved, against", text) is None
+        assert re.search(r"ALTER SYSTEM|[Pp]roved settings|>proposed, against", text) is None
+        assert "work_mem=1GB was not tried" in text
 
 
 @pytest.mark.parametrize("name", ["bench", "sweep"])

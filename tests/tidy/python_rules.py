@@ -147,7 +147,6 @@ MAY_WRITE = {
     "store/experiment.py": "an empty file, to see whether the store can be written",
     "store/export.py": "lines for DuckDB, from the store",
     "measure/observed_load.py": "standard error of the engine, which the end of the run redacts",
-    "process/side_by_side.py": "one byte that wakes a thread",
     "report/page_templates.py": "templates as bytecode",
     "server/cluster_conf.py": "settings of a scratch server",
     "server/cluster_record.py": "pid and place of a scratch server",

@@ -10,7 +10,6 @@ from pgdyno.analysis.capacity import Capacity
 from pgdyno.analysis.compare_findings import CompareFindings
 from pgdyno.analysis.curve import LoadCurve
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.hazel import Hazel
 from pgdyno.analysis.script_findings import Latency, ScriptFindings
 from pgdyno.analysis.speed_up import SpeedUp
 from pgdyno.analysis.verdicts import Doubt
@@ -264,10 +263,9 @@ class CurveFindings:
     """The load curve of one line, with what limits it at the knee.
 
     `script` names the line: the script, and its variant if there are several. `capacity`: None
-    without a latency target. `speed_up`: of a variant against the first variant. `hazel`: speed and
-    waits by the method published as PG_HAZEL, and corrected. `cost`: the cost of 1,000 tps at the
-    target, None without a price. `rates`: the
-    metric `rate_name` of the program at each level; empty if the program has none.
+    without a latency target. `speed_up`: of a variant against the first variant. `cost`: the
+    cost of 1,000 tps at the target, None without a price. `rates`: the metric `rate_name` of the
+    program at each level; empty if the program has none.
     """
 
     script: str
@@ -276,7 +274,6 @@ class CurveFindings:
     capacity: Capacity | None = None
     variant: str = ""
     speed_up: SpeedUp | None = None
-    hazel: Hazel | None = None
     cost: Estimate | None = None
     rate_name: str = ""
     rates: Mapping[int, Estimate] = field(default_factory=dict)

@@ -40,6 +40,7 @@ from pgdyno.loop.disturbed import disturbed_by
 from pgdyno.loop.history import measured
 from pgdyno.loop.journal import Visit, repeated, shown_visits, stopped_by
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, script_findings
+from pgdyno.loop.run_needs import doubts_about_needs
 from pgdyno.plan.long_scripts import by_duration, is_by_clock, is_long
 from pgdyno.quantities import counted, duration_text
 from pgdyno.spec.experiment import Experiment
@@ -144,15 +145,14 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
     valid_count = sum(valid.values()) + (len(details) if run is not None and run.is_valid else 0)
     run_count = len(doubts) + len(details)
     validity = validity_words(valid=valid_count, total=run_count)
-    began_ns = min(load.began_ns for load in numbers.values())
-    ended_ns = max(load.ended_ns for load in numbers.values())
+    began_ns = min(folder.began_ns, *(load.began_ns for load in numbers.values()))
     return ExperimentFindings(
         kind=experiment.design.kind,
         number=folder.number,
         name=folder.name,
         version=version("pgdyno"),
         started_utc=f"{datetime.fromtimestamp(folder.began_ns / 1e9, tz=UTC):%Y-%m-%d %H:%M} UTC",
-        seconds=max(0.0, (ended_ns - min(began_ns, folder.began_ns)) / 1e9),
+        seconds=(max(load.ended_ns for load in numbers.values()) - began_ns) / 1e9,
         sentence=validity + answer.sentence,
         facts=_facts(facts),
         run=run,
@@ -170,6 +170,7 @@ def answer_of(folder: ExperimentFolder, make: MakeAnswer) -> ExperimentFindings:
                 client_word=experiment.program.client_word,
             ),
             *doubts_of_cells(cells),
+            *doubts_about_needs(experiment, done),
         ),
         notes=_notes(experiment, done),
         remarks=folder.remarks(),

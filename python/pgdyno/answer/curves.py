@@ -14,7 +14,6 @@ from pgdyno.analysis.speed_up import SpeedUp, speed_up
 from pgdyno.analysis.split_verdicts import why_mean_withheld
 from pgdyno.analysis.where import WhereTheTimeGoes, mean_over_runs
 from pgdyno.answer.answer import Answer, Measurements
-from pgdyno.answer.hazel_windows import hazel_of_sweep
 from pgdyno.answer.judging import cpu_busy_ratio
 from pgdyno.answer.sentences import limit_sentence, sweep_sentence
 from pgdyno.answer.served import cost_of
@@ -74,7 +73,6 @@ def _curves(seen: Measurements, sweep: Sweep, history: History) -> tuple[CurveFi
             rate_name=metric.name if metric is not None else "",
             rates={} if metric is None else _rates(metric, of_line, numbers),
             client_word=program.client_word,
-            hazel=hazel_of_sweep([(v, numbers[v.planned.number]) for v in of_line]),
         )
         if line.script in references:
             reference, its = references[line.script]

@@ -44,48 +44,24 @@ class Live(Progress):
             output.live(fitting(moment, shutil.get_terminal_size().columns - 1))
         else:
             self._said = moment
-            _note_each(moment)
+            output.note(line(moment))
 
     def ended(self) -> None:
         """Erase the live line, or write the last state of the run as a line."""
         output.clear_live()
         if self._last is not None and self._last is not self._said and not output.is_terminal():
-            _note_each(self._last)
+            output.note(line(self._last))
         self._last = self._said = None
 
 
-def _note_each(moment: Moment) -> None:
-    """Write the state of each run as a line."""
-    for run in moment.each():
-        output.note(line(run))
-
-
 def fitting(moment: Moment, width: int) -> str:
-    """Return the state of a run in one line; if there is little room, names are left out.
-
-    Runs at the same time share the line; each begins with its server.
-    """
-    if moment.others:
-        return _abreast(moment, width)
+    """Return the state of a run in one line; if there is little room, names are left out."""
     shown = line(moment)
     if len(shown) > width and moment.position:
         shown = line(replace(moment, label=""))
     if len(shown) > width:
         shown = line(replace(moment, label="", position=""))
     return shown
-
-
-def _abreast(moment: Moment, width: int) -> str:
-    """Return the states of runs at the same time; the line is cut if nothing else helps."""
-    runs = [replace(run, label=run.place, position="") for run in moment.each()]
-    no_length = [replace(run, total_ns=0) for run in runs]
-    no_latency = [replace(run, p99_ms=None) for run in no_length]
-    for position in (moment.position, ""):
-        for shown in (runs, no_length, no_latency):
-            text = "  |  ".join([*filter(None, [position]), *map(line, shown)])
-            if len(text) <= width:
-                return text
-    return text[:width]
 
 
 def line(moment: Moment) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from pgdyno.clock import read_pair
@@ -15,7 +14,6 @@ from pgdyno.errors import PgdynoError, ServerError, StoreError, StoreLostError
 from pgdyno.loop.failures import Failures
 from pgdyno.loop.history import history_of, measured
 from pgdyno.loop.journal import (
-    WAITED,
     Visit,
     decided,
     exclude,
@@ -29,17 +27,15 @@ from pgdyno.loop.losses import measure_losses
 from pgdyno.loop.one_run import RunEnd, carry_out_run
 from pgdyno.loop.repeats import Repeats
 from pgdyno.loop.stored_facts import StoredFacts
-from pgdyno.measure.checkup import new_checkup
 from pgdyno.measure.fleet import opened_with_hosts
 from pgdyno.measure.jobs import engine_target, load_job
 from pgdyno.measure.opening import opened_servers
-from pgdyno.measure.run_progress import Progress, abreast
+from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.stage import Stage
 from pgdyno.measure.under_test import Conditions
-from pgdyno.plan.design import Design, next_runs, plan_of, settled
+from pgdyno.plan.design import Design, plan_of
 from pgdyno.plan.history import History, Measured
 from pgdyno.process import signals
-from pgdyno.process.side_by_side import side_by_side
 from pgdyno.server.conninfo import Resolved
 from pgdyno.server.find import find
 from pgdyno.server.pgbouncer import find_pgbouncer
@@ -47,7 +43,7 @@ from pgdyno.server.target import Target
 from pgdyno.spec.condition import WATCHED, condition_from
 from pgdyno.spec.experiment import UNCHANGED, Experiment, Permissions
 from pgdyno.spec.file import to_toml
-from pgdyno.spec.planned import Cell, PlannedRun, Stop, server_id
+from pgdyno.spec.planned import Cell, PlannedRun, Stop
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
@@ -82,10 +78,9 @@ def carry_out(
     Raises: SpecError, RefusedError or ServerError if no run at all could begin.
     """
     if resumed is None:
-        experiment = with_order(settled(design, experiment))
+        experiment = with_order(experiment)
     store.require_writable()
     conditions = _conditions(verb, experiment, resolved, permissions, store)
-    conditions = replace(conditions, servers_lost=_servers_lost(experiment, resumed))
     clock, scripts = conditions.clock, conditions.scripts
     folder = resumed
     error: PgdynoError | None = None
@@ -97,7 +92,6 @@ def carry_out(
             else:
                 resume(folder)
             servers.journal = folder.add_audit
-            StoredFacts(folder, progress).keep_equal(servers)
             stage = Stage(
                 experiment=experiment,
                 servers=servers,
@@ -224,7 +218,6 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
     hints: dict[str, str] = {}
     facts = StoredFacts(folder, stage.progress)
     last_words = ""
-    stages = {0: stage}
     failures = Failures(stage, design)
     repeats = Repeats(folder)
     while True:
@@ -232,58 +225,42 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
             return asked
         plan, counted = plan_of(design, experiment, history)
         last_words = _said_once(stage, plan.outlook(counted, frozenset(left_out)), last_words)
-        decision = next_runs(plan, counted, frozenset(left_out))
+        decision = plan.next_run(counted, frozenset(left_out))
         if isinstance(decision, Stop):
             decided(folder, decision)
             return _nothing_to_measure(history, left_out, decision, hints)
         # A number is never used again, not even the number of an interrupted run.
-        number = folder.next_run_number()
-        runs = [replace(run, number=number + place) for place, run in enumerate(decision)]
-        for run in runs:
-            decided(folder, run)
+        run = replace(decision, number=folder.next_run_number())
+        decided(folder, run)
         expected = plan.runs_expected(counted, frozenset(left_out))
-        positions = _positions(runs, len(history) + 1, expected)
-        with abreast(stage.progress, [run.server_number for run in runs]) as shown:
-            ended = side_by_side(
-                [
-                    partial(carry_out_run, run, _stage_of(run, stages, progress), position)
-                    for run, progress, position in zip(runs, shown, positions, strict=True)
-                ]
-            )
-        wave_ns = max(end.took_ns for end in ended)
-        # First everything that is complete, so that no error of another run loses it.
-        for end in ended:
-            if end.error is None:
-                facts.keep(end.run.cell.variant, end.complete().facts)
-                visit, entry = _kept(end, folder, wave_ns, failed_ns=failed_ns)
-                history = (*history, entry)
-                failed_ns = 0
-                failures.passed(end.run)
-                again = repeats.taken_out(visit, history, budget_ns=plan.budget_ns)
-                if again is not None:
-                    entry, doubt = again
-                    history = tuple(other for other in history if other is not entry)
-                    failed_ns = round(entry.elapsed_ns)
-                    stage.progress.said(f"run {entry.run.number} is repeated: {doubt.message}")
-        for end in ended:
-            if end.error is None:
-                continue
-            if (last := failures.last_error(end, end.error)) is not None:
-                return last
-            failed(folder, end.run.number, wave_ns // len(runs))
-            failed_ns += wave_ns // len(runs)
-            failures.failed(end.run)
-            if failures.is_repeated(end.run, history):
-                stage.progress.said(
-                    f"run {end.run.number} failed and is repeated: {end.error.message}"
-                )
-                continue
-            for name, words in failures.blamed(end.run, history).items():
-                if name not in left_out:
-                    left_out = {**left_out, name: end.error.message}
-                    hints[name] = end.error.hint
-                    exclude(folder, name, end.error.message, run=end.run.number)
-                    stage.progress.said(f"{words} is left out: {end.error.message}")
+        end = carry_out_run(run, stage, _position(run, len(history) + 1, expected))
+        if end.error is None:
+            facts.keep(run.cell.variant, end.complete().facts)
+            visit, entry = _kept(end, folder, failed_ns=failed_ns)
+            history = (*history, entry)
+            failed_ns = 0
+            failures.passed(run)
+            again = repeats.taken_out(visit, history, budget_ns=plan.budget_ns)
+            if again is not None:
+                entry, doubt = again
+                history = tuple(other for other in history if other is not entry)
+                failed_ns = entry.elapsed_ns
+                stage.progress.said(f"run {entry.run.number} is repeated: {doubt.message}")
+            continue
+        if (last := failures.last_error(end, end.error)) is not None:
+            return last
+        failed(folder, run.number, end.took_ns)
+        failed_ns += end.took_ns
+        failures.failed(run)
+        if failures.is_repeated(run, history):
+            stage.progress.said(f"run {run.number} failed and is repeated: {end.error.message}")
+            continue
+        variant = failures.blamed(run)
+        if variant.id not in left_out:
+            left_out = {**left_out, variant.id: end.error.message}
+            hints[variant.id] = end.error.hint
+            exclude(folder, variant.id, end.error.message, run=run.number)
+            stage.progress.said(f"variant {variant.name} is left out: {end.error.message}")
 
 
 def _said_once(stage: Stage, words: str, last_words: str) -> str:
@@ -293,44 +270,23 @@ def _said_once(stage: Stage, words: str, last_words: str) -> str:
     return words or last_words
 
 
-def _servers_lost(experiment: Experiment, resumed: ExperimentFolder | None) -> frozenset[int]:
-    """Return the numbers of the equal servers that an interrupted experiment had lost."""
-    known = excluded(resumed) if resumed is not None else {}
-    return frozenset(n for n in experiment.server.numbers if server_id(n) in known)
+def _position(run: PlannedRun, number: int, expected: int) -> str:
+    """Return the place of a run among all that are expected: "run 4 of 20"."""
+    text = f"run {number} of {expected}" if expected > 1 else ""
+    return f"pilot, {text}".removesuffix(", ") if run.purpose == "pilot" else text
 
 
-def _stage_of(run: PlannedRun, stages: dict[int, Stage], progress: Progress) -> Stage:
-    """Return what a run shares with others on its server; each server has its own checkup."""
-    if run.server_number not in stages:
-        stages[run.server_number] = replace(stages[0], checkup=new_checkup())
-    return replace(stages[run.server_number], progress=progress)
-
-
-def _positions(runs: Sequence[PlannedRun], first: int, expected: int) -> list[str]:
-    """Return the place of each run among all that are expected: "run 4 of 20"."""
-    expected = max(expected, first + len(runs) - 1)
-    texts = [f"run {first + i} of {expected}" if expected > 1 else "" for i in range(len(runs))]
-    return [
-        f"pilot, {text}".removesuffix(", ") if run.purpose == "pilot" else text
-        for run, text in zip(runs, texts, strict=True)
-    ]
-
-
-def _kept(
-    end: RunEnd, folder: ExperimentFolder, wave_ns: int, *, failed_ns: int
-) -> tuple[Visit, Measured]:
+def _kept(end: RunEnd, folder: ExperimentFolder, *, failed_ns: int) -> tuple[Visit, Measured]:
     """Record that a run is complete; return its result, and what the planner learns from it.
 
-    Args: wave_ns, the time until all runs that took place at the same time had ended; failed_ns,
-    the time of the failed runs before it.
+    Args: failed_ns, the time of the failed runs before it.
     """
     done = end.complete()
     assert done.stored is not None
     # A run without any usable result does not count: it must not block the answer.
-    spent_ns = {**done.spent_ns, WAITED: wave_ns - end.took_ns} if done.spent_ns else {}
-    visit = Visit(end.run, done.stored, wave_ns, spent_ns, failed_ns)
+    visit = Visit(end.run, done.stored, end.took_ns, done.spent_ns, failed_ns)
     entry = measured(visit)
-    finished(folder, end.run.number, wave_ns, spent_ns)
+    finished(folder, end.run.number, end.took_ns, done.spent_ns)
     return visit, entry
 
 

@@ -1,6 +1,6 @@
 """Decides what follows from a run that failed.
 
-The run is repeated, or its variant or server is left out, or the experiment ends. `drive.py` asks.
+The run is repeated, or its variant is left out, or the experiment ends. `drive.py` asks.
 """
 
 from __future__ import annotations
@@ -11,23 +11,22 @@ from typing import Any
 from pgdyno.errors import InterruptedByUser, PgdynoError, ServerError
 from pgdyno.loop.one_run import RunEnd
 from pgdyno.measure.stage import Stage
-from pgdyno.plan.design import Design, WaveDesign
+from pgdyno.plan.design import Design
 from pgdyno.plan.history import History
-from pgdyno.spec.planned import PlannedRun, server_id
+from pgdyno.spec.planned import PlannedRun, PlannedVariant
 
 # A variant that ran before is left out if this many runs of it fail in a row.
 _FAILURES_MAX = 3
 
 
 class Failures:
-    """Counts the failures in a row of each variant on each server, and decides what follows."""
+    """Counts the failures in a row of each variant, and decides what follows."""
 
     def __init__(self, stage: Stage, design: type[Design[Any]]) -> None:
         """Begin. Args: stage, what all runs share; design, the kind of plan that chooses runs."""
         self._stage = stage
-        # In a wave of runs on equal servers, the other runs depend on the failed run.
-        self._are_repeated = issubclass(design, WaveDesign)
-        self._in_a_row: Counter[tuple[str, int]] = Counter()
+        self._are_repeated = design.repeats_failures
+        self._in_a_row: Counter[str] = Counter()
 
     def passed(self, run: PlannedRun) -> None:
         """Note that a run is complete."""
@@ -45,37 +44,18 @@ class Failures:
         """
         if not self._are_repeated or not _ran_before(run, history):
             return False
-        if run.server_number and self._stage.servers.is_lost(run.server_number):
-            return False
         return self._in_a_row[_place_of(run)] < _FAILURES_MAX
 
-    def blamed(self, run: PlannedRun, history: History) -> dict[str, str]:
-        """Return what a failed run excludes from the plan: the id of a variant or server -> words.
-
-        If all runs use one server (number 0), or if a new variant fails on an equal server that
-        still answers, the variant is excluded. If a variant that ran before fails again and again
-        on an equal server, this server is excluded. If an equal server is lost under the settings
-        of a new variant, both are excluded: the variant may have been the cause, and it must not
-        take the next server with it.
-        """
-        variant, servers = run.cell.variant, self._stage.servers
-        assert variant is not None, "only a variant can be left out"
-        ran_before = _ran_before(run, history)
-        if not run.server_number:
-            return {variant.id: f"variant {variant.name}"}
-        if not servers.is_lost(run.server_number) and not ran_before:
-            return {variant.id: f"variant {variant.name}"}
-        facts = servers.equal[run.server_number]
-        place = f"server {run.server_number} ({facts.host}:{facts.port})"
-        lost = {server_id(run.server_number): place}
-        if ran_before or not variant.spec.settings:
-            return lost
-        return {**lost, variant.id: f"variant {variant.name}, under which it was lost,"}
+    @staticmethod
+    def blamed(run: PlannedRun) -> PlannedVariant:
+        """Return the variant that a failed run excludes from the plan."""
+        assert run.cell.variant is not None, "only a variant can be left out"
+        return run.cell.variant
 
     def last_error(self, end: RunEnd, error: PgdynoError) -> PgdynoError | None:
         """Return the error with which the experiment ends; None if it goes on.
 
-        Raises: an error that is not about this variant or server.
+        Raises: an error that is not about this variant.
         """
         if end.is_raised:
             raise error
@@ -85,10 +65,10 @@ class Failures:
         return _lost(error) if self._stage.servers.are_lost() else None
 
 
-def _place_of(run: PlannedRun) -> tuple[str, int]:
-    """Return the variant and the server of a run."""
+def _place_of(run: PlannedRun) -> str:
+    """Return the id of the variant of a run."""
     variant = run.cell.variant
-    return "" if variant is None else variant.id, run.server_number
+    return "" if variant is None else variant.id
 
 
 def _ran_before(run: PlannedRun, history: History) -> bool:

@@ -51,27 +51,19 @@ def decided(folder: ExperimentFolder, decision: PlannedRun | Stop) -> None:
     folder.add_decision({"decision": "run", **_fields(decision), "cell": cell})
 
 
-WAITED = "waited"
-"""The time that a run waited for the runs that took place at the same time."""
-
-
 def finished(
     folder: ExperimentFolder,
     number: int,
     took_ns: int,
     spent_ns: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
-    """Append that a run is complete, with its whole time and the time of each step.
-
-    Args: took_ns, with the time it waited for the runs that took place at the same time, which
-    `spent_ns` has as `WAITED`.
-    """
+    """Append that a run is complete, with its whole time and the time of each step."""
     done = {"decision": "done", "number": number, "took_ns": took_ns}
     folder.add_decision({**done, "spent_ns": dict(spent_ns)})
 
 
 def failed(folder: ExperimentFolder, number: int, elapsed_ns: int) -> None:
-    """Append that a run failed, with its share of the time that passed."""
+    """Append that a run failed, with the time that it took."""
     folder.add_decision({"decision": "failed", "number": number, "elapsed_ns": elapsed_ns})
 
 
@@ -228,7 +220,9 @@ def _recorded(decisions: list[dict[str, Any]]) -> dict[str, PlannedVariant]:
 
 
 def _planned(decision: dict[str, Any], known: dict[str, PlannedVariant]) -> PlannedRun:
-    fields = {name: value for name, value in decision.items() if name != "decision"}
+    # Older results have fields that no run has now.
+    own = {field.name for field in dataclasses.fields(PlannedRun)}
+    fields = {name: value for name, value in decision.items() if name in own}
     cell = dict(fields.pop("cell"))
     named = cell.pop("variant")
     return PlannedRun(

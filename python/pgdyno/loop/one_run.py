@@ -17,7 +17,7 @@ from pgdyno.spec.planned import PlannedRun
 class RunEnd:
     """How a run ended. `done` is None if it ended before its load; `error` None: it is complete.
 
-    `is_raised`: the error is not about this variant or server, so it ends the experiment.
+    `is_raised`: the error is not about this variant, so it ends the experiment.
     """
 
     run: PlannedRun

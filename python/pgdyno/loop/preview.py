@@ -8,7 +8,7 @@ from textwrap import fill
 from typing import Any
 
 from pgdyno.analysis import verdicts
-from pgdyno.plan.design import Design, plan_of, settled
+from pgdyno.plan.design import Design, plan_of
 from pgdyno.plan.history import History, Measured
 from pgdyno.plan.long_scripts import executions_may_decide, long_ns
 from pgdyno.quantities import counted, duration_text
@@ -115,17 +115,11 @@ def _imagined(experiment: Experiment, run: PlannedRun, place: int) -> Measured:
 
 
 def _lines(experiment: Experiment, design: type[Design[Any]]) -> Iterator[str]:
-    experiment = settled(design, experiment)
     variants = experiment.all_variants()
     around_ns = _AROUND_NS + _needs_restart(experiment) * _RESTART_NS
     for variant in variants:
         changes = [_change(experiment, variant, name) for name in variant.changes()]
         yield f"variant     {variant.name}: {', '.join(changes) or 'as the server is'}"
-    if experiment.server.equal:
-        waves = design(experiment).waves
-        is_at_once = waves is not None and waves.is_at_once
-        order = "at the same time" if is_at_once else "in turn"
-        yield f"servers     each round on one of {len(experiment.server.each)} servers, {order}"
     history: History = ()
     shown = []
     run_ns = 0

@@ -62,7 +62,7 @@ class Repeats:
             return None
         number, doubt = disturbed
         [entry] = [measured for measured in history if measured.run.number == number]
-        place, spent_ns = _place_of(entry.run), round(entry.elapsed_ns)
+        place, spent_ns = _place_of(entry.run), entry.elapsed_ns
         if not self._may_repeat(place, entry.took_ns, history, budget_ns):
             return None
         repeat(self._folder, number, place, doubt, spent_ns)
@@ -103,7 +103,7 @@ class Repeats:
             m.run.number
             for m in history
             if m.run.purpose == "round"
-            and (m.run.round, m.run.server_number) == (planned.round, planned.server_number)
+            and m.run.round == planned.round
             and (m.run.cell.clients, m.run.cell.script_indexes)
             == (planned.cell.clients, planned.cell.script_indexes)
             and not _sets_checkpoints(m.run)
@@ -124,4 +124,4 @@ def _place_of(run: PlannedRun) -> str:
     variant, cell = run.cell.variant, run.cell
     name = "" if variant is None else variant.id
     load = f"{cell.script_indexes} {cell.clients} {cell.rate_tps}"
-    return f"{run.purpose} {run.round} {name} {load} {run.server_number}"
+    return f"{run.purpose} {run.round} {name} {load}"

@@ -8,7 +8,6 @@ from typing import Any
 
 from pgdyno.clock import reading_ns
 from pgdyno.measure.run_progress import Progress
-from pgdyno.measure.servers import Servers
 from pgdyno.quantities import format_bytes
 from pgdyno.server.server_facts import ServerFacts, target_line
 from pgdyno.spec.planned import PlannedVariant
@@ -16,22 +15,11 @@ from pgdyno.store.folder import ExperimentFolder
 
 
 class StoredFacts:
-    """The server facts in the store: of the first server, of each equal one, of each variant."""
+    """The server facts in the store: of the first server, of each variant."""
 
     def __init__(self, folder: ExperimentFolder, progress: Progress) -> None:
         self._folder, self._progress = folder, progress
         self._kept: dict[str, Any] = folder.facts() or {}
-
-    def keep_equal(self, servers: Servers) -> None:
-        """Write where the equal servers are and how they differ; nothing without such servers."""
-        if servers.equal:
-            places = {
-                str(number): f"{facts.host}:{facts.port}/{facts.database}"
-                for number, facts in servers.equal.items()
-            }
-            self._kept["servers"] = {**self._kept.get("servers", {}), **places}
-            self._kept["server_differences"] = list(servers.differences)
-            self._folder.write_facts(self._kept)
 
     def keep(self, variant: PlannedVariant | None, facts: ServerFacts) -> None:
         """Write the missing facts, and show the target once."""

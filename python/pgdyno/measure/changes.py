@@ -26,11 +26,26 @@ Journal = Callable[[Mapping[str, Any]], None]
 class SystemChanges:
     """Settings that an experiment changes for a whole server, restored on every exit path."""
 
-    def __init__(self, system: SystemSettings, names: frozenset[str], restarts: bool) -> None:
-        """Change nothing yet. Args: names, the settings that variants change server-wide."""
+    def __init__(
+        self,
+        system: SystemSettings,
+        names: frozenset[str],
+        restarting: frozenset[str],
+        *,
+        restarts_each_run: bool,
+    ) -> None:
+        """Change nothing yet.
+
+        Args: names, the settings that variants change server-wide; restarting, those of them that
+        need a restart; restarts_each_run, every change restarts the server, so that all runs begin
+        in the same state.
+        """
         self.system = system
         self._names = names
-        self._restarts = restarts
+        self._restarting = restarting
+        self._restarts_each_run = restarts_each_run
+        # The values that the server was started with, of `restarting`; None: not known.
+        self._started_with: dict[str, str] | None = {}
         self._previous: dict[str, str | None] | None = None
         self._values: dict[str, str] = {}
         self._journaled: list[dict[str, str | None]] = []
@@ -38,18 +53,30 @@ class SystemChanges:
         self._left_down: ServerError | None = None
 
     @property
-    def restarts(self) -> bool:
-        """Return whether every change restarts the server."""
-        return self._restarts
+    def _restarts(self) -> bool:
+        """Return whether any change may restart the server."""
+        return bool(self._restarting)
 
-    def include(self, names: frozenset[str], *, restarts: bool) -> None:
+    def include(self, names: frozenset[str], restarting: frozenset[str]) -> None:
         """Change these settings, too, from the next `apply` on."""
         self._names |= names
-        self._restarts |= restarts
+        self._restarting |= restarting
 
-    def apply(self, wanted: Mapping[str, str], target: Target, journal: Journal) -> None:
+    def is_restart(self, wanted: Mapping[str, str], *, is_asked: bool) -> bool:
+        """Return whether the server must be restarted for these values. Args: is_asked, anyway."""
+        if not self._restarts:
+            return False
+        return self._restarts_each_run or is_asked or self._started_with != self._of_start(wanted)
+
+    def _of_start(self, wanted: Mapping[str, str]) -> dict[str, str]:
+        return {n.lower(): v for n, v in wanted.items() if n.lower() in self._restarting}
+
+    def apply(
+        self, wanted: Mapping[str, str], target: Target, journal: Journal, *, is_restart: bool
+    ) -> None:
         """Give the server the variant's settings, and restore all others.
 
+        Args: is_restart, from the method of this name.
         Raises: ServerError if a new session of `target` has other values.
         """
         if self._left_down is not None:
@@ -68,9 +95,11 @@ class SystemChanges:
         assert self._previous is not None, "there is a name to change"
         chosen = {**self._previous, **{name.lower(): value for name, value in wanted.items()}}
         try:
-            self.system.apply(chosen, needs_restart=self._restarts)
+            self.system.apply(chosen, needs_restart=is_restart)
+            self._started_with = self._of_start(wanted) if is_restart else self._started_with
             self.system.require(target, wanted)
         except ServerError as error:
+            self._started_with = None
             if self._restarts and self.system.is_down():
                 self._bring_back(error, wanted)
             raise

@@ -53,7 +53,7 @@ def execute(planned: PlannedRun, stage: Stage, *, position: str) -> Executed:
     label = planned.label([script.name for script in stage.experiment.all_scripts()])
     stage.progress.moved(Moment(label, "preparing", position=position))
     spent = stage.servers.begin_run()
-    under_test = stage.servers.ready(planned.cell.variant, planned.round, planned.server_number)
+    under_test = stage.servers.ready(planned.cell.variant, planned.round, restarts=planned.restarts)
     with quoting_the_log(under_test):
         done = _execute(planned, stage, under_test, label=label, position=position)
     return replace(done, spent_ns=dict(spent.by_part_ns))

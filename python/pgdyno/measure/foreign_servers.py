@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pgdyno.errors import PgdynoError, RefusedError, SpecError
+from pgdyno.errors import PgdynoError, RefusedError, ServerError, SpecError
 from pgdyno.measure.changes import SystemChanges
-from pgdyno.measure.equal_servers import compare_equal
 from pgdyno.measure.own_server import reached
 from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.servers import Servers
@@ -20,7 +18,7 @@ from pgdyno.server.conninfo import resolve
 from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.server.system_settings import SystemSettings, answers, is_writable
 from pgdyno.server.target import Target
-from pgdyno.spec.experiment import UNCHANGED, Experiment, Server
+from pgdyno.spec.experiment import Experiment, Server
 from pgdyno.spec.planned import PlannedVariant
 from pgdyno.spec.units import size_bytes
 from pgdyno.spec.variant import COMMANDS, Variant
@@ -77,7 +75,6 @@ class ForeignServers(Servers):
     Settings that a session may change are set only in the load's sessions. The rest is changed for
     the whole server by the `admin` role or the user's commands, journaled first and undone.
     A variant with a `dsn` is on another server, or reaches the same server in another way.
-    On equal servers, every variant is on each of them.
     """
 
     def __init__(
@@ -91,14 +88,8 @@ class ForeignServers(Servers):
         self._experiment = experiment
         self._under_test = under_test
         self._allows_risk = conditions.permissions.allow_durability_risk
-        left = [n for n in experiment.server.numbers if n not in conditions.servers_lost]
-        variants = self._variants = [
-            self._on(own, server) for server in left for own in experiment.all_variants()
-        ]
-        planned = experiment.planned_variants()
-        # Runs on several servers may take place at the same time, each in its own thread.
-        self._admitting = threading.Lock()
-        self._known = {(variant.id, server) for variant in planned for server in left}
+        variants = self._variants = list(experiment.all_variants())
+        self._known = {variant.id for variant in experiment.planned_variants()}
         # A setting that a later variant changes may need a restart: then every run gets one.
         self._wanted = {name.lower() for own in variants for name in self._settings_of(own)}
         self._wanted |= {name.lower() for name in experiment.design.settings_searched()}
@@ -114,62 +105,28 @@ class ForeignServers(Servers):
                     own_target = resolve(conninfo=variant.dsn).target
                     own = reached(experiment, conditions, own_target, progress, dsn=variant.dsn)
                 self._places[key] = self._place(own, variant)
-        if experiment.server.equal:
-            here = {server: self._under_test_of(server) for server in left}
-            self.equal = {server: place.facts for server, place in here.items()}
-            admins = {server: self._admin_of(server) for server in left}
-            self.differences = tuple(compare_equal(here, admins, frozenset(self._wanted)))
-            for difference in self.differences:
-                progress.said(difference)
-
-    def is_lost(self, server: int) -> bool:
-        """Return whether one of several equal servers does not answer any more."""
-        under_test = self._under_test_of(server)
-        return not answers(under_test.target, under_test.verb)
-
-    def _on(self, variant: Variant, server: int) -> Variant:
-        """Return the variant on one of several equal servers; the first one is the usual one."""
-        if server <= 1:
-            return variant
-        there = self._experiment.server.each[server - 1]
-        return variant.model_copy(
-            update={name: getattr(there, name) for name in ("dsn", "admin", *COMMANDS)}
-        )
-
-    def _place_of(self, server: int) -> _Place:
-        return self._places[self._key(self._on(UNCHANGED, server))]
-
-    def _under_test_of(self, server: int) -> UnderTest:
-        return self._place_of(server).under_test
-
-    def _admin_of(self, server: int) -> Target:
-        """Return the way of the role that changes the server; of the load if nothing is changed."""
-        place = self._place_of(server)
-        if place.changes is not None:
-            return place.changes.system.admin
-        return place.under_test.direct or place.under_test.target
 
     def ready(
         self,
         variant: PlannedVariant | None,
         round_number: int = 0,  # noqa: ARG002
-        server: int = 0,
+        *,
+        restarts: bool = False,
     ) -> UnderTest:
         """Return the server with the variant's settings, which a new session confirmed."""
         assert variant is not None, "every run of such an experiment is of a variant"
-        own_spec = self._on(variant.spec, server)
-        with self._admitting:
-            if (variant.id, server) not in self._known:
-                self._admit(own_spec)
-                self._known.add((variant.id, server))
-        place = self._places[self._key(own_spec)]
-        settings = self._settings_of(own_spec)
+        if variant.id not in self._known:
+            self._admit(variant.spec)
+            self._known.add(variant.id)
+        place = self._places[self._key(variant.spec)]
+        settings = self._settings_of(variant.spec)
         system = {n: v for n, v in settings.items() if n.lower() in place.system_names}
         own = {n: v for n, v in settings.items() if n not in system}
         target = place.under_test.target.with_settings(own)
         if place.changes is not None:
-            with self.spent.on("restart" if place.changes.restarts else "reload"):
-                place.changes.apply(system, target, self.journal)
+            is_restart = place.changes.is_restart(system, is_asked=restarts)
+            with self.spent.on("restart" if is_restart else "reload"):
+                place.changes.apply(system, target, self.journal, is_restart=is_restart)
         with connect(target, verb=place.under_test.verb, patient=True) as connection:
             configuration.require(connection, settings)
             kind = KINDS[place.under_test.facts.dataset.kind]
@@ -201,8 +158,16 @@ class ForeignServers(Servers):
         """Prepare a variant that the design created while the experiment runs.
 
         Limits: it must be on the server of the spec, or on one that a variant of the spec is on.
-        Raises: SpecError or RefusedError if the variant is not possible or not allowed.
+        Raises: ServerError if the variant is not possible or not allowed: the others go on.
         """
+        variants, wanted = list(self._variants), set(self._wanted)
+        try:
+            self._include(variant)
+        except (SpecError, RefusedError) as error:
+            self._variants, self._wanted = variants, wanted
+            raise ServerError(error.message, hint=error.hint) from error
+
+    def _include(self, variant: Variant) -> None:
         self._refuse_what_cannot_be(variant)
         key = self._key(variant)
         is_known = key in self._places
@@ -232,22 +197,28 @@ class ForeignServers(Servers):
         names = frozenset(n for n in self._wanted if contexts[n] not in own)
         if not names:
             return _Place(under_test, names, None)
-        restarts = any(contexts[name] == "postmaster" for name in names)
+        restarting = frozenset(name for name in names if contexts[name] == "postmaster")
+        restarts = bool(restarting)
         means = _Means.of(variant, self._experiment.server)
         before = self._places.get(self._key(variant))
         if before is not None and before.changes is not None:
             _require_means(means, under_test, names, restarts=restarts)
             if restarts:
                 self._refuse_what_may_not_start(before.changes.system, under_test, names)
-            before.changes.include(names, restarts=restarts)
+            before.changes.include(names, restarting)
             return _Place(under_test, names, before.changes)
-        changes = self._changes_of(under_test, names, means, restarts=restarts)
+        changes = self._changes_of(under_test, names, means, restarting)
         return _Place(under_test, names, changes)
 
     def _changes_of(
-        self, under_test: UnderTest, names: frozenset[str], means: _Means, *, restarts: bool
+        self,
+        under_test: UnderTest,
+        names: frozenset[str],
+        means: _Means,
+        restarting: frozenset[str],
     ) -> SystemChanges:
         """Return the object that changes the whole server: one for all paths to this server."""
+        restarts = bool(restarting)
         _require_means(means, under_test, names, restarts=restarts)
         data_dir = _data_dir(under_test)
         with under_test.control() as connection:
@@ -282,7 +253,10 @@ class ForeignServers(Servers):
         )
         if restarts:
             self._refuse_what_may_not_start(system, under_test, names)
-        self._changed[started] = SystemChanges(system, names, restarts), means
+        of_spec = {name.lower() for own in self._variants for name in self._settings_of(own)}
+        each_run = not restarting.isdisjoint(of_spec)
+        changes = SystemChanges(system, names, restarting, restarts_each_run=each_run)
+        self._changed[started] = changes, means
         return self._changed[started][0]
 
     def _refuse_what_may_not_start(

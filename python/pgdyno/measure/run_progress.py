@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from pgdyno.engine.records import (
@@ -36,9 +34,7 @@ class Moment:
     """The state of a run at one moment. `total_ns` 0 = not known.
 
     `position`: such as "run 4 of 20". `wanted_count`: number of connections that the phase makes, 0
-    in other phases; `made_count` of them exist. `place`: such as "server 2", "" without several
-    equal servers. `others`: the runs at the same time on other servers. `own`: the metric of
-    the program, and its unit.
+    in other phases; `made_count` of them exist. `own`: the metric of the program, and its unit.
     """
 
     label: str
@@ -55,13 +51,7 @@ class Moment:
     made_count: int = 0
     wanted_count: int = 0
     made_per_second: float | None = None
-    place: str = ""
-    others: tuple[Moment, ...] = ()
     own: tuple[float, str] | None = None
-
-    def each(self) -> tuple[Moment, ...]:
-        """Return the state of each run at this moment, in the order of the servers."""
-        return (replace(self, others=()), *self.others)
 
 
 class Progress:
@@ -75,58 +65,6 @@ class Progress:
 
     def ended(self) -> None:
         """Take note that the run or the load has ended."""
-
-
-class _Abreast:
-    """Joins the progress of runs at the same time, which come from several threads."""
-
-    def __init__(self, progress: Progress, servers: Sequence[int]) -> None:
-        self._progress = progress
-        self._lock = threading.Lock()
-        self._moments = {
-            server: Moment("", "waiting", place=f"server {server}") for server in servers
-        }
-
-    def said(self, text: str) -> None:
-        with self._lock:
-            self._progress.said(text)
-
-    def moved(self, server: int, moment: Moment) -> None:
-        with self._lock:
-            self._moments[server] = replace(moment, place=f"server {server}")
-            first, *others = self._moments.values()
-            self._progress.moved(replace(first, others=tuple(others)))
-
-
-class _Lane(Progress):
-    """The progress of one of several runs. The end of a single run does not end it."""
-
-    def __init__(self, abreast: _Abreast, server: int) -> None:
-        self._abreast, self._server = abreast, server
-
-    def said(self, text: str) -> None:
-        """Pass on a step that was reached."""
-        self._abreast.said(text)
-
-    def moved(self, moment: Moment) -> None:
-        """Pass on the present state, with those of the other runs."""
-        self._abreast.moved(self._server, moment)
-
-
-@contextmanager
-def abreast(progress: Progress, servers: Sequence[int]) -> Iterator[list[Progress]]:
-    """Yield a progress for each of several runs at the same time, joined into one.
-
-    Args: servers, the number of the server of each run. A single run has `progress` itself.
-    """
-    if len(servers) == 1:
-        yield [progress]
-        return
-    joined = _Abreast(progress, servers)
-    try:
-        yield [_Lane(joined, server) for server in servers]
-    finally:
-        progress.ended()
 
 
 _WINDOW_INTERVALS = 10

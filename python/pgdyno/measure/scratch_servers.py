@@ -63,8 +63,6 @@ class _Cluster:
     """A running cluster and the databases loaded in it, by what is in them.
 
     `standby` follows it, if its variants have one. `broken`: data that could not be made, and why.
-    `restarting`: ids of created variants that change what needs a restart; `last_round`: in which
-    round each created one ran last.
     """
 
     cluster: ScratchCluster
@@ -72,15 +70,6 @@ class _Cluster:
     standby: ScratchCluster | None = None
     databases: dict[tuple[Dataset, str | None], str] = field(default_factory=dict)
     broken: dict[tuple[Dataset, str | None], str] = field(default_factory=dict)
-    restarting: set[str] = field(default_factory=set)
-    last_round: dict[str, int] = field(default_factory=dict)
-
-    def restarts_in(self, round_number: int) -> bool:
-        """Return whether a created variant that needs a restart takes part in these rounds."""
-        return any(
-            self.last_round.get(variant_id, -1) >= round_number - 1
-            for variant_id in self.restarting
-        )
 
 
 class ScratchServers(Servers):
@@ -132,7 +121,8 @@ class ScratchServers(Servers):
         self,
         variant: PlannedVariant | None,
         round_number: int = 0,
-        server: int = 0,  # noqa: ARG002
+        *,
+        restarts: bool = False,
     ) -> UnderTest:
         """Return the variant's server with its settings, restarted if any variant needs that."""
         assert variant is not None, "every run of such an experiment is of a variant"
@@ -144,8 +134,7 @@ class ScratchServers(Servers):
             self._progress.said(f"{variant.name}: the server starts again")
             served.cluster.restart()
         was_restarted = self._apply(served, self._settings_of(variant))
-        served.last_round[variant.id] = round_number
-        if not was_restarted and (self._restarts_each_run or served.restarts_in(round_number)):
+        if not was_restarted and (self._restarts_each_run or restarts):
             # Every run starts from the same state, so no run finds a warm cache that others lack.
             with self.spent.on("restart"):
                 served.cluster.restart()
@@ -209,11 +198,9 @@ class ScratchServers(Servers):
         served = self._clusters[place]
         served.variants.append(variant)
         self._try(served, variant)
-        base = self._experiment.server.settings
-        if served.cluster.needs_restart(base, self._settings_of(variant)):
-            served.restarting.add(variant.id)
         if self._data_of(variant) not in served.databases:
-            self._apply(served, base)  # The load's settings are those of the spec.
+            # The load's settings are those of the spec.
+            self._apply(served, self._experiment.server.settings)
             with self.spent.on("loading"):
                 self._load(served, only=variant)
         if variant.id in self.excluded:

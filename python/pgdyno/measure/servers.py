@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +12,6 @@ from pgdyno.clock import ClockPair, monotonic_ns
 from pgdyno.engine.job import Job
 from pgdyno.measure.changes import Journal
 from pgdyno.measure.under_test import UnderTest
-from pgdyno.server.server_facts import ServerFacts
 from pgdyno.spec.planned import PlannedVariant
 
 # What the time of a run is spent on: the load, the reset before it, loading data, and changing
@@ -66,52 +64,33 @@ class Spent:
             yield
 
 
-class _OfThread(threading.local):
-    """What belongs to the run that a thread carries out."""
-
-    def __init__(self) -> None:
-        self.spent = Spent()
-
-
 class Servers(ABC):
     """Every server of one experiment; `excluded`: id of a variant that cannot be measured -> why.
 
-    `journal` keeps what is changed on a server that is not ours, before it is changed. `equal`: the
-    facts of each of several equal servers by its number, empty without such; `differences`: how
-    these differ, in sentences. `fleet`: the load hosts; None: the load comes from this host.
+    `journal` keeps what is changed on a server that is not ours, before it is changed. `spent`:
+    what the time of the present run is spent on. `fleet`: the load hosts; None: the load comes from
+    this host.
     """
 
     def __init__(self) -> None:
         self.excluded: dict[str, str] = {}
         self.journal: Journal = _no_journal
-        self._here = _OfThread()
-        self.equal: Mapping[int, ServerFacts] = {}
-        self.differences: tuple[str, ...] = ()
+        self.spent = Spent()
         self.fleet: Fleet | None = None
 
-    @property
-    def spent(self) -> Spent:
-        """Return what the time of the present run of this thread is spent on."""
-        return self._here.spent
-
     def begin_run(self) -> Spent:
-        """Begin to count the time of a run that this thread carries out."""
-        self._here.spent = Spent()
-        return self._here.spent
-
-    def is_lost(self, server: int) -> bool:  # noqa: ARG002
-        """Return whether one of several equal servers does not answer any more."""
-        return False
+        """Begin to count the time of a run."""
+        self.spent = Spent()
+        return self.spent
 
     @abstractmethod
     def ready(
-        self, variant: PlannedVariant | None, round_number: int = 0, server: int = 0
+        self, variant: PlannedVariant | None, round_number: int = 0, *, restarts: bool = False
     ) -> UnderTest:
         """Return the server in the state that a run of the variant starts from.
 
         What a variant needs that was not there at the start is made when it is first used.
-        Args: round_number, 0 for runs outside the rounds; server, its number where there are
-        several equal ones.
+        Args: round_number, 0 for runs outside the rounds; restarts, restart it in any case.
         Raises: ServerError when it cannot be brought there.
         """
 
@@ -138,7 +117,8 @@ class OneServer(Servers):
         self,
         variant: PlannedVariant | None,
         round_number: int = 0,  # noqa: ARG002
-        server: int = 0,  # noqa: ARG002
+        *,
+        restarts: bool = False,  # noqa: ARG002
     ) -> UnderTest:
         """Return the one server."""
         assert variant is None, "an experiment without variants has one server"

@@ -72,10 +72,7 @@ class UnderTest:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What `opened` must know besides the experiment.
-
-    `servers_lost`: numbers of equal servers that an interrupted experiment had lost.
-    """
+    """What `opened` must know besides the experiment."""
 
     verb: str
     target: Target | None
@@ -84,7 +81,6 @@ class Conditions:
     clock: ClockPair
     store_dir: Path
     check: bool = True
-    servers_lost: frozenset[int] = frozenset()
 
 
 def refuse_what_does_not_fit(

@@ -13,13 +13,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from pgdyno.plan.history import History
 from pgdyno.plan.long_scripts import as_measured
-from pgdyno.spec.designs import DesignSpec, EqualServersDesign
+from pgdyno.spec.designs import DesignSpec
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import PlannedRun, PlannedVariant, Purpose, Stop
 
 NONE: frozenset[str] = frozenset()
 Table = TypeVar("Table", bound=DesignSpec)
-WaveTable = TypeVar("WaveTable", bound=EqualServersDesign)
 
 
 class Design(ABC, Generic[Table]):
@@ -35,6 +34,8 @@ class Design(ABC, Generic[Table]):
     model: ClassVar[type[DesignSpec]]
     # The minimum of rounds that a verdict needs; 0 if the design gives no verdict.
     rounds_needed: ClassVar[int] = 0
+    # Whether a run that fails is repeated, if its variant could be measured before.
+    repeats_failures: ClassVar[bool] = False
 
     def __init__(self, experiment: Experiment) -> None:
         """Args: experiment, whose design is a `model`."""
@@ -45,11 +46,6 @@ class Design(ABC, Generic[Table]):
         self.seed = workload.seed
         # Of the order of runs. One that is always the same would meet the same disturbance.
         self.order_seed = workload.seed if workload.order_seed is None else workload.order_seed
-
-    @property
-    def waves(self) -> WaveDesign[Any] | None:
-        """Return this plan if it may use several equal servers; None: one run after another."""
-        return None
 
     @abstractmethod
     def next_run(self, history: History, excluded: frozenset[str] = NONE) -> PlannedRun | Stop:
@@ -98,48 +94,6 @@ class Design(ABC, Generic[Table]):
         return None
 
 
-class WaveDesign(Design[WaveTable]):
-    """A design that may use several equal servers: it plans waves, one run a server.
-
-    The other runs of a wave depend on each of them. Therefore a run that fails is repeated, if its
-    variant could be measured before.
-    """
-
-    @property
-    def waves(self) -> WaveDesign[Any]:
-        """Return this plan."""
-        return self
-
-    @property
-    @abstractmethod
-    def is_at_once(self) -> bool:
-        """Return whether the runs of a wave take place at the same time."""
-
-    @abstractmethod
-    def settled(self) -> Experiment:
-        """Return the experiment with what the spec leaves to the design; the store keeps this."""
-
-    @abstractmethod
-    def next_wave(
-        self, history: History, excluded: frozenset[str] = NONE
-    ) -> tuple[PlannedRun, ...] | Stop:
-        """Return the next runs, which take place at the same time, each on another server.
-
-        The history of the next call has those that were completed.
-        """
-
-    def next_run(self, history: History, excluded: frozenset[str] = NONE) -> PlannedRun | Stop:
-        """Return the first run of the next wave."""
-        following = self.next_wave(history, excluded)
-        return following if isinstance(following, Stop) else following[0]
-
-
-def settled(design: type[Design[Any]], experiment: Experiment) -> Experiment:
-    """Return the experiment with what the spec leaves to the design."""
-    waves = design(experiment).waves
-    return experiment if waves is None else waves.settled()
-
-
 def plan_of(
     design: type[Design[Any]], experiment: Experiment, history: History
 ) -> tuple[Design[Any], History]:
@@ -149,13 +103,3 @@ def plan_of(
     """
     experiment, history = as_measured(experiment, history)
     return design(experiment), history
-
-
-def next_runs(
-    plan: Design[Any], history: History, excluded: frozenset[str] = NONE
-) -> tuple[PlannedRun, ...] | Stop:
-    """Return the runs that take place at the same time, or Stop with the reason."""
-    if plan.waves is not None:
-        return plan.waves.next_wave(history, excluded)
-    following = plan.next_run(history, excluded)
-    return following if isinstance(following, Stop) else (following,)

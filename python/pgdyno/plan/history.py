@@ -31,12 +31,9 @@ class Measured:
     disturbed_by: str = ""
 
     @property
-    def elapsed_ns(self) -> float:
-        """Return this run's share of the time that passed, with the failed runs before it.
-
-        Runs at the same time share their time.
-        """
-        return self.took_ns / self.run.runs_at_once + self.failed_ns
+    def elapsed_ns(self) -> int:
+        """Return the time that this run took, with the failed runs before it."""
+        return self.took_ns + self.failed_ns
 
 
 History = tuple[Measured, ...]
@@ -47,8 +44,8 @@ SPOILED_MIN, SPOILED_RATIO = 3, 0.75
 
 
 def elapsed_ns(history: History) -> int:
-    """Return the time that these runs took, where those at the same time count once."""
-    return round(sum(measured.elapsed_ns for measured in history))
+    """Return the time that these runs took."""
+    return sum(measured.elapsed_ns for measured in history)
 
 
 def pilots(history: History) -> History:

@@ -20,14 +20,12 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, NoReturn
 
 from pgdyno.clock import monotonic_ns
 from pgdyno.errors import InterruptedByUser, ProcessError
 from pgdyno.process import cleanup, signals
-from pgdyno.process.side_by_side import in_main_thread
 from pgdyno.redaction import redacted
 
 _ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
@@ -230,13 +228,11 @@ def start(
     Python need not copy this process to ask for the signal).
     Raises: ProcessError if the program cannot be started.
     Limits: Linux sends the death signal when the *thread* that started the child ends. Therefore
-    the main thread starts a child that has it, also for a thread of `side_by_side`.
+    only the main thread may start a child that has it.
     """
-    if death_signal is not None and threading.current_thread() is not threading.main_thread():
-        given: dict[str, Any] = {"name": name, "user": user, "env": env, "cwd": cwd}
-        given |= {"stdin": stdin, "stdout": stdout, "stderr": stderr}
-        given |= {"new_session": new_session, "death_signal": death_signal}
-        return in_main_thread(partial(start, argv, **given))
+    if death_signal is not None:
+        is_main = threading.current_thread() is threading.main_thread()
+        assert is_main, "a child with a death signal belongs to the main thread"
     arguments = [str(argument) for argument in argv]
     name = name or Path(arguments[0]).name
     if any(redacted(argument) != argument for argument in arguments):

@@ -4,8 +4,7 @@ The handlers only note the signal. Code that waits calls `sleep`, `wait_readable
 raise `InterruptedByUser` once, where everything that was begun can be ended. After that the
 clean-up runs undisturbed: a second signal is counted and reported, but skips nothing.
 
-A signal is raised in the main thread, and once in every thread that takes part (`taking_part`):
-each of them ends what it has begun itself.
+A signal is raised in the main thread alone: it ends what other threads have begun.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class _OfThread(threading.local):
     """
 
     def __init__(self) -> None:
-        self.takes_part = threading.current_thread() is threading.main_thread()
+        self.is_main = threading.current_thread() is threading.main_thread()
         self.shield_depth = 0
         self.raised_of: _State | None = None
         self.gives_up_at: int | None = None
@@ -90,8 +89,8 @@ def requested() -> signal.Signals | None:
 
 
 def is_shielded() -> bool:
-    """Return whether `check` would not raise here, because of a shield or a thread without part."""
-    return bool(_here.shield_depth) or not _here.takes_part
+    """Return whether `check` would not raise here, because of a shield, or in another thread."""
+    return bool(_here.shield_depth) or not _here.is_main
 
 
 def seconds_since_first() -> float:
@@ -105,11 +104,11 @@ def later_count() -> int:
 
 
 def check() -> None:
-    """Raise InterruptedByUser if a signal arrived and was not raised in this thread yet.
+    """Raise InterruptedByUser if a signal arrived and was not raised yet.
 
-    Threads that do not take part never raise: the thread that started them ends them.
+    Other threads than the main one never raise: the thread that started them ends them.
     """
-    if _state.first is None or not _here.takes_part:
+    if _state.first is None or not _here.is_main:
         return
     if _here.gives_up_at is not None and _count() >= _here.gives_up_at:
         _here.gives_up_at = None
@@ -174,21 +173,6 @@ def _say(state: _State, texts: tuple[str, ...]) -> None:
     if state.on_wait is not None:
         for text in texts:
             state.on_wait(text)
-
-
-@contextlib.contextmanager
-def taking_part() -> Iterator[None]:
-    """Let this thread raise a signal, too: it owns processes that must be ended."""
-    before, _here.takes_part = _here.takes_part, True
-    try:
-        yield
-    finally:
-        _here.takes_part = before
-
-
-def takes_part() -> bool:
-    """Return whether a signal is raised in this thread."""
-    return _here.takes_part
 
 
 def sleep(seconds: float) -> None:

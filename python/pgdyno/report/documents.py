@@ -21,7 +21,6 @@ from pgdyno.analysis.speed_up import SpeedUp
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.analysis.where_types import TypeTime
-from pgdyno.report.hazel_document import hazel_document
 from pgdyno.report.own import document_by_features, own_of_cells, own_shown
 
 Document = dict[str, Any]
@@ -286,7 +285,6 @@ def _curve(findings: CurveFindings) -> Document:
         },
         "limit": findings.limit,
         "variant": findings.variant or None,
-        "pg_hazel": hazel_document(findings.hazel),
         "capacity": None if findings.capacity is None else _capacity(findings.capacity),
         "cost": None if findings.cost is None else findings.cost.to_json(),
         "speed_up": None if findings.speed_up is None else _speed_up(findings.speed_up),

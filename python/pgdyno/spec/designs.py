@@ -73,11 +73,6 @@ class DesignSpec(Spec):
     needs_valid_runs: ClassVar[bool] = False
 
     @property
-    def equal_servers(self) -> EqualServersDesign | None:
-        """Return this design if it may use several equal servers, else None."""
-        return None
-
-    @property
     def deciding(self) -> Metric | None:
         """Return the metric that the user chose to decide."""
         return None
@@ -124,21 +119,6 @@ class DecidingDesign(DesignSpec):
     def objection_to_scripts(self, program: Program) -> str:
         """Refuse a metric of a program that does not run."""
         return objection_to_metric(self.metric, program)
-
-
-class EqualServersDesign(DesignSpec):
-    """A design whose rounds may be distributed over several equal servers (`Server.equal`).
-
-    `at_once`: whether the servers run at the same time. If the spec leaves it out, they do if every
-    server has its own host.
-    """
-
-    at_once: bool | None = None
-
-    @property
-    def equal_servers(self) -> EqualServersDesign:
-        """Return this design."""
-        return self
 
 
 class BenchDesign(DesignSpec):

@@ -25,7 +25,7 @@ from pgdyno.spec.designs import (
 )
 from pgdyno.spec.hosts import hosts_from
 from pgdyno.spec.planned import PlannedVariant
-from pgdyno.spec.variant import COMMANDS, Settings, Variant
+from pgdyno.spec.variant import Settings, Variant
 from pgdyno.spec.workload import Protocol, Script, Workload
 
 __all__ = [
@@ -60,16 +60,6 @@ class Scratch(Spec):
     keep: bool = False
 
 
-class EqualServer(Spec):
-    """One of several equal servers of the user, and the means to change its settings."""
-
-    dsn: Conninfo
-    admin: Conninfo | None = None
-    apply_command: Command | None = None
-    restart_command: Command | None = None
-    recover_command: Command | None = None
-
-
 class Server(Spec):
     """The server under test: exactly one of `scratch` and `dsn`.
 
@@ -80,9 +70,6 @@ class Server(Spec):
     The other fields only serve observation: `observe` is a way to the server that avoids a pooler,
     `pooler` is the pooler's console, and `ssh` or `host_shell` opens a shell on the server's
     host.
-
-    `equal` are further servers, equal to this one, which some designs use, too. Where `dsn` is a
-    list, `admin` and the commands are lists of the same length, and the others become `equal`.
     """
 
     scratch: Scratch | None = None
@@ -99,35 +86,19 @@ class Server(Spec):
     ssh: str | None = None
     host_shell: str | None = None
     settings: Settings = Field(default_factory=dict)
-    equal: tuple[EqualServer, ...] = ()
 
     @model_validator(mode="before")
     @classmethod
-    def _lists_name_equal_servers(cls, given: object) -> object:
-        """Accept `dsn = ["...", "..."]`: the first server, then those that are equal to it."""
-        if not isinstance(given, dict) or not isinstance(given.get("dsn"), list):
-            return given
-        if given.get("equal"):
-            raise ValueError("dsn is a list, and equal is given, too: use one of the two")
-        count = len(given["dsn"])
-        if not count:
-            raise ValueError("dsn is an empty list: name at least one server")
-        named = {name: given[name] for name in _EACH if given.get(name) is not None}
-        for name, values in named.items():
-            if not isinstance(values, list) or len(values) != count:
-                raise ValueError(f"dsn names {count} servers, so {name} must be a list of {count}")
-        servers = [{name: values[i] for name, values in named.items()} for i in range(count)]
-        return {**given, **servers[0], "equal": servers[1:]}
+    def _of_an_older_result(cls, given: object) -> object:
+        """Accept the spec of an older result, which names its further servers: none."""
+        if isinstance(given, dict) and given.get("equal") == []:
+            return {name: value for name, value in given.items() if name != "equal"}
+        return given
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Server:
         if (self.scratch is None) == (self.dsn is None):
             raise ValueError("exactly one of scratch and dsn must be given")
-        if self.equal and self.scratch is not None:
-            raise ValueError("several servers need a dsn each: a scratch server is one server")
-        names = [name for name in OF_ONE_SERVER if getattr(self, name)]
-        if self.equal and names:
-            raise ValueError(f"{names[0]} belongs to one server, but several are named")
         return self
 
     @property
@@ -135,22 +106,8 @@ class Server(Spec):
         """Return the longest time of a command of the user."""
         return (self.command_timeout_ns or _COMMAND_TIMEOUT_NS) / SECOND_NS
 
-    @property
-    def each(self) -> tuple[EqualServer, ...]:
-        """Return all servers that the user named, in order; empty for a scratch server."""
-        if self.dsn is None:
-            return ()
-        return (EqualServer(**{name: getattr(self, name) for name in _EACH}), *self.equal)
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """Return the numbers of the servers: (1, 2, ...) for equal servers, (0,) for one server."""
-        return tuple(range(1, len(self.equal) + 2)) if self.equal else (0,)
-
 
 _COMMAND_TIMEOUT_NS = 300 * SECOND_NS
-_EACH = ("dsn", "admin", *COMMANDS)
-OF_ONE_SERVER = ("observe", "pooler", "ssh", "host_shell")
 ResetMode = Literal["none", "vacuum", "restore"]
 CacheState = Literal["warm", "prewarm", "cold"]
 UNCHANGED = Variant(name="unchanged")
@@ -222,8 +179,6 @@ class Experiment(Spec):
             raise ValueError(
                 "price_of_loss lets servers crash: it needs variants on scratch servers"
             )
-        if self.server.equal and self.design.equal_servers is None:
-            raise ValueError(f"several servers are named, but a {self.design.kind} uses one")
         if self.server.scratch is None:
             self._refuse_what_needs_scratch()
         elif any(variant.dsn is not None for variant in self.all_variants()):
@@ -257,8 +212,6 @@ class Experiment(Spec):
                 f"hosts = {hosts.text!r} names {count} load hosts for {self.clients_max()} clients"
                 ": each needs at least one client"
             )
-        if self.server.equal:
-            raise ValueError("hosts share one load, but several servers have a load each")
         return self
 
     def all_variants(self) -> tuple[Variant, ...]:

@@ -10,12 +10,6 @@ from pgdyno.programs.registry import program_of
 from pgdyno.quantities import counted
 from pgdyno.spec.variant import Variant
 
-
-def server_id(number: int) -> str:
-    """Return the id of an equal server among the excluded variants and servers."""
-    return f"server:{number}"
-
-
 Purpose = Literal["pilot", "round", "detail", "capacity"]
 
 
@@ -55,9 +49,7 @@ class PlannedRun:
 
     `pilot` finds the warm-up and is not analysed. `round` is one visit of a cell. `detail` is the
     long run that the report shows completely. `capacity` tries one load against a latency target.
-    `server_number`: the number of the server, from 1, if there are several equal servers; else 0.
-    `runs_at_once`: how many runs take place at the same time, this one included, each on another
-    server.
+    `restarts`: the run begins with a restart of the server, as all runs of its round.
     """
 
     number: int
@@ -69,8 +61,7 @@ class PlannedRun:
     seed: int
     transactions_per_client: int | None = None
     reason: str = ""
-    server_number: int = 0
-    runs_at_once: int = 1
+    restarts: bool = False
 
     def label(self, script_names: Sequence[str]) -> str:
         """Return the run in words, such as `4GB: tpcb-like, 16 clients`."""
@@ -79,8 +70,7 @@ class PlannedRun:
         clients = counted(self.cell.clients, program_of(scripts).client_word)
         rate = f", {self.cell.rate_tps:g}/s" if self.cell.rate_tps else ""
         variant = "" if self.cell.variant is None else f"{self.cell.variant.name}: "
-        server = f", server {self.server_number}" if self.server_number else ""
-        return f"{variant}{names}, {clients}{rate}{server}"
+        return f"{variant}{names}, {clients}{rate}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ duration = "300ms"
 warmup = "0s"
 [design]
 kind = "tune"
-budget = "1s"
+budget = "15s"
 slo = "new-order.p90=5min"
 settings = ["commit_delay=50000,0"]
 """
@@ -102,7 +102,7 @@ settings = ["commit_delay=50000,0"]
     assert document["verdict"] == "better", document["sentence"]
     assert [(row["name"], row["new"]) for row in document["settings"]] == [("commit_delay", "0")]
     shown = " ".join(pgdyno("show", "last").out.split())
-    assert "proved: NOPM +" in shown
+    assert "proved better: NOPM +" in shown
     assert "new-order.p90=5min" in shown
     assert pgdyno("report", "last", "-o", tmp_path / "page.html").code == 0
 

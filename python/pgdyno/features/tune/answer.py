@@ -13,19 +13,19 @@ from pgdyno.answer.answer import Answer, Measurements
 from pgdyno.answer.comparison import Compared
 from pgdyno.features.tune.budget import time_spent
 from pgdyno.features.tune.design import Tune
-from pgdyno.features.tune.findings import Changed, EqualServerFindings, SloHeld, TuneFindings
-from pgdyno.features.tune.stages import PROOF_LEVEL
+from pgdyno.features.tune.findings import Changed, SloHeld, TuneFindings
 from pgdyno.features.tune.tuning import Tuning
-from pgdyno.features.tune.verdict import findings_of, ratio_of
+from pgdyno.features.tune.verdict import findings_of
 from pgdyno.loop.counter_growth import counters_of
 from pgdyno.loop.history import each_transaction, measured
 from pgdyno.loop.journal import Visit, excluded
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.loop.losses import losses_by_variant
+from pgdyno.loop.run_needs import unseen_needs
 from pgdyno.plan.designs.compare import better_of
-from pgdyno.plan.history import History, elapsed_ns
+from pgdyno.plan.history import History
 from pgdyno.quantities import counted
-from pgdyno.spec.planned import PlannedVariant, server_id
+from pgdyno.spec.planned import PlannedVariant
 
 # Counters that explain a gain: collector and column, and the name of its growth per transaction.
 _PER_TRANSACTION = (
@@ -46,23 +46,28 @@ def tune_answer(seen: Measurements) -> Answer:
     reasons = excluded(seen.folder)
     tuning = design.tuning(history, frozenset(reasons))
     tuning.next()
+    ended = design.why_not_known(history) or design.why_no_candidate_counts(history)
     findings = findings_of(
         tuning,
         design.whole_now,
         design.major,
         metric=seen.experiment.metric(),
         is_more_better=design.is_more_better,
-        why_ended=design.why_no_candidate_counts(history),
+        why_ended=ended or _why_invalid(seen, tuning),
+        doubts=unseen_needs(design.asked.settings_searched(), [v.stored for v in seen.rounds]),
     )
     # The journal has the server's messages, by the id of the variant.
-    tried = tuple(
-        replace(trial, failure=reasons.get(trial.name.replace(" ", "-"), trial.failure))
+    ids = {
+        trial.name: design.variant_of(trial.candidate).id
+        for trial in tuning.trials
         if trial.failure
+    }
+    tried = tuple(
+        replace(trial, failure=refused_words(reasons[ids[trial.name]]))
+        if ids.get(trial.name) in reasons
         else trial
         for trial in findings.tried
     )
-    if why := design.why_not_known(history):
-        findings = _not_proved(findings, why)
     findings = replace(
         findings,
         tried=tried,
@@ -71,14 +76,16 @@ def tune_answer(seen: Measurements) -> Answer:
             [visit.took_ns for visit in ran],
             [visit.spent_ns for visit in ran],
             failed_ns=sum(visit.failed_ns for visit in ran),
-            elapsed_ns=elapsed_ns(history),
         ),
-        servers=_servers(seen, design, tuning, reasons),
-        server_differences=_differences(seen, design),
         losses=_losses(seen, design, history),
     )
-    compared, findings = _proof(seen, design, tuning, _if_valid(seen, design, tuning, findings))
+    compared, findings = _compared(seen, design, tuning, findings)
     return Answer(findings.sentence(), compare=compared, own=findings)
+
+
+def refused_words(reason: str) -> str:
+    """Return why a value could not be measured, in the words of the server."""
+    return f"refused by the server: {reason}"
 
 
 def _losses(seen: Measurements, design: Tune, history: History) -> tuple[Loss, ...]:
@@ -90,113 +97,56 @@ def _losses(seen: Measurements, design: Tune, history: History) -> tuple[Loss, .
     return tuple(loss for variant in priced for loss in by_variant.get(variant.id, ()))
 
 
-def _if_valid(
-    seen: Measurements, design: Tune, tuning: Tuning, findings: TuneFindings
-) -> TuneFindings:
-    """Return the findings; without a proof if at least half of its runs are not valid."""
-    proof = tuning.proof
-    if proof is None or findings.proved is None:
-        return findings
-    before = design.rounds_before(proof.name)
+def _why_invalid(seen: Measurements, tuning: Tuning) -> str:
+    """Return why the proposal does not count, or "": at most half of its runs are valid."""
+    if not tuning.adopted:
+        return ""
+    within = tuning.rounds_with(tuning.best)
     valid = [
-        seen.valid[visit.planned.number]
-        for visit in seen.rounds
-        if before < visit.planned.round <= before + _ROUNDS_MAX
+        seen.valid[visit.planned.number] for visit in seen.rounds if visit.planned.round in within
     ]
-    if 2 * sum(valid) > len(valid):
-        return findings
-    reason = f"{sum(valid)} of {counted(len(valid), 'run')} of the proof are valid, too few"
+    if not valid or 2 * sum(valid) > len(valid):
+        return ""
     if not any(valid):
-        reason = f"no run of the proof is valid ({counted(len(valid), 'run')})"
-    return _not_proved(findings, reason)
-
-
-def _not_proved(findings: TuneFindings, reason: str) -> TuneFindings:
-    return replace(findings, verdict="unproved", reason=reason, proved=None, settings=())
-
-
-def _servers(
-    seen: Measurements, design: Tune, tuning: Tuning, reasons: Mapping[str, str]
-) -> tuple[EqualServerFindings, ...]:
-    """Return the findings about each of several equal servers; empty for a single server."""
-    first, *others = tuning.spread.servers
-    if not others:
-        return ()
-    places = (seen.folder.facts() or {}).get("servers", {})
-    proof = tuning.proof
-    servers = []
-    for number in (first, *others):
-        level = tuning.level(number) if number != first else None
-        alone = None if proof is None else proof.gain(proof.winner.name, server=number)
-        servers.append(
-            EqualServerFindings(
-                number=number,
-                target=places.get(str(number), ""),
-                run_count=sum(visit.planned.server_number == number for visit in seen.rounds),
-                level=ratio_of(level, design.is_more_better) if level is not None else None,
-                proved=ratio_of(alone, design.is_more_better) if alone is not None else None,
-                lost=reasons.get(server_id(number), ""),
-            )
-        )
-    return tuple(servers)
-
-
-def _differences(seen: Measurements, design: Tune) -> tuple[str, ...]:
-    """Return how several equal servers were measured, and how they differ."""
-    if len(design.experiment.server.numbers) < 2:
-        return ()
-    order = "at the same time" if design.is_at_once else "one after another, in turn"
-    known = (seen.folder.facts() or {}).get("server_differences", ())
-    return (f"they were measured {order}", *known)
+        return f"no run of the best settings is valid ({counted(len(valid), 'run')})"
+    return f"{sum(valid)} of {counted(len(valid), 'run')} of the best settings are valid, too few"
 
 
 def _slo_held(design: Tune, tuning: Tuning, history: History) -> SloHeld | None:
-    proof = tuning.proof
-    if proof is None or design.asked.slo is None:
+    if not tuning.adopted or design.asked.slo is None:
         return None
+    within = tuning.rounds_with(tuning.best)
     before, after = (
-        design.slo_held(history, proof.name, design.variant_of(candidate).id)
-        for candidate in (tuning.base, proof.winner)
+        design.slo_held(history, within, design.variant_of(candidate).id)
+        for candidate in (tuning.base, tuning.best)
     )
     return SloHeld(design.asked.slo, *before, *after)
 
 
-def _proof(
+def _compared(
     seen: Measurements, design: Tune, tuning: Tuning, findings: TuneFindings
 ) -> tuple[CompareFindings, TuneFindings]:
-    """Return the runs of the last proof as a comparison, and the findings with changed counters.
+    """Return the best settings against yours as a comparison, and the changed counters.
 
-    Without a proof the comparison has only the old settings.
+    Without better settings the comparison has only yours.
     """
     base = seen.experiment.planned_variants()[0]
-    proof = tuning.proof
-    if proof is None:
-        return Compared(replace(seen, visits=()), only=[base]).findings(), findings
-    before = design.rounds_before(proof.name)
+    within = tuning.rounds_with(tuning.best) if findings.verdict == "better" else ()
+    both = (base, design.variant_of(tuning.best))
     visits = [
-        replace(visit, planned=replace(visit.planned, round=visit.planned.round - before))
+        visit
         for visit in seen.rounds
-        if before < visit.planned.round <= before + _ROUNDS_MAX
+        if visit.planned.round in within and visit.planned.cell.variant in both
     ]
-    order = _variants_of(visits)
-    winner = next((variant for variant in order if variant.name == proof.winner.name), None)
-    if winner is None:  # The best settings failed in their first run of the proof.
+    if not visits:
         return Compared(replace(seen, visits=()), only=[base]).findings(), findings
+    order = _variants_of(visits)
+    winner = order[-1]
     compared = Compared(replace(seen, visits=visits), only=order)
-    contrasts = [
-        contrast
-        for against in order
-        if against != winner and against.name in (base.name, findings.rules)
-        if (contrast := _contrast(compared, winner, against)) is not None
-    ]
-    if contrasts:
-        # The comparison with the old settings has the whole answer as its sentence.
-        contrasts[0] = replace(contrasts[0], sentence=findings.sentence())
+    contrast = _contrast(compared, winner, base)
+    contrasts = () if contrast is None else (replace(contrast, sentence=findings.sentence()),)
     changed = tuple(_changed(visits, seen.numbers, base, winner))
-    return compared.findings(contrasts=tuple(contrasts)), replace(findings, changed=changed)
-
-
-_ROUNDS_MAX = 1000
+    return compared.findings(contrasts=contrasts), replace(findings, changed=changed)
 
 
 def _variants_of(visits: Sequence[Visit]) -> list[PlannedVariant]:
@@ -214,7 +164,7 @@ def _contrast(
     if not table:
         return None
     ratios = log_ratios([row[0] for row in table], [row[1] for row in table])
-    deciding = compare(ratios, looks="fixed", better=better_of(compared.metric), level=PROOF_LEVEL)
+    deciding = compare(ratios, looks="fixed", better=better_of(compared.metric))
     return compared.contrast(winner, against, deciding)
 
 

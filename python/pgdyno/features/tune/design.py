@@ -1,49 +1,40 @@
-"""The design of a tuning: the search says which candidate runs next; variants are made of it."""
+"""The design of a tuning: the search says which candidate runs next; its variant is made here."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from pgdyno.analysis.capacity import Target, Trial
 from pgdyno.errors import AnalysisError
 from pgdyno.features.tune import storage, trial
-from pgdyno.features.tune.catalogue import catalogue
+from pgdyno.features.tune.catalogue import catalogue, needs_of, rule_of
 from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.memory import allowed_bytes
 from pgdyno.features.tune.server_settings import defaults_of
 from pgdyno.features.tune.space import Dimension, check_risks, dimensions
 from pgdyno.features.tune.spec import TuneDesign
-from pgdyno.features.tune.spread import are_apart
-from pgdyno.features.tune.stages import Search
-from pgdyno.features.tune.trial import BASE, Candidate, StageName, Step
-from pgdyno.features.tune.tuning import Tuning
-from pgdyno.plan.design import NONE, WaveDesign
+from pgdyno.features.tune.trial import BASE, Candidate, Step
+from pgdyno.features.tune.tuning import Question, Tuning
+from pgdyno.plan.design import NONE, Design
 from pgdyno.plan.history import History, Measured, elapsed_ns, rounds, why_no_answer
 from pgdyno.plan.visits import pilot_missing, visit
-from pgdyno.quantities import percent, signed
+from pgdyno.quantities import counted, duration_text, percent, signed
 from pgdyno.spec.condition import condition_from, memory_limit_from
 from pgdyno.spec.designs import MORE_IS_BETTER, Metric
-from pgdyno.spec.experiment import Experiment
-from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop, server_id
+from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
 from pgdyno.spec.setting_rules import MAJORS
 
-# The order gives each stage its seeds, so it never changes.
-_STAGES: tuple[StageName, ...] = ("search", "proof", "attribution", "final", "second", "alone")
-_STAGE_ROUNDS = 100_000
-_STAGE_WORDS = {
-    "proof": "proof: the winner against your settings, with fresh runs",
-    "second": "proof: the winner was refuted, so another candidate is measured again",
-    "attribution": "proof: the winner without each of its settings",
-    "alone": "proof: what is sure of the winner, and this with each other setting",
-    "final": "proof: what is left of the winner, once more",
-}
 # If the first runs all lack the metric, it cannot be measured on this server.
 _LOOKS = 2
 _BASE_ID = "0"
-_MINUTE_NS = 60_000_000_000
+# Characters that an id does not have, because files are named after it.
+_UNUSUAL = re.compile(r"[^A-Za-z0-9._=,-]+")
+# Values that the progress shows.
+_SHOWN = 3
 
 
 @dataclass
@@ -58,14 +49,15 @@ class _Memo:
 _last: list[_Memo] = []
 
 
-class Tune(WaveDesign[TuneDesign]):
-    """Pairs against the best settings so far, then a proof with fresh runs."""
+class Tune(Design[TuneDesign]):
+    """Rounds of your settings, the best so far and candidates, until the time is over."""
 
     model = TuneDesign
+    repeats_failures = True
 
     @property
     def budget_ns(self) -> int:
-        """Return the time that search and proof take together."""
+        """Return the time that all runs take together."""
         return self.asked.budget_ns
 
     @cached_property
@@ -77,19 +69,6 @@ class Tune(WaveDesign[TuneDesign]):
     def is_more_better(self) -> bool:
         """Return whether more of the deciding metric is better."""
         return self.metric in MORE_IS_BETTER
-
-    @property
-    def is_at_once(self) -> bool:
-        """Return whether several equal servers run at the same time."""
-        return bool(self.asked.at_once) and len(self.experiment.server.numbers) > 1
-
-    def settled(self) -> Experiment:
-        """Return the experiment with `at_once`; results of earlier versions lack it: in turn."""
-        if self.asked.at_once is not None:
-            return self.experiment
-        dsns = [server.dsn for server in self.experiment.server.each]
-        design = self.asked.model_copy(update={"at_once": len(dsns) > 1 and are_apart(dsns)})
-        return self.experiment.model_copy(update={"design": design})
 
     @property
     def major(self) -> int:
@@ -117,45 +96,25 @@ class Tune(WaveDesign[TuneDesign]):
         machine = Machine(self.major, 100)
         return dimensions(self.asked.settings, machine, self.now, check_risks(self.asked.classes))
 
-    def next_wave(
-        self, history: History, excluded: frozenset[str] = NONE
-    ) -> tuple[PlannedRun, ...] | Stop:
-        """Return the next run of each server, if they run at the same time, else the next run."""
+    def next_run(self, history: History, excluded: frozenset[str] = NONE) -> PlannedRun | Stop:
+        """Return the next run."""
         base = self.experiment.planned_variants()[0]
         if base.id in excluded:
             return Stop("the server as it is cannot be measured")
-        left = [n for n in self.experiment.server.numbers if server_id(n) not in excluded]
-        if not left:
-            return Stop("every server was lost")
         if missing := pilot_missing(self.experiment, history, [base]):
-            return (replace(missing, server_number=left[0]),)
-        done = rounds(history)
-        first = done[:_LOOKS]
+            return missing
+        first = rounds(history)[:_LOOKS]
         if len(first) == _LOOKS and all(self.metric not in run.metrics for run in first):
             return Stop(f"{self.metric} cannot be measured here")
         tuning = self.tuning(history, excluded)
-        steps = tuning.wave()
+        step = tuning.next()
         if why := self.why_not_known(history) or self.why_no_candidate_counts(history):
             return Stop(why)
-        if not steps:
+        if step is None:
             return Stop(tuning.reason)
-        runs = [self._run_of(step, history) for step in steps]
-        return tuple(
-            replace(run, number=run.number + place, runs_at_once=len(runs))
-            for place, run in enumerate(runs)
-        )
-
-    def _run_of(self, step: Step, history: History) -> PlannedRun:
-        number = self.rounds_before(step.stage) + step.round
-        run = visit(
-            self.experiment, history, variant=self.variant_of(step.candidate), round_number=number
-        )
-        return replace(run, server_number=step.server_number)
-
-    @staticmethod
-    def rounds_before(stage: StageName) -> int:
-        """Return what is added to a round of the stage, so that no seed is used twice."""
-        return _STAGES.index(stage) * _STAGE_ROUNDS
+        variant = self.variant_of(step.candidate)
+        run = visit(self.experiment, history, variant=variant, round_number=step.round)
+        return replace(run, restarts=tuning.round_restarts)
 
     def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
         """Return how many runs the budget allows, as far as can be said now."""
@@ -172,21 +131,35 @@ class Tune(WaveDesign[TuneDesign]):
         return len(history) + max(1, left_ns // each_ns)
 
     def outlook(self, history: History, excluded: frozenset[str] = NONE) -> str:
-        """Return "trial 14, best +21 % over yours, 12 min left with the proof"."""
+        """Return "best work_mem=64MB +31 % (4 pairs); 256MB -7 % (2 pairs); 3 min left"."""
         if not rounds(history):
             return ""
         if why := self.why_not_known(history):
             return f"the tuning ends: {why}"
         tuning = self.tuning(history, excluded)
-        if not isinstance(tuning.stage, Search):
-            return _STAGE_WORDS[tuning.stage.name]
-        best, words = tuning.promised(), "nothing better yet"
-        if best.log_ratios:
-            sign = 1 if self.is_more_better else -1
-            words = f"best {signed(100 * math.expm1(sign * best.mean), 0)} % over yours"
-        left_ns = self.asked.budget_ns - elapsed_ns(history)
-        left = max(0, round(left_ns / _MINUTE_NS))
-        return f"trial {len(tuning.trials)}: {words}, {left} min left with the proof"
+        step = tuning.next()
+        if step is None or not tuning.begins_round:
+            return ""
+        left_ns = max(0, self.asked.budget_ns - elapsed_ns(history))
+        return f"{self._seen_so_far(tuning)}; {duration_text(left_ns)} left"
+
+    def _seen_so_far(self, tuning: Tuning) -> str:
+        sign = 1 if self.is_more_better else -1
+
+        def words(name: str, mean_ratio: float, pairs: int) -> str:
+            change = signed(100 * math.expm1(sign * mean_ratio), 0)
+            return f"{name} {change} % ({counted(pairs, 'pair')})"
+
+        said = []
+        if (gain := tuning.gain()) is not None:
+            adopted = ", ".join(f"{arm.setting}={arm.value}" for arm in tuning.adopted)
+            said.append(f"better: {words(adopted, gain.mean_ratio, gain.pair_count)}")
+        ran = [seen for seen in tuning.trials if seen.effect.pair_count]
+        still = [seen for seen in ran if seen.decision in ("not known", "worse", "no better")]
+        still.sort(key=lambda seen: -seen.effect.mean_ratio)
+        for seen in still[:_SHOWN]:
+            said.append(words(seen.name, seen.effect.mean_ratio, seen.effect.pair_count))
+        return "; ".join(said) or "no pair yet"
 
     def why_not_known(self, history: History) -> str:
         """Return why this machine cannot tell whether a latency target is kept, or "".
@@ -223,26 +196,22 @@ class Tune(WaveDesign[TuneDesign]):
         """Return the settings that are proposed, if they weaken durability."""
         tuning = self.tuning(history, excluded)
         tuning.next()
-        proved = tuning.proved()
-        candidate = proved[0] if proved is not None else tuning.best
         known = catalogue()
         weaker = [
             name
-            for name, value in candidate.settings.items()
+            for name, value in tuning.best.settings.items()
             if name in known
             and known[name].risk == "durability"
             and value != self.whole_now.get(name)
         ]
-        return (self.variant_of(candidate),) if weaker else ()
+        return (self.variant_of(tuning.best),) if weaker else ()
 
-    def slo_held(self, history: History, stage: StageName, variant_id: str) -> tuple[int, int]:
-        """Return how many runs of a variant in a stage met the latency target, and how many ran."""
-        target, before = self.slo, self.rounds_before(stage)
-        ran = [
-            run
-            for run in rounds(history)
-            if _id(run) == variant_id and before < run.run.round <= before + _STAGE_ROUNDS
-        ]
+    def slo_held(
+        self, history: History, within: Container[int], variant_id: str
+    ) -> tuple[int, int]:
+        """Return how many runs of a variant in these rounds met the latency target, of how many."""
+        target = self.slo
+        ran = [run for run in rounds(history) if _id(run) == variant_id and run.run.round in within]
         return sum(target is not None and self._meets(target, run) for run in ran), len(ran)
 
     @property
@@ -272,23 +241,24 @@ class Tune(WaveDesign[TuneDesign]):
         """
         key = self.experiment.model_dump_json(by_alias=True)
         done = rounds(history)
-        runs = [(_id(run), run.run.server_number, self._goal(run)) for run in done]
+        runs = [(_id(run), run.run.round, self._goal(run)) for run in done]
         memo = _last[0] if _last else None
         if memo is None or memo.key != key or memo.runs != runs[: len(memo.runs)]:
-            memo = _Memo(key, self._begun())
-        while steps := memo.tuning.wave():
+            memo = _Memo(key, self._begun(elapsed_ns(history) - elapsed_ns(done)))
+        while due := memo.tuning.due():
             place = len(memo.runs)
-            keys = {(self.variant_of(s.candidate).id, s.server_number): s for s in steps}
-            step = keys.get(runs[place][:2]) if place < len(runs) else None
+            # A run that is repeated comes after the others of its round.
+            steps = {(self.variant_of(step.candidate).id, step.round): step for step in due}
+            step = steps.get(runs[place][:2]) if place < len(runs) else None
+            given_up = [own for (variant, _), own in steps.items() if variant in excluded]
             if step is not None:
                 memo.runs.append(runs[place])
                 self._take(memo.tuning, step, runs[place][2], done[place])
+            elif given_up:
+                memo.tuning.give_up(given_up[0])
             else:
-                still_runs = {server for _, server, _ in runs[place:]}
-                if not self._leave_out(memo.tuning, keys, excluded, still_runs):
-                    break
-        # When a tuning ends early, runs that took place at the same time may be left.
-        if len(runs) - len(memo.runs) >= max(1, len(self.experiment.server.numbers)):
+                break
+        if len(runs) > len(memo.runs):
             number = done[len(memo.runs)].run.number
             raise AnalysisError(
                 f"This version of pgdyno would have planned another run than run {number} of this"
@@ -298,53 +268,32 @@ class Tune(WaveDesign[TuneDesign]):
         _last[:] = [memo]
         return memo.tuning
 
-    @staticmethod
-    def _leave_out(
-        tuning: Tuning,
-        steps: Mapping[tuple[str, int], Step],
-        excluded: frozenset[str],
-        still_runs: Collection[int],
-    ) -> bool:
-        """Give up a lost server, or else an excluded candidate; return False if there is none.
-
-        Args: steps, by the id of the variant and the server; still_runs, the servers that have a
-        later run in the store, so they were lost only after it.
-        """
-        for (variant, server), step in steps.items():
-            if server_id(server) in excluded and server not in still_runs:
-                tuning.lose(server)
-                return True
-            if variant in excluded and step.candidate is not tuning.base:
-                tuning.give_up(step)
-                return True
-        return False
-
     def variant_of(self, candidate: Candidate) -> PlannedVariant:
-        """Return the variant of a candidate: one of the spec's, or a new one."""
-        planned = self.experiment.planned_variants()
+        """Return the variant of a candidate."""
         if candidate.name == BASE:
-            return planned[0]
-        known = next((variant for variant in planned[1:] if variant.name == candidate.name), None)
-        if known is not None:
-            return known
-        name = candidate.name
-        return PlannedVariant(name.replace(" ", "-"), storage.variant_of(name, candidate.settings))
+            return self.experiment.planned_variants()[0]
+        name = _UNUSUAL.sub("-", candidate.name)
+        return PlannedVariant(name, storage.variant_of(candidate.name, candidate.settings))
 
-    def _begun(self) -> Tuning:
-        baselines = [
-            Candidate(variant.name, dict(variant.spec.settings))
-            for variant in self.experiment.planned_variants()[1:]
+    def _begun(self, before_ns: int) -> Tuning:
+        """Return the tuning at its beginning. Args: before_ns, what the pilot took."""
+        space, defaults = self.space(), defaults_of(self.major)
+        restarting = [
+            name
+            for name in {*(dimension.name for dimension in space), *self.asked.rules}
+            if (rule := rule_of(name, self.major)) is not None and needs_of(rule) == "restart"
         ]
-        budget_ns = self.asked.budget_ns
         return Tuning(
-            self.space(),
-            self.now,
-            baselines,
-            budget_ns=budget_ns,
-            seed=self.order_seed,
-            refusal=self._refusal,
-            servers=self.experiment.server.numbers,
-            is_at_once=self.is_at_once,
+            Question(
+                space,
+                self.whole_now,
+                self.asked.budget_ns - before_ns,
+                self.order_seed,
+                self.asked.rules,
+                {dimension.name: (defaults.get(dimension.name, ""),) for dimension in space},
+                frozenset(restarting),
+                self._refusal,
+            )
         )
 
     def _refusal(self, candidate: Candidate) -> str:
@@ -369,12 +318,10 @@ class Tune(WaveDesign[TuneDesign]):
                 and not self._meets(self.slo, seen)
             ):
                 why = why or str(self.asked.slo)
-        value = None if why else goal
         said = f"it does not keep {why}" if why else ""
-        if seen.tps == 0 and step.candidate.name != BASE and step.stage == "search":
-            said = "it completed no transaction in a run"
-        took_ns, run_count = round(seen.elapsed_ns), seen.run.runs_at_once
-        tuning.take(trial.Measured(step, value, took_ns, said, run_count))
+        if seen.tps == 0 and step.candidate.name != BASE:
+            said = said or "it completed no transaction in a run"
+        tuning.take(trial.Measured(step, None if said else goal, seen.elapsed_ns, said))
 
     def _breaks(self, text: str, seen: Measured) -> bool:
         if memory_limit_from(text) is not None:

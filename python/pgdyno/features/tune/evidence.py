@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from pgdyno.features.tune.accepted import accepted_values
 from pgdyno.features.tune.catalogue import EVIDENCE, Risk, catalogue, needs_of, rule_of
 from pgdyno.features.tune.machine import Machine
+from pgdyno.features.tune.server_settings import defaults_of
 from pgdyno.features.tune.space import DEFAULT_RISKS, SETTINGS_MAX
 
 # Evidence -> the settings that may help, the most promising first.
@@ -21,8 +23,11 @@ _SETTINGS: dict[str, tuple[str, ...]] = {
     "wal_buffers_full": ("wal_buffers",),
     "backend_writes": ("shared_buffers", "bgwriter_lru_maxpages", "bgwriter_delay"),
     "lock_waits": ("deadlock_timeout",),
+    "jit_time": ("jit", "jit_above_cost"),
 }
 _STRONG = 0.1
+# More than all evidence together: a value that the doctor would report is tried first.
+_UNUSUAL = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +56,15 @@ class Chosen:
 
 
 def choose(
-    evidence: Iterable[Evidence], machine: Machine, risks: Iterable[Risk] = DEFAULT_RISKS
+    evidence: Iterable[Evidence],
+    machine: Machine,
+    risks: Iterable[Risk] = DEFAULT_RISKS,
+    *,
+    unusual: Iterable[Chosen] = (),
 ) -> tuple[Chosen, ...]:
     """Return at most six settings to search, those with the strongest evidence first.
+
+    Args: unusual, settings whose present value costs time on every server; they come first.
 
     If several pieces of evidence are for a setting, their strengths are added up. Settings that
     this version does not have, that need a new cluster, or whose risk is not allowed are left out.
@@ -62,6 +73,9 @@ def choose(
     allowed = frozenset(risks)
     scores: dict[str, float] = {}
     reasons: dict[str, str] = {}
+    for choice in unusual:
+        if _is_possible(choice.setting, machine, allowed):
+            scores[choice.setting], reasons[choice.setting] = _UNUSUAL, choice.why
     for piece in sorted(evidence, key=lambda piece: -piece.strength_ratio):
         for place, setting in enumerate(_SETTINGS.get(piece.kind, ())):
             if piece.strength_ratio < _STRONG or not _is_possible(setting, machine, allowed):
@@ -70,6 +84,17 @@ def choose(
             reasons.setdefault(setting, piece.text)
     ranked = sorted(scores, key=lambda setting: -scores[setting])[:SETTINGS_MAX]
     return tuple(Chosen(setting, reasons[setting]) for setting in ranked)
+
+
+def unusual_values(now: Mapping[str, str], major: int) -> Iterator[Chosen]:
+    """Yield the settings whose present value needs attention on every server."""
+    defaults = defaults_of(major)
+    for name, text in now.items():
+        accepted, rule = accepted_values().get(name.lower()), rule_of(name, major)
+        if accepted is None or rule is None or text == defaults.get(name):
+            continue
+        if not accepted.has(rule, text):
+            yield Chosen(name, f"it is {text}, and usual values are {accepted.shown}")
 
 
 def choosable(machine: Machine, risks: Iterable[Risk] = DEFAULT_RISKS) -> tuple[Chosen, ...]:

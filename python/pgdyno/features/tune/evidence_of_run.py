@@ -45,6 +45,7 @@ def evidence_of(run: StoredRun) -> tuple[Evidence, ...]:
         *_of_pages(run, tables, span_ns),
         *_of_scans(run, tables),
         *_of_waits(run),
+        *_of_jit(run),
     ]
     return tuple(sorted(evidence, key=lambda piece: -piece.strength_ratio))
 
@@ -136,6 +137,16 @@ def _of_scans(run: StoredRun, tables: Sequence[Deltas]) -> Iterator[Evidence]:
         return
     words = f"{rows_per_scan:,.0f} rows of {table.key['table']} in each scan"
     yield Evidence("sequential_scans", min(1.0, rows_per_scan / _ROWS_PER_SCAN_STRONG), words)
+
+
+def _of_jit(run: StoredRun) -> Iterator[Evidence]:
+    """Yield the share of the time of the load's statements in which they were compiled."""
+    statements = _statements_of_load(run)
+    compiled = sum(_total(statement, "jit_time_ns") for statement in statements)
+    executed = sum(_total(statement, "exec_time_ns") for statement in statements)
+    if compiled and executed:
+        ratio = min(1.0, compiled / executed)
+        yield Evidence("jit_time", ratio, f"{percent(ratio)} of the time of the statements")
 
 
 def _statements_of_load(run: StoredRun) -> list[Deltas]:

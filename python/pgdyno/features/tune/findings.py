@@ -1,4 +1,4 @@
-"""What a tuning found: the settings that were proved, each with its effect, and the verdict."""
+"""What a tuning found: the settings that are better, every value that was tried, the verdict."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from typing import Any, Literal
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.losses import Loss
 from pgdyno.analysis.rounding import change_text
+from pgdyno.features.tune.arms import MARGIN_RATIO
 from pgdyno.features.tune.budget import TimeSpent
 from pgdyno.features.tune.catalogue import Needs, Risk
 from pgdyno.features.tune.space import Point
-from pgdyno.features.tune.stages import NOTHING_BETTER
-from pgdyno.quantities import counted, percent
+from pgdyno.features.tune.trial import Decision
+from pgdyno.features.tune.tuning import INTERRUPTED, TIME_OVER
+from pgdyno.quantities import counted, duration_text, percent
 from pgdyno.spec.designs import METRIC_WORDS
 
-Verdict = Literal["better", "nothing better", "not confirmed", "not attributed", "unproved"]
-_MARGIN_RATIO = 0.02
+Verdict = Literal["better", "no better", "not known"]
+_NAMED_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
 class SettingEffect:
-    """One setting of the result: what it changes, and what it alone brings.
+    """One setting that is proposed: its change, and what it brings on top of those before it.
 
-    `ratio`: the metric with it against without it; None where it was not measured alone.
+    `ratio`: the metric with it against without it; None if it was not measured alone.
     """
 
     name: str
@@ -38,19 +40,32 @@ class SettingEffect:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One candidate of the search; `ratio` of the metric is against `against`, the best then."""
+    """One value that was to be measured. `ratio` of the metric is against the settings `against`.
+
+    `name`: such as "work_mem=64MB". `failure`: why it could not be measured, in the words of the
+    server, "" if it could. `doubt`: why its runs may not show its effect, "" without a doubt.
+    """
 
     name: str
     settings: Point
     against: str
     pair_count: int
     ratio: Estimate | None
-    failure: str
+    decision: Decision
+    failure: str = ""
+    doubt: str = ""
+
+    @property
+    def verdict_words(self) -> str:
+        """Return the decision in words: "no better (at most 3 %)"."""
+        if self.decision == "no better":
+            return f"no better (less than {percent(MARGIN_RATIO)})"
+        return self.failure if self.decision == "failed" else self.decision
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """One counter of the server, in the proof: with the old settings and with the new ones."""
+    """One counter of the server, with the old settings and with the new ones."""
 
     name: str
     before: Estimate
@@ -76,46 +91,14 @@ class SloHeld:
 
 
 @dataclass(frozen=True, slots=True)
-class EqualServerFindings:
-    """One of several equal servers: where it is, how fast, and what the proof showed on it alone.
-
-    `level`: the metric with the old settings, against the first server; None of the first one.
-    `lost`: why it was lost during the tuning, "" if it was not.
-    """
-
-    number: int
-    target: str
-    run_count: int
-    level: Estimate | None
-    proved: Estimate | None
-    lost: str
-
-    def sentence(self, metric: str) -> str:
-        """Return "12 runs; tps with your settings -30 % (-32 to -28) against server 1; ..."."""
-        said = [counted(self.run_count, "run")]
-        if self.level is not None:
-            change = change_text(self.level)
-            said.append(f"{METRIC_WORDS[metric]} with your settings {change} against server 1")
-        if self.proved is not None:
-            said.append(
-                f"in the proof, on it alone: {METRIC_WORDS[metric]} {change_text(self.proved)}"
-            )
-        if self.lost:
-            said.append(f"LOST: {self.lost}")
-        return "; ".join(said)
-
-
-@dataclass(frozen=True, slots=True)
 class TuneFindings:
     """The answer of a tuning. Ratios are of the metric: new / old.
 
-    `promised`: what the search saw of its winner; `proved`: what fresh runs of the settings below
-    showed, the only figure that counts; `idle`: settings of the winner that made no difference;
-    `changed`: counters of the server before and after; `slo`: runs of the proof that met the
-    latency target, None without a target or without a proof; `budget`: what the time was spent on;
-    `servers`: the equal servers that shared the runs, empty if there was one server;
-    `server_differences`: how they differ, in sentences; `losses`: what crashes took with these
-    settings, empty if this was not measured.
+    `gain`: the proposed settings against yours, None without any; `tried`: every value, the best
+    first; `missing_ns`: how much more time would decide what is open, None if it cannot be told;
+    `changed`: counters of the server before and after; `slo`: runs that met the latency target,
+    None without a target or without a proposal; `budget`: what the time was spent on; `losses`:
+    what crashes took with these settings, empty if this was not measured.
     """
 
     metric: str
@@ -123,44 +106,22 @@ class TuneFindings:
     verdict: Verdict
     reason: str
     settings: tuple[SettingEffect, ...]
-    idle: tuple[str, ...]
-    promised: Estimate | None
-    proved: Estimate | None
-    against_rules: Estimate | None
-    rules: str
-    trial_count: int
+    gain: Estimate | None
     tried: tuple[Tried, ...]
+    missing_ns: int | None = None
     changed: tuple[Changed, ...] = ()
     slo: SloHeld | None = None
     budget: TimeSpent | None = None
-    servers: tuple[EqualServerFindings, ...] = ()
-    server_differences: tuple[str, ...] = ()
     losses: tuple[Loss, ...] = ()
 
     @property
     def is_undecided(self) -> bool:
-        """Return whether the search ended without an answer."""
-        return self.verdict not in ("better", "nothing better")
-
-    @property
-    def failures(self) -> tuple[tuple[str, str], ...]:
-        """Return the candidates that failed, with the server's own words."""
-        return tuple((trial.name, trial.failure) for trial in self.tried if trial.failure)
-
-    @property
-    def optimism_points(self) -> float | None:
-        """Return by how many percentage points the search's promise exceeded the proof.
-
-        None while there is no proof. Above 0 the promise was too good, which is usual.
-        """
-        if self.promised is None or self.proved is None:
-            return None
-        sign = 1 if self.is_more_better else -1
-        return sign * (self.promised.value - self.proved.value) * 100
+        """Return whether the tuning ended without an answer."""
+        return self.verdict == "not known"
 
     def effect_of(self, setting: SettingEffect) -> Estimate | None:
-        """Return what a setting brings alone, None if unknown; a single one brings the proof."""
-        return self.proved if setting.ratio is None and len(self.settings) == 1 else setting.ratio
+        """Return what a setting brings; a single one brings the whole gain."""
+        return self.gain if len(self.settings) == 1 else setting.ratio
 
     @property
     def weakens_durability(self) -> tuple[SettingEffect, ...]:
@@ -173,44 +134,47 @@ class TuneFindings:
         return tuple(setting.name for setting in self.settings if setting.needs == "restart")
 
     def sentence(self) -> str:
-        """Return the answer in one sentence, with the servers that were lost."""
-        lost = [
-            f"server {server.number} was lost after {counted(server.run_count, 'run')}"
-            for server in self.servers
-            if server.lost
-        ]
-        return "; ".join([self._verdict_words(), *lost])
+        """Return the answer in one sentence."""
+        if self.verdict == "better":
+            assert self.gain is not None, "what is better has a gain"
+            listed = ", ".join(f"{setting.name} = {setting.new}" for setting in self.settings)
+            said = f"{METRIC_WORDS[self.metric]} {change_text(self.gain)} with {listed}"
+            slo = f"; {self.slo.sentence()}" if self.slo is not None else ""
+            return f"proved better: {said}{slo}"
+        if self.verdict == "no better":
+            count = sum(trial.ratio is not None for trial in self.tried)
+            values = "the only value" if count == 1 else f"each of {count} values"
+            return (
+                f"no better value: {values} is better than yours by less than"
+                f" {percent(MARGIN_RATIO)}, or worse"
+            )
+        return f"not known: {'; '.join(self._open_words())}"
 
-    def _verdict_words(self) -> str:
-        tried = f"{self.trial_count} candidate{'s' * (self.trial_count != 1)}"
-        has_failed = self.tried != () and len(self.failures) == len(self.tried)
-        if self.verdict == "nothing better" and (has_failed or self.reason != NOTHING_BETTER):
-            return f"nothing was compared: {self.reason or 'every candidate failed'}"
-        if self.verdict == "nothing better":
-            return (
-                f"nothing better than your settings, beyond {percent(_MARGIN_RATIO)}, was found in"
-                f" {tried}"
-            )
-        promised = f"the search had promised {change_text(self.promised)}" if self.promised else ""
-        if self.verdict == "unproved" and not promised and self.reason:
-            return f"not known: {self.reason}"
-        if self.verdict == "unproved" and not promised:
-            return f"not finished: nothing better than your settings in {tried} so far"
-        if self.verdict == "unproved":
-            return f"unproved: {promised}, and {self.reason or 'the proof did not finish'}"
-        assert self.proved is not None, "a proof that finished has a figure"
-        said = f"{METRIC_WORDS[self.metric]} {change_text(self.proved)} against your settings"
-        slo = f"; {self.slo.sentence()}" if self.slo is not None else ""
-        if self.verdict == "not attributed":
-            return (
-                f"not attributed: {said}, but {self.reason}, so none is proposed; {promised}{slo}"
-            )
-        if self.verdict == "not confirmed":
-            return f"not confirmed: {said}; {promised}{slo}"
-        rules = ""
-        if self.against_rules is not None:
-            rules = f", {change_text(self.against_rules)} against {self.rules}"
-        return f"proved: {said}{rules} ({promised}){slo}"
+    def _open_words(self) -> list[str]:
+        """Return what is known of the best open value, and what is missing."""
+        is_over = self.reason in ("", TIME_OVER, INTERRUPTED)
+        if not is_over or all(trial.ratio is None for trial in self.tried):
+            return [self.reason or "nothing was compared"]
+        said = []
+        still = [t for t in self.tried if t.decision == "not known" and t.ratio is not None]
+        if still and still[0].ratio is not None:
+            change, pairs = change_text(still[0].ratio), counted(still[0].pair_count, "pair")
+            word = METRIC_WORDS[self.metric]
+            said.append(f"{still[0].name} has {word} {change} after {pairs}")
+        untried = [trial.name for trial in self.tried if trial.decision == "not tried"]
+        if untried:
+            more = len(untried) - _NAMED_MAX
+            listed = ", ".join(untried[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+            said.append(f"{listed} {'was' if len(untried) == 1 else 'were'} not tried")
+        if self.reason:
+            said.append(self.reason)
+        if self.missing_ns is not None and self.missing_ns > 0:
+            has_interval = any(t.ratio is not None and t.ratio.low is not None for t in self.tried)
+            would = "would decide" if has_interval else "would give a first interval"
+            said.append(f"about {duration_text(self.missing_ns)} more {would}")
+        elif still:
+            said.append("the runs scatter too much for a decision")
+        return said
 
     def as_document(self) -> dict[str, Any]:
         """Return `pgdyno.tune/1`, without what every result has."""
@@ -218,6 +182,20 @@ class TuneFindings:
             "metric": self.metric,
             "verdict": self.verdict,
             "reason": self.reason,
+            "tried": [
+                {
+                    "candidate": trial.name,
+                    "settings": dict(trial.settings),
+                    "against": trial.against,
+                    "pair_count": trial.pair_count,
+                    "ratio": _document(trial.ratio),
+                    "decision": trial.decision,
+                    "failure": trial.failure or None,
+                    "doubt": trial.doubt or None,
+                }
+                for trial in self.tried
+            ],
+            "missing_s": None if self.missing_ns is None else self.missing_ns / 1e9,
             "settings": [
                 {
                     "name": setting.name,
@@ -230,40 +208,10 @@ class TuneFindings:
                 }
                 for setting in self.settings
             ],
-            "without_effect": list(self.idle),
-            "promised": _document(self.promised),
-            "proved": _document(self.proved),
-            "against_rules": _document(self.against_rules),
-            "rules": self.rules or None,
-            "promised_minus_proved_points": self.optimism_points,
-            "trial_count": self.trial_count,
-            "tried": [
-                {
-                    "candidate": trial.name,
-                    "settings": dict(trial.settings),
-                    "against": trial.against,
-                    "pair_count": trial.pair_count,
-                    "ratio": _document(trial.ratio),
-                    "failure": trial.failure or None,
-                }
-                for trial in self.tried
-            ],
+            "proved": _document(self.gain),
             "losses": [loss.as_document() for loss in self.losses],
-            "failures": [{"candidate": name, "why": why} for name, why in self.failures],
             "slo": asdict(self.slo) if self.slo is not None else None,
             "budget": asdict(self.budget) if self.budget is not None else None,
-            "servers": [
-                {
-                    "number": server.number,
-                    "target": server.target,
-                    "run_count": server.run_count,
-                    "level": _document(server.level),
-                    "proved": _document(server.proved),
-                    "lost": server.lost or None,
-                }
-                for server in self.servers
-            ],
-            "server_differences": list(self.server_differences),
             "counters": [
                 {
                     "name": change.name,

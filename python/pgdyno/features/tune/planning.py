@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
 
 from pgdyno.errors import RefusedError, SpecError
 from pgdyno.features.doctor.examine import Subject
-from pgdyno.features.tune.budget import least_runs
 from pgdyno.features.tune.catalogue import Risk, catalogue, needs_of
-from pgdyno.features.tune.design import Tune
 from pgdyno.features.tune.evidence import choosable
 from pgdyno.features.tune.machine import Machine, machine_of
 from pgdyno.features.tune.memory import ALLOWING_SETTINGS
@@ -28,15 +26,15 @@ from pgdyno.server.find import Binaries
 from pgdyno.server.placement import LAST_PLACE
 from pgdyno.server.system_settings import not_alterable
 from pgdyno.server.target import Target
-from pgdyno.spec.experiment import EqualServer, Experiment, Server, Workload
+from pgdyno.spec.experiment import Experiment, Server, Workload
 from pgdyno.spec.setting_rules import snapshot
 from pgdyno.spec.units import duration_ns
-from pgdyno.spec.variant import Variant
 
 # Without a restart, a run starts about a second after the one before has ended.
 _OVERHEAD_NS = 1_000_000_000
 _WARM_NS = 2_000_000_000
-_MINUTE_NS = 60_000_000_000
+# Two pairs.
+_RUNS_MIN = 4
 _WIDTH = 100
 _LIBRARIES = {"lz4": "--with-lz4", "zstd": "--with-zstd", "io_uring": "--with-liburing"}
 
@@ -88,39 +86,40 @@ def planned(
     known: Known,
     space: Sequence[Dimension],
     *,
-    rules: Variant,
-    equal: tuple[EqualServer, ...],
+    rules: Mapping[str, str],
     fields: Mapping[str, object],
 ) -> Experiment:
     """Return the experiment of a tuning, with the present value of each setting that it needs.
 
-    Args: rules, tried first; equal, further servers; fields, of the design: what the user asked.
+    Args: rules, values that are tried early; fields, of the design: what the user asked.
     Raises: ValidationError if the load does not fit the design.
     """
     # What a candidate changes, and what the memory of its settings depends on.
-    changed = [*(dimension.name for dimension in space), *rules.settings, *ALLOWING_SETTINGS]
+    changed = [*(dimension.name for dimension in space), *rules, *ALLOWING_SETTINGS]
     given = {
         "settings": tuple(written(dimension) for dimension in space),
         "now": {name: known.now[name] for name in dict.fromkeys(changed)},
         "ram_bytes": known.machine.ram_bytes,
         "major": known.machine.major,
+        "rules": dict(rules),
         **fields,
     }
-    return experiment.with_fields(
-        design=TuneDesign.model_validate(given),
-        variants=(rules,),
-        server=experiment.server.model_copy(update={"equal": equal}),
-    )
+    return experiment.with_fields(design=TuneDesign.model_validate(given))
 
 
 def rules_of(
-    experiment: Experiment, known: Known, risks: Sequence[Risk]
-) -> tuple[Variant, dict[str, str]]:
-    """Return the values of the published rules as a variant, and what was left out, with why."""
+    experiment: Experiment, known: Known, risks: Sequence[Risk], *, only: Container[str] | None
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the values of the published rules, and what was left out, with why.
+
+    Args: only, the settings that they may change, None for all.
+    """
     settings = {}
     for name, advice in recommend(rule_set("pgtune"), known.machine).items():
         entry, rule = catalogue().get(name), snapshot(known.machine.major).get(name)
         if entry is None or rule is None or advice.text is None or name == "max_connections":
+            continue
+        if only is not None and name not in only:
             continue
         allowed = known.enum_values.get(name, rule.values)
         if rule.vartype == "enum" and advice.text not in allowed:
@@ -133,7 +132,7 @@ def rules_of(
             settings[name] = advice.text
     left_out = unchangeable(experiment, known, settings)
     kept = {name: value for name, value in settings.items() if name not in left_out}
-    return Variant(name="pgtune", settings=kept), left_out
+    return kept, left_out
 
 
 def unchangeable(experiment: Experiment, known: Known, names: Iterable[str]) -> dict[str, str]:
@@ -157,28 +156,10 @@ def unchangeable(experiment: Experiment, known: Known, names: Iterable[str]) -> 
     return reasons
 
 
-def order_of(experiment: Experiment) -> str:
-    """Return how several servers are measured, in words; "" for one server."""
-    count = len(experiment.server.numbers)
-    if count < 2:
-        return ""
-    if Tune(Tune(experiment).settled()).is_at_once:
-        return f"servers  {count}, measured at the same time"
-    why = "" if Tune(experiment).asked.at_once is False else ", because two may share a host"
-    return f"servers  {count}, measured in turn{why}"
-
-
 def refuse_without_rights(
-    servers: Iterable[Server | EqualServer], space: tuple[Dimension, ...], *, is_applied: bool
+    server: Server, space: tuple[Dimension, ...], *, is_applied: bool
 ) -> None:
-    """Raise RefusedError for settings that the role of --admin may not change on a server."""
-    for server in servers:
-        _refuse_without_right(server, space, is_applied=is_applied)
-
-
-def _refuse_without_right(
-    server: Server | EqualServer, space: tuple[Dimension, ...], *, is_applied: bool
-) -> None:
+    """Raise RefusedError for settings that the role of --admin may not change."""
     if server.dsn is None or server.admin is None or server.apply_command is not None:
         return
     names = [
@@ -195,16 +176,16 @@ def _refuse_without_right(
         )
 
 
-def refuse_short_budget(workload: Workload, budget: str, setting_count: int) -> None:
-    """Raise SpecError with the least budget if this one leaves no time for search and proof."""
+def refuse_short_budget(workload: Workload, budget: str) -> None:
+    """Raise SpecError with the least budget if this one leaves no time for two pairs."""
     warm_ns = _WARM_NS if workload.warmup_ns is None else workload.warmup_ns
-    needed_ns = least_runs(setting_count) * (workload.duration_ns + warm_ns + _OVERHEAD_NS)
+    needed_ns = _RUNS_MIN * (workload.duration_ns + warm_ns + _OVERHEAD_NS)
     if duration_ns(budget, what="--budget") < needed_ns:
+        least = duration_text(10_000_000_000 * -(-needed_ns // 10_000_000_000))
         raise SpecError(
-            f"--budget {budget} is too short for a search and a proof with runs of"
-            f" {duration_text(workload.duration_ns)}: they take at least"
-            f" {-(-needed_ns // _MINUTE_NS)} min.",
-            hint=f"--budget {-(-needed_ns // _MINUTE_NS)}min, or shorter runs with -T",
+            f"--budget {budget} is too short for two pairs of runs of"
+            f" {duration_text(workload.duration_ns)}: they take about {least}.",
+            hint=f"--budget {least.replace(' ', '')}",
         )
 
 

@@ -1,11 +1,10 @@
-"""The settings that are searched, their ranges, and the sampler that proposes the next values."""
+"""The settings that are searched, their ranges, and the values to measure next."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from pydantic import ValidationError
 
 from pgdyno.errors import RefusedError, SpecError
@@ -21,13 +20,10 @@ SETTINGS_MAX = 6
 DEFAULT_RISKS: tuple[Risk, ...] = ("safe", "memory", "planner")
 # A range has at most this number of values, because runs cannot tell smaller differences.
 _STEPS = 24
-_DRAWS_MAX = 50
 # The first candidate of each setting goes this far towards the farther end of its range.
 _FIRST_STEP = 0.7
-# Later candidates change one setting of the best so far, or two with this chance.
-_TWO = 0.2
-# A setting that the best so far changes has this number of candidates for one of another setting.
-_PAYING = 4.0
+# Values of a range that are measured lie at least this number of steps apart.
+_APART = 2
 
 Point = Mapping[str, str]
 """Setting -> value as postgresql.conf has it."""
@@ -210,84 +206,55 @@ def _readable(value: float, *, is_size: bool) -> float:
     return float(f"{value:.2g}")
 
 
-class Sampler:
-    """Proposes points that were not tried yet. The same sequence of calls gives the same points.
+def values_to_try(
+    dimension: Dimension, present: str, tried: Iterable[str], hints: Iterable[str]
+) -> tuple[str, ...]:
+    """Return the values of a setting to measure next, the most promising first.
 
-    A point differs from the best so far in one setting or two. First each setting takes a large
-    step by itself, the first dimension first. Then the settings that already pay have the most
-    candidates: the ends of their range, and values halfway to the neighbours that were tried.
+    Of a list, all other values. Of a range, first the hints (values of published rules, defaults)
+    and a large step; if values were tried, those halfway to their neighbours.
+    Args: present, the value of the best settings; tried, other values that were measured.
     """
-
-    def __init__(self, space: Sequence[Dimension], now: Point, seed: int) -> None:
-        self._space = space
-        self._now = now
-        self._rng = np.random.default_rng(seed)
-        self._first = list(space)
-        self._known = {_key(space, now)}
-        # Setting -> positions that were tried.
-        self._tried = {dim.name: {dim.position(now[dim.name])} for dim in space}
-
-    def know(self, point: Point) -> None:
-        """Take in a point that somebody else proposed."""
-        self._is_new(point)
-
-    def propose(self, best: Point) -> Point | None:
-        """Return a point near the best so far that was not tried yet; None if none is found."""
-        while self._first:
-            dimension = self._first.pop(0)
-            point = {**best, dimension.name: _far_from(dimension, best[dimension.name])}
-            if self._is_new(point):
-                return point
-        for _ in range(_DRAWS_MAX):
-            point = {**best, **{dim.name: self._near(dim, best) for dim in self._drawn(best)}}
-            if self._is_new(point):
-                return point
-        return None
-
-    def _drawn(self, best: Point) -> list[Dimension]:
-        """Return one dimension or two."""
-        weights = np.array(
-            [_PAYING if best[dim.name] != self._now[dim.name] else 1.0 for dim in self._space]
-        )
-        count = min(2 if self._rng.random() < _TWO else 1, len(self._space))
-        share = weights / weights.sum()
-        places = self._rng.choice(len(self._space), count, replace=False, p=share)
-        return [self._space[place] for place in sorted(places)]
-
-    def _near(self, dimension: Dimension, best: Point) -> str:
-        """Return another value: an end of the range, or one halfway to a neighbour."""
-        values, place = dimension.values, dimension.position(best[dimension.name])
-        others = [other for other in range(len(values)) if other != place]
-        tried = self._tried[dimension.name]
-        below = max((other for other in tried if other < place), default=0)
-        above = min((other for other in tried if other > place), default=len(values) - 1)
-        wanted = {0, len(values) - 1, (below + place) // 2, (place + above + 1) // 2}
-        untried = [other for other in wanted if other in others and other not in tried]
-        if dimension.scale == "choice" or not untried:
-            untried = [other for other in others if other not in tried] or others
-        return values[int(self._rng.choice(sorted(untried)))] if untried else values[place]
-
-    def _is_new(self, point: Point) -> bool:
-        """Return whether a point was never proposed; its result may come after the next one."""
-        key = _key(self._space, point)
-        is_new = key not in self._known
-        self._known.add(key)
-        for dimension, place in zip(self._space, key, strict=True):
-            self._tried[dimension.name].add(place)
-        return is_new
-
-
-def _far_from(dimension: Dimension, present: str) -> str:
-    """Return a value far from the present one; of choices, the next one."""
-    values, place = dimension.values, dimension.position(present)
+    known = {present, *tried}
     if dimension.scale == "choice":
-        return values[(place + 1) % len(values)]
+        return tuple(value for value in dimension.values if value not in known)
+    values, place = dimension.values, dimension.position(present)
+    before = {dimension.position(value) for value in tried}
+    if before:
+        below = max((other for other in before if other < place), default=0)
+        above = min((other for other in before if other > place), default=len(values) - 1)
+        wanted = [(place + above + 1) // 2, (below + place) // 2]
+    else:
+        wanted = [dimension.position(hint) for hint in hints if _is_within(dimension, hint)]
+        wanted.append(_far_from(dimension, present))
+    places: list[int] = []
+    for other in wanted:
+        if all(abs(other - seen) >= _APART for seen in (place, *before, *places)):
+            places.append(other)
+    return tuple(values[other] for other in places)
+
+
+def widest_gap(dimension: Dimension, tried: Iterable[str]) -> str | None:
+    """Return the value of a range that is farthest from all that were tried; None without one."""
+    if dimension.scale == "choice":
+        return None
+    places = {dimension.position(value) for value in tried}
+    gaps = [min(abs(place - seen) for seen in places) for place in range(len(dimension.values))]
+    return dimension.values[gaps.index(max(gaps))] if max(gaps) >= _APART else None
+
+
+def _is_within(dimension: Dimension, text: str) -> bool:
+    ends = (amount(dimension.rule, dimension.values[place]) for place in (0, -1))
+    low, high = ends
+    wanted = amount(dimension.rule, text)
+    return None not in (low, high, wanted) and low <= wanted <= high  # type: ignore[operator]
+
+
+def _far_from(dimension: Dimension, present: str) -> int:
+    """Return the place of a value far from the present one."""
+    values, place = dimension.values, dimension.position(present)
     room = max(len(values) - 1 - place, -place, key=abs)
-    return values[place + round(_FIRST_STEP * room)]
-
-
-def _key(space: Sequence[Dimension], point: Point) -> tuple[int, ...]:
-    return tuple(dimension.position(point[dimension.name]) for dimension in space)
+    return place + round(_FIRST_STEP * room)
 
 
 def check_risks(risks: Iterable[str]) -> tuple[Risk, ...]:

@@ -10,13 +10,13 @@ from pgdyno.programs.program import Program
 from pgdyno.programs.registry import types_by_name
 from pgdyno.spec.base import MINUTE_NS, DurationNs
 from pgdyno.spec.condition import Condition, memory_limit_from, slo_from
-from pgdyno.spec.designs import DecidingDesign, EqualServersDesign, Metric, throughput_of
+from pgdyno.spec.designs import DecidingDesign, Metric, throughput_of
 from pgdyno.spec.targets import SLO_METRICS, kept_condition, objection_to_type, slo_to_improve
 from pgdyno.spec.variant import Variant
 
 
-class TuneDesign(DecidingDesign, EqualServersDesign):
-    """A search for better settings, then a proof; the first variant is the unchanged server.
+class TuneDesign(DecidingDesign):
+    """A search for better settings; the first variant is the unchanged server.
 
     `settings`: what to search, such as "work_mem=1MB..64MB" or "jit=on,off". `now`: their present
     values, if these are neither PostgreSQL's defaults nor among the server's settings. `classes`:
@@ -24,14 +24,15 @@ class TuneDesign(DecidingDesign, EqualServersDesign):
     candidate; "memory<70%" limits the share of the RAM (`ram_bytes`) that its settings allow, and
     is checked before the candidate runs. `slo`, such as "p99=20ms": under a rate, and without
     `metric`, the goal is to lower this latency; otherwise the unchanged server and each run of a
-    candidate must meet it. `major`: the server's version, if the spec does not name it. Further
-    variants are tried first, and the first of them is the baseline at the end.
+    candidate must meet it. `major`: the server's version, if the spec does not name it. `rules`:
+    values of published rules, which are tried early.
     """
 
     kind: Literal["tune"] = "tune"
     needs_valid_runs: ClassVar[bool] = True
     settings: Annotated[tuple[str, ...], Field(min_length=1, max_length=6)]
     now: dict[str, str] = Field(default_factory=dict)
+    rules: dict[str, str] = Field(default_factory=dict)
     classes: tuple[str, ...] = ()
     keep: tuple[Annotated[str, AfterValidator(kept_condition)], ...] = ()
     slo: Annotated[str, AfterValidator(slo_to_improve)] | None = None
@@ -86,6 +87,10 @@ class TuneDesign(DecidingDesign, EqualServersDesign):
         """Return the names of `settings`."""
         return tuple(text.partition("=")[0].strip().lower() for text in self.settings)
 
-    def variants_of(self, given: tuple[Variant, ...]) -> tuple[Variant, ...]:
-        """Return the variants; the unchanged server comes first."""
-        return (Variant(name="yours"), *given)
+    def objection_to(self, given: tuple[Variant, ...]) -> str:
+        """Refuse variants, because the tuning makes its own."""
+        return f"a tuning makes its variants from settings, got {len(given)}" if given else ""
+
+    def variants_of(self, given: tuple[Variant, ...]) -> tuple[Variant, ...]:  # noqa: ARG002
+        """Return the unchanged server."""
+        return (Variant(name="yours"),)

@@ -30,11 +30,15 @@ def conf_fragment(findings: TuneFindings) -> str:
     return "\n".join(lines)
 
 
-def alter_system(findings: TuneFindings) -> str:
-    """Return the statements that set everything, with comments; a restart is named first."""
+def alter_system(findings: TuneFindings, *, is_short: bool = False) -> str:
+    """Return the statements that set everything; a restart is named first.
+
+    Args: is_short, without the comment of each setting.
+    """
     lines = [*_restart_comment(findings, "--")]
     for setting in findings.settings:
-        lines += [f"-- {line}" for line in _comments(findings, setting)]
+        if not is_short:
+            lines += [f"-- {line}" for line in _comments(findings, setting)]
         if setting.needs == "new cluster":
             lines.append(f"-- {setting.name} = {setting.new}")
         else:

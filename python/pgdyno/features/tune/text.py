@@ -1,4 +1,4 @@
-"""The answer of a tuning as text: the proof, each setting with its effect, what to apply."""
+"""The answer of a tuning as text: every value that was tried, and what to apply."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from typing import Any
 
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.rounding import change_text
-from pgdyno.features.tune.findings import Changed, SettingEffect, TuneFindings
+from pgdyno.features.tune.findings import Changed, SettingEffect, Tried, TuneFindings
 from pgdyno.features.tune.statements import NEEDS_WORDS, alter_system, conf_fragment, effect_text
 from pgdyno.quantities import counted
 from pgdyno.report import numbers
 from pgdyno.report.compare_documents import proof_body
-from pgdyno.report.run_text import lines_of_cells
 from pgdyno.report.text_page import TextPage, joined
 from pgdyno.report.words import loss_words
+from pgdyno.spec.designs import METRIC_WORDS
 
-_FAILURES_MAX = 3
+_TRIED_MAX = 8
+_CHANGED_MAX = 3
+_DOUBTS_MAX = 3
 
 
 def found_of(findings: ExperimentFindings) -> TuneFindings:
@@ -31,10 +33,9 @@ def tune_text(findings: ExperimentFindings, width: int) -> str:
     tuned = found_of(findings)
     lines = [line for label, said in _rows(findings) for line in page.row(label, said)]
     if tuned.settings:
-        lines.append("apply" if tuned.verdict == "better" else "candidate, not proved")
+        lines.append("apply")
         # Not wrapped, so that the lines can be copied.
-        lines += [f"  {line}" for line in alter_system(tuned).splitlines()]
-    lines += lines_of_cells(page, findings)
+        lines += [f"  {line}" for line in alter_system(tuned, is_short=True).splitlines()]
     lines += page.row("saved", f"#{findings.number}   pgdyno report {findings.number}")
     return joined(lines)
 
@@ -66,23 +67,30 @@ def changed_text(change: Changed) -> str:
     return f"{change.name}: {before} -> {after}"
 
 
-def curse_text(tuned: TuneFindings) -> str:
-    """Return the gain in the search and the gain in the proof; "" without a proof."""
-    points = tuned.optimism_points
-    if points is None or tuned.promised is None or tuned.proved is None:
-        return ""
-    said = "too high" if points > 0 else "too low"
-    return (
-        f"the search promised {change_text(tuned.promised)}, fresh runs showed"
-        f" {change_text(tuned.proved)}: the promise was {abs(points):,.1f} points {said}"
-    )
-
-
 def _rows(findings: ExperimentFindings) -> Iterator[tuple[str, str]]:
     """Yield the label and the words of every row."""
     tuned = found_of(findings)
     yield "answer", findings.sentence
+    for place, trial in enumerate(tuned.tried[:_TRIED_MAX]):
+        yield "" if place else "tried", trial_text(tuned, trial)
+    if (more := len(tuned.tried) - _TRIED_MAX) > 0:
+        yield "", f"and {more} more on the page and in --json"
+    yield from _of_settings(tuned)
+    if because := because_of(findings):
+        yield "why", because
+    for changed in tuned.changed[:_CHANGED_MAX]:
+        yield "changed", changed_text(changed)
     yield "target", findings.facts.target
+    if tuned.budget is not None:
+        yield "time", tuned.budget.sentence()
+    for doubt in findings.doubts[:_DOUBTS_MAX]:
+        yield "NOT VALID" if doubt.verdict == "not_valid" else "doubt", doubt.message
+    if (more := len(findings.doubts) - _DOUBTS_MAX) > 0:
+        yield "", f"and {counted(more, 'doubt')} more on the page"
+
+
+def _of_settings(tuned: TuneFindings) -> Iterator[tuple[str, str]]:
+    """Yield what the proposed settings cost and need."""
     if tuned.needs_restart:
         yield "restart", f"needed for {', '.join(tuned.needs_restart)}"
     for setting in tuned.weakens_durability:
@@ -92,26 +100,15 @@ def _rows(findings: ExperimentFindings) -> Iterator[tuple[str, str]]:
         yield "setting", _setting(tuned, setting)
         if setting.price and setting not in tuned.weakens_durability:
             yield "", setting.price
-    if tuned.idle:
-        yield "no effect", f"{', '.join(tuned.idle)}: unchanged, because no effect is certain"
-    if curse := curse_text(tuned):
-        yield "promise", curse
-    if because := because_of(findings):
-        yield "why", because
-    for changed in tuned.changed:
-        yield "changed", changed_text(changed)
-    for server in tuned.servers:
-        yield f"server {server.number}", f"{server.target}: {server.sentence(tuned.metric)}"
-    for difference in tuned.server_differences:
-        yield "servers", difference
-    tried = counted(tuned.trial_count, "candidate")
-    yield "tried", f"{tried}; {tuned.reason or 'interrupted'}"
-    if tuned.budget is not None:
-        yield "time", tuned.budget.sentence()
-    for name, why in tuned.failures[:_FAILURES_MAX]:
-        yield "failed", f"{name}: {why}"
-    for doubt in findings.doubts:
-        yield "NOT VALID" if doubt.verdict == "not_valid" else "doubt", doubt.message
+
+
+def trial_text(tuned: TuneFindings, trial: Tried) -> str:
+    """Return "work_mem=64MB  better: tps +31 % (20 to 44) against yours, 5 pairs"."""
+    said = f"{trial.name}  {trial.verdict_words}"
+    if trial.ratio is not None and not trial.failure:
+        change = f"{METRIC_WORDS[tuned.metric]} {change_text(trial.ratio)}"
+        said += f": {change} against {trial.against}, {counted(trial.pair_count, 'pair')}"
+    return f"{said}; {trial.doubt}" if trial.doubt else said
 
 
 def _setting(tuned: TuneFindings, setting: SettingEffect) -> str:

@@ -1,58 +1,53 @@
-"""The data types of a tuning: candidates, the runs to do, their results, and effects. Pure."""
+"""The data types of a tuning: candidates, runs to do, their results, what was seen. Pure."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+import zlib
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.intervals import interval_of_mean
 from pgdyno.features.tune.space import Point
 
-StageName = Literal["search", "proof", "attribution", "final", "second", "alone"]
 BASE = "yours"
 """Name of the server as it is."""
+
+# The longest name that a variant may have.
+_NAME_MAX = 60
+
+Decision = Literal["better", "worse", "no better", "not known", "failed", "not tried"]
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Settings to try. `name`: such as "yours", "pgtune", "trial 7", "without jit"."""
+    """Settings to try. `name`: "yours", or what it changes, such as "work_mem=64MB"."""
 
     name: str
     settings: Point
 
-    def without(self, setting: str) -> Candidate:
-        """Return the candidate with the old value of one setting."""
-        kept = {name: value for name, value in self.settings.items() if name != setting}
-        return Candidate(f"without {setting}", kept)
 
-    def only(self, name: str, settings: Collection[str]) -> Candidate:
-        """Return a candidate of this name with some of the changes."""
-        return Candidate(name, {n: v for n, v in self.settings.items() if n in settings})
+def candidate_of(settings: Point, name: str = "") -> Candidate:
+    """Return the candidate with these settings; without a name, its settings are its name."""
+    listed = ", ".join(f"{setting}={value}" for setting, value in sorted(settings.items()))
+    if len(listed) > _NAME_MAX:
+        mark = f"{zlib.crc32(listed.encode()):08x}"
+        listed = f"{listed[: _NAME_MAX - len(mark) - 1]}~{mark}"
+    return Candidate(name or listed or BASE, dict(settings))
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One run to do: candidate, stage, and round (from 1 in each stage).
+    """One run to do: its round (from 1) and its candidate."""
 
-    `server_number`: of its server where there are several equal ones, else 0.
-    """
-
-    stage: StageName
     round: int
     candidate: Candidate
-    server_number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     """The result of one run. `goal_ratio`: the log of the goal, which shall be large.
 
-    `took_ns`: the time that passed; `run_count` runs at the same time have an equal share of it.
     If `goal_ratio` is None, the run failed for the reason `why`; if `why` is empty, the run has no
     value of the metric.
     """
@@ -61,54 +56,65 @@ class Measured:
     goal_ratio: float | None
     took_ns: int
     why: str = ""
-    run_count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Log ratio of one candidate against another with the interval of its pairs."""
+    """The log ratio of two candidates: mean, half-width of its interval, number of pairs.
 
-    name: str
-    log_ratios: tuple[float, ...]
-    level_ratio: float = 0.95
+    `half_ratio` is infinite while the scatter of a pair is not known.
+    """
+
+    mean_ratio: float
+    half_ratio: float
+    pair_count: int
 
     @property
-    def mean(self) -> float:
-        """Return the mean of the log ratios."""
-        return float(np.mean(self.log_ratios)) if self.log_ratios else 0.0
+    def low_ratio(self) -> float:
+        """Return the lower end of the interval."""
+        return self.mean_ratio - self.half_ratio
 
-    def interval(self) -> tuple[float, float]:
-        """Return the ends of the interval for a number of pairs that was set beforehand."""
-        if len(self.log_ratios) < 2:
-            return -math.inf, math.inf
-        ratios = np.array(self.log_ratios)
-        mean, half = interval_of_mean(ratios, level=self.level_ratio, looks="fixed")
-        return mean - half, mean + half
+    @property
+    def high_ratio(self) -> float:
+        """Return the upper end of the interval."""
+        return self.mean_ratio + self.half_ratio
 
     @property
     def is_above_zero(self) -> bool:
         """Return whether the whole interval is above zero."""
-        return self.interval()[0] > 0
+        return self.low_ratio > 0
 
-    def estimate(self) -> Estimate:
-        """Return the ratio with its interval."""
-        low, high = self.interval()
-        known = math.isfinite(low)
-        return Estimate(
-            math.exp(self.mean),
-            math.exp(low) if known else None,
-            math.exp(high) if known else None,
-            len(self.log_ratios),
-            "1",
-            "between_runs" if known else "none",
-        )
+    def estimate(self, *, is_more_better: bool) -> Estimate | None:
+        """Return the ratio of the metric with its interval; None without a pair."""
+        if not self.pair_count:
+            return None
+        sign = 1 if is_more_better else -1
+        mean = math.exp(sign * self.mean_ratio)
+        if not math.isfinite(self.half_ratio):
+            return Estimate(mean, None, None, self.pair_count, "1", "none")
+        low, high = sorted(math.exp(sign * end) for end in (self.low_ratio, self.high_ratio))
+        return Estimate(mean, low, high, self.pair_count, "1", "between_runs")
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One candidate of the search, with the result of its pairs against the best at that time."""
+    """One value of one setting, with what its pairs showed.
 
+    `against`: the settings that it was compared with. `failure`: why it could not be measured.
+    `missing_count`: how many more pairs would decide about it, if mean and scatter stay the same;
+    None if a thousand would not.
+    """
+
+    setting: str
+    value: str
     candidate: Candidate
-    against: str
+    against: Candidate
     effect: Effect
+    decision: Decision
     failure: str = ""
+    missing_count: int | None = 0
+
+    @property
+    def name(self) -> str:
+        """Return "work_mem=64MB", or the name of a set of rules."""
+        return f"{self.setting}={self.value}" if self.value else self.setting

@@ -1,224 +1,428 @@
-"""The course of a tuning: which stage it is in, the runs that are due, and what it has shown. Pure.
+"""The course of a tuning: which run is due, what was decided, and what is missing. Pure.
 
-The stages are in `stages.py`, the time in `budget.py`. Only the last proof is reported as the gain.
+Each candidate changes one setting of the best settings so far, so every gain belongs to a setting.
+A round has a run of your settings, of the best settings, and of up to three candidates, in random
+order. After each round the intervals decide: a candidate that is better becomes the best settings,
+one that is worse or no better is done. The candidate that may still be the best is measured most.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from pgdyno.features.tune.budget import Budget
-from pgdyno.features.tune.race import Races
-from pgdyno.features.tune.space import Dimension, Point
-from pgdyno.features.tune.spread import Spread, level_of
-from pgdyno.features.tune.stages import Alone, Attribution, Ending, ProofStage, Search, Stage, Terms
-from pgdyno.features.tune.trial import Candidate, Effect, Measured, Step, Trial
+from pgdyno.analysis.compare import shuffled
+from pgdyno.features.tune.arms import Arm, Noise, error_of_generation, share_error
+from pgdyno.features.tune.space import Dimension, Point, values_to_try, widest_gap
+from pgdyno.features.tune.trial import BASE, Candidate, Effect, Measured, Step, Trial, candidate_of
+
+RULES = "pgtune"
+TIME_OVER, DECIDED = "the time is over", "every value was decided"
+INTERRUPTED = "the tuning was interrupted"
+# Candidates of a round.
+_ABREAST = 3
+# The candidate with the highest mean plus this number of standard errors is measured next.
+_OPTIMISM = 1.5
+# An arm fails if its first runs all lack the metric: a single short run may lack it.
+_MISSING_MAX = 3
+# If the first candidates fail without exception, the cause is not in their values.
+_FAILURES_MAX = 6
+# The times of the planned looks, as shares of the budget: what is found by then is the base of what
+# follows. If there is one setting, nothing follows, so all is decided at the end.
+_LOOKS, _LOOKS_OF_ONE = (0.33, 0.66, 1.0), (1.0,)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a tuning searches.
+
+    `now`: the value of each setting on the server as it is. `rules`: values of published rules; if
+    they change several settings, they are measured together, too. `hints`: further values worth
+    trying, by setting. `restarting`: the settings that need a restart. `refusal`: why a candidate
+    must not run, "" if it may.
+    """
+
+    space: Sequence[Dimension]
+    now: Point
+    budget_ns: int
+    seed: int
+    rules: Point
+    hints: Mapping[str, Sequence[str]]
+    restarting: frozenset[str] = frozenset()
+    refusal: Callable[[Candidate], str] = lambda _candidate: ""
 
 
 class Tuning:
-    """The state of one tuning: says what to run next, and takes in what was measured.
+    """The state of one tuning. The same runs in the same order lead to the same state."""
 
-    The same runs in the same order lead to the same state.
-    """
-
-    def __init__(
-        self,
-        space: Sequence[Dimension],
-        now: Point,
-        baselines: Sequence[Candidate],
-        *,
-        budget_ns: int,
-        seed: int,
-        refusal: Callable[[Candidate], str] = lambda _candidate: "",
-        servers: Sequence[int] = (0,),
-        is_at_once: bool = False,
-    ) -> None:
-        """Begin.
-
-        Args: now, the value of each dimension on the server as it is; refusal, why a candidate
-        must not run, "" if it may; servers, the numbers of equal servers that share the rounds;
-        is_at_once, the servers run at the same time, each with its own rounds.
-        """
-        self.spread = Spread(servers)
-        budget = Budget(budget_ns, self.spread, is_at_once=is_at_once)
-        self._terms = Terms(
-            races=Races(
-                space,
-                now,
-                baselines,
-                seed=seed,
-                refusal=refusal,
-                settings_max=lambda: budget.settings_max,
-            ),
-            rules=next((baseline for baseline in baselines if baseline.settings), None),
-            budget=budget,
-            spread=self.spread,
-            is_at_once=is_at_once,
-        )
-        self._stage: Stage = Search(self._terms)
-        self._attributed: list[Attribution | Alone] = []
-        self._ending: Ending | None = None
+    def __init__(self, question: Question) -> None:
+        self.base = Candidate(BASE, {})
+        self.best = self.base
+        self.reason = ""
+        self.has_failed = False
+        self.adopted: list[Arm] = []
+        self._asked = question
+        self._by_name = {dimension.name: dimension for dimension in question.space}
+        is_list = len(question.space) == 1 and question.space[0].scale == "choice"
+        self._is_only = is_list and len(question.rules) < 2
+        self._shares = _LOOKS_OF_ONE if self._is_only else _LOOKS
+        self._looks_done = 0
+        self._arms: list[Arm] = []
+        self._earlier: list[Arm] = []
+        self._rounds: list[dict[str, float]] = []
+        self._round_count = 0
         self._queue: list[Step] = []
-        # Server -> goals of the round that it has begun.
-        self._pending: dict[int, dict[str, float | None]] = {}
-        self._base_goals: list[tuple[int, float]] = []
+        self._members: list[Candidate] = []
+        self._goals: dict[str, float | None] = {}
+        self._spent_ns = self._run_count = 0
+        self._generation = 0
+        self._are_parts_open = False
+        self._ask(self._new())
+
+    def due(self) -> tuple[Step, ...]:
+        """Return what is left of the present round; nothing when it is over (see `reason`)."""
+        if not self._queue and not self.reason:
+            self._queue = self._planned()
+        return tuple(self._queue)
 
     def next(self) -> Step | None:
-        """Return the next run, None when the tuning is over (`reason` says why)."""
-        return next(iter(self.wave()), None)
-
-    def wave(self) -> tuple[Step, ...]:
-        """Return the next run of each server that runs at the same time; one if they take turns.
-
-        When the tuning is over, there is none.
-        """
-        while not self._queue and self._ending is None:
-            self._queue = self._stage.plan()
-            if not self._queue:
-                self._go_on_to(self._stage.following())
-        first: dict[int, Step] = {}
-        for step in self._queue:
-            first.setdefault(step.server_number, step)
-        return tuple(first.values())
+        """Return the next run, None when the tuning is over."""
+        return next(iter(self.due()), None)
 
     def take(self, measured: Measured) -> None:
-        """Take in a run of the present wave."""
+        """Take in a run of the present round."""
         step = measured.step
-        server = step.server_number
-        self._terms.budget.spend(measured.took_ns, measured.run_count)
         self._queue.remove(step)
-        self._pending.setdefault(server, {})[step.candidate.name] = measured.goal_ratio
-        if step.candidate is self.base and measured.goal_ratio is not None:
-            self._base_goals.append((server, measured.goal_ratio))
+        self._spent_ns += measured.took_ns
+        self._run_count += bool(measured.took_ns)
+        self._goals[step.candidate.name] = measured.goal_ratio
         if measured.goal_ratio is None and measured.why:
-            if ending := self._stage.fail(step, measured.why):
-                self._end(ending)
-            if isinstance(self._stage, Search):
-                self._drop_round(server)
-        if all(left.server_number != server for left in self._queue):
-            self._close_round(server)
+            self._fail(step.candidate, measured.why)
+        if not self._queue:
+            self._close_round()
 
-    def give_up(self, step: Step) -> None:
-        """Note that the candidate of a step of the present wave cannot be measured."""
-        if ending := self._stage.give_up(step):
-            self._end(ending)
-        else:
-            self.take(Measured(step, None, 0, "it did not run: see the notes"))
+    def give_up(self, step: Step, why: str = "it did not run: see the notes") -> None:
+        """Note that the candidate of the run that is due cannot be measured."""
+        self.take(Measured(step, None, 0, why))
 
-    def lose(self, server: int) -> None:
-        """Give up a server: a round that it had begun is repeated on another one."""
-        self.spread.lose(server)
-        had_begun = any(step.server_number == server for step in self._queue)
-        if had_begun:
-            self._drop_round(server)
-            self._pending.pop(server, None)
-        self._stage.lose(server, had_begun=had_begun)
-        if not self.spread.left:
-            self._ending = Ending("every server was lost", outcome="failed")
+    def finish(self, reason: str) -> None:
+        """Look for the last time, because nothing more can be measured."""
+        for arm in self._arms:
+            arm.decide(self.noise, "planned")
+        better = [arm for arm in self._arms if arm.decision == "better" and not arm.is_group]
+        if better:
+            self._adopt(max(better, key=lambda arm: arm.mean_ratio), is_last=True)
+        self.reason = reason
 
     @property
-    def base(self) -> Candidate:
-        """Return the server as it is."""
-        return self._terms.base
+    def begins_round(self) -> bool:
+        """Return whether no run of the present round was taken in yet."""
+        return not self._goals
 
     @property
-    def rules(self) -> Candidate | None:
-        """Return the published rules; None without them, and if they failed in the search."""
-        return self._terms.rules
+    def round_restarts(self) -> bool:
+        """Return whether the present round changes a setting that needs a restart."""
+        changed = {name for candidate in self._members for name in candidate.settings}
+        return not self._asked.restarting.isdisjoint(changed)
 
     @property
-    def reason(self) -> str:
-        """Return why the tuning is over, "" before."""
-        return self._ending.reason if self._ending is not None else ""
+    def noise(self) -> Noise:
+        """Return the scatter of a pair, from all pairs so far."""
+        return Noise.of([*self._earlier, *self._arms])
 
     @property
-    def is_decided(self) -> bool:
-        """Return whether the tuning came to its end, and the winner ran in every round of it."""
-        return self._ending is not None and self._ending.outcome != "failed"
+    def run_ns(self) -> float:
+        """Return what a run takes on average."""
+        return self._spent_ns / max(1, self._run_count)
 
     @property
-    def stage(self) -> Stage:
-        """Return the stage that the next run belongs to."""
-        return self._stage
-
-    @property
-    def best(self) -> Candidate:
-        """Return the candidate that is to be proved; during the search, the best so far."""
-        if self._ending is not None and self._ending.proof is not None:
-            return self._ending.proof.best
-        return self._stage.best
+    def left_ns(self) -> int:
+        """Return what is left of the budget."""
+        return self._asked.budget_ns - self._spent_ns
 
     @property
     def trials(self) -> tuple[Trial, ...]:
-        """Return every candidate of the search, in the order they were tried."""
-        return self._terms.races.trials
+        """Return what is known of each value, the last comparison of each that has pairs."""
+        noise = self.noise
+        last: dict[tuple[str, str], Arm] = {}
+        for arm in [*self._earlier, *self._arms]:
+            key = (arm.setting, arm.value)
+            if key not in last or arm.log_ratios or arm.failure:
+                last[key] = arm
+        return tuple(arm.trial(noise) for arm in last.values())
 
     @property
-    def failures(self) -> tuple[tuple[Candidate, str], ...]:
-        """Return the candidates that failed, with the server's own words."""
-        return tuple((trial.candidate, trial.failure) for trial in self.trials if trial.failure)
+    def is_decided(self) -> bool:
+        """Return whether every value was decided, so that no time was missing."""
+        return all(trial.decision not in ("not known", "not tried") for trial in self.trials)
 
     @property
-    def proof(self) -> ProofStage | None:
-        """Return the stage whose runs are the proof: the last one with a round; None without."""
-        if self._ending is not None and self._ending.proof is not None:
-            return self._ending.proof
-        return self._stage.proof
+    def has_compared(self) -> bool:
+        """Return whether some value was compared."""
+        return any(trial.effect.pair_count for trial in self.trials if not trial.failure)
 
-    def proved(self) -> tuple[Candidate, Effect] | None:
-        """Return the settings that were proved last, with their gain; None without a proof."""
-        proof = self.proof
-        return None if proof is None else (proof.winner, proof.gain(proof.winner.name))
+    def gain(self) -> Effect | None:
+        """Return the best settings against yours; None if nothing better was found.
 
-    def promised(self) -> Effect:
-        """Return what the search saw of its winner: too good on average, which the proof shows."""
-        return self._terms.races.promised(self.best)
-
-    @property
-    def is_attributed(self) -> bool:
-        """Return whether some setting of the winner has a certain effect, as far as is known."""
-        return self._ending is None or self._ending.outcome != "not attributed"
-
-    def attribution(self) -> dict[str, Effect]:
-        """Return what each setting of the winner brings, as far as it was measured.
-
-        If it was measured twice, the second time decided about it.
+        With one adopted setting, all its pairs count. With several, those of the rounds that had
+        both; if there are fewer than three, the sum of the single gains.
         """
-        effects: dict[str, Effect] = {}
-        for stage in self._attributed:
-            effects |= stage.effects()
-        return effects
-
-    def against_rules(self) -> Effect | None:
-        """Return the proved settings against the published rules."""
-        proof = self.proof
-        if proof is None or self.rules is None:
+        if not self.adopted:
             return None
-        effect = proof.gain(proof.winner.name, self.rules.name)
-        return effect if effect.log_ratios else None
+        first = self.adopted[0]
+        if len(self.adopted) == 1:
+            return self._together(first)
+        ratios = self._pairs(self.best.name, BASE)
+        if len(ratios) > 2:
+            fresh = Arm("", "", self.best, self.base, first.error_ratio, 1, log_ratios=ratios)
+            return fresh.effect(self.noise)
+        single = [arm.decided_by for arm in self.adopted if arm.decided_by is not None]
+        means, halves = (
+            sum(getattr(effect, name) for effect in single) for name in ("mean_ratio", "half_ratio")
+        )
+        return Effect(means, halves, min(effect.pair_count for effect in single))
 
-    def level(self, server: int) -> Effect:
-        """Return the goal of the server as it is, on one of the servers against the first."""
-        return level_of(self._base_goals, server, self.spread.servers[0])
+    def time_missing_ns(self) -> int | None:
+        """Return how much more time would decide what is open; None if it cannot be told."""
+        noise, open_arms = self.noise, [arm for arm in self._arms if arm.is_open]
+        pairs = [arm.pairs_missing(noise) for arm in open_arms]
+        if not open_arms or None in pairs or not self._run_count:
+            return None
+        known = [count for count in pairs if count is not None]
+        runs = sum(known) + math.ceil(sum(known) / _ABREAST) * (1 + bool(self.adopted))
+        return round(runs * self.run_ns)
 
-    def _go_on_to(self, following: Stage | Ending) -> None:
-        if isinstance(following, Ending):
-            self._ending = following
+    def rounds_with(self, candidate: Candidate) -> tuple[int, ...]:
+        """Return the numbers of the rounds that measured a candidate and your settings."""
+        return tuple(
+            number
+            for number, goals in enumerate(self._rounds, start=1)
+            if candidate.name in goals and BASE in goals
+        )
+
+    def _together(self, arm: Arm) -> Effect:
+        """Return the effect of the only adopted setting, with the pairs since it was adopted."""
+        decided = arm.decided_by or arm.effect(self.noise)
+        ratios = self._pairs(arm.candidate.name, BASE)
+        whole = Arm(arm.setting, arm.value, arm.candidate, self.base, arm.error_ratio, 1)
+        whole.log_ratios = ratios
+        effect = whole.effect(self.noise)
+        # A later disturbance may hide what was decided; the interval that decided is reported then.
+        return effect if effect.is_above_zero else decided
+
+    def _pairs(self, name: str, against: str) -> list[float]:
+        return [
+            goals[name] - goals[against]
+            for goals in self._rounds
+            if name in goals and against in goals
+        ]
+
+    def _planned(self) -> list[Step]:
+        """Return the runs of the next round; none when the tuning is over."""
+        self._look_if_due()
+        open_arms = [arm for arm in self._arms if arm.is_open]
+        tried = [arm for arm in [*self._earlier, *self._arms] if arm.failure or arm.log_ratios]
+        if len(tried) >= _FAILURES_MAX and all(arm.failure for arm in tried):
+            self.has_failed = True
+            self.finish(f"each of the first {len(tried)} candidates failed")
+            return []
+        if not open_arms and self.left_ns > 0 and (further := self._further()):
+            self._ask(further)
+            open_arms = [arm for arm in self._arms if arm.is_open]
+        if not open_arms:
+            self.finish(DECIDED if tried else "there is nothing to measure")
+            return []
+        always = list({c.name: c for c in (self.base, self.best)}.values())
+        affordable = _ABREAST
+        if self._run_count:
+            # A quarter of a run more than the budget is better than a pair less.
+            affordable = int((self.left_ns + self.run_ns / 4) // self.run_ns) - len(always)
+        if affordable < 1:
+            self.finish(TIME_OVER)
+            return []
+        arms = self._chosen(open_arms, min(_ABREAST, affordable))
+        self._round_count += 1
+        self._members = [*always, *(arm.candidate for arm in arms)]
+        ordered = shuffled(self._members, self._asked.seed, self._round_count)
+        self._goals = {}
+        return [Step(self._round_count, candidate) for candidate in ordered]
+
+    def _chosen(self, open_arms: list[Arm], count: int) -> list[Arm]:
+        """Return the candidates of a round: the promising ones, either all or none restarting."""
+        noise = self.noise
+
+        def promise(arm: Arm) -> tuple[float, float]:
+            have = len(arm.log_ratios) + arm.missing_count
+            if not have:
+                hint = math.inf if arm.hint_ratio is None else arm.hint_ratio
+                return hint + _OPTIMISM * noise.deviation_ratio, 0.0
+            if not noise.is_known:
+                return -have, arm.mean_ratio
+            return arm.mean_ratio + _OPTIMISM * noise.deviation_ratio / math.sqrt(have), 0.0
+
+        ranked = sorted(open_arms, key=promise, reverse=True)
+        alike = [arm for arm in ranked if arm.restarts == ranked[0].restarts]
+        # The best so far has a pair in each round, so that a large gain is decided soon.
+        leader = max((arm for arm in alike if arm.mean_ratio > 0), key=_mean_of, default=None)
+        is_listed_next = any(
+            not arm.log_ratios and arm.setting in self._by_name and self._is_list(arm.setting)
+            for arm in alike[:count]
+        )
+        if leader is None or leader in alike[:count] or count < 2 or is_listed_next:
+            return alike[:count]
+        return [*alike[: count - 1], leader]
+
+    def _is_list(self, setting: str) -> bool:
+        return self._by_name[setting].scale == "choice"
+
+    def _look_if_due(self) -> None:
+        """Carry out the planned look whose time has come; the last one is that of `finish`."""
+        due = sum(
+            self._spent_ns >= share * self._asked.budget_ns for share in self._shares if share < 1
+        )
+        if due > self._looks_done:
+            self._looks_done = due
+            for arm in self._arms:
+                arm.decide(self.noise, "planned")
+            self._follow()
+
+    def _close_round(self) -> None:
+        """Keep the round that was just finished, and decide what it shows."""
+        goals = {name: goal for name, goal in self._goals.items() if goal is not None}
+        self._rounds.append(goals)
+        for arm in self._arms:
+            if arm.candidate.name not in self._goals:
+                continue
+            if arm.candidate.name in goals and arm.against.name in goals:
+                arm.log_ratios.append(goals[arm.candidate.name] - goals[arm.against.name])
+                arm.decision = "not known" if arm.decision == "not tried" else arm.decision
+            else:
+                arm.missing_count += 1
+                if arm.missing_count >= _MISSING_MAX and not arm.log_ratios:
+                    arm.failure = arm.failure or "the metric could not be measured"
+        self._goals = {}
+        for arm in self._arms:
+            arm.decide(self.noise, "early")
+        if not self.reason:
+            self._follow()
+
+    def _follow(self) -> None:
+        """Go on from the best value that is certainly better, if there is one."""
+        better = [arm for arm in self._arms if arm.decision == "better"]
+        single = [arm for arm in better if not arm.is_group]
+        if single:
+            self._adopt(max(single, key=lambda arm: arm.mean_ratio))
+        elif better and not self._are_parts_open:
+            self._are_parts_open = True
+            self._ask(self._parts())
+
+    def _adopt(self, arm: Arm, *, is_last: bool = False) -> None:
+        """Make a value part of the best settings; the other values become new questions."""
+        self.adopted.append(arm)
+        self.best = arm.candidate
+        old = [other for other in self._arms if other is not arm]
+        self._earlier.append(arm)
+        if is_last:
             return
-        self._stage = following
-        if isinstance(following, Attribution | Alone):
-            self._attributed.append(following)
+        self._earlier += old
+        self._arms = []
+        self._ask([*self._inherited(old), *self._new()])
 
-    def _end(self, ending: Ending) -> None:
-        self._ending = ending
-        self._queue.clear()
+    def _ask(self, arms: list[Arm]) -> None:
+        """Ask these questions, too; all are against the best settings of now."""
+        for arm in arms:
+            arm.failure = self._asked.refusal(arm.candidate)
+        share_error(arms, error_of_generation(self._generation, is_only=self._is_only))
+        self._generation += 1
+        self._arms += arms
 
-    def _drop_round(self, server: int) -> None:
-        self._queue = [step for step in self._queue if step.server_number != server]
+    def _inherited(self, before: Sequence[Arm]) -> list[Arm]:
+        """Return the undecided arms, against the best settings of now."""
+        arms = []
+        for old in before:
+            if old.failure or old.is_group or old.decision in ("worse", "no better"):
+                continue
+            arm = self._arm(old.setting, old.value)
+            if self.adopted and old.setting == self.adopted[-1].setting:
+                arm.log_ratios = self._pairs(old.candidate.name, self.best.name)
+                arm.decision = "not known" if arm.log_ratios else "not tried"
+            elif old.log_ratios:
+                arm.hint_ratio = old.mean_ratio
+            arms.append(arm)
+        return arms
 
-    def _close_round(self, server: int) -> None:
-        """Keep the round that was just finished."""
-        self.spread.take(self._stage.name, server)
-        pending = self._pending.pop(server)
-        known = {name: goal for name, goal in pending.items() if goal is not None}
-        self._stage.keep(server, known)
+    def _new(self) -> list[Arm]:
+        """Return the values to try: at first of every setting, later near one that pays."""
+        arms, asked = [], self._asked
+        listed: dict[str, tuple[str, ...]] = {}
+        for dimension in asked.space:
+            name = dimension.name
+            hints = [*filter(None, [asked.rules.get(name)]), *asked.hints.get(name, ())]
+            if not self.adopted:
+                listed[name] = values_to_try(dimension, asked.now[name], (), hints)
+            elif name == self.adopted[-1].setting and dimension.scale != "choice":
+                tried = [arm.value for arm in self._earlier if arm.setting == name]
+                present = self.best.settings[name]
+                near = [asked.now[name], *(value for value in tried if value != present)]
+                listed[name] = values_to_try(dimension, present, near, ())
+        # The first value of each setting, then the second of each.
+        for place in range(max(map(len, listed.values()), default=0)):
+            arms += [
+                self._arm(name, values[place])
+                for name, values in listed.items()
+                if place < len(values)
+            ]
+        if not self.adopted and len(asked.rules) > 1:
+            group = self._arm(RULES, "", asked.rules)
+            group.is_group = True
+            arms.insert(_ABREAST - 1, group)
+        return arms
+
+    def _further(self) -> list[Arm]:
+        """Return a value of each range in the widest gap that no value was tried in."""
+        arms = []
+        for dimension in self._asked.space:
+            name = dimension.name
+            tried = [arm.value for arm in [*self._earlier, *self._arms] if arm.setting == name]
+            value = widest_gap(dimension, [self._asked.now[name], *tried])
+            if value is not None:
+                arms.append(self._arm(name, value))
+        return arms
+
+    def _parts(self) -> list[Arm]:
+        """Return an arm for each value of the published rules that has none."""
+        known = {(arm.setting, arm.value) for arm in self._arms}
+        return [
+            self._arm(name, value)
+            for name, value in self._asked.rules.items()
+            if (name, value) not in known and name not in self._by_name
+        ]
+
+    def _arm(self, setting: str, value: str, settings: Point | None = None) -> Arm:
+        changed = {**self.best.settings, **(settings if settings is not None else {setting: value})}
+        kept = {n: v for n, v in changed.items() if v != self._asked.now.get(n)}
+        changed_now = (setting,) if settings is None else tuple(settings)
+        return Arm(
+            setting,
+            value,
+            candidate_of(kept, RULES if settings is not None else ""),
+            self.best,
+            0.0,
+            len(self._shares),
+            restarts=not self._asked.restarting.isdisjoint(changed_now),
+        )
+
+    def _fail(self, candidate: Candidate, why: str) -> None:
+        """Note that a candidate failed; without your settings or the best ones nothing goes on."""
+        if candidate.name in (BASE, self.best.name):
+            self.has_failed = True
+            self._queue = []
+            self.reason = f"{candidate.name} can no longer be measured: {why}"
+        for arm in self._arms:
+            if arm.candidate.name == candidate.name:
+                arm.failure = why
+
+
+def _mean_of(arm: Arm) -> float:
+    return arm.mean_ratio

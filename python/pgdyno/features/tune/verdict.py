@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.features.tune.catalogue import Needs, catalogue, needs_of, rule_of
 from pgdyno.features.tune.findings import SettingEffect, Tried, TuneFindings, Verdict
 from pgdyno.features.tune.space import Point
 from pgdyno.features.tune.storage import STORAGE
-from pgdyno.features.tune.trial import Effect, Trial
-from pgdyno.features.tune.tuning import Tuning
+from pgdyno.features.tune.trial import Decision, Trial
+from pgdyno.features.tune.tuning import INTERRUPTED, Tuning
+
+# The order of the rows.
+_ORDER: tuple[Decision, ...] = (
+    "better",
+    "not known",
+    "no better",
+    "worse",
+    "not tried",
+    "failed",
+)
 
 
 def findings_of(
@@ -22,44 +31,47 @@ def findings_of(
     metric: str,
     is_more_better: bool,
     why_ended: str = "",
+    doubts: Mapping[str, str] | None = None,
 ) -> TuneFindings:
     """Return what a tuning found, also one that was interrupted.
 
     Args: now, the present values; major, the server's version; why_ended, why no candidate could
-    be compared, "" if they could.
+    be compared, "" if they could; doubts, setting -> why the runs may not show its effect.
     """
-    proved = tuning.proved()
-    winner = tuning.best
-    is_proved = proved is not None and proved[1].log_ratios and tuning.is_decided
-    candidate = proved[0] if proved is not None else winner
-    changed = {n: v for n, v in candidate.settings.items() if v != now.get(n)}
-    alone = tuning.attribution()
-    verdict: Verdict = "nothing better" if why_ended or tuning.reason else "unproved"
-    if winner is not tuning.base and not why_ended:
-        verdict = "unproved"
-        if is_proved and proved is not None:
-            verdict = "better" if proved[1].is_above_zero else "not confirmed"
-            verdict = verdict if tuning.is_attributed else "not attributed"
-    of_winner = [name for name, value in winner.settings.items() if value != now.get(name)]
-    against = tuning.against_rules()
+    if not tuning.reason:
+        tuning.finish(INTERRUPTED)
+    gain = tuning.gain()
+    verdict: Verdict = "not known"
+    if gain is not None and not why_ended:
+        verdict = "better"
+    elif tuning.is_decided and tuning.has_compared and not tuning.has_failed and not why_ended:
+        verdict = "no better"
+    is_better = verdict == "better"
+    settings = (
+        _setting(
+            arm.setting, arm.value, now, major, _ratio(arm.trial(tuning.noise), is_more_better)
+        )
+        for arm in tuning.adopted
+        if tuning.best.settings.get(arm.setting) == arm.value
+    )
+    said = why_ended or (tuning.reason if tuning.has_failed or not tuning.is_decided else "")
     return TuneFindings(
         metric=metric,
         is_more_better=is_more_better,
         verdict=verdict,
-        reason=why_ended or tuning.reason,
-        settings=_restarts_first(
-            _setting(name, value, now, major, alone.get(name), is_more_better)
-            for name, value in changed.items()
-            if verdict in ("better", "unproved")
+        reason=said,
+        settings=_restarts_first(settings) if is_better else (),
+        gain=gain.estimate(is_more_better=is_more_better) if is_better and gain else None,
+        tried=tuple(
+            _tried(trial, is_more_better, (doubts or {}).get(trial.setting, ""))
+            for trial in sorted(tuning.trials, key=_place)
         ),
-        idle=tuple(name for name in of_winner if name not in changed),
-        promised=ratio_of(tuning.promised(), is_more_better),
-        proved=ratio_of(proved[1], is_more_better) if proved is not None else None,
-        against_rules=ratio_of(against, is_more_better) if against is not None else None,
-        rules=tuning.rules.name if tuning.rules is not None else "",
-        trial_count=len(tuning.trials),
-        tried=tuple(_tried(trial, is_more_better) for trial in tuning.trials),
+        missing_ns=None if why_ended else tuning.time_missing_ns(),
     )
+
+
+def _place(trial: Trial) -> tuple[int, float]:
+    return _ORDER.index(trial.decision), -trial.effect.mean_ratio
 
 
 def _setting(
@@ -67,10 +79,8 @@ def _setting(
     value: str,
     now: Point,
     major: int,
-    effect: Effect | None,
-    is_more_better: bool,
+    ratio: Estimate | None,
 ) -> SettingEffect:
-    ratio = ratio_of(effect, is_more_better) if effect is not None else None
     choice = STORAGE.get(name)
     if choice is not None:
         old = now.get(name, "")
@@ -88,23 +98,18 @@ def _restarts_first(settings: Iterable[SettingEffect]) -> tuple[SettingEffect, .
     return tuple(sorted(settings, key=lambda setting: setting.needs != "restart"))
 
 
-def _tried(trial: Trial, is_more_better: bool) -> Tried:
+def _tried(trial: Trial, is_more_better: bool, doubt: str) -> Tried:
     return Tried(
-        name=trial.candidate.name,
+        name=trial.name,
         settings=trial.candidate.settings,
-        against=trial.against,
-        pair_count=len(trial.effect.log_ratios),
-        ratio=ratio_of(trial.effect, is_more_better),
+        against=trial.against.name,
+        pair_count=trial.effect.pair_count,
+        ratio=_ratio(trial, is_more_better),
+        decision=trial.decision,
         failure=trial.failure,
+        doubt=doubt if trial.effect.pair_count else "",
     )
 
 
-def ratio_of(effect: Effect, is_more_better: bool) -> Estimate | None:
-    """Return the ratio of the metric: the inverse of the goal's where less is better."""
-    if not effect.log_ratios:
-        return None
-    if is_more_better:
-        return effect.estimate()
-    return replace(
-        effect, log_ratios=tuple(-log_ratio for log_ratio in effect.log_ratios)
-    ).estimate()
+def _ratio(trial: Trial, is_more_better: bool) -> Estimate | None:
+    return trial.effect.estimate(is_more_better=is_more_better)

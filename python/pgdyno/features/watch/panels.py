@@ -15,11 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pgdyno.analysis.findings import FactTable, Mark, Panel
-from pgdyno.analysis.hazel import Hazel
 from pgdyno.answer.charts.catalogue import FIRST, FURTHER, WATCHED
 from pgdyno.answer.charts.drawing import panels_of_charts, series
 from pgdyno.answer.fact_tables import state_tables
-from pgdyno.answer.hazel_windows import hazel_of_watch
 from pgdyno.answer.marks import event_marks, nearest_merged
 from pgdyno.answer.time_split import events_seen
 from pgdyno.features.watch.segments import document_again
@@ -52,7 +50,6 @@ def watch_findings(folder: ExperimentFolder) -> WatchFindings:
         examined=tuple(facts.get("doctor", {}).get("findings", ())),
         settings=tuple(sorted(facts.get("settings", {}).items())),
         notes=folder.remarks(),
-        hazel=hazel_of_watch(segments),
         tables=state_tables(segments),
     )
 
@@ -134,9 +131,8 @@ def _marks(
 class WatchFindings:
     """A watch as its page shows it.
 
-    `document`: `pgdyno.watch/1`. `examined`: the findings of the doctor, worst first. `hazel`:
-    speed and waits by the method published as PG_HAZEL, and corrected. `tables`: facts from before
-    and after the watch.
+    `document`: `pgdyno.watch/1`. `examined`: the findings of the doctor, worst first. `tables`:
+    facts from before and after the watch.
     """
 
     document: Mapping[str, Any]
@@ -146,5 +142,4 @@ class WatchFindings:
     examined: tuple[Mapping[str, str], ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
-    hazel: Hazel | None = None
     tables: tuple[FactTable, ...] = ()

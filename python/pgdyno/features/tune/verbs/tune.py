@@ -10,17 +10,17 @@ from pydantic import ValidationError
 
 from pgdyno.cli import load_options, options, output
 from pgdyno.cli.from_options import AskedExperiment, experiment_of, refuse
-from pgdyno.cli.headings import FOREIGN, LOAD, under
+from pgdyno.cli.headings import LOAD, under
 from pgdyno.cli.live import Live
 from pgdyno.cli.load_options import LoadVerb
 from pgdyno.cli.measure import Measured, measured, refuse_short_runs
-from pgdyno.cli.options import Command, apply
 from pgdyno.cli.program_help import own_defaults, type_targets
+from pgdyno.clock import monotonic_ns
 from pgdyno.designs import design_of
 from pgdyno.errors import RefusedError, ServerError, SpecError
 from pgdyno.features.tune import planning
 from pgdyno.features.tune.catalogue import RISKS, Risk
-from pgdyno.features.tune.evidence import choose
+from pgdyno.features.tune.evidence import choose, unusual_values
 from pgdyno.features.tune.evidence_of_run import evidence_of
 from pgdyno.features.tune.findings import TuneFindings
 from pgdyno.features.tune.space import check_risks, dimensions
@@ -29,49 +29,16 @@ from pgdyno.features.tune.storage import refuse_on_own_server
 from pgdyno.loop.drive import carry_out
 from pgdyno.measure.changes import apply_for_good
 from pgdyno.process import signals
-from pgdyno.quantities import counted
 from pgdyno.server.conninfo import resolve
 from pgdyno.server.find import find
 from pgdyno.server.system_settings import SystemSettings
 from pgdyno.spec.condition import condition_from, memory_limit_from
 from pgdyno.spec.designs import METRICS, BenchDesign
-from pgdyno.spec.experiment import OF_ONE_SERVER, EqualServer
+from pgdyno.spec.units import duration_ns
 from pgdyno.store.experiment import Store
 
 _option, _search = under(LOAD), under("Search")
 _EVIDENCE_NS = 10_000_000_000
-
-
-def _also(command: Command) -> Command:
-    """Add the options for further servers that are equal to the first."""
-    option = under(FOREIGN)
-    return apply(
-        command,
-        option(
-            "--also",
-            multiple=True,
-            metavar="CONNINFO",
-            help="Another server, equal to the first. The rounds are spread over all servers.",
-        ),
-        option(
-            "--also-admin",
-            multiple=True,
-            metavar="CONNINFO",
-            help="Role that may change settings on the server of --also. Give one for each --also.",
-        ),
-        option(
-            "--also-restart-command",
-            multiple=True,
-            metavar="CMD",
-            help="Command that restarts the server of --also. Give one for each --also.",
-        ),
-        option(
-            "--at-once/--in-turn",
-            default=None,
-            help="Measure all servers at the same time, or one after another. Default: at the same"
-            " time if every server has its own host.",
-        ),
-    )
 
 
 @click.command("tune", cls=LoadVerb, short_help="Find better settings, and prove them.")
@@ -116,7 +83,6 @@ def _also(command: Command) -> Command:
     "--apply", is_flag=True, help="Apply proved settings to your own server; undo RESULT restores."
 )
 @options.price_of_loss("Search")
-@_also
 @_option(
     "-c",
     "--clients",
@@ -136,11 +102,12 @@ def _also(command: Command) -> Command:
 @options.progress
 @options.results
 def command(**given: Any) -> int:
-    """Search settings that make this load better, and prove the best of them with fresh runs.
+    """Search settings that make this load better, until the time is over or all is decided.
 
-    A first run shows which settings are worth a search. Then each candidate runs in pairs against
-    the best settings so far. At the end, tune measures again: the winner, the published rules, your
-    settings, and the winner without each of its settings. Only these last runs are reported.
+    A first run shows which settings are worth a search. Each candidate changes one setting, and
+    runs in pairs against your settings. A candidate that is certainly better becomes part of the
+    best settings, and the search goes on from there. Each value that was tried has a row with its
+    interval. All intervals hold together with 95 %.
     """
     _refuse_bad_limits(given)
     given = {**given, "keep": False, "duration": given["duration"] or "5s"}
@@ -153,7 +120,6 @@ def command(**given: Any) -> int:
             hint="leave it out; pgdyno crash --kind command crashes a server of your own",
         )
     refuse_short_runs(asked.experiment)
-    equal = _equal_servers(asked, given)
     if given["apply"] and asked.resolved is None:
         raise SpecError(
             "--apply changes a server of your own, but the command names no server.",
@@ -161,11 +127,14 @@ def command(**given: Any) -> int:
         )
     if asked.resolved is not None:
         refuse_on_own_server(tuple(text.partition("=")[0].strip() for text in given["searched"]))
-    # Refused before anything runs. The number of settings may not be known yet; 2 is assumed.
-    count = len(given["searched"]) or 2
-    planning.refuse_short_budget(asked.experiment.workload, given["budget"], count)
+    planning.refuse_short_budget(asked.experiment.workload, given["budget"])
+    began_ns = monotonic_ns()
     known = _known(asked, given)
-    if not given["searched"]:
+    # Published rules change only what the user named; lists of values are complete.
+    ranges = [text for text in given["searched"] if "=" not in text or ".." in text]
+    named = {text.partition("=")[0].strip().lower() for text in ranges}
+    has_first_run = not given["searched"]
+    if has_first_run:
         if given["print_spec"]:
             raise SpecError(
                 "A measured run chooses the settings, and --print-spec measures nothing.",
@@ -176,23 +145,23 @@ def command(**given: Any) -> int:
             return 0
         given["searched"] = _chosen(asked, known, given["store"], risks)
     space = dimensions(given["searched"], known.machine, known.now, risks)
-    planning.refuse_without_rights(
-        [asked.experiment.server, *equal], space, is_applied=given["apply"]
+    planning.refuse_without_rights(asked.experiment.server, space, is_applied=given["apply"])
+    rules, left_out = planning.rules_of(
+        asked.experiment, known, risks, only=None if has_first_run else named
     )
-    rules, left_out = planning.rules_of(asked.experiment, known, risks)
     for name, why in left_out.items():
         output.note(f"the rules are measured without {name}: {why}")
-    design = {name: given[name] for name in ("classes", "slo", "at_once", "budget")}
+    design = {name: given[name] for name in ("classes", "slo", "budget")}
     design |= {"keep": given["limits"], "metric": given["goal"]}
+    if has_first_run:
+        # It is part of the time that the user gave.
+        left_ns = duration_ns(given["budget"], what="--budget") - (monotonic_ns() - began_ns)
+        design["budget"] = f"{max(left_ns // 1_000_000, 1)}ms"
     try:
-        experiment = planning.planned(
-            asked.experiment, known, space, rules=rules, equal=equal, fields=design
-        )
+        experiment = planning.planned(asked.experiment, known, space, rules=rules, fields=design)
     except ValidationError as error:
         refuse(error)
     experiment = experiment.with_fields(crash_count=given["price_of_loss"] or 0)
-    if order := planning.order_of(experiment):
-        output.note(order)
     if given["dry_run"] and not given["print_spec"]:
         output.data("\n".join(planning.searched_line(dimension, known) for dimension in space))
     asked = replace(asked, experiment=experiment)
@@ -247,7 +216,8 @@ def _chosen(
     runs = outcome.folder.runs()
     if not runs:
         raise ServerError("The first run could not be kept.", hint="see the messages above")
-    chosen = choose(evidence_of(runs[-1]), known.machine, risks)
+    unusual = tuple(unusual_values(known.now, known.machine.major))
+    chosen = choose(evidence_of(runs[-1]), known.machine, risks, unusual=unusual)
     if not chosen:
         raise RefusedError(
             "The run shows no evidence that a setting limits this load, so nothing is searched.",
@@ -270,42 +240,6 @@ def _chosen(
     return tuple(name for name in names if name not in left_out)
 
 
-def _equal_servers(asked: AskedExperiment, given: dict[str, Any]) -> tuple[EqualServer, ...]:
-    """Return the servers of --also. Raises: SpecError if a server lacks an option of the first."""
-    dsns, server = given["also"], asked.experiment.server
-    if dsns and asked.resolved is None:
-        raise SpecError(
-            "--also names a further server of your own, but the command names no first one.",
-            hint="name the first server with -h, -d or a conninfo",
-        )
-    if dsns and server.apply_command is not None:
-        raise SpecError(
-            "--apply-command does not know which of several servers it changes.",
-            hint="use a spec file, with dsn and apply_command as lists",
-        )
-    of_one = [name for name in OF_ONE_SERVER if dsns and getattr(server, name)]
-    if of_one:
-        option = of_one[0].replace("_", "-").replace("files", "file")
-        raise SpecError(
-            f"--{option} belongs to one server, but --also names further ones.",
-            hint=f"leave out --{option} or --also",
-        )
-    columns = {"admin": given["also_admin"], "restart_command": given["also_restart_command"]}
-    for name, values in columns.items():
-        wanted = len(dsns) if getattr(server, name) is not None else 0
-        if len(values) != wanted:
-            option = name.replace("_", "-")
-            raise SpecError(
-                f"--also-{option} is given {counted(len(values), 'time')}, but must be given"
-                f" {counted(wanted, 'time')}: once for each --also if there is --{option}.",
-                hint=f"--{option} VALUE --also CONNINFO --also-{option} VALUE",
-            )
-    return tuple(
-        EqualServer(dsn=dsn, **{name: values[i] for name, values in columns.items() if values})
-        for i, dsn in enumerate(dsns)
-    )
-
-
 def _apply_proved(asked: AskedExperiment, done: Measured) -> None:
     """Apply the proved settings permanently, with a journal, and print which need a restart."""
     tuned = done.findings.own if done.findings is not None else None
@@ -320,21 +254,13 @@ def _apply_proved(asked: AskedExperiment, done: Measured) -> None:
     assert asked.resolved is not None, "settings are applied to a server of the user's"
     wanted = {setting.name: setting.new for setting in tuned.settings}
     listed = ", ".join(f"{name} = {value}" for name, value in wanted.items())
-    lost = {server.number for server in tuned.servers if server.lost}
-    for number, server in enumerate(asked.experiment.server.each, 1):
-        if number in lost:
-            output.note(f"applied nothing on server {number}, which was lost")
-            continue
-        signals.check()
-        admin = resolve(conninfo=server.admin).target if server.admin else asked.resolved.target
-        commands = (server.apply_command, server.restart_command, server.recover_command)
-        restarts = bool(tuned.needs_restart) and server.restart_command is not None
-        timeout_s = asked.experiment.server.command_timeout_s
-        system = SystemSettings(admin, "tune", *commands, command_timeout_s=timeout_s)
-        apply_for_good(done.folder, system, wanted, restarts=restarts)
-        on = f" on server {number}" if tuned.servers else ""
-        output.note(
-            f"applied {listed}{on}; pgdyno undo {done.folder.number} restores the old values"
-        )
-        if tuned.needs_restart and not restarts:
-            output.note(f"a restart is needed{on} for {', '.join(tuned.needs_restart)}")
+    signals.check()
+    server = asked.experiment.server
+    admin = resolve(conninfo=server.admin).target if server.admin else asked.resolved.target
+    commands = (server.apply_command, server.restart_command, server.recover_command)
+    restarts = bool(tuned.needs_restart) and server.restart_command is not None
+    system = SystemSettings(admin, "tune", *commands, command_timeout_s=server.command_timeout_s)
+    apply_for_good(done.folder, system, wanted, restarts=restarts)
+    output.note(f"applied {listed}; pgdyno undo {done.folder.number} restores the old values")
+    if tuned.needs_restart and not restarts:
+        output.note(f"a restart is needed for {', '.join(tuned.needs_restart)}")

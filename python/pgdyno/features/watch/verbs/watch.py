@@ -37,7 +37,6 @@ from pgdyno.observe.catalogue import statements as observed
 from pgdyno.observe.collector import NoticeKind
 from pgdyno.observe.session import STATEMENT_TIMEOUT_MS
 from pgdyno.quantities import percent
-from pgdyno.report.hazel_document import hazel_document
 from pgdyno.server.nodes import node_statements
 from pgdyno.spec.units import duration_ns
 from pgdyno.store.experiment import Store
@@ -180,7 +179,7 @@ def _show(
     shown = replace(findings, document={**findings.document, "changes": changes})
     with folder.amending("report.html"):
         page = folder.write_report(watch_page(shown))
-    whole = {**document, "pg_hazel": hazel_document(findings.hazel)}
+    whole = dict(document)
     lines = [] if given["compared"] else [text_of(dict(document), output.width())]
     if changes is not None:
         whole["changes"] = changes

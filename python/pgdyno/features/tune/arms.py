@@ -1,0 +1,182 @@
+"""The values that a tuning measures, each with its pairs, its interval and what is decided. Pure.
+
+All intervals of a tuning hold together: each arm has a share of the error of 5 %. A small part of
+the share is for looks after a few pairs, so that a clear effect ends early. The larger part is for
+the planned looks, whose times the budget sets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from pgdyno.analysis.estimate import t_quantile
+from pgdyno.features.tune.trial import Candidate, Decision, Effect, Trial
+
+MARGIN_RATIO = 0.05
+"""A value that is better by less than this is "no better"."""
+_ERROR_RATIO = 0.05
+# The part of an arm's error for looks after these numbers of pairs; the rest is for planned looks.
+_EARLY_SHARE = 0.2
+_EARLY_PAIRS = frozenset((3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192))
+_EARLY_LOOKS = 8
+# An interval needs two pairs of some arm; this number of degrees of freedom_count at least.
+_FREEDOM_MIN = 2.0
+# The runs of a round share the run of the best settings, so the pairs of a round are correlated.
+_SHARED_RATIO = 2 / 3
+_MISSING_PAIRS_MAX = 1000
+
+Look = Literal["early", "planned"]
+
+
+@dataclass
+class Arm:
+    """One value of one setting on top of the best settings, and its pairs against these.
+
+    `error_ratio`: its share of the error. `planned_looks`: how many planned looks there are.
+    `hint_ratio`: the mean that it had against earlier settings, None if it was not measured before.
+    `is_group`: it changes several settings at once, so it is never proposed itself. `restarts`:
+    its setting needs a restart of the server.
+    """
+
+    setting: str
+    value: str
+    candidate: Candidate
+    against: Candidate
+    error_ratio: float
+    planned_looks: int
+    hint_ratio: float | None = None
+    is_group: bool = False
+    restarts: bool = False
+    log_ratios: list[float] = field(default_factory=list)
+    missing_count: int = 0
+    failure: str = ""
+    decision: Decision = "not tried"
+    decided_by: Effect | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether more pairs may decide about it."""
+        return not self.failure and self.decision in ("not tried", "not known")
+
+    @property
+    def mean_ratio(self) -> float:
+        """Return the mean of its log ratios, 0 without a pair."""
+        return float(np.mean(self.log_ratios)) if self.log_ratios else 0.0
+
+    def effect(self, noise: Noise, look: Look = "planned") -> Effect:
+        """Return its effect; the interval holds at all looks of this kind together."""
+        count = len(self.log_ratios)
+        return Effect(self.mean_ratio, self._half(noise, count, look), count)
+
+    def decide(self, noise: Noise, look: Look) -> None:
+        """Decide by its interval at this look, or leave it open."""
+        if not self.is_open or not self.log_ratios:
+            return
+        if look == "early" and len(self.log_ratios) not in _EARLY_PAIRS:
+            return
+        effect = self.effect(noise, look)
+        decision: Decision = "not known"
+        if effect.low_ratio > 0:
+            decision = "better"
+        elif effect.high_ratio < 0:
+            decision = "worse"
+        elif effect.high_ratio <= math.log1p(MARGIN_RATIO):
+            decision = "no better"
+        self.decision = decision
+        self.decided_by = None if decision == "not known" else effect
+
+    def pairs_missing(self, noise: Noise) -> int | None:
+        """Return how many more pairs would decide; 0 if it is decided, None for too many."""
+        if not self.is_open:
+            return 0
+        if not noise.is_known:
+            return max(1, 3 - len(self.log_ratios))
+        have, mean = len(self.log_ratios), self.mean_ratio
+        enough = max(mean, math.log1p(MARGIN_RATIO) - mean)
+
+        def is_decided(count: int) -> bool:
+            # More pairs also tell more about the scatter.
+            known = noise.freedom_count + _SHARED_RATIO * (count - have)
+            return self._half(replace(noise, freedom_count=known), count, "planned") < enough
+
+        if not is_decided(have + _MISSING_PAIRS_MAX):
+            return None
+        low, high = have + 1, have + _MISSING_PAIRS_MAX
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if is_decided(middle) else (middle + 1, high)
+        return low - have
+
+    def trial(self, noise: Noise) -> Trial:
+        """Return what is known of it."""
+        return Trial(
+            self.setting,
+            self.value,
+            self.candidate,
+            self.against,
+            self.decided_by or self.effect(noise),
+            "failed" if self.failure else self.decision,
+            self.failure,
+            self.pairs_missing(noise),
+        )
+
+    def _half(self, noise: Noise, count: int, look: Look) -> float:
+        if not count or not noise.is_known:
+            return math.inf
+        if look == "early":
+            error = _EARLY_SHARE * self.error_ratio / _EARLY_LOOKS
+        else:
+            error = (1 - _EARLY_SHARE) * self.error_ratio / self.planned_looks
+        own = float(np.std(self.log_ratios, ddof=1)) if len(self.log_ratios) > 2 else 0.0
+        deviation = max(noise.deviation_ratio, own)
+        return t_quantile(1 - error / 2, noise.freedom_count) * deviation / math.sqrt(count)
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The scatter of a pair on this machine, from all pairs of the tuning together."""
+
+    deviation_ratio: float
+    freedom_count: float
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether enough pairs were measured."""
+        return self.freedom_count >= _FREEDOM_MIN
+
+    @classmethod
+    def of(cls, arms: Iterable[Arm]) -> Noise:
+        """Return the pooled standard deviation of the arms' log ratios."""
+        several = [np.array(arm.log_ratios) for arm in arms if len(arm.log_ratios) > 1]
+        spread = sum(float(np.sum((ratios - ratios.mean()) ** 2)) for ratios in several)
+        free = sum(ratios.size - 1 for ratios in several)
+        share = 1.0 if len(several) < 2 else _SHARED_RATIO
+        return cls(math.sqrt(spread / free) if free else 0.0, share * free)
+
+
+def error_of_generation(number: int, *, is_only: bool) -> float:
+    """Return the error that the arms against the same best settings share.
+
+    Each time better settings are found, the other values are new questions. Their error becomes
+    smaller each time, and the sum over all generations is 5 %. Args: number, from 0; is_only,
+    whether there is one list of values, which are all measured against yours.
+    """
+    first = 0.8 if is_only else 0.6
+    return _ERROR_RATIO * first * (1 - first) ** number
+
+
+def share_error(arms: Sequence[Arm], error_ratio: float) -> None:
+    """Give the r-th setting a part of the error like 1 / r, shared equally by its values.
+
+    The arms are in the order of the expected gain, so the promising settings are decided sooner.
+    """
+    settings = list(dict.fromkeys(arm.setting for arm in arms))
+    parts = {setting: 1 / rank for rank, setting in enumerate(settings, start=1)}
+    for arm in arms:
+        values = sum(other.setting == arm.setting for other in arms)
+        arm.error_ratio = error_ratio * parts[arm.setting] / sum(parts.values()) / values
