@@ -26,8 +26,8 @@ from pgdyno.features.capture.model import (
     Returned,
     Template,
 )
-from pgdyno.features.capture.reading.connection import MARK
 from pgdyno.features.capture.reading.counted import activity_sql
+from pgdyno.server.connect import MARK
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
@@ -299,7 +299,7 @@ def test_a_capture_sends_only_what_print_sql_shows_and_cannot_write(
     assert said.code == 0, said.err
     logged = observed_server.log_path.read_text()[before:]
     sent = re.findall(r"LOG:  (?:statement|execute [^:]+): (.*(?:\n\t.*)*)", logged)
-    texts = {" ".join(text.removeprefix(MARK).split()) for text in sent}
+    texts = {" ".join(text.removesuffix(MARK).split()) for text in sent}
     texts = {re.sub(r"datid = \d+", "datid = DATABASE", text) for text in texts}
     texts = {text.replace("public.pg_stat_st", "SCHEMA.pg_stat_st") for text in texts}
     assert len(texts) > 20

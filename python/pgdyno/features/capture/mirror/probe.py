@@ -7,6 +7,7 @@ If they fail too, the load goes without the statement.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,8 @@ from pgdyno.spec.planned import PlannedRun
 _DRAWS, _ROUNDS_MAX = 20, 8
 # A round ends after this time; the statements that it did not reach stay in the load.
 _ROUND_S_MAX = 15
+# The statements that PREPARE takes.
+_PREPARED = re.compile(r"[\s(]*(?:select|insert|update|delete|merge|with|values|table)\b", re.I)
 # The time for fitting all statements.
 _FIT_S_MAX = 40.0
 _STATEMENT_TIMEOUT = "3s"
@@ -159,7 +162,7 @@ class _Probe:
             asked = Asked(connection, settings.get("search_path", ""))
             for name, text in texts.items():
                 statement = known[name]
-                if name in omitted or is_control(statement) or statement.kind == "other":
+                if name in omitted or is_control(statement) or not _PREPARED.match(text):
                     continue
                 types, refusal = accepted_types(asked, statement, text)
                 if types:
@@ -238,9 +241,19 @@ def _without_traces(job: Job, count: int) -> Job:
     assert isinstance(work, LoadWork)
     [source] = work.scripts
     load: dict[str, Any] = dict(source.mirror or {})
+    texts = [statement["text"] for statement in load["statements"]]
+
+    def is_copy(step: Mapping[str, Any]) -> bool:
+        """Return whether the engine makes rows for a step; their types are those of the columns."""
+        is_sent = not step.get("left_out")
+        return is_sent and texts[step["statement"]].lstrip().upper().startswith("COPY")
+
     templates: list[Any] = []
     for template in load["templates"]:
-        steps = [{**step, "pause_ms": 0.0} for step in template["steps"]]
+        steps = [
+            {**step, "pause_ms": 0.0, "left_out": step.get("left_out", False) or is_copy(step)}
+            for step in template["steps"]
+        ]
         templates.append({**template, "weight": 1, "think_ms": 0.0, "steps": steps})
     settings = {**load["settings"], "statement_timeout": _STATEMENT_TIMEOUT}
     load |= {"is_probe": True, "templates": templates, "settings": settings}
