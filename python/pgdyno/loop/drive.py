@@ -36,9 +36,10 @@ from pgdyno.measure.run_progress import Progress, abreast
 from pgdyno.measure.stage import Stage
 from pgdyno.measure.under_test import Conditions
 from pgdyno.plan.design import Design, next_runs, plan_of, settled
-from pgdyno.plan.history import History, Measured
+from pgdyno.plan.history import History, Measured, elapsed_ns
 from pgdyno.process import signals
 from pgdyno.process.side_by_side import side_by_side
+from pgdyno.quantities import duration_text
 from pgdyno.server.conninfo import Resolved
 from pgdyno.server.find import find
 from pgdyno.server.pgbouncer import find_pgbouncer
@@ -50,6 +51,7 @@ from pgdyno.spec.planned import Cell, PlannedRun, Stop, server_id
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
+_LEFT_LEAST_NS = 20_000_000_000
 _NOWHERE = Target(host="/", ports="5432", user="check", database="check")
 
 
@@ -229,7 +231,7 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
         for run in runs:
             decided(folder, run)
         expected = plan.runs_expected(counted, frozenset(left_out))
-        positions = _positions(runs, len(history) + 1, expected)
+        positions = _positions(runs, history, expected)
         with abreast(stage.progress, [run.server_number for run in runs]) as shown:
             ended = side_by_side(
                 [
@@ -293,13 +295,29 @@ def _stage_of(run: PlannedRun, stages: dict[int, Stage], progress: Progress) -> 
     return replace(stages[run.server_number], progress=progress)
 
 
-def _positions(runs: Sequence[PlannedRun], first: int, expected: int) -> list[str]:
-    """Return the place of each run among all that are expected: "run 4 of 20"."""
-    texts = [f"run {first + i} of {expected}" if expected > 1 else "" for i in range(len(runs))]
+def _positions(runs: Sequence[PlannedRun], history: History, expected: int) -> list[str]:
+    """Return the place of each run: "run 4 of 20, about 3 min left"."""
+    first = len(history) + 1
+    left = _left_words(runs, history, expected)
+    texts = [
+        f"run {first + i} of {expected}{left}" if expected > 1 else "" for i in range(len(runs))
+    ]
     return [
         f"pilot, {text}".removesuffix(", ") if run.purpose == "pilot" else text
         for run, text in zip(runs, texts, strict=True)
     ]
+
+
+def _left_words(runs: Sequence[PlannedRun], history: History, expected: int) -> str:
+    """Return how long the runs that are expected still take; "" if it is not known, or short."""
+    if history:
+        run_ns = elapsed_ns(history) / len(history)
+    elif runs[0].transactions_per_client is None:
+        run_ns = (runs[0].warm_ns + runs[0].measure_ns) / runs[0].runs_at_once
+    else:
+        return ""
+    left_ns = round((expected - len(history)) * run_ns)
+    return f", about {duration_text(left_ns)} left" if left_ns >= _LEFT_LEAST_NS else ""
 
 
 def _kept(

@@ -6,7 +6,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -76,6 +76,10 @@ class Progress:
     def ended(self) -> None:
         """Take note that the run or the load has ended."""
 
+    def doing(self, words: str) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Take note of the work of the block, such as "vacuum before the run"."""
+        return nullcontext()
+
 
 class _Abreast:
     """Joins the progress of runs at the same time, which come from several threads."""
@@ -90,6 +94,9 @@ class _Abreast:
     def said(self, text: str) -> None:
         with self._lock:
             self._progress.said(text)
+
+    def doing(self, words: str) -> AbstractContextManager[None]:
+        return self._progress.doing(words)
 
     def moved(self, server: int, moment: Moment) -> None:
         with self._lock:
@@ -111,6 +118,10 @@ class _Lane(Progress):
     def moved(self, moment: Moment) -> None:
         """Pass on the present state, with those of the other runs."""
         self._abreast.moved(self._server, moment)
+
+    def doing(self, words: str) -> AbstractContextManager[None]:
+        """Pass on the work that lasts, with the server that it is about."""
+        return self._abreast.doing(f"server {self._server}: {words}")
 
 
 @contextmanager
