@@ -134,7 +134,7 @@ class Compare(Design[CompareDesign]):
         return ""
 
     def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
-        """Return an estimate of the number of runs, from mean and scatter so far."""
+        """Return the planned number of runs; without a plan, an estimate from the scatter."""
         variants = self.usable(excluded)
         piloted = int(self.experiment.workload.warmup_ns is None)
         if not rounds(history):
@@ -145,6 +145,9 @@ class Compare(Design[CompareDesign]):
         ]
         if not still_open:
             return len(history)
+        if (planned := self.rounds_planned(history, variants)) is not None:
+            before = len(history) - len(rounds(history))
+            return max(len(history) + 1, before + len(variants) * planned)
         cost_ns = max(_round_ns(history), 1)
         left_ns = max(standing.left_ns or 0 for standing in still_open)
         more = (1 + len(still_open)) * (min(left_ns, self._room_ns(history, variants)) // cost_ns)
