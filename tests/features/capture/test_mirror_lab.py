@@ -79,7 +79,7 @@ def test_a_bench_of_a_capture_says_how_alike_the_load_was(
         known = {quantity["name"]: quantity for quantity in likeness["quantities"]}
         assert known["WAL bytes a call"]["copy"] > 50
         assert known["rows a call"]["copy"] == pytest.approx(5 / 8, rel=0.2)
-    shown = pgdyno("show", "last")
+    shown = pgdyno("show", "-v", "last")
     assert "likeness    " in shown.out
     assert "blocks dirtied a call" in shown.out
     page = pgdyno("report", "last", "--output", str(tmp_path / "page.html"))
@@ -100,7 +100,7 @@ def test_a_comparison_and_a_sweep_say_how_alike_each_variant_and_load_was(
     assert [cell["name"] for cell in likeness["cells"]] == ["a", "b"]
     assert likeness["sentence"].startswith("alike in ")
     levels = ("--clients", "1,2", "--rounds", "1", "--knee-duration", "300ms")
-    said = pgdyno("sweep", *where, "-b", path, *levels, *short)
+    said = pgdyno("sweep", *where, "-b", path, *levels, *short, "-v")
     assert said.code in (0, 3), said.err
     rows = [line.split("  ")[0] for line in said.out.splitlines()]
     assert {"1 client", "2 clients", "likeness"} <= set(rows)
@@ -137,7 +137,7 @@ def test_a_tuning_of_a_capture_ends_and_says_how_alike_the_load_was(
     cells = document["likeness"]["cells"]
     assert cells[0]["name"] == "yours"
     assert {"name", "source", "copy", "verdict"} <= cells[0]["quantities"][0].keys()
-    shown = pgdyno("show", "last").out
+    shown = pgdyno("show", "-v", "last").out
     assert "likeness    alike in " in shown
     page = pgdyno("report", "last", "--output", str(tmp_path / "page.html"))
     assert page.code == 0, page.err

@@ -305,7 +305,7 @@ def test_a_proof_whose_runs_are_not_valid_proves_nothing(
     assert re.search(r"and no run of the proof is valid \(\d+ runs\)", document["sentence"])
     assert document["settings"] == []
     assert "ALTER SYSTEM" not in document["apply"]
-    shown = pgdyno("show", "last").out
+    shown = pgdyno("show", "-v", "last").out
     assert "ALTER SYSTEM" not in shown
     assert "proved: " not in shown.replace("unproved: ", "")
 

@@ -155,7 +155,7 @@ def test_a_pair_stays_on_one_server_and_a_slower_server_is_in_no_ratio(
     assert {run["runs_at_once"] for run in proof} == {2 if at_once else 1}
     assert "server 2 differs in vacuum_cost_limit = 201 (server 1: 200)" in notes
     assert "were not compared" not in notes, "both admin roles may read /proc"
-    text = " ".join(pgdyno("show", "1").out.split())
+    text = " ".join(pgdyno("show", "-v", "1").out.split())
     assert "against server 1; in the proof, on it alone: tps +" in text
 
 
