@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from tests.report import examples
 
+from pgdyno.analysis.findings import ExperimentFindings
+from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.analysis.where_statements import StatementTime
 from pgdyno.report.changes import changes_between
 
@@ -23,13 +25,14 @@ def test_the_statement_and_the_part_that_changed_most_are_first() -> None:
             for line, (text, ms) in enumerate(made, 1)
         )
 
-    def with_where(changed: object, update_ms: float) -> object:
+    def with_where(changed: WhereTheTimeGoes, update_ms: float) -> ExperimentFindings:
+        assert first.run is not None
         return replace(
             first,
             run=replace(first.run, where=replace(changed, statements=statements(update_ms))),
         )
 
-    changes = changes_between(with_where(where, 1.0), with_where(more, 3.0))  # type: ignore[arg-type]
+    changes = changes_between(with_where(where, 1.0), with_where(more, 3.0))
     assert [change.name for change in changes if change.kind == "statement"] == [
         "s:2 UPDATE t SET a = 1"
     ]
