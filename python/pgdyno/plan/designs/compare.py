@@ -145,9 +145,10 @@ class Compare(Design[CompareDesign]):
         ]
         if not still_open:
             return len(history)
-        if (planned := self.rounds_planned(history, variants)) is not None:
+        known = self.rounds_planned(history, variants)
+        if known is not None:
             before = len(history) - len(rounds(history))
-            return max(len(history) + 1, before + len(variants) * planned)
+            return max(len(history) + 1, before + len(variants) * known)
         cost_ns = max(_round_ns(history), 1)
         left_ns = max(standing.left_ns or 0 for standing in still_open)
         more = (1 + len(still_open)) * (min(left_ns, self._room_ns(history, variants)) // cost_ns)
