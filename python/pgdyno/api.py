@@ -23,6 +23,7 @@ from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where_difference import Difference
 from pgdyno.answer.table import COLUMNS, rows_of
 from pgdyno.cli.measure import keep
+from pgdyno.cli.show import document_again, require_runs, result_kind_of
 from pgdyno.designs import answer_of, answer_so_far, design_of, document_of, page_of
 from pgdyno.errors import PgdynoError, SpecError
 from pgdyno.loop.drive import carry_out
@@ -33,6 +34,8 @@ from pgdyno.spec.experiment import Experiment, Permissions
 from pgdyno.spec.file import read_spec
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
+from pgdyno.store.parquet import Arrays
+from pgdyno.store.stored_run import StoredRun
 
 if TYPE_CHECKING:
     import pandas
@@ -84,27 +87,22 @@ def open(handle: str | int | Path = "last", *, store: str | Path | None = None) 
     """Return a stored result.
 
     Args: handle, its number, its name, its folder, or "last".
-    Raises: StoreError that lists the existing results; SpecError for a watch or crashes, which are
-    no experiments.
+    Raises: StoreError that lists the existing results.
     """
-    folder = Store.default(store).find(str(handle))
-    if not folder.is_experiment:
-        raise SpecError(
-            f"#{folder.number} is a {folder.verb}, not an experiment.",
-            hint=f"pgdyno show {folder.number}",
-        )
-    return Result(folder)
+    return Result(Store.default(store).find(str(handle)))
 
 
 def results(*, store: str | Path | None = None) -> list[Result]:
-    """Return every experiment of a store, the oldest first."""
-    listed = Store.default(store).list()
-    folders = [ExperimentFolder(stored.folder) for stored in listed]
-    return [Result(folder) for folder in folders if folder.is_experiment]
+    """Return every result of a store, the oldest first."""
+    return [Result(ExperimentFolder(stored.folder)) for stored in Store.default(store).list()]
 
 
 class Result:
-    """One experiment in the store; each part is read when it is first used."""
+    """One result in the store; each part is read when it is first used.
+
+    A watch and crashes are no experiments: they have `document()`, `page()`, `runs` and their
+    tables, but no `findings`.
+    """
 
     def __init__(self, folder: ExperimentFolder) -> None:
         self._folder = folder
@@ -126,22 +124,31 @@ class Result:
 
     @cached_property
     def experiment(self) -> Experiment:
-        """The experiment, as in its spec file."""
+        """The experiment, as in its spec file. Raises: SpecError for a watch and crashes."""
+        require_runs(self._folder)
         return Experiment.model_validate(tomllib.loads(self._folder.spec()))
 
     @cached_property
     def findings(self) -> ExperimentFindings:
-        """The whole answer, typed; every report is made from these findings."""
+        """The whole answer, typed; every report is made from these findings.
+
+        Raises: SpecError for a watch and crashes, which have a document only.
+        """
+        require_runs(self._folder)
         return answer_of(self._folder)
 
     @property
     def sentence(self) -> str:
-        """The answer in words."""
+        """The answer in words; "" if a watch or a crash was interrupted before it had one."""
+        if not self._folder.is_experiment:
+            return str((self._folder.analysis() or {}).get("sentence", ""))
         return self.findings.sentence
 
     @property
     def doubts(self) -> tuple[Doubt, ...]:
         """Reasons to distrust the answer, or to read it with care."""
+        if not self._folder.is_experiment:
+            return ()
         run = self.findings.run
         return (*self.findings.doubts, *(run.doubts if run is not None else ()))
 
@@ -154,6 +161,38 @@ class Result:
                 hint="compare() and variant() have the measured values",
             )
         return self.findings.run
+
+    @property
+    def kind(self) -> str:
+        """The verb or design of the result, such as "compare" or "watch"."""
+        return self._folder.verb
+
+    @cached_property
+    def runs(self) -> tuple[StoredRun, ...]:
+        """The complete runs, with everything that was stored; of a watch, its segments."""
+        return tuple(self._folder.runs())
+
+    @property
+    def intervals(self) -> dict[int, Arrays]:
+        """The counts of every 100 ms, by number of the run. A watch has no load: it has none."""
+        has_load = self._folder.is_experiment
+        return {run.number: run.intervals() for run in self.runs if has_load}
+
+    def telemetry(self, collector: str) -> dict[int, Arrays]:
+        """Return the samples of a collector, such as "cpu", by number of the run.
+
+        Raises: SpecError that lists the collectors if no run has this one.
+        """
+        has_it = [run for run in self.runs if collector in run.collectors()]
+        tables = {run.number: run.telemetry(collector) for run in has_it}
+        kept = {number: table for number, table in tables.items() if table is not None}
+        if not kept:
+            names = sorted({name for run in self.runs for name in run.collectors()})
+            raise SpecError(
+                f"#{self.number} has no telemetry {collector!r}.",
+                hint=f"there are: {', '.join(names) or 'none'}",
+            )
+        return kept
 
     def variant(self, name: str) -> VariantFindings:
         """Return the findings of one variant. Raises: SpecError that lists the names."""
@@ -207,10 +246,14 @@ class Result:
 
     def document(self) -> dict[str, Any]:
         """Return the document that --json prints."""
+        if not self._folder.is_experiment:
+            return document_again(self._folder)
         return document_of(self.findings)
 
     def page(self) -> str:
         """Return the report: one offline HTML page."""
+        if not self._folder.is_experiment:
+            return result_kind_of(self._folder).page(self._folder)
         return page_of(self.findings)
 
     def __repr__(self) -> str:

@@ -96,7 +96,7 @@ def test_a_comparison_has_the_devices_of_each_variant(pgdyno: Command, scripts: 
     idle, writing = (variant["devices"] for variant in said.document["variants"])
     assert writing["wal_generated"]["value"] > idle["wal_generated"]["value"], said.err
     assert writing["wal_generated"]["unit"] == "MB/s"
-    assert "what the devices did" in pgdyno("show", "last").out
+    assert "what the devices did" in pgdyno("show", "-v", "last").out
 
 
 def test_a_killed_comparison_continues_and_repeats_at_most_one_run(

@@ -37,7 +37,7 @@ def test_each_variant_has_a_curve_and_its_speed_up_at_every_level(
     for level in less["speed_up"]["levels"]:
         assert level["ratio"]["low"] < level["ratio"]["value"] < level["ratio"]["high"]
     assert less["speed_up"]["maximum"]["value"] >= less["speed_up"]["mean"]["value"]
-    shown = pgdyno("show", "last").out
+    shown = pgdyno("show", "-v", "last").out
     assert "speed-up against the first variant" in " ".join(shown.split())
 
 
@@ -55,7 +55,7 @@ def test_a_search_ends_with_the_load_that_is_held_and_its_cost(
     assert capacity["end"] == "found", capacity
     assert 4 < capacity["tps"]["low"] <= capacity["tps"]["value"] <= capacity["tps"]["high"] < 800
     assert curve["cost"]["value"] == pytest.approx(100_000 / capacity["tps"]["value"])
-    shown = " ".join(pgdyno("show", "last").out.split())
+    shown = " ".join(pgdyno("show", "-v", "last").out.split())
     assert "EUR/month per 1,000 tps" in shown
 
 

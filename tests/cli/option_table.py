@@ -238,6 +238,7 @@ BY_TEST: dict[str | tuple[str, str], str] = {
         for name in ("scratch", "pg_version", "keep")
     },
     ("crash", "scratch"): _SCRATCH,
+    "verbose": "tests/cli/test_short_answers.py::test_an_answer_is_one_screen_and_v_prints_it_all",
     **{(verb, "check"): _CHECK for verb in (*LOADS, "run", "doctor")},
     **{
         (verb, "json_to"): _JSON

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from pgdyno.cli import live as live_lines
@@ -18,6 +20,27 @@ MEASURING = Moment(
     failed_count=3,
     position="run 4 of 20",
 )
+
+
+@pytest.mark.parametrize(("wait_s", "is_named"), [(0.0, True), (60.0, False)])
+def test_only_work_that_lasts_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    wait_s: float,
+    is_named: bool,
+) -> None:
+    monkeypatch.setattr(live_lines, "_WAIT_S", wait_s)
+    named = threading.Event()
+    note = live_lines.output.note
+
+    def noted(text: str) -> None:
+        note(text)
+        named.set()
+
+    monkeypatch.setattr(live_lines.output, "note", noted)
+    with Live().doing("vacuum before the run"):
+        assert named.wait(10) if is_named else not named.is_set()
+    assert capsys.readouterr().err == "vacuum before the run ...\n" * is_named
 
 
 def test_a_moment_is_one_line_with_units() -> None:

@@ -213,7 +213,7 @@ def test_a_variant_that_completes_no_transaction_is_a_result_with_its_reason(
     by_name = {variant["name"]: variant for variant in said.document["variants"]}
     assert by_name["first"]["runs"] >= 1
     assert by_name["slow"]["metrics"] == {}
-    shown = " ".join(pgdyno("show", "last").out.split())
+    shown = " ".join(pgdyno("show", "-v", "last").out.split())
     assert "variant slow, 1 client) completed no transaction within its measured time" in shown
 
 
@@ -227,5 +227,5 @@ def test_a_level_that_completes_no_transaction_is_left_out_of_the_curve(
         *("-f", one_script(tmp_path, LATE_IN_A_CROWD)),
     )
     assert [level["clients"] for level in said.document["curves"][0]["levels"]] == [1]
-    shown = " ".join(pgdyno("show", "last").out.split())
+    shown = " ".join(pgdyno("show", "-v", "last").out.split())
     assert "10 clients) completed no transaction within its measured time" in shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,15 +12,16 @@ from typing import Any
 import pytest
 from tests.fixtures.clusters import connection
 from tests.fixtures.command import Command, eventually, server_options, under_way
-from tests.plan.simulated_server import comparison, noisy
+from tests.plan.simulated_server import comparison, experiment, noisy
 
 from pgdyno.analysis.verdicts import Doubt
+from pgdyno.designs import design_of
 from pgdyno.loop import drive
 from pgdyno.loop.journal import failed_since, repeated
 from pgdyno.loop.repeats import Repeats
-from pgdyno.plan.designs.compare import Compare
 from pgdyno.plan.history import History, Measured
 from pgdyno.server.target import Target
+from pgdyno.spec.designs import BenchDesign, PassesDesign, SweepDesign
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import PlannedRun
 from pgdyno.store.experiment import Store
@@ -38,6 +40,7 @@ def carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Carried:
         asked: Experiment, disturbed: Iterator[bool]
     ) -> tuple[list[PlannedRun], ExperimentFolder, list[str]]:
         server, ran, said = noisy(3, truth=(1000, 1002)), [], []
+        is_compared = asked.has_variants()
 
         def run_it(run: PlannedRun, *_: object) -> Any:
             ran.append(run)
@@ -46,7 +49,7 @@ def carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Carried:
             )
 
         def keep_it(end: Any, *_: object, failed_ns: int) -> tuple[Any, Measured]:
-            metrics = server(end.run, 0)
+            metrics = server(end.run, 0) if is_compared else {"tps": 1000.0, "p99": 5.0}
             entry = Measured(end.run, metrics["tps"], None, metrics, RUN_NS, failed_ns=failed_ns)
             return SimpleNamespace(planned=end.run), entry
 
@@ -57,7 +60,7 @@ def carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Carried:
         monkeypatch.setattr(drive, "_kept", keep_it)
         monkeypatch.setattr(drive, "StoredFacts", lambda *_: SimpleNamespace(keep=lambda *_: None))
         monkeypatch.setattr(Repeats, "_disturbed", plant)
-        folder = Store(tmp_path).create("night", "compare")
+        folder = Store(tmp_path).create("night", asked.design.kind)
         monkeypatch.setattr(folder, "next_run_number", lambda: len(ran) + 1)
         progress = SimpleNamespace(said=said.append)
         stage: Any = SimpleNamespace(
@@ -66,7 +69,7 @@ def carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Carried:
             servers=SimpleNamespace(excluded={}),
             progress=progress,
         )
-        assert drive._loop(stage, Compare) is None
+        assert drive._loop(stage, design_of(asked)) is None
         return ran, folder, said
 
     return carry
@@ -89,6 +92,26 @@ def test_a_run_is_repeated_at_most_twice_and_a_disturbed_machine_is_not_fought(
     # Twice for the first run, twice for the second: then repeating is known not to help.
     assert [again.number for again in repeated(folder)] == [1, 2, 4, 5]
     assert len(ran) == 12 + 4
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param(experiment(BenchDesign(), (), duration="60s"), id="bench"),
+        pytest.param(experiment(SweepDesign(levels=(1, 2), rounds=3), ()), id="sweep"),
+        pytest.param(experiment(PassesDesign(rounds=3), ("A", "B")), id="passes"),
+    ],
+)
+def test_every_design_repeats_a_disturbed_run_with_the_same_load(
+    carried: Carried, asked: Experiment
+) -> None:
+    undisturbed, *_ = carried(asked, iter([]))
+    ran, folder, said = carried(asked, iter([True]))
+    assert len(ran) == len(undisturbed) + 1
+    [again] = repeated(folder)
+    place = next(i for i, run in enumerate(ran) if run.number == again.number)
+    assert replace(ran[place + 1], number=0) == replace(ran[place], number=0)
+    assert any(f"run {again.number} is repeated" in line for line in said)
 
 
 def test_a_run_is_not_repeated_beyond_the_budget(carried: Carried) -> None:

@@ -89,7 +89,19 @@ def test_clients_that_share_a_poolers_sessions_wait_there_for_one(
     def measure() -> Document:
         said = pgdyno(
             *("bench", *server_options(pooler.target), "--observe", direct, "--allow-write"),
-            *("-f", str(script), "-c", "12", "-T", "8", "--warmup", "0s", "--json", str(kept)),
+            *(
+                "-f",
+                str(script),
+                "-c",
+                "12",
+                "-T",
+                "8",
+                "--warmup",
+                "0s",
+                "--json",
+                str(kept),
+                "-v",
+            ),
             *("--confirm", "postgres@local"),
         )
         assert said.code in (0, 3), said.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 
+from tests.plan.following import next_run
 from tests.plan.simulated_server import RUN_NS, carry_out, comparison, experiment, noisy
 
 from pgdyno.plan.designs.compare import Compare
@@ -216,3 +217,14 @@ def test_five_hundred_runs_without_a_verdict_are_planned_through() -> None:
     done = carry_out(asked, noisy(12, truth=(1000, 1000)))
     assert len(done.history) >= 490
     assert done.stop.reason.startswith("the budget")
+
+
+def test_the_number_of_runs_that_is_shown_stays_that_of_the_plan() -> None:
+    asked = comparison(rounds=4)
+    history: History = ()
+    server, shown = noisy(5, truth=(1000, 1003)), set()
+    while isinstance(run := next_run(Compare, asked, history), PlannedRun):
+        shown.add(Compare(asked).runs_expected(history))
+        metrics = server(run, len(history) * RUN_NS)
+        history = (*history, Measured(run, metrics["tps"], None, metrics, RUN_NS))
+    assert shown == {len(history)} == {8}

@@ -32,7 +32,7 @@ def test_clients_share_connections_while_others_stay_idle(
     assert (connections["opened_count"], connections["shared_count"]) == (15, 3)
     assert (connections["idle_opened_count"], connections["idle_alive_count"]) == (12, 12)
     assert 0 < connections["wait_ms"]["p50"] <= connections["wait_ms"]["max"]
-    shown = pgdyno("show", "last")
+    shown = pgdyno("show", "-v", "last")
     assert "12 of 12 idle connections answered at the end" in shown.out
     assert "3 connections, mean wait" in shown.out
 
@@ -47,7 +47,7 @@ def test_a_connection_for_each_transaction_is_timed_apart(
     assert connections["is_per_transaction"]
     assert 30 <= connections["opened_count"] <= 32
     assert 0 < connections["connect_ms"]["p50"] <= connections["connect_ms"]["p99"]
-    shown = " ".join(pgdyno("show", "last").out.split())  # Its lines may break anywhere.
+    shown = " ".join(pgdyno("show", "-v", "last").out.split())  # Its lines may break anywhere.
     assert "one per transaction" in shown
 
 

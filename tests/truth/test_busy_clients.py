@@ -72,7 +72,7 @@ def test_the_lock_behind_the_wait_for_a_client_is_named_everywhere(
     assert words in document["sentence"]
     assert "of their time in Lock:relation" in document["sentence"]
     pages = sorted(pgdyno.store.rglob("report.html"))
-    for text in (pgdyno("show").out, pages[-1].read_text()):
+    for text in (pgdyno("show", "-v").out, pages[-1].read_text()):
         shown = " ".join(text.replace("\u00a0", " ").split())
         assert words in shown
         assert "transactions waited for a client, the busy clients: table lock " in shown

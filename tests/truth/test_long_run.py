@@ -41,7 +41,7 @@ def test_the_parts_of_a_long_run_agree_with_server_and_kernel(
     assert abs(overlap_ratio) < 0.05
     parts = {part["name"]: part["ms"] for part in where["parts"]}
     counted_ms = kernel["cpu_ms"] - kernel["after_answer_ms"] + kernel["waiting_ms"]
-    [folder] = pgdyno.store.glob("*/runs/0002")
+    [folder] = pgdyno.store.glob("*/runs/0001")
     stored = StoredRun(folder)
     found_ms = parts["CPU"] + parts["waiting for a core"] + _at_ends_of_waits_ms(stored)
     assert found_ms == pytest.approx(counted_ms, rel=0.1)

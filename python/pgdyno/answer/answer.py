@@ -390,13 +390,15 @@ def _notes(experiment: Experiment, done: list[Visit]) -> tuple[str, ...]:
     last = done[-1]
     work = last.stored.job.get("work", {})
     warm = duration_text(last.planned.warm_ns)
-    origin = (
-        "set by the user" if experiment.workload.warmup_ns is not None else "found by a pilot run"
-    )
+    origin = "a part of the run" if len(done) == 1 else "found by a pilot run"
+    if experiment.workload.warmup_ns is not None:
+        origin = "set by the user"
+    before = "The data were not reset."
+    if experiment.reset != "none":
+        before = "Before the warm-up, the tables are vacuumed and a checkpoint is written."
     hello = last.stored.hello
     notes = [
-        f"Warm-up {warm} ({origin}) before every run. Before the warm-up, the tables are "
-        "vacuumed and a checkpoint is written.",
+        f"Warm-up {warm} ({origin}) before every run. {before}",
         f"Load engine {hello.get('engine_version', '')} ({hello.get('build_profile', '')}, "
         f"{hello.get('poller', '')}), {counted(work.get('threads', 1), 'thread')}, query mode "
         f"{work.get('protocol', '')}, seed {experiment.workload.seed}.",

@@ -101,6 +101,7 @@ def doubts_of(
         *own_answer(program_of_run(numbers)).doubts_of_every_run(stored),
         *_ended_early(stored, summary.ending),
         *_restarted(stored, numbers),
+        *_not_reset(stored, planned),
         *doubts(facts),
         *(doubt for doubts_of in parts("run_doubts") for doubt in doubts_of(stored, numbers)),
         *telemetry_doubts(stored),
@@ -169,6 +170,23 @@ def _restarted(stored: StoredRun, numbers: LoadNumbers) -> tuple[Doubt, ...]:
             f"The server started again {abs(seconds):.1f} s {side} the beginning of the measured"
             f" time, at {at:%H:%M:%S} UTC; {counted(lost, 'connection')} of the load were lost.",
             "see the server's log at that moment; the results include the time without a server",
+        ),
+    )
+
+
+def _not_reset(stored: StoredRun, planned: PlannedRun) -> tuple[Doubt, ...]:
+    """Return the doubt about a single run on data as they were; in rounds all runs share this."""
+    reset = (stored.document("server.json") or {}).get("reset") or {}
+    skipped = [step["skipped"] for step in reset.get("steps", ()) if step["name"] == "reset"]
+    if planned.purpose != "detail" or not skipped:
+        return ()
+    return (
+        Doubt(
+            "not_reset",
+            "doubt",
+            "A first look: the data were not vacuumed before the run, and no checkpoint was written"
+            " before it.",
+            "leave out --quick and --reset none for a run that can be repeated",
         ),
     )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from pgdyno.cli import load_options, options
+from pgdyno.cli import load_options, options, output
 from pgdyno.cli.from_options import experiment_of
 from pgdyno.cli.headings import LOAD, under
 from pgdyno.cli.load_options import LoadVerb
@@ -27,6 +27,11 @@ _option = under(LOAD)
     type=click.IntRange(min=1),
     help="Number of transactions of each client, instead of -T.",
 )
+@_option(
+    "--quick",
+    is_flag=True,
+    help="First look: one run of 10 s with 1 s of warm-up, without resetting the data.",
+)
 @load_options.rate
 @_option(
     "-L",
@@ -46,4 +51,17 @@ def command(**given: Any) -> int:
             f"-T {given['duration']} and -t {given['transactions']} both set the end of the run.",
             hint="use one of the two",
         )
+    if given["quick"]:
+        given = _quick(given)
     return measure("bench", experiment_of("bench", given, BenchDesign()), given)
+
+
+def _quick(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a first look; what the user gave stays."""
+    usual = {"warmup": "auto", "reset": "vacuum"}
+    quick = {"warmup": "1s", "reset": "none"}
+    changed = {name: quick[name] for name, value in usual.items() if given[name] == value}
+    if not given["duration"] and not given["transactions"] and not given["rate"]:
+        changed["duration"] = "10s"
+    output.note("quick       a first look: one short run, and the data are not reset before it")
+    return {**given, **changed}

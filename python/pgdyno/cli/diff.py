@@ -11,13 +11,16 @@ from typing import Any
 
 import click
 
+from pgdyno.analysis.between_results import ratio_between
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import ExperimentFindings
+from pgdyno.analysis.rounding import change_text
 from pgdyno.cli import options, output
 from pgdyno.cli.headings import Verb
 from pgdyno.cli.show import answered
 from pgdyno.errors import SpecError, StoreError
 from pgdyno.quantities import duration_text, percent
+from pgdyno.report.changes import changes_between
 from pgdyno.report.figures import percentile_name
 from pgdyno.report.numbers import estimate_text
 from pgdyno.report.text_page import TextPage
@@ -35,9 +38,11 @@ _MANY_SETTINGS = 12
 def command(first: str, second: str, store: Path | None, json_to: str | None) -> int:
     """Show the detailed runs of two results side by side, and how their servers differ.
 
-    The results were measured at different times, so diff gives no verdict: use `pgdyno compare` for
-    that. RESULT:VARIANT selects a variant; the default is the reference. If the load of the first
-    result was measured again before the second, diff prints its drift.
+    Changes have intervals, made from the intervals of both results. The results were measured at
+    different times, so diff gives no verdict: use `pgdyno compare` for that. The statements and
+    parts of the time that changed most are first. RESULT:VARIANT selects a variant; the default is
+    the reference. If the load of the first result was measured again before the second, diff prints
+    its drift.
     """
     kept = Store.default(store)
     (folder_a, a), (folder_b, b) = (_found(kept, handle) for handle in (first, second))
@@ -50,6 +55,8 @@ def command(first: str, second: str, store: Path | None, json_to: str | None) ->
     said = [("CAVEAT", caveat), ("", f"#{first_result.number}{a}, #{other.number}{b}")]
     said += [("drift", drift["text"])]
     said += [(percentile_name(name), f"{x} | {y}{change}") for name, x, y, change in rows]
+    changes = changes_between(first_result, other)
+    said += [(change.kind, change.words) for change in changes]
     said += [("differs", f"{name}: {x} | {y}") for name, x, y in differing[:_MANY_SETTINGS]]
     if len(differing) > _MANY_SETTINGS:
         said.append(("", f"and {len(differing) - _MANY_SETTINGS} more"))
@@ -61,6 +68,7 @@ def command(first: str, second: str, store: Path | None, json_to: str | None) ->
         "warnings": [{"kind": "different_times", "message": caveat, "hint": "pgdyno compare"}],
         "drift": drift,
         "metrics": {name: [x.to_json() for x in pair] for name, pair in _pairs(*runs)},
+        "changes": [change.to_json() for change in changes],
         "differs": {name: [x, y] for name, x, y in differing},
     }
     options.write("\n".join(text), json.dumps(document, indent=2, ensure_ascii=False), json_to)
@@ -119,9 +127,10 @@ def _pairs(
 
 def _rows(a: dict[str, Estimate], b: dict[str, Estimate]) -> Iterator[tuple[str, str, str, str]]:
     for name, (first, other) in _pairs(a, b):
-        change = ""
-        if first.value > 0:
-            change = f" | {(other.value / first.value - 1) * 100:+.1f} %, no interval"
+        ratio = ratio_between(first, other)
+        change = "" if ratio is None else f" | {change_text(ratio, without='no interval')}"
+        if ratio is not None and ratio.scope == "within_run":
+            change += ", within the runs"
         texts = [estimate_text(estimate, with_unit=True) for estimate in (first, other)]
         yield name, texts[0], texts[1], change
 

@@ -170,7 +170,8 @@ def workload(command: Command) -> Command:
             "--warmup",
             default="auto",
             metavar="TIME",
-            help="Duration of the warm-up. auto: a pilot run finds it (default auto).",
+            help="Duration of the warm-up. auto: a pilot run finds it; bench takes a tenth of the"
+            " duration, 2 s to 10 s (default auto).",
         ),
         before(
             "--reset",
@@ -288,4 +289,4 @@ class LoadVerb(Verb):
 
 
 _LOADED = (workload, connections, options.dataset, options.scratch)
-_CARRIED_OUT = (options.watching, options.gates, options.progress, options.results)
+_CARRIED_OUT = (options.watching, options.gates, options.progress, options.results, options.verbose)

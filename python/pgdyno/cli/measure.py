@@ -18,12 +18,14 @@ from pgdyno.cli import output
 from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.from_options import AskedExperiment
 from pgdyno.cli.live import Live
+from pgdyno.cli.script_options import names_script
 from pgdyno.designs import answer_so_far, design_of, document_of, page_of, words_of
 from pgdyno.errors import EngineError, InterruptedByUser, PgdynoError, SpecError, StoreLostError
 from pgdyno.loop.drive import Outcome, carry_out, check_first, checked_scripts
 from pgdyno.loop.preview import preview, warnings_before
 from pgdyno.quantities import duration_text
 from pgdyno.report.numbers import interval_text, value_text
+from pgdyno.report.short_text import shortened
 from pgdyno.report.text_page import TextPage
 from pgdyno.spec.condition import WATCHED, Condition, condition_from
 from pgdyno.spec.experiment import Experiment
@@ -96,20 +98,13 @@ def measured(
         for note in warnings_before(asked.experiment, design_of(asked.experiment)):
             output.note(f"warning: {note}")
     if options.get("dry_run"):
-        check_first(
-            asked.experiment,
-            verb=verb,
-            resolved=asked.resolved,
-            permissions=asked.permissions,
-            store=Store.default(options["store"]),
-            progress=Live(),
-        )
-        output.data(preview(asked.experiment, design_of(asked.experiment)))
+        _preview(verb, asked, options)
         return Measured(0)
     for warning in asked.resolved.notes if asked.resolved else ():
         output.warning(warning.message, warning.hint)
     if asked.resolved is not None:
         _warn_of_changes_left(Store.default(options["store"]))
+    _say_chosen_script(asked, options)
     every_s = options.get("progress")
     progress = Live(plain_every_ns=int(every_s * 1e9)) if every_s else Live()
     outcome = carry_out(
@@ -123,10 +118,13 @@ def measured(
         resumed=resumed,
     )
     progress.ended()
-    findings = answer_so_far(outcome.folder, outcome.error)
+    with progress.doing("making the answer and its report"):
+        findings = answer_so_far(outcome.folder, outcome.error)
+        report = None
+        if findings is not None and outcome.folder is not None:
+            report = keep(outcome.folder, findings)
     if findings is not None and outcome.folder is not None:
-        report = keep(outcome.folder, findings)
-        show(findings, options["json_to"], report)
+        show(findings, options["json_to"], report, is_whole=options.get("verbose", True))
     if outcome.error is not None:
         error = outcome.error
         say = output.problem if findings is not None else partial(output.failed, error.kind)
@@ -139,6 +137,30 @@ def measured(
     if code == 0 and findings is not None and is_undecided(findings):
         code = EXIT_CANNOT_TELL
     return Measured(code, outcome.folder, findings, outcome.error)
+
+
+def _preview(verb: str, asked: AskedExperiment, options: dict[str, Any]) -> None:
+    """Check what a run checks first, and print the plan."""
+    check_first(
+        asked.experiment,
+        verb=verb,
+        resolved=asked.resolved,
+        permissions=asked.permissions,
+        store=Store.default(options["store"]),
+        progress=Live(),
+    )
+    output.data(preview(asked.experiment, design_of(asked.experiment)))
+
+
+def _say_chosen_script(asked: AskedExperiment, options: dict[str, Any]) -> None:
+    """Say which script runs on the user's own server, and why, if the user named none."""
+    if asked.resolved is None or "builtin" not in options or names_script(options):
+        return
+    [script] = asked.experiment.workload.scripts
+    output.note(
+        f"script      {script.name}, because no script was named, and this one only reads; -b, -f"
+        " and pgdyno capture measure other loads"
+    )
 
 
 def is_undecided(findings: ExperimentFindings) -> bool:
@@ -264,12 +286,19 @@ def keep(folder: ExperimentFolder, findings: ExperimentFindings) -> Path:
     return path
 
 
-def show(findings: ExperimentFindings, json_to: str | None, report: Path | None) -> None:
-    """Print an answer as text, or as JSON, or as both to different places."""
+def show(
+    findings: ExperimentFindings, json_to: str | None, report: Path | None, *, is_whole: bool
+) -> None:
+    """Print an answer as text, or as JSON, or as both to different places.
+
+    Args: report, the page of the answer; is_whole, whether the text has every line.
+    """
     document = json.dumps(document_of(findings), indent=2, ensure_ascii=False)
     text = with_remarks(words_of(findings, output.width()), findings.remarks)
     if report is not None:
         text += f"\n{'report':12}{report}"
+    if not is_whole:
+        text = shortened(text, f"pgdyno show -v {findings.number}")
     options_of_output.write(text, document, json_to)
 
 

@@ -332,6 +332,14 @@ def results(command: Command) -> Command:
     )
 
 
+def verbose(command: Command) -> Command:
+    """Add -v."""
+    return apply(
+        command,
+        under(ANSWER)("-v", "--verbose", is_flag=True, help="Print every line of the answer."),
+    )
+
+
 def quiet(command: Command) -> Command:
     """Add -q."""
     return apply(

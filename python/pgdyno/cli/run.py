@@ -49,6 +49,7 @@ _ON_SCRATCH = "scratch"
 @options.gates
 @options.progress
 @options.results
+@options.verbose
 def command(**given: Any) -> int:
     """Run the experiment of a spec file. All mistakes in the file are reported at once.
 

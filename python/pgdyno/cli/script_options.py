@@ -49,6 +49,13 @@ def scripts_of(options: dict[str, Any], *, is_scratch: bool) -> tuple[Script, ..
     return tuple(scripts or [default_script(is_scratch=is_scratch)])
 
 
+def names_script(options: dict[str, Any]) -> bool:
+    """Return whether the options of a command line choose a script."""
+    return any(
+        options.get(name) for name in ("builtin", "select_only", "skip_some_updates", "file")
+    )
+
+
 def _builtin(
     text: str, options: dict[str, str] | None = None, *, only_reads: bool = False
 ) -> Script:

@@ -18,6 +18,7 @@ from pgdyno.designs import answer_of
 from pgdyno.errors import InterruptedByUser, SpecError, StoreError
 from pgdyno.measure.changes import place_of
 from pgdyno.report.result_kind import RESULTS, ResultKind
+from pgdyno.report.short_text import shortened
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
@@ -29,7 +30,8 @@ Read = TypeVar("Read")
 @click.argument("result", default="last")
 @options.store_option
 @options.json_option
-def command(result: str, store: Path | None, json_to: str | None) -> int:
+@options.verbose
+def command(result: str, store: Path | None, json_to: str | None, verbose: bool) -> int:
     """Print a result as text. RESULT is a number, a name, a folder, or `last` (default)."""
     folder = Store.default(store).find(result)
     for change in folder.outstanding_changes():
@@ -44,9 +46,11 @@ def command(result: str, store: Path | None, json_to: str | None) -> int:
         document = read_kept(folder, lambda: document_again(folder))
         text = json.dumps(document, indent=2, ensure_ascii=False)
         shown = with_remarks(kind.text(document, output.width()), document.get("notes", ()))
+        if not verbose:
+            shown = shortened(shown, f"pgdyno show -v {folder.number}")
         options.write(shown, text, json_to)
     else:
-        show(answered(folder), json_to, None)
+        show(answered(folder), json_to, None, is_whole=verbose)
     return 0
 
 

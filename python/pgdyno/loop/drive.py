@@ -34,8 +34,9 @@ from pgdyno.measure.run_progress import Progress
 from pgdyno.measure.stage import Stage
 from pgdyno.measure.under_test import Conditions
 from pgdyno.plan.design import Design, plan_of
-from pgdyno.plan.history import History, Measured
+from pgdyno.plan.history import History, Measured, elapsed_ns
 from pgdyno.process import signals
+from pgdyno.quantities import duration_text
 from pgdyno.server.conninfo import Resolved
 from pgdyno.server.find import find
 from pgdyno.server.pgbouncer import find_pgbouncer
@@ -47,6 +48,7 @@ from pgdyno.spec.planned import Cell, PlannedRun, Stop
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
+_LEFT_LEAST_NS = 20_000_000_000
 _NOWHERE = Target(host="/", ports="5432", user="check", database="check")
 
 
@@ -233,7 +235,7 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
         run = replace(decision, number=folder.next_run_number())
         decided(folder, run)
         expected = plan.runs_expected(counted, frozenset(left_out))
-        end = carry_out_run(run, stage, _position(run, len(history) + 1, expected))
+        end = carry_out_run(run, stage, _position(run, history, expected))
         if end.error is None:
             facts.keep(run.cell.variant, end.complete().facts)
             visit, entry = _kept(end, folder, failed_ns=failed_ns)
@@ -244,7 +246,7 @@ def _loop(stage: Stage, design: type[Design[Any]]) -> PgdynoError | None:
             if again is not None:
                 entry, doubt = again
                 history = tuple(other for other in history if other is not entry)
-                failed_ns = entry.elapsed_ns
+                failed_ns = round(entry.elapsed_ns)
                 stage.progress.said(f"run {entry.run.number} is repeated: {doubt.message}")
             continue
         if (last := failures.last_error(end, end.error)) is not None:
@@ -270,10 +272,25 @@ def _said_once(stage: Stage, words: str, last_words: str) -> str:
     return words or last_words
 
 
-def _position(run: PlannedRun, number: int, expected: int) -> str:
-    """Return the place of a run among all that are expected: "run 4 of 20"."""
-    text = f"run {number} of {expected}" if expected > 1 else ""
+def _position(run: PlannedRun, history: History, expected: int) -> str:
+    """Return the place of a run: "run 4 of 20, about 3 min left"."""
+    text = ""
+    if expected > 1:
+        left = _left_words(run, history, expected)
+        text = f"run {len(history) + 1} of {expected}{left}"
     return f"pilot, {text}".removesuffix(", ") if run.purpose == "pilot" else text
+
+
+def _left_words(run: PlannedRun, history: History, expected: int) -> str:
+    """Return how long the runs that are expected still take; "" if it is not known, or short."""
+    if history:
+        run_ns = elapsed_ns(history) / len(history)
+    elif run.transactions_per_client is None:
+        run_ns = float(run.warm_ns + run.measure_ns)
+    else:
+        return ""
+    left_ns = round((expected - len(history)) * run_ns)
+    return f", about {duration_text(left_ns)} left" if left_ns >= _LEFT_LEAST_NS else ""
 
 
 def _kept(end: RunEnd, folder: ExperimentFolder, *, failed_ns: int) -> tuple[Visit, Measured]:

@@ -19,6 +19,12 @@ from pgdyno.server.explain import plans_of
 from pgdyno.server.reset import Reset
 from pgdyno.spec.planned import PlannedRun
 
+_RESET_WORDS = {
+    "none": "counting dead rows",
+    "vacuum": "vacuum and checkpoint",
+    "restore": "copy of the database, vacuum and checkpoint",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Ready:
@@ -54,8 +60,10 @@ def made_ready(planned: PlannedRun, stage: Stage, under_test: UnderTest, label: 
     name = f"{stage.folder.number}.{planned.number}"
     application_name = f"pgdyno/{under_test.verb}/{name}"
     around = Around(under_test, stage.clock, name)
-    examined = around.doctor(stage.checkup, clients=_working_sessions(planned, stage))
-    with stage.servers.spent.on("reset"):
+    with stage.progress.doing("checking server and host before the run"):
+        examined = around.doctor(stage.checkup, clients=_working_sessions(planned, stage))
+    reset_words = _RESET_WORDS[stage.experiment.reset]
+    with stage.servers.spent.on("reset"), stage.progress.doing(f"{reset_words} before the run"):
         under_test, reset = prepared(stage.experiment, under_test, name)
     plans = _plans(stage, planned, under_test, name)
     # The totals are read after EXPLAIN, so that EXPLAIN is not counted as work of the load.

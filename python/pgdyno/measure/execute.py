@@ -73,8 +73,9 @@ def _execute(
     with stage.folder.begin_run(planned.number, label, ready.job.without_secrets()) as writer:
         observer = observer_of(ready, writer)
         outcome, after = load_observed(ready, writer, observer, watch, brake)
-        write_after(ready, writer, observer, outcome, after)
-        stored = writer.finish() if outcome.summary is not None else None
+        with stage.progress.doing("reading and storing what the run left"):
+            write_after(ready, writer, observer, outcome, after)
+            stored = writer.finish() if outcome.summary is not None else None
     return Executed(
         stored=stored,
         outcome=outcome,

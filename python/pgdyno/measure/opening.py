@@ -81,8 +81,10 @@ def _scratch(
     for leftover in sweep_leftovers(scratch_places(asked, conditions.store_dir)):
         progress.said(f"removed what a killed command had left: {leftover.path}")
     cluster = _kept_cluster(experiment, asked, conditions, progress)
-    cluster = cluster or _new_cluster(experiment, asked, conditions)
-    with cluster:
+    if cluster is None:
+        with progress.doing("creating a scratch server"):
+            cluster = _new_cluster(experiment, asked, conditions)
+    with _closed_in_words(cluster, progress):
         for note in cluster.notes:
             progress.said(note)
         refuse_what_does_not_fit(experiment, conditions, cluster.target, progress)
@@ -93,6 +95,16 @@ def _scratch(
         yield UnderTest(target, cluster.target, cluster, facts, conditions.verb)
     if asked.keep:
         progress.said(f"The cluster is kept for the next command: {cluster.path}")
+
+
+@contextmanager
+def _closed_in_words(cluster: ScratchCluster, progress: Progress) -> Iterator[None]:
+    """Close the cluster at the end of the block, and say so if it lasts."""
+    try:
+        yield
+    finally:
+        with progress.doing("stopping the scratch server"):
+            cluster.close()
 
 
 def _new_cluster(experiment: Experiment, asked: Scratch, conditions: Conditions) -> ScratchCluster:

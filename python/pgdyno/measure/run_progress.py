@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
@@ -65,6 +66,10 @@ class Progress:
 
     def ended(self) -> None:
         """Take note that the run or the load has ended."""
+
+    def doing(self, words: str) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Take note of the work of the block, such as "vacuum before the run"."""
+        return nullcontext()
 
 
 _WINDOW_INTERVALS = 10

@@ -128,7 +128,7 @@ class Workload(Spec):
     )
     transactions_per_client: Annotated[int, Field(ge=1)] | None = None
     warmup_ns: DurationNs | None = Field(default=None, alias="warmup")
-    """None = auto: a pilot run finds it."""
+    """None = auto: a pilot run finds it; bench has no pilot."""
     variables: dict[str, str] = Field(default_factory=dict)
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     order_seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None

@@ -76,7 +76,7 @@ def test_a_bench_of_a_capture_says_how_alike_the_load_was(
     if _has_extension(loaded):
         assert rows["INSERT"]["copy"]["wal_bytes"] > 50
         assert rows["INSERT"]["copy"]["rows"] == pytest.approx(1.0)
-    shown = pgdyno("show", "last")
+    shown = pgdyno("show", "-v", "last")
     assert "alike       " in shown.out
     assert "not         " in shown.out
     page = pgdyno("report", "last", "--output", str(tmp_path / "page.html"))
@@ -97,7 +97,7 @@ def test_a_comparison_and_a_sweep_say_how_alike_each_variant_and_load_was(
     assert [cell["name"] for cell in likeness["cells"]] == ["a", "b"]
     assert likeness["sentence"].startswith("least alike is ")
     levels = ("--clients", "1,2", "--rounds", "1", "--knee-duration", "300ms")
-    said = pgdyno("sweep", *where, "-b", path, *levels, *short)
+    said = pgdyno("sweep", *where, "-b", path, *levels, *short, "-v")
     assert said.code in (0, 3), said.err
     rows = [line.split("  ")[0] for line in said.out.splitlines()]
     assert {"1 client", "2 clients", "alike"} <= set(rows)
@@ -133,7 +133,7 @@ def test_a_tuning_of_a_capture_ends_and_says_how_alike_the_load_was(
     cells = document["likeness"]["cells"]
     assert cells[0]["name"] == "yours"
     assert {"text", "source", "copy", "verdict"} <= cells[0]["statements"][0].keys()
-    shown = pgdyno("show", "last").out
+    shown = pgdyno("show", "-v", "last").out
     assert "alike       " in shown
     page = pgdyno("report", "last", "--output", str(tmp_path / "page.html"))
     assert page.code == 0, page.err

@@ -60,7 +60,7 @@ def test_durable_settings_lose_nothing_and_every_control_holds(
     assert document["recovery_seconds"]["n"] == 3
     assert (document["gap_seconds"] is None) == (kind != "failover")
     assert "3 crashes" in pgdyno("list").out
-    shown = pgdyno("show", "1")
+    shown = pgdyno("show", "-v", "1")
     assert document["sentence"] in " ".join(shown.out.split())
     assert pgdyno("show", "1", "--json").document == document
     page = Path(pgdyno("report", "1").out.strip()).read_text()
@@ -139,7 +139,7 @@ def test_a_failing_disk_loses_nothing_and_is_a_row(pgdyno: Command, crash_dir: P
         if record["arm"] == "fsync fails once" and check["name"] == "what the server did"
     ]
     assert "1 PANIC; first: PANIC:  could not f" in seen
-    assert "faults      fsync fails once: nothing lost; 1 PANIC" in pgdyno("show").out
+    assert "faults      fsync fails once: nothing lost; 1 PANIC" in pgdyno("show", "-v").out
 
 
 @pytest.mark.parametrize(

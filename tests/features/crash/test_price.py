@@ -121,5 +121,5 @@ def test_a_tuning_that_weakens_durability_shows_the_loss_beside_the_gain(
         for line in stored_crashes.read_text().splitlines()
     ]
     assert len([arm for arm in crashed if arm.startswith("variant")]) == 2
-    shown = " ".join(pgdyno("show", "last").out.split())
+    shown = " ".join(pgdyno("show", "-v", "last").out.split())
     assert re.search(r"of 2 (power failures|crashes) lost", shown), shown

@@ -76,7 +76,7 @@ def test_the_builtin_scripts_run_and_the_parts_of_their_time_add_up(
     assert all(node["wal_bytes_per_second"] > 1000 for node in time["nodes"])
     [folder] = [path.parent for path in tmp_path.glob("*/report.html")]
     page = (folder / "report.html").read_text()
-    shown = pgdyno("show", "1", "--store", str(tmp_path)).out
+    shown = pgdyno("show", "-v", "1", "--store", str(tmp_path)).out
     for node in time["nodes"]:
         assert f'<td class="l wide what">{node["name"]}' in page
         assert f"  {node['name']}  " in shown
@@ -232,7 +232,7 @@ def test_variants_with_more_workers_have_a_speed_up_and_an_efficiency(
     first, second = said.document["scaling_out"]["variants"]
     assert (first["name"], first["workers"], second["workers"]) == ("1 of them", 1, 2)
     assert second["efficiency"]["value"] == pytest.approx(second["speed_up"]["value"] / 2)
-    shown = pgdyno("show", "1").out
+    shown = pgdyno("show", "-v", "1").out
     assert "scaling out" in shown
     assert "efficiency" in shown
 

@@ -137,7 +137,7 @@ clients = 3
     cells = {cell["name"]: cell["metrics"]["nopm"]["value"] for cell in document["variants"]}
     assert cells.keys() == {"little, one", "little, three", "much, one", "much, three"}
     assert all(nopm > 0 for nopm in cells.values())
-    [heading] = [line for line in pgdyno("show", "last").out.splitlines() if "p50 ms" in line]
+    [heading] = [line for line in pgdyno("show", "-v", "last").out.splitlines() if "p50 ms" in line]
     assert heading.split()[0] == "NOPM"
 
 

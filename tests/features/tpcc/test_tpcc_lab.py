@@ -39,7 +39,7 @@ def test_a_sweep_counts_terminals_answers_in_nopm_and_finds_the_most_that_keep_a
     assert curve["capacity"]["end"] == "above"
     assert curve["capacity"]["terminals"]["value"] == 2
     assert [trial["offered_terminals"] for trial in curve["capacity"]["trials"]] in ([1, 2], [2, 1])
-    shown = " ".join(pgdyno("show", "last").out.split())
+    shown = " ".join(pgdyno("show", "-v", "last").out.split())
     assert "NOPM" in shown.split(" valid ")[0]
     assert "keeps the target at 2 terminals or more" in shown
     page = next(pgdyno.store.glob("*/report.html")).read_text()
@@ -52,7 +52,7 @@ def test_a_comparison_is_decided_by_nopm(pgdyno: Command, warehouse: Target) -> 
     said = pgdyno("compare", *server_options(warehouse), *words)
     assert said.code in RAN, said.err
     assert said.document["metric"] == "nopm"
-    deciding = [line for line in pgdyno("show", "last").out.splitlines() if "decides" in line]
+    deciding = [line for line in pgdyno("show", "-v", "last").out.splitlines() if "decides" in line]
     assert len(deciding) == 1
     assert deciding[0].split()[0] == "NOPM"
 
@@ -101,7 +101,7 @@ settings = ["commit_delay=50000,0"]
     # Each commit waited for 50 ms, which is far longer than a transaction.
     assert document["verdict"] == "better", document["sentence"]
     assert [(row["name"], row["new"]) for row in document["settings"]] == [("commit_delay", "0")]
-    shown = " ".join(pgdyno("show", "last").out.split())
+    shown = " ".join(pgdyno("show", "-v", "last").out.split())
     assert "proved better: NOPM +" in shown
     assert "new-order.p90=5min" in shown
     assert pgdyno("report", "last", "-o", tmp_path / "page.html").code == 0

@@ -72,7 +72,7 @@ def test_a_run_has_nopm_types_shares_and_a_check(pgdyno: Command, fresh_warehous
     orders = int(str(after)) - int(str(before))
     assert orders >= order["count"] - order["rolled_back"]
 
-    shown = pgdyno("show", "last")
+    shown = pgdyno("show", "-v", "last")
     lines = shown.out.splitlines()
     first = next(place for place, line in enumerate(lines) if line.startswith("NOPM"))
     assert first < next(place for place, line in enumerate(lines) if line.startswith("tps"))
@@ -113,7 +113,7 @@ def test_the_skew_of_a_runs_orders_is_tested_from_the_data(
     assert (customers["name"], customers["verdict"]) == ("customers", "too_few")
     assert (items["name"], items["verdict"], items["count"] > 1000) == ("items", "follows", True)
     assert said.document["check"]["violations"] == no_violations
-    shown = " ".join(pgdyno("show", "last").out.split())
+    shown = " ".join(pgdyno("show", "-v", "last").out.split())
     assert "items of order lines: follows NURand (p = " in shown
     page = next(pgdyno.store.glob("*/report.html")).read_text()
     assert "Skew of customers and items" in page

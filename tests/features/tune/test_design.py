@@ -367,7 +367,7 @@ settings = ["work_mem=64kB,64MB", "jit=on,off"]
     assert "ALTER SYSTEM SET work_mem = '64MB'" in document["apply"]
     sentence = "proved better: " + ("duration -" if document["metric"] == "duration" else "tps +")
     # If the machine was not quiet, words about validity come before it, and lines break elsewhere.
-    assert sentence in " ".join(pgdyno("show", "last").out.split())
+    assert sentence in " ".join(pgdyno("show", "-v", "last").out.split())
     page = pgdyno("report", "last", "-o", tmp_path / "page.html")
     assert page.code == 0, page.err
     text = (tmp_path / "page.html").read_text()

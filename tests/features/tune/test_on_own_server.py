@@ -312,7 +312,7 @@ def test_runs_that_are_not_valid_prove_nothing(
     assert re.search(r"no run of the best settings is valid \(\d+ runs\)", document["sentence"])
     assert document["settings"] == []
     assert "ALTER SYSTEM" not in document["apply"]
-    shown = pgdyno("show", "last").out
+    shown = pgdyno("show", "-v", "last").out
     assert "ALTER SYSTEM" not in shown
     assert "proved better" not in shown
 

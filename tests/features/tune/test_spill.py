@@ -394,4 +394,4 @@ def test_both_values_are_compared_under_load_on_demand(pgdyno: Command, tmp_path
     assert "against 4MB" in said.err
     assert "ALTER SYSTEM SET work_mem" in said.out
     assert "enough against now" in said.out, "the comparison follows the advice"
-    assert pgdyno("show", "last").out.count("work_mem = ") >= 2
+    assert pgdyno("show", "-v", "last").out.count("work_mem = ") >= 2

@@ -134,7 +134,7 @@ class Compare(Design[CompareDesign]):
         return ""
 
     def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
-        """Return an estimate of the number of runs, from mean and scatter so far."""
+        """Return the planned number of runs; without a plan, an estimate from the scatter."""
         variants = self.usable(excluded)
         piloted = int(self.experiment.workload.warmup_ns is None)
         current = max((measured.run.round for measured in rounds(history)), default=1)
@@ -146,6 +146,10 @@ class Compare(Design[CompareDesign]):
         ]
         if not still_open:
             return len(history)
+        known = self.rounds_planned(history, variants)
+        if known is not None:
+            before = len(history) - len(rounds(history))
+            return max(len(history) + 1, before + len(variants) * known)
         cost_ns = max(_round_ns(history), 1)
         left_ns = max(standing.left_ns or 0 for standing in still_open)
         more = (1 + len(still_open)) * (min(left_ns, self._room_ns(history, variants)) // cost_ns)
