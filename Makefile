@@ -63,3 +63,5 @@ clean:
 
 docs: build
 	$(BIN)/python -m pgdyno.cli.reference > docs/cli.md
+	$(BIN)/python -m pgdyno.cli.kind_options > kinds.new
+	mv kinds.new python/pgdyno/cli/kind_options.json

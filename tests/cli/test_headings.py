@@ -74,7 +74,7 @@ def test_an_option_that_help_shows_is_one_of_the_verb(verb: str) -> None:
     from pgdyno.cli.init import command_for
 
     if verb in ("init", *KINDS):
-        params = command_for(KINDS[{"init": "pgbench"}.get(verb, verb)]).params
+        params = command_for({"init": "pgbench"}.get(verb, verb)).params
     else:
         params = importlib.import_module(MODULES[verb]).command.params
     assert MAIN[verb] <= {name for option in params for name in option.opts}

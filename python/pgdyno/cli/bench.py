@@ -6,13 +6,15 @@ from typing import Any
 
 import click
 
-from pgdyno.cli import load_options, options
-from pgdyno.cli.from_options import experiment_of
+from pgdyno.cli import load_options, options, wanted
 from pgdyno.cli.headings import LOAD, under
 from pgdyno.cli.load_options import LoadVerb
-from pgdyno.cli.measure import measure
 from pgdyno.errors import SpecError
-from pgdyno.spec.experiment import BenchDesign
+
+if wanted.body:
+    from pgdyno.cli.from_options import experiment_of
+    from pgdyno.cli.measure import measure
+    from pgdyno.spec.experiment import BenchDesign
 
 _option = under(LOAD)
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from pydantic import ValidationError
 
-from pgdyno.cli import load_options, options
+from pgdyno.cli import load_options, options, wanted
 from pgdyno.cli.effect import refuse_without_effect
-from pgdyno.cli.from_options import experiment_of, refuse
 from pgdyno.cli.headings import COMPARED, LOAD, under
 from pgdyno.cli.load_options import LoadVerb
-from pgdyno.cli.measure import measure
 from pgdyno.cli.program_help import own_defaults
 from pgdyno.errors import SpecError
-from pgdyno.spec.designs import METRICS, CompareDesign
-from pgdyno.spec.variant import Variant
-from pgdyno.spec.variant_text import variant_from
+from pgdyno.programs.registry import metric_names
+
+if wanted.body:
+    from pydantic import ValidationError
+
+    from pgdyno.cli.from_options import experiment_of, refuse
+    from pgdyno.cli.measure import measure
+    from pgdyno.spec.designs import CompareDesign
+    from pgdyno.spec.variant import Variant
+    from pgdyno.spec.variant_text import variant_from
 
 _compared, _option = under(COMPARED), under(LOAD)
 
@@ -35,7 +39,7 @@ _compared, _option = under(COMPARED), under(LOAD)
 @_compared("--aa", is_flag=True, help="Allow equal variants (A/A test: shows the noise).")
 @_compared(
     "--metric",
-    type=click.Choice(METRICS),
+    type=click.Choice(metric_names()),
     help=f"Metric that decides (default tps; {own_defaults()}; p99 with --rate).",
 )
 @_compared(

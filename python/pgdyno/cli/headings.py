@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import click
 
+from pgdyno.cli import wanted
 from pgdyno.cli.effect import refuse_given_twice
 from pgdyno.cli.verb_help import EXAMPLES, MAIN, MEANT
 
@@ -60,6 +60,8 @@ class Headed(click.Option):
 
 def _are_alike(name: str, other: str) -> bool:
     """Return whether one option may be a misspelling of the other."""
+    import difflib
+
     return difflib.SequenceMatcher(None, name.lstrip("-"), other.lstrip("-")).ratio() > _ALIKE
 
 
@@ -118,6 +120,12 @@ class Verb(click.Command):
             words for habit, words in habits.items() if len(name) > 3 and habit.startswith(name)
         }
         return begun.pop() if len(begun) == 1 else None
+
+    def invoke(self, context: click.Context) -> Any:
+        """Carry out the verb. Raises: click.UsageError if `--help` is the value of an option."""
+        if not wanted.body:
+            raise click.UsageError("--help is an option, and cannot be a value.", ctx=context)
+        return super().invoke(context)
 
     shown_options: frozenset[str] | None = None
     """The options that --help shows, if not those of MAIN."""

@@ -10,11 +10,10 @@ from textwrap import fill
 
 import click
 
-from pgdyno.answer.sentences import validity_words
 from pgdyno.cli import options, output
 from pgdyno.cli.headings import Verb
 from pgdyno.errors import StoreError
-from pgdyno.quantities import counted
+from pgdyno.quantities import counted, validity_words
 from pgdyno.report.result_kind import RESULTS
 from pgdyno.report.text_page import TextPage
 from pgdyno.store.experiment import ListedExperiment, Store

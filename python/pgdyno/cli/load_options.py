@@ -10,8 +10,7 @@ from pgdyno.cli import options
 from pgdyno.cli.headings import BEFORE, LOAD, Headed, Verb, under
 from pgdyno.cli.options import Command, allow_write, apply, confirm, confirm_memory
 from pgdyno.cli.output import data
-from pgdyno.cli.program_help import client_options, clients_by_size
-from pgdyno.cli.script_options import program_field
+from pgdyno.cli.program_help import client_options, clients_by_size, program_field
 from pgdyno.engine.engine_facts import BuiltinFacts, OptionFacts, engine_facts
 from pgdyno.errors import PgdynoError
 

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import click
 
 from pgdyno.cli import output
-from pgdyno.cli.dataset_options import options_of
 from pgdyno.cli.headings import (
     ANSWER,
     FOREIGN,
@@ -22,8 +21,8 @@ from pgdyno.cli.headings import (
     Operand,
     under,
 )
+from pgdyno.cli.kind_options import decorator_of, kind_help
 from pgdyno.errors import SpecError, StoreError
-from pgdyno.observe.remote.host_session import collector_script
 from pgdyno.redaction import redacted_output
 from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.spec.units import duration_ns
@@ -134,9 +133,10 @@ def dataset(command: Command) -> Command:
     """
     seen = {"seed", "fraction"}
     decorators = []
-    for kind in KINDS.values():
-        decorators.append(options_of(kind.options, TABLES, without=frozenset(seen)))
-        seen |= kind.options.model_fields.keys()
+    for name in KINDS:
+        declared = kind_help(name).options
+        decorators.append(decorator_of(declared, TABLES, without=frozenset(seen)))
+        seen |= {option.field for option in declared}
     return apply(command, *decorators)
 
 
@@ -409,6 +409,8 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 def _print_collector(context: click.Context, _option: click.Parameter, given: bool) -> None:
     if given:
+        from pgdyno.observe.remote.host_session import collector_script
+
         output.data(collector_script().rstrip())
         context.exit(0)
 

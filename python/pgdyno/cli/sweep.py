@@ -7,18 +7,21 @@ from itertools import pairwise
 from typing import Any
 
 import click
-from pydantic import ValidationError
 
-from pgdyno.cli import load_options, options
-from pgdyno.cli.from_options import experiment_of, refuse
+from pgdyno.cli import load_options, options, wanted
 from pgdyno.cli.headings import LOAD, under
 from pgdyno.cli.load_options import LoadVerb
-from pgdyno.cli.measure import measure
 from pgdyno.cli.program_help import type_targets
 from pgdyno.errors import SpecError
 from pgdyno.quantities import is_whole
-from pgdyno.spec.experiment import SweepDesign
-from pgdyno.spec.variant_text import variant_from
+
+if wanted.body:
+    from pydantic import ValidationError
+
+    from pgdyno.cli.from_options import experiment_of, refuse
+    from pgdyno.cli.measure import measure
+    from pgdyno.spec.experiment import SweepDesign
+    from pgdyno.spec.variant_text import variant_from
 
 # `auto` stops doubling at this number of clients for each core. Throughput falls before it.
 _CLIENTS_A_CORE = 32

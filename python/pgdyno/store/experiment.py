@@ -20,8 +20,8 @@ from pgdyno import clock
 from pgdyno.errors import StoreError
 from pgdyno.quantities import is_whole
 from pgdyno.store import files
+from pgdyno.store.files import FORMAT_VERSION
 from pgdyno.store.folder import IDENTITY, ExperimentFolder, read_identity
-from pgdyno.store.schema import FORMAT_VERSION
 
 DEFAULT_ROOT = "pgdyno-runs"
 _LAST_NUMBER = ".last-number"

@@ -9,16 +9,15 @@ import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pgdyno.errors import StoreError
 from pgdyno.observe.collector import Column
 from pgdyno.store import parquet
+from pgdyno.store.files import Form
 from pgdyno.store.schema import Table
 from pgdyno.store.stored_run import StoredRun
 
-Form = Literal["csv", "json", "parquet"]
-FORMS: tuple[Form, ...] = ("csv", "json", "parquet")
 RUN = Column("run", "int64", "number", "run of the experiment", "key")
 _OPTIONS: Mapping[Form, str] = {
     "csv": "FORMAT csv, HEADER true",

@@ -7,7 +7,7 @@ segments remain, and the last one stays readable.
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from pgdyno.features.doctor.server_seen import read_settings
 from pgdyno.features.doctor.session import read_only
 from pgdyno.features.watch.document import Watched, document_of, utc
 from pgdyno.features.watch.segments import SEGMENT_NS, Segments
+from pgdyno.features.watch.show import WatchShow
 from pgdyno.features.watch.statements import (
     Calls,
     KnownTexts,
@@ -69,19 +70,6 @@ class WatchOutcome:
     folder: ExperimentFolder
     document: dict[str, Any]
     error: PgdynoError | None
-
-
-class WatchShow:
-    """Receives what happens in a watch. This class is silent; the command line's prints."""
-
-    def began(self, examination: Examination, folder: ExperimentFolder, texts: KnownTexts) -> None:
-        """Take note that the watch begins. Args: texts, from which texts can be asked."""
-
-    def moved(self, time_ns: int, tally: Tally) -> None:
-        """Take note of the sums so far; called twice a second."""
-
-    def noticed(self, notice: Mapping[str, Any]) -> None:
-        """Take note of an event: time_ns, kind, message, hint."""
 
 
 def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:

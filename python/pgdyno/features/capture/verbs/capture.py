@@ -10,30 +10,31 @@ from typing import Any
 
 import click
 
-from pgdyno.cli import options, output
+from pgdyno.cli import options, output, wanted
 from pgdyno.cli.effect import is_given, refuse_beside_print_sql, refuse_without_effect
-from pgdyno.cli.from_options import server_named
 from pgdyno.cli.headings import ANSWER, WATCHED, Operand, Verb, under
 from pgdyno.errors import SpecError, StoreError
-from pgdyno.features.capture import file
-from pgdyno.features.capture import text as capture_text
-from pgdyno.features.capture.coverage import coverage_of
-from pgdyno.features.capture.model import Capture
-from pgdyno.features.capture.reading import log
-from pgdyno.features.capture.reading.counting import Progress
-from pgdyno.features.capture.reading.statistics import (
-    Reading,
-    Request,
-    sources_text,
-    statements_sent,
-)
-from pgdyno.features.capture.scripts import scripts_of
 from pgdyno.process import signals
 from pgdyno.quantities import seconds
-from pgdyno.server.target import Target
-from pgdyno.spec.base import SECOND_NS
-from pgdyno.spec.units import duration_ns
-from pgdyno.store.files import write_bytes
+from pgdyno.spec.units import SECOND_NS, duration_ns
+
+if wanted.body:
+    from pgdyno.cli.from_options import server_named
+    from pgdyno.features.capture import file
+    from pgdyno.features.capture import text as capture_text
+    from pgdyno.features.capture.coverage import coverage_of
+    from pgdyno.features.capture.model import Capture
+    from pgdyno.features.capture.reading import log
+    from pgdyno.features.capture.reading.counting import Progress
+    from pgdyno.features.capture.reading.statistics import (
+        Reading,
+        Request,
+        sources_text,
+        statements_sent,
+    )
+    from pgdyno.features.capture.scripts import scripts_of
+    from pgdyno.server.target import Target
+    from pgdyno.store.files import write_bytes
 
 _answer, _watched = under(ANSWER), under(WATCHED)
 _SHORTEST_NS = 2 * SECOND_NS

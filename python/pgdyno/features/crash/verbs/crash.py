@@ -8,30 +8,33 @@ from typing import Any
 
 import click
 
-from pgdyno.cli import options, output
+from pgdyno.cli import options, output, wanted
 from pgdyno.cli.effect import refuse_without_effect
-from pgdyno.cli.from_options import server_named, settings_of
 from pgdyno.cli.headings import ANSWER, CRASHES, FOREIGN, Verb, under
-from pgdyno.cli.live import Live
 from pgdyno.errors import RefusedError, SpecError
-from pgdyno.features.crash.controls import ControlSeen
-from pgdyno.features.crash.crash import CrashShow, crash
-from pgdyno.features.crash.crashers import CrashRequest
-from pgdyno.features.crash.document import promises_durability
-from pgdyno.features.crash.own_pair import refuse_no_pair
-from pgdyno.features.crash.own_server import OwnServer
-from pgdyno.features.crash.page import crash_page
-from pgdyno.features.crash.power_disk import why_not_here
-from pgdyno.features.crash.record import CrashRecord
-from pgdyno.features.crash.text import crash_line, text_of
-from pgdyno.server.find import find
-from pgdyno.server.sql_script import statements_of
-from pgdyno.server.target import refuse_what_the_engine_lacks
-from pgdyno.server.user_command import COMMAND_TIMEOUT_S
+from pgdyno.features.crash.show import CrashShow
 from pgdyno.spec.units import duration_ns
-from pgdyno.store.experiment import Store
-from pgdyno.store.folder import ExperimentFolder
 from pgdyno.user_file import read_text
+
+if wanted.body:
+    from pgdyno.cli.from_options import server_named, settings_of
+    from pgdyno.cli.live import Live
+    from pgdyno.features.crash.controls import ControlSeen
+    from pgdyno.features.crash.crash import crash
+    from pgdyno.features.crash.crashers import CrashRequest
+    from pgdyno.features.crash.document import promises_durability
+    from pgdyno.features.crash.own_pair import refuse_no_pair
+    from pgdyno.features.crash.own_server import OwnServer
+    from pgdyno.features.crash.page import crash_page
+    from pgdyno.features.crash.power_disk import why_not_here
+    from pgdyno.features.crash.record import CrashRecord
+    from pgdyno.features.crash.text import crash_line, text_of
+    from pgdyno.server.find import find
+    from pgdyno.server.sql_script import statements_of
+    from pgdyno.server.target import refuse_what_the_engine_lacks
+    from pgdyno.server.user_command import COMMAND_TIMEOUT_S
+    from pgdyno.store.experiment import Store
+    from pgdyno.store.folder import ExperimentFolder
 
 EXIT_LOST = 2
 EXIT_BLIND = 3

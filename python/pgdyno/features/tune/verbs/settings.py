@@ -9,24 +9,28 @@ from typing import Any
 
 import click
 
-from pgdyno.cli import options, output
+from pgdyno.cli import options, output, wanted
 from pgdyno.cli.effect import refuse_beside_print_sql, refuse_without_effect
-from pgdyno.cli.from_options import host_command_of, server_named
 from pgdyno.cli.headings import ANSWER, Verb, under
 from pgdyno.errors import SpecError
-from pgdyno.features.doctor.check_facts import CheckFacts
-from pgdyno.features.doctor.examine import Subject
-from pgdyno.features.doctor.finding import Verdict
-from pgdyno.features.doctor.peak import peak_seen
-from pgdyno.features.doctor.verbs.doctor import sql_text
-from pgdyno.features.tune.machine import DISKS, LOADS, Machine, machine_of
-from pgdyno.features.tune.review import Review, review
-from pgdyno.features.tune.review_text import document_of, entry_text, rules_text, text_of
-from pgdyno.features.tune.server_settings import SETTINGS_SQL, Reviewed, read_file, read_live
-from pgdyno.server.placement import LAST_PLACE
-from pgdyno.spec.setting_rules import MAJORS, nearest
+from pgdyno.features.tune.machine import DISKS, LOADS
+from pgdyno.spec.setting_rules import MAJORS
 from pgdyno.spec.units import size_bytes
-from pgdyno.store.experiment import Store
+
+if wanted.body:
+    from pgdyno.cli.from_options import host_command_of, server_named
+    from pgdyno.features.doctor.check_facts import CheckFacts
+    from pgdyno.features.doctor.examine import Subject
+    from pgdyno.features.doctor.finding import Verdict
+    from pgdyno.features.doctor.peak import peak_seen
+    from pgdyno.features.doctor.verbs.doctor import sql_text
+    from pgdyno.features.tune.machine import Machine, machine_of
+    from pgdyno.features.tune.review import Review, review
+    from pgdyno.features.tune.review_text import document_of, entry_text, rules_text, text_of
+    from pgdyno.features.tune.server_settings import SETTINGS_SQL, Reviewed, read_file, read_live
+    from pgdyno.server.placement import LAST_PLACE
+    from pgdyno.spec.setting_rules import nearest
+    from pgdyno.store.experiment import Store
 
 EXIT_CHECK_FAILED = 4
 _FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}

@@ -6,37 +6,42 @@ from dataclasses import replace
 from typing import Any
 
 import click
-from pydantic import ValidationError
 
-from pgdyno.cli import load_options, options, output
-from pgdyno.cli.from_options import AskedExperiment, experiment_of, refuse
+from pgdyno.cli import load_options, options, output, wanted
 from pgdyno.cli.headings import FOREIGN, LOAD, under
-from pgdyno.cli.live import Live
 from pgdyno.cli.load_options import LoadVerb
-from pgdyno.cli.measure import Measured, measured, refuse_short_runs
 from pgdyno.cli.options import Command, apply
 from pgdyno.cli.program_help import own_defaults, type_targets
-from pgdyno.designs import design_of
 from pgdyno.errors import RefusedError, ServerError, SpecError
-from pgdyno.features.tune import planning
-from pgdyno.features.tune.catalogue import RISKS, Risk
-from pgdyno.features.tune.evidence import choose
-from pgdyno.features.tune.evidence_of_run import evidence_of
-from pgdyno.features.tune.findings import TuneFindings
-from pgdyno.features.tune.space import check_risks, dimensions
-from pgdyno.features.tune.spec import TuneDesign
-from pgdyno.features.tune.storage import refuse_on_own_server
-from pgdyno.loop.drive import carry_out
-from pgdyno.measure.changes import apply_for_good
+from pgdyno.features.tune.catalogue import RISKS
 from pgdyno.process import signals
+from pgdyno.programs.registry import metric_names
 from pgdyno.quantities import counted
-from pgdyno.server.conninfo import resolve
-from pgdyno.server.find import find
-from pgdyno.server.system_settings import SystemSettings
-from pgdyno.spec.condition import condition_from, memory_limit_from
-from pgdyno.spec.designs import METRICS, BenchDesign
-from pgdyno.spec.experiment import OF_ONE_SERVER, EqualServer
-from pgdyno.store.experiment import Store
+
+if wanted.body:
+    from pydantic import ValidationError
+
+    from pgdyno.cli.from_options import AskedExperiment, experiment_of, refuse
+    from pgdyno.cli.live import Live
+    from pgdyno.cli.measure import Measured, measured, refuse_short_runs
+    from pgdyno.designs import design_of
+    from pgdyno.features.tune import planning
+    from pgdyno.features.tune.catalogue import Risk
+    from pgdyno.features.tune.evidence import choose
+    from pgdyno.features.tune.evidence_of_run import evidence_of
+    from pgdyno.features.tune.findings import TuneFindings
+    from pgdyno.features.tune.space import check_risks, dimensions
+    from pgdyno.features.tune.spec import TuneDesign
+    from pgdyno.features.tune.storage import refuse_on_own_server
+    from pgdyno.loop.drive import carry_out
+    from pgdyno.measure.changes import apply_for_good
+    from pgdyno.server.conninfo import resolve
+    from pgdyno.server.find import find
+    from pgdyno.server.system_settings import SystemSettings
+    from pgdyno.spec.condition import condition_from, memory_limit_from
+    from pgdyno.spec.designs import BenchDesign
+    from pgdyno.spec.experiment import OF_ONE_SERVER, EqualServer
+    from pgdyno.store.experiment import Store
 
 _option, _search = under(LOAD), under("Search")
 _EVIDENCE_NS = 10_000_000_000
@@ -78,7 +83,7 @@ def _also(command: Command) -> Command:
 @options.connection
 @_search(
     "--goal",
-    type=click.Choice(METRICS),
+    type=click.Choice(metric_names()),
     help=f"Metric to improve (default tps; {own_defaults()}; p99 with -R).",
 )
 @_search(

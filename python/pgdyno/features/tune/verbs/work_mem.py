@@ -12,48 +12,50 @@ from typing import Any
 
 import click
 
-from pgdyno.cli import options, output
-from pgdyno.cli.dataset_options import option_names
+from pgdyno.cli import options, output, wanted
 from pgdyno.cli.effect import is_given, refuse_beside_print_sql, refuse_without_effect, shown
-from pgdyno.cli.from_options import AskedExperiment, dataset_of, server_named
 from pgdyno.cli.headings import ANSWER, FOREIGN, SCRATCH, Verb, under
-from pgdyno.cli.live import Live
-from pgdyno.cli.measure import measure
 from pgdyno.clock import read_pair
 from pgdyno.errors import RefusedError, SpecError
-from pgdyno.features.doctor.check_facts import CheckFacts, system_bytes
-from pgdyno.features.doctor.examine import Subject
-from pgdyno.features.doctor.finding import Unknown
-from pgdyno.features.doctor.peak import peak_seen
-from pgdyno.features.doctor.session import read_only
-from pgdyno.features.tune.server_settings import read_live
-from pgdyno.features.tune.spill import Advice, Need, advise
-from pgdyno.features.tune.spill_text import Again, exact_setting_text, setting_text, text_of
-from pgdyno.features.tune.spilling import (
-    STATEMENTS_SQL,
-    TEMPORARY_SQL,
-    TRIED_SQL,
-    LoggedFiles,
-    Spilled,
-    needs_of,
-    read_log,
-    read_spilled,
-    statements_in,
-)
-from pgdyno.measure.loading import load_dataset
-from pgdyno.server.connect import Connection, connect
-from pgdyno.server.conninfo import Resolved
 from pgdyno.server.dataset_kinds import KINDS
-from pgdyno.server.find import find
-from pgdyno.server.placement import LAST_PLACE
-from pgdyno.server.scratch import ScratchCluster, ScratchRequest
-from pgdyno.server.sql_script import run_script
-from pgdyno.spec.designs import CompareDesign
-from pgdyno.spec.experiment import Experiment, Permissions, Scratch, Script, Server, Workload
 from pgdyno.spec.units import duration_ns, size_bytes
-from pgdyno.spec.variant import Variant
-from pgdyno.store.experiment import Store
 from pgdyno.user_file import read_text
+
+if wanted.body:
+    from pgdyno.cli.dataset_options import option_names
+    from pgdyno.cli.from_options import AskedExperiment, dataset_of, server_named
+    from pgdyno.cli.live import Live
+    from pgdyno.cli.measure import measure
+    from pgdyno.features.doctor.check_facts import CheckFacts, system_bytes
+    from pgdyno.features.doctor.examine import Subject
+    from pgdyno.features.doctor.finding import Unknown
+    from pgdyno.features.doctor.peak import peak_seen
+    from pgdyno.features.doctor.session import read_only
+    from pgdyno.features.tune.server_settings import read_live
+    from pgdyno.features.tune.spill import Advice, Need, advise
+    from pgdyno.features.tune.spill_text import Again, exact_setting_text, setting_text, text_of
+    from pgdyno.features.tune.spilling import (
+        STATEMENTS_SQL,
+        TEMPORARY_SQL,
+        TRIED_SQL,
+        LoggedFiles,
+        Spilled,
+        needs_of,
+        read_log,
+        read_spilled,
+        statements_in,
+    )
+    from pgdyno.measure.loading import load_dataset
+    from pgdyno.server.connect import Connection, connect
+    from pgdyno.server.conninfo import Resolved
+    from pgdyno.server.find import find
+    from pgdyno.server.placement import LAST_PLACE
+    from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+    from pgdyno.server.sql_script import run_script
+    from pgdyno.spec.designs import CompareDesign
+    from pgdyno.spec.experiment import Experiment, Permissions, Scratch, Script, Server, Workload
+    from pgdyno.spec.variant import Variant
+    from pgdyno.store.experiment import Store
 
 _DEFAULT_BYTES = 4 << 20
 _statements, _foreign, _answer = under("Statements"), under(FOREIGN), under(ANSWER)

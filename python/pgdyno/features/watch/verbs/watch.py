@@ -10,30 +10,33 @@ from typing import Any
 
 import click
 
-from pgdyno.cli import options, output
+from pgdyno.cli import options, output, wanted
 from pgdyno.cli.effect import refuse_beside_print_sql
-from pgdyno.cli.from_options import host_command_of, say_unused_ways, server_named
 from pgdyno.cli.headings import ANSWER, WATCHED, Verb, under
 from pgdyno.errors import SpecError
-from pgdyno.features.doctor.examine import Examination
-from pgdyno.features.doctor.session import OLDEST_MAJOR
-from pgdyno.features.doctor.verbs.doctor import sql_text
-from pgdyno.features.watch.page import watch_page
-from pgdyno.features.watch.panels import watch_findings
-from pgdyno.features.watch.statements import KnownTexts, statements
-from pgdyno.features.watch.tally import Gap, Sums, Tally
-from pgdyno.features.watch.text import shortened, text_of
-from pgdyno.features.watch.watch import WatchRequest, WatchShow, watch
-from pgdyno.measure.host_access import console_of
-from pgdyno.observe.catalogue import statements as observed
-from pgdyno.observe.collector import NoticeKind
-from pgdyno.observe.session import STATEMENT_TIMEOUT_MS
+from pgdyno.features.watch.show import WatchShow
 from pgdyno.quantities import percent
-from pgdyno.report.hazel_document import hazel_document
-from pgdyno.server.nodes import node_statements
 from pgdyno.spec.units import duration_ns
-from pgdyno.store.experiment import Store
-from pgdyno.store.folder import ExperimentFolder
+
+if wanted.body:
+    from pgdyno.cli.from_options import host_command_of, say_unused_ways, server_named
+    from pgdyno.features.doctor.examine import Examination
+    from pgdyno.features.doctor.session import OLDEST_MAJOR
+    from pgdyno.features.doctor.verbs.doctor import sql_text
+    from pgdyno.features.watch.page import watch_page
+    from pgdyno.features.watch.panels import watch_findings
+    from pgdyno.features.watch.statements import KnownTexts, statements
+    from pgdyno.features.watch.tally import Gap, Sums, Tally
+    from pgdyno.features.watch.text import shortened, text_of
+    from pgdyno.features.watch.watch import WatchRequest, watch
+    from pgdyno.measure.host_access import console_of
+    from pgdyno.observe.catalogue import statements as observed
+    from pgdyno.observe.collector import NoticeKind
+    from pgdyno.observe.session import STATEMENT_TIMEOUT_MS
+    from pgdyno.report.hazel_document import hazel_document
+    from pgdyno.server.nodes import node_statements
+    from pgdyno.store.experiment import Store
+    from pgdyno.store.folder import ExperimentFolder
 
 _answer, _watched = under(ANSWER), under(WATCHED)
 _SHORTEST_NS = 100_000_000
