@@ -38,7 +38,7 @@ SLOTS: Mapping[str, str] = {
     "run_lines": "(page, value of run_findings) -> lines of text",
     "run_tables": "(stored run) -> tables of facts",
     "sql_collectors": "tuple of observe.sql collectors",
-    "verb_help": "module with EXAMPLES, MAIN and MEANT, as cli.verb_help",
+    "verb_help": "module with EXAMPLES and MEANT, as cli.verb_help",
 }
 """What the core asks features for: the name of the slot, and the type of what fills it."""
 TABLES: Mapping[str, str] = {

@@ -111,7 +111,7 @@ def test_an_installed_package_adds_its_feature(tmp_path: Path) -> None:
     )
     (toy / "help.py").write_text(
         "EXAMPLES = {'toy': (('A toy', 'pgdyno toy'), ('Twice', 'pgdyno toy --twice'))}\n"
-        "MAIN = {}\nMEANT = {}\n"
+        "MEANT = {}\n"
     )
     (toy / "verbs/__init__.py").write_text("")
     (toy / "verbs/toy.py").write_text(

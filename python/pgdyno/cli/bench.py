@@ -22,7 +22,14 @@ _option = under(LOAD)
 @click.command("bench", cls=LoadVerb, short_help="Measure one run.")
 @options.connection
 @load_options.clients
-@_option("-T", "--duration", "--time", metavar="TIME", help="Duration of the run (default 60s).")
+@_option(
+    "-T",
+    "--duration",
+    "--time",
+    metavar="TIME",
+    help="Duration of the run (default 60s).",
+    first=True,
+)
 @_option(
     "-t",
     "--transactions",

@@ -35,17 +35,20 @@ _compared, _option = under(COMPARED), under(LOAD)
     required=True,
     metavar="VARIANT",
     help='Variant as "NAME: KEY=VALUE; ...". The first variant is the reference.',
+    first=True,
 )
 @_compared("--aa", is_flag=True, help="Allow equal variants (A/A test: shows the noise).")
 @_compared(
     "--metric",
     type=click.Choice(metric_names()),
     help=f"Metric that decides (default tps; {own_defaults()}; p99 with --rate).",
+    first=True,
 )
 @_compared(
     "--precision",
     metavar="SHARE",
     help="Stop when the interval is at most +- this share, such as 3%.",
+    first=True,
 )
 @_compared(
     "--margin",
@@ -57,6 +60,7 @@ _compared, _option = under(COMPARED), under(LOAD)
     "--budget",
     metavar="TIME",
     help="Longest duration of the comparison (default 30min).",
+    first=True,
 )
 @_compared(
     "--rounds",
@@ -66,7 +70,14 @@ _compared, _option = under(COMPARED), under(LOAD)
 )
 @options.price_of_loss(COMPARED)
 @load_options.clients
-@_option("-T", "--duration", "--time", metavar="TIME", help="Duration of each run (default 5s).")
+@_option(
+    "-T",
+    "--duration",
+    "--time",
+    metavar="TIME",
+    help="Duration of each run (default 5s).",
+    first=True,
+)
 @load_options.rate
 @load_options.variants
 def command(**given: Any) -> int:

@@ -74,7 +74,8 @@ def _declared(name: str, field: FieldInfo) -> DeclaredOption:
     is_optional = NoneType in get_args(field.annotation)
     annotation = kinds[0] if is_optional and len(kinds) == 1 else field.annotation
     extra = field.json_schema_extra
-    metavar = str(extra.get("metavar") or "TEXT") if isinstance(extra, dict) else "TEXT"
+    extra = extra if isinstance(extra, dict) else {}
+    metavar = str(extra.get("metavar") or "TEXT")
     values: tuple[Any, ...] = ()
     if annotation is bool:
         type_name = "flag"
@@ -87,5 +88,11 @@ def _declared(name: str, field: FieldInfo) -> DeclaredOption:
     else:
         type_name = "ratio" if annotation is float else "text"
     return DeclaredOption(
-        name, tuple(_names(field)), field.description or "", type_name, values, metavar
+        name,
+        tuple(_names(field)),
+        field.description or "",
+        type_name,
+        values,
+        metavar,
+        bool(extra.get("first")),
     )

@@ -76,22 +76,32 @@ def command_for(name: str) -> Verb:
             "--load-jobs",
             type=click.IntRange(1, 64),
             help=f"Number of connections that load {kind.jobs_help}",
+            first=True,
         ),
         _loading("--hosts", metavar="HOSTS", help=HOSTS_HELP),
         decorator_of(kind.loading, LOADING),
-        _loading("--restart", is_flag=True, help="Discard an interrupted load and start again."),
+        _loading(
+            "--restart",
+            is_flag=True,
+            help="Discard an interrupted load and start again.",
+            first=True,
+        ),
         *(
             [_loading("--no-check", is_flag=True, help="Do not check the loaded data.")]
             * kind.has_conditions
         ),
         _loading("--skip-space-check", is_flag=True, help="Load even if the disk seems too small."),
         under(ANSWER)(
-            "--print-sql", is_flag=True, help="Print every statement that init may send, and exit."
+            "--print-sql",
+            is_flag=True,
+            help="Print every statement that init may send, and exit.",
+            first=True,
         ),
         under(ANSWER)(
             "--dry-run",
             is_flag=True,
             help="Print rows and bytes of the load, on each node of a cluster, and exit.",
+            first=True,
         ),
         under(ANSWER)(
             "--probe",

@@ -37,6 +37,7 @@ class DeclaredOption:
     type: str
     values: tuple[Any, ...] = ()
     metavar: str = ""
+    first: bool = False
 
     def click_settings(self) -> dict[str, Any]:
         """Return click's settings. An option that is not given is None, or False for a flag."""
@@ -63,16 +64,21 @@ class KindHelp:
 
 
 def decorator_of(
-    options: Collection[DeclaredOption], heading: str, *, without: Collection[str] = ()
+    options: Collection[DeclaredOption],
+    heading: str,
+    *,
+    without: Collection[str] = (),
+    may_be_first: bool = True,
 ) -> Callable[[Any], Any]:
     """Return a decorator that adds these options below a heading of --help.
 
-    Args: without, fields whose options are left out.
+    Args: without, fields whose options are left out; may_be_first, whether --help may show them.
     """
 
     def add(command: Any) -> Any:
         for option in reversed([option for option in options if option.field not in without]):
             settings = option.click_settings()
+            settings["first"] = option.first and may_be_first
             command = under(heading)(*option.names, option.field, **settings)(command)
         return command
 

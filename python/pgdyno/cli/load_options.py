@@ -36,6 +36,7 @@ def clients(command: Command) -> Command:
             *client_options(),
             type=click.IntRange(1, 100_000),
             help=f"Number of clients (default 1; {clients_by_size()}).",
+            first=True,
         ),
     )
 
@@ -83,8 +84,8 @@ def programs(command: Command) -> Command:
             multiple=True,
             metavar="NAME[@W]",
             callback=_list_builtins,
-            help="Built-in script or program, or the file of a capture, and its weight; -b list"
-            " shows the built-ins.",
+            help="Built-in, or the file of a capture, with its weight; -b list shows the built-ins.",
+            first=True,
         ),
         option(
             "--read-only",
@@ -132,7 +133,12 @@ def workload(command: Command) -> Command:
     return apply(
         load_hosts(programs(command)),
         option(
-            "-f", "--file", multiple=True, metavar="FILE[@W]", help="Script file and its weight."
+            "-f",
+            "--file",
+            multiple=True,
+            metavar="FILE[@W]",
+            help="Script file and its weight.",
+            first=True,
         ),
         option("-S", "--select-only", is_flag=True, help="Same as -b select-only."),
         option("-N", "--skip-some-updates", is_flag=True, help="Same as -b simple-update."),
@@ -205,6 +211,7 @@ def rate(command: Command) -> Command:
             help="Transactions per second to offer (open loop), or phases such as"
             " 500:30s,500-4000:60s,200. For a capture: 1x repeats the recorded rate second by"
             " second, 2x doubles this rate, flat uses its mean.",
+            first=True,
         ),
     )
 

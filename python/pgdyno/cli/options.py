@@ -41,9 +41,11 @@ def connection(command: Command) -> Command:
             required=False,
             cls=Operand,
             heading=SERVER,
-            help="Connection string: a URI, key=value pairs, or service=NAME.",
+            help="Connection: URI, key=value pairs, or service=NAME.",
         ),
-        option("-h", "--host", metavar="HOST", help="Host or socket folder of the server."),
+        option(
+            "-h", "--host", metavar="HOST", help="Host or socket folder of the server.", first=True
+        ),
         option("-p", "--port", metavar="PORT", help="Port of the server."),
         option("-U", "--user", "--username", metavar="USER", help="User to connect as."),
         option(
@@ -52,6 +54,7 @@ def connection(command: Command) -> Command:
             "--dbname",
             metavar="NAME",
             help="Database name, or a whole conninfo.",
+            first=True,
         ),
         password_command,
     )
@@ -135,7 +138,11 @@ def dataset(command: Command) -> Command:
     decorators = []
     for name in KINDS:
         declared = kind_help(name).options
-        decorators.append(decorator_of(declared, TABLES, without=frozenset(seen)))
+        decorators.append(
+            decorator_of(
+                declared, TABLES, without=frozenset(seen), may_be_first=name == next(iter(KINDS))
+            )
+        )
         seen |= {option.field for option in declared}
     return apply(command, *decorators)
 
@@ -143,7 +150,8 @@ def dataset(command: Command) -> Command:
 def allow_write(command: Command) -> Command:
     """Add --allow-write."""
     return apply(
-        command, under(FOREIGN)("--allow-write", is_flag=True, help="Allow scripts that write.")
+        command,
+        under(FOREIGN)("--allow-write", is_flag=True, help="Allow scripts that write.", first=True),
     )
 
 
@@ -323,7 +331,7 @@ def gates(command: Command) -> Command:
         option(
             "--print-spec", is_flag=True, help="Print this experiment as a spec file, and exit."
         ),
-        option("--dry-run", is_flag=True, help="Print the plan, and exit."),
+        option("--dry-run", is_flag=True, help="Print the plan, and exit.", first=True),
     )
 
 
@@ -359,6 +367,7 @@ def json_option(command: Command) -> Command:
             metavar="[FILE]",
             callback=_writable,
             help="Print JSON instead of text; with FILE, write JSON to FILE and print text.",
+            first=True,
         ),
     )
 

@@ -49,6 +49,7 @@ _option = under(LOAD)
     default="5s",
     metavar="TIME",
     help="Duration of each run (default 5s).",
+    first=True,
 )
 @_option(
     "--rounds",
@@ -67,6 +68,7 @@ _option = under(LOAD)
     metavar="NAME=TIME",
     help="Find the highest load that keeps this target, such as p99=20ms. A target of one"
     f" transaction type, such as {type_targets()}, finds the highest number of clients.",
+    first=True,
 )
 @_option(
     "--variant",
@@ -74,6 +76,7 @@ _option = under(LOAD)
     multiple=True,
     metavar="VARIANT",
     help='Measure a curve for each variant: "NAME: KEY=VALUE; ...".',
+    first=True,
 )
 @load_options.variants
 def command(**given: Any) -> int:

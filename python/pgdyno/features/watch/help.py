@@ -1,8 +1,6 @@
-"""Examples and main options of the verbs of watch."""
+"""Examples of the verbs of watch."""
 
 from __future__ import annotations
-
-from pgdyno.cli.option_words import PSQL
 
 EXAMPLES = {
     "watch": (
@@ -12,10 +10,6 @@ EXAMPLES = {
             "pgdyno watch --print-sql",
         ),
     ),
-}
-MAIN: dict[str, str] = {
-    "watch": f"{PSQL} --ssh --host-shell --pooler --duration --interval --note --print-sql "
-    "--store --name --json --quiet",
 }
 MEANT: dict[tuple[str, str], str] = {
     ("watch", "-T"): "Use --duration TIME.",

@@ -46,20 +46,8 @@ _ADVISED_RATE = 0.01
 _PARTIAL = ".partial"
 
 
-class _CaptureVerb(Verb):
-    """The verb; `pgdyno init capture` has the same name, and other options."""
-
-    shown_options = frozenset(
-        (
-            *("--host", "--port", "--user", "--database", "--duration", "--output", "--json"),
-            *("--log", "--log-line-prefix", "--log-advice", "--keep-values", "--coverage"),
-            *("--all", "--print-sql", "--quiet"),
-        )
-    )
-
-
 @click.command(
-    "capture", cls=_CaptureVerb, short_help="Capture your own load in a file, without your data."
+    "capture", cls=Verb, short_help="Capture your own load in a file, without your data."
 )
 @options.connection
 @click.argument(
@@ -85,6 +73,7 @@ class _CaptureVerb(Verb):
     default="15min",
     metavar="TIME",
     help="Duration of the capture, such as 90s or 2h (default 15min).",
+    first=True,
 )
 @_watched(
     "--log",
@@ -95,12 +84,14 @@ class _CaptureVerb(Verb):
     help="Log of the server in format stderr, csvlog or jsonlog, also as .gz or .zst. pgdyno takes"
     " whole transactions with their parameters from the log. Without --duration, it reads only the"
     " schema from the server. Repeat the option for rotated files, in any order.",
+    first=True,
 )
 @_watched(
     "--log-line-prefix",
     metavar="PREFIX",
     help="log_line_prefix when the log was written. Default: pgdyno tries the server's setting,"
     " then the usual prefixes, and guesses other ones from the lines.",
+    first=True,
 )
 @_watched(
     "--log-sample-rate",
@@ -122,6 +113,7 @@ class _CaptureVerb(Verb):
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
     help="File to write (default DATABASE.capture).",
+    first=True,
 )
 @_answer(
     "--keep-values",
@@ -136,7 +128,12 @@ class _CaptureVerb(Verb):
     " rest.",
 )
 @_answer("--all", "shows_all", is_flag=True, help="With show: print every item of every class.")
-@_answer("--print-sql", is_flag=True, help="Print every statement that capture may send, and exit.")
+@_answer(
+    "--print-sql",
+    is_flag=True,
+    help="Print every statement that capture may send, and exit.",
+    first=True,
+)
 @options.json_option
 @options.quiet
 def command(**given: Any) -> int:

@@ -49,9 +49,14 @@ _crashes, _answer = under(CRASHES), under(ANSWER)
     help="How the server crashes. kill: its processes get SIGKILL. power: its disk also loses what"
     " was not synced. failover: the primary is killed and its standby is promoted. command: your"
     " --crash-command crashes your own server (default kill).",
+    first=True,
 )
 @_crashes(
-    "--crashes", type=click.IntRange(1, 10_000), default=60, help="Number of crashes (default 60)."
+    "--crashes",
+    type=click.IntRange(1, 10_000),
+    default=60,
+    help="Number of crashes (default 60).",
+    first=True,
 )
 @_crashes(
     "--crash", "only", type=click.IntRange(min=1), help="Repeat only the crash with this number."
@@ -69,6 +74,7 @@ _crashes, _answer = under(CRASHES), under(ANSWER)
     type=click.IntRange(1, 1000),
     default=8,
     help="Number of clients that commit (default 8).",
+    first=True,
 )
 @_crashes(
     "--directories",
@@ -96,6 +102,7 @@ _crashes, _answer = under(CRASHES), under(ANSWER)
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Statements that must return no rows after each crash.",
+    first=True,
 )
 @_crashes(
     "--recovery-timeout",
@@ -108,6 +115,7 @@ _crashes, _answer = under(CRASHES), under(ANSWER)
     type=click.Choice(["synchronous", "asynchronous"]),
     default="synchronous",
     help="With --kind failover: whether commits wait for the standby (default synchronous).",
+    first=True,
 )
 @_crashes(
     "--promote-command",
@@ -126,7 +134,10 @@ _crashes, _answer = under(CRASHES), under(ANSWER)
     " the disk is full for 2 s. stall: the disk does not answer for 5 s.",
 )
 @_crashes(
-    "--no-controls", is_flag=True, help="Skip the controls, which show that this test sees losses."
+    "--no-controls",
+    is_flag=True,
+    help="Skip the controls, which show that this test sees losses.",
+    first=True,
 )
 @options.connection
 @under(FOREIGN)("--crash-command", metavar="CMD", help="Command that crashes your own server.")

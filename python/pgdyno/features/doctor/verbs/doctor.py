@@ -62,20 +62,27 @@ _FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
     type=click.Path(path_type=Path),
     help="Output of the collector script, recorded on the server's host.",
 )
-@_answer("--all", "show_all", is_flag=True, help="Also list good and unknown checks.")
-@_answer("--grants", is_flag=True, help="Print the GRANT statements for missing privileges.")
+@_answer("--all", "show_all", is_flag=True, help="Also list good and unknown checks.", first=True)
+@_answer(
+    "--grants", is_flag=True, help="Print the GRANT statements for missing privileges.", first=True
+)
 @_answer(
     "--check",
     type=click.Choice(["good", "warn"]),
     help="Exit with code 4 if a check is worse than this.",
+    first=True,
 )
 @_answer(
-    "--print-sql", is_flag=True, help="Print every statement that the doctor may send, and exit."
+    "--print-sql",
+    is_flag=True,
+    help="Print every statement that the doctor may send, and exit.",
+    first=True,
 )
 @_noise(
     "--aa",
     is_flag=True,
     help="Measure the smallest difference that this host can show (A against A).",
+    first=True,
 )
 @_noise(
     "--budget",

@@ -45,6 +45,7 @@ _answer, _machine = under(ANSWER), under("Machine")
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="CONF",
     help="Check this postgresql.conf instead of a server.",
+    first=True,
 )
 @under("Server")(
     "--pg-version",
@@ -52,22 +53,28 @@ _answer, _machine = under(ANSWER), under("Machine")
     type=click.Choice([str(major) for major in MAJORS]),
     default=str(MAJORS[-1]),
     help=f"PostgreSQL version that --file is for (default {MAJORS[-1]}).",
+    first=True,
 )
-@_machine("--ram", metavar="SIZE", help="Memory of the server's host, such as 28GB.")
+@_machine("--ram", metavar="SIZE", help="Memory of the server's host, such as 28GB.", first=True)
 @_machine("--cores", type=click.IntRange(min=1), help="CPU cores of the server's host.")
 @_machine("--disk", type=click.Choice(DISKS), help="Kind of disk under the data.")
 @_machine("--size", metavar="SIZE", help="Size of the database, such as 400GB.")
 @_machine("--load", type=click.Choice(LOADS), default="oltp", help="Kind of load (default oltp).")
 @options.host
 @_answer(
-    "--all", "show_all", is_flag=True, help="Explain every setting that differs from its default."
+    "--all",
+    "show_all",
+    is_flag=True,
+    help="Explain every setting that differs from its default.",
+    first=True,
 )
 @_answer("--rules", is_flag=True, help="Print the values of published rules and their formulas.")
-@_answer("--explain", metavar="NAME", help="Print everything about one setting.")
+@_answer("--explain", metavar="NAME", help="Print everything about one setting.", first=True)
 @_answer(
     "--check",
     type=click.Choice(["good", "warn"]),
     help="Exit with code 4 if a check is worse than this.",
+    first=True,
 )
 @_answer(
     "--print-sql", is_flag=True, help="Print every statement that settings may send, and exit."

@@ -85,6 +85,7 @@ def _also(command: Command) -> Command:
     "--goal",
     type=click.Choice(metric_names()),
     help=f"Metric to improve (default tps; {own_defaults()}; p99 with -R).",
+    first=True,
 )
 @_search(
     "--setting",
@@ -94,6 +95,7 @@ def _also(command: Command) -> Command:
     help="Setting to search, with a range (LOW..HIGH) or values (A,B,C). NAME is a server setting,"
     " or wal-segment, wal-dir, data-dir, checksums, fillfactor or partitions. At most 6 settings."
     " Default: the settings for which a first run shows evidence.",
+    first=True,
 )
 @_search(
     "--class",
@@ -116,7 +118,13 @@ def _also(command: Command) -> Command:
     " that every candidate must keep. A target of one transaction type, such as"
     f" {type_targets()}, is always a limit.",
 )
-@_search("--budget", default="30min", metavar="TIME", help="Time for everything (default 30min).")
+@_search(
+    "--budget",
+    default="30min",
+    metavar="TIME",
+    help="Time for everything (default 30min).",
+    first=True,
+)
 @_search(
     "--apply", is_flag=True, help="Apply proved settings to your own server; undo RESULT restores."
 )
@@ -129,7 +137,14 @@ def _also(command: Command) -> Command:
     type=click.IntRange(1, 100_000),
     help="Number of clients (default 1).",
 )
-@_option("-T", "--duration", "--time", metavar="TIME", help="Duration of each run (default 5s).")
+@_option(
+    "-T",
+    "--duration",
+    "--time",
+    metavar="TIME",
+    help="Duration of each run (default 5s).",
+    first=True,
+)
 @load_options.rate
 @load_options.workload
 @load_options.connections

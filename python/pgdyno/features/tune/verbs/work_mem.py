@@ -83,12 +83,23 @@ class _Where:
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="SQL",
     help="Statements to try under several values of work_mem.",
+    first=True,
 )
 @_statements(
-    "-D", "--define", multiple=True, metavar="NAME=VALUE", help="Value of :NAME in the SQL."
+    "-D",
+    "--define",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Value of :NAME in the SQL.",
+    first=True,
 )
 @_statements(
-    "--max", "largest", default="1GB", metavar="SIZE", help="Largest work_mem to try (default 1GB)."
+    "--max",
+    "largest",
+    default="1GB",
+    metavar="SIZE",
+    help="Largest work_mem to try (default 1GB).",
+    first=True,
 )
 @_statements(
     "--timeout",
@@ -112,11 +123,13 @@ class _Where:
     "--prove",
     metavar="TIME",
     help="Also compare the present and the proposed value under load, for at most this duration.",
+    first=True,
 )
 @_foreign(
     "--allow-explain-analyze",
     is_flag=True,
     help="Allow pgdyno to execute the statements on your own server, in read-only transactions.",
+    first=True,
 )
 @options.dataset
 @under(SCRATCH)("--scratch", is_flag=True, help="Try the statements on a scratch server.")
@@ -128,6 +141,7 @@ class _Where:
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
     help="SQL that creates the tables (default: the pgbench tables).",
+    first=True,
 )
 @_answer("--print-sql", is_flag=True, help="Print the statements that read evidence, and exit.")
 @options.store_option

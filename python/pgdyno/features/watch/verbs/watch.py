@@ -50,22 +50,32 @@ _STATEMENT_WIDTH = 44
 @options.connection
 @options.host
 @_watched(
-    "--pooler", metavar="CONNINFO", help="Console of the PgBouncer between clients and server."
+    "--pooler",
+    metavar="CONNINFO",
+    help="Console of the PgBouncer between clients and server.",
+    first=True,
 )
 @_watched(
     "--duration",
     default="1h",
     metavar="TIME",
     help="Duration of the watch, such as 90s or 2d (default 1h).",
+    first=True,
 )
 @_watched(
     "--interval",
     default="1s",
     metavar="TIME",
     help="Time between samples of counters (default 1s). Waits are sampled ten times as often.",
+    first=True,
 )
 @_answer("--note", default="", metavar="TEXT", help="Remark to keep with the result.")
-@_answer("--print-sql", is_flag=True, help="Print every statement that watch may send, and exit.")
+@_answer(
+    "--print-sql",
+    is_flag=True,
+    help="Print every statement that watch may send, and exit.",
+    first=True,
+)
 @options.results
 def command(**given: Any) -> int:
     """Observe a server: read-only, two connections, at most 2 s per statement.
