@@ -12,7 +12,7 @@ import click
 import pytest
 
 from pgdyno.cli.main import MODULES, VERBS, _run
-from pgdyno.cli.reference import _contexts, reference
+from pgdyno.cli.reference import every_context, reference
 from pgdyno.cli.verb_help import EXAMPLES, MEANT
 
 # The drop-in prints what pgbench prints.
@@ -149,7 +149,7 @@ OTHER_FORM = {"--clients", "--terminals", "--define", "--pg-version", "--output"
 
 def test_the_reference_names_the_options_with_two_meanings() -> None:
     forms: dict[str, set[str]] = {}
-    for _, context in _contexts():
+    for _, context in every_context():
         for option in context.command.get_params(context):
             if isinstance(option, click.Option):
                 name = next((name for name in option.opts if len(name) > 2), option.opts[0])

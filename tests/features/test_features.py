@@ -15,7 +15,7 @@ from pgdyno.cli.main import VERBS
 from pgdyno.feature import SLOTS, TABLES, features
 
 _CORE_VERBS = ("bench", "sweep", "compare", "run", "init", "drop", "list", "show", "report")
-_CORE_VERBS += ("diff", "export", "note", "undo", "pgbench")
+_CORE_VERBS += ("diff", "export", "note", "undo", "pgbench", "help", "completion")
 _TIMEOUT_S = 200
 
 

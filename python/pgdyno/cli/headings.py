@@ -203,10 +203,10 @@ def _short_record(parameter: click.Parameter, context: click.Context) -> tuple[s
     if not parameter.is_flag:
         metavar = parameter.make_metavar(context)
         names += f" {metavar if len(metavar) <= _METAVAR_MAX else 'NAME'}"
-    return names, _first_words(parameter.help or "")
+    return names, first_words(parameter.help or "")
 
 
-def _first_words(text: str) -> str:
+def first_words(text: str) -> str:
     """Return the first sentence without examples, and of a default only the usual one."""
     sentence = re.split(r"(?<=\.) (?=[A-Z])|(?<=\w); (?=[a-z-])(?![^(]*\))", text)[0]
     sentence = re.sub(r"\(([^();]*);[^()]*\)", r"(\1)", sentence)

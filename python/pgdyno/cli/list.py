@@ -32,6 +32,8 @@ def command(store: Path | None, json_to: str | None) -> int:
             hint="check --store",
         )
     rows = kept.list()
+    if rows:
+        kept.write_index(rows)
     document = {"format": "pgdyno.list/1", "results": [asdict(row) for row in rows]}
     text = "\n".join(_line(row) for row in rows) or "no results yet; pgdyno bench makes one"
     options.write(text, json.dumps(document, indent=2, default=str), json_to)

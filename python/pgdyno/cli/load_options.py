@@ -84,7 +84,7 @@ def programs(command: Command) -> Command:
             multiple=True,
             metavar="NAME[@W]",
             callback=_list_builtins,
-            help="Built-in, or the file of a capture, with its weight; -b list shows the built-ins.",
+            help="Built-in or file of a capture, and its weight; -b list shows the built-ins.",
             first=True,
         ),
         option(
@@ -127,19 +127,22 @@ def load_hosts(command: Command) -> Command:
     )
 
 
+_script_file = under(LOAD)(
+    "-f",
+    "--file",
+    multiple=True,
+    metavar="FILE[@W]",
+    help="Script file and its weight.",
+    first=True,
+)
+
+
 def workload(command: Command) -> Command:
     """Add the options for the clients' work, without their number."""
     option, before = under(LOAD), under(BEFORE)
     return apply(
         load_hosts(programs(command)),
-        option(
-            "-f",
-            "--file",
-            multiple=True,
-            metavar="FILE[@W]",
-            help="Script file and its weight.",
-            first=True,
-        ),
+        _script_file,
         option("-S", "--select-only", is_flag=True, help="Same as -b select-only."),
         option("-N", "--skip-some-updates", is_flag=True, help="Same as -b simple-update."),
         option(

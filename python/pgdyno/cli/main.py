@@ -42,6 +42,8 @@ _CORE: dict[str, str] = {
     "export": "Write the runs of a result as CSV, JSON or Parquet.",
     "note": "Keep a remark with a result.",
     "undo": "Restore settings that a killed experiment left changed.",
+    "help": "Explain a word, the method or an option.",
+    "completion": "Print what the Tab key needs in your shell.",
 }
 MODULES = {verb: f"pgdyno.cli.{verb}" for verb in _CORE} | {
     verb: f"{feature.package}.verbs.{verb.replace('-', '_')}"

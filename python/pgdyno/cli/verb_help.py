@@ -82,6 +82,14 @@ EXAMPLES: dict[str, tuple[Example, Example]] = {
         ("Keep a remark with result 12", 'pgdyno note 12 "after change CHG0048211"'),
         ("Print its remarks", "pgdyno note 12"),
     ),
+    "help": (
+        ("Which pages are there?", "pgdyno help"),
+        ("What is a run that is not valid?", "pgdyno help valid"),
+    ),
+    "completion": (
+        ("Print the script for bash, and where to put it", "pgdyno completion bash"),
+        ("Print the script for fish", "pgdyno completion fish"),
+    ),
     "undo": (
         ("Restore what killed experiments left changed", "pgdyno undo"),
         ("Print the previous values of result 12; change nothing", "pgdyno undo 12 --dismiss"),

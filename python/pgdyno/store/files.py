@@ -61,6 +61,15 @@ def write_bytes(path: Path, content: bytes) -> None:
         raise refused(path, error) from error
 
 
+def append_text(path: Path, text: str) -> None:
+    """Append a text without secrets to a file whose last line may be lost in a power failure."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        write_all(descriptor, redacted_output(text).encode())
+    finally:
+        os.close(descriptor)
+
+
 def write_json(path: Path, document: Any) -> None:
     """Write a JSON document without its secrets, as `write_text` does."""
     text = json.dumps(without_secrets(document), indent=1, ensure_ascii=False, allow_nan=False)
