@@ -19,6 +19,7 @@ import click
 from pgdyno import feature as features
 from pgdyno.cli import output, wanted
 from pgdyno.cli.headings import write_examples
+from pgdyno.cli.version import print_version
 from pgdyno.errors import InterruptedByUser, PgdynoError
 from pgdyno.process import cleanup, signals
 
@@ -95,7 +96,14 @@ class Verbs(click.Group):
     context_settings={"help_option_names": ["--help", "-?"], "max_content_width": 100},
     invoke_without_command=True,
 )
-@click.version_option(package_name="pgdyno", prog_name="pgdyno")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=print_version,
+    help="Show version and commit of pgdyno and of its engine, and exit.",
+)
 @click.pass_context
 def pgdyno(context: click.Context) -> None:
     """Measure a PostgreSQL server: how fast it is, why, and whether a change makes it faster."""
