@@ -32,7 +32,9 @@ from pgdyno.server.conninfo import resolve
 from pgdyno.spec.experiment import Experiment, Permissions
 from pgdyno.spec.file import read_spec
 from pgdyno.store.experiment import Store
+from pgdyno.store.export import relation_of, relation_of_rows
 from pgdyno.store.folder import ExperimentFolder
+from pgdyno.store.schema import tables
 
 if TYPE_CHECKING:
     import pandas
@@ -188,6 +190,27 @@ class Result:
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each run: variant, load, every metric, as in `pgdyno export`."""
         return rows_of(self._folder, self.experiment)
+
+    @property
+    def runs(self) -> Any:
+        """`rows()` as an Arrow stream: a DuckDB relation, which polars and pyarrow also read."""
+        return relation_of_rows(self.rows(), COLUMNS)
+
+    @property
+    def intervals(self) -> Any:
+        """What the engine counted in each interval of every run, as an Arrow stream."""
+        return self.telemetry("intervals")
+
+    def telemetry(self, name: str) -> Any:
+        """Return a table of all runs as an Arrow stream, such as "waits" or "histograms".
+
+        Raises: SpecError that lists the tables; StoreError if no run has this one.
+        """
+        if name not in tables():
+            raise SpecError(
+                f"There is no table {name!r}.", hint=f"there are: {', '.join(tables())}"
+            )
+        return relation_of(self._folder.runs(), tables()[name])
 
     def to_dataframe(self) -> pandas.DataFrame:
         """Return `rows()` as a DataFrame; units and meanings are in its `attrs["units"]`.
