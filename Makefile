@@ -1,6 +1,6 @@
-# pgdyno: make build | demo | test | check | bench | prove | release
+# pgdyno: make build | demo | test | check | bench | prove | release | site
 # Everything lives in this folder (.venv, .tools, target); the system's Python is never touched.
-.PHONY: build lock demo test check bench prove release docs format clean
+.PHONY: build lock demo test check bench prove release site docs format clean
 
 PYTHON  ?= python3
 UV      := .tools/bin/uv
@@ -31,9 +31,10 @@ $(STAMP): .tools/bin/uv requirements/lock.txt
 # After changing a dependency in pyproject.toml: pins and hashes, without download addresses.
 lock: .tools/bin/uv
 	$(UV) lock --quiet
-	$(EXPORT) --all-groups --no-group release -o requirements/lock.txt >/dev/null
+	$(EXPORT) --all-groups --no-group release --no-group site -o requirements/lock.txt >/dev/null
 	$(EXPORT) --no-default-groups -o requirements/run.txt >/dev/null
 	$(EXPORT) --only-group release -o requirements/release.txt >/dev/null
+	$(EXPORT) --only-group site -o requirements/site.txt >/dev/null
 
 check: build
 	@scripts/check
@@ -53,6 +54,9 @@ prove: build
 release: build
 	@scripts/release
 
+site: build
+	@scripts/site
+
 format: build
 	cargo fmt --all
 	$(BIN)/ruff format python tests bench
@@ -63,3 +67,5 @@ clean:
 
 docs: build
 	$(BIN)/python -m pgdyno.cli.reference > docs/cli.md
+	$(BIN)/python -m pgdyno.cli.kind_options > kinds.new
+	mv kinds.new python/pgdyno/cli/kind_options.json

@@ -15,6 +15,9 @@ Everything else is in `pgdyno.api`, which is loaded when one of these names is f
 import _signal  # type: ignore[import-not-found]
 import sys
 
+# pip refuses an older Python; a folder that was copied does not.
+if sys.version_info < (3, 11):  # noqa: UP036
+    sys.exit("pgdyno needs Python 3.11 or newer; this is " + sys.version.split()[0] + ".")
 if sys.argv[0].endswith("/pgdyno") and _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 

@@ -33,9 +33,9 @@ from pgdyno.server.conninfo import resolve
 from pgdyno.spec.experiment import Experiment, Permissions
 from pgdyno.spec.file import read_spec
 from pgdyno.store.experiment import Store
+from pgdyno.store.export import relation_of, relation_of_rows
 from pgdyno.store.folder import ExperimentFolder
-from pgdyno.store.parquet import Arrays
-from pgdyno.store.stored_run import StoredRun
+from pgdyno.store.schema import tables
 
 if TYPE_CHECKING:
     import pandas
@@ -167,33 +167,6 @@ class Result:
         """The verb or design of the result, such as "compare" or "watch"."""
         return self._folder.verb
 
-    @cached_property
-    def runs(self) -> tuple[StoredRun, ...]:
-        """The complete runs, with everything that was stored; of a watch, its segments."""
-        return tuple(self._folder.runs())
-
-    @property
-    def intervals(self) -> dict[int, Arrays]:
-        """The counts of every 100 ms, by number of the run. A watch has no load: it has none."""
-        has_load = self._folder.is_experiment
-        return {run.number: run.intervals() for run in self.runs if has_load}
-
-    def telemetry(self, collector: str) -> dict[int, Arrays]:
-        """Return the samples of a collector, such as "cpu", by number of the run.
-
-        Raises: SpecError that lists the collectors if no run has this one.
-        """
-        has_it = [run for run in self.runs if collector in run.collectors()]
-        tables = {run.number: run.telemetry(collector) for run in has_it}
-        kept = {number: table for number, table in tables.items() if table is not None}
-        if not kept:
-            names = sorted({name for run in self.runs for name in run.collectors()})
-            raise SpecError(
-                f"#{self.number} has no telemetry {collector!r}.",
-                hint=f"there are: {', '.join(names) or 'none'}",
-            )
-        return kept
-
     def variant(self, name: str) -> VariantFindings:
         """Return the findings of one variant. Raises: SpecError that lists the names."""
         variants = self.findings.compare.variants if self.findings.compare is not None else ()
@@ -225,8 +198,34 @@ class Result:
         )
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row for each run: variant, load, every metric, as in `pgdyno export`."""
+        """Return a row for each run: variant, load, every metric, as in `pgdyno export`.
+
+        Of a watch and crashes, a row has only the number of its run.
+        """
+        if not self._folder.is_experiment:
+            return [{"run": run.number} for run in self._folder.runs()]
         return rows_of(self._folder, self.experiment)
+
+    @property
+    def runs(self) -> Any:
+        """`rows()` as an Arrow stream: a DuckDB relation, which polars and pyarrow also read."""
+        return relation_of_rows(self.rows(), COLUMNS)
+
+    @property
+    def intervals(self) -> Any:
+        """What the engine counted in each interval of every run, as an Arrow stream."""
+        return self.telemetry("intervals")
+
+    def telemetry(self, name: str) -> Any:
+        """Return a table of all runs as an Arrow stream, such as "waits" or "histograms".
+
+        Raises: SpecError that lists the tables; StoreError if no run has this one.
+        """
+        if name not in tables():
+            raise SpecError(
+                f"There is no table {name!r}.", hint=f"there are: {', '.join(tables())}"
+            )
+        return relation_of(self._folder.runs(), tables()[name])
 
     def to_dataframe(self) -> pandas.DataFrame:
         """Return `rows()` as a DataFrame; units and meanings are in its `attrs["units"]`.

@@ -169,3 +169,12 @@ def is_whole(text: str) -> bool:
     Python also accepts the digits of other scripts.
     """
     return text.isascii() and text.isdecimal()
+
+
+def validity_words(*, valid: int, total: int) -> str:
+    """Return the first words of an answer if not every run is valid, else ""."""
+    if valid == total:
+        return ""
+    if total == 1:
+        return "NOT VALID: "
+    return f"NOT VALID, none of {total} runs: " if not valid else f"{valid} of {total} runs valid: "

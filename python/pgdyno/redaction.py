@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from typing import Any
-
-import tomli_w
 
 MASK = "***"
 _SECRET_KEYS = frozenset(("password", "passwd", "sslpassword", "pgpassword", "passfile", "secret"))
@@ -182,6 +179,10 @@ def redacted_toml(text: str) -> str:
     """Return a TOML document without secrets; it stays one, whatever its texts contain."""
     if not _may_have_secrets(text):
         return text
+    import tomllib
+
+    import tomli_w
+
     document = tomllib.loads(text)
     clean = without_secrets(document)
     return text if clean == document else tomli_w.dumps(clean)

@@ -21,7 +21,7 @@ from tests.fixtures.command import Command
 from pgdyno.cli import drop, measure, output, undo
 from pgdyno.cli.from_options import OWN_SERVER_ONLY
 from pgdyno.cli.main import pgdyno as main_group
-from pgdyno.cli.reference import _contexts, _parameters
+from pgdyno.cli.reference import every_context, every_parameter
 from pgdyno.errors import PgdynoError
 from pgdyno.features.capture.file import encoded
 from pgdyno.features.capture.verbs import capture
@@ -140,8 +140,8 @@ def every_option() -> list[tuple[str, click.Option]]:
     """Return (verb, option) for each option that changes what a verb does."""
     return [
         (verb, parameter)
-        for verb, context in _contexts()
-        for parameter in _parameters(context.command)
+        for verb, context in every_context()
+        for parameter in every_parameter(context.command)
         if isinstance(parameter, click.Option) and "--help" not in parameter.opts
     ]
 

@@ -71,6 +71,8 @@ ASKED: dict[str, Callable[[Server, Path], tuple[str, ...]]] = {
     "drop": lambda server, _script: ("drop", *server),
     "show": lambda _server, _script: ("show",),
     "report": lambda _server, _script: ("report",),
+    "help": lambda _server, _script: ("help", "knee"),
+    "completion": lambda _server, _script: ("completion", "bash"),
     "list": lambda _server, _script: ("list",),
     "pgbench": lambda server, script: ("pgbench", *server[:-2], server[-1], "-n", "-T", "30", "-f",
                                        str(script)),

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from tests.fixtures.engine_process import Engine
 
-from pgdyno.engine.engine_facts import EngineFacts, engine_facts
+from pgdyno.engine.engine_facts import engine_facts, facts_of
 from pgdyno.errors import SpecError
 from pgdyno.server.dataset_kinds import KINDS
 
 
+def plain(value: Any) -> Any:
+    """Return facts as JSON has them."""
+    if hasattr(value, "_asdict"):
+        return {name: plain(part) for name, part in value._asdict().items()}
+    if isinstance(value, dict):
+        return {name: plain(part) for name, part in value.items()}
+    return [plain(part) for part in value] if isinstance(value, tuple) else value
+
+
 def test_the_document_goes_through_python_and_is_equal(engine: Engine) -> None:
     said = json.loads(engine.say("facts").stdout)
-    assert EngineFacts.model_validate(said).model_dump(mode="json") == said
+    assert plain(facts_of(said)) == said
 
 
 def test_built_ins_are_known_with_what_they_do() -> None:

@@ -15,7 +15,7 @@ from pgdyno.cli.main import VERBS
 from pgdyno.feature import SLOTS, TABLES, features
 
 _CORE_VERBS = ("bench", "sweep", "compare", "run", "init", "drop", "list", "show", "report")
-_CORE_VERBS += ("diff", "export", "note", "undo", "pgbench")
+_CORE_VERBS += ("diff", "export", "note", "undo", "pgbench", "help", "completion")
 _TIMEOUT_S = 200
 
 
@@ -158,7 +158,7 @@ def test_an_installed_package_adds_its_feature(tmp_path: Path) -> None:
     )
     (toy / "help.py").write_text(
         "EXAMPLES = {'toy': (('A toy', 'pgdyno toy'), ('Twice', 'pgdyno toy --twice'))}\n"
-        "MAIN = {}\nMEANT = {}\n"
+        "MEANT = {}\n"
     )
     (toy / "verbs/__init__.py").write_text("")
     (toy / "verbs/toy.py").write_text(

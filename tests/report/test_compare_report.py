@@ -11,7 +11,7 @@ from tests.report.compare_examples import CHANGE, compared
 from pgdyno.analysis.estimate import Estimate, without_interval
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.answer.answer import with_validity
-from pgdyno.answer.sentences import validity_words
+from pgdyno.quantities import validity_words
 from pgdyno.report.cell_table import CellTable, table_lines
 from pgdyno.report.compare_charts import changes_of, round_charts
 from pgdyno.report.compare_documents import proof_body

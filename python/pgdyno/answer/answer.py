@@ -30,7 +30,7 @@ from pgdyno.answer.cells import cells_of, doubts_of_cells
 from pgdyno.answer.judging import changes_of, doubts_of, doubts_of_rounds
 from pgdyno.answer.offered import backlog_of, late_of, phases_of
 from pgdyno.answer.own import added_by_features, own_answer, program_of_run
-from pgdyno.answer.sentences import bench_sentence, validity_words
+from pgdyno.answer.sentences import bench_sentence
 from pgdyno.answer.served import connections_of
 from pgdyno.answer.telemetry import telemetry_findings
 from pgdyno.answer.time_split import split_or_why_not
@@ -42,7 +42,7 @@ from pgdyno.loop.journal import Visit, repeated, shown_visits, stopped_by
 from pgdyno.loop.load_numbers import LoadNumbers, load_numbers, script_findings
 from pgdyno.loop.run_needs import doubts_about_needs
 from pgdyno.plan.long_scripts import by_duration, is_by_clock, is_long
-from pgdyno.quantities import counted, duration_text
+from pgdyno.quantities import counted, duration_text, validity_words
 from pgdyno.spec.experiment import Experiment
 from pgdyno.store.folder import ExperimentFolder
 

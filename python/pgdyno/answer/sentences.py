@@ -14,15 +14,6 @@ from pgdyno.quantities import counted, percent
 _BUSY_RATIO = 0.9
 
 
-def validity_words(*, valid: int, total: int) -> str:
-    """Return the first words of an answer if not every run is valid, else ""."""
-    if valid == total:
-        return ""
-    if total == 1:
-        return "NOT VALID: "
-    return f"NOT VALID, none of {total} runs: " if not valid else f"{valid} of {total} runs valid: "
-
-
 def bench_sentence(run: RunFindings | None) -> str:
     """Return throughput, p99 and the largest part of the time."""
     if run is None:

@@ -6,13 +6,15 @@ from typing import Any
 
 import click
 
-from pgdyno.cli import load_options, options, output
-from pgdyno.cli.from_options import experiment_of
+from pgdyno.cli import load_options, options, output, wanted
 from pgdyno.cli.headings import LOAD, under
 from pgdyno.cli.load_options import LoadVerb
-from pgdyno.cli.measure import measure
 from pgdyno.errors import SpecError
-from pgdyno.spec.experiment import BenchDesign
+
+if wanted.body:
+    from pgdyno.cli.from_options import experiment_of
+    from pgdyno.cli.measure import measure
+    from pgdyno.spec.experiment import BenchDesign
 
 _option = under(LOAD)
 
@@ -20,7 +22,14 @@ _option = under(LOAD)
 @click.command("bench", cls=LoadVerb, short_help="Measure one run.")
 @options.connection
 @load_options.clients
-@_option("-T", "--duration", "--time", metavar="TIME", help="Duration of the run (default 60s).")
+@_option(
+    "-T",
+    "--duration",
+    "--time",
+    metavar="TIME",
+    help="Duration of the run (default 60s).",
+    first=True,
+)
 @_option(
     "-t",
     "--transactions",

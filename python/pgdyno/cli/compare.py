@@ -5,19 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from pydantic import ValidationError
 
-from pgdyno.cli import load_options, options
+from pgdyno.cli import load_options, options, wanted
 from pgdyno.cli.effect import refuse_without_effect
-from pgdyno.cli.from_options import experiment_of, refuse
 from pgdyno.cli.headings import COMPARED, LOAD, under
 from pgdyno.cli.load_options import LoadVerb
-from pgdyno.cli.measure import measure
 from pgdyno.cli.program_help import own_defaults
 from pgdyno.errors import SpecError
-from pgdyno.spec.designs import METRICS, CompareDesign
-from pgdyno.spec.variant import Variant
-from pgdyno.spec.variant_text import variant_from
+from pgdyno.programs.registry import metric_names
+
+if wanted.body:
+    from pydantic import ValidationError
+
+    from pgdyno.cli.from_options import experiment_of, refuse
+    from pgdyno.cli.measure import measure
+    from pgdyno.spec.designs import CompareDesign
+    from pgdyno.spec.variant import Variant
+    from pgdyno.spec.variant_text import variant_from
 
 _compared, _option = under(COMPARED), under(LOAD)
 
@@ -31,17 +35,20 @@ _compared, _option = under(COMPARED), under(LOAD)
     required=True,
     metavar="VARIANT",
     help='Variant as "NAME: KEY=VALUE; ...". The first variant is the reference.',
+    first=True,
 )
 @_compared("--aa", is_flag=True, help="Allow equal variants (A/A test: shows the noise).")
 @_compared(
     "--metric",
-    type=click.Choice(METRICS),
+    type=click.Choice(metric_names()),
     help=f"Metric that decides (default tps; {own_defaults()}; p99 with --rate).",
+    first=True,
 )
 @_compared(
     "--precision",
     metavar="SHARE",
     help="Stop when the interval is at most +- this share, such as 3%.",
+    first=True,
 )
 @_compared(
     "--margin",
@@ -53,6 +60,7 @@ _compared, _option = under(COMPARED), under(LOAD)
     "--budget",
     metavar="TIME",
     help="Longest duration of the comparison (default 30min).",
+    first=True,
 )
 @_compared(
     "--rounds",
@@ -62,7 +70,14 @@ _compared, _option = under(COMPARED), under(LOAD)
 )
 @options.price_of_loss(COMPARED)
 @load_options.clients
-@_option("-T", "--duration", "--time", metavar="TIME", help="Duration of each run (default 5s).")
+@_option(
+    "-T",
+    "--duration",
+    "--time",
+    metavar="TIME",
+    help="Duration of each run (default 5s).",
+    first=True,
+)
 @load_options.rate
 @load_options.variants
 def command(**given: Any) -> int:

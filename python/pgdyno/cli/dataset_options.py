@@ -1,8 +1,8 @@
-"""Makes options of the command line from the fields of a kind of dataset."""
+"""Joins the models of datasets with the options of the command line."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
@@ -11,27 +11,14 @@ from annotated_types import Ge, Le
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from pgdyno.cli.headings import under
+from pgdyno.cli.kind_options import DeclaredOption
 from pgdyno.errors import SpecError
 from pgdyno.spec.base import Spec
 
 
-def options_of(
-    model: type[Spec], heading: str, *, without: Collection[str] = ()
-) -> Callable[[Any], Any]:
-    """Return a decorator that adds an option for each field of `model` made by `option`.
-
-    Args: heading, of the section in --help; without, fields without an option.
-    """
-
-    def add(command: Any) -> Any:
-        for name, field in reversed(_fields(model)):
-            if name in without:
-                continue
-            command = under(heading)(*_names(field), name, **_settings(field))(command)
-        return command
-
-    return add
+def declared_options(model: type[Spec]) -> tuple[DeclaredOption, ...]:
+    """Return an option for each field of `model` that `spec.dataset.option` made."""
+    return tuple(_declared(name, field) for name, field in _fields(model))
 
 
 def given_of(model: type[Spec], given: dict[str, Any]) -> dict[str, Any]:
@@ -81,22 +68,31 @@ def _names(field: FieldInfo) -> list[str]:
     return [str(name) for name in names] if isinstance(names, list) else []
 
 
-def _settings(field: FieldInfo) -> dict[str, Any]:
-    """Return click's settings for the type of the field; without the option, None or False."""
+def _declared(name: str, field: FieldInfo) -> DeclaredOption:
+    """Return the option of a field; its type follows from the type of the field."""
     kinds = [kind for kind in get_args(field.annotation) if kind is not NoneType]
     is_optional = NoneType in get_args(field.annotation)
     annotation = kinds[0] if is_optional and len(kinds) == 1 else field.annotation
-    settings: dict[str, Any] = {"help": field.description}
+    extra = field.json_schema_extra
+    extra = extra if isinstance(extra, dict) else {}
+    metavar = str(extra.get("metavar") or "TEXT")
+    values: tuple[Any, ...] = ()
     if annotation is bool:
-        return {**settings, "is_flag": True}
-    if get_origin(annotation) is Literal:
-        return {**settings, "type": click.Choice(get_args(annotation))}
-    if annotation is int:
+        type_name = "flag"
+    elif get_origin(annotation) is Literal:
+        type_name, values = "choice", get_args(annotation)
+    elif annotation is int:
         least: Any = next((m.ge for m in field.metadata if isinstance(m, Ge)), None)
         most: Any = next((m.le for m in field.metadata if isinstance(m, Le)), None)
-        return {**settings, "type": click.IntRange(least, most)}
-    if annotation is float:
-        return {**settings, "type": float, "metavar": "RATIO"}
-    extra = field.json_schema_extra
-    metavar = str(extra.get("metavar") or "TEXT") if isinstance(extra, dict) else "TEXT"
-    return {**settings, "type": str, "metavar": metavar}
+        type_name, values = "whole", (least, most)
+    else:
+        type_name = "ratio" if annotation is float else "text"
+    return DeclaredOption(
+        name,
+        tuple(_names(field)),
+        field.description or "",
+        type_name,
+        values,
+        metavar,
+        bool(extra.get("first")),
+    )

@@ -11,21 +11,23 @@ from typing import Any
 
 import click
 
-from pgdyno.analysis.between_results import ratio_between
-from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.analysis.rounding import change_text
-from pgdyno.cli import options, output
+from pgdyno.cli import options, output, wanted
 from pgdyno.cli.headings import Verb
-from pgdyno.cli.show import answered
 from pgdyno.errors import SpecError, StoreError
 from pgdyno.quantities import duration_text, percent
-from pgdyno.report.changes import changes_between
-from pgdyno.report.figures import percentile_name
-from pgdyno.report.numbers import estimate_text
 from pgdyno.report.text_page import TextPage
-from pgdyno.store.experiment import Store
-from pgdyno.store.folder import ExperimentFolder
+
+if wanted.body:
+    from pgdyno.analysis.between_results import ratio_between
+    from pgdyno.analysis.estimate import Estimate
+    from pgdyno.analysis.findings import ExperimentFindings
+    from pgdyno.analysis.rounding import change_text
+    from pgdyno.cli.show import answered
+    from pgdyno.report.changes import changes_between
+    from pgdyno.report.figures import percentile_name
+    from pgdyno.report.numbers import estimate_text
+    from pgdyno.store.experiment import Store
+    from pgdyno.store.folder import ExperimentFolder
 
 _MANY_SETTINGS = 12
 

@@ -7,15 +7,17 @@ from typing import Any
 
 import click
 
-from pgdyno.cli import options, output
-from pgdyno.cli.from_options import server_named
+from pgdyno.cli import options, output, wanted
 from pgdyno.cli.headings import Verb
 from pgdyno.errors import SpecError
 from pgdyno.quantities import format_bytes
-from pgdyno.server import dataset as datasets
-from pgdyno.server.connect import connect
-from pgdyno.server.dataset_kind import DatasetKind
 from pgdyno.server.dataset_kinds import KINDS
+
+if wanted.body:
+    from pgdyno.cli.from_options import server_named
+    from pgdyno.server import dataset as datasets
+    from pgdyno.server.connect import connect
+    from pgdyno.server.dataset_kind import DatasetKind
 
 
 class KindFirst(Verb):

@@ -9,17 +9,20 @@ from pathlib import Path
 
 import click
 
-from pgdyno.answer.table import COLUMNS, rows_of
-from pgdyno.cli import options, output
+from pgdyno.cli import options, output, wanted
 from pgdyno.cli.headings import Verb
-from pgdyno.cli.show import read_kept, require_runs
 from pgdyno.errors import SpecError
-from pgdyno.observe.collector import Column
-from pgdyno.spec.experiment import Experiment
-from pgdyno.store.experiment import Store
-from pgdyno.store.export import FORMS, RUN, Form, export_rows, export_table, files_of
-from pgdyno.store.folder import ExperimentFolder
-from pgdyno.store.schema import tables
+from pgdyno.store.files import FORMS, Form
+
+if wanted.body:
+    from pgdyno.answer.table import COLUMNS, rows_of
+    from pgdyno.cli.show import read_kept, require_runs
+    from pgdyno.observe.collector import Column
+    from pgdyno.spec.experiment import Experiment
+    from pgdyno.store.experiment import Store
+    from pgdyno.store.export import RUN, export_rows, export_table, files_of
+    from pgdyno.store.folder import ExperimentFolder
+    from pgdyno.store.schema import tables
 
 _RUNS = "runs"
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import click
 
+from pgdyno.cli import wanted
 from pgdyno.cli.effect import refuse_given_twice
-from pgdyno.cli.verb_help import EXAMPLES, MAIN, MEANT
+from pgdyno.cli.verb_help import EXAMPLES, MEANT
 
 SERVER = "Server"
 COMPARED = "Comparison"
@@ -35,18 +36,24 @@ _HELP_ALL = "--help-all"
 _SHOWS_ALL = "pgdyno.help_all"
 
 
+# A longer description of a value, such as a list of words, does not fit a short line.
+_METAVAR_MAX = 20
 # The names of click's types of numbers begin with these.
 _NUMBERS = ("integer", "float")
 
 
 class Headed(click.Option):
-    """An option with the heading of its section in --help."""
+    """An option with the heading of its section in --help.
 
-    def __init__(self, *names: Any, heading: str, **rest: Any) -> None:
+    `first`: a first user needs it, so --help shows it. --help-all shows every option.
+    """
+
+    def __init__(self, *names: Any, heading: str, first: bool = False, **rest: Any) -> None:
         if isinstance(rest.get("type"), click.IntRange | click.FloatRange):
             rest.setdefault("metavar", "N")
         super().__init__(*names, **rest)
         self.heading = heading
+        self.first = first
 
     def type_cast_value(self, context: click.Context, value: Any) -> Any:
         """Return the value; refuse what only Python reads as a number, such as 1_000 or ٣."""
@@ -60,6 +67,8 @@ class Headed(click.Option):
 
 def _are_alike(name: str, other: str) -> bool:
     """Return whether one option may be a misspelling of the other."""
+    import difflib
+
     return difflib.SequenceMatcher(None, name.lstrip("-"), other.lstrip("-")).ratio() > _ALIKE
 
 
@@ -84,7 +93,7 @@ class Operand(click.Argument):
 class Verb(click.Command):
     """A verb whose --help has examples, and sections in the order of their first options.
 
-    --help shows the options that `MAIN` names, --help-all shows all.
+    --help shows the options that are declared with `first`, --help-all shows all.
     """
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
@@ -119,16 +128,16 @@ class Verb(click.Command):
         }
         return begun.pop() if len(begun) == 1 else None
 
-    shown_options: frozenset[str] | None = None
-    """The options that --help shows, if not those of MAIN."""
-
-    def _shown(self) -> frozenset[str] | None:
-        return self.shown_options or MAIN.get(self.name or "")
+    def invoke(self, context: click.Context) -> Any:
+        """Carry out the verb. Raises: click.UsageError if `--help` is the value of an option."""
+        if not wanted.body:
+            raise click.UsageError("--help is an option, and cannot be a value.", ctx=context)
+        return super().invoke(context)
 
     def get_params(self, context: click.Context) -> list[click.Parameter]:
         """Return the verb's parameters; if --help is short, --help-all is before --help."""
         parameters = super().get_params(context)
-        if self._shown() is None:
+        if all(_is_first(parameter) for parameter in parameters):
             return parameters
         count = sum(isinstance(parameter, click.Option) for parameter in parameters)
         help_all = click.Option(
@@ -148,24 +157,69 @@ class Verb(click.Command):
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the sections: options without heading first, --help last."""
+        parameters = self.get_params(context)
+        is_short = any(_HELP_ALL in parameter.opts for parameter in parameters)
+        is_short = is_short and not context.meta.get(_SHOWS_ALL)
+        record = _short_record if is_short else _record
         sections: dict[str, list[tuple[str, str]]] = {}
         last: list[tuple[str, str]] = []
-        main = None if context.meta.get(_SHOWS_ALL) else self._shown()
         help_option = self.get_help_option(context)
-        for parameter in self.get_params(context):
-            record = parameter.get_help_record(context)
-            if record is None or not isinstance(parameter, click.Option | Operand):
+        for parameter in parameters:
+            if (words := record(parameter, context)) is None:
                 continue
             if parameter is help_option or _HELP_ALL in parameter.opts:
-                last.append(record)
-            elif main is None or isinstance(parameter, Operand) or main & {*parameter.opts}:
+                last.append(words)
+            elif not is_short or _is_first(parameter):
                 heading = getattr(parameter, "heading", REST)
-                sections.setdefault(heading, []).append(record)
-        if last:
-            sections.setdefault(next(reversed(sections), REST), []).extend(last)
+                sections.setdefault(heading, []).append(words)
+        sections.setdefault(next(reversed(sections), REST), []).extend(last)
         for heading, records in sections.items():
+            if is_short:
+                _write_close(heading, records, formatter)
+                continue
             with formatter.section(heading):
                 formatter.write_dl(records)
+
+
+def _is_first(parameter: click.Parameter) -> bool:
+    """Return whether --help shows it. Options without a heading are few, and of one verb alone."""
+    return not isinstance(parameter, Headed) or parameter.first
+
+
+def _record(parameter: click.Parameter, context: click.Context) -> tuple[str, str] | None:
+    """Return names and help text; None for an argument that only the usage line explains."""
+    if not isinstance(parameter, click.Option | Operand):
+        return None
+    return parameter.get_help_record(context)
+
+
+def _short_record(parameter: click.Parameter, context: click.Context) -> tuple[str, str] | None:
+    """Return the letter and the first long name, and the first sentence of the help text."""
+    if (words := _record(parameter, context)) is None or not isinstance(parameter, click.Option):
+        return words
+    long_name = next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0])
+    letters = [name for name in parameter.opts if not name.startswith("--")][:1]
+    names = ", ".join([*letters, *({} if long_name in letters else {long_name: None})])
+    if not parameter.is_flag:
+        metavar = parameter.make_metavar(context)
+        names += f" {metavar if len(metavar) <= _METAVAR_MAX else 'NAME'}"
+    return names, first_words(parameter.help or "")
+
+
+def first_words(text: str) -> str:
+    """Return the first sentence without examples, and of a default only the usual one."""
+    sentence = re.split(r"(?<=\.) (?=[A-Z])|(?<=\w); (?=[a-z-])(?![^(]*\))", text)[0]
+    sentence = re.sub(r"\(([^();]*);[^()]*\)", r"(\1)", sentence)
+    return re.sub(r",? (or phases )?(such as|for example) [^()]*$", "", sentence).rstrip(".;") + "."
+
+
+def _write_close(
+    heading: str, records: list[tuple[str, str]], formatter: click.HelpFormatter
+) -> None:
+    """Write a section without empty lines, so that a screen shows all sections."""
+    formatter.write(f"{heading}:\n")
+    with formatter.indentation():
+        formatter.write_dl(records)
 
 
 def example_name(context: click.Context) -> str:

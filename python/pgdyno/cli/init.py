@@ -9,82 +9,99 @@ from dataclasses import replace
 from typing import Any, cast
 
 import click
-from psycopg import sql
 
-from pgdyno.cli import options, output
-from pgdyno.cli.dataset_options import options_of, read_options
+from pgdyno.cli import options, output, wanted
 from pgdyno.cli.effect import refuse_without_effect
-from pgdyno.cli.from_options import server_named
 from pgdyno.cli.headings import ANSWER, LOADING, TABLES, Verb, under
 from pgdyno.cli.init_kind import INIT_KINDS, Likeness
-from pgdyno.cli.init_plan import show_plan
-from pgdyno.cli.live import Live
+from pgdyno.cli.kind_options import decorator_of, kind_help
 from pgdyno.cli.load_options import HOSTS_HELP
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.errors import RefusedError, SpecError
-from pgdyno.measure.consistency import require_consistent
-from pgdyno.measure.fleet import asked_hosts, opened_fleet
-from pgdyno.measure.load_plan import why_not_spread
-from pgdyno.measure.loading import Loading, load_dataset, refuse_other_options, statements
-from pgdyno.measure.servers import Fleet
-from pgdyno.measure.under_test import LOAD_DATABASE
 from pgdyno.quantities import duration_text, format_bytes
-from pgdyno.server import dataset as datasets
-from pgdyno.server import new_database, safety, server_facts, space
-from pgdyno.server.connect import connect, pinned
-from pgdyno.server.conninfo import Resolved
-from pgdyno.server.dataset_kind import DatasetKind
 from pgdyno.server.dataset_kinds import KINDS, kind_of, needed_bytes
-from pgdyno.server.find import find
-from pgdyno.server.pgbench_tables import PGBENCH
-from pgdyno.server.scratch import ScratchCluster, ScratchRequest
-from pgdyno.server.target import Target, refuse_what_the_engine_lacks
-from pgdyno.spec.dataset import Dataset
-from pgdyno.store.experiment import Store
 
+if wanted.body:
+    from psycopg import sql
+
+    from pgdyno.cli.dataset_options import read_options
+    from pgdyno.cli.from_options import server_named
+    from pgdyno.cli.init_plan import show_plan
+    from pgdyno.cli.live import Live
+    from pgdyno.measure.consistency import require_consistent
+    from pgdyno.measure.fleet import asked_hosts, opened_fleet
+    from pgdyno.measure.load_plan import why_not_spread
+    from pgdyno.measure.loading import Loading, load_dataset, refuse_other_options, statements
+    from pgdyno.measure.servers import Fleet
+    from pgdyno.measure.under_test import LOAD_DATABASE
+    from pgdyno.server import dataset as datasets
+    from pgdyno.server import new_database, safety, server_facts, space
+    from pgdyno.server.connect import connect, pinned
+    from pgdyno.server.conninfo import Resolved
+    from pgdyno.server.dataset_kind import DatasetKind
+    from pgdyno.server.find import find
+    from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+    from pgdyno.server.target import Target, refuse_what_the_engine_lacks
+    from pgdyno.spec.dataset import Dataset
+    from pgdyno.store.experiment import Store
+
+DEFAULT = "pgbench"
+"""The kind of dataset that `init` loads if the command names none."""
 _loading = under(LOADING)
 
 
-def command_for(kind: DatasetKind) -> Verb:
+def command_for(name: str) -> Verb:
     """Return the command that loads one kind of dataset, with the options of the kind."""
 
+    kind = kind_help(name)
+
     def load(**given: Any) -> int:
-        return _run(kind, given)
+        return _run(KINDS[name], given)
 
     load.__doc__ = (
-        INIT_KINDS[kind.name].help
-        if kind.name in INIT_KINDS
+        INIT_KINDS[name].help
+        if name in INIT_KINDS
         else f"""Load the {kind.name} tables into your own server; they get pgdyno's mark.
 
     Tables with the mark are replaced, other tables are never touched. After an interruption, the
     same command continues where the load stopped.
-    {_others(kind)}"""
+    {_others(name)}"""
     )
     decorators = (
-        *(INIT_KINDS[kind.name].options() if kind.name in INIT_KINDS else ()),
+        *(INIT_KINDS[name].options() if name in INIT_KINDS else ()),
         options.connection,
-        options_of(kind.options, TABLES),
+        decorator_of(kind.options, TABLES),
         _loading(
             "-j",
             "--load-jobs",
             type=click.IntRange(1, 64),
             help=f"Number of connections that load {kind.jobs_help}",
+            first=True,
         ),
         _loading("--hosts", metavar="HOSTS", help=HOSTS_HELP),
-        options_of(kind.loading, LOADING),
-        _loading("--restart", is_flag=True, help="Discard an interrupted load and start again."),
+        decorator_of(kind.loading, LOADING),
+        _loading(
+            "--restart",
+            is_flag=True,
+            help="Discard an interrupted load and start again.",
+            first=True,
+        ),
         *(
             [_loading("--no-check", is_flag=True, help="Do not check the loaded data.")]
-            * bool(kind.conditions)
+            * kind.has_conditions
         ),
         _loading("--skip-space-check", is_flag=True, help="Load even if the disk seems too small."),
         under(ANSWER)(
-            "--print-sql", is_flag=True, help="Print every statement that init may send, and exit."
+            "--print-sql",
+            is_flag=True,
+            help="Print every statement that init may send, and exit.",
+            first=True,
         ),
         under(ANSWER)(
             "--dry-run",
             is_flag=True,
             help="Print rows and bytes of the load, on each node of a cluster, and exit.",
+            first=True,
         ),
         under(ANSWER)(
             "--probe",
@@ -97,13 +114,13 @@ def command_for(kind: DatasetKind) -> Verb:
     )
     for decorator in reversed(decorators):
         load = decorator(load)
-    name = "init" if kind is PGBENCH else kind.name
-    return click.command(name, cls=Verb, short_help=f"Load the {kind.name} tables.")(load)
+    named = "init" if name == DEFAULT else name
+    return click.command(named, cls=Verb, short_help=f"Load the {kind.name} tables.")(load)
 
 
-def _others(kind: DatasetKind) -> str:
+def _others(kind: str) -> str:
     """Return a paragraph of the help about the other kinds of dataset."""
-    others = [name for name in KINDS if name != kind.name]
+    others = [name for name in KINDS if name != kind]
     if not others:
         return ""
     names = " or ".join(filter(None, (", ".join(others[:-1]), others[-1])))
@@ -123,9 +140,9 @@ class Kinds(click.Group):
         if not has_kind and len(args) > 1 and not any(arg.startswith("-") for arg in args[:2]):
             raise SpecError(
                 f"init {args[0]}: no kind of tables has this name; a server follows a kind.",
-                hint=f"use one of {', '.join(KINDS)}, or none for {PGBENCH.name}",
+                hint=f"use one of {', '.join(KINDS)}, or none for {DEFAULT}",
             )
-        return super().parse_args(context, args if has_kind else [PGBENCH.name, *args])
+        return super().parse_args(context, args if has_kind else [DEFAULT, *args])
 
     def list_commands(self, _context: click.Context) -> list[str]:
         """Return the names of the kinds."""
@@ -133,11 +150,11 @@ class Kinds(click.Group):
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         """Return the command of a kind."""
-        return command_for(KINDS[name]) if name in KINDS else None
+        return command_for(name) if name in KINDS else None
 
     def get_help(self, context: click.Context) -> str:
         """Return the help of the default kind, which names the other kinds."""
-        return command_for(PGBENCH).get_help(context)
+        return command_for(DEFAULT).get_help(context)
 
 
 command = Kinds("init", short_help="Load a dataset.", add_help_option=False)

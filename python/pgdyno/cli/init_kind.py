@@ -6,10 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pgdyno.cli import wanted
 from pgdyno.feature import Table
-from pgdyno.measure.loading import Loading
-from pgdyno.server.connect import Connection
-from pgdyno.server.target import Target
+
+if wanted.body:
+    from pgdyno.measure.loading import Loading
+    from pgdyno.server.connect import Connection
+    from pgdyno.server.target import Target
 
 
 class Likeness(Protocol):

@@ -10,11 +10,10 @@ from textwrap import fill
 
 import click
 
-from pgdyno.answer.sentences import validity_words
 from pgdyno.cli import options, output
 from pgdyno.cli.headings import Verb
 from pgdyno.errors import StoreError
-from pgdyno.quantities import counted
+from pgdyno.quantities import counted, validity_words
 from pgdyno.report.result_kind import RESULTS
 from pgdyno.report.text_page import TextPage
 from pgdyno.store.experiment import ListedExperiment, Store
@@ -33,6 +32,8 @@ def command(store: Path | None, json_to: str | None) -> int:
             hint="check --store",
         )
     rows = kept.list()
+    if rows:
+        kept.write_index(rows)
     document = {"format": "pgdyno.list/1", "results": [asdict(row) for row in rows]}
     text = "\n".join(_line(row) for row in rows) or "no results yet; pgdyno bench makes one"
     options.write(text, json.dumps(document, indent=2, default=str), json_to)

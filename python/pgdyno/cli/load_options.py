@@ -10,8 +10,7 @@ from pgdyno.cli import options
 from pgdyno.cli.headings import BEFORE, LOAD, Headed, Verb, under
 from pgdyno.cli.options import Command, allow_write, apply, confirm, confirm_memory
 from pgdyno.cli.output import data
-from pgdyno.cli.program_help import client_options, clients_by_size
-from pgdyno.cli.script_options import program_field
+from pgdyno.cli.program_help import client_options, clients_by_size, program_field
 from pgdyno.engine.engine_facts import BuiltinFacts, OptionFacts, engine_facts
 from pgdyno.errors import PgdynoError
 
@@ -37,6 +36,7 @@ def clients(command: Command) -> Command:
             *client_options(),
             type=click.IntRange(1, 100_000),
             help=f"Number of clients (default 1; {clients_by_size()}).",
+            first=True,
         ),
     )
 
@@ -84,8 +84,8 @@ def programs(command: Command) -> Command:
             multiple=True,
             metavar="NAME[@W]",
             callback=_list_builtins,
-            help="Built-in script or program, or the file of a capture, and its weight; -b list"
-            " shows the built-ins.",
+            help="Built-in or file of a capture, and its weight; -b list shows the built-ins.",
+            first=True,
         ),
         option(
             "--read-only",
@@ -139,14 +139,22 @@ def load_hosts(command: Command) -> Command:
     )
 
 
+_script_file = under(LOAD)(
+    "-f",
+    "--file",
+    multiple=True,
+    metavar="FILE[@W]",
+    help="Script file and its weight.",
+    first=True,
+)
+
+
 def workload(command: Command) -> Command:
     """Add the options for the clients' work, without their number."""
     option, before = under(LOAD), under(BEFORE)
     return apply(
         load_hosts(programs(command)),
-        option(
-            "-f", "--file", multiple=True, metavar="FILE[@W]", help="Script file and its weight."
-        ),
+        _script_file,
         option("-S", "--select-only", is_flag=True, help="Same as -b select-only."),
         option("-N", "--skip-some-updates", is_flag=True, help="Same as -b simple-update."),
         option(
@@ -221,6 +229,7 @@ def rate(command: Command) -> Command:
             help="Transactions per second to offer (open loop), or phases such as"
             " 500:30s,500-4000:60s,200. For a capture: 1x repeats the recorded rate second by"
             " second, 2x doubles this rate, flat uses its mean.",
+            first=True,
         ),
     )
 

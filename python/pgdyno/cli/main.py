@@ -7,20 +7,19 @@ no other applies: measured, but the interval does not decide.
 
 from __future__ import annotations
 
-import difflib
 import gc
 import importlib
 import os
 import re
 import sys
-import traceback
 from itertools import pairwise
 
 import click
 
 from pgdyno import feature as features
-from pgdyno.cli import output
+from pgdyno.cli import output, wanted
 from pgdyno.cli.headings import write_examples
+from pgdyno.cli.version import print_version
 from pgdyno.errors import InterruptedByUser, PgdynoError
 from pgdyno.process import cleanup, signals
 
@@ -44,6 +43,8 @@ _CORE: dict[str, str] = {
     "export": "Write the runs of a result as CSV, JSON or Parquet.",
     "note": "Keep a remark with a result.",
     "undo": "Restore settings that a killed experiment left changed.",
+    "help": "Explain a word, the method or an option.",
+    "completion": "Print what the Tab key needs in your shell.",
 }
 MODULES = {verb: f"pgdyno.cli.{verb}" for verb in _CORE} | {
     verb: f"{feature.package}.verbs.{verb.replace('-', '_')}"
@@ -82,6 +83,8 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the verb of the command line. An error names the nearest verb, or all verbs."""
         if args and args[0] not in VERBS and not args[0].startswith("-"):
+            import difflib
+
             like = difflib.get_close_matches(args[0], VERBS, n=1)
             meant = f"did you mean {like[0]}?" if like else f"the verbs are {', '.join(VERBS)}."
             raise click.UsageError(f"{args[0]} is not a verb; {meant}")
@@ -93,7 +96,14 @@ class Verbs(click.Group):
     context_settings={"help_option_names": ["--help", "-?"], "max_content_width": 100},
     invoke_without_command=True,
 )
-@click.version_option(package_name="pgdyno", prog_name="pgdyno")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=print_version,
+    help="Show version and commit of pgdyno and of its engine, and exit.",
+)
 @click.pass_context
 def pgdyno(context: click.Context) -> None:
     """Measure a PostgreSQL server: how fast it is, why, and whether a change makes it faster."""
@@ -104,6 +114,7 @@ def pgdyno(context: click.Context) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run one command line and return its exit code; stop everything that it started."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    wanted.settle(arguments)
     _be_modest()
     _open_what_is_closed()
     output.use_any_encoding()
@@ -134,6 +145,8 @@ def _be_modest() -> None:
     """Keep CPU use low, because the server may be on the same host."""
     # Matrices are small here. More threads would mostly wait for each other in a busy loop.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Otherwise pydantic reads the metadata of every installed package to look for plug-ins.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # Modules and results have many objects and few cycles. With the default threshold of 700, the
     # garbage collector takes a twentieth of a report's time.
     gc.set_threshold(50_000, 20, 20)
@@ -158,6 +171,8 @@ def _run(arguments: list[str]) -> int:
         has_run = error.has_run or isinstance(error, InterruptedByUser)
         return error.exit_code if has_run else EXIT_USAGE
     except Exception as error:  # A defect of pgdyno: one paragraph, and the trace in a file.
+        import traceback
+
         trace = output.keep_trace(traceback.format_exc())
         output.failed(
             "internal",

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import click
 
-from pgdyno.cli import options, output
+from pgdyno.cli import options, output, wanted
 from pgdyno.cli.headings import Verb
 from pgdyno.clock import read_pair
-from pgdyno.store.experiment import Store
+
+if wanted.body:
+    from pgdyno.store.experiment import Store
 
 
 @click.command("note", cls=Verb, short_help="Keep a remark with a result.")

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import click
 
 from pgdyno.cli import output
-from pgdyno.cli.dataset_options import options_of
 from pgdyno.cli.headings import (
     ANSWER,
     FOREIGN,
@@ -22,8 +21,8 @@ from pgdyno.cli.headings import (
     Operand,
     under,
 )
+from pgdyno.cli.kind_options import decorator_of, kind_help
 from pgdyno.errors import SpecError, StoreError
-from pgdyno.observe.remote.host_session import collector_script
 from pgdyno.redaction import redacted_output
 from pgdyno.server.dataset_kinds import KINDS
 from pgdyno.spec.units import duration_ns
@@ -42,9 +41,11 @@ def connection(command: Command) -> Command:
             required=False,
             cls=Operand,
             heading=SERVER,
-            help="Connection string: a URI, key=value pairs, or service=NAME.",
+            help="Connection: URI, key=value pairs, or service=NAME.",
         ),
-        option("-h", "--host", metavar="HOST", help="Host or socket folder of the server."),
+        option(
+            "-h", "--host", metavar="HOST", help="Host or socket folder of the server.", first=True
+        ),
         option("-p", "--port", metavar="PORT", help="Port of the server."),
         option("-U", "--user", "--username", metavar="USER", help="User to connect as."),
         option(
@@ -53,6 +54,7 @@ def connection(command: Command) -> Command:
             "--dbname",
             metavar="NAME",
             help="Database name, or a whole conninfo.",
+            first=True,
         ),
         password_command,
     )
@@ -134,16 +136,22 @@ def dataset(command: Command) -> Command:
     """
     seen = {"seed", "fraction"}
     decorators = []
-    for kind in KINDS.values():
-        decorators.append(options_of(kind.options, TABLES, without=frozenset(seen)))
-        seen |= kind.options.model_fields.keys()
+    for name in KINDS:
+        declared = kind_help(name).options
+        decorators.append(
+            decorator_of(
+                declared, TABLES, without=frozenset(seen), may_be_first=name == next(iter(KINDS))
+            )
+        )
+        seen |= {option.field for option in declared}
     return apply(command, *decorators)
 
 
 def allow_write(command: Command) -> Command:
     """Add --allow-write."""
     return apply(
-        command, under(FOREIGN)("--allow-write", is_flag=True, help="Allow scripts that write.")
+        command,
+        under(FOREIGN)("--allow-write", is_flag=True, help="Allow scripts that write.", first=True),
     )
 
 
@@ -316,7 +324,7 @@ def gates(command: Command) -> Command:
         option(
             "--print-spec", is_flag=True, help="Print this experiment as a spec file, and exit."
         ),
-        option("--dry-run", is_flag=True, help="Print the plan, and exit."),
+        option("--dry-run", is_flag=True, help="Print the plan, and exit.", first=True),
     )
 
 
@@ -360,6 +368,7 @@ def json_option(command: Command) -> Command:
             metavar="[FILE]",
             callback=_writable,
             help="Print JSON instead of text; with FILE, write JSON to FILE and print text.",
+            first=True,
         ),
     )
 
@@ -410,6 +419,8 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 def _print_collector(context: click.Context, _option: click.Parameter, given: bool) -> None:
     if given:
+        from pgdyno.observe.remote.host_session import collector_script
+
         output.data(collector_script().rstrip())
         context.exit(0)
 

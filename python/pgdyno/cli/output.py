@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 import textwrap
 from typing import TextIO
 
@@ -169,6 +168,8 @@ def waits_for(text: str) -> None:
 
 def keep_trace(trace: str) -> str:
     """Store the trace of a defect in a file and return its path."""
+    import tempfile
+
     with tempfile.NamedTemporaryFile(
         "w", prefix="pgdyno-defect-", suffix=".txt", delete=False
     ) as file:

@@ -35,3 +35,8 @@ def client_options() -> tuple[str, ...]:
     """Return the option of each word that a program uses for clients: "--terminals"."""
     words = {f"--{program.client_word}s": None for program in programs()}
     return tuple(word for word in words if word != "--clients")
+
+
+def program_field(name: str) -> str:
+    """Return click's parameter name for an option of a built-in program."""
+    return f"program_{name.replace('-', '_')}"

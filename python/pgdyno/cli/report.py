@@ -9,15 +9,17 @@ from typing import Any
 
 import click
 
-from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.cli import options, output
+from pgdyno.cli import options, output, wanted
 from pgdyno.cli.headings import Verb
-from pgdyno.cli.show import answered, document_again, read_kept, result_kind_of
-from pgdyno.designs import document_of, markdown_of, page_of
 from pgdyno.errors import SpecError
 from pgdyno.process import signals
-from pgdyno.store.experiment import Store
-from pgdyno.store.folder import ExperimentFolder
+
+if wanted.body:
+    from pgdyno.analysis.findings import ExperimentFindings
+    from pgdyno.cli.show import answered, document_again, read_kept, result_kind_of
+    from pgdyno.designs import document_of, markdown_of, page_of
+    from pgdyno.store.experiment import Store
+    from pgdyno.store.folder import ExperimentFolder
 
 # The end of the name of -o -> the form that is written.
 _FORMS = {".html": "html", ".htm": "html", ".md": "md", ".json": "json"}

@@ -7,23 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import click
-from pydantic import ValidationError
 
-from pgdyno.cli import options, output
+from pgdyno.cli import options, output, wanted
 from pgdyno.cli.effect import refuse_without_effect
-from pgdyno.cli.from_options import OWN_SERVER_ONLY, AskedExperiment, permissions_of, refuse
 from pgdyno.cli.headings import Verb
-from pgdyno.cli.measure import measure
-from pgdyno.cli.show import read_kept, require_runs
 from pgdyno.errors import RefusedError, SpecError
-from pgdyno.plan.designs.compare import EXTENDED
-from pgdyno.server.conninfo import resolve
-from pgdyno.spec.base import SECOND_NS
-from pgdyno.spec.experiment import Experiment
-from pgdyno.spec.file import read_spec, to_toml
-from pgdyno.store.experiment import Store
-from pgdyno.store.folder import ExperimentFolder
 from pgdyno.user_file import read_text
+
+if wanted.body:
+    from pydantic import ValidationError
+
+    from pgdyno.cli.from_options import OWN_SERVER_ONLY, AskedExperiment, permissions_of, refuse
+    from pgdyno.cli.measure import measure
+    from pgdyno.cli.show import read_kept, require_runs
+    from pgdyno.plan.designs.compare import EXTENDED
+    from pgdyno.server.conninfo import resolve
+    from pgdyno.spec.base import SECOND_NS
+    from pgdyno.spec.experiment import Experiment
+    from pgdyno.spec.file import read_spec, to_toml
+    from pgdyno.store.experiment import Store
+    from pgdyno.store.folder import ExperimentFolder
 
 # What --confirm names for the result of somebody else on a scratch server.
 _ON_SCRATCH = "scratch"

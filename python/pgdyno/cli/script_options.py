@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from pgdyno.cli.program_help import program_field
 from pgdyno.engine.engine_facts import engine_facts
 from pgdyno.errors import SpecError
 from pgdyno.programs.registry import FILE_PROGRAM
@@ -131,11 +132,6 @@ def pairs_of(texts: tuple[str, ...], option: str) -> dict[str, str]:
             raise SpecError(f"{option} {name.strip()} is given twice.", hint="set it once")
         pairs[name.strip()] = value.strip()
     return pairs
-
-
-def program_field(name: str) -> str:
-    """Return click's parameter name for an option of a built-in program."""
-    return f"program_{name.replace('-', '_')}"
 
 
 def _of_program(options: dict[str, Any]) -> dict[str, str]:

@@ -8,19 +8,22 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from pydantic import ValidationError
 
-from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.cli import options, output
+from pgdyno.cli import options, output, wanted
 from pgdyno.cli.headings import Verb
-from pgdyno.cli.measure import show, with_remarks
-from pgdyno.designs import answer_of
 from pgdyno.errors import InterruptedByUser, SpecError, StoreError
-from pgdyno.measure.changes import place_of
-from pgdyno.report.result_kind import RESULTS, ResultKind
-from pgdyno.report.short_text import shortened
-from pgdyno.store.experiment import Store
-from pgdyno.store.folder import ExperimentFolder
+
+if wanted.body:
+    from pydantic import ValidationError
+
+    from pgdyno.analysis.findings import ExperimentFindings
+    from pgdyno.cli.measure import show, with_remarks
+    from pgdyno.designs import answer_of
+    from pgdyno.measure.changes import place_of
+    from pgdyno.report.result_kind import RESULTS, ResultKind
+    from pgdyno.report.short_text import shortened
+    from pgdyno.store.experiment import Store
+    from pgdyno.store.folder import ExperimentFolder
 
 _NAMED = 3
 Read = TypeVar("Read")

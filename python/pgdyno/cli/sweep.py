@@ -7,18 +7,21 @@ from itertools import pairwise
 from typing import Any
 
 import click
-from pydantic import ValidationError
 
-from pgdyno.cli import load_options, options
-from pgdyno.cli.from_options import experiment_of, refuse
+from pgdyno.cli import load_options, options, wanted
 from pgdyno.cli.headings import LOAD, under
 from pgdyno.cli.load_options import LoadVerb
-from pgdyno.cli.measure import measure
 from pgdyno.cli.program_help import type_targets
 from pgdyno.errors import SpecError
 from pgdyno.quantities import is_whole
-from pgdyno.spec.experiment import SweepDesign
-from pgdyno.spec.variant_text import variant_from
+
+if wanted.body:
+    from pydantic import ValidationError
+
+    from pgdyno.cli.from_options import experiment_of, refuse
+    from pgdyno.cli.measure import measure
+    from pgdyno.spec.experiment import SweepDesign
+    from pgdyno.spec.variant_text import variant_from
 
 # `auto` stops doubling at this number of clients for each core. Throughput falls before it.
 _CLIENTS_A_CORE = 32
@@ -46,6 +49,7 @@ _option = under(LOAD)
     default="5s",
     metavar="TIME",
     help="Duration of each run (default 5s).",
+    first=True,
 )
 @_option(
     "--rounds",
@@ -64,6 +68,7 @@ _option = under(LOAD)
     metavar="NAME=TIME",
     help="Find the highest load that keeps this target, such as p99=20ms. A target of one"
     f" transaction type, such as {type_targets()}, finds the highest number of clients.",
+    first=True,
 )
 @_option(
     "--variant",
@@ -71,6 +76,7 @@ _option = under(LOAD)
     multiple=True,
     metavar="VARIANT",
     help='Measure a curve for each variant: "NAME: KEY=VALUE; ...".',
+    first=True,
 )
 @load_options.variants
 def command(**given: Any) -> int:

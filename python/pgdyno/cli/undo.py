@@ -8,22 +8,24 @@ from typing import Any
 
 import click
 
-from pgdyno.cli import options, output
+from pgdyno.cli import options, output, wanted
 from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.headings import Verb
 from pgdyno.errors import SpecError, StoreError
-from pgdyno.measure.changes import (
-    Commands,
-    Undone,
-    dismiss_outstanding,
-    reached_again,
-    undo_outstanding,
-)
 from pgdyno.quantities import counted
-from pgdyno.server.conninfo import resolve
-from pgdyno.server.target import Target
-from pgdyno.store.experiment import Store
-from pgdyno.store.folder import ExperimentFolder
+
+if wanted.body:
+    from pgdyno.measure.changes import (
+        Commands,
+        Undone,
+        dismiss_outstanding,
+        reached_again,
+        undo_outstanding,
+    )
+    from pgdyno.server.conninfo import resolve
+    from pgdyno.server.target import Target
+    from pgdyno.store.experiment import Store
+    from pgdyno.store.folder import ExperimentFolder
 
 _INSTEAD = "instead of the one in the journal."
 

@@ -1,8 +1,7 @@
-"""The first part of --help: two examples of each verb, and the options that most commands need."""
+"""The first part of --help: two examples of each verb. Also options that people type from habit."""
 
 from __future__ import annotations
 
-from pgdyno.cli.option_words import LOAD, PSQL
 from pgdyno.feature import parts
 
 # The purpose of an example, and its command. tests/examples/test_documents.py runs each of them.
@@ -83,21 +82,18 @@ EXAMPLES: dict[str, tuple[Example, Example]] = {
         ("Keep a remark with result 12", 'pgdyno note 12 "after change CHG0048211"'),
         ("Print its remarks", "pgdyno note 12"),
     ),
+    "help": (
+        ("Which pages are there?", "pgdyno help"),
+        ("What is a run that is not valid?", "pgdyno help valid"),
+    ),
+    "completion": (
+        ("Print the script for bash, and where to put it", "pgdyno completion bash"),
+        ("Print the script for fish", "pgdyno completion fish"),
+    ),
     "undo": (
         ("Restore what killed experiments left changed", "pgdyno undo"),
         ("Print the previous values of result 12; change nothing", "pgdyno undo 12 --dismiss"),
     ),
-}
-# The options that --help shows, at most 15; --help-all shows all. A verb without a line has few
-# options, and --help shows all of them.
-_MAIN: dict[str, str] = {
-    "bench": f"{LOAD} --duration --rate --confirm --set --check --name --json",
-    "sweep": f"{LOAD} --duration --rounds --slo --variant --set --check --json",
-    "compare": f"{LOAD} --variant --metric --precision --budget --duration --rate --admin",
-    "run": "--resume --budget --dsn --allow-write --confirm --admin --apply-command "
-    "--restart-command --check --abort-if --print-spec --dry-run --store --json --quiet",
-    "init": f"{PSQL} --scale --fillfactor --partitions --unlogged-tables --foreign-keys "
-    "--load-jobs --init-steps --restart --distribute --print-sql --confirm",
 }
 # Options that people type from habit: the verb and the option, and what to use instead.
 MEANT: dict[tuple[str, str], str] = {
@@ -109,6 +105,4 @@ MEANT: dict[tuple[str, str], str] = {
 }
 for _own in parts("verb_help"):
     EXAMPLES |= _own.EXAMPLES
-    _MAIN |= _own.MAIN
     MEANT |= _own.MEANT
-MAIN = {verb: frozenset(names.split()) for verb, names in _MAIN.items()}

@@ -5,13 +5,13 @@ Mirrors `crates/engine/src/contract/facts.rs`.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-
-from pydantic import ValidationError
+from typing import Any, NamedTuple, TypeVar
 
 from pgdyno.engine.executable import engine_for_jobs
-from pgdyno.engine.records import Open
 from pgdyno.errors import EngineError, SpecError
 from pgdyno.process import child
 
@@ -19,9 +19,10 @@ _TIMEOUT_S = 30.0
 
 # The smallest and the largest value that is allowed.
 NumberRange = tuple[int, int]
+T = TypeVar("T")
 
 
-class TypeFacts(Open):
+class TypeFacts(NamedTuple):
     """One type of transaction; times are 0 if clients do not wait."""
 
     name: str
@@ -31,7 +32,7 @@ class TypeFacts(Open):
     think_ns_mean: int
 
 
-class OptionFacts(Open):
+class OptionFacts(NamedTuple):
     """One option of a program: one of the words `values` (default: the first), or a number."""
 
     name: str
@@ -40,7 +41,7 @@ class OptionFacts(Open):
     range: NumberRange | None = None
 
 
-class BuiltinFacts(Open):
+class BuiltinFacts(NamedTuple):
     """A built-in program: a script, or transactions written in Rust (`is_native`)."""
 
     name: str
@@ -54,13 +55,13 @@ class BuiltinFacts(Open):
     options: tuple[OptionFacts, ...]
 
 
-class DatasetFacts(Open):
+class DatasetFacts(NamedTuple):
     """A dataset that `init` can load."""
 
     tables: tuple[str, ...]
 
 
-class EngineFacts(Open):
+class EngineFacts(NamedTuple):
     """The answer to `pgdyno-engine facts`."""
 
     format: str
@@ -101,9 +102,50 @@ def _facts_of(path: Path, _changed_ns: int) -> EngineFacts:
     """Ask once in each command; a rebuilt engine counts as another file."""
     said = child.run([path, "facts"], timeout_s=_TIMEOUT_S, death_signal=None)
     try:
-        return EngineFacts.model_validate_json(said.stdout)
-    except ValidationError as error:
+        return facts_of(json.loads(said.stdout))
+    except (ValueError, KeyError, TypeError) as error:
         raise EngineError(
-            f"The engine at {path} gives no usable facts: {error.errors()[0]['msg']}.",
+            f"The engine at {path} gives no usable facts: {type(error).__name__}: {error}.",
             hint="install both packages of one version, or run make build in a source tree",
         ) from error
+
+
+def facts_of(document: Mapping[str, Any]) -> EngineFacts:
+    """Return the facts of a document, without the keys of a newer engine.
+
+    Raises: KeyError or TypeError if a key is missing. Help needs the facts, so they are not models:
+    these take longer to build than the engine takes to answer.
+    """
+    builtins = [
+        {
+            **builtin,
+            "types": tuple(_known(TypeFacts, kind) for kind in builtin["types"]),
+            "options": tuple(
+                _known(
+                    OptionFacts,
+                    {
+                        **option,
+                        "values": tuple(option["values"]),
+                        "range": tuple(option["range"]) if option.get("range") else None,
+                    },
+                )
+                for option in builtin["options"]
+            ),
+        }
+        for builtin in document["builtins"]
+    ]
+    datasets = document["datasets"].items()
+    return _known(
+        EngineFacts,
+        {
+            **document,
+            "builtins": tuple(_known(BuiltinFacts, builtin) for builtin in builtins),
+            "meta_commands": tuple(document["meta_commands"]),
+            "datasets": {name: DatasetFacts(tuple(facts["tables"])) for name, facts in datasets},
+        },
+    )
+
+
+def _known(kind: type[T], document: Mapping[str, Any]) -> T:
+    names = kind.__annotations__
+    return kind(**{name: value for name, value in document.items() if name in names})

@@ -7,12 +7,13 @@ import re
 import shutil
 import sys
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
-from pgdyno.engine.job import CONTRACT_REVISION
 from pgdyno.errors import EngineError
 from pgdyno.process import child
+
+# The engine must have this revision or a later one; `pgdyno-engine --version` shows it.
+CONTRACT_REVISION = 25
 
 _REVISION = re.compile(r"\bcontract 1\.(\d+)\)")
 _TIMEOUT_S = 30.0
@@ -61,6 +62,8 @@ def _require_known(path: Path, _changed_ns: int) -> None:
     # The first versions printed no number.
     if int(match[1] if match else 0) >= CONTRACT_REVISION:
         return
+    from importlib.metadata import version
+
     raise EngineError(
         f"The engine at {path} has version {said.removeprefix('pgdyno-engine ') or 'unknown'}; "
         f"this pgdyno, version {version('pgdyno')}, needs an engine with contract "

@@ -11,10 +11,9 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr
 
 from pgdyno.engine.distribution import Distribution
+from pgdyno.engine.executable import CONTRACT_REVISION as CONTRACT_REVISION
 
 CONTRACT_FORMAT = "pgdyno.contract/1"
-# The engine must have this revision or a later one; `pgdyno-engine --version` shows it.
-CONTRACT_REVISION = 26
 U16_MAX = 2**16 - 1
 U32_MAX = 2**32 - 1
 U64_MAX = 2**64 - 1

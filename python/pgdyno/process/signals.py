@@ -12,14 +12,17 @@ from __future__ import annotations
 import contextlib
 import select
 import signal
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from pgdyno.clock import monotonic_ns
 from pgdyno.errors import InterruptedByUser, TerminatedByUser
+
+if TYPE_CHECKING:
+    import socket
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LOOK_MS = 100.0
@@ -66,6 +69,8 @@ def handled(
     """
     global _state
     previous_state, _state = _state, _State(on_later=on_later, on_wait=on_wait)
+    import socket
+
     reader, writer = socket.socketpair()
     reader.setblocking(False)
     writer.setblocking(False)

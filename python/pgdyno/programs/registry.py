@@ -57,6 +57,11 @@ def programs() -> tuple[Program, ...]:
     return tuple(program_named(name) for name in PROGRAMS)
 
 
+def metric_names() -> tuple[str, ...]:
+    """Return the metrics that can decide a comparison: the usual ones, and those of programs."""
+    return ("tps", *own_metrics(), "p50", "p99", "mean", "cpu_per_tx", "wal_per_tx", "duration")
+
+
 def own_metrics() -> Mapping[str, Metric]:
     """Return the metrics of all programs by their names; the usual ones are not among them."""
     return {metric.name: metric for program in programs() for metric in program.metrics}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import LiteralString
-
-from psycopg.rows import dict_row
+from typing import TYPE_CHECKING, LiteralString
 
 from pgdyno.clock import monotonic_ns
-from pgdyno.server.connect import Connection
+
+if TYPE_CHECKING:
+    from pgdyno.server.connect import Connection
 
 # Grouping 5,000,000 rows needs up to 100 MB. Compiling takes longer than it saves.
 _FASTER: LiteralString = (
@@ -68,6 +68,8 @@ def check(connection: Connection, conditions: tuple[Condition, ...]) -> Iterator
 
 def judge(connection: Connection, conditions: Sequence[Condition]) -> list[Verdict]:
     """Return the verdicts of conditions that share a query, as the session sees the tables now."""
+    from psycopg.rows import dict_row
+
     began_ns = monotonic_ns()
     rows = (
         connection.cursor(row_factory=dict_row)
@@ -86,6 +88,8 @@ def judge(connection: Connection, conditions: Sequence[Condition]) -> list[Verdi
 
 def _first_rows(connection: Connection, condition: Condition) -> tuple[str, ...]:
     """Return the first rows that violate a condition, in words and in their order."""
+    from psycopg.rows import dict_row
+
     query: LiteralString = (
         "SELECT * FROM (" + condition.violating + ") AS violating ORDER BY violating LIMIT 10"
     )

@@ -6,16 +6,21 @@ engine in `engine.job`; ARCHITECTURE.md has the whole list.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pgdyno.errors import SpecError
 from pgdyno.feature import Table
-from pgdyno.server.dataset_kind import DatasetKind
-from pgdyno.server.pgbench_tables import PGBENCH
-from pgdyno.spec.dataset import Dataset
+
+if TYPE_CHECKING:
+    from pgdyno.server.dataset_kind import DatasetKind
+    from pgdyno.spec.dataset import Dataset
 
 WAL_RESERVE_BYTES = 1 << 30  # max_wal_size, which a load or a run fills, is 1 GB unless set.
 _EMPTY_CLUSTER_BYTES = 24 << 20  # three copies of the template database
 
-KINDS: Table[DatasetKind] = Table("dataset_kinds", {PGBENCH.name: PGBENCH})
+KINDS: Table[DatasetKind] = Table(
+    "dataset_kinds", {"pgbench": "pgdyno.server.pgbench_tables:PGBENCH"}
+)
 
 
 def kind_of(dataset: Dataset) -> DatasetKind:

@@ -18,10 +18,10 @@ from pydantic import (
 
 from pgdyno.errors import SpecError
 from pgdyno.redaction import redacted
+from pgdyno.spec.units import MINUTE_NS as MINUTE_NS
+from pgdyno.spec.units import SECOND_NS as SECOND_NS
 from pgdyno.spec.units import duration_exactly, duration_ns
 
-SECOND_NS = 1_000_000_000
-MINUTE_NS = 60 * SECOND_NS
 _DURATION_NS_MAX = 31 * 24 * 60 * MINUTE_NS
 _NAME_LENGTH_MAX = 200
 
@@ -77,7 +77,8 @@ Ratio = Annotated[float, BeforeValidator(_ratio), Field(gt=0, lt=1, allow_inf_na
 class Spec(BaseModel):
     """A frozen model that refuses unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Built at the first use: help reads only the fields.
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     @model_validator(mode="before")
     @classmethod

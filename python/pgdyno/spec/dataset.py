@@ -16,12 +16,20 @@ from pgdyno.spec.units import scale_for
 _STEPS = "dtgGvpf"
 
 
-def option(*names: str, help: str, default: Any = None, metavar: str = "", **rules: Any) -> Any:
+def option(
+    *names: str,
+    help: str,
+    default: Any = None,
+    metavar: str = "",
+    first: bool = False,
+    **rules: Any,
+) -> Any:
     """Return a field that is also an option of the command line under `names`.
 
-    Args: names, such as "-s", "--scale"; metavar, for a text; rules, pydantic's (ge, le).
+    Args: names, such as "-s", "--scale"; metavar, for a text; first, whether --help
+    shows it; rules, pydantic's (ge, le).
     """
-    extra: dict[str, Any] = {"option": list(names), "metavar": metavar}
+    extra: dict[str, Any] = {"option": list(names), "metavar": metavar, "first": first}
     return Field(default=default, description=help, json_schema_extra=extra, **rules)
 
 
@@ -40,6 +48,7 @@ class PgbenchDataset(Spec):
         default=1,
         ge=1,
         le=2**31 - 1,
+        first=True,
     )
     size: str | None = Field(default=None, exclude=True)
     """Approximate size instead of `scale`, such as "200GB" or "2xRAM"."""
@@ -134,6 +143,7 @@ class TpccDataset(Spec):
         default=1,
         ge=1,
         le=1_000_000,
+        first=True,
     )
     seed: int = option(
         "--seed",
@@ -188,6 +198,7 @@ class LedgerDataset(Spec):
         default=1000,
         ge=1,
         le=1_000_000,
+        first=True,
     )
 
 

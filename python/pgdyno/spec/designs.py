@@ -21,7 +21,7 @@ from pydantic import (
 
 from pgdyno.feature import Table
 from pgdyno.programs.program import Program
-from pgdyno.programs.registry import own_metrics
+from pgdyno.programs.registry import metric_names, own_metrics
 from pgdyno.spec.base import MINUTE_NS, SECOND_NS, DurationNs, Ratio, Spec
 from pgdyno.spec.condition import Condition, slo_from
 from pgdyno.spec.targets import (
@@ -32,7 +32,7 @@ from pgdyno.spec.targets import (
 from pgdyno.spec.variant import COMMANDS, Variant, merged
 
 _OWN = own_metrics()
-METRICS = ("tps", *_OWN, "p50", "p99", "mean", "cpu_per_tx", "wal_per_tx", "duration")
+METRICS = metric_names()
 if TYPE_CHECKING:
     Metric = str
 else:

@@ -8,6 +8,9 @@ import re
 
 from pgdyno.errors import SpecError
 
+SECOND_NS = 1_000_000_000
+MINUTE_NS = 60 * SECOND_NS
+
 _DURATION_NS = {
     "ns": 1,
     "us": 1_000,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,10 +20,11 @@ from pgdyno import clock
 from pgdyno.errors import StoreError
 from pgdyno.quantities import is_whole
 from pgdyno.store import files
+from pgdyno.store.files import FORMAT_VERSION
 from pgdyno.store.folder import IDENTITY, ExperimentFolder, read_identity
-from pgdyno.store.schema import FORMAT_VERSION
 
 DEFAULT_ROOT = "pgdyno-runs"
+INDEX = ".index"
 _LAST_NUMBER = ".last-number"
 _LISTED_AT_MOST = 5
 # If the disk has no room for this probe, it has none for a result.
@@ -117,6 +118,7 @@ class Store:
                 files.write_json(hidden / IDENTITY, identity)
                 hidden.rename(folder)
                 files.write_text(self.root / _LAST_NUMBER, f"{number}\n")
+                self._index(number, verb, slug, folder)
         except OSError as error:
             raise files.refused(self.root, error) from error
         return ExperimentFolder(folder)
@@ -230,6 +232,24 @@ class Store:
                 folders[number] = (*folders.get(number, ()), folder)
         return folders
 
+    def _index(self, number: int, verb: str, name: str, folder: Path) -> None:
+        """Add a result to the index; make a missing index from all results."""
+        if (self.root / INDEX).exists():
+            files.append_text(self.root / INDEX, _index_line(number, folder, verb, name))
+        else:
+            self.write_index(self.list())
+
+    def write_index(self, rows: Iterable[ListedExperiment]) -> None:
+        """Write the index anew if it differs and this user may write in the store.
+
+        Completion of command lines reads the index, and nothing else does.
+        """
+        lines = (_index_line(row.number, row.folder, row.verb, row.name) for row in rows)
+        content, index = "".join(lines), self.root / INDEX
+        with suppress(StoreError, OSError):
+            if not index.exists() or index.read_text(encoding="utf-8") != content:
+                files.write_text(index, content)
+
     def _next_number(self) -> int:
         """Return the next number. The number of a removed result is not used again."""
         try:
@@ -291,6 +311,12 @@ def _listed(experiment: ExperimentFolder, *, is_number_shared: bool) -> ListedEx
         is_number_shared=is_number_shared,
         notes=experiment.remarks(),
     )
+
+
+def _index_line(number: int, folder: Path, verb: str, name: str) -> str:
+    """Return a line of the index. A name that a terminal cannot show is left out."""
+    is_shown = name.isprintable()
+    return "\t".join((str(number), folder.name, verb, name if is_shown else "")) + "\n"
 
 
 def _as_name(slug: str) -> str:

@@ -9,16 +9,15 @@ import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pgdyno.errors import StoreError
 from pgdyno.observe.collector import Column
 from pgdyno.store import parquet
+from pgdyno.store.files import Form
 from pgdyno.store.schema import Table
 from pgdyno.store.stored_run import StoredRun
 
-Form = Literal["csv", "json", "parquet"]
-FORMS: tuple[Form, ...] = ("csv", "json", "parquet")
 RUN = Column("run", "int64", "number", "run of the experiment", "key")
 _OPTIONS: Mapping[Form, str] = {
     "csv": "FORMAT csv, HEADER true",
@@ -60,6 +59,32 @@ def export_table(
     raw, write texts of CSV unchanged, even those that a spreadsheet would take for a formula.
     Raises: StoreError if no run has the table, or the file cannot be written.
     """
+    query = _select(runs, table, has_lists=form != "csv")
+    _copy(query, (RUN, *table.columns), target, form, raw=raw)
+
+
+def relation_of(runs: Sequence[StoredRun], table: Table) -> Any:
+    """Return one table of several runs as a DuckDB relation, which is also an Arrow stream.
+
+    Raises: StoreError if no run has the table.
+    """
+    return parquet.cursor().sql(_select(runs, table, has_lists=True))
+
+
+def relation_of_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> Any:
+    """Return rows as a DuckDB relation, which is also an Arrow stream. Args: as `export_rows`."""
+    cursor = parquet.cursor()
+    with tempfile.TemporaryDirectory(prefix="pgdyno-rows-") as place:
+        file = Path(place) / "rows.parquet"
+        export_rows(rows, columns, file, "parquet")
+        cursor.execute(
+            f"CREATE TEMP TABLE runs AS SELECT * FROM read_parquet({parquet.literal(file)})"
+        )
+    return cursor.table("runs")
+
+
+def _select(runs: Sequence[StoredRun], table: Table, *, has_lists: bool) -> str:
+    """Return the query for one table of several runs. Raises: StoreError if no run has it."""
     present = files_of(runs, table)
     if not present:
         raise StoreError(
@@ -69,15 +94,14 @@ def export_table(
     listed = ", ".join(map(parquet.literal, present))
     numbers = ", ".join(map(str, present.values()))
     read = f"read_parquet([{listed}], union_by_name = true)"
-    lists = {c.name for c in table.columns if c.dtype in parquet.LISTS} if form == "csv" else set()
+    lists = set() if has_lists else {c.name for c in table.columns if c.dtype in parquet.LISTS}
     # A cell of CSV cannot hold a list, so it gets the values with blanks between them.
     flat = ", ".join(f'array_to_string("{n}", \' \') AS "{n}"' for n in sorted(lists))
     columns = f"* REPLACE ({flat})" if flat else "*"
-    query = (
+    return (
         f"SELECT [{numbers}][file_index::BIGINT + 1] AS run, {columns}"
         f" FROM {read} ORDER BY run, time_ns, file_row_number"
     )
-    _copy(query, (RUN, *table.columns), target, form, raw=raw)
 
 
 def files_of(runs: Sequence[StoredRun], table: Table) -> dict[Path, int]:

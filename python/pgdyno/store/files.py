@@ -14,12 +14,18 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pgdyno.errors import StoreError
 from pgdyno.redaction import may_have_secrets, redacted_output, without_secrets
 
+# Of every folder and document of the store.
+FORMAT_VERSION = 1
 FILE_MODE = 0o600
+Form = Literal["csv", "json", "parquet"]
+FORMS: tuple[Form, ...] = ("csv", "json", "parquet")
+# The end of the name of the folder of a run that did not end.
+PARTIAL_SUFFIX = ".partial"
 # The end of the name of a file that is not complete yet.
 _UNFINISHED = ".new"
 FOLDER_MODE = 0o700
@@ -53,6 +59,15 @@ def write_bytes(path: Path, content: bytes) -> None:
     except OSError as error:
         replacement.unlink(missing_ok=True)
         raise refused(path, error) from error
+
+
+def append_text(path: Path, text: str) -> None:
+    """Append a text without secrets to a file whose last line may be lost in a power failure."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        write_all(descriptor, redacted_output(text).encode())
+    finally:
+        os.close(descriptor)
 
 
 def write_json(path: Path, document: Any) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pgdyno.errors import StoreError
 from pgdyno.feature import features
@@ -19,10 +19,12 @@ from pgdyno.quantities import is_whole
 from pgdyno.redaction import redacted_toml
 from pgdyno.store import files
 from pgdyno.store.audit import AUDIT, Journal, damage_of, read_journal, sealed
-from pgdyno.store.run_writer import RunWriter
-from pgdyno.store.schema import FORMAT_VERSION
+from pgdyno.store.files import FORMAT_VERSION, PARTIAL_SUFFIX
 from pgdyno.store.seal import is_ours, seal_of
-from pgdyno.store.stored_run import PARTIAL_SUFFIX, Shelf, StoredRun
+
+if TYPE_CHECKING:
+    from pgdyno.store.run_writer import RunWriter
+    from pgdyno.store.stored_run import StoredRun
 
 IDENTITY = "experiment.json"
 MANIFEST = "manifest.json"
@@ -205,16 +207,22 @@ class ExperimentFolder:
         folder = self.folder / "runs" / f"{number:04d}"
         if folder.exists():
             raise StoreError(f"Run {number} exists: {folder}.", hint="a run is never overwritten")
+        from pgdyno.store.run_writer import RunWriter
+
         return RunWriter(folder.with_name(folder.name + PARTIAL_SUFFIX), number, label, job)
 
     def runs(self) -> list[StoredRun]:
         """Return the complete runs in order. They share a cache, so that reading all is fast."""
+        from pgdyno.store.stored_run import Shelf, StoredRun
+
         folders = self.run_folders()
         shelf = Shelf(folders)
         return [StoredRun(folder, shelf) for folder in folders]
 
     def incomplete(self) -> list[StoredRun]:
         """Return the incomplete runs in order. They can be read, but must not be analysed."""
+        from pgdyno.store.stored_run import StoredRun
+
         return [StoredRun.open_partial(folder) for folder in self.incomplete_folders()]
 
     def run_folders(self) -> list[Path]:

@@ -16,8 +16,9 @@ from typing import Any, Self
 
 from pgdyno.errors import StoreError
 from pgdyno.store import files, parquet
+from pgdyno.store.files import FORMAT_VERSION
 from pgdyno.store.line_files import LineFiles
-from pgdyno.store.schema import FORMAT_VERSION, table
+from pgdyno.store.schema import table
 from pgdyno.store.stored_run import STATEMENTS, StoredRun
 
 FLUSH_INTERVAL_S = 1.0

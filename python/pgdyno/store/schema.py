@@ -13,8 +13,6 @@ from functools import cache
 from pgdyno.observe.catalogue import collector_columns
 from pgdyno.observe.collector import INTERVAL_NS, TIME_NS, Column
 
-FORMAT_VERSION = 1
-
 
 @dataclass(frozen=True, slots=True)
 class Table:

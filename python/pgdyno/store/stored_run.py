@@ -13,13 +13,13 @@ import numpy.typing as npt
 
 from pgdyno.errors import StoreError
 from pgdyno.store import files, parquet
+from pgdyno.store.files import FORMAT_VERSION, PARTIAL_SUFFIX
 from pgdyno.store.parquet import Arrays
-from pgdyno.store.schema import FORMAT_VERSION, HISTOGRAMS, INTERVALS, Table, table
+from pgdyno.store.schema import HISTOGRAMS, INTERVALS, Table, table
 
 Document = dict[str, Any]
 IntArray = npt.NDArray[np.signedinteger[Any]]  # 32 bits; 64 in older results.
 
-PARTIAL_SUFFIX = ".partial"
 STATEMENTS = "statements.json"
 _FOLDER_NAME = re.compile(r"(?P<number>\d{4,})(?P<partial>\.partial)?")
 

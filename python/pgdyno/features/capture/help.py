@@ -1,4 +1,4 @@
-"""Examples and main options of the verbs of capture."""
+"""Examples of the verbs of capture."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ EXAMPLES = {
         ("Show everything in the file, for the security team", "pgdyno capture show bank.capture"),
     ),
 }
-MAIN: dict[str, str] = {}
 MEANT: dict[tuple[str, str], str] = {
     ("capture", "-T"): "Use --duration TIME.",
     ("capture", "--time"): "Use --duration TIME.",

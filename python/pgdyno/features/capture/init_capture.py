@@ -8,22 +8,23 @@ from typing import Any
 
 import click
 
-from pgdyno.cli import output
+from pgdyno.cli import output, wanted
 from pgdyno.cli.headings import SCRATCH, under
 from pgdyno.cli.init_kind import InitKind
-from pgdyno.features.capture.copy_likeness import CopyLikeness, likeness_of
-from pgdyno.features.capture.file import FIRST_BYTES
-from pgdyno.features.capture.import_statistics import import_statistics, refuse_older
-from pgdyno.features.capture.likeness import Quantity
-from pgdyno.features.capture.on_server import refuse_foreign
-from pgdyno.features.capture.tables import Captured, rebuilt_of
-from pgdyno.measure.loading import Loading
 from pgdyno.quantities import counted, format_bytes, percent
-from pgdyno.server.connect import Connection, connect
-from pgdyno.server.target import Target
-from pgdyno.spec.dataset import CaptureDataset, CaptureLoading
 
-CAPTURE = Captured.name
+if wanted.body:
+    from pgdyno.features.capture.copy_likeness import CopyLikeness, likeness_of
+    from pgdyno.features.capture.import_statistics import import_statistics, refuse_older
+    from pgdyno.features.capture.likeness import Quantity
+    from pgdyno.features.capture.on_server import refuse_foreign
+    from pgdyno.features.capture.tables import rebuilt_of
+    from pgdyno.measure.loading import Loading
+    from pgdyno.server.connect import Connection, connect
+    from pgdyno.server.target import Target
+    from pgdyno.spec.dataset import CaptureDataset, CaptureLoading
+
+CAPTURE = "capture"
 _HELP = """Make the tables of a capture, filled from their statistics.
 
     The tables have the same columns, keys and indexes as the captured tables. The values of their
@@ -59,9 +60,13 @@ def _options() -> list[Callable[[Any], Any]]:
 
 def _is_capture(argument: str) -> bool:
     """Return whether an argument names a file that `pgdyno capture` made."""
+    if argument.startswith("-"):
+        return False
     path = Path(argument)
-    if argument.startswith("-") or not path.is_file():
-        return argument.endswith(".capture") and not argument.startswith("-")
+    if not path.is_file():
+        return argument.endswith(".capture")
+    from pgdyno.features.capture.file import FIRST_BYTES
+
     with path.open("rb") as stream:
         return stream.read(len(FIRST_BYTES)) == FIRST_BYTES
 

@@ -15,12 +15,13 @@ import tomli_w
 
 from pgdyno.clock import ClockPair, read_pair
 from pgdyno.errors import InterruptedByUser, PgdynoError
-from pgdyno.features.crash.controls import Control, ControlSeen, controls_of, is_settled, judged
+from pgdyno.features.crash.controls import Control, controls_of, is_settled, judged
 from pgdyno.features.crash.crashers import Crasher, CrashRequest, OwnCrasher, ScratchCrasher
 from pgdyno.features.crash.document import document_of
 from pgdyno.features.crash.faults import FAULTS
 from pgdyno.features.crash.moments import planned_crashes
 from pgdyno.features.crash.record import CrashRecord
+from pgdyno.features.crash.show import CrashShow
 from pgdyno.features.crash.work import Bench
 from pgdyno.measure.run_progress import Progress
 from pgdyno.process import signals
@@ -36,21 +37,6 @@ class CrashOutcome:
     folder: ExperimentFolder
     document: dict[str, Any]
     error: PgdynoError | None
-
-
-class CrashShow:
-    """Receives what happens. This class is silent; the command line's prints."""
-
-    progress: Progress
-
-    def began(self, folder: ExperimentFolder, server: str) -> None:
-        """Take note that the crashes begin."""
-
-    def crashed(self, record: CrashRecord, of_count: int) -> None:
-        """Take note of a crash."""
-
-    def controlled(self, seen: ControlSeen, what: str = "control") -> None:
-        """Take note of a control, or of a fault of the disk."""
 
 
 def crash(request: CrashRequest, store: Store, show: CrashShow) -> CrashOutcome:

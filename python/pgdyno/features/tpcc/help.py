@@ -1,8 +1,6 @@
-"""Examples and main options of the verbs of tpcc."""
+"""Examples of the verbs of tpcc."""
 
 from __future__ import annotations
-
-from pgdyno.cli.option_words import PSQL
 
 EXAMPLES = {
     "spec": (
@@ -26,9 +24,5 @@ EXAMPLES = {
         ("Check the conditions in all warehouses", "pgdyno check tpcc -h db1 -d tpcc"),
         ("Write the verdicts as JSON", "pgdyno check tpcc -h db1 -d tpcc --json verdicts.json"),
     ),
-}
-MAIN: dict[str, str] = {
-    "tpcc": f"{PSQL} --warehouses --partitions --load-jobs --restart --distribute --print-sql "
-    "--confirm --seed --json --quiet --fillfactor",
 }
 MEANT: dict[tuple[str, str], str] = {}

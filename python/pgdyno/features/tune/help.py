@@ -1,8 +1,6 @@
-"""Examples and main options of the verbs of tune."""
+"""Examples of the verbs of tune."""
 
 from __future__ import annotations
-
-from pgdyno.cli.option_words import LOAD, PSQL
 
 EXAMPLES = {
     "tune": (
@@ -26,12 +24,5 @@ EXAMPLES = {
             "pgdyno work-mem --scratch -s 10 -f report.sql",
         ),
     ),
-}
-MAIN: dict[str, str] = {
-    "tune": f"{LOAD} --goal --setting --class --budget --rate --admin --json",
-    "settings": f"{PSQL} --file --pg-version --ram --disk --load --ssh --all --rules --explain"
-    " --check --json",
-    "work-mem": f"{PSQL} --file --define --max --timeout --active --ram --prove "
-    "--allow-explain-analyze --scratch --sql --json",
 }
 MEANT: dict[tuple[str, str], str] = {}

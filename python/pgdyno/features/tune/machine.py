@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from pgdyno.features.doctor.check_facts import CheckFacts
 from pgdyno.features.doctor.finding import Unknown
 from pgdyno.features.tune.formula import Value
+
+if TYPE_CHECKING:
+    from pgdyno.features.doctor.check_facts import CheckFacts
 
 Disk = Literal["hdd", "ssd", "san", "nvme"]
 Load = Literal["web", "oltp", "dw", "desktop", "mixed"]

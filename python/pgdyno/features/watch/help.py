@@ -1,8 +1,6 @@
-"""Examples and main options of the verbs of watch."""
+"""Examples of the verbs of watch."""
 
 from __future__ import annotations
-
-from pgdyno.cli.option_words import PSQL
 
 EXAMPLES = {
     "watch": (
@@ -12,10 +10,6 @@ EXAMPLES = {
             "pgdyno watch --of 14 --compare-to 14:00-14:10",
         ),
     ),
-}
-MAIN: dict[str, str] = {
-    "watch": f"{PSQL} --ssh --host-shell --pooler --duration --interval --compare-to --of --note "
-    "--print-sql --store --json",
 }
 MEANT: dict[tuple[str, str], str] = {
     ("watch", "-T"): "Use --duration TIME.",

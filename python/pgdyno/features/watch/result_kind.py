@@ -1,11 +1,23 @@
-"""How the result of a watch is shown."""
+"""How the result of a watch is shown. Its words and its page are loaded when they are used."""
 
 from __future__ import annotations
 
-from pgdyno.features.watch.segments import document_again
-from pgdyno.features.watch.text import text_of
+from typing import Any
+
 from pgdyno.report.result_kind import ResultKind
 from pgdyno.store.folder import ExperimentFolder
+
+
+def _document(folder: ExperimentFolder) -> dict[str, Any]:
+    from pgdyno.features.watch.segments import document_again
+
+    return document_again(folder)
+
+
+def _text(document: dict[str, Any], width: int) -> str:
+    from pgdyno.features.watch.text import text_of
+
+    return text_of(document, width)
 
 
 def _page(folder: ExperimentFolder) -> str:
@@ -15,4 +27,4 @@ def _page(folder: ExperimentFolder) -> str:
     return watch_page(watch_findings(folder))
 
 
-WATCH = ResultKind(document_again, text_of, _page, ("segment", "segments"), samples="waits")
+WATCH = ResultKind(_document, _text, _page, ("segment", "segments"), samples="waits")

@@ -7,7 +7,6 @@ segments remain, and the last one stays readable.
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,12 +20,12 @@ from pgdyno.features.doctor.server_seen import read_settings
 from pgdyno.features.doctor.session import read_only
 from pgdyno.features.watch.document import Watched, document_of, utc
 from pgdyno.features.watch.incident.evidence import Evidence
-from pgdyno.features.watch.incident.finding import Finding
 from pgdyno.features.watch.incident.rules import findings_of
 from pgdyno.features.watch.incident.sampled import asked_too
 from pgdyno.features.watch.incident.statement_rules import Known, busy_tables, worth_asking
 from pgdyno.features.watch.incident.table_facts import facts_of_statements
 from pgdyno.features.watch.segments import SEGMENT_NS, Segments
+from pgdyno.features.watch.show import WatchShow
 from pgdyno.features.watch.statements import (
     Calls,
     KnownTexts,
@@ -83,22 +82,6 @@ class WatchOutcome:
     folder: ExperimentFolder
     document: dict[str, Any]
     error: PgdynoError | None
-
-
-class WatchShow:
-    """Receives what happens in a watch. This class is silent; the command line's prints."""
-
-    def began(self, examination: Examination, folder: ExperimentFolder, texts: KnownTexts) -> None:
-        """Take note that the watch begins. Args: texts, from which texts can be asked."""
-
-    def moved(self, time_ns: int, tally: Tally) -> None:
-        """Take note of the sums so far; called twice a second."""
-
-    def found(self, time_ns: int, findings: Sequence[Finding]) -> None:
-        """Take note of what is wrong so far; called every two seconds."""
-
-    def noticed(self, notice: Mapping[str, Any]) -> None:
-        """Take note of an event: time_ns, kind, message, hint."""
 
 
 def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:

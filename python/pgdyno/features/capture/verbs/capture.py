@@ -10,33 +10,34 @@ from typing import Any
 
 import click
 
-from pgdyno.cli import options, output
+from pgdyno.cli import options, output, wanted
 from pgdyno.cli.effect import is_given, refuse_beside_print_sql, refuse_without_effect
-from pgdyno.cli.from_options import server_named
 from pgdyno.cli.headings import ANSWER, WATCHED, Operand, Verb, under
 from pgdyno.errors import SpecError, StoreError
-from pgdyno.features.capture import file
-from pgdyno.features.capture import text as capture_text
-from pgdyno.features.capture.coverage import coverage_of
-from pgdyno.features.capture.model import Capture
-from pgdyno.features.capture.permitted import permitted
-from pgdyno.features.capture.reading import log
-from pgdyno.features.capture.reading.counting import Progress
-from pgdyno.features.capture.reading.recorder import RECORDING_SUFFIX, Recorder
-from pgdyno.features.capture.reading.statistics import (
-    Reading,
-    Request,
-    sources_text,
-    statements_sent,
-)
-from pgdyno.features.capture.scripts import scripts_of
-from pgdyno.features.capture.sent import with_harmless_load
 from pgdyno.process import signals
 from pgdyno.quantities import seconds
-from pgdyno.server.target import Target
-from pgdyno.spec.base import SECOND_NS
-from pgdyno.spec.units import duration_ns
-from pgdyno.store.files import write_bytes
+from pgdyno.spec.units import SECOND_NS, duration_ns
+
+if wanted.body:
+    from pgdyno.cli.from_options import server_named
+    from pgdyno.features.capture import file
+    from pgdyno.features.capture import text as capture_text
+    from pgdyno.features.capture.coverage import coverage_of
+    from pgdyno.features.capture.model import Capture
+    from pgdyno.features.capture.permitted import permitted
+    from pgdyno.features.capture.reading import log
+    from pgdyno.features.capture.reading.counting import Progress
+    from pgdyno.features.capture.reading.recorder import RECORDING_SUFFIX, Recorder
+    from pgdyno.features.capture.reading.statistics import (
+        Reading,
+        Request,
+        sources_text,
+        statements_sent,
+    )
+    from pgdyno.features.capture.scripts import scripts_of
+    from pgdyno.features.capture.sent import with_harmless_load
+    from pgdyno.server.target import Target
+    from pgdyno.store.files import write_bytes
 
 _answer, _watched = under(ANSWER), under(WATCHED)
 _SHORTEST_NS = 2 * SECOND_NS
@@ -48,21 +49,8 @@ _ADVISED_RATE = 0.01
 _PARTIAL = ".partial"
 
 
-class _CaptureVerb(Verb):
-    """The verb; `pgdyno init capture` has the same name, and other options."""
-
-    shown_options = frozenset(
-        (
-            *("--host", "--port", "--user", "--database", "--duration", "--output", "--json"),
-            *("--log", "--log-line-prefix", "--log-advice", "--keep-values"),
-            *("--i-may-store-values", "--coverage"),
-            *("--all", "--print-sql", "--quiet"),
-        )
-    )
-
-
 @click.command(
-    "capture", cls=_CaptureVerb, short_help="Capture your own load in a file, without your data."
+    "capture", cls=Verb, short_help="Capture your own load in a file, without your data."
 )
 @options.connection
 @click.argument(
@@ -88,6 +76,7 @@ class _CaptureVerb(Verb):
     default="15min",
     metavar="TIME",
     help="Duration of the capture, such as 90s or 2h (default 15min).",
+    first=True,
 )
 @_watched(
     "--log",
@@ -98,12 +87,14 @@ class _CaptureVerb(Verb):
     help="Log of the server in format stderr, csvlog or jsonlog, also as .gz or .zst. pgdyno takes"
     " whole transactions with their parameters from the log. Without --duration, it reads only the"
     " schema from the server. Repeat the option for rotated files, in any order.",
+    first=True,
 )
 @_watched(
     "--log-line-prefix",
     metavar="PREFIX",
     help="log_line_prefix when the log was written. Default: pgdyno tries the server's setting,"
     " then the usual prefixes, and guesses other ones from the lines.",
+    first=True,
 )
 @_watched(
     "--log-sample-rate",
@@ -125,6 +116,7 @@ class _CaptureVerb(Verb):
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
     help="File to write (default DATABASE.capture).",
+    first=True,
 )
 @_answer(
     "--keep-values",
@@ -147,7 +139,12 @@ class _CaptureVerb(Verb):
     " rest.",
 )
 @_answer("--all", "shows_all", is_flag=True, help="With show: print every item of every class.")
-@_answer("--print-sql", is_flag=True, help="Print every statement that capture may send, and exit.")
+@_answer(
+    "--print-sql",
+    is_flag=True,
+    help="Print every statement that capture may send, and exit.",
+    first=True,
+)
 @options.json_option
 @options.quiet
 def command(**given: Any) -> int:

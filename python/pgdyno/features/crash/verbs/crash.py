@@ -8,30 +8,33 @@ from typing import Any
 
 import click
 
-from pgdyno.cli import options, output
+from pgdyno.cli import options, output, wanted
 from pgdyno.cli.effect import refuse_without_effect
-from pgdyno.cli.from_options import server_named, settings_of
 from pgdyno.cli.headings import ANSWER, CRASHES, FOREIGN, Verb, under
-from pgdyno.cli.live import Live
 from pgdyno.errors import RefusedError, SpecError
-from pgdyno.features.crash.controls import ControlSeen
-from pgdyno.features.crash.crash import CrashShow, crash
-from pgdyno.features.crash.crashers import CrashRequest
-from pgdyno.features.crash.document import promises_durability
-from pgdyno.features.crash.own_pair import refuse_no_pair
-from pgdyno.features.crash.own_server import OwnServer
-from pgdyno.features.crash.page import crash_page
-from pgdyno.features.crash.power_disk import why_not_here
-from pgdyno.features.crash.record import CrashRecord
-from pgdyno.features.crash.text import crash_line, text_of
-from pgdyno.server.find import find
-from pgdyno.server.sql_script import statements_of
-from pgdyno.server.target import refuse_what_the_engine_lacks
-from pgdyno.server.user_command import COMMAND_TIMEOUT_S
+from pgdyno.features.crash.show import CrashShow
 from pgdyno.spec.units import duration_ns
-from pgdyno.store.experiment import Store
-from pgdyno.store.folder import ExperimentFolder
 from pgdyno.user_file import read_text
+
+if wanted.body:
+    from pgdyno.cli.from_options import server_named, settings_of
+    from pgdyno.cli.live import Live
+    from pgdyno.features.crash.controls import ControlSeen
+    from pgdyno.features.crash.crash import crash
+    from pgdyno.features.crash.crashers import CrashRequest
+    from pgdyno.features.crash.document import promises_durability
+    from pgdyno.features.crash.own_pair import refuse_no_pair
+    from pgdyno.features.crash.own_server import OwnServer
+    from pgdyno.features.crash.page import crash_page
+    from pgdyno.features.crash.power_disk import why_not_here
+    from pgdyno.features.crash.record import CrashRecord
+    from pgdyno.features.crash.text import crash_line, text_of
+    from pgdyno.server.find import find
+    from pgdyno.server.sql_script import statements_of
+    from pgdyno.server.target import refuse_what_the_engine_lacks
+    from pgdyno.server.user_command import COMMAND_TIMEOUT_S
+    from pgdyno.store.experiment import Store
+    from pgdyno.store.folder import ExperimentFolder
 
 EXIT_LOST = 2
 EXIT_BLIND = 3
@@ -46,9 +49,14 @@ _crashes, _answer = under(CRASHES), under(ANSWER)
     help="How the server crashes. kill: its processes get SIGKILL. power: its disk also loses what"
     " was not synced. failover: the primary is killed and its standby is promoted. command: your"
     " --crash-command crashes your own server (default kill).",
+    first=True,
 )
 @_crashes(
-    "--crashes", type=click.IntRange(1, 10_000), default=60, help="Number of crashes (default 60)."
+    "--crashes",
+    type=click.IntRange(1, 10_000),
+    default=60,
+    help="Number of crashes (default 60).",
+    first=True,
 )
 @_crashes(
     "--crash", "only", type=click.IntRange(min=1), help="Repeat only the crash with this number."
@@ -66,6 +74,7 @@ _crashes, _answer = under(CRASHES), under(ANSWER)
     type=click.IntRange(1, 1000),
     default=8,
     help="Number of clients that commit (default 8).",
+    first=True,
 )
 @_crashes(
     "--directories",
@@ -93,6 +102,7 @@ _crashes, _answer = under(CRASHES), under(ANSWER)
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Statements that must return no rows after each crash.",
+    first=True,
 )
 @_crashes(
     "--recovery-timeout",
@@ -105,6 +115,7 @@ _crashes, _answer = under(CRASHES), under(ANSWER)
     type=click.Choice(["synchronous", "asynchronous"]),
     default="synchronous",
     help="With --kind failover: whether commits wait for the standby (default synchronous).",
+    first=True,
 )
 @_crashes(
     "--promote-command",
@@ -123,7 +134,10 @@ _crashes, _answer = under(CRASHES), under(ANSWER)
     " the disk is full for 2 s. stall: the disk does not answer for 5 s.",
 )
 @_crashes(
-    "--no-controls", is_flag=True, help="Skip the controls, which show that this test sees losses."
+    "--no-controls",
+    is_flag=True,
+    help="Skip the controls, which show that this test sees losses.",
+    first=True,
 )
 @options.connection
 @under(FOREIGN)("--crash-command", metavar="CMD", help="Command that crashes your own server.")

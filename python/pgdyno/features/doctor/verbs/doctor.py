@@ -9,30 +9,33 @@ from pathlib import Path
 from typing import Any
 
 import click
-from pydantic import ValidationError
 
-from pgdyno.analysis.rounding import change_text
-from pgdyno.answer.noise import HostNoise, aa_experiment, host_noise
-from pgdyno.cli import options, output
+from pgdyno.cli import options, output, wanted
 from pgdyno.cli.effect import refuse_beside_print_sql, refuse_without_effect
-from pgdyno.cli.from_options import host_command_of, refuse, say_unused_ways, server_named
 from pgdyno.cli.headings import ANSWER, NOISE, Verb, under
-from pgdyno.cli.live import Live
-from pgdyno.cli.measure import exit_code, keep
-from pgdyno.designs import answer_so_far, design_of
 from pgdyno.errors import SpecError
-from pgdyno.features.doctor.examination_text import grants_text, text_of
-from pgdyno.features.doctor.examine import Examination, Subject, examine
-from pgdyno.features.doctor.peak import peak_seen
-from pgdyno.features.doctor.server_sql import statements
-from pgdyno.features.doctor.session import OLDEST_MAJOR
-from pgdyno.loop.drive import carry_out
 from pgdyno.quantities import counted, percent, seconds
 from pgdyno.report.text_page import TextPage
-from pgdyno.server.placement import LAST_PLACE
-from pgdyno.spec.experiment import Experiment, Permissions
 from pgdyno.spec.units import size_bytes
-from pgdyno.store.experiment import Store
+
+if wanted.body:
+    from pydantic import ValidationError
+
+    from pgdyno.analysis.rounding import change_text
+    from pgdyno.answer.noise import HostNoise, aa_experiment, host_noise
+    from pgdyno.cli.from_options import host_command_of, refuse, say_unused_ways, server_named
+    from pgdyno.cli.live import Live
+    from pgdyno.cli.measure import exit_code, keep
+    from pgdyno.designs import answer_so_far, design_of
+    from pgdyno.features.doctor.examination_text import grants_text, text_of
+    from pgdyno.features.doctor.examine import Examination, Subject, examine
+    from pgdyno.features.doctor.peak import peak_seen
+    from pgdyno.features.doctor.server_sql import statements
+    from pgdyno.features.doctor.session import OLDEST_MAJOR
+    from pgdyno.loop.drive import carry_out
+    from pgdyno.server.placement import LAST_PLACE
+    from pgdyno.spec.experiment import Experiment, Permissions
+    from pgdyno.store.experiment import Store
 
 EXIT_CHECK_FAILED = 4
 _answer, _noise = under(ANSWER), under(NOISE)
@@ -54,20 +57,27 @@ _FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
     help="Measure how long a flush to disk takes in this folder (writes a file of 2 MB).",
 )
 @options.host
-@_answer("--all", "show_all", is_flag=True, help="Also list good and unknown checks.")
-@_answer("--grants", is_flag=True, help="Print the GRANT statements for missing privileges.")
+@_answer("--all", "show_all", is_flag=True, help="Also list good and unknown checks.", first=True)
+@_answer(
+    "--grants", is_flag=True, help="Print the GRANT statements for missing privileges.", first=True
+)
 @_answer(
     "--check",
     type=click.Choice(["good", "warn"]),
     help="Exit with code 4 if a check is worse than this.",
+    first=True,
 )
 @_answer(
-    "--print-sql", is_flag=True, help="Print every statement that the doctor may send, and exit."
+    "--print-sql",
+    is_flag=True,
+    help="Print every statement that the doctor may send, and exit.",
+    first=True,
 )
 @_noise(
     "--aa",
     is_flag=True,
     help="Measure the smallest difference that this host can show (A against A).",
+    first=True,
 )
 @_noise(
     "--budget",

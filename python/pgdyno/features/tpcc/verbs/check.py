@@ -8,24 +8,28 @@ from typing import Any
 
 import click
 
-from pgdyno.answer.own import own_answer
-from pgdyno.cli import options, output
-from pgdyno.cli.from_options import server_named
+from pgdyno.cli import options, output, wanted
 from pgdyno.cli.headings import Verb
+from pgdyno.cli.kind_options import kind_help
 from pgdyno.clock import monotonic_ns
-from pgdyno.engine.engine_facts import engine_facts
 from pgdyno.errors import SpecError
 from pgdyno.programs.program import Program
 from pgdyno.programs.registry import programs
 from pgdyno.quantities import duration_text
-from pgdyno.server import dataset as datasets
-from pgdyno.server.conditions import Verdict, check
-from pgdyno.server.connect import connect
-from pgdyno.server.dataset_kind import DatasetKind
 from pgdyno.server.dataset_kinds import KINDS
 
+if wanted.body:
+    from pgdyno.answer.own import own_answer
+    from pgdyno.cli.from_options import server_named
+    from pgdyno.engine.engine_facts import engine_facts
+    from pgdyno.server import dataset as datasets
+    from pgdyno.server.conditions import Verdict, check
+    from pgdyno.server.connect import connect
+    from pgdyno.server.dataset_kind import DatasetKind
+
 EXIT_CHECK_FAILED = 4
-_CHECKED = [kind.name for kind in KINDS.values() if kind.conditions]
+_KINDS = [kind_help(name) for name in KINDS]
+_CHECKED = [kind.name for kind in _KINDS if kind.has_conditions]
 
 
 _HELP = f"""Check whether the rows of a dataset fit together.
@@ -33,7 +37,7 @@ _HELP = f"""Check whether the rows of a dataset fit together.
 Only reads. The answer names the first ten rows that violate a condition. If a condition is
 violated, the exit code is 4. While a load runs, the answer describes one moment.
 
-{"".join(kind.check_help for kind in KINDS.values())}
+{"".join(kind.check_help for kind in _KINDS)}
 """
 
 

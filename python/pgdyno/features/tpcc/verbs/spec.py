@@ -9,14 +9,16 @@ from pathlib import Path
 
 import click
 
-from pgdyno.cli import options, output
+from pgdyno.cli import options, output, wanted
 from pgdyno.cli.headings import Verb
-from pgdyno.engine.engine_facts import engine_facts
 from pgdyno.programs.registry import part_of, programs
 from pgdyno.redaction import redacted
-from pgdyno.spec.file import to_toml
-from pgdyno.spec.translation import Note, Translated
 from pgdyno.user_file import read_text
+
+if wanted.body:
+    from pgdyno.engine.engine_facts import engine_facts
+    from pgdyno.spec.file import to_toml
+    from pgdyno.spec.translation import Note, Translated
 
 _WIDTH = 98
 _TOOLS: dict[str, Callable[..., Translated]] = {

@@ -9,24 +9,28 @@ from typing import Any
 
 import click
 
-from pgdyno.cli import options, output
+from pgdyno.cli import options, output, wanted
 from pgdyno.cli.effect import refuse_beside_print_sql, refuse_without_effect
-from pgdyno.cli.from_options import host_command_of, server_named
 from pgdyno.cli.headings import ANSWER, Verb, under
 from pgdyno.errors import SpecError
-from pgdyno.features.doctor.check_facts import CheckFacts
-from pgdyno.features.doctor.examine import Subject
-from pgdyno.features.doctor.finding import Verdict
-from pgdyno.features.doctor.peak import peak_seen
-from pgdyno.features.doctor.verbs.doctor import sql_text
-from pgdyno.features.tune.machine import DISKS, LOADS, Machine, machine_of
-from pgdyno.features.tune.review import Review, review
-from pgdyno.features.tune.review_text import document_of, entry_text, rules_text, text_of
-from pgdyno.features.tune.server_settings import SETTINGS_SQL, Reviewed, read_file, read_live
-from pgdyno.server.placement import LAST_PLACE
-from pgdyno.spec.setting_rules import MAJORS, nearest
+from pgdyno.features.tune.machine import DISKS, LOADS
+from pgdyno.spec.setting_rules import MAJORS
 from pgdyno.spec.units import size_bytes
-from pgdyno.store.experiment import Store
+
+if wanted.body:
+    from pgdyno.cli.from_options import host_command_of, server_named
+    from pgdyno.features.doctor.check_facts import CheckFacts
+    from pgdyno.features.doctor.examine import Subject
+    from pgdyno.features.doctor.finding import Verdict
+    from pgdyno.features.doctor.peak import peak_seen
+    from pgdyno.features.doctor.verbs.doctor import sql_text
+    from pgdyno.features.tune.machine import Machine, machine_of
+    from pgdyno.features.tune.review import Review, review
+    from pgdyno.features.tune.review_text import document_of, entry_text, rules_text, text_of
+    from pgdyno.features.tune.server_settings import SETTINGS_SQL, Reviewed, read_file, read_live
+    from pgdyno.server.placement import LAST_PLACE
+    from pgdyno.spec.setting_rules import nearest
+    from pgdyno.store.experiment import Store
 
 EXIT_CHECK_FAILED = 4
 _FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
@@ -41,6 +45,7 @@ _answer, _machine = under(ANSWER), under("Machine")
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="CONF",
     help="Check this postgresql.conf instead of a server.",
+    first=True,
 )
 @under("Server")(
     "--pg-version",
@@ -48,22 +53,28 @@ _answer, _machine = under(ANSWER), under("Machine")
     type=click.Choice([str(major) for major in MAJORS]),
     default=str(MAJORS[-1]),
     help=f"PostgreSQL version that --file is for (default {MAJORS[-1]}).",
+    first=True,
 )
-@_machine("--ram", metavar="SIZE", help="Memory of the server's host, such as 28GB.")
+@_machine("--ram", metavar="SIZE", help="Memory of the server's host, such as 28GB.", first=True)
 @_machine("--cores", type=click.IntRange(min=1), help="CPU cores of the server's host.")
 @_machine("--disk", type=click.Choice(DISKS), help="Kind of disk under the data.")
 @_machine("--size", metavar="SIZE", help="Size of the database, such as 400GB.")
 @_machine("--load", type=click.Choice(LOADS), default="oltp", help="Kind of load (default oltp).")
 @options.host
 @_answer(
-    "--all", "show_all", is_flag=True, help="Explain every setting that differs from its default."
+    "--all",
+    "show_all",
+    is_flag=True,
+    help="Explain every setting that differs from its default.",
+    first=True,
 )
 @_answer("--rules", is_flag=True, help="Print the values of published rules and their formulas.")
-@_answer("--explain", metavar="NAME", help="Print everything about one setting.")
+@_answer("--explain", metavar="NAME", help="Print everything about one setting.", first=True)
 @_answer(
     "--check",
     type=click.Choice(["good", "warn"]),
     help="Exit with code 4 if a check is worse than this.",
+    first=True,
 )
 @_answer(
     "--print-sql", is_flag=True, help="Print every statement that settings may send, and exit."

@@ -6,36 +6,41 @@ from dataclasses import replace
 from typing import Any
 
 import click
-from pydantic import ValidationError
 
-from pgdyno.cli import load_options, options, output
-from pgdyno.cli.from_options import AskedExperiment, experiment_of, refuse
+from pgdyno.cli import load_options, options, output, wanted
 from pgdyno.cli.headings import LOAD, under
-from pgdyno.cli.live import Live
 from pgdyno.cli.load_options import LoadVerb
-from pgdyno.cli.measure import Measured, measured, refuse_short_runs
 from pgdyno.cli.program_help import own_defaults, type_targets
 from pgdyno.clock import monotonic_ns
-from pgdyno.designs import design_of
 from pgdyno.errors import RefusedError, ServerError, SpecError
-from pgdyno.features.tune import planning
-from pgdyno.features.tune.catalogue import RISKS, Risk
-from pgdyno.features.tune.evidence import choose, unusual_values
-from pgdyno.features.tune.evidence_of_run import evidence_of
-from pgdyno.features.tune.findings import TuneFindings
-from pgdyno.features.tune.space import check_risks, dimensions
-from pgdyno.features.tune.spec import TuneDesign
-from pgdyno.features.tune.storage import refuse_on_own_server
-from pgdyno.loop.drive import carry_out
-from pgdyno.measure.changes import apply_for_good
+from pgdyno.features.tune.catalogue import RISKS
 from pgdyno.process import signals
-from pgdyno.server.conninfo import resolve
-from pgdyno.server.find import find
-from pgdyno.server.system_settings import SystemSettings
-from pgdyno.spec.condition import condition_from, memory_limit_from
-from pgdyno.spec.designs import METRICS, BenchDesign
-from pgdyno.spec.units import duration_ns
-from pgdyno.store.experiment import Store
+from pgdyno.programs.registry import metric_names
+
+if wanted.body:
+    from pydantic import ValidationError
+
+    from pgdyno.cli.from_options import AskedExperiment, experiment_of, refuse
+    from pgdyno.cli.live import Live
+    from pgdyno.cli.measure import Measured, measured, refuse_short_runs
+    from pgdyno.designs import design_of
+    from pgdyno.features.tune import planning
+    from pgdyno.features.tune.catalogue import Risk
+    from pgdyno.features.tune.evidence import choose, unusual_values
+    from pgdyno.features.tune.evidence_of_run import evidence_of
+    from pgdyno.features.tune.findings import TuneFindings
+    from pgdyno.features.tune.space import check_risks, dimensions
+    from pgdyno.features.tune.spec import TuneDesign
+    from pgdyno.features.tune.storage import refuse_on_own_server
+    from pgdyno.loop.drive import carry_out
+    from pgdyno.measure.changes import apply_for_good
+    from pgdyno.server.conninfo import resolve
+    from pgdyno.server.find import find
+    from pgdyno.server.system_settings import SystemSettings
+    from pgdyno.spec.condition import condition_from, memory_limit_from
+    from pgdyno.spec.designs import BenchDesign
+    from pgdyno.spec.units import duration_ns
+    from pgdyno.store.experiment import Store
 
 _option, _search = under(LOAD), under("Search")
 _EVIDENCE_NS = 10_000_000_000
@@ -45,8 +50,9 @@ _EVIDENCE_NS = 10_000_000_000
 @options.connection
 @_search(
     "--goal",
-    type=click.Choice(METRICS),
+    type=click.Choice(metric_names()),
     help=f"Metric to improve (default tps; {own_defaults()}; p99 with -R).",
+    first=True,
 )
 @_search(
     "--setting",
@@ -56,6 +62,7 @@ _EVIDENCE_NS = 10_000_000_000
     help="Setting to search, with a range (LOW..HIGH) or values (A,B,C). NAME is a server setting,"
     " or wal-segment, wal-dir, data-dir, checksums, fillfactor or partitions. At most 6 settings."
     " Default: the settings for which a first run shows evidence.",
+    first=True,
 )
 @_search(
     "--class",
@@ -78,7 +85,13 @@ _EVIDENCE_NS = 10_000_000_000
     " that every candidate must keep. A target of one transaction type, such as"
     f" {type_targets()}, is always a limit.",
 )
-@_search("--budget", default="30min", metavar="TIME", help="Time for everything (default 30min).")
+@_search(
+    "--budget",
+    default="30min",
+    metavar="TIME",
+    help="Time for everything (default 30min).",
+    first=True,
+)
 @_search(
     "--apply", is_flag=True, help="Apply proved settings to your own server; undo RESULT restores."
 )
@@ -90,7 +103,14 @@ _EVIDENCE_NS = 10_000_000_000
     type=click.IntRange(1, 100_000),
     help="Number of clients (default 1).",
 )
-@_option("-T", "--duration", "--time", metavar="TIME", help="Duration of each run (default 5s).")
+@_option(
+    "-T",
+    "--duration",
+    "--time",
+    metavar="TIME",
+    help="Duration of each run (default 5s).",
+    first=True,
+)
 @load_options.rate
 @load_options.workload
 @load_options.connections

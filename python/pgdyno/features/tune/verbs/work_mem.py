@@ -12,48 +12,50 @@ from typing import Any
 
 import click
 
-from pgdyno.cli import options, output
-from pgdyno.cli.dataset_options import option_names
+from pgdyno.cli import options, output, wanted
 from pgdyno.cli.effect import is_given, refuse_beside_print_sql, refuse_without_effect, shown
-from pgdyno.cli.from_options import AskedExperiment, dataset_of, server_named
 from pgdyno.cli.headings import ANSWER, FOREIGN, SCRATCH, Verb, under
-from pgdyno.cli.live import Live
-from pgdyno.cli.measure import measure
 from pgdyno.clock import read_pair
 from pgdyno.errors import RefusedError, SpecError
-from pgdyno.features.doctor.check_facts import CheckFacts, system_bytes
-from pgdyno.features.doctor.examine import Subject
-from pgdyno.features.doctor.finding import Unknown
-from pgdyno.features.doctor.peak import peak_seen
-from pgdyno.features.doctor.session import read_only
-from pgdyno.features.tune.server_settings import read_live
-from pgdyno.features.tune.spill import Advice, Need, advise
-from pgdyno.features.tune.spill_text import Again, exact_setting_text, setting_text, text_of
-from pgdyno.features.tune.spilling import (
-    STATEMENTS_SQL,
-    TEMPORARY_SQL,
-    TRIED_SQL,
-    LoggedFiles,
-    Spilled,
-    needs_of,
-    read_log,
-    read_spilled,
-    statements_in,
-)
-from pgdyno.measure.loading import load_dataset
-from pgdyno.server.connect import Connection, connect
-from pgdyno.server.conninfo import Resolved
 from pgdyno.server.dataset_kinds import KINDS
-from pgdyno.server.find import find
-from pgdyno.server.placement import LAST_PLACE
-from pgdyno.server.scratch import ScratchCluster, ScratchRequest
-from pgdyno.server.sql_script import run_script
-from pgdyno.spec.designs import CompareDesign
-from pgdyno.spec.experiment import Experiment, Permissions, Scratch, Script, Server, Workload
 from pgdyno.spec.units import duration_ns, size_bytes
-from pgdyno.spec.variant import Variant
-from pgdyno.store.experiment import Store
 from pgdyno.user_file import read_text
+
+if wanted.body:
+    from pgdyno.cli.dataset_options import option_names
+    from pgdyno.cli.from_options import AskedExperiment, dataset_of, server_named
+    from pgdyno.cli.live import Live
+    from pgdyno.cli.measure import measure
+    from pgdyno.features.doctor.check_facts import CheckFacts, system_bytes
+    from pgdyno.features.doctor.examine import Subject
+    from pgdyno.features.doctor.finding import Unknown
+    from pgdyno.features.doctor.peak import peak_seen
+    from pgdyno.features.doctor.session import read_only
+    from pgdyno.features.tune.server_settings import read_live
+    from pgdyno.features.tune.spill import Advice, Need, advise
+    from pgdyno.features.tune.spill_text import Again, exact_setting_text, setting_text, text_of
+    from pgdyno.features.tune.spilling import (
+        STATEMENTS_SQL,
+        TEMPORARY_SQL,
+        TRIED_SQL,
+        LoggedFiles,
+        Spilled,
+        needs_of,
+        read_log,
+        read_spilled,
+        statements_in,
+    )
+    from pgdyno.measure.loading import load_dataset
+    from pgdyno.server.connect import Connection, connect
+    from pgdyno.server.conninfo import Resolved
+    from pgdyno.server.find import find
+    from pgdyno.server.placement import LAST_PLACE
+    from pgdyno.server.scratch import ScratchCluster, ScratchRequest
+    from pgdyno.server.sql_script import run_script
+    from pgdyno.spec.designs import CompareDesign
+    from pgdyno.spec.experiment import Experiment, Permissions, Scratch, Script, Server, Workload
+    from pgdyno.spec.variant import Variant
+    from pgdyno.store.experiment import Store
 
 _DEFAULT_BYTES = 4 << 20
 _statements, _foreign, _answer = under("Statements"), under(FOREIGN), under(ANSWER)
@@ -81,12 +83,23 @@ class _Where:
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="SQL",
     help="Statements to try under several values of work_mem.",
+    first=True,
 )
 @_statements(
-    "-D", "--define", multiple=True, metavar="NAME=VALUE", help="Value of :NAME in the SQL."
+    "-D",
+    "--define",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Value of :NAME in the SQL.",
+    first=True,
 )
 @_statements(
-    "--max", "largest", default="1GB", metavar="SIZE", help="Largest work_mem to try (default 1GB)."
+    "--max",
+    "largest",
+    default="1GB",
+    metavar="SIZE",
+    help="Largest work_mem to try (default 1GB).",
+    first=True,
 )
 @_statements(
     "--timeout",
@@ -110,11 +123,13 @@ class _Where:
     "--prove",
     metavar="TIME",
     help="Also compare the present and the proposed value under load, for at most this duration.",
+    first=True,
 )
 @_foreign(
     "--allow-explain-analyze",
     is_flag=True,
     help="Allow pgdyno to execute the statements on your own server, in read-only transactions.",
+    first=True,
 )
 @options.dataset
 @under(SCRATCH)("--scratch", is_flag=True, help="Try the statements on a scratch server.")
@@ -126,6 +141,7 @@ class _Where:
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
     help="SQL that creates the tables (default: the pgbench tables).",
+    first=True,
 )
 @_answer("--print-sql", is_flag=True, help="Print the statements that read evidence, and exit.")
 @options.store_option

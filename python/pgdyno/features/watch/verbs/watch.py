@@ -11,36 +11,39 @@ from typing import Any
 
 import click
 
-from pgdyno.cli import options, output
+from pgdyno.cli import options, output, wanted
 from pgdyno.cli.effect import refuse_beside_print_sql
-from pgdyno.cli.from_options import host_command_of, say_unused_ways, server_named
 from pgdyno.cli.headings import ANSWER, WATCHED, Verb, under
 from pgdyno.errors import SpecError
-from pgdyno.features.doctor.examine import Examination
-from pgdyno.features.doctor.session import OLDEST_MAJOR
-from pgdyno.features.doctor.verbs.doctor import sql_text
-from pgdyno.features.watch.changes import changes_of
-from pgdyno.features.watch.changes_text import changes_text
-from pgdyno.features.watch.incident.finding import Finding
-from pgdyno.features.watch.incident.shown import live_lines
-from pgdyno.features.watch.incident.table_facts import statements as table_statements
-from pgdyno.features.watch.page import watch_page
-from pgdyno.features.watch.panels import watch_findings
-from pgdyno.features.watch.periods import WHOLE_NS, named_period
-from pgdyno.features.watch.segments import document_again
-from pgdyno.features.watch.statements import KnownTexts, statements
-from pgdyno.features.watch.tally import Gap, Sums, Tally
-from pgdyno.features.watch.text import shortened, text_of
-from pgdyno.features.watch.watch import WatchRequest, WatchShow, watch
-from pgdyno.measure.host_access import console_of
-from pgdyno.observe.catalogue import statements as observed
-from pgdyno.observe.collector import NoticeKind
-from pgdyno.observe.session import STATEMENT_TIMEOUT_MS
+from pgdyno.features.watch.show import WatchShow
 from pgdyno.quantities import percent
-from pgdyno.server.nodes import node_statements
 from pgdyno.spec.units import duration_ns
-from pgdyno.store.experiment import Store
-from pgdyno.store.folder import ExperimentFolder
+
+if wanted.body:
+    from pgdyno.cli.from_options import host_command_of, say_unused_ways, server_named
+    from pgdyno.features.doctor.examine import Examination
+    from pgdyno.features.doctor.session import OLDEST_MAJOR
+    from pgdyno.features.doctor.verbs.doctor import sql_text
+    from pgdyno.features.watch.changes import changes_of
+    from pgdyno.features.watch.changes_text import changes_text
+    from pgdyno.features.watch.incident.finding import Finding
+    from pgdyno.features.watch.incident.shown import live_lines
+    from pgdyno.features.watch.incident.table_facts import statements as table_statements
+    from pgdyno.features.watch.page import watch_page
+    from pgdyno.features.watch.panels import watch_findings
+    from pgdyno.features.watch.periods import WHOLE_NS, named_period
+    from pgdyno.features.watch.segments import document_again
+    from pgdyno.features.watch.statements import KnownTexts, statements
+    from pgdyno.features.watch.tally import Gap, Sums, Tally
+    from pgdyno.features.watch.text import shortened, text_of
+    from pgdyno.features.watch.watch import WatchRequest, watch
+    from pgdyno.measure.host_access import console_of
+    from pgdyno.observe.catalogue import statements as observed
+    from pgdyno.observe.collector import NoticeKind
+    from pgdyno.observe.session import STATEMENT_TIMEOUT_MS
+    from pgdyno.server.nodes import node_statements
+    from pgdyno.store.experiment import Store
+    from pgdyno.store.folder import ExperimentFolder
 
 _answer, _watched = under(ANSWER), under(WATCHED)
 _SHORTEST_NS = 100_000_000
@@ -54,19 +57,24 @@ _STATEMENT_WIDTH = 44
 @options.connection
 @options.host
 @_watched(
-    "--pooler", metavar="CONNINFO", help="Console of the PgBouncer between clients and server."
+    "--pooler",
+    metavar="CONNINFO",
+    help="Console of the PgBouncer between clients and server.",
+    first=True,
 )
 @_watched(
     "--duration",
     default="1h",
     metavar="TIME",
     help="Duration of the watch, such as 90s or 2d (default 1h).",
+    first=True,
 )
 @_watched(
     "--interval",
     default="1s",
     metavar="TIME",
     help="Time between samples of counters (default 1s). Waits are sampled ten times as often.",
+    first=True,
 )
 @_answer(
     "--compare-to",
@@ -81,7 +89,12 @@ _STATEMENT_WIDTH = 44
     help="With --compare-to: compare a stored watch, or a period of it, instead of watching.",
 )
 @_answer("--note", default="", metavar="TEXT", help="Remark to keep with the result.")
-@_answer("--print-sql", is_flag=True, help="Print every statement that watch may send, and exit.")
+@_answer(
+    "--print-sql",
+    is_flag=True,
+    help="Print every statement that watch may send, and exit.",
+    first=True,
+)
 @options.results
 def command(**given: Any) -> int:
     """Observe a server: read-only, two connections, at most 2 s per statement.

@@ -1,0 +1,208 @@
+"""The Tab key in real shells: words, options, values, results, files, names that need quotes."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import resource
+import select
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.fixtures.programs import TAB_SHELLS
+
+from pgdyno.cli.completion import SHELLS, script_of
+from pgdyno.cli.main import _run
+from pgdyno.store.experiment import Store
+
+TAB = "\t"
+_PRINTS = {
+    "bash": "pgdyno() { printf 'ARGS'; printf '<%s>' \"$@\"; printf 'END\\n'; }\nPS1='ready> '\n",
+    "zsh": "pgdyno() { printf 'ARGS'; printf '<%s>' \"$@\"; printf 'END\\n'; }\nPS1='ready> '\n",
+    "fish": "function pgdyno; printf ARGS; printf '<%s>' $argv; printf 'END\\n'; end\n"
+    "function fish_prompt; echo -n 'ready> '; end\nfunction fish_greeting; end\n",
+}
+_BEGIN = {"bash": "", "zsh": "autoload -Uz compinit; compinit -u\n", "fish": ""}
+Typed = Callable[..., list[str]]
+
+
+@pytest.fixture(scope="session")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the script of each shell once."""
+    place = tmp_path_factory.mktemp("scripts")
+    for shell in SHELLS:
+        (place / shell).write_text(script_of(shell))
+    return place
+
+
+def started(shell: str, script: Path, folder: Path, home: Path) -> tuple[int, int]:
+    """Start an interactive shell in a new terminal; return its process and the terminal."""
+    setup = f"{_BEGIN[shell]}{_PRINTS[shell]}source {script}\ncd {folder}\n"
+    environment = {
+        "HOME": str(home),
+        "PATH": "/usr/bin:/bin",
+        "TERM": "dumb",
+        "LC_ALL": "C.UTF-8",
+        "ZDOTDIR": str(home),
+        "XDG_CONFIG_HOME": str(home / "config"),
+        "XDG_DATA_HOME": str(home / "data"),
+        "COLUMNS": "200",
+    }
+    rc = {"bash": home / "rc", "zsh": home / ".zshrc", "fish": home / "config/fish/config.fish"}
+    rc[shell].parent.mkdir(parents=True, exist_ok=True)
+    rc[shell].write_text(setup)
+    argv = {"bash": ["bash", "--rcfile", str(rc["bash"]), "-i"], "zsh": ["zsh", "-i"]}
+    child, terminal = pty.fork()
+    if child == 0:  # pragma: no cover
+        os.execvpe(shell, argv.get(shell, ["fish", "-i"]), environment)
+    return child, terminal
+
+
+def read_until(terminal: int, mark: str, seconds: float = 30) -> str:
+    """Return what the terminal shows until `mark` appears."""
+    seen, deadline = "", time.monotonic() + seconds
+    while mark not in seen:
+        left = deadline - time.monotonic()
+        assert left > 0, f"{mark!r} did not appear in {seen!r}"
+        if select.select([terminal], [], [], left)[0]:
+            seen += os.read(terminal, 65536).decode(errors="replace")
+    return seen
+
+
+@pytest.fixture(params=TAB_SHELLS)
+def typed(request: pytest.FixtureRequest, scripts: Path, tmp_path: Path) -> Iterator[Typed]:
+    """Type a line with tabs into a real shell; return the arguments that the command then has."""
+    shell = request.param
+    children = []
+
+    def type_in(text: str, folder: Path) -> list[str]:
+        home = tmp_path / f"home-{len(children)}"
+        home.mkdir()
+        child, terminal = started(shell, scripts / shell, folder, home)
+        children.append((child, terminal))
+        read_until(terminal, "ready> ")
+        for part in re.split(f"({TAB})", text):
+            os.write(terminal, part.encode())
+            time.sleep(0.15)  # A shell that draws candidates drops what is typed meanwhile.
+        os.write(terminal, b"\r")
+        shown = read_until(terminal, "END\r\n")
+        inner = shown.rpartition("ARGS")[2].partition("END")[0]
+        return re.findall(r"<([^>]*)>", inner)
+
+    yield type_in
+    for child, terminal in children:
+        os.close(terminal)
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+
+
+def stored(store: Path, *names: str) -> None:
+    """Make results without runs."""
+    for name in names:
+        Store(store).create(name, "bench")
+
+
+def test_verbs_options_and_their_values_are_completed(typed: Typed, tmp_path: Path) -> None:
+    assert typed(f"pgdyno comp{TAB}", tmp_path)[0] in ("comp", "compare", "completion")
+    assert typed(f"pgdyno swe{TAB}", tmp_path) == ["sweep"]
+    assert typed(f"pgdyno bench --durat{TAB}9s", tmp_path) == ["bench", "--duration", "9s"]
+    assert typed(f"pgdyno bench -b select{TAB}", tmp_path) == ["bench", "-b", "select-only"]
+
+
+def test_settings_kinds_and_tables_are_completed(typed: Typed, tmp_path: Path) -> None:
+    line = f"pgdyno bench --set wal_compres{TAB}on"
+    assert typed(line, tmp_path) == ["bench", "--set", "wal_compression=on"]
+    assert typed(f"pgdyno init ledg{TAB}", tmp_path) == ["init", "ledger"]
+    assert typed(f"pgdyno export --table histog{TAB}", tmp_path)[-1] == "histograms"
+
+
+def test_results_are_completed_by_number_and_by_names_that_need_quotes(
+    typed: Typed, tmp_path: Path
+) -> None:
+    stored(tmp_path / "pgdyno-runs", "night", 'it\'s a "run"', "b\x07ell\n")
+    assert typed(f"pgdyno show nig{TAB}", tmp_path) == ["show", "night"]
+    assert typed(f"pgdyno show it{TAB}", tmp_path) == ["show", 'it\'s a "run"']
+    assert typed(f"pgdyno report la{TAB}", tmp_path) == ["report", "last"]
+    assert typed(f"pgdyno show b{TAB}", tmp_path) == ["show", "b"]
+
+
+def test_files_of_the_right_kind_are_completed(typed: Typed, tmp_path: Path) -> None:
+    for name in ("my load.sql", "my load.txt", "spec.toml", "speck.txt"):
+        (tmp_path / name).touch()
+    assert typed(f"pgdyno bench -f my{TAB}", tmp_path) == ["bench", "-f", "my load.sql"]
+    assert typed(f"pgdyno run spe{TAB}", tmp_path) == ["run", "spec.toml"]
+
+
+def test_nothing_that_is_typed_is_evaluated(typed: Typed, tmp_path: Path) -> None:
+    line = f"pgdyno show '$(touch made)'`{TAB}"
+    typed(line.replace("`", ""), tmp_path)
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_store_that_cannot_be_read_completes_nothing_and_says_nothing(
+    typed: Typed, tmp_path: Path
+) -> None:
+    store = tmp_path / "pgdyno-runs"
+    store.mkdir()
+    (store / ".index").mkdir()
+    assert typed(f"pgdyno show ni{TAB}", tmp_path) == ["show", "ni"]
+
+
+@pytest.mark.parametrize("shell", TAB_SHELLS)
+def test_a_tab_takes_at_most_60_ms_of_cpu_with_10000_results(
+    shell: str, scripts: Path, tmp_path: Path
+) -> None:
+    store = tmp_path / "pgdyno-runs"
+    store.mkdir()
+    lines = (f"{number}\tr-{number}\tbench\tresult {number}\n" for number in range(1, 10_001))
+    (store / ".index").write_text("".join(lines))
+    often = 20
+    words = "set -l i 0; while test $i -lt {n}; {call} >/dev/null; set i (math $i + 1); end"
+    loop = {
+        "bash": "for ((i = 0; i < {n}; i++)); do _pgdyno_candidates show 12 >/dev/null; done",
+        "zsh": "for ((i = 0; i < {n}; i++)); do _pgdyno_candidates show 12 >/dev/null; done",
+        "fish": words.replace("{call}", 'complete -C "pgdyno show 12"'),
+    }[shell]
+    source = f"source {scripts / shell}\n"
+    if shell == "zsh":
+        source = f"autoload -Uz compinit; compinit -u -d {tmp_path}/dump\n{source}"
+
+    def cpu_s(count: int) -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(
+            [shell, "-c", source + loop.replace("{n}", str(count))],
+            check=True,
+            cwd=tmp_path,
+            capture_output=True,
+            env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    assert (cpu_s(often) - cpu_s(0)) / often <= 0.060
+
+
+def test_list_writes_an_index_that_is_missing_or_stale(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(tmp_path, "one", "two")
+    index = tmp_path / ".index"
+    assert [line.split("\t")[3] for line in index.read_text().splitlines()] == ["one", "two"]
+    shutil.rmtree(next(tmp_path.glob("one-*")))
+    assert _run(["list", "--store", str(tmp_path)]) == 0
+    assert index.read_text().split("\t")[0] == "2"
+    index.unlink()
+    assert _run(["list", "--store", str(tmp_path)]) == 0
+    assert index.read_text().split("\t")[0] == "2"
+
+
+def test_the_verb_says_where_the_script_belongs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(["completion", "fish"]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("# Completion of pgdyno in fish")
+    assert "~/.config/fish/completions/pgdyno.fish" in said.err

@@ -1,0 +1,71 @@
+"""What a command loads before it works: help and lists need neither the lab nor its libraries."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pgdyno.cli import kind_options
+from pgdyno.cli.main import VERBS
+
+HEAVY = {
+    *("asyncio", "duckdb", "email", "importlib.metadata", "jinja2", "multiprocessing", "numpy"),
+    *("pgparse", "psycopg", "pydantic", "rich"),
+}
+LAB = tuple(
+    f"pgdyno.{room}" for room in ("analysis", "answer", "designs", "loop", "measure", "plan")
+)
+_CODE = """
+import sys
+from pgdyno.cli.main import main
+try:
+    main(sys.argv[1:])
+except SystemExit as ended:
+    print(ended.code, *sys.modules, file=sys.stderr)
+"""
+
+
+def loaded_by(*words: str) -> set[str]:
+    """Return the modules that a command line has loaded when it ends; it must end well."""
+    ended = subprocess.run(
+        [sys.executable, "-c", _CODE, *words], capture_output=True, text=True, check=True
+    )
+    code, *modules = ended.stderr.split()
+    assert code == "0", ended.stdout + ended.stderr
+    assert ended.stdout
+    return set(modules)
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "pgbench"])
+def test_help_of_a_verb_loads_no_heavy_library_and_not_the_lab(verb: str) -> None:
+    loaded = loaded_by(verb, "--help")
+    assert not loaded & HEAVY
+    assert not {name for name in loaded if name.startswith(LAB)}
+
+
+@pytest.mark.parametrize("verb", ["bench", "watch", "crash"])
+def test_a_list_of_results_loads_no_heavy_library_and_not_the_lab(
+    verb: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a/runs").mkdir(parents=True)
+    result = {"format": 1, "number": 1, "verb": verb, "name": "a", "began_ns": 1}
+    (tmp_path / "a/experiment.json").write_text(json.dumps(result))
+    loaded = loaded_by("list", "--store", str(tmp_path))
+    assert not loaded & HEAVY
+    assert not {name for name in loaded if name.startswith(LAB)}
+
+
+def test_help_of_a_load_says_of_datasets_what_their_models_say() -> None:
+    written = Path(kind_options.__file__).with_name(kind_options.FILE).read_text()
+    assert written.rstrip() == kind_options.text_of_models(), "make docs writes it"
+
+
+def test_the_word_help_cannot_be_the_value_of_an_option() -> None:
+    command = [sys.executable, "-m", "pgdyno.cli.main", "show", "--store", "--help"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "--help" in ended.stderr

@@ -1,0 +1,147 @@
+"""Wheel, Debian package, container and workflows, without the engine's long build."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import venv
+from pathlib import Path
+
+import pytest
+from tests.fixtures import needs
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+# Without compilers.
+PATH = "/usr/bin:/bin"
+
+
+def ran(*argv: str | Path, **environment: str) -> str:
+    """Run a command and return its output; it must end well."""
+    done = subprocess.run(
+        [str(word) for word in argv],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": PATH, "HOME": "/", **environment},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel of the lab."""
+    folder = tmp_path_factory.mktemp("wheel")
+    argv = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(argv, cwd=ROOT, check=True, capture_output=True)
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the wheel into an empty environment that sees the installed dependencies."""
+    place = tmp_path_factory.mktemp("machine") / "venv"
+    venv.create(place, with_pip=True)
+    pip = ("-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-compile")
+    ran(place / "bin/python", *pip, wheel)
+    packages = next(place.glob("lib/python*/site-packages"))
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return place
+
+
+def test_the_wheel_has_its_pages_and_says_its_commit(installed: Path) -> None:
+    engine = str(BIN / "pgdyno-engine")
+    said = ran(installed / "bin/pgdyno", "--version", PGDYNO_ENGINE=engine)
+    assert said.startswith(f"pgdyno, version {VERSION}\ncommit ")
+    assert "(wheel)" in said
+    assert f"engine {VERSION} (release" in said
+    assert "N_BASE" in ran(installed / "bin/pgdyno", "help", "knee")
+
+
+def test_the_wheel_is_small_and_needs_the_engine_of_its_version(wheel: Path) -> None:
+    assert wheel.stat().st_size <= 3 * 1024 * 1024
+    listed = ran(sys.executable, "-m", "zipfile", "-l", wheel)
+    assert "kind_options.json" in listed
+    assert "shells/candidates.awk" in listed
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert f"pgdyno-engine=={VERSION}" in project["dependencies"]
+    engine = tomllib.loads((ROOT / "crates/pgdyno-engine/pyproject.toml").read_text())["project"]
+    assert engine["version"] == VERSION
+
+
+def test_pip_names_both_versions_if_the_engine_is_of_another_one(
+    installed: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "pgdyno_engine-9.9.9-py3-none-any.whl"
+    made = "import sys, zipfile; z = zipfile.ZipFile(sys.argv[1], 'w'); p = 'pgdyno_engine-9.9.9';"
+    made += " z.writestr(p + '.dist-info/METADATA', 'Metadata-Version: 2.1\\nName: pgdyno-engine\\n"
+    made += "Version: 9.9.9\\n'); z.writestr(p + '.dist-info/WHEEL', 'Wheel-Version: 1.0\\n"
+    made += (
+        "Root-Is-Purelib: true\\nTag: py3-none-any\\n'); z.writestr(p + '.dist-info/RECORD', '')"
+    )
+    ran(sys.executable, "-c", made, other)
+    python = installed / "bin/python"
+    ran(python, "-m", "pip", "install", "-q", "--no-index", "--no-deps", other)
+    checked = [python, "-m", "pip", "check"]
+    done = subprocess.run(checked, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert f"pgdyno {VERSION} has requirement pgdyno-engine=={VERSION}" in done.stdout
+    assert "but you have pgdyno-engine 9.9.9" in done.stdout
+
+
+def test_the_debian_package_installs_into_an_empty_root(wheel: Path, tmp_path: Path) -> None:
+    needs.offered(os.geteuid() == 0, "only root may install a package")
+    engine = tmp_path / "engine"
+    engine.write_text("#!/bin/sh\necho 'pgdyno-engine 0.0.1 (fake)'\n")
+    argv = [ROOT / "scripts/deb", engine, wheel, tmp_path]
+    subprocess.run(argv, check=True, env={**os.environ, "PGDYNO_DEB_EMPTY": "1"})
+    package = next(tmp_path.glob("*.deb"))
+    root = tmp_path / "root"
+    (root / "var/lib/dpkg/info").mkdir(parents=True)
+    (root / "var/lib/dpkg/updates").mkdir()
+    for name in ("status", "available"):
+        (root / "var/lib/dpkg" / name).touch()
+    path = "/usr/sbin:/usr/bin:/sbin:/bin"
+    ran("dpkg", f"--root={root}", "--force-depends", "-i", package, PATH=path)
+    status = (root / "var/lib/dpkg/status").read_text()
+    assert "Status: install ok installed" in status
+    for name in (
+        *("bin/pgdyno", "bin/pgdyno-engine", "bin/pgdyno-pgbench", "share/man/man1/pgdyno.1.gz"),
+        *("share/bash-completion/completions/pgdyno", "share/zsh/vendor-completions/_pgdyno"),
+        *("share/fish/vendor_completions.d/pgdyno.fish", "lib/pgdyno/pgdyno/cli/main.py"),
+    ):
+        assert (root / "usr" / name).exists(), name
+    assert os.access(root / "usr/bin/pgdyno", os.X_OK)
+    ran("dpkg", f"--root={root}", "--purge", "pgdyno", PATH=path)
+    assert not (root / "usr/bin/pgdyno").exists()
+
+
+def test_the_workflows_pass_their_linter() -> None:
+    ran(BIN / "actionlint", *sorted((ROOT / ".github/workflows").glob("*.yml")))
+
+
+def test_the_container_needs_no_root_and_a_base_with_a_digest() -> None:
+    definition = ROOT / "packaging/Containerfile"
+    ran(BIN / "hadolint", definition)
+    text = definition.read_text()
+    assert re.search(r"^USER 1000$", text, re.M)
+    assert "*@sha256:*" in text
+
+
+def test_the_bill_of_materials_lists_packages_and_crates_with_versions() -> None:
+    said = subprocess.run([ROOT / "scripts/sbom"], capture_output=True, text=True, check=True)
+    document = json.loads(said.stdout)
+    assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.5")
+    by_kind = {part["purl"].split("/")[0] for part in document["components"]}
+    assert by_kind == {"pkg:pypi", "pkg:cargo"}
+    names = [part["purl"] for part in document["components"]]
+    assert len(names) == len(set(names)) > 50
+    assert any(name.startswith("pkg:pypi/duckdb@") for name in names)
+    assert any(name.startswith("pkg:cargo/ring@") for name in names)
