@@ -43,7 +43,6 @@ class Contest:
     """Two programs to compare: `theirs` and `ours` each do one run.
 
     `half_width_ratio`: the measurement ends when no interval is wider than this on either side.
-    `pairs_in_one`: a factor for the numbers of pairs, if each is short.
     """
 
     name: str
@@ -51,7 +50,6 @@ class Contest:
     ours: Callable[[], Measured]
     questions: tuple[Question, ...]
     half_width_ratio: float = HALF_WIDTH_RATIO
-    pairs_in_one: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +86,7 @@ def hold(contest: Contest, *, pairs_max: int = PAIRS_MAX, say: Progress) -> list
         answers = [answer(contest, question, pairs) for question in contest.questions]
         say(f"{contest.name}: pair {len(pairs)}, " + ", ".join(shown(a.ratio) for a in answers))
         known = all(half_width_ratio(a.ratio) <= contest.half_width_ratio for a in answers)
-        most, least = pairs_max * contest.pairs_in_one, PAIRS_MIN * contest.pairs_in_one
-        if len(pairs) >= most or (len(pairs) >= least and known):
+        if len(pairs) >= pairs_max or (len(pairs) >= PAIRS_MIN and known):
             return answers
 
 

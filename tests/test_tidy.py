@@ -97,7 +97,7 @@ def test_no_further_class_name_exists_twice() -> None:
     names = Counter(
         node.name
         for source in tree()
-        if source.package
+        if source.package and source.path.endswith(".py")
         for node in ast.walk(source.syntax)
         if isinstance(node, ast.ClassDef)
     )

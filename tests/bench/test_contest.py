@@ -58,19 +58,6 @@ def test_the_order_of_a_pair_is_drawn_and_pairs_end_when_the_ratio_is_known() ->
     assert len(answer.pairs) == 4
 
 
-def test_short_pairs_count_as_parts_of_a_pair() -> None:
-    contest = Contest(
-        "x",
-        lambda: measured("A", 2000),
-        lambda: measured("B", 1000),
-        (Question("cpu", cost, 0.7, "at most"),),
-        pairs_in_one=3,
-    )
-    for pairs_max, pairs in ((30, 12), (2, 6)):
-        [answer] = hold(contest, pairs_max=pairs_max, say=lambda _: None)
-        assert len(answer.pairs) == pairs
-
-
 def test_a_noisy_ratio_ends_at_the_largest_number_of_pairs() -> None:
     costs = iter([1000, 500, 3000, 100, 700, 900, 100, 9000, 1, 1000] * 8)
     contest = Contest(

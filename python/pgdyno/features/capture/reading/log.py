@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -205,10 +205,7 @@ class Logged:
         groups = self.grouping.merged()
         used = {key: self.grouping.statements[key] for group in groups for key in group.steps}
         ids = {key: statement_id(*key) for key in used}
-        asked = [s.parsed for s in used.values() if s.parsed.parameters and not s.parsed.copies]
-        known = {parsed.text: parsed.types for parsed in asked if parsed.types}
-        unknown = {parsed.text for parsed in asked} - known.keys()
-        types = {**types_of(sorted(unknown)), **known}
+        types = _types(used.values(), types_of)
         rows = {shape.name: shape.rows for shape in capture.tables}
         sources = Sources(capture.columns, rows, capture.objects)
         context = Context(
@@ -367,6 +364,14 @@ class Logged:
             )
         if self._cut_values_count > self._statement_count / 10:
             yield "parameters are missing: log_parameter_max_length = -1 logs them whole"
+
+
+def _types(used: Iterable[LoggedStatement], types_of: TypesOf) -> dict[str, Sequence[str]]:
+    """Return the types of the parameters of each statement, by its text."""
+    asked = [s.parsed for s in used if s.parsed.parameters and not s.parsed.copies]
+    known = {parsed.text: parsed.types for parsed in asked if parsed.types}
+    unknown = {parsed.text for parsed in asked} - known.keys()
+    return {**types_of(sorted(unknown)), **known}
 
 
 def _with_logs(note: str) -> str:
