@@ -144,7 +144,7 @@ class _Cursor(psycopg.Cursor[Any]):
         """
         connection = self.connection
         assert isinstance(connection, Connection), "made by a connection of this module"
-        query = _marked(query)
+        query = query if connection.is_console else _marked(query)
         is_idle = connection.info.transaction_status == pq.TransactionStatus.IDLE
         if connection.is_pooled and is_idle and not _ALONE.match(_text_of(query, connection)):
             with connection.transaction():
@@ -178,11 +178,13 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     Inside the block they are errors of psycopg with their SQLSTATE. `silence_s_max`: the longest
     time without a byte from the server, for connections that send only short statements.
     `is_interruptible`: a signal ends a long statement, on the server too, and the connection.
+    `is_console`: of a pooler, which takes no comments.
     """
 
     target: Target | None = None
     silence_s_max: int | None = None
     is_interruptible: bool = False
+    is_console: bool = False
     is_pooled: bool = False
     is_read_only: bool = False
     load_path: str = ""
@@ -341,6 +343,7 @@ def connect(
     """
     connection = _opened(target, f"pgdyno/{verb}/{run}")
     connection.is_interruptible = interruptible
+    connection.is_console = console
     if console:
         return connection
     settings: dict[str, int | str] = {
