@@ -71,7 +71,7 @@ def test_without_features_the_core_measures_compares_and_shows(tmp_path: Path) -
     said(environment, "undo", *store)
 
 
-def tests_of_the_core(*rooms: str) -> list[str]:
+def core_test_files(*rooms: str) -> list[str]:
     """Return the files of tests in these rooms that do not name a feature."""
     files = (path for room in rooms for path in sorted((ROOT / "tests" / room).rglob("test_*.py")))
     named = ("pgdyno.features", "tests.features", "tests.fixtures.captures")
@@ -107,7 +107,7 @@ def test_without_features_the_tests_of_the_core_pass(
     ended = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider", "-n", "0"),
-            *("-m", "not pg and not browser and not slow", *tests_of_the_core(*rooms)),
+            *("-m", "not pg and not browser and not slow", *core_test_files(*rooms)),
         ],
         env=without(tmp_path),
         cwd=ROOT,
