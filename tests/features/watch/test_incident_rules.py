@@ -8,8 +8,8 @@ import pytest
 from tests.features.watch.samples import database, wait
 
 from pgdyno.features.watch.incident.conditions import restricted
-from pgdyno.features.watch.incident.evidence import Evidence
-from pgdyno.features.watch.incident.finding import Finding, in_order
+from pgdyno.features.watch.incident.evidence import IncidentEvidence
+from pgdyno.features.watch.incident.finding import IncidentFinding, in_order
 from pgdyno.features.watch.incident.rules import findings_of
 from pgdyno.features.watch.incident.sampled import HIDDEN, shown_statement
 from pgdyno.features.watch.incident.shown import finding_lines
@@ -49,10 +49,10 @@ def queue_row(pid: int, behind: str, second: int, **changes: Any) -> dict[str, A
     }
 
 
-def watched(*samples: list[dict[str, Any]], active: int = 2) -> Evidence:
+def watched(*samples: list[dict[str, Any]], active: int = 2) -> IncidentEvidence:
     """Return the sums of a watch with one sample of queues a second."""
     tally = Tally(SECOND_NS)
-    evidence = Evidence(tally)
+    evidence = IncidentEvidence(tally)
     for second, rows in enumerate(samples, 1):
         tally.take("database", database(second, 100 * second))
         tally.take("waits", [wait("Lock:transactionid", 1, active)])
@@ -125,9 +125,9 @@ def test_short_waits_for_one_holder_after_another_are_no_blocker() -> None:
 def test_little_lost_time_does_not_come_before_work_that_is_refused() -> None:
     from pgdyno.features.watch.incident.finding import Danger
 
-    small = Finding(kind="a", said="small", next_step="", lost_s=1, share_ratio=0.01)
-    large = Finding(kind="b", said="large", next_step="", lost_s=2, share_ratio=0.5)
-    refused = Finding(kind="c", said="refused", next_step="", danger=Danger.WORK_REFUSED)
+    small = IncidentFinding(kind="a", said="small", next_step="", lost_s=1, share_ratio=0.01)
+    large = IncidentFinding(kind="b", said="large", next_step="", lost_s=2, share_ratio=0.5)
+    refused = IncidentFinding(kind="c", said="refused", next_step="", danger=Danger.WORK_REFUSED)
     assert [finding.said for finding in in_order([small, refused, large])] == [
         "large",
         "refused",
@@ -137,7 +137,7 @@ def test_little_lost_time_does_not_come_before_work_that_is_refused() -> None:
 
 def test_findings_are_shortened_from_the_last_and_never_left_out() -> None:
     findings = [
-        Finding(
+        IncidentFinding(
             kind="k", said=f"{'word ' * 40}", next_step="step " * 30, lines=("line",) * 5
         ).as_document()
         for _ in range(5)

@@ -11,7 +11,7 @@ from tests.features.watch.examples import DOCUMENT, findings
 from tests.features.watch.samples import SECOND_NS, database, wait
 
 from pgdyno.features.doctor.server_seen import Setting
-from pgdyno.features.watch.incident.finding import Finding
+from pgdyno.features.watch.incident.finding import IncidentFinding
 from pgdyno.features.watch.page import watch_page
 from pgdyno.features.watch.panels import watch_findings
 from pgdyno.features.watch.text import text_of
@@ -200,7 +200,7 @@ def test_growth_is_computed_over_all_segments(tmp_path: Path) -> None:
 
 
 def test_the_page_begins_with_what_is_wrong_and_shows_names_as_text() -> None:
-    finding = Finding(
+    finding = IncidentFinding(
         kind="lock queue",
         said="pid 7 <script>alert(1)</script> is idle in transaction",
         cost="71 session-seconds lost",

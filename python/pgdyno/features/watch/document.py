@@ -20,7 +20,7 @@ from pgdyno.analysis.rounding import decimals_of
 from pgdyno.analysis.server_clocks import bound
 from pgdyno.analysis.where_facts import NOT_INSTRUMENTED
 from pgdyno.analysis.where_sampled import Sampled, shared_out
-from pgdyno.features.watch.incident.finding import Danger, Finding
+from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
 from pgdyno.features.watch.statements import Calls, counted_ms, grown
 from pgdyno.features.watch.tally import Tally
 from pgdyno.quantities import fixed, plain, plain_decimals
@@ -71,7 +71,7 @@ def document_of(
     *,
     before: Calls,
     after: Calls,
-    findings: Sequence[Finding] = (),
+    findings: Sequence[IncidentFinding] = (),
 ) -> Document:
     """Return the document `pgdyno.watch/1`.
 
@@ -123,7 +123,7 @@ def document_of(
     }
 
 
-def answer_of(findings: Sequence[Finding]) -> str:
+def answer_of(findings: Sequence[IncidentFinding]) -> str:
     """Return the sentence of the first finding, "" if it is no reason to act at once."""
     for finding in findings[:1]:
         if (finding.share_ratio or 0.0) >= _ANSWER_RATIO or finding.danger >= Danger.GROWS:

@@ -17,7 +17,7 @@ from pgdyno.clock import ClockPair
 from pgdyno.features.doctor.check_facts import PeakActive
 from pgdyno.features.watch.document import Document, Watched, document_of, utc
 from pgdyno.features.watch.incident import evidence as incident
-from pgdyno.features.watch.incident.evidence import Evidence
+from pgdyno.features.watch.incident.evidence import IncidentEvidence
 from pgdyno.features.watch.incident.rules import findings_of
 from pgdyno.features.watch.statements import Calls
 from pgdyno.features.watch.tally import TAKEN, Row, Tally
@@ -43,7 +43,7 @@ class Segments:
         job: Mapping[str, Any],
         *,
         clock: ClockPair,
-        evidence: Evidence,
+        evidence: IncidentEvidence,
         segment_ns: int = SEGMENT_NS,
     ) -> None:
         self._folder, self._job, self._clock = folder, dict(job), clock
@@ -118,7 +118,7 @@ def document_again(folder: ExperimentFolder) -> Document:
     runs = [*folder.runs(), *folder.incomplete()]
     job = next((run.job for run in runs if run.job), {})
     tally = Tally(int(job.get("interval_ns", 1_000_000_000)))
-    evidence = Evidence(tally)
+    evidence = IncidentEvidence(tally)
     for run in runs:
         sources = [_samples(run, name) for name in sorted({*TAKEN, *incident.TAKEN})]
         for _, collector, rows in heapq.merge(*sources, key=lambda sample: sample[:2]):

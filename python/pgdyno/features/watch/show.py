@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pgdyno.features.doctor.examine import Examination
-    from pgdyno.features.watch.incident.finding import Finding
+    from pgdyno.features.watch.incident.finding import IncidentFinding
     from pgdyno.features.watch.statements import KnownTexts
     from pgdyno.features.watch.tally import Tally
     from pgdyno.store.folder import ExperimentFolder
@@ -22,7 +22,7 @@ class WatchShow:
     def moved(self, time_ns: int, tally: Tally) -> None:
         """Take note of the sums so far; called twice a second."""
 
-    def found(self, time_ns: int, findings: Sequence[Finding]) -> None:
+    def found(self, time_ns: int, findings: Sequence[IncidentFinding]) -> None:
         """Take note of what is wrong so far; called every two seconds."""
 
     def noticed(self, notice: Mapping[str, Any]) -> None:

@@ -19,10 +19,14 @@ from pgdyno.features.doctor.examine import Examination, Subject, examine
 from pgdyno.features.doctor.server_seen import read_settings
 from pgdyno.features.doctor.session import read_only
 from pgdyno.features.watch.document import Watched, document_of, utc
-from pgdyno.features.watch.incident.evidence import Evidence
+from pgdyno.features.watch.incident.evidence import IncidentEvidence
 from pgdyno.features.watch.incident.rules import findings_of
 from pgdyno.features.watch.incident.sampled import asked_too
-from pgdyno.features.watch.incident.statement_rules import Known, busy_tables, worth_asking
+from pgdyno.features.watch.incident.statement_rules import (
+    KnownStatements,
+    busy_tables,
+    worth_asking,
+)
 from pgdyno.features.watch.incident.table_facts import facts_of_statements
 from pgdyno.features.watch.segments import SEGMENT_NS, Segments
 from pgdyno.features.watch.show import WatchShow
@@ -100,7 +104,7 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
     texts = KnownTexts(before.texts)
     show.began(examination, folder, texts)
     tally = Tally(request.interval_ns)
-    evidence = Evidence(tally)
+    evidence = IncidentEvidence(tally)
     segments = Segments(folder, job, clock=clock, evidence=evidence, segment_ns=request.segment_ns)
     settle(request.target)
     asked_texts = texts if before.by_statement else None
@@ -164,16 +168,18 @@ def _examined(request: WatchRequest) -> Examination:
         signals.sleep(_TICK_S / 2)
 
 
-def _known(target: Target, evidence: Evidence, before: Calls, after: Calls) -> Known:
+def _known(
+    target: Target, evidence: IncidentEvidence, before: Calls, after: Calls
+) -> KnownStatements:
     """Return what the server tells about the statements that took the most time."""
     if not before.by_statement:
-        return Known(counts_statements=False)
+        return KnownStatements(counts_statements=False)
     facts = facts_of_statements(target, worth_asking(evidence), busy_tables(evidence))
-    return Known(after.texts, facts, counts_statements=True)
+    return KnownStatements(after.texts, facts, counts_statements=True)
 
 
 def _loop(
-    clock: ClockPair, until_ns: int, evidence: Evidence, segments: Segments, show: WatchShow
+    clock: ClockPair, until_ns: int, evidence: IncidentEvidence, segments: Segments, show: WatchShow
 ) -> None:
     judged_ns = clock.now_ns()
     while (rest_ns := until_ns - clock.now_ns()) > 0:

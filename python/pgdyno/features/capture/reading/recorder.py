@@ -55,7 +55,7 @@ class ResultPlace:
 
 
 @dataclass(slots=True)
-class _Keys:
+class _FamilyKeys:
     """The keys of one family of columns. `largest`: of those that are not new."""
 
     numbers: dict[str, int] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Recorder:
         self._used: dict[int, dict[int, None]] = defaultdict(dict)
         self._counts = Counter[int]()
         self._sessions: dict[int, int] = {}
-        self._keys: dict[Place, _Keys] = defaultdict(_Keys)
+        self._keys: dict[Place, _FamilyKeys] = defaultdict(_FamilyKeys)
         self._waiting: dict[tuple[int, Place], list[ResultPlace]] = defaultdict(list)
         self._made: list[tuple[int, ...]] = []
         self._transaction_count = 0
@@ -239,7 +239,7 @@ class Recorder:
 
     def _result_of(
         self,
-        keys: _Keys,
+        keys: _FamilyKeys,
         family: Place,
         value: str,
         session: int,
@@ -295,7 +295,7 @@ def _sent_as(call: Call) -> tuple[str, Sequence[Value]]:
     return call.exact if call.statement.parsed.reason else (call.statement.parsed.text, call.values)
 
 
-def _note_known(keys: _Keys, value: str) -> None:
+def _note_known(keys: _FamilyKeys, value: str) -> None:
     """Note a key that was there before: it is never a new one later."""
     if value.isascii() and value.isdigit():
         keys.largest = max(keys.largest, int(value))
@@ -303,7 +303,7 @@ def _note_known(keys: _Keys, value: str) -> None:
         keys.seen.add(value)
 
 
-def _may_be_new(keys: _Keys, value: str) -> bool:
+def _may_be_new(keys: _FamilyKeys, value: str) -> bool:
     """Return whether a key may be new: larger than all known ones, or not seen before."""
     if value.isascii() and value.isdigit():
         return int(value) > keys.largest

@@ -26,7 +26,7 @@ _AGGREGATES = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class ColumnCondition:
     """A restricted column. `table` is "" if the statement does not say which table has it.
 
     `function`: a function of one argument around the column, "" without one. `operator`: = for all
@@ -53,7 +53,7 @@ class Restricted:
     """
 
     tables: tuple[tuple[str, str], ...]
-    conditions: tuple[Condition, ...]
+    conditions: tuple[ColumnCondition, ...]
     returns_what_it_finds: bool
 
 
@@ -101,7 +101,7 @@ def _named(item: Mapping[str, Any], named: dict[str, tuple[str, str]]) -> None:
 
 def _conditions(
     part: Mapping[str, Any] | None, named: Mapping[str, tuple[str, str]]
-) -> Iterator[Condition]:
+) -> Iterator[ColumnCondition]:
     if not part:
         return
     if "BoolExpr" in part and part["BoolExpr"]["boolop"] == "AND_EXPR":
@@ -123,7 +123,7 @@ def _conditions(
 
 def _column(
     side: Any, named: Mapping[str, tuple[str, str]], operator: str, function: str = ""
-) -> Condition | None:
+) -> ColumnCondition | None:
     if not isinstance(side, Mapping):
         return None
     call = side.get("FuncCall")
@@ -141,7 +141,7 @@ def _column(
         schema, table = named.get(fields[-2], ("", ""))
         if not table:
             return None  # A column of a query around this one.
-    return Condition(schema, table, fields[-1], operator, function)
+    return ColumnCondition(schema, table, fields[-1], operator, function)
 
 
 def _calls_aggregate(part: Any) -> bool:

@@ -34,7 +34,7 @@ _KEYS_MAX = 2_000
 
 
 @dataclass(slots=True)
-class Seen:
+class SeenRows:
     """One key of a collector: its first row, its last one, and the one before it."""
 
     first: Row
@@ -53,7 +53,7 @@ def number(row: Row, column: str) -> float:
     return 0.0 if value is None or value != value else float(value)
 
 
-class Evidence:
+class IncidentEvidence:
     """Sums for the rules. `tally` has the sessions at work; it is taken care of elsewhere."""
 
     def __init__(self, tally: Tally) -> None:
@@ -61,7 +61,9 @@ class Evidence:
         self.queues = LockQueues()
         # A rule sees all sums at one moment.
         self.lock = threading.RLock()
-        self._by_collector: dict[str, dict[tuple[Any, ...], Seen]] = {name: {} for name in _KEYS}
+        self._by_collector: dict[str, dict[tuple[Any, ...], SeenRows]] = {
+            name: {} for name in _KEYS
+        }
         self._last_ns: Counter[str] = Counter()
         self._samples: Counter[str] = Counter()
         self._busy_workers_count = 0
@@ -82,7 +84,7 @@ class Evidence:
                 seen = kept.get(place)
                 if seen is None:
                     if len(kept) < _KEYS_MAX:
-                        kept[place] = Seen(row, row, row)
+                        kept[place] = SeenRows(row, row, row)
                     continue
                 if _was_reset(seen.last, row):
                     seen.first = seen.last = row
@@ -92,16 +94,16 @@ class Evidence:
                 full = row["vacuum_workers"] >= row["vacuum_workers_max"]
                 self._busy_workers_count += bool(full)
 
-    def seen(self, collector: str) -> dict[tuple[Any, ...], Seen]:
+    def seen(self, collector: str) -> dict[tuple[Any, ...], SeenRows]:
         """Return what was seen of a collector, by key."""
         with self.lock:
             return dict(self._by_collector[collector])
 
-    def one(self, collector: str) -> Seen | None:
+    def one(self, collector: str) -> SeenRows | None:
         """Return what was seen of a collector that has one row a sample; None before the first."""
         return next(iter(self.seen(collector).values()), None)
 
-    def now(self, collector: str) -> Iterator[Seen]:
+    def now(self, collector: str) -> Iterator[SeenRows]:
         """Yield what the last sample of a collector has."""
         for seen in self.seen(collector).values():
             if seen.last["time_ns"] == self._last_ns[collector]:

@@ -22,7 +22,7 @@ class Danger(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class IncidentFinding:
     """Something that keeps sessions from working, or soon will.
 
     `said`: who, and what they do, in one sentence. `lost_s`: session-seconds lost during the watch;
@@ -53,10 +53,10 @@ class Finding:
         }
 
 
-def in_order(findings: Iterable[Finding]) -> list[Finding]:
+def in_order(findings: Iterable[IncidentFinding]) -> list[IncidentFinding]:
     """Return the findings with the most lost time first, then the most dangerous."""
 
-    def rank(finding: Finding) -> tuple[float, int, str]:
+    def rank(finding: IncidentFinding) -> tuple[float, int, str]:
         # Little lost time is no reason to come before work that is refused.
         is_much = (finding.share_ratio or 0.0) >= _MUCH_RATIO
         return -finding.lost_s if is_much else 0.0, -finding.danger, finding.said

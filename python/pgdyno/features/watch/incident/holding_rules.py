@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.features.watch.incident.evidence import Evidence, Row, Seen, number
-from pgdyno.features.watch.incident.finding import Danger, Finding
+from pgdyno.features.watch.incident.evidence import IncidentEvidence, Row, SeenRows, number
+from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
 from pgdyno.features.watch.incident.lock_rules import session_name
 from pgdyno.quantities import count, counted, percent, seconds
 
@@ -19,7 +19,7 @@ _DEAD_MIN = 10_000
 _BUSY_RATIO = 0.8
 
 
-def long_holders(evidence: Evidence) -> Iterator[Finding]:
+def long_holders(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield the oldest of everything that keeps dead rows, if it is old or keeps many."""
     held = sorted(evidence.now("holds"), key=_rank)
     blocking = {queue.key.pid for queue in evidence.queues.all()}
@@ -36,7 +36,7 @@ def long_holders(evidence: Evidence) -> Iterator[Finding]:
         yield _holder(row, harm, same)
 
 
-def vacuum_behind(evidence: Evidence) -> Iterator[Finding]:
+def vacuum_behind(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield a finding if dead rows grow past the threshold and autovacuum cannot keep up."""
     limits = evidence.one("limits")
     if limits is None:
@@ -55,7 +55,7 @@ def vacuum_behind(evidence: Evidence) -> Iterator[Finding]:
         if is_on
         else "autovacuum is off"
     )
-    yield Finding(
+    yield IncidentFinding(
         kind="autovacuum cannot keep up" if is_on else "autovacuum is off",
         said=f"{counted(len(over), 'table')} past the threshold of autovacuum: {why}",
         cost=f"{_table(worst)} has {dead:,.0f} dead rows and {live:,.0f} live ones,"
@@ -69,7 +69,7 @@ def vacuum_behind(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def wraparound(evidence: Evidence) -> Iterator[Finding]:
+def wraparound(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield a finding if transaction ids are older than autovacuum should let them become."""
     ages = evidence.one("ages")
     if ages is None:
@@ -78,7 +78,7 @@ def wraparound(evidence: Evidence) -> Iterator[Finding]:
     if age <= 1.2 * limit:
         return
     left = 2**31 - 3_000_000 - age
-    yield Finding(
+    yield IncidentFinding(
         kind="wraparound",
         said=f"the oldest row that is not frozen is {age:,.0f} transactions old;"
         f" autovacuum_freeze_max_age is {limit:,.0f}",
@@ -91,7 +91,7 @@ def wraparound(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def _rank(seen: Seen) -> tuple[float, float]:
+def _rank(seen: SeenRows) -> tuple[float, float]:
     return -number(seen.last, "xmin_age"), -number(seen.last, "age_ns")
 
 
@@ -102,7 +102,7 @@ def _kind(row: Row) -> str:
     return {"slot": "slot keeps rows", "standby": "standby keeps rows"}.get(kind, kind)
 
 
-def _harm(row: Row, evidence: Evidence) -> str | None:
+def _harm(row: Row, evidence: IncidentEvidence) -> str | None:
     """Return what the holder keeps; None if it is too young and keeps too little."""
     kind, xids = _kind(row), number(row, "xmin_age")
     age_ns = number(row, "age_ns")
@@ -123,7 +123,7 @@ def _harm(row: Row, evidence: Evidence) -> str | None:
     return words + (f"; {dead}" if dead else "")
 
 
-def _dead(evidence: Evidence) -> str:
+def _dead(evidence: IncidentEvidence) -> str:
     """Return the table with the most dead rows, "" if there are few."""
     tables = list(evidence.now("tables"))
     worst = max(tables, key=lambda table: number(table.last, "rows_dead"), default=None)
@@ -133,7 +133,7 @@ def _dead(evidence: Evidence) -> str:
     return f"{_table(worst)} has {dead:,.0f} dead rows and {live:,.0f} live ones"
 
 
-def _holder(row: Row, harm: str, same_count: int) -> Finding:
+def _holder(row: Row, harm: str, same_count: int) -> IncidentFinding:
     kind, pid, name = _kind(row), int(row["pid"] or 0), str(row["name"])
     age_s = number(row, "age_ns") / 1e9
     state_s = number(row, "state_age_ns") / 1e9
@@ -161,7 +161,7 @@ def _holder(row: Row, harm: str, same_count: int) -> Finding:
     if same_count:
         said += f" ({same_count} more like it)"
     text = str(row["statement"])
-    return Finding(
+    return IncidentFinding(
         kind=kind,
         said=said,
         cost=harm,
@@ -178,12 +178,12 @@ def _quoted(name: str) -> str:
     return "'" + name.replace("'", "''") + "'"
 
 
-def _table(seen: Seen) -> str:
+def _table(seen: SeenRows) -> str:
     schema, table = str(seen.last["schema"]), str(seen.last["table"])
     return table if schema == "public" else f"{schema}.{table}"
 
 
-def _is_behind(table: Seen, limits: Row) -> bool:
+def _is_behind(table: SeenRows, limits: Row) -> bool:
     """Return whether a table has twice the dead rows at which autovacuum begins, and gets more."""
     dead, live = number(table.last, "rows_dead"), number(table.last, "rows_live")
     scale = number(limits, "vacuum_scale_millionths") / 1e6

@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from pgdyno.features.watch.incident.evidence import Evidence, Row
-from pgdyno.features.watch.incident.finding import Finding
+from pgdyno.features.watch.incident.evidence import IncidentEvidence, Row
+from pgdyno.features.watch.incident.finding import IncidentFinding
 from pgdyno.features.watch.incident.queues import Queue, Wait
 from pgdyno.quantities import counted, percent, seconds
 
@@ -23,14 +23,14 @@ _TEXT_WIDTH = 70
 _NUMBER = re.compile(r"[\W_]*\d+$")
 
 
-def blockers(evidence: Evidence) -> Iterator[Finding]:
+def blockers(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield a finding for each holder behind which somebody waited for at least 2 s."""
     long = [queue for queue in evidence.queues.all() if queue.longest_ns >= _LONG_NS]
     for queue in long[:_FINDINGS_MAX]:
         yield _blocker(queue, evidence)
 
 
-def contention(evidence: Evidence) -> Iterator[Finding]:
+def contention(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield a finding if short waits for locks take much of DB time."""
     queues = evidence.queues.all()
     long_s = sum(queue.lost_ns / 1e9 for queue in queues if queue.longest_ns >= _LONG_NS)
@@ -43,7 +43,7 @@ def contention(evidence: Evidence) -> Iterator[Finding]:
     wanted = _wanted(waits)
     texts = Counter(str(row["statement"]) for row in waits if row["statement"])
     longest_ns = max(queue.longest_ns for queue in short)
-    yield Finding(
+    yield IncidentFinding(
         kind="lock contention",
         said=f"sessions wait again and again for {wanted}; the longest wait seen took"
         f" {seconds(longest_ns / 1e9)}",
@@ -56,7 +56,7 @@ def contention(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def cost_words(lost_s: float, evidence: Evidence) -> str:
+def cost_words(lost_s: float, evidence: IncidentEvidence) -> str:
     """Return "178 session-seconds in 30 s, 62 % of DB time"."""
     share = evidence.share(lost_s)
     if lost_s < _LOST_MIN_S:
@@ -78,7 +78,7 @@ def session_name(row: Row) -> str:
     return words + (f" (role {row['role']})" if row["role"] else "")
 
 
-def _blocker(queue: Queue, evidence: Evidence) -> Finding:
+def _blocker(queue: Queue, evidence: IncidentEvidence) -> IncidentFinding:
     holder, waits = queue.holder, queue.present
     rows = [wait.row for wait in waits]
     is_over = evidence.ended_ns - queue.last_ns > _OVER_NS
@@ -107,7 +107,7 @@ def _blocker(queue: Queue, evidence: Evidence) -> Finding:
             f" (pid {ddl.row['pid']}), which {'waited' if is_over else 'waits'} for {short},"
             f" {state}; {completed}"
         )
-    return Finding(
+    return IncidentFinding(
         kind="lock queue" if ddl is None else "lock queue behind DDL",
         said=said,
         since_s=since_s,
@@ -129,7 +129,7 @@ def _blocker(queue: Queue, evidence: Evidence) -> Finding:
     )
 
 
-def _completed(queue: Queue, evidence: Evidence) -> str:
+def _completed(queue: Queue, evidence: IncidentEvidence) -> str:
     """Return what the sessions behind a holder completed; whole-server tps would hide it."""
     ended = queue.ended_count
     if not ended:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from pgdyno.features.watch.incident import holding_rules, lock_rules, server_rules
-from pgdyno.features.watch.incident.evidence import Evidence
-from pgdyno.features.watch.incident.finding import SHOWN_MAX, Finding, in_order
-from pgdyno.features.watch.incident.statement_rules import Known, read_whole, reading_in_vain
+from pgdyno.features.watch.incident.evidence import IncidentEvidence
+from pgdyno.features.watch.incident.finding import SHOWN_MAX, IncidentFinding, in_order
+from pgdyno.features.watch.incident.statement_rules import (
+    KnownStatements,
+    read_whole,
+    reading_in_vain,
+)
 
-RULES: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
+RULES: tuple[Callable[[IncidentEvidence], Iterator[IncidentFinding]], ...] = (
     lock_rules.blockers,
     lock_rules.contention,
     holding_rules.long_holders,
@@ -24,9 +28,11 @@ RULES: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
 )
 
 
-def findings_of(evidence: Evidence, known: Known | None = None) -> list[Finding]:
+def findings_of(
+    evidence: IncidentEvidence, known: KnownStatements | None = None
+) -> list[IncidentFinding]:
     """Return at most five findings, those with the most lost time first."""
-    known = known or Known()
+    known = known or KnownStatements()
     with evidence.lock:
         findings = [finding for rule in RULES for finding in rule(evidence)]
         findings += [*reading_in_vain(evidence, known), *read_whole(evidence, known)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.features.watch.incident.evidence import Evidence, number
-from pgdyno.features.watch.incident.finding import Danger, Finding
+from pgdyno.features.watch.incident.evidence import IncidentEvidence, number
+from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
 from pgdyno.features.watch.incident.lock_rules import cost_words
 from pgdyno.quantities import count, counted, format_bytes, percent, seconds
 
@@ -22,7 +22,7 @@ _SPILLED_FILES_MIN = 10
 _SYNC_RATIO = 0.3
 
 
-def connections(evidence: Evidence) -> Iterator[Finding]:
+def connections(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield a finding if nine tenths of the connections are taken."""
     limits = evidence.one("limits")
     if limits is None:
@@ -34,7 +34,7 @@ def connections(evidence: Evidence) -> Iterator[Finding]:
         return
     free = max(0, int(room - taken))
     said = f"{count(int(taken))} of {count(int(room))} connections are taken"
-    yield Finding(
+    yield IncidentFinding(
         kind="connections",
         said=f"{said}, {count(int(idle))} of them idle; {free or 'none'} free for ordinary roles",
         cost="further sessions are refused" if not free else "further sessions will be refused",
@@ -48,7 +48,7 @@ def connections(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def forced_checkpoints(evidence: Evidence) -> Iterator[Finding]:
+def forced_checkpoints(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield a finding if WAL volume forces checkpoints much more often than the time does."""
     limits, done, wal = (evidence.one(name) for name in ("limits", "checkpointer", "wal"))
     if limits is None or done is None or wal is None:
@@ -68,7 +68,7 @@ def forced_checkpoints(evidence: Evidence) -> Iterator[Finding]:
     )
     name = format_bytes(int(number(limits.last, "max_wal_bytes")))
     said = f"{forced:,.0f} of {forced + timed:,.0f} checkpoints were forced by WAL volume"
-    yield Finding(
+    yield IncidentFinding(
         kind="forced checkpoints",
         said=f"{said}: max_wal_size {name}",
         cost=f"{percent(wal_share)} of WAL is full-page images; " + cost_words(lost_s, evidence),
@@ -80,7 +80,7 @@ def forced_checkpoints(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def slot_wal(evidence: Evidence) -> Iterator[Finding]:
+def slot_wal(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield a finding if a replication slot keeps more WAL than max_wal_size."""
     limits = evidence.one("limits")
     room = number(limits.last, "max_wal_bytes") if limits is not None else 2**30
@@ -100,7 +100,7 @@ def slot_wal(evidence: Evidence) -> Iterator[Finding]:
             if rest is None or rest != rest
             else f"it loses its WAL after {format_bytes(max(0, int(rest)))} more"
         )
-        yield Finding(
+        yield IncidentFinding(
             kind="slot keeps WAL",
             said=f"{who} {keeps}",
             cost=f"{grown / 1e6:+,.0f} MB during the watch; {limit}",
@@ -113,7 +113,7 @@ def slot_wal(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def archiver(evidence: Evidence) -> Iterator[Finding]:
+def archiver(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield a finding if WAL segments cannot be archived."""
     seen = evidence.one("archiver")
     if seen is None:
@@ -124,7 +124,7 @@ def archiver(evidence: Evidence) -> Iterator[Finding]:
         return
     since_s = (number(row, "time_ns") - last_good) / 1e9 if last_good else None
     ago = f"the last success was {seconds(since_s)} ago" if since_s else "it never succeeded"
-    yield Finding(
+    yield IncidentFinding(
         kind="archiver",
         said=f"archive_command fails: {counted(int(failed), 'attempt')} during the watch; {ago}",
         cost="WAL stays on the disk until it is archived; backups have a gap",
@@ -136,7 +136,7 @@ def archiver(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def standbys(evidence: Evidence) -> Iterator[Finding]:
+def standbys(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield findings about standbys that lag, and about commits that wait for one."""
     rows = [seen.last for seen in evidence.now("replication")]
     limits = evidence.one("limits")
@@ -145,7 +145,7 @@ def standbys(evidence: Evidence) -> Iterator[Finding]:
         senders = any(row["sync_state"] in ("sync", "quorum") for row in rows)
         share = evidence.share(waiting_s) or 0.0
         if not senders and share >= _SYNC_RATIO:
-            yield Finding(
+            yield IncidentFinding(
                 kind="synchronous standby missing",
                 said="commits wait for a synchronous standby, and none is connected",
                 cost=cost_words(waiting_s, evidence),
@@ -162,7 +162,7 @@ def standbys(evidence: Evidence) -> Iterator[Finding]:
         behind = format_bytes(int(number(row, "replay_lag_bytes")))
         who = str(row["standby"])
         said = f"{'this standby' if who == 'this server' else f'standby {who}'} is"
-        yield Finding(
+        yield IncidentFinding(
             kind="standby lag",
             said=f"{said} {seconds(round(lag_s, 1))} behind, {behind} of WAL not replayed",
             cost="it shows old rows; a failover now needs this time",
@@ -174,7 +174,7 @@ def standbys(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def spills(evidence: Evidence) -> Iterator[Finding]:
+def spills(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield a finding if statements write many temporary files."""
     size = sum(seen.grown("temp_bytes") for seen in evidence.seen("database").values())
     files = sum(seen.grown("temp_files") for seen in evidence.seen("database").values())
@@ -185,7 +185,7 @@ def spills(evidence: Evidence) -> Iterator[Finding]:
         return
     if files < _SPILLED_FILES_MIN and share < _SPILL_RATIO:
         return  # One large sort, such as that of a report or an index build.
-    yield Finding(
+    yield IncidentFinding(
         kind="temporary files",
         said=f"statements wrote {count(int(files))} temporary files, {format_bytes(int(size))}:"
         f" {rate / 1e6:,.0f} MB/s",

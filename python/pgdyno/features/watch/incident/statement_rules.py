@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pgdyno.features.watch.incident.evidence import Evidence, Seen, number
-from pgdyno.features.watch.incident.finding import Finding
+from pgdyno.features.watch.incident.evidence import IncidentEvidence, SeenRows, number
+from pgdyno.features.watch.incident.finding import IncidentFinding
 from pgdyno.features.watch.incident.lock_rules import cost_words
 from pgdyno.features.watch.incident.table_facts import ColumnFacts, StatementFacts, TableFacts
 from pgdyno.quantities import compact_ms, percent
@@ -24,7 +24,7 @@ _ROWS_PER_SECOND = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownStatements:
     """What is known of statements after a watch: texts and the facts of their tables.
 
     `counts_statements`: pg_stat_statements is in the database. None before this was asked.
@@ -35,14 +35,14 @@ class Known:
     counts_statements: bool | None = None
 
 
-def worth_asking(evidence: Evidence) -> list[int]:
+def worth_asking(evidence: IncidentEvidence) -> list[int]:
     """Return the query ids of statements with much DB time outside of locks, largest first."""
     times = {query: _time_s(evidence, query) for query in list(evidence.tally.total.by_statement)}
     large = [query for query, (_, share) in times.items() if query and share >= _SHARE_MIN]
     return sorted(large, key=lambda query: -times[query][0])[:_ASKED_MAX]
 
 
-def busy_tables(evidence: Evidence) -> dict[str, list[str]]:
+def busy_tables(evidence: IncidentEvidence) -> dict[str, list[str]]:
     """Return table name -> schemas of the tables that were read, most rows first."""
     schemas: dict[str, list[str]] = {}
     seen = sorted(evidence.seen("tables").items(), key=lambda item: -item[1].grown("seq_rows"))
@@ -51,7 +51,9 @@ def busy_tables(evidence: Evidence) -> dict[str, list[str]]:
     return schemas
 
 
-def reading_in_vain(evidence: Evidence, known: Known) -> Iterator[Finding]:
+def reading_in_vain(
+    evidence: IncidentEvidence, known: KnownStatements
+) -> Iterator[IncidentFinding]:
     """Yield a finding for each statement that reads a table whole and needs a small part of it."""
     for query in worth_asking(evidence) if known.facts else ():
         facts = known.facts.get(query)
@@ -65,7 +67,7 @@ def reading_in_vain(evidence: Evidence, known: Known) -> Iterator[Finding]:
                 break
 
 
-def read_whole(evidence: Evidence, known: Known) -> Iterator[Finding]:
+def read_whole(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[IncidentFinding]:
     """Yield a finding for the table with most rows read whole, if statements are not counted."""
     if known.counts_statements is not False:
         return
@@ -79,7 +81,7 @@ def read_whole(evidence: Evidence, known: Known) -> Iterator[Finding]:
     name = str(worst.last["table"])
     if worst.last["schema"] != "public":
         name = f"{worst.last['schema']}.{name}"
-    yield Finding(
+    yield IncidentFinding(
         kind="table read whole",
         said=f"{name} is read whole again and again: {scans:,.0f} times, {rows / scans:,.0f} rows"
         " each",
@@ -91,7 +93,7 @@ def read_whole(evidence: Evidence, known: Known) -> Iterator[Finding]:
     )
 
 
-def _time_s(evidence: Evidence, query: int) -> tuple[float, float]:
+def _time_s(evidence: IncidentEvidence, query: int) -> tuple[float, float]:
     """Return session-seconds of a statement outside of lock waits, and their share of DB time."""
     events = dict(evidence.tally.total.by_statement.get(query, {}))
     seen = sum(count for event, count in events.items() if not event.startswith("Lock:"))
@@ -100,7 +102,9 @@ def _time_s(evidence: Evidence, query: int) -> tuple[float, float]:
     return share * evidence.db_time_s, share
 
 
-def _counts(evidence: Evidence, query: int, *, lately: bool = False) -> dict[str, float] | None:
+def _counts(
+    evidence: IncidentEvidence, query: int, *, lately: bool = False
+) -> dict[str, float] | None:
     """Return what one call does on average, and the number of calls; None if none was counted.
 
     If a call reads much more between the last two samples than before, its plan may have changed:
@@ -130,13 +134,13 @@ def _counts(evidence: Evidence, query: int, *, lately: bool = False) -> dict[str
 
 
 def _in_vain(
-    evidence: Evidence,
-    known: Known,
+    evidence: IncidentEvidence,
+    known: KnownStatements,
     query: int,
     facts: StatementFacts,
     table: TableFacts,
     counts: Mapping[str, float],
-) -> Finding | None:
+) -> IncidentFinding | None:
     seen = evidence.seen("tables").get((table.schema, table.table))
     size, pages = _size(table, seen)
     # The table's own counter says that its rows were read without an index.
@@ -155,7 +159,7 @@ def _in_vain(
     text = " ".join(known.texts.get(query, "").split()) or f"query {query}"
     why, step = _why(table, column)
     reads = f"reads {read:,.0f} rows of {table.name} for {max(useful, 0):,.0f}"
-    return Finding(
+    return IncidentFinding(
         kind="index missing" if not column.index else "index not used",
         said=f"{text}: {reads}",
         cost=f"{compact_ms(counts['ms'])} ms a call{_lately(counts)},"
@@ -204,7 +208,7 @@ def _why(table: TableFacts, column: ColumnFacts) -> tuple[str, str]:
     )
 
 
-def _size(table: TableFacts, seen: Seen | None) -> tuple[float, float]:
+def _size(table: TableFacts, seen: SeenRows | None) -> tuple[float, float]:
     """Return rows and pages; the statistics views know rows before the first ANALYZE."""
     live = number(seen.last, "rows_live") if seen is not None else 0.0
     pages = float(table.pages_count)

@@ -16,7 +16,7 @@ from psycopg import sql
 
 from pgdyno.errors import PgdynoError
 from pgdyno.features.doctor.session import read_only
-from pgdyno.features.watch.incident.conditions import Condition, Restricted, restricted
+from pgdyno.features.watch.incident.conditions import ColumnCondition, Restricted, restricted
 from pgdyno.measure.statement_texts import SCHEMA_SQL, TEXTS_SQL
 from pgdyno.observe.session import ServerSession
 from pgdyno.server.target import Target
@@ -62,7 +62,7 @@ class ColumnFacts:
     `how`: where this share comes from. `node`: the plan's node that reads the table, "" if unknown.
     """
 
-    condition: Condition
+    condition: ColumnCondition
     index: str
     expected_ratio: float | None = None
     how: str = ""

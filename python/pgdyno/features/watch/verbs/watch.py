@@ -26,7 +26,7 @@ if wanted.body:
     from pgdyno.features.doctor.verbs.doctor import sql_text
     from pgdyno.features.watch.changes import changes_of
     from pgdyno.features.watch.changes_text import changes_text
-    from pgdyno.features.watch.incident.finding import Finding
+    from pgdyno.features.watch.incident.finding import IncidentFinding
     from pgdyno.features.watch.incident.shown import live_lines
     from pgdyno.features.watch.incident.table_facts import statements as table_statements
     from pgdyno.features.watch.page import watch_page
@@ -270,7 +270,7 @@ class Shown(WatchShow):
             return not self._last_ns or waited_ns >= every_ns
         return waited_ns >= max(every_ns, self._patience_ns)
 
-    def found(self, time_ns: int, findings: Sequence[Finding]) -> None:
+    def found(self, time_ns: int, findings: Sequence[IncidentFinding]) -> None:
         """Show what is wrong; without a terminal, print a finding when it begins."""
         documents = [finding.as_document() for finding in findings]
         width = shutil.get_terminal_size().columns - 1
