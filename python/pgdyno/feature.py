@@ -30,7 +30,7 @@ SLOTS: Mapping[str, str] = {
     "nodes": "module with workers_of and STATEMENTS: the other nodes of a distributed server",
     "nodes_answer": "answer.nodes.NodesAnswer: what these nodes did in a run",
     "observed_nodes": "(nodes, target, run, is_local) -> tuple of observe.nodes.ObservedNode",
-    "observer_statements": "() -> name -> statement that collectors may send",
+    "observer_statements": "(major version) -> name -> statement that collectors may send",
     "peak_seen": "(store, target) -> doctor's peak of sessions at work, or None",
     "run_document": "(value of run_findings) -> keys of the JSON document of a run",
     "run_doubts": "(stored run, load numbers) -> doubts",

@@ -271,9 +271,14 @@ def test_a_server_older_than_every_variant_is_not_measurable() -> None:
     assert [pick("wal", {14: "a", 18: "b"}, version) for version in (14, 17, 18, 19)] == [*"aabb"]
 
 
+# Of the few sessions that wait or hold others up; they are kept without values.
+TEXTS_ARE_READ = {"lock_queues", "holds"}
+
+
 def test_no_statement_may_write_or_read_query_texts() -> None:
     for version in range(10, 19):
         for name, sql in statements(version).items():
             assert sql.startswith("SELECT "), name
-            assert "query," not in sql.replace("query_id", ""), name
+            if name not in TEXTS_ARE_READ:
+                assert "query," not in sql.replace("query_id", ""), name
             assert "reset(" not in sql, name

@@ -71,5 +71,5 @@ def statements(version: int) -> dict[str, str]:
             texts[collector.extension] = schema_sql(collector.extension)
             texts[collector.name] = texts[collector.name].format(schema="public")
     for of_feature in parts("observer_statements"):
-        texts |= of_feature()
+        texts |= of_feature(version)
     return texts

@@ -9,7 +9,7 @@ from pgdyno.features.nodes.session import ABOUT_SQL, RELAY_SQL
 from pgdyno.observe.sql.sql_collector import schema_sql
 
 
-def statements() -> dict[str, str]:
+def statements(_version: int) -> dict[str, str]:
     """Return name -> statement. Those of a node are sent to it, or within `relay`."""
     return {
         "citus": schema_sql("citus"),

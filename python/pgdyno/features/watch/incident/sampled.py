@@ -275,14 +275,15 @@ def asked_too(session: ServerSession) -> list[Collector]:
     return [QueuesCollector(session), HoldsCollector(session), LimitsCollector(session)]
 
 
-def statements() -> dict[str, str]:
-    """Return name -> every statement that these collectors may send."""
-    texts = {"sessions that wait for a lock": WAITING_SQL}
-    for collector in (QueuesCollector, HoldsCollector, LimitsCollector):
-        for version in collector.sql:
-            text = pick(collector.name, collector.sql, version)
-            texts[f"{collector.name}, PostgreSQL {version} and later"] = text
-    return texts
+def statements(version: int) -> dict[str, str]:
+    """Return name -> every statement that these collectors may send to this major version."""
+    return {
+        "sessions that wait for a lock": WAITING_SQL,
+        **{
+            collector.name: pick(collector.name, collector.sql, version)
+            for collector in (QueuesCollector, HoldsCollector, LimitsCollector)
+        },
+    }
 
 
 _MARK = re.compile(r"\$\d+")
