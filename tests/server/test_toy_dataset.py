@@ -109,7 +109,7 @@ def test_an_unmarked_table_of_that_name_belongs_to_somebody_else(
 
 
 def test_a_toy_dataset_has_its_options_and_sizes(stars: Stars) -> None:
-    help_text = CliRunner().invoke(init.command, ["stars", "--help"]).output
+    help_text = CliRunner().invoke(init.command, ["stars", "--help-all"]).output
     assert "--stars N" in help_text
     assert "--scale" not in help_text
     assert stars.label(StarsDataset(stars=5)) == "5 stars"  # type: ignore[arg-type]
