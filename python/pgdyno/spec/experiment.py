@@ -90,10 +90,11 @@ class Server(Spec):
     @model_validator(mode="before")
     @classmethod
     def _of_an_older_result(cls, given: object) -> object:
-        """Accept the spec of an older result, which names its further servers: none."""
-        if isinstance(given, dict) and given.get("equal") == []:
-            return {name: value for name, value in given.items() if name != "equal"}
-        return given
+        """Accept the spec of an older result, which has empty lists of what no longer exists."""
+        if not isinstance(given, dict):
+            return given
+        gone = [name for name in ("equal", "host_files") if given.get(name) == []]
+        return {name: value for name, value in given.items() if name not in gone}
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Server:
