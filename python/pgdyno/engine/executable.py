@@ -13,7 +13,7 @@ from pgdyno.errors import EngineError
 from pgdyno.process import child
 
 # The engine must have this revision or a later one; `pgdyno-engine --version` shows it.
-CONTRACT_REVISION = 25
+CONTRACT_REVISION = 26
 
 _REVISION = re.compile(r"\bcontract 1\.(\d+)\)")
 _TIMEOUT_S = 30.0

@@ -401,7 +401,7 @@ class Summary(Open):
     scripts: tuple[ScriptCounts, ...]
     failures: dict[str, int]
     failure_messages: dict[str, str] | None = None
-    failed_statements: tuple[FailedStatement, ...] = ()
+    failed_statements: tuple[FailedStatement, ...] | None = None
     distributions: tuple[TimeDistribution, ...]
     unfinished_ages_ns: tuple[int, ...]
     commits_in_doubt: int = 0

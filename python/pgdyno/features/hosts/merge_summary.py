@@ -274,7 +274,7 @@ def _probes(known: Sequence[RoundTripProbes]) -> RoundTripProbes | None:
 def _failed(known: Sequence[Summary]) -> tuple[FailedStatement, ...]:
     """Return the failures of all parts: of each kind the sum, with the first message."""
     kinds: dict[tuple[object, ...], FailedStatement] = {}
-    for failed in (failed for part in known for failed in part.failed_statements):
+    for failed in (failed for part in known for failed in part.failed_statements or ()):
         kind = failed.script, failed.line, failed.code
         before = kinds.get(kind)
         count = failed.count + (before.count if before else 0)

@@ -84,7 +84,7 @@ def _seen(stored: StoredRun, numbers: LoadNumbers) -> CopySeen:
 
 def _failed(numbers: LoadNumbers) -> Iterator[FailedKind]:
     """Yield the failed tries of the measured phase by statement."""
-    for failed in numbers.summary.failed_statements:
+    for failed in numbers.summary.failed_statements or ():
         lines = {own.line: own.text for own in numbers.scripts[failed.script].statements}
         text = lines.get(failed.line, "") if failed.line is not None else ""
         if failed.count:

@@ -276,7 +276,7 @@ def _refused(
 ) -> Iterator[tuple[ScriptShape, str, Any]]:
     """Yield types, texts of statements and failures if most executions of a statement failed."""
     load = mirror_load(script)
-    for failed in summary.failed_statements:
+    for failed in summary.failed_statements or ():
         if failed.line is None or len(failed.code) != _STATE_LENGTH:
             continue
         if failed.code.startswith(_ACCIDENTS):
