@@ -428,6 +428,7 @@ mod tests {
             distribution: distribution.clone(),
             correlation: 0.0,
             parent_in: None,
+            otherwise: Vec::new(),
         };
         let words = |names: &&[&str]| names.iter().map(|&name| name.into()).collect();
         CapturedTable {
@@ -438,6 +439,7 @@ mod tests {
             keys: keys.iter().map(words).collect(),
             links,
             indexes: Vec::new(),
+            rescues: Vec::new(),
         }
     }
 
