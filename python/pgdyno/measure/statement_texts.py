@@ -17,7 +17,7 @@ from pgdyno.observe import catalogue
 from pgdyno.observe.settings_seen import SETTINGS_SQL
 from pgdyno.observe.sql.sql_collector import schema_sql
 from pgdyno.observe.totals import SESSIONS_SQL
-from pgdyno.server.connect import connect
+from pgdyno.server.connect import MARK, connect
 from pgdyno.server.target import Target
 
 SCHEMA_SQL = schema_sql("pg_stat_statements")
@@ -86,7 +86,7 @@ def _own_signatures() -> frozenset[str]:
 
 def _signature(text: str) -> str:
     """Return what is left of a statement without constants, parameters and spaces."""
-    return _CONSTANT.sub("", text)
+    return _CONSTANT.sub("", text.removesuffix(MARK))
 
 
 def without_constants(text: str) -> str:

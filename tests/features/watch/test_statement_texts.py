@@ -6,6 +6,7 @@ import pytest
 
 from pgdyno.features.watch.statements import Calls, grown
 from pgdyno.measure.statement_texts import OWN, shown_texts, without_constants
+from pgdyno.server.connect import MARK
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ def test_a_long_text_is_cut() -> None:
 def test_a_statement_of_the_observer_is_known_as_our_own() -> None:
     own = (
         "SELECT pg_catalog.pg_stat_force_next_flush() FROM pg_catalog.pg_am\n LIMIT $1",
-        "SELECT pg_backend_pid()",
+        f"SELECT pg_backend_pid(){MARK}",
         "SELECT archived_count, failed_count, coalesce((extract($1 FROM last_archived_time) * $2)"
         "::int8 * $3, $4), coalesce((extract($5 FROM last_failed_time) * $6)::int8 * $7, $8),"
         " coalesce((extract($9 FROM stats_reset) * $10)::int8 * $11, $12)"
