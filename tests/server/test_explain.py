@@ -108,7 +108,7 @@ def test_explaining_leaves_nothing_of_ours_in_pg_stat_statements(new_cluster: Ma
         arrays = "SELECT 1 FROM unnest($1::int[], $2::int[]) AS a (x, y)"
         query_ids_of(connection, connection, {"load.sql": [(1, text), (2, arrays), (3, "END")]})
         # The application's own call comes later, and is listed under its own text.
-        connection.execute("SELECT relname FROM pg_class WHERE oid = 1 AND relkind = 'r'")
+        connection.pgconn.exec_(b"SELECT relname FROM pg_class WHERE oid = 1 AND relkind = 'r'")
         rows = connection.execute(
             "SELECT query FROM pg_stat_statements WHERE query LIKE '%relkind%'"
             " AND query NOT LIKE '%pg_stat_statements%'"
@@ -147,8 +147,8 @@ def test_explaining_with_generic_plans_adds_no_statement_text(
         after_us = connection.execute("SHOW pg_stat_statements.track").fetchone()
         # The application's own calls come later.
         connection.use_load_path()
-        connection.execute("UPDATE known SET n = n + 1 WHERE n = 7")
-        connection.execute("DO $$ BEGIN UPDATE known SET n = n + 2 WHERE n = 7; END $$")
+        connection.pgconn.exec_(b"UPDATE known SET n = n + 1 WHERE n = 7")
+        connection.pgconn.exec_(b"DO $$ BEGIN UPDATE known SET n = n + 2 WHERE n = 7; END $$")
     view = first_texts.view()
     of_scripts = {number for numbers in known["load.sql"].values() for number in numbers}
     shown = {text for (number, _), text in view.items() if number in of_scripts}
@@ -201,7 +201,7 @@ def test_a_statement_has_the_identifier_that_its_session_shows(database: Target)
         assert shown() == identifiers["2"][0]
         connection.execute("UPDATE t SET x = x + -5 WHERE id = 7")
         assert shown() == identifiers["2"][1]
-        connection.execute("END")
+        connection.pgconn.exec_(b"END")
         assert shown() == identifiers["3"][0] != identifiers["1"][0]
 
 
@@ -243,7 +243,7 @@ def test_a_command_has_the_identifier_that_its_session_shows_and_is_not_executed
         assert connection.execute("SELECT count(*) FROM calls").fetchone() == (0,)
         connection.pgconn.exec_params(b"CALL note($1)", [b"5"])
         assert shown_of(connection, onlooker) == identifiers["1"][0]
-        connection.execute("CALL note(7)")
+        connection.pgconn.exec_(b"CALL note(7)")
         assert shown_of(connection, onlooker) == identifiers["2"][0]
         # Until 15 that of one value would stand for all of them.
         is_normalised = connection.info.server_version >= 160_000

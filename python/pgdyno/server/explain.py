@@ -192,7 +192,10 @@ def _parsed_query_id(connection: Connection, onlooker: Connection, statement: st
 def _seen_query_id(connection: Connection, onlooker: Connection, text: str) -> list[int]:
     """Return the identifier of a command that begins or ends a transaction; none may be open."""
     try:
-        connection.execute(text.encode())
+        # Up to PostgreSQL 15 a comment of ours would change the identifier.
+        sent = connection.pgconn.exec_(text.encode())
+        if sent.status != pq.ExecStatus.COMMAND_OK:
+            return []
         shown = _shown_query_id(connection, onlooker)
     except psycopg.Error:
         return []
