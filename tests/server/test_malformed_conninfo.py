@@ -49,8 +49,8 @@ def shown_of(text: str) -> str:
 def test_no_part_of_a_password_is_shown(form: str, parts: list[tuple[str, str]]) -> None:
     password = "".join(piece + between for piece, between in parts)
     text = form.format(password)
-    # A password, a host and an empty port: libpq takes this, and nobody can know better.
-    assume(not re.fullmatch(r"postgres://u:[^@:/?]*@[QXZJ]+:", text))
+    # What follows the last @ is the host, if the form has no other one, and nobody can know better.
+    assume(form != "postgres://u:{}" or not re.search("@[^@]*[QXZJ]", password))
     shown = shown_of(text)
     for piece, _ in parts:
         assert piece not in shown, (text, shown)

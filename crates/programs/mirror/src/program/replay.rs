@@ -157,8 +157,11 @@ impl Replay {
     }
 }
 
+/// A key by its number.
+type Key = (usize, Box<[u8]>);
+
 /// Return the keys in the rows of a call, with their numbers.
-fn read(rows: &mut Rows, made: &[MadeKey]) -> Result<Vec<(usize, Box<[u8]>)>, Stopped> {
+fn read(rows: &mut Rows, made: &[MadeKey]) -> Result<Vec<Key>, Stopped> {
     let (mut keys, mut row) = (Vec::new(), 0);
     while rows.next_columns(|column, value| {
         let own = made.iter().filter(|own| (own.row, own.column) == (row, column));
