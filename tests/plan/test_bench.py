@@ -6,7 +6,7 @@ import pytest
 from tests.plan.following import next_run
 from tests.plan.simulated_server import experiment
 
-from pgdyno.loop.drive import _positions
+from pgdyno.loop.drive import _position
 from pgdyno.plan.designs.bench import Bench
 from pgdyno.plan.history import History, Measured
 from pgdyno.spec.designs import BenchDesign
@@ -36,7 +36,7 @@ def test_a_position_says_how_long_the_rest_takes() -> None:
     run = next_run(Bench, asked, ())
     assert isinstance(run, PlannedRun)
     history: History = tuple(Measured(run, 1000.0, took_ns=60 * 10**9) for _ in range(3))
-    assert _positions([run], history, 8) == ["run 4 of 8, about 5 min left"]
-    assert _positions([run], (), 1) == [""]
+    assert _position(run, history, 8) == "run 4 of 8, about 5 min left"
+    assert _position(run, (), 1) == ""
     short = tuple(Measured(run, 1000.0, took_ns=10**9) for _ in range(3))
-    assert _positions([run], short, 8) == ["run 4 of 8"]
+    assert _position(run, short, 8) == "run 4 of 8"
