@@ -56,6 +56,7 @@ def compared(own: OwnServer, tmp_path: Path, *more: str) -> tuple[str | Path, ..
         "compare",
         *("-h", own.target.host, "-p", own.target.ports, "-U", own.target.user, "-d", "postgres"),
         *("-f", tmp_path / "one.sql", "-c", "1", "-T", "1s", "--warmup", "0s", "--budget", "1s"),
+        *("--seed", "1"),  # By this order the first variant is measured first.
         *("--admin", own.conninfo, "--variant", "as it is"),
         *("--variant", "never: max_wal_senders=5; wal_level=minimal", *more),
     )

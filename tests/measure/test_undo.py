@@ -37,6 +37,7 @@ def options(target: Target, tmp_path: Path, *more: str) -> list[str | Path]:
     return [
         *server_options(target),
         *("-f", script, "-c", "1", "-T", "1s", "--warmup", "0s", "--budget", "1s"),
+        *("--seed", "1"),  # By this order the first variant is measured first.
         *("--variant", "as it is"),
         *("--variant", "new: checkpoint_timeout=7min; autovacuum_naptime=41s; work_mem=5MB"),
         *more,
