@@ -53,11 +53,8 @@ def test_a_file_that_is_too_large_is_refused_with_its_size(
     with pytest.raises(SpecError, match=r"big\.sql has 32 MB; pgdyno reads at most 32 MB"):
         read_text(path)
     monkeypatch.setattr(user_file, "LINES_MAX_BYTES", 1000)
-    with (
-        pytest.raises(SpecError, match="reads at most"),
-        user_file.opened_lines(path, of="--log"),
-    ):
-        pass
+    with pytest.raises(SpecError, match="reads at most"):
+        user_file.require_long_file(path, of="--log")
 
 
 def test_the_null_device_is_an_empty_file() -> None:
@@ -114,6 +111,14 @@ def test_files_of_the_user_are_read_in_one_place() -> None:
     for source in tree():
         if source.path.startswith(rooms):
             lines = [line for line in source.text.splitlines() if reading.search(line)]
-            # Files of the package, a file that pgdyno made itself, the first bytes of a capture.
-            permitted = ("joinpath", "made.read", 'path.open("rb") as stream')
+            # Files and pages of the package, a file that pgdyno made itself, the first bytes of a
+            # capture.
+            pages = "_sections(path.stem, path.read_text("
+            permitted = (
+                "joinpath",
+                pages,
+                "written.read",
+                "made.read",
+                'path.open("rb") as stream',
+            )
             assert all(any(word in line for word in permitted) for line in lines), source.path
