@@ -203,6 +203,10 @@ BY_TEST: dict[str | tuple[str, str], str] = {
     "password_command": _PASSWORD,
     "hosts": "tests/features/hosts/test_local_hosts.py"
     "::test_four_hosts_do_exactly_what_one_engine_does",
+    "only": "tests/features/capture/test_probe.py"
+    "::test_a_load_runs_only_the_statements_that_are_named",
+    "without": "tests/features/capture/test_probe.py"
+    "::test_a_load_runs_only_the_statements_that_are_named",
     "read_only": "tests/features/capture/test_mirror_lab.py"
     "::test_without_permission_only_what_reads_may_run",
     **{("tune", name): _CONNINFO for name in ("host", "port", "user", "database")},

@@ -41,7 +41,7 @@ def test_only_checks_that_the_load_may_break_are_left_out(
     origin: str, pgdyno: Command, new_cluster: Make, tmp_path: Path
 ) -> None:
     made = rebuilt(pgdyno, new_cluster, tmp_path, SCHEMA, load, origin=origin)
-    assert "item.in_stock is left out" in made.said.out + made.said.err
+    assert "check in_stock of public.item is left out" in made.said.out + made.said.err
     kept = (
         "SELECT string_agg(conname, ' ' ORDER BY conname) FROM pg_constraint WHERE contype = 'c'"
         " AND (conrelid = 'item'::regclass OR contypid = 'credit'::regtype)"

@@ -273,7 +273,7 @@ def test_a_statement_that_calls_a_harmful_function_is_left_out_alone_and_named(
     assert len([name for name in names if "more" in name]) == len(HARMFUL), names
     assert said.document["likeness"]["not_sent"] == list(HARMFUL.values())
     assert not any(script["failures"] for script in said.document["scripts"])
-    page = pgdyno("show", "last").out
+    page = pgdyno("show", "-v", "last").out
     assert "Not sent: SELECT pg_rotate_logfile()" in " ".join(page.split())
 
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.pg
         (
             "citus",
             [
-                "select create_distributed_table('pgbench_accounts', 'aid'",
+                "select pg_catalog.create_distributed_table('pgbench_accounts', 'aid'",
                 "colocate_with => 'pgbench_accounts')",
                 "add constraint pgbench_accounts_pkey primary key (aid)",
                 "vacuum (freeze, analyze) pgbench_accounts",
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.pg
         (
             "citus:bid",
             [
-                "select create_distributed_table('pgbench_history', 'bid'",
+                "select pg_catalog.create_distributed_table('pgbench_history', 'bid'",
                 "add constraint pgbench_tellers_pkey primary key (tid, bid)",
             ],
         ),
@@ -76,10 +76,10 @@ def pretended_citus(database15: Target) -> Target:
         )
         for arguments, text in (
             (
-                "create_distributed_table(what text, by text, colocate_with text)",
+                "pg_catalog.create_distributed_table(what text, by text, colocate_with text)",
                 "format('%s by %s next to %s', what, by, colocate_with)",
             ),
-            ("create_reference_table(what text)", "format('%s everywhere', what)"),
+            ("pg_catalog.create_reference_table(what text)", "format('%s everywhere', what)"),
         ):
             body = record.format(text)
             session.execute(
