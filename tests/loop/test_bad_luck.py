@@ -207,7 +207,7 @@ def test_a_variant_that_completes_no_transaction_is_a_result_with_its_reason(
     slow.write_text("SELECT pg_sleep(6);\n")
     said = pgdyno(
         *("compare", "-s", "1", "--pg-version", "15", *SCRATCH, *SHORT, "--metric", "tps"),
-        *("--json", "-f", one_script(tmp_path), "--variant", "first"),
+        *("--json", "-f", one_script(tmp_path), "--variant", "first", "--seed", "1"),
         *("--variant", f"slow: script={slow}"),
     )
     by_name = {variant["name"]: variant for variant in said.document["variants"]}

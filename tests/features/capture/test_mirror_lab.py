@@ -125,7 +125,7 @@ def test_a_tuning_of_a_capture_ends_and_says_how_alike_the_load_was(
     spec = tmp_path / "tune.toml"
     spec.write_text(said.out)
     said = pgdyno("run", spec, "--budget", "4s", "--json", "-q")
-    assert said.code in (0, 3), said.err
+    assert said.code in (0, 3, 5), said.err
     document = said.document
     assert document["format"] == "pgdyno.tune/1"
     assert document["is_complete"]

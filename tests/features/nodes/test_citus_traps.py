@@ -94,7 +94,7 @@ def test_no_verb_calls_what_a_tenant_made_on_any_node(
         ("watch", *here, "--duration", "3s"): 0,
         ("drop", "pgbench", *here): 0,
         ("init", *here, "-s", "1", "--distribute", "citus:aid", "--foreign-keys"): 0,
-        ("drop", *here, "pgbench"): 0,
+        ("drop", *here): 0,
         ("init", "tpcc", *here, "--warehouses", "1", "--distribute", "citus"): 0,
         ("check", "tpcc", *here): 0,
         ("drop", "tpcc", *here): 0,
