@@ -84,8 +84,8 @@ def forms() -> dict[str, object]:
             "markdown": markdown_of(findings, stem="report")[0],
             "json": document_of(findings),
             "live": live_line(),
-            "compare": CliRunner().invoke(compare, ["--help"]).output,
-            "sweep": CliRunner().invoke(sweep, ["--help"]).output,
+            "compare": CliRunner().invoke(compare, ["--help-all"]).output,
+            "sweep": CliRunner().invoke(sweep, ["--help-all"]).output,
         }
 
 
