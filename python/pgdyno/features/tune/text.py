@@ -12,6 +12,7 @@ from pgdyno.features.tune.statements import NEEDS_WORDS, alter_system, conf_frag
 from pgdyno.quantities import counted
 from pgdyno.report import numbers
 from pgdyno.report.compare_documents import proof_body
+from pgdyno.report.own import own_of_cells
 from pgdyno.report.text_page import TextPage, joined
 from pgdyno.report.words import loss_words
 from pgdyno.spec.designs import METRIC_WORDS
@@ -81,6 +82,9 @@ def _rows(findings: ExperimentFindings) -> Iterator[tuple[str, str]]:
     for changed in tuned.changed[:_CHANGED_MAX]:
         yield "changed", changed_text(changed)
     yield "target", findings.facts.target
+    if (own := own_of_cells(findings)) is not None:
+        # Its tables are on the page.
+        yield from (line for line in own.lines if isinstance(line, tuple))
     if tuned.budget is not None:
         yield "time", tuned.budget.sentence()
     for doubt in findings.doubts[:_DOUBTS_MAX]:
