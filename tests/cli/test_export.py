@@ -31,6 +31,6 @@ def test_runs_are_exported_with_units_and_notes_are_kept(pgdyno: Command) -> Non
     assert "before CHG0048211" in pgdyno("note", "last").out
     side_by_side = pgdyno("diff", "last", "last")
     assert "For a verdict, use pgdyno compare" in side_by_side.out
-    assert "+0.0 %, no interval" in side_by_side.out
+    assert "0.0 %, no interval" in side_by_side.out
     assert "differs" not in side_by_side.out
     assert Store(pgdyno.store).find("last").verify() == []

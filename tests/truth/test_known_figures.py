@@ -145,7 +145,7 @@ def test_opening_our_own_sessions_is_not_the_time_of_a_light_load(
         assert "server_time_sampled" in [row["kind"] for row in document["warnings"]]
 
 
-def test_an_interrupted_pilot_shows_what_was_measured(
+def test_an_interrupted_bench_shows_what_was_measured(
     pgdyno: Command, database15: Target, script: Path
 ) -> None:
     make_timed(database15, "nap", "pg_sleep(0.01)")
@@ -163,7 +163,7 @@ def test_an_interrupted_pilot_shows_what_was_measured(
     called = int(str(scalar(database15, calls)))
     assert called - 2 <= said.document["transactions_committed_all_phases"] <= called
     assert said.document["sentence"].startswith("NOT VALID")
-    assert "only_a_pilot" in [warning["kind"] for warning in said.document["warnings"]]
+    assert "ended_early" in [warning["kind"] for warning in said.document["warnings"]]
     assert said.document == pgdyno("show", "last", "--json").document
 
 

@@ -130,7 +130,7 @@ def _pairs(
 def _rows(a: dict[str, Estimate], b: dict[str, Estimate]) -> Iterator[tuple[str, str, str, str]]:
     for name, (first, other) in _pairs(a, b):
         ratio = ratio_between(first, other)
-        change = "" if ratio is None else f" | {change_text(ratio, without='no interval')}"
+        change = "" if ratio is None else f" | {change_text(ratio, without=', no interval')}"
         if ratio is not None and ratio.scope == "within_run":
             change += ", within the runs"
         texts = [estimate_text(estimate, with_unit=True) for estimate in (first, other)]

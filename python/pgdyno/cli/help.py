@@ -107,7 +107,7 @@ def pages() -> Mapping[str, tuple[Section, ...]]:
 
 
 def _sections(page: str, text: str) -> Iterator[Section]:
-    for part in re.split(r"^(?=#{1,4} )", text, flags=re.MULTILINE):
+    for part in re.split(r"^(?=#{1,4} \S)", text, flags=re.MULTILINE):
         heading, _, rest = part.partition("\n")
         if heading.startswith("#") and rest.strip():
             yield Section(page, heading, rest)

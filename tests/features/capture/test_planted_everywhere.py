@@ -50,7 +50,7 @@ COLUMNS: dict[str, tuple[str, str, list[str]]] = {
         ["deadbeef-0000"],
     ),
     "b": ("bytea", "decode('cafebabe00' || lpad(to_hex(g), 6, '0'), 'hex')", ["cafebabe00"]),
-    "ip": ("inet", "inet '203.0.113.0' + g % 250", [f"203.0.113.{n}" for n in range(1, 31)]),
+    "addr": ("inet", "inet '203.0.113.0' + g % 250", [f"203.0.113.{n}" for n in range(1, 31)]),
     "net": (
         "cidr",
         "('198.51.' || g % 250 || '.0/24')::cidr",
