@@ -7,6 +7,7 @@ from tests.plan.following import next_run
 from tests.plan.simulated_server import experiment
 
 from pgdyno.loop.drive import _position
+from pgdyno.plan.designs import bench
 from pgdyno.plan.designs.bench import Bench
 from pgdyno.plan.history import History, Measured
 from pgdyno.spec.designs import BenchDesign
@@ -15,8 +16,10 @@ from pgdyno.spec.planned import PlannedRun, Stop
 
 @pytest.mark.parametrize(("duration", "warm_s"), [("10s", 2), ("60s", 6), ("30min", 10)])
 def test_a_bench_is_one_run_that_warms_up_for_a_tenth_of_its_length(
-    duration: str, warm_s: int
+    duration: str, warm_s: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Tests may have shorter warm-ups.
+    monkeypatch.setattr(bench, "WARMUP_LEAST_NS", 2 * 10**9)
     asked = experiment(BenchDesign(), (), duration=duration, warmup=None)
     run = next_run(Bench, asked, ())
     assert isinstance(run, PlannedRun)
