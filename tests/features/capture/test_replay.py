@@ -9,9 +9,13 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.fixtures.captured_load import SETTINGS, capture_new_log
+from tests.fixtures.captures import tpcb_capture
 from tests.fixtures.clusters import Make, connection, run_sql, scalar
 from tests.fixtures.command import Command, server_options
 
+from pgdyno.errors import SpecError
+from pgdyno.features.capture.model import RecordedType, Recording, Statement
+from pgdyno.features.capture.safety import refuse_other_loads
 from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg
@@ -121,3 +125,24 @@ def test_values_are_kept_only_with_permission(pgdyno: Command, tmp_path: Path) -
     assert refused.code == 1
     assert "--i-may-store-values" in refused.error
     assert list(tmp_path.glob("*.capture")) == []
+
+
+def test_a_statement_that_only_a_recording_has_is_checked_like_every_other_one() -> None:
+    capture = tpcb_capture()
+    drop = Statement(
+        id="dropped", text="DROP TABLE pgbench_tellers", kind="other", reads_only=False
+    )
+    kind = RecordedType(name="a", protocol="simple", count=1, statements=(0,))
+    recording = Recording(
+        file="a.recording",
+        transactions=1,
+        sessions=1,
+        keys=0,
+        left_out_count=0,
+        statements=(drop.id,),
+        types=(kind,),
+    )
+    statements = (*capture.statements, drop)
+    edited = capture.model_copy(update={"statements": statements, "recording": recording})
+    with pytest.raises(SpecError, match="it is not part of a load: DROP TABLE"):
+        refuse_other_loads(edited, file="a.capture")

@@ -530,3 +530,10 @@ class Capture(Part):
     notes: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     """Columns of small domains whose values are kept, as `table.column: why`."""
+
+    @property
+    def sent_ids(self) -> frozenset[str]:
+        """Return the ids of the statements that a load sends, those of its recording too."""
+        recorded = () if self.recording is None else self.recording.statements
+        steps = (step.statement for template in self.templates for step in template.steps)
+        return frozenset((*steps, *recorded))

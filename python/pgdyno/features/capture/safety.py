@@ -263,7 +263,7 @@ def refuse_other_loads(capture: Capture, *, file: str) -> None:
     Raises: SpecError with the statement and what it would do.
     """
     columns = {(column.table, column.column) for column in capture.columns}
-    used = {step.statement for template in capture.templates for step in template.steps}
+    used = capture.sent_ids
     for statement in (own for own in capture.statements if own.id in used):
         for part in statements_of(statement.text, where=f"{file}: statement {statement.id}"):
             if not _is_of_load(part):
@@ -451,7 +451,7 @@ def uses_of_objects(capture: Capture) -> Iterator[Use]:
 
 def uses_of_load(capture: Capture) -> Iterator[tuple[str, Use]]:
     """Yield the statement and the name for all that the transactions of a capture use."""
-    used = {step.statement for template in capture.templates for step in template.steps}
+    used = capture.sent_ids
     for own in (statement for statement in capture.statements if statement.id in used):
         for statement in statements_of(own.text, where=f"statement {own.id}"):
             for use in uses_of_statement(statement):

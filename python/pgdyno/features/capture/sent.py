@@ -31,9 +31,7 @@ def with_harmless_load(capture: Capture) -> Capture:
     A function may harm if it is one of the server's that reads files, opens connections, executes
     texts or acts on other sessions, or if the capture does not make it and names its schema.
     """
-    recorded = () if capture.recording is None else capture.recording.statements
-    used = {step.statement for template in capture.templates for step in template.steps}
-    used |= set(recorded)
+    used = capture.sent_ids
     names = Names(capture.objects, capture.columns)
     harmful = {
         own.id: why
