@@ -307,7 +307,7 @@ def compared(load: KnownLoad, database: Target, document: Document) -> list[Comp
     problems = []
     for truth in load.truths(database, document):
         if truth.names == (SERVER,):
-            problems.append((truth, float(where["server_ms"]), _sampled_half_ms(where)))
+            problems.append((truth, float(where["server_ms"]), server_half_ms(where)))
             continue
         there = [parts[name] for name in truth.names if name in parts]
         halves = [(part["high"] - part["low"]) / 2 for part in there if part["high"] is not None]
@@ -316,10 +316,14 @@ def compared(load: KnownLoad, database: Target, document: Document) -> list[Comp
     return [Compared(truth, ms, half, latency_ms) for truth, ms, half in problems]
 
 
-def _sampled_half_ms(where: Document) -> float:
-    """Return the half-width of the server's time: that of its parts, where samples made it."""
+def server_half_ms(where: Document) -> float:
+    """Return the half-width of the server's time: that of its parts, where samples made it.
+
+    The error of a count is in the interval of the rest. It is large where pgdyno's own sessions
+    had to wait for a core.
+    """
     if where["server_how"] != "sampled":
-        return 0.0
+        return float((where["residual_high"] or 0.0) - (where["residual_low"] or 0.0)) / 2
     there = [part for part in where["parts"] if part["name"] != "network"]
     halves = [(part["high"] - part["low"]) / 2 for part in there if part["high"] is not None]
     return max(halves, default=0.0)

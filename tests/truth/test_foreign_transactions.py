@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.fixtures.command import Command
 from tests.fixtures.prove import Proved
+from tests.truth.known_loads import server_half_ms
 
 DROPS = """BEGIN;
 CREATE TEMP TABLE few (a int, b text) ON COMMIT DROP;
@@ -39,7 +40,8 @@ def test_transactions_of_autovacuum_take_no_time_from_the_server(
     truth_ms = json.loads(stored.read_text())["totals"]["database.active_time_ns"] / 1e6
     where = said.document["where_the_time_goes"]
     counted_ms = where["server_ms"] * said.document["transactions"]
-    assert counted_ms == pytest.approx(truth_ms, rel=RIGHT_RATIO), where
+    allowed_ms = max(RIGHT_RATIO * truth_ms, server_half_ms(where) * said.document["transactions"])
+    assert abs(counted_ms - truth_ms) <= allowed_ms, where
     waiting = [part for part in where["parts"] if part["name"] == "waiting for a core"]
     kernel = where["scheduled"]
     assert sum(part["ms"] for part in waiting) <= kernel["waiting_ms"] * (1 + 1e-9)
