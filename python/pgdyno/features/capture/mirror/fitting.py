@@ -431,9 +431,14 @@ def _mixture(seen: Mapping[str | None, Measured], wanted: WantedWork) -> Source:
         mixed = [weight * a + (1 - weight) * b for a, b in zip(first, other, strict=True)]
         return wanted.error((mixed[0], mixed[1]))
 
+    def cost(choice: tuple[tuple[str | None, str | None], float]) -> tuple[float, float]:
+        # Of mixtures that are about as near, the one whose calls are the nearest.
+        pair, weight = choice
+        used = [value for value, part in zip(pair, (weight, 1 - weight), strict=True) if part]
+        return round(error(pair, weight), 1), max(wanted.error(seen[value]) for value in used)
+
     pairs = itertools.combinations_with_replacement(seen, 2)
-    choices = ((error(pair, weight), pair, weight) for pair in pairs for weight in _WEIGHTS)
-    _, pair, weight = min(choices, key=lambda choice: choice[0])
+    pair, weight = min(itertools.product(pairs, _WEIGHTS), key=cost)
     shares: dict[str | None, float] = {}
     for chosen, part in zip(pair, (weight, 1 - weight), strict=True):
         alike = [value for value in seen if _is_near(seen[value], seen[chosen])] if part else []
