@@ -19,7 +19,6 @@ from pgdyno.features.capture import file
 from pgdyno.features.capture.model import (
     Capture,
     Constant,
-    Drawn,
     Equal,
     Fresh,
     OfColumn,
@@ -251,25 +250,6 @@ def test_a_reset_and_a_statement_without_text_are_reported(
     capture = file.read(path)
     assert any("was reset once" in note for note in capture.notes)
     assert {"select customer", "insert orders"} <= {t.name for t in capture.templates}
-
-
-def test_the_end_of_a_range_is_as_far_as_the_rows_of_a_call(
-    pgdyno: Command, shop: Target, tmp_path: Path
-) -> None:
-    ranges = (
-        "SELECT id FROM orders WHERE at > now() - interval '100 minutes'",
-        "SELECT id FROM orders WHERE id <= 250",
-    )
-    capture = captured_while(pgdyno, shop, tmp_path / "shop.capture", ranges * 10)
-    statements = {statement.id: statement for statement in capture.statements}
-    sources = {
-        statements[step.statement].text: step.parameters
-        for template in capture.templates
-        for step in template.steps
-    }
-    [bound] = next(source for text, source in sources.items() if "<=" in text)
-    assert isinstance(bound, Drawn)
-    assert [int(value) for value in bound.distribution.bounds] == pytest.approx([250, 251], abs=2)
 
 
 def test_limits_are_constants_and_equal_keys_are_equal(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.fixtures.captures import tpcb_capture
@@ -10,10 +11,13 @@ from tests.fixtures.clusters import new_database, run_sql, scalar
 
 from pgdyno.features.capture.mirror.accepting import Asked
 from pgdyno.features.capture.mirror.candidates import places_of
+from pgdyno.features.capture.mirror.drawing import plan_of, work_of
 from pgdyno.features.capture.mirror.fitting import Fitting
+from pgdyno.features.capture.mirror.kept_fits import Fits, file_of_fits, keep_fits, read_fits
 from pgdyno.features.capture.model import (
     Capture,
     Constant,
+    Counters,
     Drawn,
     Source,
     Statement,
@@ -34,6 +38,11 @@ SCHEMA = (
     " FROM generate_series(1, 3000) g, LATERAL (SELECT string_agg('word' || chr(96 + n), ' ') AS b"
     " FROM generate_series(1, 20) n WHERE g % n = 0) AS words",
     "CREATE INDEX ON doc USING gin (search)",
+    "CREATE TABLE stay (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, doc int,"
+    " during tstzrange)",
+    "INSERT INTO stay (doc, during) SELECT n, tstzrange(timestamptz '2026-01-01' + n * interval"
+    " '1 hour', timestamptz '2026-01-01' + (n + 3) * interval '1 hour')"
+    " FROM generate_series(1, 2000) n",
     "ANALYZE doc",
 )
 DRAWN = {"from": "drawn", "distribution": {"kind": "text", "distinct": 100, "width": 8}}
@@ -119,6 +128,128 @@ def test_the_mixture_of_candidates_finds_as_many_rows_as_the_source(
             [(rows,)] = run_sql(docs, f"SELECT count(*) FROM ({sql}) AS matches")
             row_count += share * rows
     assert row_count == pytest.approx(wanted, rel=0.25)
+
+
+COLUMN = {"from": "column", "table": "public.doc", "column": "id"}
+LIST = {"from": "list", "of": COLUMN, "length": {"least": 1, "mean": 1, "most": 1}}
+NOW = {"from": "now"}
+DAY = ("2026-02-01 00:00+00", "2026-02-02 00:00+00")
+# Each with the kind, the sources of its parameters, and the values of the source.
+AMOUNTS: dict[str, tuple[str, str, tuple[object, ...], tuple[str, ...]]] = {
+    "any": (
+        "SELECT id FROM doc WHERE id = ANY ($1::int[])",
+        "select",
+        (LIST,),
+        ("{" + ",".join(map(str, range(1, 3000, 75))) + "}",),
+    ),
+    "many": (
+        "INSERT INTO stay (doc) SELECT unnest($1::int[])",
+        "insert",
+        (LIST,),
+        ("{" + ",".join(["1"] * 30) + "}",),
+    ),
+    "limit": (
+        "SELECT id FROM doc ORDER BY id LIMIT $1 OFFSET $2",
+        "select",
+        (NONE, NONE),
+        ("33", "0"),
+    ),
+    "window": ("SELECT id FROM stay WHERE during && tstzrange($1, $2)", "select", (NOW, NOW), DAY),
+    "apart": (
+        "SELECT count(*), sum(id) FROM stay WHERE id < $1 AND id >= $1 - $2",
+        "select",
+        ({**COLUMN, "table": "public.stay"}, {**NONE, "value": "1"}),
+        ("1900", "1200"),
+    ),
+    "between": (
+        "SELECT id FROM doc WHERE id >= $1 AND id < $2",
+        "select",
+        (COLUMN, COLUMN),
+        ("1000", "1060"),
+    ),
+}
+
+
+@pytest.mark.pg
+@pytest.mark.parametrize("name", AMOUNTS)
+def test_lengths_limits_and_widths_give_the_rows_and_blocks_of_the_source(
+    name: str, docs: Target
+) -> None:
+    text, kind, sources, known = AMOUNTS[name]
+    with connect(docs, verb="bench", run="probe") as connection:
+        asked = Asked(connection, "public")
+        with connection.transaction(force_rollback=True):
+            types = asked.parameter_types(text, {})
+            connection.execute("SET LOCAL search_path TO public")
+            rows, blocks = work_of(plan_of(connection, text, types, known))
+        connection.execute("DEALLOCATE ALL")
+        counters = Counters(calls=1, time_ms=5, rows=round(rows), hit_blocks=round(blocks))
+        own = (
+            capture_of("range")
+            .statements[0]
+            .model_copy(
+                update={"id": name, "text": text, "kind": kind, "counters": counters}
+                | {"tables": ("public.doc", "public.stay")}
+            )
+        )
+
+        def fitted_with(given: object) -> dict[str, dict[int, Source]]:
+            step = Step.model_validate({"statement": name, "parameters": given})
+            template = Template(name=name, rate_tps=1, steps=(step,))
+            changes = {"statements": (own,), "templates": (template,)}
+            capture = tpcb_capture().model_copy(update=changes)
+            return Fitting(connection, capture, asked, seconds=20).sources({name: text})
+
+        fitted = fitted_with(sources)[name]
+        assert fitted_with([fitted.get(n, source) for n, source in enumerate(sources)]) == {}
+    assert scalar(docs, "SELECT count(*) FROM stay") == 2000
+
+
+@pytest.mark.pg
+def test_a_step_is_fitted_with_the_row_that_an_earlier_step_returns(docs: Target) -> None:
+    first = "SELECT id FROM doc WHERE id = $1"
+    text = "SELECT id FROM stay WHERE doc >= $1 AND doc < $1 + $2"
+    own = (
+        capture_of("range")
+        .statements[0]
+        .model_copy(
+            update={"id": "b", "text": text, "tables": ("public.stay",)}
+            | {"counters": Counters(calls=1, time_ms=5, rows=100, hit_blocks=13)}
+        )
+    )
+    before = own.model_copy(update={"id": "a", "text": first, "counters": Counters()})
+    steps = (
+        {"statement": "a", "parameters": ({"from": "constant", "value": "1000"},)},
+        {"statement": "b", "parameters": ({"from": "returned", "step": 0, "column": 0}, NONE)},
+    )
+    template = Template.model_validate({"name": "both", "rate_tps": 1, "steps": steps})
+    changes = {"statements": (before, own), "templates": (template,)}
+    capture = tpcb_capture().model_copy(update=changes)
+    with connect(docs, verb="bench", run="probe") as connection:
+        fitting = Fitting(connection, capture, Asked(connection, "public"), seconds=20)
+        fitted = fitting.sources({"b": text}, {"a": first, "b": text})
+    assert fitted["b"].keys() == {1}
+    assert fitting.tried == ["b"]
+
+
+@pytest.mark.pg
+def test_what_was_fitted_is_kept_for_the_same_capture_and_tables(
+    docs: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    capture, tables = tmp_path / "a.capture", ("public.doc", "public.kept")
+    capture.write_bytes(b"a")
+    fits = Fits(sources={"a": {0: Constant(value="1")}}, tried=("a", "b"))
+    with connect(docs, verb="bench", run="probe") as connection:
+        run_sql(docs, "CREATE TABLE kept (id int)")
+        path = file_of_fits(connection, capture, tables, place="local:1")
+        assert read_fits(path) == Fits()
+        keep_fits(path, fits)
+        assert read_fits(file_of_fits(connection, capture, tables, place="local:1")) == fits
+        run_sql(docs, "DROP TABLE kept; CREATE TABLE kept (id int)")
+        assert file_of_fits(connection, capture, tables, place="local:1") != path
+    path.write_text("broken")
+    assert read_fits(path) == Fits()
 
 
 @pytest.mark.pg

@@ -74,6 +74,8 @@ def test_of_three_that_are_as_frequent_those_with_the_same_keys_are_together() -
     calls = dict.fromkeys(("accounts", "other", "history"), (25,))
     made = groups(calls, transactions=50)
     assert sorted(sorted(group.turns) for group in made) == [["accounts", "history"], ["other"]]
+    # The group is probable, not certain.
+    assert {len(group.turns): group.is_proved for group in made} == {1: True, 2: False}
 
 
 def test_calls_without_transactions_are_turns_of_a_loop() -> None:

@@ -194,7 +194,7 @@ def test_without_permission_only_what_reads_may_run(
     likeness = said.document["likeness"]
     assert likeness["reads_only"] is True
     assert likeness["reproduced_calls"] == pytest.approx(600 / 4203)
-    assert "only what reads" in likeness["sentence"]
+    assert "without statements that write" in likeness["sentence"]
     assert scalar(loaded, "SELECT count(*) FROM pgbench_history") == before
 
 

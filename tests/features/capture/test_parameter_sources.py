@@ -11,7 +11,6 @@ from pgdyno.features.capture.model import (
     Constant,
     Counters,
     Equal,
-    FoundRows,
     ListOf,
     Number,
     OfColumn,
@@ -143,25 +142,6 @@ def test_a_loop_through_a_column_ends_with_its_values_and_its_steps_stay_togethe
     assert not alone.loops_with_before
 
 
-def test_numbered_rows_tell_how_long_the_lists_of_their_transaction_are() -> None:
-    # Every order has 8 lines, and some have up to 12.
-    shares = [0.1] * 8 + [0.08, 0.06, 0.04, 0.02]
-    hot = tuple(Hot(value=str(n), fraction=share) for n, share in enumerate(shares, 1))
-    numbers = Distribution(kind="integer", distinct=12, hot=hot)
-    shapes = [
-        shape.model_copy(update={"distribution": numbers}) if shape.column == "l_number" else shape
-        for shape in COLUMNS
-    ]
-    texts = {ITEMS: 1.0, LINES: 1.0}
-    described = {text: described_of(text) for text in texts}
-    sources = Sources(shapes, {})
-    made = list(sources.steps(Group("", 10, texts), described))
-    items, _ = sources.with_lengths(made, [described[text].parsed for text in texts])
-    [listed] = items.parameters
-    assert isinstance(listed, ListOf)
-    assert (listed.length.least, listed.length.most) == (8, 12)
-
-
 def test_a_constant_of_the_program_is_the_same_in_all_calls() -> None:
     update = "UPDATE stock SET s_quantity = s_quantity + $3 WHERE s_w_id = $1 AND s_i_id = $2"
     [step] = steps({update: 1})
@@ -186,50 +166,6 @@ def test_a_constant_is_not_the_amount_that_moves_between_rows() -> None:
     assert step.parameters[0] == Equal(step=0, parameter=2)
 
 
-def test_values_have_as_many_rows_as_the_calls_found() -> None:
-    by_size = "SELECT l_i_id FROM line WHERE l_o_id = $1 AND l_quantity = $2"
-    known = FoundRows(rows=10, of_rows=5000)
-    [read] = steps({by_size: 1}, rows={"public.line": 5000})
-    assert [s.found_rows for s in read.parameters if isinstance(s, OfColumn)] == [known, known]
-    # The order is known before, and has a thousandth of the rows of a size.
-    order = "SELECT o_id FROM orders WHERE o_id = $1"
-    _, read = steps({order: 1, by_size: 1}, rows={"public.line": 50_000})
-    [_, size] = read.parameters
-    assert isinstance(size, OfColumn)
-    assert size.found_rows == FoundRows(rows=10_000, of_rows=50_000)
-    # More rows than there are: the order and the size depend on each other.
-    _, read = steps({order: 1, by_size: 1}, rows={"public.line": 5000})
-    [_, size] = read.parameters
-    assert isinstance(size, OfColumn)
-    assert size.found_rows is None
-    for other in (
-        "SELECT l_quantity FROM line WHERE l_o_id = $1 AND l_number = $2",
-        "SELECT sum(l_quantity) FROM line WHERE l_i_id = $1",
-        "SELECT l_quantity FROM line WHERE l_i_id = $1 LIMIT $2",
-        "SELECT l_quantity FROM line WHERE l_i_id = $1 AND l_quantity > $2",
-        "SELECT i_id FROM item JOIN line ON i_id = l_i_id WHERE l_quantity = $1",
-    ):
-        [read] = steps({other: 1}, rows={"public.line": 5000})
-        assert all(s.found_rows is None for s in read.parameters if isinstance(s, OfColumn)), other
-
-
-@pytest.mark.parametrize(
-    ("joined", "blocks"),
-    [
-        # 2 pages of the index lead to 10,000 rows; 10 rows of an order are on one page.
-        ("", 2 + 20),
-        # A row of stock takes 3 blocks.
-        ("JOIN stock ON s_i_id = l_i_id", 2 + 20 + 200 * 3),
-    ],
-)
-def test_a_range_is_as_wide_as_the_blocks_of_a_call_explain(joined: str, blocks: int) -> None:
-    recent = f"SELECT count(*) FROM line {joined} WHERE l_o_id < $1 AND l_o_id >= $1 - $2"
-    described = described_of(recent, counters=Counters(calls=10, hit_blocks=10 * blocks))
-    rows = {"public.line": 10_000, "public.stock": 100_000}
-    [step] = Sources(COLUMNS, rows).steps(Group("", 10, {recent: 1}), {recent: described})
-    assert step.parameters[1] == Constant(value="20")
-
-
 def test_two_columns_with_the_keys_of_a_third_hold_the_same_keys() -> None:
     house = column("house.w_id", 1, is_unique=True)
     shapes = [*COLUMNS, house]
@@ -238,6 +174,21 @@ def test_two_columns_with_the_keys_of_a_third_hold_the_same_keys() -> None:
     assert stock.parameters == (Equal(step=0, parameter=0),)
     _, stock = steps({read: 1, "SELECT s_quantity FROM stock WHERE s_w_id = $1": 1})
     assert isinstance(stock.parameters[0], OfColumn)
+
+
+def test_a_version_that_was_read_with_a_row_is_the_one_that_the_update_asks_for() -> None:
+    shapes = [column("page.g_id", 1, is_unique=True), column("page.g_version"), column("page.g_n")]
+    names = Names({"public.page": [shape.column for shape in shapes]}, ["public"])
+    read = "SELECT g_id, g_version FROM page WHERE g_id = $1"
+    change = (
+        "UPDATE page SET g_n = $1, g_version = g_version + 1 WHERE g_id = $2 AND g_version = $3"
+    )
+    _, changed = steps({read: 1, change: 1}, shapes, names)
+    assert changed.parameters[1:] == (Equal(step=0, parameter=0), Returned(step=0, column=1))
+    # Another row has another version.
+    other = "SELECT g_version FROM page WHERE g_n = $1"
+    _, changed = steps({other: 1, change: 1}, shapes, names)
+    assert isinstance(changed.parameters[2], OfColumn)
 
 
 def test_rows_that_are_added_together_have_different_keys() -> None:

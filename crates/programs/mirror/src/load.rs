@@ -171,10 +171,6 @@ pub enum ParameterSource {
         /// row with the most common value, 1 = a row with the rarest value. Not of a group.
         #[serde(default)]
         by_frequency: bool,
-        /// How many rows have the value of a draw, or of its group; absent = as many as a random
-        /// row has.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        found_rows: Option<FoundRows>,
         /// Only of rows that have these values in other columns; not of a group. Then there is
         /// no distribution.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -271,16 +267,6 @@ pub struct Given {
     pub column: String,
     pub step: u32,
     pub parameter: u32,
-}
-
-/// How many rows of a table have one value.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FoundRows {
-    /// On average.
-    pub rows: f64,
-    /// Rows of the table in the source; in a table of another size this is not known.
-    pub of_rows: f64,
 }
 
 /// A parameter with its factor.

@@ -82,7 +82,6 @@ pub(super) fn mirror(protocol: Protocol) -> MirrorLoad {
         group: Some(u32::MAX),
         is_not_null: true,
         by_frequency: true,
-        found_rows: Some(FoundRows { rows: 2.5, of_rows: 1e9 }),
         given: vec![Given { column: column.clone(), step: 0, parameter: u32::MAX }],
         kept: 0.9,
     };

@@ -176,13 +176,6 @@ class Drawn(Part):
     distribution: Distribution
 
 
-class FoundRows(Part):
-    """The mean number of rows that a call finds, in a table with this number of rows."""
-
-    rows: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    of_rows: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-
 class Given(Part):
     """A column of a row, and the parameter whose value it has."""
 
@@ -200,9 +193,8 @@ class OfColumn(Part):
     column has a value, of a parameter that was never NULL. `kept`: the share of the draws in which
     a client takes its own value, which is always the same; the distribution is then that of the
     clients' values. `by_frequency`: the distribution is of places from 0 to 1 among the rows, those
-    with the most common values first. `found_rows`: how many rows have the value, or the values of
-    the group; None: as many as a random row has. `given`: only of rows that have these values, of
-    the same or an earlier step.
+    with the most common values first. `given`: only of rows that have
+    these values, of the same or an earlier step.
     """
 
     origin: Literal["column"] = Field("column", alias="from")
@@ -213,7 +205,6 @@ class OfColumn(Part):
     is_not_null: bool = False
     kept: Share = 0
     by_frequency: bool = False
-    found_rows: FoundRows | None = None
     given: tuple[Given, ...] = ()
 
 

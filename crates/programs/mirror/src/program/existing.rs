@@ -15,8 +15,6 @@ use pgdyno_engine::program::{Session, Unready};
 const ROWS_MAX: u64 = 50_000;
 /// A unique column of a large table is a range if at most this share of the range has no row.
 const GAP_RATIO_MAX: f64 = 0.05;
-/// A table of the copy has as many rows as that of the source if it differs by at most this share.
-const SIZE_RATIO_MAX: f64 = 0.25;
 
 /// Values that exist.
 #[derive(Debug)]
@@ -76,15 +74,8 @@ impl Existing {
         if wanted.is_given {
             return Ok(Existing::given(width, &values));
         }
-        // In a table of another size a value has another number of rows.
-        let is_alike = |of: f64| (facts.rows - of).abs() <= SIZE_RATIO_MAX * of;
-        let found_rows = wanted.found_rows.filter(|known| is_alike(known.of_rows));
-        if wanted.by_frequency || found_rows.is_some() {
-            let rows = by_frequency(&values, width);
-            let of_all = rows.len() as f64 / facts.rows.max(1.0);
-            let left = found_rows
-                .map_or(0..rows.len(), |known| rows_found(&rows, known.rows * of_all.min(1.0)));
-            values = rows[left].iter().flat_map(|(row, _)| row.iter().cloned()).collect();
+        if wanted.by_frequency {
+            values = by_frequency(&values, width);
         }
         Ok(Existing::of_rows(width, values, facts.kind == Kind::Integer && !wanted.by_frequency))
     }
@@ -200,37 +191,13 @@ fn number(text: &[u8]) -> Option<i64> {
 /// The values of a row.
 type Row = [Option<Box<[u8]>>];
 
-/// Return the rows, each with the number of its equals: the most common ones first, equal ones
-/// together.
-fn by_frequency(values: &Row, width: usize) -> Vec<(&Row, u32)> {
+/// Return the rows, the most common ones first, equal ones together.
+fn by_frequency(values: &Row, width: usize) -> Vec<Option<Box<[u8]>>> {
     let mut counts: HashMap<&Row, u32> = HashMap::new();
     values.chunks(width).for_each(|row| *counts.entry(row).or_default() += 1);
-    let mut rows: Vec<_> = values.chunks(width).map(|row| (row, counts[row])).collect();
-    rows.sort_by(|(a, of_a), (b, of_b)| of_b.cmp(of_a).then_with(|| a.cmp(b)));
-    rows
-}
-
-/// Return which of the rows are left, so that a random one has this number of equals on average.
-///
-/// Args: `rows`, the most common ones first. If all together have more, the most common ones are
-/// left out; if they have less, the rarest ones.
-fn rows_found(rows: &[(&Row, u32)], wanted: f64) -> Range<usize> {
-    let mut sums = vec![0.0];
-    sums.extend(rows.iter().scan(0.0, |sum, &(_, count)| {
-        *sum += f64::from(count);
-        Some(*sum)
-    }));
-    let mean = |range: Range<usize>| (sums[range.end] - sums[range.start]) / range.len() as f64;
-    let count = rows.len();
-    let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return 0..0 };
-    if mean(0..count) > wanted {
-        let rarest = rows.partition_point(|row| row.1 > last.1);
-        let begin = (0..rarest).find(|&begin| mean(begin..count) <= wanted);
-        return begin.unwrap_or(rarest)..count;
-    }
-    let most_common = rows.partition_point(|row| row.1 == first.1);
-    let end = (most_common..=count).rev().find(|&end| mean(0..end) >= wanted);
-    0..end.unwrap_or(most_common)
+    let mut rows: Vec<_> = values.chunks(width).collect();
+    rows.sort_by(|a, b| counts[b].cmp(&counts[a]).then_with(|| a.cmp(b)));
+    rows.into_iter().flatten().cloned().collect()
 }
 
 /// Return a row whose number is the wanted one, or else the next larger one. `hash` chooses one of
@@ -292,34 +259,11 @@ mod tests {
     }
 
     #[test]
-    fn the_rows_that_are_left_have_as_many_equals_as_a_call_finds() {
-        let names = [("often", 60), ("b", 20), ("a", 15), ("rare", 5)];
-        let rows: Vec<_> = names
-            .iter()
-            .flat_map(|&(name, count)| vec![Some(name.as_bytes().into()); count])
-            .collect();
-        let rows = by_frequency(&rows, 1);
-        let left = |wanted| rows_found(&rows, wanted);
-        // (60 x 60 + 20 x 20 + 15 x 15 + 5 x 5) / 100 rows
-        assert_eq!(left(42.5), 0..100);
-        assert_eq!((left(5.0), left(1.0)), (95..100, 95..100));
-        assert_eq!((left(60.0), left(900.0)), (0..60, 0..60));
-        for wanted in [7.0, 12.0, 15.0, 30.0, 45.0, 55.0] {
-            let range = left(wanted);
-            let sum: u32 = rows[range.clone()].iter().map(|row| row.1).sum();
-            let mean = f64::from(sum) / range.len() as f64;
-            assert!((mean / wanted - 1.0).abs() < 0.05, "{wanted}: {mean} in {range:?}");
-        }
-        assert_eq!(rows_found(&[], 2.0), 0..0);
-    }
-
-    #[test]
     fn a_share_of_the_rows_is_a_value_by_its_frequency() {
-        let mut rows: Vec<_> = ["b", "rare", "a", "b", "often", "often", "b", "often", "often"]
+        let rows: Vec<_> = ["b", "rare", "a", "b", "often", "often", "b", "often", "often"]
             .map(|text| Some(text.as_bytes().into()))
             .into();
-        rows = by_frequency(&rows, 1).iter().flat_map(|(row, _)| row.to_vec()).collect();
-        let keys = Existing::of_rows(1, rows, false);
+        let keys = Existing::of_rows(1, by_frequency(&rows, 1), false);
         let mut random = Prng::from_seed(1);
         for (share, wanted) in [("0.0", "often"), ("0.5", "b"), ("1", "rare")] {
             let given = format!(

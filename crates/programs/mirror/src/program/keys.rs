@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::existing::Existing;
 use super::number::write_instant;
-use crate::load::{FoundRows, ParameterSource};
+use crate::load::ParameterSource;
 use pgdyno_engine::contract::job::ClockPair;
 use pgdyno_engine::dataset::sql::{quote_identifier, quote_literal};
 use pgdyno_engine::program::{Session, Unready};
@@ -19,7 +19,6 @@ pub(super) struct Wanted {
     pub(super) is_not_null: bool,
     /// The rows with the most common values come first.
     pub(super) by_frequency: bool,
-    pub(super) found_rows: Option<FoundRows>,
     /// Rows are found by the columns after the first one.
     pub(super) is_given: bool,
 }
@@ -32,7 +31,6 @@ impl Wanted {
             columns: Vec::new(),
             is_not_null: false,
             by_frequency: false,
-            found_rows: None,
             is_given: false,
         };
         columns.iter().for_each(|name| wanted.add(name));
@@ -41,16 +39,13 @@ impl Wanted {
 
     /// Args: a source that is a column.
     pub(super) fn of(source: &ParameterSource) -> Wanted {
-        let ParameterSource::Column {
-            table, column, is_not_null, by_frequency, found_rows, ..
-        } = source
+        let ParameterSource::Column { table, column, is_not_null, by_frequency, .. } = source
         else {
             unreachable!("the caller has a column");
         };
         Wanted {
             is_not_null: *is_not_null,
             by_frequency: *by_frequency,
-            found_rows: *found_rows,
             ..Wanted::new(table, &[column])
         }
     }

@@ -285,7 +285,7 @@ impl Planner<'_> {
         source: &ParameterSource,
         slot: usize,
     ) -> Result<(), String> {
-        let ParameterSource::Column { table, column, group, found_rows, .. } = source else {
+        let ParameterSource::Column { table, column, group, .. } = source else {
             unreachable!("the caller has a column");
         };
         let group = group.map(|group| (table.clone(), group));
@@ -299,8 +299,7 @@ impl Planner<'_> {
         }
         let keys = match group {
             Some(_) => {
-                let found_rows = *found_rows;
-                self.keys.existing.push(Wanted { found_rows, ..Wanted::new(table, &[column]) });
+                self.keys.existing.push(Wanted::new(table, &[column]));
                 self.keys.existing.len() - 1
             }
             None => place_of(&mut self.keys.existing, Wanted::of(source)),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import psycopg
 
+from pgdyno.features.capture.mirror.candidates import columns_of
 from pgdyno.features.capture.model import (
     Capture,
     Constant,
@@ -184,7 +185,10 @@ def other_values(
     except psycopg.Error:
         return {}
     [statement] = [own for own in capture.statements if own.id == name]
-    columns = dict(_columns(asked.connection, statement.tables))
+    columns = {
+        own.kind: OfColumn(table=own.table, column=own.name, is_not_null=True)
+        for own in reversed(columns_of(asked.connection, statement.tables))
+    }
     values: dict[int, Source] = {}
     forms = forms_of(text)
     for place, declared in enumerate(types[: len(steps[0].parameters)]):
@@ -198,16 +202,12 @@ def other_values(
         elif is_guessed and (
             (turn > 1 and number in forms.nullables) or (turn == TURNS and kind in _KINDS["text"])
         ):
-            values[place] = _constant(None)
+            values[place] = Constant(value=None)
         elif number in forms.arrays:
-            values[place] = _constant("[{}]")
+            values[place] = Constant(value="[{}]")
         elif (turn == TURNS or not _fits(own, kind)) and (word := _neutral(kind)) is not None:
-            values[place] = _constant(word)
+            values[place] = Constant(value=word)
     return values
-
-
-def _constant(value: str | None) -> Source:
-    return Constant.model_validate({"from": "constant", "value": value})
 
 
 def _neutral(kind: str) -> str | None:
@@ -240,21 +240,3 @@ def _fits(source: Source, kind: str) -> bool:
     if isinstance(source, Drawn):
         return kind in _KINDS.get(source.distribution.kind, ())
     return isinstance(source, OfColumn | Linear)
-
-
-def _columns(connection: Connection, tables: tuple[str, ...]) -> Iterator[tuple[str, Source]]:
-    """Yield the types of the columns of some tables, each with its values as a source."""
-    rows = connection.execute(
-        "SELECT t.name, a.attname, pg_catalog.format_type(a.atttypid, NULL)"
-        " FROM pg_catalog.unnest(%s::text[]) AS t(name) JOIN pg_catalog.pg_attribute a"
-        " ON a.attrelid = pg_catalog.to_regclass(t.name)"
-        " WHERE a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum DESC",
-        [list(tables)],
-    ).fetchall()
-    for table, column, kind in rows:
-        yield (
-            str(kind),
-            OfColumn.model_validate(
-                {"from": "column", "table": table, "column": column, "is_not_null": True}
-            ),
-        )

@@ -11,6 +11,7 @@ from typing import Any
 
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.mirror.drawing import ColumnSamples
+from pgdyno.server.connect import Connection
 from pgdyno.server.grammar import statements_of
 
 _CANDIDATES_MAX = 16
@@ -18,6 +19,11 @@ _WORD = re.compile(r"[^\W\d_]\w{1,30}")
 _ORDERS = frozenset({"<", ">", "<=", ">="})
 _PATTERNS = frozenset({"~~", "~~*", "!~~", "!~~*"})
 _SETS = frozenset({"&&", "@>", "<@", "?", "=", "@@"})
+# How far apart two bounds are, how many rows are asked for: two of them give each mean.
+_AMOUNTS = tuple(str(first * 10**tens) for tens in range(4) for first in (1, 2, 5))
+_INTERVALS = ("1 second", "1 minute", "1 hour", "1 day", "7 days", "30 days", "1 year")
+_NUMBERS = ("smallint", "integer", "bigint", "numeric", "real", "double precision")
+_BOUND = re.compile(r'[\[(]"?([^",)\]]+)')
 _TEXTS = ("text", "character varying", "citext", "character")
 
 
@@ -59,7 +65,23 @@ def places_of(text: str) -> list[FilteredPlace]:
             function = content["funcname"][-1]["String"]["sval"]
             if "tsquery" in function and (numbers := list(_numbers_in(content.get("args")))):
                 places[numbers[-1]] = FilteredPlace(numbers[-1], "@@", function=function)
+        elif name == "SelectStmt":
+            for key, word in (("limitCount", "limit"), ("limitOffset", "offset")):
+                for number in _numbers_in(content.get(key)):
+                    places[number] = FilteredPlace(number, word)
     return list(places.values())
+
+
+def columns_of(connection: Connection, tables: Sequence[str]) -> list[ColumnOfTable]:
+    """Return the columns of some tables in their order. Raises: psycopg.Error."""
+    rows = connection.execute(
+        "SELECT t.name, a.attname, pg_catalog.format_type(a.atttypid, NULL)"
+        " FROM pg_catalog.unnest(%s::text[]) AS t(name) JOIN pg_catalog.pg_attribute a"
+        " ON a.attrelid = pg_catalog.to_regclass(t.name)"
+        " WHERE a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
+        [list(tables)],
+    ).fetchall()
+    return [ColumnOfTable(*map(str, row)) for row in rows]
 
 
 def _numbers_in(tree: Any) -> Iterator[int]:
@@ -99,6 +121,8 @@ def candidates_of(
     Args: kind, the type of the parameter; columns, of the tables of the statement.
     Raises: psycopg.Error.
     """
+    if place.operator in ("limit", "offset"):
+        return [*_AMOUNTS, *(["0"] if place.operator == "offset" else [])]
     named = [own for own in columns if own.name == place.column] or list(columns)
     if place.operator == "@@" or place.function:
         vectors = [own for own in named if own.kind == "tsvector"] or named
@@ -112,12 +136,33 @@ def candidates_of(
         return [f'{{"{item}"}}' for item in elements] if kind.endswith("[]") else elements
     if place.operator in _SETS and any(own.kind in ("jsonb", "json") for own in named):
         return _spaced(_pairs(named, samples, keys=place.operator == "?"))
-    if place.column and place.operator in (*_ORDERS, "="):
-        own = next((own for own in named if own.name == place.column), None)
-        if own is not None:
-            known = [row[0] for row in samples.rows(own.table, [own.name]) if row[0] is not None]
-            return _quantiles(known) if place.operator in _ORDERS else _spaced(Counter(known))
-    return []
+    own = next((own for own in named if own.name == place.column), None)
+    if own is not None and (place.operator in (*_ORDERS, "=") or own.kind.endswith("range")):
+        known = [row[0] for row in samples.rows(own.table, [own.name]) if row[0] is not None]
+        if own.kind.endswith("range") and not kind.endswith("range"):
+            return _quantiles([match[1] for value in known if (match := _BOUND.match(value))])
+        return _quantiles(known) if place.operator in _ORDERS else _spaced(Counter(known))
+    if kind == "interval":
+        return list(_INTERVALS)
+    return list(_AMOUNTS) if place.operator in ("-", "+") and kind in _NUMBERS else []
+
+
+def first_bound_of(place: FilteredPlace, before: Sequence[FilteredPlace]) -> FilteredPlace | None:
+    """Return the earlier bound of the same column, near which a second bound is."""
+    own = (place.column, place.operator in (*_ORDERS, "&&", "@>", "<@"))
+    for other in before:
+        if place.column and own == (other.column, other.operator in (*_ORDERS, "&&", "@>", "<@")):
+            return other if own[1] and other.number != place.number else None
+    return None
+
+
+def widths_of(kind: str) -> tuple[float, ...]:
+    """Return how far apart two bounds may be: numbers, or the seconds between two times."""
+    numbers = tuple(float(amount) for amount in _AMOUNTS)
+    if kind in _NUMBERS:
+        return numbers
+    is_time = kind.startswith(("timestamp", "date"))
+    return tuple(60 * 6**power for power in range(11)) if is_time else ()
 
 
 def _spaced(counts: Counter[str], *, most: int = _CANDIDATES_MAX) -> list[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -13,7 +14,9 @@ from psycopg import sql
 from pgdyno.clock import read_pair
 from pgdyno.engine.distribution import Distribution
 from pgdyno.features.capture.model import (
+    Between,
     Constant,
+    Count,
     Drawn,
     Equal,
     Fresh,
@@ -21,17 +24,23 @@ from pgdyno.features.capture.model import (
     ListOf,
     Now,
     OfColumn,
+    Record,
+    Returned,
     Source,
     Template,
+    Turn,
 )
 from pgdyno.server.connect import Connection
 
 _SAMPLE_ROWS, _LARGE_ROWS = 200, 100_000
-_LENGTH_MAX = 50
+_LENGTH_MAX = 1000
+Row = Sequence[str | None]
+# Carries out a step with its values, and returns its rows as texts.
+CarryOut = Callable[[int, Row], Sequence[Row]]
 
 
 class UnknownValueError(Exception):
-    """The value comes from what the lab cannot know, such as a returned row."""
+    """The value comes from what the lab cannot know, such as another transaction."""
 
 
 class ColumnSamples:
@@ -65,14 +74,29 @@ class ColumnSamples:
             self._known[key] = list(self._connection.execute(query).fetchall())
         return self._known[key]
 
+    def largest(self, table: str, column: str) -> str | None:
+        """Return the largest value of a column. Raises: psycopg.Error."""
+        key = ("", table, column)
+        if key not in self._known:
+            query = sql.SQL(
+                "SELECT {0}::text FROM {1} ORDER BY {0} DESC NULLS LAST LIMIT 1"
+            ).format(sql.Identifier(column), sql.SQL(table))
+            self._known[key] = list(self._connection.execute(query).fetchall())
+        rows = self._known[key]
+        return rows[0][0] if rows else None
+
 
 class StepDrawing:
     """Draws the parameters of one step, with those of earlier steps on which they depend."""
 
-    def __init__(self, template: Template, samples: ColumnSamples, rng: random.Random) -> None:
+    def __init__(
+        self, template: Template, samples: ColumnSamples, rng: random.Random, carry_out: CarryOut
+    ) -> None:
         self._template, self._samples, self._rng = template, samples, rng
+        self._carry_out = carry_out
         self._drawn: dict[tuple[int, int], str | None] = {}
         self._rows: dict[tuple[int, str, int], Mapping[str, str | None]] = {}
+        self._returned: dict[int, Sequence[Row]] = {}
 
     def values(self, step: int, changed: Mapping[int, Source] | None = None) -> list[str | None]:
         """Return the values of a step. Args: changed, sources in place of others, from 0.
@@ -89,46 +113,116 @@ class StepDrawing:
         return self._drawn[step, place]
 
     def _draw(self, step: int, source: Source, own: Sequence[Source]) -> str | None:
-        if isinstance(source, Constant):
-            return source.value
-        if isinstance(source, Drawn):
-            return self._of(source.distribution)
-        if isinstance(source, OfColumn | Fresh):
-            return self._of_column(step, source, own)
-        if isinstance(source, Now):
-            past_s = read_pair().unix_ns / 1e9 - source.minus_s
-            return datetime.fromtimestamp(past_s, UTC).isoformat()
-        if isinstance(source, ListOf):
-            mean = max(1, min(_LENGTH_MAX, round(source.length.mean)))
-            items = [self._draw(step, source.of, own) for _ in range(mean)]
-            return "{" + ",".join(f'"{item}"' for item in items if item is not None) + "}"
-        if isinstance(source, Equal) and source.take == "value":
-            return self._earlier(step, source.step, source.parameter, own)
-        if isinstance(source, Linear) and source.parameter is not None and source.plus is None:
-            value = self._earlier(step, source.step, source.parameter, own)
-            try:
+        match source:
+            case Constant():
+                return source.value
+            case Drawn():
+                return self._of(source.distribution)
+            case OfColumn():
+                return self._of_column(step, source, own)
+            case Fresh():
+                return self._fresh(source)
+            case Turn():
+                return str(source.offset)
+            case Now():
+                past_s = read_pair().unix_ns / 1e9 - source.minus_s
+                return datetime.fromtimestamp(past_s, UTC).isoformat()
+            case ListOf():
+                return self._list(step, source, own)
+            case Record():
+                return _joined([self._draw(step, item, own) for item in source.fields], "()")
+            case Returned():
+                return self._of_row(step, source, own)
+            case Equal(take="value"):
+                return self._earlier(step, source.step, source.parameter, own)
+            case Count(parameter=int(parameter)):
+                return str(self._length(step, source.step, parameter, own) + source.offset)
+        return self._number(step, source, own)
+
+    def _number(self, step: int, source: Source, own: Sequence[Source]) -> str:
+        """Return a number that follows from a parameter or from a returned column."""
+        try:
+            if isinstance(source, Linear) and source.plus is None and source.parameter is not None:
+                value = self._earlier(step, source.step, source.parameter, own)
                 number = float(value or 0) * source.slope + source.offset
-            except ValueError:
-                raise UnknownValueError from None
-            return f"{number:g}" if number != int(number) else str(int(number))
-        raise UnknownValueError
+            elif isinstance(source, Linear) and source.plus is None and source.column is not None:
+                rows = self._rows_of(source.step)
+                number = float((rows[0][source.column] if rows else None) or 0) * source.slope
+                number += source.offset
+            elif isinstance(source, Between):
+                value = self._earlier(step, source.step, source.parameter, own) or ""
+                apart = round(self._rng.uniform(source.least, source.most))
+                if not value.lstrip("-").replace(".", "", 1).isdecimal():
+                    return (datetime.fromisoformat(value) + timedelta(seconds=apart)).isoformat()
+                number = float(value) + apart
+            else:
+                raise UnknownValueError
+        except ValueError:
+            raise UnknownValueError from None
+        return f"{number:g}" if number != int(number) else str(int(number))
 
     def _earlier(self, step: int, other: int, parameter: int, own: Sequence[Source]) -> str | None:
         sources = own if other == step else self._template.steps[other].parameters
         return self._value(other, parameter, sources[parameter], sources)
 
-    def _of_column(self, step: int, source: OfColumn | Fresh, own: Sequence[Source]) -> str | None:
-        group = source.group if isinstance(source, OfColumn) else None
-        if group is None:
+    def _rows_of(self, step: int) -> Sequence[Row]:
+        if step not in self._returned:
+            self._returned[step] = self._carry_out(step, self.values(step))
+        return self._returned[step]
+
+    def _of_row(self, step: int, source: Returned, own: Sequence[Source]) -> str | None:
+        rows = self._rows_of(source.step)
+        if source.pick == "all":
+            return _joined([row[source.column] for row in rows], "{}")
+        if rows:
+            row = rows[0] if source.pick == "first" else self._rng.choice(rows)
+            return row[source.column]
+        if source.otherwise is None:
+            raise UnknownValueError
+        return self._draw(step, source.otherwise, own)
+
+    def _length(self, step: int, other: int, parameter: int, own: Sequence[Source]) -> int:
+        """Return how many elements a list has: its mean, so that trials vary little."""
+        sources = own if other == step else self._template.steps[other].parameters
+        source = sources[parameter]
+        if not isinstance(source, ListOf):
+            value = self._earlier(step, other, parameter, own)
+            return value.count(",") + 1 if value and value != "{}" else 0
+        if source.as_long_as is not None and source.as_long_as != parameter:
+            return self._length(step, other, source.as_long_as, sources)
+        count = source.count
+        if count is not None and count.parameter is not None:
+            return self._length(step, count.step, count.parameter, own) + count.offset
+        return max(1, min(_LENGTH_MAX, round(source.length.mean)))
+
+    def _list(self, step: int, source: ListOf, own: Sequence[Source]) -> str:
+        place = next(place for place, other in enumerate(own) if other is source)
+        length = self._length(step, step, place, own)
+        if isinstance(source.of, Turn):
+            return _joined([str(source.of.offset + number) for number in range(length)], "{}")
+        count = 1 if source.is_one_value else length
+        items = [self._draw(step, source.of, own) for _ in range(count)]
+        return _joined(items * length if source.is_one_value else items, "{}")
+
+    def _fresh(self, source: Fresh) -> str:
+        """Return a key that no row has: a number above all, or a text by chance."""
+        rows = self._samples.largest(source.table, source.column)
+        if rows is not None and rows.lstrip("-").isdecimal():
+            return str(int(rows) + 1 + self._rng.randrange(1 << 20))
+        return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
+
+    def _of_column(self, step: int, source: OfColumn, own: Sequence[Source]) -> str | None:
+        if source.group is None:
             rows = self._samples.rows(source.table, [source.column])
             known = [row[0] for row in rows if row[0] is not None]
             return self._rng.choice(known) if known else None
-        key = step, source.table, group
+        key = step, source.table, source.group
         if key not in self._rows:
             columns = [
                 part.column
                 for part in own
-                if isinstance(part, OfColumn) and (part.table, part.group) == (source.table, group)
+                if isinstance(part, OfColumn)
+                and (part.table, part.group) == (source.table, source.group)
             ]
             columns = list(dict.fromkeys(columns))
             rows = self._samples.rows(source.table, columns)
@@ -173,12 +267,45 @@ def plan_of(
     return plan
 
 
+def rows_of(
+    connection: Connection, text: str, types: Sequence[str], values: Sequence[str | None]
+) -> list[Row]:
+    """Return the rows of one execution, as texts. Raises: psycopg.Error."""
+    declared = f"({', '.join(types)})" if types else ""
+    connection.execute(f"PREPARE pgdyno_step{declared} AS {text}".encode())
+    given = sql.SQL(", ").join(map(sql.Literal, values))
+    listed = sql.SQL("({})").format(given) if values else sql.SQL("")
+    cursor = connection.execute(sql.SQL("EXECUTE pgdyno_step{}").format(listed))
+    connection.execute("DEALLOCATE pgdyno_step")
+    answer = cursor.pgresult
+    if answer is None:
+        return []
+    cells = [
+        [answer.get_value(row, column) for column in range(answer.nfields)]
+        for row in range(min(answer.ntuples, _SAMPLE_ROWS))
+    ]
+    return [[None if cell is None else cell.decode() for cell in row] for row in cells]
+
+
+def _joined(items: Row, brackets: str) -> str:
+    """Return an array or a record as the server writes it."""
+    words = [
+        ("NULL" if brackets == "{}" else "")
+        if item is None
+        else '"' + item.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        for item in items
+    ]
+    return brackets[0] + ",".join(words) + brackets[1]
+
+
 def work_of(plan: Mapping[str, Any]) -> tuple[float, float]:
     """Return the rows and the blocks of a plan; of a change, the rows that it changed."""
     rows = float(plan.get("Actual Rows", 0))
     if plan.get("Node Type") == "ModifyTable" and not rows:
         parts = plan.get("Plans", ())
         rows = sum(p.get("Actual Rows", 0) * p.get("Actual Loops", 1) for p in parts[:1])
+        # With ON CONFLICT the server tells how many rows are new.
+        rows = plan.get("Tuples Inserted", rows) if plan.get("Operation") == "Insert" else rows
     blocks = plan.get("Shared Hit Blocks", 0) + plan.get("Shared Read Blocks", 0)
     return rows, float(blocks)
 

@@ -147,7 +147,7 @@ class Likeness:
     @property
     def sentence(self) -> str:
         """Return the answer in a sentence."""
-        only = " (only what reads)" if self.reads_only else ""
+        only = " (without statements that write)" if self.reads_only else ""
         if self.lacks:
             return f"alike: not known{only}: {self.lacks}"
         time, calls = self.alike_time, self.alike_calls

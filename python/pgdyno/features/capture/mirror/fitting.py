@@ -10,33 +10,44 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 from pgdyno.clock import monotonic_ns
-from pgdyno.engine.distribution import Distribution, Hot
+from pgdyno.engine.distribution import Distribution, Hot, Spread
 from pgdyno.features.capture.mirror.accepting import Asked
 from pgdyno.features.capture.mirror.candidates import (
     ColumnOfTable,
     FilteredPlace,
     candidates_of,
+    columns_of,
+    first_bound_of,
     places_of,
+    widths_of,
 )
 from pgdyno.features.capture.mirror.drawing import (
     PG_ERRORS,
     ColumnSamples,
+    Row,
     StepDrawing,
+    UnknownValueError,
     plan_of,
+    rows_of,
     work_of,
 )
 from pgdyno.features.capture.mirror.findings import BLOCKS_LIMIT, RATIO_LIMIT
 from pgdyno.features.capture.model import (
+    Between,
     Capture,
     Constant,
     Drawn,
     Linear,
     ListOf,
+    Now,
     OfColumn,
     Source,
     Statement,
@@ -54,26 +65,35 @@ _NEAR = 0.2
 _SEED = 7
 # What is fitted without knowing the work of the present values.
 _ERROR_MAX = 0.5
+# Of n filters that may be left out there are 2^n choices; this many go on.
+_FILTERS_MAX, _BASES_MAX = 4, 2
+_LENGTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 # The number of the parameters that come from one row; captures count from 0.
 _GROUP = 999
+_FITTED = Constant | Drawn | OfColumn | ListOf | Between | Now
 Measured = tuple[float, float]
+_Key = TypeVar("_Key", bound=str | float | None)
 
 
 @dataclass(frozen=True, slots=True)
 class WantedWork:
-    """Rows and blocks of a call of a statement in the source."""
+    """Rows and blocks of a call of a statement in the source. `blocks`: None if not compared."""
 
     rows: float
-    blocks: float
+    blocks: float | None
 
     def error(self, seen: Measured) -> float:
         """Return how far the work of a call is from that of the source; 0 if it is the same."""
         rows = abs(seen[0] - self.rows) / max(self.rows, 1.0)
+        if self.blocks is None:
+            return rows
         return rows + 0.5 * abs(seen[1] - self.blocks) / max(self.blocks, 4.0)
 
     def is_met(self, seen: Measured) -> bool:
         """Return whether rows and blocks are within the limits of likeness."""
         rows = abs(seen[0] - self.rows) <= max(RATIO_LIMIT * self.rows, 0.5)
+        if self.blocks is None:
+            return rows
         limit = max(RATIO_LIMIT * self.blocks, BLOCKS_LIMIT)
         return rows and abs(seen[1] - self.blocks) <= limit
 
@@ -87,31 +107,55 @@ class Fitting:
     asked: Asked
     seconds: float
     samples: ColumnSamples = field(init=False)
+    texts: Mapping[str, str] = field(default_factory=dict)
+    tried: list[str] = field(default_factory=list)
+    _types: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _until_ns: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.samples = ColumnSamples(self.connection)
         self._until_ns = monotonic_ns() + round(self.seconds * 1e9)
 
-    def sources(self, texts: Mapping[str, str]) -> dict[str, dict[int, Source]]:
-        """Return new sources by statement and place. Args: texts, of the statements to fit."""
+    def sources(
+        self, texts: Mapping[str, str], others: Mapping[str, str] | None = None
+    ) -> dict[str, dict[int, Source]]:
+        """Return new sources by statement and place.
+
+        Args: texts, of the statements to fit; others, of those that the transactions have.
+        """
         fitted = {}
+        self.texts = others or texts
         ranked = sorted(self.capture.statements, key=lambda own: -own.counters.time_ms)
         for statement in (own for own in ranked if own.id in texts):
+            if self.is_over():
+                break
             wanted = wanted_of(statement)
-            if wanted is None or self._is_over():
-                continue
-            try:
-                text = statement.text if _lacks_constants(statement) else texts[statement.id]
-                changed = self._fitted(statement, text, wanted)
-            except PG_ERRORS:
-                continue
-            if changed:
-                fitted[statement.id] = changed
+            if wanted is not None:
+                for text in self._texts_of(statement):
+                    try:
+                        changed = self._fitted(statement, text, wanted)
+                    except PG_ERRORS:
+                        continue
+                    if changed:
+                        fitted[statement.id] = changed
+                        break
+            self.tried.append(statement.id)
         return fitted
 
-    def _is_over(self) -> bool:
+    def _texts_of(self, statement: Statement) -> tuple[str, ...]:
+        """Return the text as it is sent; before, with parameters for guessed constants."""
+        sent = self.texts[statement.id]
+        return (statement.text, sent) if statement.constant_count else (sent,)
+
+    def is_over(self) -> bool:
+        """Return whether the time for all statements is over."""
         return monotonic_ns() > self._until_ns
+
+    def types_of(self, text: str) -> tuple[str, ...]:
+        """Return the types of a statement's parameters. Raises: psycopg.Error."""
+        if text not in self._types:
+            self._types[text] = self.asked.parameter_types(text, {})
+        return self._types[text]
 
     def _fitted(self, statement: Statement, text: str, wanted: WantedWork) -> dict[int, Source]:
         used = [
@@ -120,22 +164,29 @@ class Fitting:
             for number, step in enumerate(kind.steps)
             if step.statement == statement.id
         ]
-        if len(used) != 1:
-            return {}  # One mixture for several transaction types would fit none of them.
-        [(template, step)] = used
-        types = self.asked.parameter_types(text, {})
-        trial = _Trial(self, template, step, text, types)
+        if not used:
+            return {}
+        template, step = max(used, key=lambda use: use[0].rate_tps)
+        types = self.types_of(text)
+        # All uses get the same values, so only what is drawn anew in all of them is changed.
+        others = [kind.steps[number].parameters for kind, number in used]
+        kept = {
+            place
+            for place in range(len(types))
+            if not all(
+                place < len(own) and isinstance(own[place], _FITTED | Linear) for own in others
+            )
+        }
+        trial = _Trial(self, template, step, text, types, kept, len(used) == 1)
         present = trial.mean({}, _DRAWS)
         if present is not None and wanted.is_met(present):
             return {}
-        columns = self._columns(statement.tables)
-        fits = [
-            self._from(base, trial, columns, wanted)
-            for base in (
-                *self._bases(template.steps[step], types),
-                *self._one_row(trial, columns),
-            )
-        ]
+        columns = columns_of(self.connection, statement.tables)
+        rows = list(self._one_row(trial, columns))
+        seen = trial.each(dict(enumerate(rows)))
+        nearest = sorted(seen, key=lambda number: wanted.error(seen[number]))[:_BASES_MAX]
+        bases = [*self._bases(template.steps[step], types), *(rows[number] for number in nearest)]
+        fits = [self._from(base, trial, columns, wanted) for base in bases]
         best, chosen = min(fits, key=lambda fit: fit[0])
         limit = 0.8 * wanted.error(present) if present is not None else _ERROR_MAX
         return chosen if best < limit else {}
@@ -149,27 +200,32 @@ class Fitting:
         ]
         names: list[str | None] = ["english", "simple"] if unknown else [None]
         for name in names:
-            given = Constant.model_validate({"from": "constant", "value": name})
+            given = Constant(value=name)
             yield dict.fromkeys(unknown, given)
 
     def _one_row(
         self, trial: _Trial, columns: Sequence[ColumnOfTable]
     ) -> Iterator[dict[int, Source]]:
-        """Yield that all columns that must be equal come from one row, such as id and version."""
+        """Yield that all columns that must be equal come from one row, such as id and version.
+
+        Of filters that NULL leaves out, each choice is tried.
+        """
         own = {column.name: column.table for column in reversed(columns)}
-        sources = trial.template.steps[trial.step].parameters
         given: dict[int, Source] = {}
         for place in places_of(trial.text):
             at = place.number - 1
-            is_equal = place.operator == "=" and place.column in own and at < len(sources)
-            if is_equal and isinstance(sources[at], Constant | Drawn | OfColumn | Linear):
-                given[at] = OfColumn.model_validate(
-                    {"from": "column", "table": own[place.column], "column": place.column}
-                    | {"group": _GROUP}
-                )
-        tables = {source.table for source in given.values() if isinstance(source, OfColumn)}
-        if len(given) > 1 and len(tables) == 1:
-            yield given
+            is_equal = place.operator == "=" and place.column in own
+            if is_equal and trial.may_change(at):
+                given[at] = OfColumn(table=own[place.column], column=place.column, group=_GROUP)
+        if len({source.table for source in given.values() if isinstance(source, OfColumn)}) > 1:
+            given = {}
+        known = sorted(forms_of(trial.text).nullables)
+        open_ = [number - 1 for number in known if trial.may_change(number - 1)][:_FILTERS_MAX]
+        for count in range(len(open_) + 1):
+            for left_out in itertools.combinations(open_, count):
+                nulls = dict.fromkeys(left_out, Constant(value=None))
+                if len(given) > 1 or nulls:
+                    yield {**given, **nulls}
 
     def _from(
         self,
@@ -181,81 +237,163 @@ class Fitting:
         """Fit one parameter after the other; return how far the best is from the source."""
         present = trial.mean(base, _DRAWS)
         best, chosen = wanted.error(present) if present is not None else math.inf, dict(base)
-        sources = trial.template.steps[trial.step].parameters
-        for place in places_of(trial.text):
-            at = place.number - 1
-            if at >= len(sources) or self._is_over():
+        places = places_of(trial.text)
+        for at, offers in (*self._lists(trial), *self._filters(trial, places, columns)):
+            if self.is_over() or best < RATIO_LIMIT:
                 break
-            if at in base or not isinstance(sources[at], Constant | Drawn | OfColumn | ListOf):
+            if at in base or not trial.may_change(at):
                 continue
-            for given in self._mixtures(trial, place, chosen, columns, wanted):
-                seen = trial.mean({**chosen, at: given}, 2 * _DRAWS)
+            for given in offers(chosen, wanted):
+                seen = trial.mean({**chosen, **given}, 2 * _DRAWS)
                 if seen is not None and wanted.error(seen) < 0.8 * best:
-                    best, chosen = wanted.error(seen), {**chosen, at: given}
-            if best < RATIO_LIMIT:
-                break
+                    best, chosen = wanted.error(seen), {**chosen, **given}
         return best, chosen
+
+    def _filters(
+        self, trial: _Trial, places: Sequence[FilteredPlace], columns: Sequence[ColumnOfTable]
+    ) -> Iterator[tuple[int, _Offers]]:
+        for number, place in enumerate(places if trial.is_alone else ()):
+            if (first := first_bound_of(place, places[:number])) is not None:
+                yield place.number - 1, partial(self._widths, trial, place, first, columns)
+        for place in places:
+            yield place.number - 1, partial(self._mixtures, trial, place, columns)
+
+    def _lists(self, trial: _Trial) -> Iterator[tuple[int, _Offers]]:
+        for at, source in enumerate(trial.template.steps[trial.step].parameters):
+            if isinstance(source, ListOf) and source.as_long_as is None and source.count is None:
+                yield at, partial(self._lengths, trial, at, source)
+
+    def _lengths(
+        self,
+        trial: _Trial,
+        at: int,
+        source: ListOf,
+        chosen: Mapping[int, Source],
+        wanted: WantedWork,
+    ) -> Iterator[dict[int, Source]]:
+        """Yield the list with the number of elements that is nearest to the source."""
+
+        def given(mean: float) -> ListOf:
+            length = Spread(least=1, mean=mean, most=max(2 * mean - 1, 1))
+            return source.model_copy(update={"length": length})
+
+        seen = trial.each({mean: {**chosen, at: given(mean)} for mean in map(float, _LENGTHS)})
+        if not seen:
+            return
+        best = min(seen, key=lambda mean: wanted.error(seen[mean]))
+        yield {at: given(best)}
+        if seen[best][0]:
+            # Between two lengths the rows grow as the length does.
+            mean = min(max(1.0, best * wanted.rows / seen[best][0]), 2 * _LENGTHS[-1])
+            yield {at: given(mean)}
+
+    def _widths(
+        self,
+        trial: _Trial,
+        place: FilteredPlace,
+        first: FilteredPlace,
+        columns: Sequence[ColumnOfTable],
+        chosen: Mapping[int, Source],
+        wanted: WantedWork,
+    ) -> Iterator[dict[int, Source]]:
+        """Yield the bounds of a column at the distance from each other that fits best."""
+        at, earlier = place.number - 1, first.number - 1
+        own = trial.template.steps[trial.step].parameters
+        begin = chosen.get(earlier, own[earlier])
+        if trial.may_change(earlier) and not isinstance(begin, OfColumn):
+            values = candidates_of(first, trial.types[earlier], columns, self.samples)
+            begin = _evenly(values) if values else begin
+        if isinstance(begin, Between):
+            return  # It follows from the other one.
+
+        def given(width: float) -> dict[int, Source]:
+            apart = Between(step=trial.step, parameter=earlier, least=0.8 * width, most=1.2 * width)
+            return {earlier: begin, at: apart}
+
+        widths = widths_of(trial.types[at])
+        seen = trial.each({width: {**chosen, **given(width)} for width in widths})
+        if seen:
+            best = min(seen, key=lambda width: wanted.error(seen[width]))
+            yield given(best)
+            if seen[best][0]:
+                yield given(best * min(max(wanted.rows / seen[best][0], 0.1), 10))
 
     def _mixtures(
         self,
         trial: _Trial,
         place: FilteredPlace,
-        chosen: Mapping[int, Source],
         columns: Sequence[ColumnOfTable],
+        chosen: Mapping[int, Source],
         wanted: WantedWork,
-    ) -> Iterator[Source]:
-        """Yield the mixture of candidates that is nearest to the source, if there are any."""
-        kind = trial.types[place.number - 1]
-        values: list[str | None] = list(candidates_of(place, kind, columns, self.samples))
+    ) -> Iterator[dict[int, Source]]:
+        """Yield the mixture of candidates that is nearest to the source."""
+        at = place.number - 1
+        values: list[str | None] = list(
+            candidates_of(place, trial.types[at], columns, self.samples)
+        )
         if place.number in forms_of(trial.text).nullables:
             values.append(None)
-        seen: dict[str | None, Measured] = {}
-        for value in values:
-            if self._is_over():
-                break
-            given = Constant.model_validate({"from": "constant", "value": value})
-            if (
-                work := trial.mean({**chosen, place.number - 1: given}, _DRAWS_OF_EACH)
-            ) is not None:
-                seen[value] = work
+        seen = trial.each({value: {**chosen, at: Constant(value=value)} for value in values})
         if seen:
-            yield _mixture(seen, wanted)
+            yield {at: _mixture(seen, wanted)}
 
-    def _columns(self, tables: Sequence[str]) -> list[ColumnOfTable]:
-        rows = self.connection.execute(
-            "SELECT t.name, a.attname, pg_catalog.format_type(a.atttypid, NULL)"
-            " FROM pg_catalog.unnest(%s::text[]) AS t(name) JOIN pg_catalog.pg_attribute a"
-            " ON a.attrelid = pg_catalog.to_regclass(t.name)"
-            " WHERE a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
-            [list(tables)],
-        ).fetchall()
-        return [ColumnOfTable(*map(str, row)) for row in rows]
+
+_Offers = Callable[[Mapping[int, Source], WantedWork], Iterator[dict[int, Source]]]
 
 
 @dataclass(slots=True)
 class _Trial:
-    """Executions of one statement, each rolled back."""
+    """Executions of one statement, each rolled back.
+
+    `kept`: places, from 0, whose values another step decides. `is_alone`: no other step has the
+    statement.
+    """
 
     fitting: Fitting
     template: Template
     step: int
     text: str
     types: Sequence[str]
+    kept: AbstractSet[int]
+    is_alone: bool
     rng: random.Random = field(default_factory=lambda: random.Random(_SEED))
+
+    def may_change(self, at: int) -> bool:
+        """Return whether a parameter, from 0, may have other values."""
+        return at < len(self.types) and at not in self.kept
+
+    def each(self, choices: Mapping[_Key, Mapping[int, Source]]) -> dict[_Key, Measured]:
+        """Return what was measured of each choice that did not fail, until the time is over."""
+        measured: dict[_Key, Measured] = {}
+        for name, changed in choices.items():
+            if self.fitting.is_over():
+                break
+            if (work := self.mean(changed, _DRAWS_OF_EACH)) is not None:
+                measured[name] = work
+        return measured
 
     def mean(self, changed: Mapping[int, Source], count: int) -> Measured | None:
         """Return the mean rows and blocks of some executions; None if one of them fails."""
         sums = [0.0, 0.0]
         for _ in range(count):
-            drawing = StepDrawing(self.template, self.fitting.samples, self.rng)
             try:
                 with self._rolled_back() as connection:
+                    carry_out = partial(self._rows_of, connection)
+                    drawing = StepDrawing(self.template, self.fitting.samples, self.rng, carry_out)
                     values = drawing.values(self.step, changed)[: len(self.types)]
                     rows, blocks = work_of(plan_of(connection, self.text, self.types, values))
             except PG_ERRORS:
                 return None
             sums = [sums[0] + rows, sums[1] + blocks]
         return sums[0] / count, sums[1] / count
+
+    def _rows_of(self, connection: Connection, step: int, values: Row) -> Sequence[Row]:
+        """Return what an earlier step returns."""
+        text = self.fitting.texts.get(self.template.steps[step].statement)
+        if text is None:
+            raise UnknownValueError
+        types = self.fitting.types_of(text)
+        return rows_of(connection, text, types, values[: len(types)])
 
     @contextmanager
     def _rolled_back(self) -> Iterator[Connection]:
@@ -271,16 +409,16 @@ class _Trial:
             connection.execute("DEALLOCATE ALL")
 
 
-def _lacks_constants(statement: Statement) -> bool:
-    """Return whether a constant of the program may be unknown; then all are parameters here."""
-    return statement.constant_count > 0 and "regconfig" in statement.parameter_types
-
-
 def wanted_of(statement: Statement) -> WantedWork | None:
     """Return the work of a call in the source; None if it was not counted, or is a COPY."""
     own = statement.counters
     is_counted = own.rows or own.hit_blocks or own.read_blocks
-    if not own.calls or not is_counted or statement.kind not in ("select", "update", "delete"):
+    if not own.calls or not is_counted:
+        return None
+    if statement.kind == "insert":
+        # The blocks of an INSERT are those of its keys and indexes: the rows decide.
+        return WantedWork(own.rows / own.calls, None)
+    if statement.kind not in ("select", "update", "delete"):
         return None
     return WantedWork(own.rows / own.calls, (own.hit_blocks + own.read_blocks) / own.calls)
 
@@ -293,24 +431,40 @@ def _mixture(seen: Mapping[str | None, Measured], wanted: WantedWork) -> Source:
         mixed = [weight * a + (1 - weight) * b for a, b in zip(first, other, strict=True)]
         return wanted.error((mixed[0], mixed[1]))
 
+    def cost(choice: tuple[tuple[str | None, str | None], float]) -> tuple[float, float]:
+        # Of mixtures that are about as near, the one whose calls are the nearest.
+        pair, weight = choice
+        used = [value for value, part in zip(pair, (weight, 1 - weight), strict=True) if part]
+        return round(error(pair, weight), 1), max(wanted.error(seen[value]) for value in used)
+
     pairs = itertools.combinations_with_replacement(seen, 2)
-    choices = ((error(pair, weight), pair, weight) for pair in pairs for weight in _WEIGHTS)
-    _, pair, weight = min(choices, key=lambda choice: choice[0])
+    pair, weight = min(itertools.product(pairs, _WEIGHTS), key=cost)
     shares: dict[str | None, float] = {}
     for chosen, part in zip(pair, (weight, 1 - weight), strict=True):
         alike = [value for value in seen if _is_near(seen[value], seen[chosen])] if part else []
         for value in alike:
             shares[value] = shares.get(value, 0.0) + part / len(alike)
+    return _drawn(shares)
+
+
+def _evenly(values: Sequence[str]) -> Source:
+    return _drawn(dict.fromkeys(values, 1 / len(values)))
+
+
+def _drawn(weights: Mapping[str | None, float]) -> Source:
+    shares = dict(weights)
     nulls = shares.pop(None, 0.0)
     if not shares:
-        return Constant.model_validate({"from": "constant", "value": None})
+        return Constant(value=None)
+    if len(shares) == 1 and not nulls:
+        return Constant(value=next(iter(shares)))
     whole = sum(shares.values())
     hot = tuple(Hot(value=str(value), fraction=part / whole) for value, part in shares.items())
     width = sum(len(own.value) for own in hot) / len(hot)
     distribution = Distribution(
         kind="text", null_fraction=nulls, distinct=len(hot), width=width, hot=hot
     )
-    return Drawn.model_validate({"from": "drawn", "distribution": distribution})
+    return Drawn(distribution=distribution)
 
 
 def _is_near(first: Measured, other: Measured) -> bool:

@@ -27,6 +27,7 @@ from pgdyno.features.capture.mirror.job import (
     sent_texts,
     templates_of,
 )
+from pgdyno.features.capture.mirror.kept_fits import Fits, file_of_fits, keep_fits, read_fits
 from pgdyno.measure.jobs import engine_target, load_job
 from pgdyno.measure.stage import Stage
 from pgdyno.measure.under_test import UnderTest
@@ -40,8 +41,8 @@ _DRAWS, _ROUNDS_MAX = 20, 8
 _ROUND_S_MAX = 15
 # The statements that PREPARE takes.
 _PREPARED = re.compile(r"[\s(]*(?:select|insert|update|delete|merge|with|values|table)\b", re.I)
-# The time for fitting all statements.
-_FIT_S_MAX = 40.0
+# The time for fitting: of all statements, and for each of them.
+_FIT_S_MIN, _FIT_S_MAX, _FIT_S_OF_EACH = 40.0, 120.0, 0.24
 _STATEMENT_TIMEOUT = "3s"
 # A statement is refused if this share of its executions fails. Others stay, and are counted.
 _FAILS_MIN = 0.5
@@ -176,12 +177,27 @@ class _Probe:
         if not templates_of(script):
             return
         settings, texts = mirror_load(script)["settings"], sent_texts(script)
+        capture, path = capture_of(script), script.capture
+        assert path is not None, "only a script with a capture is probed"
+        tables = {table for own in capture.statements for table in own.tables}
+        place = self.under_test.target.place
         with self.under_test.control("probe") as connection:
+            file = file_of_fits(connection, path, tables, place=place)
+            kept = read_fits(file)
             asked = Asked(connection, settings.get("search_path", ""))
-            fitting = Fitting(connection, capture_of(script), asked, seconds=_FIT_S_MAX)
-            for name, changed in fitting.sources(texts).items():
+            seconds = min(max(_FIT_S_MIN, _FIT_S_OF_EACH * len(texts)), _FIT_S_MAX)
+            fitting = Fitting(connection, capture, asked, seconds=seconds)
+            new = {name: text for name, text in texts.items() if name not in kept.tried}
+            sources = kept.sources | fitting.sources(new, texts)
+            keep_fits(file, Fits(sources=sources, tried=(*kept.tried, *fitting.tried)))
+        for name, changed in sources.items():
+            if name in texts and name not in self.left_out:
                 self.sources[name] = {**self.sources.get(name, {}), **changed}
                 self.fitted += (name,)
+        self.stage.progress.said(
+            f"fitted: {len(self.fitted)} of {len(texts)} statements"
+            + (f"; {len(kept.tried)} were tried before" if kept.tried else "")
+        )
 
     def _round(self, script: Script) -> tuple[tuple[ScriptShape, ...], Summary | None]:
         """Carry out every type several times; return the types and how they ended."""

@@ -109,7 +109,7 @@ def _lines(own: Likeness) -> Iterator[tuple[str, str]]:
 
 
 def _alike_words(own: Likeness) -> str:
-    only = "; only what reads is run" if own.reads_only else ""
+    only = "; statements that write are not sent" if own.reads_only else ""
     if own.lacks:
         return f"not known: {own.lacks}{only}"
     shares = [

@@ -131,6 +131,7 @@ class Assembly:
             left_out=tuple(left_out_of(list(described.values()))),
             notes=(
                 *self._notes(),
+                *_proved(groups),
                 *self._unexplained(described, templates),
                 *_assumptions(sources, usable),
             ),
@@ -266,6 +267,19 @@ class Assembly:
             yield f"pg_stat_statements was reset {number} during the capture"
         yield from so_far.losses
         yield from self.schema.notes
+
+
+def _proved(groups: Sequence[Group]) -> Iterator[str]:
+    """Yield for which share of the calls the counts prove their transactions, if not for all."""
+    calls = {group.is_proved: 0.0 for group in groups}
+    for group in groups:
+        calls[group.is_proved] += group.calls * sum(group.turns.values())
+    if calls.get(False):
+        share = calls.get(True, 0.0) / sum(calls.values())
+        yield (
+            f"counts prove the transactions of {quantities.percent(share)} of the calls; those of"
+            " the others are the most probable ones: a log shows them"
+        )
 
 
 def _assumptions(sources: Sources, statements: Mapping[str, Described]) -> Iterator[str]:

@@ -28,7 +28,7 @@ from pgdyno.features.capture.reading.parsed import Parsed
 from pgdyno.features.capture.schema import ColumnShape, Reference, SchemaObject
 
 # The source of a parameter of INSERT, from its number, its use and the sources before it.
-SourceOf = Callable[[int, Parameter, Sequence[Source]], Source]
+SourceOf = Callable[[int, Parameter], Source]
 
 
 def row_sources(
@@ -40,7 +40,7 @@ def row_sources(
     """
     made: list[Source] = []
     for number, use in sorted(parsed.parameters.items()):
-        made.append(source_of(number, use, made))
+        made.append(source_of(number, use))
     shapes = [columns.get((use.table, use.column)) for _, use in sorted(parsed.parameters.items())]
     keys: dict[str, list[int]] = {}
     references: dict[int, Reference] = {}

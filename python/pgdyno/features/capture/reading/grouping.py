@@ -60,13 +60,15 @@ Related = Callable[[str, str], bool]
 class Group:
     """The statements of one kind of transaction in their order, with the turns of each.
 
-    `is_block`: they are between BEGIN and COMMIT.
+    `is_block`: they are between BEGIN and COMMIT. `is_proved`: certain evidence alone gives this
+    group; of others it is the most probable one.
     """
 
     role: str
     calls: float
     turns: dict[str, float] = field(default_factory=dict)
     is_block: bool = False
+    is_proved: bool = True
 
 
 def grouped(
@@ -161,14 +163,18 @@ class _Grouping:
 
     def groups(self) -> list[Group]:
         """Return the groups of the best way: with certain evidence alone, if it is enough."""
-        best = self._with_loops(self._ways(0.0)[0])
+        best = certain = self._with_loops(self._ways(0.0)[0])
         budget = self._too_many(best.groups) + best.guessed
         if budget > self._tolerance:
             ways = map(self._with_loops, self._ways(budget))
             best = max((best, *ways), key=self._worth)
         self._note_single(best.groups)
         return [
-            replace(group, turns=in_order(group.turns, self._statements, self._sessions))
+            replace(
+                group,
+                turns=in_order(group.turns, self._statements, self._sessions),
+                is_proved=any(own.turns.keys() == group.turns.keys() for own in certain.groups),
+            )
             for group in best.groups
         ]
 

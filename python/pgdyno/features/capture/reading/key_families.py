@@ -69,6 +69,30 @@ class KeyFamilies:
                     return Equal(step=step, parameter=number - 1)
         return None
 
+    def of_the_same_row(
+        self,
+        parsed: Parsed,
+        earlier: Sequence[tuple[Parsed, dict[int, Parameter]]],
+        use: Parameter,
+    ) -> Source | None:
+        """Return the value of a column that an earlier step returned with the row's key.
+
+        So `WHERE id = $2 AND version = $3` has the version of the row that was read.
+        """
+        place = (use.table, use.column)
+        equal = {
+            (p.table, p.column)
+            for p in parsed.parameters.values()
+            if p.use == "equal" and p.table == use.table
+        }
+        keys = {own for own in equal if own in self._columns and self.is_key(own)} - {place}
+        for step in reversed(range(len(earlier))):
+            before, parameters = earlier[step]
+            asked = {(p.table, p.column) for p in parameters.values() if p.use == "equal"}
+            if keys and place in before.outputs and keys <= {*before.outputs, *asked}:
+                return Returned(step=step, column=before.outputs.index(place))
+        return None
+
     @staticmethod
     def _is_asked(parameters: Mapping[int, Parameter], place: tuple[str, str]) -> bool:
         """Return whether a step returns only what it was asked with."""

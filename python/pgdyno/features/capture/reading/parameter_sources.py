@@ -32,7 +32,6 @@ from pgdyno.features.capture.model import (
 from pgdyno.features.capture.reading.constants import first_constant
 from pgdyno.features.capture.reading.copied import row_sources, with_new_keys
 from pgdyno.features.capture.reading.described import Described
-from pgdyno.features.capture.reading.found_rows import NULL, with_found_rows
 from pgdyno.features.capture.reading.functions import functions_of
 from pgdyno.features.capture.reading.grouping import Group
 from pgdyno.features.capture.reading.inner_values import element_of, is_inside
@@ -48,12 +47,9 @@ from pgdyno.features.capture.reading.key_sources import (
 from pgdyno.features.capture.reading.lasting import Kind, LastingRows
 from pgdyno.features.capture.reading.loops import LOOP_MIN, Loop, repeat_of
 from pgdyno.features.capture.reading.never_null import is_optional, may_be_null, never_null
-from pgdyno.features.capture.reading.numbered import with_lengths
-from pgdyno.features.capture.reading.open_filters import left_out
 from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import Parsed
-from pgdyno.features.capture.reading.ranges import Ranges
-from pgdyno.features.capture.reading.whole_keys import with_whole_keys
+from pgdyno.features.capture.reading.whole_keys import NULL, with_whole_keys
 from pgdyno.features.capture.schema import ColumnShape, SchemaObject, domains_by_type
 
 _TIME_KINDS = ("date", "timestamp", "timestamptz")
@@ -100,7 +96,6 @@ class Sources(KeyFamilies):
         }
         super().__init__(columns)
         self._rows, self._objects = rows, objects
-        self._ranges = Ranges(self._columns, rows)
         self.assumed: dict[str, str] = {}
         """Statements whose parameters have assumed values, with the use of each."""
 
@@ -134,10 +129,6 @@ class Sources(KeyFamilies):
             lasting.change(kind, keys, calls)
         return [kind.changed() for kind in own]
 
-    def with_lengths(self, steps: Sequence[Step], parsed: Sequence[Parsed]) -> list[Step]:
-        """Return the steps of a template; numbered rows tell how long its lists are."""
-        return with_lengths(steps, parsed, self._columns)
-
     def steps(self, group: Group, statements: Mapping[str, Described]) -> Iterator[Step]:
         """Yield the steps of a kind of transaction."""
         earlier: list[tuple[Parsed, dict[int, Parameter]]] = []
@@ -158,7 +149,10 @@ class Sources(KeyFamilies):
             needed: list[int] = []
             optional: list[int] = []
             count: Number | None = None
-            unused = left_out(described, self._columns, self._rows)
+            # A query that finds rows leaves such filters out, until a copy shows which it has.
+            is_open = described.parsed.kind == "select" and described.parsed.reads_only
+            is_open &= described.finds_rows
+            unused = described.parsed.open_filters if is_open else frozenset()
             for number in range(1, max(parameters, default=0) + 1):
                 if number in unused:
                     sources.append(NULL)
@@ -167,7 +161,7 @@ class Sources(KeyFamilies):
                 looped = self._looped(use, turns, earlier) if turns > LOOP_MIN else None
                 if isinstance(looped, Equal):
                     count = Number(step=looped.step, parameter=looped.parameter)
-                source = looped or self._source(described, number, use, earlier, sources)
+                source = looped or self._source(described, number, use, earlier)
                 if is_optional(described.parsed, use, self._columns):
                     optional.append(number - 1)
                 if never_null(use, self._columns):
@@ -175,7 +169,6 @@ class Sources(KeyFamilies):
                     if may_be_null(source, made, [parsed for parsed, _ in earlier], self._columns):
                         source = self._existing(use)
                 sources.append(source)
-            sources[:] = with_found_rows(described, sources, self._columns, self._rows)
             if described.finds_rows:
                 sources[:] = self.with_whole_keys(sources, described.parsed, len(earlier))
             loop, loops_with_before = loop.after(len(earlier), turns, sources)
@@ -214,8 +207,8 @@ class Sources(KeyFamilies):
     ) -> list[Source]:
         """Return the source of each field of a row of COPY FROM STDIN."""
 
-        def source_of(number: int, use: Parameter, own: Sequence[Source]) -> Source:
-            return self._source(described, number, use, earlier, own)
+        def source_of(number: int, use: Parameter) -> Source:
+            return self._source(described, number, use, earlier)
 
         parsed = described.parsed
         row = row_sources(parsed, self._columns, source_of)
@@ -229,7 +222,6 @@ class Sources(KeyFamilies):
         number: int,
         use: Parameter,
         earlier: Sequence[tuple[Parsed, dict[int, Parameter]]],
-        own: Sequence[Source],
     ) -> Source:
         place = (use.table, use.column)
         column = self._columns.get(place)
@@ -260,13 +252,15 @@ class Sources(KeyFamilies):
         if column is None or use.use == "other" or is_window:
             return self._by_type(described, number, type_)
         if use.use == "distance":
-            return self._ranges.distance(described, column)
+            return Constant(value="1")
         if use.use == "change" and self._is_counter(described.parsed, use.column):
             return Constant(value="1")
         if use.use == "change":
             shared = self._shared_change(earlier)
             return shared or self._by_change(described, column, number)
         if use.use in ("equal", "insert", "set") and (source := self.dependency(earlier, place)):
+            return source
+        if use.use == "equal" and (source := self.of_the_same_row(described.parsed, earlier, use)):
             return source
         if use.use in ("equal", "insert", "set") and (key := self.key_of(column)):
             return OfColumn(table=key.table, column=key.column)
@@ -278,8 +272,6 @@ class Sources(KeyFamilies):
         if use.use == "insert":
             return self._counted(described.parsed, column, earlier) or self._inserted(column)
         group = self._group(described, use)
-        if use.use == "range" and group is None:
-            return self._ranges.bound(described, use, column, own)
         if use.use == "set" and column.distribution.kind in _TIME_KINDS:
             return Now()
         return OfColumn(table=use.table, column=use.column, group=group)

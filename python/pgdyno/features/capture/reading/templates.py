@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from pgdyno.features.capture.model import Between, LeftOut, Step, Template
+from pgdyno.features.capture.model import LeftOut, Template
 from pgdyno.features.capture.reading.copied import with_rows
 from pgdyno.features.capture.reading.described import Described
 from pgdyno.features.capture.reading.grouping import Group
@@ -37,9 +37,7 @@ def templates_of(
         names[name] = names.get(name, 0) + 1
         numbered = name if names[name] == 1 else f"{name} ({names[name]})"
         parsed = [statements[step].parsed for step in group.turns]
-        resolved = list(_resolved(sources.steps(group, statements)))
-        resolved = sources.with_lengths(resolved, parsed)
-        changed = keys.changed(resolved, parsed, calls=group.calls)
+        changed = keys.changed(list(sources.steps(group, statements)), parsed, calls=group.calls)
         described = [statements[step] for step in group.turns]
         changed = list(with_existing_keys(changed, described, sources))
         steps = tuple(with_rows(changed, parsed, [d.rows_per_call for d in described]))
@@ -54,18 +52,6 @@ def templates_of(
     calls = [group.calls for group in groups]
     texts = {name: d.parsed for name, d in statements.items()}
     return sources.with_lasting_rows(zip(templates, calls, strict=True), texts, keys)
-
-
-def _resolved(steps: Iterator[Step]) -> Iterator[Step]:
-    """Yield the steps; a source that names its own step gets that number."""
-    for number, step in enumerate(steps):
-        parameters = tuple(
-            source.model_copy(update={"step": number})
-            if isinstance(source, Between) and source.step < 0
-            else source
-            for source in step.parameters
-        )
-        yield step.model_copy(update={"parameters": parameters})
 
 
 def _name(group: Group, statements: Mapping[str, Described]) -> str:

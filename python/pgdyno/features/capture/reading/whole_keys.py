@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
-from pgdyno.features.capture.model import Given, OfColumn, Source
-from pgdyno.features.capture.reading.found_rows import NULL
+from pgdyno.features.capture.model import Constant, Given, OfColumn, Source
 from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import Parsed
 from pgdyno.features.capture.schema import ColumnShape
@@ -18,6 +17,7 @@ from pgdyno.features.capture.schema import ColumnShape
 # If there are this many times more pairs than rows, two columns are rarely a row by chance.
 _SPARSE = 2.0
 _KEY_USES = ("equal", "insert")
+NULL = Constant(value=None)
 
 Place = tuple[str, str]
 
