@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from markupsafe import Markup
-
 from pgdyno.features.watch.changes_text import change_words
 from pgdyno.features.watch.page_words import (
     WORKERS_COUNTED,
@@ -22,11 +20,11 @@ from pgdyno.features.watch.page_words import (
 )
 from pgdyno.features.watch.panels import WatchFindings
 from pgdyno.quantities import format_bytes, percent, short
-from pgdyno.report import embed, figures, palette
+from pgdyno.report import embed, figures
+from pgdyno.report.blocks import head_of_document
 from pgdyno.report.chart import Chart, Line
-from pgdyno.report.html import ECHARTS_VERSION, page_assets
+from pgdyno.report.html import ECHARTS_VERSION, page_of_template
 from pgdyno.report.numbers import interval_text
-from pgdyno.report.page_templates import page_environment
 
 _HERO_HEIGHT_PX = 300
 _X_LABEL = "time since the start"
@@ -55,42 +53,48 @@ def watch_page(findings: WatchFindings) -> str:
     """Return the report of a watch as one self-contained HTML document."""
     document = findings.document
     sessions = document["sessions_at_work"]
-    assets = page_assets()
     over_time = tuple(_shown(chart, document) for chart in figures.time_charts(findings))
     main = _main(findings)
     caption = f"pgdyno watch #{document['number']} · {document['target']}"
     charts = embed.captioned_json(f"pgdyno-{document['number']}", caption, (*main, *over_time))
-    return (
-        page_environment()
-        .get_template("watch.html.j2")
-        .render(
-            d=document,
-            w=findings,
-            csp=Markup(assets.policy),
-            style=Markup(assets.style),
-            early_script=Markup(assets.early_script),
-            script=Markup(assets.script),
-            echarts=Markup(assets.echarts),
-            echarts_version=ECHARTS_VERSION,
-            charts_json=Markup(charts),
-            hatches=palette.definitions(),
-            main=main,
-            time_charts=over_time,
-            tiles=_tiles(document),
-            seen=_seen_words(document),
-            cost=_cost_words(document),
-            change_words=change_words,
-            sessions=f"{sessions_words(sessions)}; {peak_words(sessions)}",
-            why_sampled=why_sampled_words(sessions),
-            call_words=call_words,
-            is_seen_enough=is_seen_enough,
-            estimate_in=estimate_in,
-            share_words=share_words,
-            worse=[
-                finding for finding in findings.examined if finding["verdict"] in ("bad", "warn")
-            ],
-        )
+    return page_of_template(
+        "watch.html.j2",
+        head_of_document("watch", document),
+        _sections(findings, has_charts=bool(over_time)),
+        charts,
+        d=document,
+        w=findings,
+        echarts_version=ECHARTS_VERSION,
+        method="Counters are exact"
+        + ", active sessions are sampled" * (sessions.get("how") != "counted")
+        + ".",
+        main=main,
+        time_charts=over_time,
+        tiles=_tiles(document),
+        seen=_seen_words(document),
+        cost=_cost_words(document),
+        change_words=change_words,
+        sessions=f"{sessions_words(sessions)}; {peak_words(sessions)}",
+        why_sampled=why_sampled_words(sessions),
+        call_words=call_words,
+        is_seen_enough=is_seen_enough,
+        estimate_in=estimate_in,
+        share_words=share_words,
+        worse=[finding for finding in findings.examined if finding["verdict"] in ("bad", "warn")],
     )
+
+
+def _sections(findings: WatchFindings, *, has_charts: bool) -> list[tuple[str, str]]:
+    document = findings.document
+    known = (
+        ("where", "Where DB time went", document["statements"] or document["waits"]),
+        ("changes", "What changed", document.get("changes")),
+        ("time", "Over time", has_charts),
+        ("state", "Before and after", findings.tables),
+        ("doctor", "Doctor", findings.examined),
+        ("facts", "Facts", True),
+    )
+    return [(anchor, word) for anchor, word, is_there in known if is_there]
 
 
 def _main(findings: WatchFindings) -> tuple[Chart, ...]:
