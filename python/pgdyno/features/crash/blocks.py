@@ -20,6 +20,7 @@ from pgdyno.report.blocks import (
     LabelledLine,
     TableBlock,
     Tile,
+    Tone,
     head_of_document,
 )
 from pgdyno.report.numbers import estimate_text, interval_text, value_text
@@ -114,41 +115,27 @@ def _tiles(document: Document) -> Iterator[Tile]:
 def _controls(document: Document) -> BlockSection:
     """Return the truth table: what each control must show, and what it showed."""
     controls = document["controls"]
-    none = "none: without them nobody knows whether this test sees losses"
-    lines = [LabelledLine("controls", none)] if not controls else []
+    if not controls:
+        lead = "No controls were run. Nobody knows whether this test sees losses."
+        none = "none: without them nobody knows whether this test sees losses"
+        line = LabelledLine("controls", none)
+        return BlockSection("Controls", "controls", "Controls", lead, (line,))
+    lines, rows = [], []
     for control in controls:
-        holds = "as it must" if control["holds"] else f"but it must show: {control['expected']}"
-        said = f"{control['name']}: {control['seen']}, {holds}"
-        lines.append(LabelledLine("controls", said))
-    rows = tuple(
-        (
-            control["name"],
-            control["expected"],
-            control["seen"],
-            str(control["crashes"]),
-            "yes" if control["holds"] else "no",
-        )
-        for control in controls
-    )
+        name, expected, seen = (control[key] for key in ("name", "expected", "seen"))
+        holds = "as it must" if control["holds"] else f"but it must show: {expected}"
+        lines.append(LabelledLine("controls", f"{name}: {seen}, {holds}"))
+        holds = "yes" if control["holds"] else "no"
+        rows.append((name, expected, seen, str(control["crashes"]), holds))
+    tones: dict[tuple[int, int], Tone] = {
+        (place, 4): "good" if row[4] == "yes" else "bad" for place, row in enumerate(rows)
+    }
+    table = TableBlock("Controls", _CONTROL_COLUMNS, tuple(rows), tones=tones)
     lead = (
         "Crashes whose outcome is known. If one of them does not show what it must, this test"
         " cannot see losses, and its answer says nothing."
-        if controls
-        else "No controls were run. Nobody knows whether this test sees losses."
     )
-    last = len(_CONTROL_COLUMNS) - 1
-    table = TableBlock(
-        "Controls",
-        _CONTROL_COLUMNS,
-        rows,
-        tones={
-            (place, last): "good" if control["holds"] else "bad"
-            for place, control in enumerate(controls)
-        },
-    )
-    return BlockSection(
-        "Controls", "controls", "Controls", lead, (*lines, *([table] if rows else []))
-    )
+    return BlockSection("Controls", "controls", "Controls", lead, (*lines, table))
 
 
 def _faults(document: Document) -> Iterator[LabelledLine]:
@@ -161,21 +148,9 @@ def _faults(document: Document) -> Iterator[LabelledLine]:
 
 def _checks(document: Document, crashes: Sequence[Document]) -> BlockSection:
     """Return each check with what it saw; the text has the damage alone."""
-    bad = [row for row in document["checks"] if row["bad"]]
+    checks = document["checks"]
+    bad = [row for row in checks if row["bad"]]
     refused = [crash for crash in crashes if crash["recovery_error"]]
-    table = TableBlock(
-        "Checks",
-        _CHECK_COLUMNS,
-        tuple(
-            (
-                row["name"],
-                *(str(row.get(verdict, 0)) for verdict in ("good", "bad", "note", "skipped")),
-                row["seen"],
-            )
-            for row in document["checks"]
-        ),
-        tones={(place, 2): "bad" for place, row in enumerate(document["checks"]) if row["bad"]},
-    )
     lines = [
         LabelledLine("damage", f"crash {row['crash']}: {row['name']}: {row['seen']}")
         for row in bad[:_SHOWN]
@@ -184,6 +159,15 @@ def _checks(document: Document, crashes: Sequence[Document]) -> BlockSection:
         LabelledLine("no recovery", f"crash {crash['number']}: {crash['recovery_error']}")
         for crash in refused[:_SHOWN]
     ]
+    verdicts = ("good", "bad", "note", "skipped")
+    rows = [
+        (row["name"], *(str(row.get(verdict, 0)) for verdict in verdicts), row["seen"])
+        for row in checks
+    ]
+    tones: dict[tuple[int, int], Tone] = {
+        (place, 2): "bad" for place, row in enumerate(checks) if row["bad"]
+    }
+    table = TableBlock("Checks", _CHECK_COLUMNS, tuple(rows), tones=tones)
     return BlockSection("Checks", "checks", "Checks", "", (*lines, table))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from pgdyno.features.watch.changes_text import change_words
@@ -21,7 +22,7 @@ from pgdyno.features.watch.page_words import (
 from pgdyno.features.watch.panels import WatchFindings
 from pgdyno.quantities import format_bytes, percent, short
 from pgdyno.report import embed, figures
-from pgdyno.report.blocks import head_of_document
+from pgdyno.report.blocks import Tile, head_of_document
 from pgdyno.report.chart import Chart, Line
 from pgdyno.report.html import ECHARTS_VERSION, page_of_template
 from pgdyno.report.numbers import interval_text
@@ -33,20 +34,6 @@ _COUNTED = {
     ("tps", "committed"): ("tps", 1.0),
     ("wal", "generated"): ("wal_bytes_per_second", 1e-6),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """One tile: a label, a value, its unit, and a remark.
-
-    `quantity` is the place of the value in the JSON document.
-    """
-
-    quantity: str
-    label: str
-    value: str
-    unit: str
-    aside: str
 
 
 def watch_page(findings: WatchFindings) -> str:
@@ -70,7 +57,7 @@ def watch_page(findings: WatchFindings) -> str:
         + ".",
         main=main,
         time_charts=over_time,
-        tiles=_tiles(document),
+        tiles=[*_tiles(document)],
         seen=_seen_words(document),
         cost=_cost_words(document),
         change_words=change_words,
@@ -151,34 +138,20 @@ def _tps_words(document: Any) -> str:
     return f"whole server, counted{by_waiters(document)}"
 
 
-def _tiles(document: Any) -> tuple[Fact, ...]:
+def _tiles(document: Any) -> Iterator[Tile]:
     sessions, hits = document["sessions_at_work"], document["hit_ratio"]
     wal, mean = document["wal_bytes_per_second"], estimate_in(sessions, "mean")
     ends = f"{interval_text(mean)}, " if mean is not None and mean.has_interval else ""
-    return (
-        Fact("tps", "transactions", _number(document["tps"]), "tps", _tps_words(document)),
-        Fact(
-            "sessions_at_work.mean",
-            "active sessions",
-            "not measured" if mean is None else short(mean.value),
-            "",
-            peak_words(sessions) if mean is None else f"{ends}{how_words(sessions)[2:]}",
-        ),
-        Fact(
-            "wal_bytes_per_second",
-            "WAL",
-            _number(None if wal is None else wal / 1e6),
-            "MB/s",
-            "by its position",
-        ),
-        Fact(
-            "hit_ratio",
-            "found in shared_buffers",
-            _number(None if hits is None else 100 * hits),
-            "%",
-            "of requested blocks",
-        ),
-    )
+    at_work = "not measured" if mean is None else short(mean.value)
+    how = peak_words(sessions) if mean is None else f"{ends}{how_words(sessions)[2:]}"
+    wal_mb, hit_percent = (None if wal is None else wal / 1e6, None if hits is None else 100 * hits)
+    for quantity, label, value, unit, said in (
+        ("tps", "transactions", _number(document["tps"]), "tps", _tps_words(document)),
+        ("sessions_at_work.mean", "active sessions", at_work, "", how),
+        ("wal_bytes_per_second", "WAL", _number(wal_mb), "MB/s", "by its position"),
+        ("hit_ratio", "found in shared_buffers", _number(hit_percent), "%", "of requested blocks"),
+    ):
+        yield Tile(label, value, unit, range_text=said, quantity=quantity)
 
 
 def _number(value: float | None) -> str:
