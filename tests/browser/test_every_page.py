@@ -17,9 +17,10 @@ from tests.outputs.rendered import BUILT
 
 from pgdyno.analysis.findings import ExperimentFindings, Panel, Series
 from pgdyno.designs import DESIGNS, page_of
+from pgdyno.features.crash.blocks import crash_blocks
 from pgdyno.features.crash.document import document_of
-from pgdyno.features.crash.page import crash_page
 from pgdyno.features.watch.page import watch_page
+from pgdyno.report.html import answer_page
 
 NO_WAITS = Panel("waits", "Active sessions", "sessions", (0.5,), (Series("CPU", (0.0,)),))
 
@@ -30,7 +31,8 @@ def of_answer(make: Callable[[], ExperimentFindings], _folder: Path) -> str:
 
 def crashed(folder: Path) -> str:
     lost = crash(3, answered_ns=None, recovery_error="no")
-    return crash_page(document_of(stored(folder, crash(1), losing(2), lost), is_complete=True))
+    document = document_of(stored(folder, crash(1), losing(2), lost), is_complete=True)
+    return answer_page(crash_blocks(document))
 
 
 def watched_without_waits(_folder: Path) -> str:
@@ -44,8 +46,8 @@ PAGES: dict[str, Callable[[Path], str]] = {
     "watch without waits": watched_without_waits,
     "watch without samples": lambda _: watch_page(findings(panels=())),
     "crash": crashed,
-    "crash without crashes": lambda folder: crash_page(
-        document_of(stored(folder), is_complete=False)
+    "crash without crashes": lambda folder: answer_page(
+        crash_blocks(document_of(stored(folder), is_complete=False))
     ),
 }
 

@@ -47,15 +47,9 @@ def command(result: str, store: Path | None, file: Path | None, form: str | None
     if not folder.is_experiment:
         if form == "json":
             document = read_kept(folder, lambda: document_again(folder))
-        elif form != "html":
-            raise SpecError(
-                f"#{folder.number} is a {folder.verb}: its report is an HTML page, "
-                f"not {form.upper()}.",
-                hint="remove the option; a browser can print the page",
-            )
-        contents: dict[Path, str | bytes] = {
-            path: _as_json(document) if form == "json" else _page_without_runs(folder)
-        }
+            contents: dict[Path, str | bytes] = {path: _as_json(document)}
+        else:
+            contents = {path: _without_runs(folder, form)}
     else:
         findings = answered(folder)
         signals.check()
@@ -89,9 +83,16 @@ def _as_json(document: Mapping[str, Any]) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def _page_without_runs(folder: ExperimentFolder) -> str:
+def _without_runs(folder: ExperimentFolder, form: str) -> str:
+    """Return the page or the Markdown of a result that has no runs."""
     kind = result_kind_of(folder)
-    return read_kept(folder, lambda: kind.page(folder))
+    draw = kind.markdown if form == "md" else kind.page
+    if draw is None:
+        raise SpecError(
+            f"#{folder.number} is a {folder.verb}: its report is an HTML page, not {form.upper()}.",
+            hint="remove the option; a browser can print the page",
+        )
+    return read_kept(folder, lambda: draw(folder))
 
 
 def _contents(findings: ExperimentFindings, path: Path, form: str) -> dict[Path, str | bytes]:

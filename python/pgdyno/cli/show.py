@@ -48,7 +48,10 @@ def command(result: str, store: Path | None, json_to: str | None, verbose: bool)
         kind = result_kind_of(folder)
         document = read_kept(folder, lambda: document_again(folder))
         text = json.dumps(document, indent=2, ensure_ascii=False)
-        shown = with_remarks(kind.text(document, output.width()), document.get("notes", ()))
+        shown = with_remarks(
+            kind.text(document, output.width(), "full" if verbose else "short"),
+            document.get("notes", ()),
+        )
         if not verbose:
             shown = shortened(shown, f"pgdyno show -v {folder.number}")
         options.write(shown, text, json_to)

@@ -6,14 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
 
-from markupsafe import Markup
-
 from pgdyno.analysis.compare import Verdict
 from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.analysis.rounding import change_text
 from pgdyno.loop.history import UNITS
-from pgdyno.report import embed, forest, palette, tiles, words
+from pgdyno.report import embed, forest, tiles, words
 from pgdyno.report.cell_table import cell_table
 from pgdyno.report.compare_charts import (
     PartChange,
@@ -24,9 +22,8 @@ from pgdyno.report.compare_charts import (
     total_text,
 )
 from pgdyno.report.further_tables import further_tables
-from pgdyno.report.html import ECHARTS_VERSION, page_assets
+from pgdyno.report.html import ECHARTS_VERSION, head_of, page_of_template
 from pgdyno.report.own import own_of_cells
-from pgdyno.report.page_templates import page_environment
 from pgdyno.report.statement_table import HEAD, statement_note, statement_rows
 
 _ROWS_ON_FIRST_SCREEN = 8
@@ -55,60 +52,52 @@ def page_with(
     """
     compared = findings.compare
     assert compared is not None, "only an experiment with variants has this page"
-    assets, place = page_assets(), partial(forest.place_of, compared)
+    place = partial(forest.place_of, compared)
     charts = round_charts(compared)
     changes = _forest(compared)
-    return (
-        page_environment()
-        .get_template(template)
-        .render(
-            f=findings,
-            c=compared,
-            echarts_version=ECHARTS_VERSION if charts else "",
-            echarts=Markup(assets.echarts),
-            script=Markup(assets.script),
-            charts_json=Markup(embed.charts_json(findings, charts)),
-            style=Markup(assets.style),
-            csp=Markup(assets.policy),
-            early_script=Markup(assets.early_script),
-            hatches=palette.definitions(),
-            sections=(*first_sections, *_sections(findings, compared, has_rounds=bool(charts))),
-            sentences=_sentences(findings, compared),
-            groups=[
-                {
-                    "name": f"{group.name} ({group.note})" if group.note else group.name,
-                    "rows": [
-                        _painted(row, group.said(row), changes.scale, findings.runs_valid > 0)
-                        for row in group.rows
-                    ],
-                }
-                for group in changes.groups
-            ],
-            differing=_differing(compared, line_count=len(changes.groups) + len(changes.rows)),
-            axis=forest.axis(changes.scale),
-            axis_note=changes.scale.note,
-            doubts=tiles.doubts_of(findings),
-            fact_line=words.fact_line(findings),
-            charts=charts,
-            bars=bars_of(compared),
-            legend=legend_of(compared),
-            cells=cell_table(compared),
-            further_tables=further_tables(compared),
-            notes_on_means=_notes_on_means(compared),
-            changes=[(contrast, changes_of(contrast)) for contrast in compared.contrasts],
-            plans=[change for contrast in compared.contrasts for change in contrast.plan_changes],
-            statements=_statements(compared),
-            own=own_of_cells(findings),
-            change=change_text,
-            total=total_text,
-            metric_name=forest.metric_name,
-            place=place,
-            place_of_contrast=place_of_contrast or (lambda contrast: place(contrast.variant)),
-            shown=compared.shown,
-            metrics=tuple(dict.fromkeys((compared.metric, "tps", "p99"))),
-            unit=lambda name: "" if UNITS[name] == name else UNITS[name],
-            **more,
-        )
+    return page_of_template(
+        template,
+        head_of(findings),
+        (*first_sections, *_sections(findings, compared, has_rounds=bool(charts))),
+        embed.charts_json(findings, charts),
+        f=findings,
+        c=compared,
+        echarts_version=ECHARTS_VERSION if charts else "",
+        sentences=_sentences(findings, compared),
+        groups=[
+            {
+                "name": f"{group.name} ({group.note})" if group.note else group.name,
+                "rows": [
+                    _painted(row, group.said(row), changes.scale, findings.runs_valid > 0)
+                    for row in group.rows
+                ],
+            }
+            for group in changes.groups
+        ],
+        differing=_differing(compared, line_count=len(changes.groups) + len(changes.rows)),
+        axis=forest.axis(changes.scale),
+        axis_note=changes.scale.note,
+        doubts=tiles.doubts_of(findings),
+        fact_line=words.fact_line(findings),
+        charts=charts,
+        bars=bars_of(compared),
+        legend=legend_of(compared),
+        cells=cell_table(compared),
+        further_tables=further_tables(compared),
+        notes_on_means=_notes_on_means(compared),
+        changes=[(contrast, changes_of(contrast)) for contrast in compared.contrasts],
+        plans=[change for contrast in compared.contrasts for change in contrast.plan_changes],
+        statements=_statements(compared),
+        own=own_of_cells(findings),
+        change=change_text,
+        total=total_text,
+        metric_name=forest.metric_name,
+        place=place,
+        place_of_contrast=place_of_contrast or (lambda contrast: place(contrast.variant)),
+        shown=compared.shown,
+        metrics=tuple(dict.fromkeys((compared.metric, "tps", "p99"))),
+        unit=lambda name: "" if UNITS[name] == name else UNITS[name],
+        **more,
     )
 
 

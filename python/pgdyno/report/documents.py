@@ -21,6 +21,7 @@ from pgdyno.analysis.speed_up import SpeedUp
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.analysis.where_types import TypeTime
+from pgdyno.report.blocks import keys_of
 from pgdyno.report.own import document_by_features, own_of_cells, own_shown
 
 Document = dict[str, Any]
@@ -49,7 +50,7 @@ def document_with(findings: ExperimentFindings, body: Document) -> Document:
         "runs_valid": findings.runs_valid,
         **_repeated(findings),
         **body,
-        **({} if cells is None else cells.document),
+        **({} if cells is None else keys_of(cells.blocks)),
         "notes": list(findings.remarks),
         "warnings": [_warning(doubt) for doubt in doubts],
     }
@@ -97,7 +98,7 @@ def _run(run: RunFindings) -> Document:
         "connections": None if run.connections is None else asdict(run.connections),
         **document_by_features(run),
         **_offered(run),
-        **({} if own is None else own.document),
+        **({} if own is None else keys_of(own.blocks)),
     }
 
 

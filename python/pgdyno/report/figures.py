@@ -12,6 +12,7 @@ from pgdyno.analysis.curve import CurveLevel, LoadCurve
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, Mark, Panel
 from pgdyno.report import palette
+from pgdyno.report.blocks import FirstCharts, blocks_of
 from pgdyno.report.chart import Chart, Flag, Line, Scale
 from pgdyno.report.own import own_shown
 from pgdyno.report.palette import Role
@@ -59,7 +60,8 @@ def main_charts(findings: ExperimentFindings) -> tuple[Chart, ...]:
         return ()
     by_key = {panel.key: panel for panel in drawable(findings.run.timeline)}
     own = own_shown(findings.run)
-    keys = own.main_panels if own is not None else ()
+    named = () if own is None else blocks_of(own.blocks, FirstCharts)
+    keys = next((first.keys for first in named), ())
     keys = keys if any(key in by_key for key in keys) else _HERO_PANELS
     first = [by_key[key] for key in keys if key in by_key]
     if not first:

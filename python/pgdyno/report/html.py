@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from typing import Any
 
 from markupsafe import Markup
 
@@ -24,6 +26,7 @@ from pgdyno.report import (
     time_words,
     words,
 )
+from pgdyno.report.blocks import AnswerHead, BlockAnswer, Tile, blocks_of
 from pgdyno.report.own import own_of_cells, own_shown
 from pgdyno.report.page_templates import page_environment
 from pgdyno.report.parts import fold, parts_of, shown_decimals
@@ -33,6 +36,7 @@ _ECHARTS = "vendor/echarts.common.min.js"
 _STYLES = ("assets/page.css", "assets/chart.css", "assets/compare.css", "assets/print.css")
 _SCRIPTS = ("option.js", "picture.js", "report.js")
 _PARTS_ON_FIRST_SCREEN = 7
+NO_CHARTS = '{"charts": {}}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,45 +60,92 @@ class Assets:
 
 def render(findings: ExperimentFindings) -> str:
     """Return the report of an experiment as one self-contained HTML document."""
-    assets = page_assets()
     main = figures.main_charts(findings)
     latency = figures.curve_charts(findings)
     over_time = figures.time_charts(findings.run.timeline) if findings.run else ()
     where = findings.run.where if findings.run else None
     own = own_shown(findings.run)
     parts = parts_of(where) if where else ()
+    return page_of_template(
+        "report.html.j2",
+        head_of(findings),
+        _sections(findings, has_parts=bool(parts), has_charts=bool(over_time)),
+        embed.charts_json(findings, (*main, *latency, *over_time)),
+        f=findings,
+        echarts_version=ECHARTS_VERSION,
+        tiles=tiles.tiles_of(findings),
+        doubts=tiles.doubts_of(findings),
+        main=main,
+        latency_charts=latency,
+        time_charts=over_time,
+        where=where,
+        parts=parts,
+        where_decimals=shown_decimals(where) if where else 0,
+        time_words=time_words,
+        own=own,
+        own_cells=own_of_cells(findings),
+        folded=fold(parts, at_most=_PARTS_ON_FIRST_SCREEN),
+        fact_line=words.fact_line(findings),
+        run_words=words.run_words(findings),
+        loop_words=words.loop_words(findings.run) if findings.run else "",
+        mark_words=words.mark_words(findings.run) if findings.run else "",
+        latency_rows=filters.latency_rows(findings.run) if findings.run else (),
+        latency_whisker=filters.latency_whisker(findings.run) if findings.run else None,
+    )
+
+
+def answer_page(answer: BlockAnswer, remarks: Sequence[str] = ()) -> str:
+    """Return the page of blocks. Args: remarks, notes that people keep with the result."""
+    return page_of_template(
+        "answer.html.j2",
+        answer.head,
+        [(section.anchor, section.short) for section in answer.sections],
+        answer=answer,
+        tiles=[*blocks_of(answer.blocks, Tile)],
+        method=answer.method,
+        remarks=remarks,
+    )
+
+
+def head_of(findings: ExperimentFindings) -> AnswerHead:
+    """Return what precedes the answer of an experiment."""
+    return AnswerHead(
+        findings.kind,
+        findings.number,
+        findings.name,
+        findings.version,
+        findings.facts.target,
+        findings.sentence,
+        findings.is_complete,
+    )
+
+
+def page_of_template(
+    template: str,
+    head: AnswerHead,
+    sections: Sequence[tuple[str, str]],
+    charts_json: str = NO_CHARTS,
+    **more: Any,
+) -> str:
+    """Return one self-contained HTML document.
+
+    Args: sections, anchor and word of each entry of the menu; more, what the template needs.
+    """
+    assets = page_assets()
     return (
         page_environment()
-        .get_template("report.html.j2")
+        .get_template(template)
         .render(
-            f=findings,
+            head=head,
+            sections=sections,
             csp=Markup(assets.policy),
             style=Markup(assets.style),
             early_script=Markup(assets.early_script),
             script=Markup(assets.script),
             echarts=Markup(assets.echarts),
-            echarts_version=ECHARTS_VERSION,
-            charts_json=Markup(embed.charts_json(findings, (*main, *latency, *over_time))),
             hatches=palette.definitions(),
-            sections=_sections(findings, has_parts=bool(parts), has_charts=bool(over_time)),
-            tiles=tiles.tiles_of(findings),
-            doubts=tiles.doubts_of(findings),
-            main=main,
-            latency_charts=latency,
-            time_charts=over_time,
-            where=where,
-            parts=parts,
-            where_decimals=shown_decimals(where) if where else 0,
-            time_words=time_words,
-            own=own,
-            own_cells=own_of_cells(findings),
-            folded=fold(parts, at_most=_PARTS_ON_FIRST_SCREEN),
-            fact_line=words.fact_line(findings),
-            run_words=words.run_words(findings),
-            loop_words=words.loop_words(findings.run) if findings.run else "",
-            mark_words=words.mark_words(findings.run) if findings.run else "",
-            latency_rows=filters.latency_rows(findings.run) if findings.run else (),
-            latency_whisker=filters.latency_whisker(findings.run) if findings.run else None,
+            charts_json=Markup(charts_json),
+            **more,
         )
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.report import figures, svg, tiles, words
+from pgdyno.report.blocks import BlockAnswer, BlockSection, TableBlock, Tile, blocks_of
 from pgdyno.report.compare_charts import round_charts
 from pgdyno.report.further_tables import further_tables
 from pgdyno.report.markdown_tables import (
@@ -17,7 +18,7 @@ from pgdyno.report.markdown_tables import (
     parts_table,
     variant_table,
 )
-from pgdyno.report.own import OwnShown, own_of_cells, own_shown
+from pgdyno.report.own import own_of_cells, own_shown
 from pgdyno.report.statement_table import HEAD, statement_note, statement_rows
 
 _WIDTH_PX = 760
@@ -72,6 +73,27 @@ def markdown_with(
     return "\n".join(text) + "\n", pictures
 
 
+def answer_markdown(answer: BlockAnswer, remarks: Sequence[str] = ()) -> str:
+    """Return the blocks of an answer as Markdown. Args: remarks, notes kept with the result."""
+    head, tiles_shown = answer.head, blocks_of(answer.blocks, Tile)
+    state = "" if head.is_complete else ", ended early"
+    text = [
+        f"# {_cell(head.sentence)}",
+        "",
+        f"pgdyno {head.verb} #{head.number}{state}, {_cell(head.target)}",
+        "",
+        *_rows((("", ""), [(tile.label, _tile_words(tile)) for tile in tiles_shown])),
+        *(f"- **{line.label}**: {_cell(line.said)}" for line in answer.lines),
+        *(f"- **note**: {_cell(remark)}" for remark in remarks),
+        "",
+    ]
+    for section in answer.sections:
+        text += [f"## {section.title}", "", *([_cell(section.lead), ""] if section.lead else [])]
+        for table in section.tables:
+            text += _rows(_as_table(table))
+    return "\n".join([*text, f"Made by pgdyno {head.version}. {answer.method}"]) + "\n"
+
+
 def _stopped(findings: ExperimentFindings) -> Iterator[str]:
     compared = findings.compare
     if compared is not None:
@@ -122,7 +144,7 @@ def _tables(findings: ExperimentFindings) -> Iterator[str]:
     for curve in findings.curves:
         yield from _section(f"Load levels of {curve.script}", level_table(curve))
     if (cells := own_of_cells(findings)) is not None:
-        yield from _own_tables(cells)
+        yield from _block_tables(cells)
     if run is not None:
         if run.where is not None:
             title = f"Where the time goes: {words.run_words(findings)}"
@@ -132,13 +154,22 @@ def _tables(findings: ExperimentFindings) -> Iterator[str]:
         yield from _section("Latency", latency_table(run))
         own = own_shown(run)
         if own is not None:
-            yield from _own_tables(own)
+            yield from _block_tables(own)
 
 
-def _own_tables(own: OwnShown) -> Iterator[str]:
-    for table in own.tables:
-        heads = tuple(column.head for column in table.columns)
-        yield from _section(table.title, (heads, list(table.rows)))
+def _block_tables(section: BlockSection) -> Iterator[str]:
+    for table in blocks_of(section.blocks, TableBlock):
+        yield from _section(table.title, _as_table(table))
+
+
+def _tile_words(tile: Tile) -> str:
+    """Return "1.31 s (0.66 to 1.97)"."""
+    ends = f" ({tile.range_text})" if tile.range_text else ""
+    return f"{tile.value} {tile.unit}".rstrip() + ends
+
+
+def _as_table(table: TableBlock) -> Table:
+    return tuple(column.head for column in table.columns), list(table.rows)
 
 
 def _doubts(findings: ExperimentFindings) -> Iterator[str]:

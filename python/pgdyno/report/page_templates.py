@@ -37,6 +37,8 @@ def page_environment() -> jinja2.Environment:
     environment.filters.update(filters.FILTERS)
     environment.filters["draw"] = lambda chart, width: Markup(svg.draw(chart, width=width))
     environment.globals.update(
+        # The tone of a line or a cell -> its class on the page.
+        tones={"plain": "", "good": "green", "bad": "red", "doubt": "amber"},
         ruler=gauge.ruler,
         no_ruler=gauge.NO_RULER,
         time_bar=gauge.time_bar,

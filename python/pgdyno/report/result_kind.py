@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pgdyno.feature import Table
 from pgdyno.store.folder import ExperimentFolder
+
+if TYPE_CHECKING:
+    from pgdyno.report.blocks import BlockAnswer, Level
+
+ReadDocument = Callable[[ExperimentFolder], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,15 +20,42 @@ class ResultKind:
     """How the result of one verb is shown.
 
     `document`: its JSON document, made anew if the lab was killed. `text`: the document in lines of
-    at most a width. `page`: the offline page. `part_words`: one and many of its parts, such as
-    ("crash", "crashes"). `samples`: the table of its samples that `export` writes; "" for none.
+    at most a width; the short or the full text. `page`: the offline page. `part_words`: one and
+    many of its parts, such as ("crash", "crashes"). `samples`: the table of its samples that
+    `export` writes; "" for none. `markdown`: None if it has none.
     """
 
-    document: Callable[[ExperimentFolder], dict[str, Any]]
-    text: Callable[[dict[str, Any], int], str]
+    document: ReadDocument
+    text: Callable[[dict[str, Any], int, Level], str]
     page: Callable[[ExperimentFolder], str]
     part_words: tuple[str, str]
     samples: str = ""
+    markdown: Callable[[ExperimentFolder], str] | None = None
+
+
+def of_blocks(
+    document: ReadDocument,
+    blocks: Callable[[dict[str, Any]], BlockAnswer],
+    part_words: tuple[str, str],
+) -> ResultKind:
+    """Return a kind whose every form is drawn from the blocks of its document."""
+
+    def text(shown: dict[str, Any], width: int, level: Level) -> str:
+        from pgdyno.report.block_text import answer_text
+
+        return answer_text(blocks(shown), width, level)
+
+    def page(folder: ExperimentFolder) -> str:
+        from pgdyno.report.html import answer_page
+
+        return answer_page(blocks(document(folder)), folder.remarks())
+
+    def markdown(folder: ExperimentFolder) -> str:
+        from pgdyno.report.markdown import answer_markdown
+
+        return answer_markdown(blocks(document(folder)), folder.remarks())
+
+    return ResultKind(document, text, page, part_words, markdown=markdown)
 
 
 RESULTS: Table[ResultKind] = Table("results", {})

@@ -18,14 +18,10 @@ from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.answer.sentences import capacity_words, speed_up_words
 from pgdyno.quantities import fixed
 from pgdyno.report import numbers
+from pgdyno.report.block_text import block_lines
+from pgdyno.report.blocks import TableBlock, blocks_of
 from pgdyno.report.figures import in_ms, percentile_name
-from pgdyno.report.own import (
-    OwnShown,
-    lines_by_features,
-    own_of_cells,
-    own_shown,
-    text_table,
-)
+from pgdyno.report.own import lines_by_features, own_of_cells, own_shown
 from pgdyno.report.parts import OTHER, TimePart, fold, in_bar_order, parts_of, shown_decimals
 from pgdyno.report.text_page import LABEL_WIDTH, WIDTH, TextPage, joined, right_aligned
 from pgdyno.report.tiles import doubts_of, is_valid, latency_at
@@ -88,7 +84,7 @@ def _head(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
 
 def _run(page: TextPage, run: RunFindings) -> Iterator[str]:
     if (own := own_shown(run)) is not None:
-        yield from _own_lines(page, own)
+        yield from block_lines(page, own.blocks)
     if run.open_loop is not None:
         backlog = run.open_loop.backlog_at_end_count or 0
         waiting = quantities.counted(backlog, "transaction")
@@ -131,16 +127,7 @@ def _run(page: TextPage, run: RunFindings) -> Iterator[str]:
 def lines_of_cells(page: TextPage, findings: ExperimentFindings) -> Iterator[str]:
     """Yield what the program of the load adds to an answer of several variants or loads."""
     if (own := own_of_cells(findings)) is not None:
-        yield from _own_lines(page, own)
-
-
-def _own_lines(page: TextPage, own: OwnShown) -> Iterator[str]:
-    """Yield what the program adds: labelled lines, and tables between them."""
-    for line in own.lines:
-        if isinstance(line, tuple):
-            yield from page.row(*line)
-        else:
-            yield from text_table(line)
+        yield from block_lines(page, own.blocks)
 
 
 def _phases(phases: tuple[PhaseFindings, ...]) -> Iterator[str]:
@@ -244,7 +231,8 @@ def _bar(parts: Iterable[TimePart], signs: dict[str, str]) -> str:
 
 def _scripts(page: TextPage, run: RunFindings) -> Iterator[str]:
     own = own_shown(run)
-    if len(run.scripts) < 2 or (own is not None and own.lists_types):
+    tables = () if own is None else blocks_of(own.blocks, TableBlock)
+    if len(run.scripts) < 2 or any(table.is_of_types for table in tables):
         return
     yield "scripts"
     width = max(len(script.name) for script in run.scripts)

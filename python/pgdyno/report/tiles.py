@@ -9,8 +9,9 @@ from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.findings import CurveFindings, ExperimentFindings, RunFindings
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.report import numbers
+from pgdyno.report.blocks import Tile, blocks_of, number_tile
 from pgdyno.report.figures import in_ms
-from pgdyno.report.own import Tile, number_tile, own_shown
+from pgdyno.report.own import own_shown
 from pgdyno.report.words import knee_range_text
 
 
@@ -52,8 +53,9 @@ def latency_at(findings: CurveFindings, percentile: str, *, clients: int) -> Est
 
 
 def _of_run(run: RunFindings) -> list[Tile]:
-    if (own := own_shown(run)) is not None and own.tiles:
-        return list(own.tiles)
+    own = own_shown(run)
+    if own is not None and (of_program := [*blocks_of(own.blocks, Tile)]):
+        return of_program
     offered = f"{quantities.plain(run.open_loop.offered_tps)} offered" if run.open_loop else ""
     shown = [
         number_tile("throughput", run.tps, offered or quantities.clients_text(run.clients), "tps")

@@ -26,6 +26,7 @@ from pgdyno.features.capture.mirror.job import mirror_load, share_of, source_doc
 from pgdyno.features.capture.mirror.recorded import is_recorded, rate_of
 from pgdyno.features.capture.mirror.shown import shown_of_cells
 from pgdyno.features.capture.model import Arrivals, OfColumn
+from pgdyno.report.blocks import LabelledLine, blocks_of, keys_of
 from pgdyno.spec.rate import rate_from
 from pgdyno.spec.workload import Script, Workload
 
@@ -114,11 +115,8 @@ def test_a_statement_that_fails_is_not_alike_and_is_named_with_its_message() -> 
     likeness = likeness_of(SOURCE, replace(SEEN, failed=(failed,)))
     assert verdicts(likeness) == {"SELECT 1": "alike", "UPDATE t": "not alike"}
     assert likeness.statements[1].copy.failures == 2
-    shown = dict(
-        line
-        for line in shown_of_cells([CellFindings("15", "mirror", likeness, is_main=True)]).lines
-        if isinstance(line, tuple)
-    )
+    section = shown_of_cells([CellFindings("15", "mirror", likeness, is_main=True)])
+    shown = {line.label: line.said for line in blocks_of(section.blocks, LabelledLine)}
     assert shown["failed"].startswith("2 of 50 transactions, 4 %: 2 23505 in UPDATE t")
 
 
@@ -247,14 +245,14 @@ def test_an_answer_of_several_cells_has_a_line_for_each_and_those_of_the_least_a
         ),
     ]
     shown = shown_of_cells(cells)
-    words = dict(line for line in shown.lines if isinstance(line, tuple))
+    words = {line.label: line.said for line in blocks_of(shown.blocks, LabelledLine)}
     assert words["alike"] == "75 % of the source's time, 50 % of its calls"
     assert words["not"] == "25 % of the time: UPDATE t, finds no rows, not 1.00"
     lines, statements = shown.tables
     assert [row[:3] for row in lines.rows] == [("15", "100 %", "100 %"), ("18", "75 %", "50 %")]
     assert shown_of_cells(cells, has_run=True).tables == (lines,), "the run shows the statements"
     assert [row[-2] for row in statements.rows] == ["SELECT 1", "UPDATE t"]
-    document = shown.document["likeness"]
+    document = keys_of(shown.blocks)["likeness"]
     assert [cell["alike_time"] for cell in document["cells"]] == [1.0, 0.75]
     assert document["cells"][0]["reproduced_calls"] == 0.96
 

@@ -231,7 +231,15 @@ def test_crashes_have_no_runs_to_compare_or_export(one_crash: tuple[Command, Sai
     pgdyno, _ = one_crash
     for verb in (("export", "1"), ("run", "--resume", "1"), ("diff", "1", "1")):
         assert "#1 (crash kill) is a crash" in pgdyno(*verb).error.replace("\n", " ")
-    assert "not MD" in pgdyno("report", "1", "--md").error.replace("\n", " ")
+
+
+def test_the_report_of_crashes_is_markdown_too_and_the_whole_text_has_its_tables(
+    one_crash: tuple[Command, Said],
+) -> None:
+    pgdyno, _ = one_crash
+    written = Path(pgdyno("report", "1", "--md").out.strip()).read_text()
+    assert "\n| check | good | bad |" in written
+    assert "\nfull_page_writes" in pgdyno("show", "1", "-v").out
 
 
 @pytest.mark.slow

@@ -10,11 +10,12 @@ import pytest
 import tomli_w
 from tests.features.crash.records import BAD, crash, losing
 
+from pgdyno.features.crash.blocks import crash_blocks
 from pgdyno.features.crash.controls import CONTROLS
 from pgdyno.features.crash.document import document_again, document_of, promises_durability
-from pgdyno.features.crash.page import crash_page
 from pgdyno.features.crash.record import CrashRecord
-from pgdyno.features.crash.text import text_of
+from pgdyno.report.block_text import answer_text
+from pgdyno.report.html import answer_page
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
@@ -40,6 +41,14 @@ def stored(
     return folder
 
 
+def _text(document: dict[str, Any]) -> str:
+    return answer_text(crash_blocks(document))
+
+
+def _page(document: dict[str, Any]) -> str:
+    return answer_page(crash_blocks(document))
+
+
 def test_sixty_crashes_without_a_loss_are_bounded(tmp_path: Path) -> None:
     document = document_of(stored(tmp_path, *map(crash, range(1, 61))), is_complete=True)
     assert document["sentence"] == (
@@ -57,7 +66,7 @@ def test_a_loss_has_its_length_and_its_longest(tmp_path: Path) -> None:
     assert document["loss_seconds_max"] == pytest.approx(0.3)
     assert document["sentence"].startswith("3 of 4 power failures lost the last 0.20 s (")
     assert "at most 0.30 s; 60 of 4,000 commits." in document["sentence"]
-    assert "3 x wal_writer_delay is 0.60 s" in " ".join(text_of(document).split())
+    assert "3 x wal_writer_delay is 0.60 s" in " ".join(_text(document).split())
 
 
 def test_a_loss_beyond_the_documented_maximum_is_a_doubt(tmp_path: Path) -> None:
@@ -65,8 +74,8 @@ def test_a_loss_beyond_the_documented_maximum_is_a_doubt(tmp_path: Path) -> None
     document = document_of(stored(tmp_path / "a", losing(1), long), is_complete=True)
     [doubt] = document["doubts"]
     assert "1 of 2 power failures lost more than 3 x wal_writer_delay (0.60 s)" in doubt
-    assert "crash 2 lost 0.70 s" in " ".join(text_of(document).split())
-    assert doubt in html.unescape(crash_page(document))
+    assert "crash 2 lost 0.70 s" in " ".join(_text(document).split())
+    assert doubt in html.unescape(_page(document))
     within = document_of(stored(tmp_path / "b", losing(1)), is_complete=True)
     assert within["doubts"] == []
 
@@ -83,7 +92,7 @@ def test_damage_comes_before_losses(tmp_path: Path) -> None:
     folder = stored(tmp_path, losing(1), crash(2, checks=(BAD,)))
     document = document_of(folder, is_complete=True)
     assert document["verdict"] == "corrupt"
-    assert "crash 2: pg_checksums: block 3 is torn" in text_of(document)
+    assert "crash 2: pg_checksums: block 3 is torn" in _text(document)
 
 
 def test_a_control_that_fails_makes_the_test_blind(tmp_path: Path) -> None:
@@ -97,19 +106,19 @@ def test_a_control_that_fails_makes_the_test_blind(tmp_path: Path) -> None:
 def test_a_result_whose_lab_was_killed_is_read_again(tmp_path: Path) -> None:
     folder = stored(tmp_path, crash())
     assert not document_again(folder)["is_complete"]
-    assert "ended early" in text_of(document_again(folder))
+    assert "ended early" in _text(document_again(folder))
 
 
 def test_the_page_has_a_line_and_a_dot_for_each_crash(tmp_path: Path) -> None:
     folder = stored(tmp_path, crash(1), losing(2), crash(3, answered_ns=None, recovery_error="no"))
-    page = crash_page(document_of(folder, is_complete=True))
+    page = _page(document_of(folder, is_complete=True))
     assert page.count('<circle class="marker"') == 1
     assert "crash 2: first answer after 0.50 s, 30 commits lost" in page
     assert "crash 3: no recovery" in page
 
 
 def test_a_page_without_crashes_says_that_there_were_none(tmp_path: Path) -> None:
-    page = crash_page(document_of(stored(tmp_path), is_complete=False))
+    page = _page(document_of(stored(tmp_path), is_complete=False))
     assert "no crash was finished" in page
 
 

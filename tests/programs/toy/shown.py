@@ -4,24 +4,35 @@ from tests.programs.toy.answer import Market
 
 from pgdyno.analysis.findings import RunFindings
 from pgdyno.report import numbers
-from pgdyno.report.own import Column, OwnShown, OwnTable, number_tile
+from pgdyno.report.blocks import (
+    BlockSection,
+    Column,
+    DocumentKeys,
+    FirstCharts,
+    LabelledLine,
+    TableBlock,
+    number_tile,
+)
 
 
-def shown_of(run: RunFindings) -> OwnShown:
+def shown_of(run: RunFindings) -> BlockSection:
     own: Market = run.program.own
-    table = OwnTable(
+    table = TableBlock(
         "Goods of the market",
         (Column("good"), Column("sold", "pieces"), Column("why", meaning="reason", is_words=True)),
         (("apples", f"{own.lines}", "ripe"),),
+        short_row_count=1,
     )
-    return OwnShown(
+    return BlockSection(
         title="Market",
         anchor="toy",
         short="Toy",
         lead="A market of stalls.",
-        lines=(("sales", numbers.estimate_text(own.sales)), table),
-        tiles=(number_tile("sales of the toy", own.sales),),
-        tables=(table,),
-        document={"sales": own.sales.to_json(), "lines_sold": own.lines},
-        main_panels=("sales",),
+        blocks=(
+            LabelledLine("sales", numbers.estimate_text(own.sales)),
+            table,
+            number_tile("sales of the toy", own.sales),
+            DocumentKeys({"sales": own.sales.to_json(), "lines_sold": own.lines}),
+            FirstCharts(("sales",)),
+        ),
     )

@@ -14,7 +14,6 @@ from pgdyno.features.crash.crashes import recovery_line, share_of_crashes
 from pgdyno.features.crash.faults import FAULTS
 from pgdyno.features.crash.moments import PHASES
 from pgdyno.features.crash.record import CrashRecord
-from pgdyno.features.crash.words import NOT_SHOWN
 from pgdyno.quantities import count as grouped
 from pgdyno.quantities import percent
 from pgdyno.spec.units import duration_ns, size_bytes
@@ -22,6 +21,16 @@ from pgdyno.store.folder import ExperimentFolder
 
 Document = dict[str, Any]
 _GB = 1e9
+# What each kind of crash cannot show.
+_NOT_SHOWN: Mapping[str, str] = {
+    "kill": (
+        "a loss of power: the kernel still writes what a killed server gave it, so fsync = off "
+        "loses nothing here (--kind power)"
+    ),
+    "power": "caches inside the drive: --kind command with your power switch shows them",
+    "failover": "a loss of power on either server (--kind power)",
+    "command": "what your command does not cut off",
+}
 _DURABLE = {"fsync": "on", "full_page_writes": "on"}
 
 
@@ -74,7 +83,7 @@ def document_of(folder: ExperimentFolder, *, is_complete: bool) -> Document:
         **_gaps(crashes),
         "coverage": _coverage(crashes),
         "checks": _checks(crashes),
-        "not_shown": NOT_SHOWN[kind],
+        "not_shown": _NOT_SHOWN[kind],
         "records": [record.as_document() for record in records],
     }
     document["doubts"] = doubts_of(document, records)

@@ -1,11 +1,15 @@
-"""How the result of crashes is shown. Its words and its page are loaded when they are used."""
+"""How the result of crashes is shown. Its blocks are loaded when they are used."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from pgdyno.report.result_kind import ResultKind
+from pgdyno.report.result_kind import of_blocks
 from pgdyno.store.folder import ExperimentFolder
+
+if TYPE_CHECKING:
+    from pgdyno.report.blocks import BlockAnswer
 
 
 def _document(folder: ExperimentFolder) -> dict[str, Any]:
@@ -14,18 +18,10 @@ def _document(folder: ExperimentFolder) -> dict[str, Any]:
     return document_again(folder)
 
 
-def _text(document: dict[str, Any], width: int) -> str:
-    from pgdyno.features.crash.text import text_of
+def _blocks(document: Mapping[str, Any]) -> BlockAnswer:
+    from pgdyno.features.crash.blocks import crash_blocks
 
-    return text_of(document, width)
-
-
-def _page(folder: ExperimentFolder) -> str:
-    from pgdyno.features.crash.page import crash_page
-
-    remarks = list(folder.remarks())
-    document = _document(folder)
-    return crash_page({**document, "notes": remarks} if remarks else document)
+    return crash_blocks(document)
 
 
-CRASHES = ResultKind(_document, _text, _page, ("crash", "crashes"))
+CRASHES = of_blocks(_document, _blocks, ("crash", "crashes"))

@@ -1,4 +1,4 @@
-"""A TPC-C-like run as data for every form of the answer: lines, tiles, tables, JSON keys."""
+"""A TPC-C-like run as blocks for every form of the answer: lines, tiles, tables, JSON keys."""
 
 from __future__ import annotations
 
@@ -11,8 +11,18 @@ from pgdyno.analysis.findings import RunFindings
 from pgdyno.features.tpcc.findings import TpccFindings, TypeFindings, Verdict
 from pgdyno.quantities import fixed
 from pgdyno.report import numbers
+from pgdyno.report.blocks import (
+    Block,
+    BlockSection,
+    Column,
+    DocumentKeys,
+    FirstCharts,
+    LabelledLine,
+    TableBlock,
+    Tile,
+    number_tile,
+)
 from pgdyno.report.documents import latency_document
-from pgdyno.report.own import Column, OwnShown, OwnTable, Tile, number_tile
 from pgdyno.report.words import failures_text
 
 Row = tuple[str, ...]
@@ -37,49 +47,65 @@ _SKEW_COLUMNS = tuple(map(Column, ("skew of the run's rows", "rows", "chi-square
 _VERDICTS: dict[Verdict, str] = {"ok": "ok", "missed": "MISSED", "open": "cannot tell"}
 
 
-def shown_of(run: RunFindings) -> OwnShown:
+def shown_of(run: RunFindings) -> BlockSection:
     """Return what the program adds to the answer of a run."""
     own: TpccFindings = run.program.own
-    types = OwnTable(
-        "Transaction types",
-        _TYPE_COLUMNS,
-        tuple(_type_rows(own)),
-        note="limits of the specification, for the 90th percentile",
-        below=f"Deliveries: {words}." if (words := delivery_words(own)) else "",
-    )
-    return OwnShown(
+    return BlockSection(
         title="TPC-C-like run",
         anchor="tpcc",
         short="TPC-C",
         lead=f"{nopm_words(own, with_unit=True)}. NOPM counts completed New-Orders per minute, with"
         " those that the specification rolls back. It is not tpmC: that name belongs to audited"
         " results.",
-        lines=tuple(_lines(own, types)),
-        tiles=tuple(_tiles(run, own)),
-        tables=(types, *_tables(own)),
-        document=_document(own),
-        main_panels=("nopm", "types"),
-        lists_types=True,
+        blocks=(
+            *_tiles(run, own),
+            *_blocks(own),
+            FirstCharts(("nopm", "types")),
+            DocumentKeys(_document(own)),
+        ),
     )
 
 
-def _lines(own: TpccFindings, types: OwnTable) -> Iterator[tuple[str, str] | OwnTable]:
+def _blocks(own: TpccFindings) -> Iterator[Block]:
     """Yield NOPM, the types, the shares of the mix, and the check of the data."""
-    yield "NOPM", nopm_words(own)
-    yield "tpm", numbers.estimate_text(own.tpm)
-    yield types
-    if words := delivery_words(own):
-        yield "delivery", words
+    yield LabelledLine("NOPM", nopm_words(own))
+    yield LabelledLine("tpm", numbers.estimate_text(own.tpm))
+    words = delivery_words(own)
+    yield TableBlock(
+        "Transaction types",
+        _TYPE_COLUMNS,
+        tuple(_type_rows(own)),
+        note="limits of the specification, for the 90th percentile",
+        below=f"Deliveries: {words}." if words else "",
+        short_row_count=len(own.types),
+        is_of_types=True,
+    )
+    if words:
+        yield LabelledLine("delivery", words)
     drawn = ", ".join(
         f"{row[0]} {row[2]} ({row[1]})" + " DIFFERS" * share.is_off
         for share, row in zip(own.shares, _share_rows(own), strict=True)
     )
     if drawn:
-        yield "drawn", f"{drawn}; in brackets: specified"
+        yield LabelledLine("drawn", f"{drawn}; in brackets: specified")
+    if own.shares:
+        note = "and what the specification asks for"
+        yield TableBlock("What was drawn", _SHARE_COLUMNS, tuple(_share_rows(own)), note)
     if own.check is not None:
-        yield "consistency", _check_words(own.check)
+        yield LabelledLine("consistency", _check_words(own.check))
+        if own.check.conditions:
+            yield TableBlock(
+                "Consistency after the run",
+                _CHECK_COLUMNS,
+                tuple(_check_rows(own.check)),
+                summary=f"Consistency of the data: {_check_words(own.check)}",
+                is_open=bool(own.check.violated),
+            )
     if own.drawn:
-        yield "skew", "; ".join(f"{draw.words}: {draw.verdict_words}" for draw in own.drawn)
+        skew = "; ".join(f"{draw.words}: {draw.verdict_words}" for draw in own.drawn)
+        yield LabelledLine("skew", skew)
+        note = "in the orders that the run made, against NURand of the specification"
+        yield TableBlock("Skew of customers and items", _SKEW_COLUMNS, tuple(_skew_rows(own)), note)
 
 
 def _tiles(run: RunFindings, own: TpccFindings) -> Iterator[Tile]:
@@ -97,24 +123,6 @@ def _tiles(run: RunFindings, own: TpccFindings) -> Iterator[Tile]:
             range_text=quantities.seconds(check.duration_s),
             tone="bad" if check.violated else "good",
         )
-
-
-def _tables(own: TpccFindings) -> Iterator[OwnTable]:
-    """Yield the tables below the types."""
-    if own.shares:
-        note = "and what the specification asks for"
-        yield OwnTable("What was drawn", _SHARE_COLUMNS, tuple(_share_rows(own)), note)
-    if own.check is not None and own.check.conditions:
-        yield OwnTable(
-            "Consistency after the run",
-            _CHECK_COLUMNS,
-            tuple(_check_rows(own.check)),
-            summary=f"Consistency of the data: {_check_words(own.check)}",
-            is_open=bool(own.check.violated),
-        )
-    if own.drawn:
-        note = "in the orders that the run made, against NURand of the specification"
-        yield OwnTable("Skew of customers and items", _SKEW_COLUMNS, tuple(_skew_rows(own)), note)
 
 
 def _type_rows(own: TpccFindings) -> Iterator[Row]:

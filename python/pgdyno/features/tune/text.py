@@ -11,6 +11,7 @@ from pgdyno.features.tune.findings import Changed, SettingEffect, Tried, TuneFin
 from pgdyno.features.tune.statements import NEEDS_WORDS, alter_system, conf_fragment, effect_text
 from pgdyno.quantities import counted
 from pgdyno.report import numbers
+from pgdyno.report.blocks import LabelledLine, blocks_of
 from pgdyno.report.compare_documents import proof_body
 from pgdyno.report.own import own_of_cells
 from pgdyno.report.text_page import TextPage, joined
@@ -84,7 +85,7 @@ def _rows(findings: ExperimentFindings) -> Iterator[tuple[str, str]]:
     yield "target", findings.facts.target
     if (own := own_of_cells(findings)) is not None:
         # Its tables are on the page.
-        yield from (line for line in own.lines if isinstance(line, tuple))
+        yield from ((line.label, line.said) for line in blocks_of(own.blocks, LabelledLine))
     if tuned.budget is not None:
         yield "time", tuned.budget.sentence()
     for doubt in findings.doubts[:_DOUBTS_MAX]:

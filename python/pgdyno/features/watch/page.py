@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
-
-from markupsafe import Markup
 
 from pgdyno.features.watch.changes_text import change_words
 from pgdyno.features.watch.page_words import (
@@ -22,11 +21,11 @@ from pgdyno.features.watch.page_words import (
 )
 from pgdyno.features.watch.panels import WatchFindings
 from pgdyno.quantities import format_bytes, percent, short
-from pgdyno.report import embed, figures, palette
+from pgdyno.report import embed, figures
+from pgdyno.report.blocks import Tile, head_of_document
 from pgdyno.report.chart import Chart, Line
-from pgdyno.report.html import ECHARTS_VERSION, page_assets
+from pgdyno.report.html import ECHARTS_VERSION, page_of_template
 from pgdyno.report.numbers import interval_text
-from pgdyno.report.page_templates import page_environment
 
 _HERO_HEIGHT_PX = 300
 _X_LABEL = "time since the start"
@@ -37,60 +36,52 @@ _COUNTED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """One tile: a label, a value, its unit, and a remark.
-
-    `quantity` is the place of the value in the JSON document.
-    """
-
-    quantity: str
-    label: str
-    value: str
-    unit: str
-    aside: str
-
-
 def watch_page(findings: WatchFindings) -> str:
     """Return the report of a watch as one self-contained HTML document."""
     document = findings.document
     sessions = document["sessions_at_work"]
-    assets = page_assets()
     over_time = tuple(_shown(chart, document) for chart in figures.time_charts(findings))
     main = _main(findings)
     caption = f"pgdyno watch #{document['number']} · {document['target']}"
     charts = embed.captioned_json(f"pgdyno-{document['number']}", caption, (*main, *over_time))
-    return (
-        page_environment()
-        .get_template("watch.html.j2")
-        .render(
-            d=document,
-            w=findings,
-            csp=Markup(assets.policy),
-            style=Markup(assets.style),
-            early_script=Markup(assets.early_script),
-            script=Markup(assets.script),
-            echarts=Markup(assets.echarts),
-            echarts_version=ECHARTS_VERSION,
-            charts_json=Markup(charts),
-            hatches=palette.definitions(),
-            main=main,
-            time_charts=over_time,
-            tiles=_tiles(document),
-            seen=_seen_words(document),
-            cost=_cost_words(document),
-            change_words=change_words,
-            sessions=f"{sessions_words(sessions)}; {peak_words(sessions)}",
-            why_sampled=why_sampled_words(sessions),
-            call_words=call_words,
-            is_seen_enough=is_seen_enough,
-            estimate_in=estimate_in,
-            share_words=share_words,
-            worse=[
-                finding for finding in findings.examined if finding["verdict"] in ("bad", "warn")
-            ],
-        )
+    return page_of_template(
+        "watch.html.j2",
+        head_of_document("watch", document),
+        _sections(findings, has_charts=bool(over_time)),
+        charts,
+        d=document,
+        w=findings,
+        echarts_version=ECHARTS_VERSION,
+        method="Counters are exact"
+        + ", active sessions are sampled" * (sessions.get("how") != "counted")
+        + ".",
+        main=main,
+        time_charts=over_time,
+        tiles=[*_tiles(document)],
+        seen=_seen_words(document),
+        cost=_cost_words(document),
+        change_words=change_words,
+        sessions=f"{sessions_words(sessions)}; {peak_words(sessions)}",
+        why_sampled=why_sampled_words(sessions),
+        call_words=call_words,
+        is_seen_enough=is_seen_enough,
+        estimate_in=estimate_in,
+        share_words=share_words,
+        worse=[finding for finding in findings.examined if finding["verdict"] in ("bad", "warn")],
     )
+
+
+def _sections(findings: WatchFindings, *, has_charts: bool) -> list[tuple[str, str]]:
+    document = findings.document
+    known = (
+        ("where", "Where DB time went", document["statements"] or document["waits"]),
+        ("changes", "What changed", document.get("changes")),
+        ("time", "Over time", has_charts),
+        ("state", "Before and after", findings.tables),
+        ("doctor", "Doctor", findings.examined),
+        ("facts", "Facts", True),
+    )
+    return [(anchor, word) for anchor, word, is_there in known if is_there]
 
 
 def _main(findings: WatchFindings) -> tuple[Chart, ...]:
@@ -147,34 +138,20 @@ def _tps_words(document: Any) -> str:
     return f"whole server, counted{by_waiters(document)}"
 
 
-def _tiles(document: Any) -> tuple[Fact, ...]:
+def _tiles(document: Any) -> Iterator[Tile]:
     sessions, hits = document["sessions_at_work"], document["hit_ratio"]
     wal, mean = document["wal_bytes_per_second"], estimate_in(sessions, "mean")
     ends = f"{interval_text(mean)}, " if mean is not None and mean.has_interval else ""
-    return (
-        Fact("tps", "transactions", _number(document["tps"]), "tps", _tps_words(document)),
-        Fact(
-            "sessions_at_work.mean",
-            "active sessions",
-            "not measured" if mean is None else short(mean.value),
-            "",
-            peak_words(sessions) if mean is None else f"{ends}{how_words(sessions)[2:]}",
-        ),
-        Fact(
-            "wal_bytes_per_second",
-            "WAL",
-            _number(None if wal is None else wal / 1e6),
-            "MB/s",
-            "by its position",
-        ),
-        Fact(
-            "hit_ratio",
-            "found in shared_buffers",
-            _number(None if hits is None else 100 * hits),
-            "%",
-            "of requested blocks",
-        ),
-    )
+    at_work = "not measured" if mean is None else short(mean.value)
+    how = peak_words(sessions) if mean is None else f"{ends}{how_words(sessions)[2:]}"
+    wal_mb, hit_percent = (None if wal is None else wal / 1e6, None if hits is None else 100 * hits)
+    for quantity, label, value, unit, said in (
+        ("tps", "transactions", _number(document["tps"]), "tps", _tps_words(document)),
+        ("sessions_at_work.mean", "active sessions", at_work, "", how),
+        ("wal_bytes_per_second", "WAL", _number(wal_mb), "MB/s", "by its position"),
+        ("hit_ratio", "found in shared_buffers", _number(hit_percent), "%", "of requested blocks"),
+    ):
+        yield Tile(label, value, unit, range_text=said, quantity=quantity)
 
 
 def _number(value: float | None) -> str:

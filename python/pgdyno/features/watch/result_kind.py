@@ -14,7 +14,7 @@ def _document(folder: ExperimentFolder) -> dict[str, Any]:
     return document_again(folder)
 
 
-def _text(document: dict[str, Any], width: int) -> str:
+def _text(document: dict[str, Any], width: int, _level: str) -> str:
     from pgdyno.features.watch.text import text_of
 
     return text_of(document, width)

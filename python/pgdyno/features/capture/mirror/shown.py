@@ -1,4 +1,4 @@
-"""The likeness of a run as data for every form of the answer: lines, tiles, tables, JSON keys."""
+"""The likeness of a run as blocks for every form of the answer: lines, tiles, tables, JSON keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ from pgdyno.features.capture.mirror.findings import (
     shortened,
 )
 from pgdyno.quantities import percent, plain
-from pgdyno.report.own import Column, OwnShown, OwnTable, Tile
+from pgdyno.report.blocks import (
+    BlockSection,
+    Column,
+    DocumentKeys,
+    LabelledLine,
+    TableBlock,
+    Tile,
+)
 
 _SHOWN_MAX, _FAILED_MAX, _ROWS_MAX = 3, 2, 12
 _COLUMNS = (
@@ -39,27 +46,34 @@ _NOT_IN_SOURCE = (
 _TEXT_MAX = 60
 
 
-def shown_of(run: RunFindings) -> OwnShown:
+def shown_of(run: RunFindings) -> BlockSection:
     """Return what a mirror adds to the answer of a run."""
     own: Likeness = run.program.own
     missing = _what_is_missing([own])
-    short = OwnTable("Statements of the source", _COLUMNS, tuple(_rows(own, _ROWS_MAX)))
-    table = OwnTable(
-        "Likeness to the source", _COLUMNS, tuple(_rows(own)), note=_NOTE, below=missing
+    table = TableBlock(
+        "Likeness to the source",
+        _COLUMNS,
+        tuple(_rows(own)),
+        note=_NOTE,
+        below=missing,
+        short_row_count=_ROWS_MAX,
     )
-    return OwnShown(
+    return BlockSection(
         title=f"Load of {own.file}",
         anchor="likeness",
         short="Likeness",
         lead=f"{own.sentence[0].upper()}{own.sentence[1:]}.",
-        lines=(*_lines(own), short, *([("", missing)] if missing else [])),
-        tiles=tuple(_tiles(own)),
-        tables=(table,),
-        document={"likeness": _document(own)},
+        blocks=(
+            _tile(own),
+            *_lines(own),
+            table,
+            *([LabelledLine("", missing)] if missing else []),
+            DocumentKeys({"likeness": _document(own)}),
+        ),
     )
 
 
-def shown_of_cells(cells: Sequence[CellFindings], *, has_run: bool = False) -> OwnShown:
+def shown_of_cells(cells: Sequence[CellFindings], *, has_run: bool = False) -> BlockSection:
     """Return what a mirror adds to the answer of several variants or loads.
 
     The lines of the cell that is least alike; a line for each; its statements.
@@ -68,30 +82,33 @@ def shown_of_cells(cells: Sequence[CellFindings], *, has_run: bool = False) -> O
     worst = min(cells, key=lambda cell: cell.own.share if cell.own.share is not None else -1.0)
     least: Likeness = worst.own
     missing = _what_is_missing([cell.own for cell in cells])
-    lines = OwnTable("Likeness of each", _EACH_COLUMNS, tuple(map(_each, cells)))
-    whole = OwnTable(
+    lines = TableBlock(
+        "Likeness of each", _EACH_COLUMNS, tuple(map(_each, cells)), short_row_count=len(cells)
+    )
+    whole = TableBlock(
         f"Statements of {worst.name}", _COLUMNS, tuple(_rows(least)), note=_NOTE, below=missing
     )
     sentence = f"least alike is {worst.name}: {least.sentence}"
-    return OwnShown(
+    by_cell = [{"name": cell.name, **_document(cell.own)} for cell in cells]
+    document = {"sentence": sentence, "cells": by_cell}
+    return BlockSection(
         title=f"Likeness to the source of {least.file}",
         anchor="alike",
         short="Likeness",
         lead=f"{sentence[0].upper()}{sentence[1:]}.",
-        lines=(*_lines(least), lines, *([("", missing)] if missing else [])),
-        tables=(lines,) if has_run else (lines, whole),
-        document={
-            "likeness": {
-                "sentence": sentence,
-                "cells": [{"name": cell.name, **_document(cell.own)} for cell in cells],
-            }
-        },
+        blocks=(
+            *_lines(least),
+            lines,
+            *([LabelledLine("", missing)] if missing else []),
+            *(() if has_run else (whole,)),
+            DocumentKeys({"likeness": document}),
+        ),
     )
 
 
-def _lines(own: Likeness) -> Iterator[tuple[str, str]]:
+def _lines(own: Likeness) -> Iterator[LabelledLine]:
     """Yield the first lines of an answer: what is alike, what is not, what failed."""
-    yield "alike", _alike_words(own)
+    yield LabelledLine("alike", _alike_words(own))
     others = [
         statement for statement in own.others if statement.time_ratio or statement.calls_ratio
     ]
@@ -101,10 +118,11 @@ def _lines(own: Likeness) -> Iterator[tuple[str, str]]:
             if statement.verdict != "left out"
             else f", left out: {statement.reason}"
         )
-        yield "not" if not place else "", f"{_share(statement)}: {shortened(statement.text)}{left}"
+        said = f"{_share(statement)}: {shortened(statement.text)}{left}"
+        yield LabelledLine("" if place else "not", said)
     if len(others) > _SHOWN_MAX:
         rest = others[_SHOWN_MAX:]
-        yield "", f"and {len(rest)} others, {_sum_words(rest)}"
+        yield LabelledLine("", f"and {len(rest)} others, {_sum_words(rest)}")
     yield from _failed_lines(own)
 
 
@@ -134,7 +152,7 @@ def _sum_words(rest: Sequence[StatementLikeness]) -> str:
     return f"{percent(sum(statement.time_ratio or 0.0 for statement in rest))} of the time"
 
 
-def _failed_lines(own: Likeness) -> Iterator[tuple[str, str]]:
+def _failed_lines(own: Likeness) -> Iterator[LabelledLine]:
     whole = sum(failed.count for failed in own.failed)
     if not whole:
         return
@@ -142,7 +160,8 @@ def _failed_lines(own: Likeness) -> Iterator[tuple[str, str]]:
     words = "; ".join(map(_failed_words, ranked[:_FAILED_MAX]))
     more = f"; and {len(ranked) - _FAILED_MAX} other kinds" if len(ranked) > _FAILED_MAX else ""
     share = percent(whole / max(own.transactions, 1))
-    yield "failed", f"{whole:,} of {own.transactions:,} transactions, {share}: {words}{more}"
+    said = f"{whole:,} of {own.transactions:,} transactions, {share}: {words}{more}"
+    yield LabelledLine("failed", said)
 
 
 def _failed_words(failed: FailedKind) -> str:
@@ -150,8 +169,8 @@ def _failed_words(failed: FailedKind) -> str:
     return f"{failed.count:,} {failed.code}{place}: {failed.message}"
 
 
-def _rows(own: Likeness, most: int | None = None) -> Iterator[tuple[str, ...]]:
-    for statement in own.statements[:most]:
+def _rows(own: Likeness) -> Iterator[tuple[str, ...]]:
+    for statement in own.statements:
         source, copy = statement.source, statement.copy
         yield (
             str(statement.number),
@@ -189,9 +208,9 @@ def _each(cell: CellFindings) -> tuple[str, ...]:
     )
 
 
-def _tiles(own: Likeness) -> Iterator[Tile]:
+def _tile(own: Likeness) -> Tile:
     share = own.share
-    yield Tile(
+    return Tile(
         "alike",
         "not known" if share is None else percent(share),
         unit="of the time" if own.alike_time is not None else "of the calls" * (share is not None),

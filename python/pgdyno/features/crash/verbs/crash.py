@@ -19,16 +19,18 @@ from pgdyno.user_file import read_text
 if wanted.body:
     from pgdyno.cli.from_options import server_named, settings_of
     from pgdyno.cli.live import Live
+    from pgdyno.features.crash.blocks import crash_blocks
     from pgdyno.features.crash.controls import ControlSeen
     from pgdyno.features.crash.crash import crash
     from pgdyno.features.crash.crashers import CrashRequest
     from pgdyno.features.crash.document import promises_durability
     from pgdyno.features.crash.own_pair import refuse_no_pair
     from pgdyno.features.crash.own_server import OwnServer
-    from pgdyno.features.crash.page import crash_page
     from pgdyno.features.crash.power_disk import why_not_here
     from pgdyno.features.crash.record import CrashRecord
-    from pgdyno.features.crash.text import crash_line, text_of
+    from pgdyno.quantities import counted
+    from pgdyno.report.block_text import answer_text
+    from pgdyno.report.html import answer_page
     from pgdyno.server.find import find
     from pgdyno.server.sql_script import statements_of
     from pgdyno.server.target import refuse_what_the_engine_lacks
@@ -167,9 +169,10 @@ def command(**given: Any) -> int:
     outcome = crash(request, store, Shown())
     output.clear_live()
     document = outcome.document
-    page = outcome.folder.write_report(crash_page(document))
+    answer = crash_blocks(document)
+    page = outcome.folder.write_report(answer_page(answer))
     outcome.folder.seal()
-    text = f"{text_of(document, output.width())}\n{'report':12}{page}"
+    text = f"{answer_text(answer, output.width())}\n{'report':12}{page}"
     options.write(text, json.dumps(document, indent=2, ensure_ascii=False), given["json_to"])
     codes = [_code(document)]
     if outcome.error is not None:
@@ -297,7 +300,7 @@ class Shown(CrashShow):
 
     def crashed(self, record: CrashRecord, of_count: int) -> None:
         """Show the last crash."""
-        line = crash_line(record, of_count)
+        line = _crash_line(record, of_count)
         if output.is_terminal() and not (record.lost or record.is_corrupt):
             output.live(line)
         else:
@@ -314,3 +317,17 @@ def _code(document: dict[str, Any]) -> int:
     if has_loss and is_promised:
         return EXIT_LOST
     return 0
+
+
+def _crash_line(record: CrashRecord, of_count: int) -> str:
+    """Return one line about a crash, for the time while they happen."""
+    during = "while idle" if record.phase == "idle" else f"during {record.phase}"
+    if record.recovery_error:
+        end = f"no recovery: {record.recovery_error}"
+    else:
+        end = f"recovered in {(record.recovery_ns or 0) / 1e9:.1f} s"
+        if record.lost:
+            end += f", {counted(record.lost, 'commit')} lost"
+        bad = [check for check in record.checks if check.verdict == "bad"]
+        end += "".join(f"; {check.name}: {check.seen}" for check in bad[:1])
+    return f"crash {record.number} of {of_count}  {during}  {end}"
