@@ -21,12 +21,23 @@ from pgdyno.loop.journal import failed_since, repeated
 from pgdyno.loop.repeats import Repeats
 from pgdyno.plan.history import History, Measured
 from pgdyno.server.target import Target
-from pgdyno.spec.designs import BenchDesign, PassesDesign, SweepDesign
-from pgdyno.spec.experiment import Experiment
+from pgdyno.spec.designs import (
+    BenchDesign,
+    Factor,
+    FactorialDesign,
+    MatrixDesign,
+    PassesDesign,
+    SweepDesign,
+)
+from pgdyno.spec.experiment import Experiment, Variant
 from pgdyno.spec.planned import PlannedRun
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
+JIT = Factor(
+    name="jit",
+    levels=tuple(Variant(name=value, settings={"jit": value}) for value in ("on", "off")),
+)
 STEAL = Doubt("steal", "not_valid", "The hypervisor took 4 % of the CPU away.", "")
 RUN_NS = 8_000_000_000
 Carried = Callable[..., tuple[list[PlannedRun], ExperimentFolder, list[str]]]
@@ -100,6 +111,8 @@ def test_a_run_is_repeated_at_most_twice_and_a_disturbed_machine_is_not_fought(
         pytest.param(experiment(BenchDesign(), (), duration="60s"), id="bench"),
         pytest.param(experiment(SweepDesign(levels=(1, 2), rounds=3), ()), id="sweep"),
         pytest.param(experiment(PassesDesign(rounds=3), ("A", "B")), id="passes"),
+        pytest.param(experiment(FactorialDesign(factors=(JIT,), rounds=3), ()), id="factorial"),
+        pytest.param(experiment(MatrixDesign(factors=(JIT,), rounds=3), ()), id="matrix"),
     ],
 )
 def test_every_design_repeats_a_disturbed_run_with_the_same_load(

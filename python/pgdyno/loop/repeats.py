@@ -12,7 +12,11 @@ from collections.abc import Sequence
 from pgdyno.analysis import verdicts
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.errors import AnalysisError
-from pgdyno.loop.disturbed import disturbed_from_outside, has_timed_checkpoint
+from pgdyno.loop.disturbed import (
+    disturbed_from_outside,
+    has_timed_checkpoint,
+    other_programs_ratio_of,
+)
 from pgdyno.loop.journal import Visit, repeat, visits
 from pgdyno.loop.load_numbers import load_numbers
 from pgdyno.plan.history import History, Measured, elapsed_ns
@@ -88,10 +92,15 @@ class Repeats:
             return None  # It is not valid anyway, and another run would not be either.
         for doubt in disturbed_from_outside(done.stored, numbers):
             return done.planned.number, doubt
-        arms = list(self._round_of(done, history))
-        had = [has_timed_checkpoint(v.stored, load_numbers(v.stored)) for v in arms]
+        arms = [(visit, load_numbers(visit.stored)) for visit in self._round_of(done, history)]
+        others = [other_programs_ratio_of(visit.stored, its) for visit, its in arms]
+        if (uneven := verdicts.other_programs_in_one_arm(others)) is not None:
+            place, doubt = uneven
+            return arms[place][0].planned.number, doubt
+        timed = [(v, its) for v, its in arms if not _sets_checkpoints(v.planned)]
+        had = [has_timed_checkpoint(visit.stored, its) for visit, its in timed]
         if any(had) and not all(had):
-            return arms[had.index(True)].planned.number, _CHECKPOINT
+            return timed[had.index(True)][0].planned.number, _CHECKPOINT
         return None
 
     def _round_of(self, done: Visit, history: History) -> Sequence[Visit]:
@@ -106,7 +115,6 @@ class Repeats:
             and m.run.round == planned.round
             and (m.run.cell.clients, m.run.cell.script_indexes)
             == (planned.cell.clients, planned.cell.script_indexes)
-            and not _sets_checkpoints(m.run)
         }
         if len(beside) < 2:
             return ()
