@@ -35,6 +35,7 @@ _CHECKPOINT = Doubt(
     "A checkpoint by checkpoint_timeout was in one run of a round only.",
     "",
 )
+_UNEVEN = "other_programs_in_one_arm"
 _PURPOSES = ("round", "detail", "capacity")
 
 
@@ -46,6 +47,7 @@ class Repeats:
         self._folder = folder
         before = [entry for entry in folder.decisions() if entry["decision"] == "repeated"]
         self._counts = Counter(str(entry["place"]) for entry in before)
+        self._uneven = [str(entry["place"]) for entry in before if entry["kind"] == _UNEVEN]
         self._spent_ns = sum(int(entry["elapsed_ns"]) for entry in before)
 
     def taken_out(
@@ -69,6 +71,10 @@ class Repeats:
         place, spent_ns = _place_of(entry.run), entry.elapsed_ns
         if not self._may_repeat(place, entry.took_ns, history, budget_ns):
             return None
+        if doubt.kind == _UNEVEN:
+            if not self._may_be_even(place, entry, budget_ns):
+                return None
+            self._uneven.append(place)
         repeat(self._folder, number, place, doubt, spent_ns)
         self._counts[place] += 1
         self._spent_ns += spent_ns
@@ -85,6 +91,19 @@ class Repeats:
             return spent_ns + took_ns <= budget_ns
         most_ns = max(_UNASKED_NS, _UNASKED_RATIO * spent_ns)
         return self._spent_ns + took_ns <= most_ns
+
+    def _may_be_even(self, place: str, entry: Measured, budget_ns: int | None) -> bool:
+        """Return whether a run may be repeated because other programs used more CPU beside it.
+
+        A variant may be the reason itself: if it has fewer processes or waits more, other programs
+        get more of the cores beside every run of it. So two runs of a variant are repeated, each
+        once, within a quarter of the budget.
+        """
+        variant = entry.run.cell.variant
+        places = [known for known in self._uneven if variant and variant.id in known.split()[2:3]]
+        if place in places or len(places) >= _IN_VAIN_MAX:
+            return False
+        return budget_ns is None or self._spent_ns + entry.took_ns <= _UNASKED_RATIO * budget_ns
 
     def _disturbed(self, done: Visit, history: History) -> tuple[int, Doubt] | None:
         numbers = load_numbers(done.stored, with_intervals=False)

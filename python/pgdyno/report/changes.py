@@ -41,8 +41,7 @@ class ChangeOfTime:
         difference = self.difference
         interval = "no interval"
         if difference.low is not None and difference.high is not None:
-            ends = f"{signed(difference.low, 3)} to {signed(difference.high, 3)}"
-            interval = f"{ends}, within the runs"
+            interval = f"{signed(difference.low, 3)} to {signed(difference.high, 3)}"
         values = " | ".join(
             "-" if ms is None else plain(ms.value) for ms in (self.first, self.other)
         )

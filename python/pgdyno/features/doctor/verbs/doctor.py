@@ -33,6 +33,7 @@ if wanted.body:
     from pgdyno.features.doctor.server_sql import statements
     from pgdyno.features.doctor.session import OLDEST_MAJOR
     from pgdyno.loop.drive import carry_out
+    from pgdyno.report.short_text import shortened
     from pgdyno.server.placement import LAST_PLACE
     from pgdyno.spec.experiment import Experiment, Permissions
     from pgdyno.store.experiment import Store
@@ -57,7 +58,7 @@ _FAILING = {"good": ("warn", "bad"), "warn": ("bad",)}
     help="Measure how long a flush to disk takes in this folder (writes a file of 2 MB).",
 )
 @options.host
-@_answer("--all", "show_all", is_flag=True, help="Also list good and unknown checks.", first=True)
+@_answer("--all", "show_all", is_flag=True, help="Print every line, also good checks.", first=True)
 @_answer(
     "--grants", is_flag=True, help="Print the GRANT statements for missing privileges.", first=True
 )
@@ -161,6 +162,8 @@ def _show(examination: Examination, given: dict[str, Any]) -> int:
 
     document = json.dumps(examination.as_document(), indent=2, ensure_ascii=False)
     text = text_of(examination, verbs=VERBS, show_all=given["show_all"], width=output.width())
+    if not given["show_all"]:
+        text = shortened(text, "add --all")
     options.write(text, document, given["json_to"])
     failing = _FAILING.get(given["check"] or "", ())
     worse = [
