@@ -146,8 +146,8 @@ def test_a_variant_that_leaves_other_programs_more_cpu_is_not_repeated_for_ever(
     again = {number for number in (entry.number for entry in repeated(folder))}
     rounds = [(run.round, run.cell.variant) for run in ran if run.number in again]
     assert len(rounds) == len(set(rounds)) == 4
-    # A quarter of the budget is the limit.
-    _, folder, _ = carried(comparison(budget="100s"), iter([uneven] * 100))
+    # A tenth of the budget is the limit.
+    _, folder, _ = carried(comparison(budget="250s"), iter([uneven] * 100))
     assert len(repeated(folder)) == 3
 
 

@@ -29,6 +29,8 @@ _IN_VAIN_MAX = 2
 # Without a budget, repeating takes no more than two minutes, or a quarter of the time.
 _UNASKED_NS = 120_000_000_000
 _UNASKED_RATIO = 0.25
+# Uneven pairs are no reason to use up the time for more pairs.
+_UNEVEN_RATIO = 0.1
 _CHECKPOINT = Doubt(
     "checkpoint_in_one_arm",
     "doubt",
@@ -97,13 +99,13 @@ class Repeats:
 
         A variant may be the reason itself: if it has fewer processes or waits more, other programs
         get more of the cores beside every run of it. So two runs of a variant are repeated, each
-        once, within a quarter of the budget.
+        once, within a tenth of the budget.
         """
         variant = entry.run.cell.variant
         places = [known for known in self._uneven if variant and variant.id in known.split()[2:3]]
         if place in places or len(places) >= _IN_VAIN_MAX:
             return False
-        return budget_ns is None or self._spent_ns + entry.took_ns <= _UNASKED_RATIO * budget_ns
+        return budget_ns is None or self._spent_ns + entry.took_ns <= _UNEVEN_RATIO * budget_ns
 
     def _disturbed(self, done: Visit, history: History) -> tuple[int, Doubt] | None:
         numbers = load_numbers(done.stored, with_intervals=False)

@@ -87,6 +87,8 @@ def _rows(findings: ExperimentFindings) -> Iterator[tuple[str, str]]:
         yield from (line for line in own.lines if isinstance(line, tuple))
     if tuned.budget is not None:
         yield "time", tuned.budget.sentence()
+    if findings.repeated:
+        yield "repeated", findings.repeated_words
     for doubt in findings.doubts[:_DOUBTS_MAX]:
         yield "NOT VALID" if doubt.verdict == "not_valid" else "doubt", doubt.message
     if (more := len(findings.doubts) - _DOUBTS_MAX) > 0:
