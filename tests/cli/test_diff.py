@@ -53,6 +53,17 @@ def test_the_drift_of_the_first_load_follows_from_its_other_results(store: Store
     assert document["drift"]["tps_ratio"] == pytest.approx(1.0)
 
 
+def test_another_order_of_runs_is_the_same_load(tmp_path: Path) -> None:
+    made = Store(tmp_path)
+    for number in ("1", "2"):
+        generate(made, rounds=2, effect_ratio=0.2, noise_ratio=0.001)
+        folder = made.find(number)
+        spec = f"[workload]\norder_seed = {number}"
+        (folder.folder / "spec.toml").write_text(folder.spec().replace("[workload]", spec))
+        keep(folder, answer_of(folder))
+    assert "measured 2 times (#1, #2)" in diff(made, "1", "2")
+
+
 def test_without_another_result_of_that_load_the_drift_is_not_known(
     store: Store, tmp_path: Path
 ) -> None:

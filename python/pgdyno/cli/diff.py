@@ -31,6 +31,8 @@ if wanted.body:
     from pgdyno.store.folder import ExperimentFolder
 
 _MANY_SETTINGS = 12
+# Facts that were measured and differ by nanoseconds each time.
+_NEVER_EQUAL = ("clock",)
 
 
 @click.command("diff", cls=Verb, short_help="Compare two results, side by side.")
@@ -179,7 +181,7 @@ def _loads_differing(
             if part == "workload" and findings.run is not None:
                 known["clients"] = findings.run.clients  # A sweep finds its number.
             asked.append(known)
-        for name in sorted({*asked[0], *asked[1]} - {"seed", "order_seed"}):
+        for name in sorted({*asked[0], *asked[1]}):
             if asked[0].get(name) != asked[1].get(name):
                 values = (json.dumps(known.get(name, "-")) for known in asked)
                 x, y = (value.replace('"', "") for value in values)
@@ -198,7 +200,8 @@ def _differing(a: ExperimentFindings, b: ExperimentFindings) -> list[tuple[str, 
 
 def _facts(findings: ExperimentFindings) -> dict[str, Any]:
     settings = {name: value for name, value, _ in findings.facts.settings}
-    return {**dict(findings.facts.rows), **settings, "target": findings.facts.target}
+    rows = {name: value for name, value in findings.facts.rows if name not in _NEVER_EQUAL}
+    return {**rows, **settings, "target": findings.facts.target}
 
 
 def _caveat(
@@ -252,7 +255,9 @@ def _question(folder: ExperimentFolder) -> dict[str, Any]:
     spec = tomllib.loads(folder.spec())
     kept = {name: spec.get(name) for name in ("server", "dataset", "workload")}
     workload = dict(kept["workload"] or {})
-    workload.pop("duration", None)  # A longer run of the same load measures the same.
+    # A longer run of the same load measures the same, and so do runs in another order.
+    for name in ("duration", "seed", "order_seed"):
+        workload.pop(name, None)
     variants = spec.get("variant") or [{}]
     first = {name: value for name, value in variants[0].items() if name not in ("name", "price")}
     return {**kept, "workload": workload, "variant": first}
