@@ -241,8 +241,8 @@ def doubts_of_rounds(
 
 
 def _share(doubt: Doubt) -> float:
-    found = _SHARE.search(doubt.message)
-    return float(found[1]) if found else 0.0
+    share = _SHARE.search(doubt.message)
+    return float(share[1]) if share else 0.0
 
 
 def _with_runs(message: str, places: Sequence[str], total: int) -> str:

@@ -123,7 +123,7 @@ def other_programs_ratio_of(stored: StoredRun, numbers: LoadNumbers) -> float | 
 
     Returns: None if not known. Processes that live shorter than a second are not counted as the
     server's. So it is not known with parallel workers, or with a connection for each transaction.
-    A standby or another node may be on the same host, so it is not known beside these either.
+    A standby or another node may be on the same host, so it is not known with these either.
     """
     by_mode = cpu_ns_by_mode(stored, numbers)
     of_server = counters_of(stored, "backends")

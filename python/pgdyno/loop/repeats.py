@@ -95,10 +95,10 @@ class Repeats:
         return self._spent_ns + took_ns <= most_ns
 
     def _may_be_even(self, place: str, entry: Measured, budget_ns: int | None) -> bool:
-        """Return whether a run may be repeated because other programs used more CPU beside it.
+        """Return whether a run may be repeated because other programs used more CPU then.
 
         A variant may be the reason itself: if it has fewer processes or waits more, other programs
-        get more of the cores beside every run of it. So two runs of a variant are repeated, each
+        get more of the cores in every run of it. So two runs of a variant are repeated, each
         once, within a tenth of the budget.
         """
         variant = entry.run.cell.variant

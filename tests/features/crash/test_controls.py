@@ -65,7 +65,7 @@ def test_a_crash_before_any_commit_shows_nothing_and_is_repeated_at_most_twice()
     assert not is_settled(ALL_ON, [stood_still, crash(2)])
     assert not judged(ALL_ON, [stood_still, stood_still]).holds
     seen = judged(ALL_ON, [stood_still, crash(2), crash(3)])
-    assert (seen.holds, seen.crashes, seen.repeated) == (True, 2, 1)
+    assert (seen.holds, seen.crashes, seen.repeated_count) == (True, 2, 1)
     assert "1 crash repeated" in seen.seen
     assert not is_settled(ALL_ON, [stood_still] * 3)
     assert is_settled(ALL_ON, [stood_still] * 4)

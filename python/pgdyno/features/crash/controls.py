@@ -42,7 +42,7 @@ class Control:
 class ControlSeen:
     """What the crashes of a control showed, and whether that is what it must show.
 
-    `crashes`: how many show something; `repeated`: how many do not, because no commit was
+    `crashes`: how many show something; `repeated_count`: how many do not, because no commit was
     acknowledged before them.
     """
 
@@ -51,7 +51,7 @@ class ControlSeen:
     seen: str
     holds: bool
     crashes: int
-    repeated: int = 0
+    repeated_count: int = 0
 
 
 _ALL_ON = Control("all on", "nothing lost", _ON, ("load", "checkpoint"), tries=2)
