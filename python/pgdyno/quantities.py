@@ -54,7 +54,7 @@ def count(value: int) -> str:
 
 def counted(value: int, noun: str) -> str:
     """Return "1 doubt", "3,000 doubts" or "2 indexes"."""
-    many = noun + ("es" if noun.endswith(("x", "ch", "ss")) else "s")
+    many = noun + ("es" if noun.endswith(("x", "ch", "sh", "ss")) else "s")
     return f"{value:,} {noun if value == 1 else many}"
 
 

@@ -15,6 +15,7 @@ from pgdyno.analysis.verdicts import (
     RunFacts,
     doubts,
     is_valid,
+    other_programs_in_one_arm,
 )
 
 MS = 1_000_000
@@ -29,6 +30,7 @@ GOOD = {
     "timer_lag_p99_ns": 0.1 * MS,
     "steal_ratio": 0.0,
     "throttled_ns": 0,
+    "other_programs_ratio": 0.1,
     "is_written": True,
     "checkpoint_count": 2,
     "checkpoint_timeout_seconds": 300.0,
@@ -185,3 +187,27 @@ def test_every_doubt_says_the_value_the_limit_and_a_next_step() -> None:
     assert "90 %" in reasons[0].message
     assert "600 s" in reasons[1].hint
     assert all(doubt.hint for doubt in reasons)
+
+
+def test_other_programs_make_a_run_doubtful_and_not_invalid() -> None:
+    [doubt] = doubts(facts(other_programs_ratio=0.11))
+    assert (doubt.kind, doubt.verdict) == ("other_programs", "doubt")
+    assert "used 11 % of the CPU" in doubt.message
+
+
+@pytest.mark.parametrize(
+    ("ratios", "place"),
+    [
+        ((0.05, 0.4), 1),
+        ((0.7, 0.4, 0.6), 0),
+        ((0.7, 0.65), None),  # Disturbed alike: another run would be disturbed, too.
+        ((0.7, None), None),
+        ((0.7,), None),
+        ((), None),
+    ],
+)
+def test_the_run_of_a_round_with_much_more_of_other_programs_is_the_uneven_one(
+    ratios: tuple[float | None, ...], place: int | None
+) -> None:
+    uneven = other_programs_in_one_arm(ratios)
+    assert (None if uneven is None else uneven[0]) == place

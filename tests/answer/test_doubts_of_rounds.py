@@ -10,6 +10,10 @@ SHORT = Doubt("too_short", "not_valid", "The measured time was 2 s.", "-T 30")
 SET_UP = Doubt("same_host", "doubt", "One host.", "use another")
 
 
+def used(share: str) -> Doubt:
+    return Doubt("other_programs", "doubt", f"Other programs used {share} of the CPU.", "stop them")
+
+
 def cells(*clients: int, rate_tps: float | None = None) -> list[Cell]:
     return [Cell((0,), count, rate_tps) for count in clients]
 
@@ -58,3 +62,11 @@ def test_a_doubt_about_the_set_up_is_shown_once_without_runs() -> None:
     by_run = list(zip(cells(8, 16), [(SET_UP,), ()], strict=True))
     shown = doubts_of_rounds(by_run, run_count=2, of_variants=True, client_word="client")
     assert [doubt.message for doubt in shown] == ["One host."]
+
+
+def test_what_others_did_is_said_with_the_worst_run() -> None:
+    of_runs = [(used("9.1 %"),), (used("82 %"),), (used("64 %"),), ()]
+    by_run = list(zip(cells(8, 16, 8, 16), of_runs, strict=True))
+    assert messages(by_run) == [
+        "3 of 4 runs (8 clients, 16 clients): Other programs used up to 82 % of the CPU."
+    ]

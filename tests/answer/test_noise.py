@@ -13,7 +13,7 @@ from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.answer.noise import aa_experiment, host_noise
 from pgdyno.designs import answer_of
 from pgdyno.errors import AnalysisError
-from pgdyno.features.doctor.verbs import doctor
+from pgdyno.features.doctor.verbs import noise_floor
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.file import to_toml
 from pgdyno.store.experiment import Store
@@ -58,7 +58,7 @@ def test_more_time_sees_smaller_differences(quiet: ExperimentFindings) -> None:
 def test_a_host_without_drift_gives_no_verdict(quiet: ExperimentFindings) -> None:
     noise = host_noise(quiet)
     assert not noise.is_false_verdict
-    text = " ".join(" ".join(doctor.lines_of(noise, asked(), "here")).split())
+    text = " ".join(" ".join(noise_floor.lines_of(noise, asked(), "here")).split())
     assert "verdict none, as expected: A against itself" in text
     assert "8 pairs of runs of tpcb-like" in text
     assert "4 of 5 experiments find a difference of" in text
@@ -68,9 +68,9 @@ def test_a_verdict_on_a_against_a_is_called_false(tmp_path: Path) -> None:
     folder = generate(Store(tmp_path), rounds=8, effect_ratio=0.2, noise_ratio=0.01)
     noise = host_noise(answer_of(folder))
     assert noise.is_false_verdict
-    text = " ".join(" ".join(doctor.lines_of(noise, asked(), "here")).split())
+    text = " ".join(" ".join(noise_floor.lines_of(noise, asked(), "here")).split())
     assert "verdict FALSE: A differs from itself by +" in text
-    document = json.loads(json.dumps(doctor.document_of_noise(noise)))
+    document = json.loads(json.dumps(noise_floor.document_of_noise(noise)))
     assert document["is_false_verdict"] is True
     assert document["warnings"][0]["kind"] == "false_verdict"
     assert len(document["ratios"]) == document["pairs"] == 8

@@ -26,7 +26,7 @@ from pgdyno.errors import PgdynoError
 from pgdyno.features.capture.file import encoded
 from pgdyno.features.capture.verbs import capture
 from pgdyno.features.crash.verbs import crash
-from pgdyno.features.doctor.verbs import doctor
+from pgdyno.features.doctor.verbs import doctor, noise_floor
 from pgdyno.features.tpcc.verbs import check
 from pgdyno.features.watch.verbs import watch
 from pgdyno.store.experiment import Store
@@ -92,7 +92,7 @@ def result_of(
 
     for module, function in (
         (measure, "carry_out"),
-        (doctor, "carry_out"),
+        (noise_floor, "carry_out"),
         (doctor, "examine"),
         (watch, "watch"),
         (capture, "Reading"),

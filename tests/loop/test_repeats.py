@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,19 +15,30 @@ from tests.fixtures.clusters import connection
 from tests.fixtures.command import Command, eventually, server_options, under_way
 from tests.plan.simulated_server import comparison, experiment, noisy
 
-from pgdyno.analysis.verdicts import Doubt
+from pgdyno.analysis.verdicts import Doubt, other_programs_in_one_arm
 from pgdyno.designs import design_of
 from pgdyno.loop import drive
 from pgdyno.loop.journal import failed_since, repeated
 from pgdyno.loop.repeats import Repeats
 from pgdyno.plan.history import History, Measured
 from pgdyno.server.target import Target
-from pgdyno.spec.designs import BenchDesign, PassesDesign, SweepDesign
-from pgdyno.spec.experiment import Experiment
+from pgdyno.spec.designs import (
+    BenchDesign,
+    Factor,
+    FactorialDesign,
+    MatrixDesign,
+    PassesDesign,
+    SweepDesign,
+)
+from pgdyno.spec.experiment import Experiment, Variant
 from pgdyno.spec.planned import PlannedRun
 from pgdyno.store.experiment import Store
 from pgdyno.store.folder import ExperimentFolder
 
+JIT = Factor(
+    name="jit",
+    levels=tuple(Variant(name=value, settings={"jit": value}) for value in ("on", "off")),
+)
 STEAL = Doubt("steal", "not_valid", "The hypervisor took 4 % of the CPU away.", "")
 RUN_NS = 8_000_000_000
 Carried = Callable[..., tuple[list[PlannedRun], ExperimentFolder, list[str]]]
@@ -37,7 +49,7 @@ def carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Carried:
     """Return what carries an experiment out, with disturbances planted in runs."""
 
     def carry(
-        asked: Experiment, disturbed: Iterator[bool]
+        asked: Experiment, disturbed: Iterator[bool | Doubt]
     ) -> tuple[list[PlannedRun], ExperimentFolder, list[str]]:
         server, ran, said = noisy(3, truth=(1000, 1002)), [], []
         is_compared = asked.has_variants()
@@ -54,7 +66,8 @@ def carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Carried:
             return SimpleNamespace(planned=end.run), entry
 
         def plant(_: object, done: Any, __: History) -> tuple[int, Doubt] | None:
-            return (done.planned.number, STEAL) if next(disturbed, False) else None
+            number, why = done.planned.number, next(disturbed, False)
+            return (number, why if isinstance(why, Doubt) else STEAL) if why else None
 
         monkeypatch.setattr(drive, "carry_out_run", run_it)
         monkeypatch.setattr(drive, "_kept", keep_it)
@@ -100,6 +113,8 @@ def test_a_run_is_repeated_at_most_twice_and_a_disturbed_machine_is_not_fought(
         pytest.param(experiment(BenchDesign(), (), duration="60s"), id="bench"),
         pytest.param(experiment(SweepDesign(levels=(1, 2), rounds=3), ()), id="sweep"),
         pytest.param(experiment(PassesDesign(rounds=3), ("A", "B")), id="passes"),
+        pytest.param(experiment(FactorialDesign(factors=(JIT,), rounds=3), ()), id="factorial"),
+        pytest.param(experiment(MatrixDesign(factors=(JIT,), rounds=3), ()), id="matrix"),
     ],
 )
 def test_every_design_repeats_a_disturbed_run_with_the_same_load(
@@ -118,6 +133,22 @@ def test_a_run_is_not_repeated_beyond_the_budget(carried: Carried) -> None:
     ran, folder, _ = carried(comparison(budget="50s"), iter([False] * 5 + [True]))
     assert not repeated(folder)
     assert len(ran) == 6
+
+
+def test_a_variant_that_leaves_other_programs_more_cpu_is_not_repeated_for_ever(
+    carried: Carried,
+) -> None:
+    [(_, uneven)] = [other_programs_in_one_arm((0.1, 0.4))]
+    ran, folder, _ = carried(comparison(rounds=6), iter([uneven] * 100))
+    places = Counter(run.cell.variant.id for run in ran if run.cell.variant is not None)
+    # Each variant has two runs more, in two rounds, because another repetition would not help.
+    assert sorted(places.values()) == [8, 8]
+    again = {number for number in (entry.number for entry in repeated(folder))}
+    rounds = [(run.round, run.cell.variant) for run in ran if run.number in again]
+    assert len(rounds) == len(set(rounds)) == 4
+    # A tenth of the budget is the limit.
+    _, folder, _ = carried(comparison(budget="250s"), iter([uneven] * 100))
+    assert len(repeated(folder)) == 3
 
 
 @pytest.mark.pg

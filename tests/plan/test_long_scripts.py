@@ -14,12 +14,12 @@ from pgdyno.spec.planned import PlannedRun
 SETTLED_NS = 2_000_000_000
 
 
-def after_one_run(mean_ms: float, **design: object) -> tuple[PlannedRun, History]:
+def after_one_run(mean_ms: float, tps: float = 1.0, **design: object) -> tuple[PlannedRun, History]:
     asked = comparison(**design)
     run = next_run(Compare, asked, ())
     assert isinstance(run, PlannedRun)
     measured = Measured(
-        run, 1.0, SETTLED_NS, {"tps": 1.0, "p99": 1.0}, 1, latency_ms={"mean": mean_ms}
+        run, tps, SETTLED_NS, {"tps": tps, "p99": 1.0}, 1, latency_ms={"mean": mean_ms}
     )
     following = next_run(Compare, asked, (measured,))
     assert isinstance(following, PlannedRun)
@@ -39,6 +39,13 @@ def test_an_ordinary_script_is_measured_by_the_clock() -> None:
     run, history = after_one_run(499.0)
     assert run.transactions_per_client is None
     assert as_measured(comparison(), history)[1] == history
+
+
+def test_clients_that_wait_in_a_long_queue_are_no_long_script() -> None:
+    # 500 clients, 0.6 s each: 4,000 executions in 5 s.
+    run, history = after_one_run(625.0, tps=800.0)
+    assert run.transactions_per_client is None
+    assert as_measured(comparison(), history)[0].metric() == "tps"
 
 
 @pytest.mark.parametrize("metric", ["tps", "p99"])

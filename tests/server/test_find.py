@@ -57,6 +57,16 @@ def test_each_found_server_has_version_source_and_abilities(binaries: Binaries) 
     assert "prefix=" in binaries.configure
 
 
+def test_the_embedded_servers_are_not_asked_if_an_installed_one_fits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    servers = installed()
+    needs.offered(bool(servers), "no installed PostgreSQL")
+    monkeypatch.setattr("pgdyno.server.find.embedded", lambda: pytest.fail("it was asked"))
+    assert find().source == "installed"
+    assert find(version=str(servers[-1].major)).bin_dir == servers[-1].bin_dir
+
+
 def test_an_installed_server_comes_before_the_embedded_one() -> None:
     order = installed() + embedded()
     assert find() == order[0]

@@ -330,5 +330,5 @@ class ExperimentFindings:
         """Return in one line what was repeated and why; "" if nothing was."""
         if not self.repeated:
             return ""
-        whys = "; ".join(dict.fromkeys(run.why for run in self.repeated))
-        return f"{counted(len(self.repeated), 'run')}: {whys}"
+        whys = {run.kind: run.why.rstrip(".") for run in reversed(self.repeated)}
+        return f"{counted(len(self.repeated), 'run')}: {'; '.join(reversed(whys.values()))}."

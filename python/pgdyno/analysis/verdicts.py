@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -25,6 +25,8 @@ _CHECKPOINTS_MIN = 2
 # The percentiles that outputs show.
 _PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 _OTHERS_RATIO_MAX = 0.05
+# Processes that live shorter than a second are not counted as the server's, so this is not lower.
+_OTHER_PROGRAMS_RATIO_MAX = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +72,17 @@ class LoadFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineFacts:
-    """The engine's threads, and what took CPU time from engine and server."""
+    """The engine's threads, and what took CPU time from engine and server.
+
+    `other_programs_ratio`: share of all cores of the server's host that programs other than server
+    and pgdyno used.
+    """
 
     thread_busy_ratio: float | None = None
     timer_lag_p99_ns: float | None = None
     steal_ratio: float | None = None
     throttled_ns: int | None = None
+    other_programs_ratio: float | None = None
     is_same_host: bool = False
 
 
@@ -202,6 +209,40 @@ def _throttled(facts: RunFacts) -> Doubt | None:
         f"The control group throttled the processes for {throttled_ns / _MS:.0f} ms: the "
         "run measured the CPU limit.",
         "raise cpu.max of the group, or use fewer --threads and --clients",
+    )
+
+
+def _other_programs(facts: RunFacts) -> Doubt | None:
+    ratio = facts.machine.other_programs_ratio
+    if ratio is None or ratio <= _OTHER_PROGRAMS_RATIO_MAX:
+        return None
+    return Doubt(
+        "other_programs",
+        "doubt",
+        f"Other programs used {percent(ratio)} of the CPU of the server's host (limit "
+        f"{percent(_OTHER_PROGRAMS_RATIO_MAX)}).",
+        "stop them, or measure when they are idle; pgdyno doctor names them",
+    )
+
+
+def other_programs_in_one_arm(ratios: Sequence[float | None]) -> tuple[int, Doubt] | None:
+    """Return the run of a round with the most CPU time of other programs, if another had less.
+
+    Args: ratios, `MachineFacts.other_programs_ratio` of each run of the round.
+    Returns: the run's place, and why its pair is not even; None if the runs were disturbed alike.
+    """
+    known = [ratio for ratio in ratios if ratio is not None]
+    if len(known) < len(ratios) or len(known) < 2:
+        return None
+    most, least = max(known), min(known)
+    if most - least <= _OTHER_PROGRAMS_RATIO_MAX:
+        return None
+    return known.index(most), Doubt(
+        "other_programs_in_one_arm",
+        "doubt",
+        f"Other programs used {percent(most)} of the CPU in one run of a round, and "
+        f"{percent(least)} in another.",
+        "",
     )
 
 
@@ -365,6 +406,7 @@ RULES: tuple[Callable[[RunFacts], Doubt | None], ...] = (
     _little,
     _between_transactions,
     _others,
+    _other_programs,
     _changed,
     _clients_above_scale,
     _not_steady,

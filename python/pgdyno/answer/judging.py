@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -34,6 +35,9 @@ from pgdyno.store.stored_run import StoredRun
 
 # Doubts about the set-up of the experiment, the same for every run.
 _OF_EVERY_RUN = ("clients_above_scale", "same_host", "not_steady")
+# Doubts about what others did. They say why runs differ; their first number is a share in %.
+_OF_OTHERS = ("others", "other_programs")
+_SHARE = re.compile(r"(\d+(?:\.\d+)?) %")
 # A doubt names no more variants or loads than this.
 _PLACES_NAMED = 3
 _SEED = 20_260_103
@@ -209,6 +213,7 @@ def doubts_of_rounds(
 ) -> tuple[Doubt, ...]:
     """Return every doubt that makes a run not valid, each kind once with its runs.
 
+    What other sessions and programs did is returned, too, with the message of the worst run.
     Args: run_count, of all runs that the answer counts, also those that are not in by_run;
     of_variants, whether doubts about the set-up are returned, too, if at least half of the
     runs have them; client_word, "client" or "terminal".
@@ -218,16 +223,26 @@ def doubts_of_rounds(
     for cell, of_run in by_run:
         for doubt in of_run:
             cells[doubt.kind].append(cell)
-            if doubt.verdict == "not_valid" or doubt.kind in _OF_EVERY_RUN:
-                first_by_kind.setdefault(doubt.kind, doubt)
+            if doubt.verdict == "not_valid" or doubt.kind in (*_OF_EVERY_RUN, *_OF_OTHERS):
+                shown_of_kind = first_by_kind.setdefault(doubt.kind, doubt)
+                if doubt.kind in _OF_OTHERS and _share(doubt) > _share(shown_of_kind):
+                    first_by_kind[doubt.kind] = doubt
     shown = []
     for kind, doubt in first_by_kind.items():
-        if doubt.verdict == "not_valid":
+        if doubt.verdict == "not_valid" or kind in _OF_OTHERS:
             places = [_place_of(cell, client_word) for cell in cells[kind]]
-            shown.append(replace(doubt, message=_with_runs(doubt.message, places, run_count)))
+            message = doubt.message
+            if kind in _OF_OTHERS and len(places) > 1:
+                message = message.replace(" used ", " used up to ", 1)
+            shown.append(replace(doubt, message=_with_runs(message, places, run_count)))
         elif of_variants and len(by_run) <= 2 * len(cells[kind]):
             shown.append(doubt)
     return tuple(shown)
+
+
+def _share(doubt: Doubt) -> float:
+    share = _SHARE.search(doubt.message)
+    return float(share[1]) if share else 0.0
 
 
 def _with_runs(message: str, places: Sequence[str], total: int) -> str:

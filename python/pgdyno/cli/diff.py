@@ -26,10 +26,13 @@ if wanted.body:
     from pgdyno.report.changes import changes_between
     from pgdyno.report.figures import percentile_name
     from pgdyno.report.numbers import estimate_text
+    from pgdyno.report.short_text import shortened
     from pgdyno.store.experiment import Store
     from pgdyno.store.folder import ExperimentFolder
 
 _MANY_SETTINGS = 12
+# Facts that were measured and differ by nanoseconds each time.
+_NEVER_EQUAL = ("clock",)
 
 
 @click.command("diff", cls=Verb, short_help="Compare two results, side by side.")
@@ -37,33 +40,39 @@ _MANY_SETTINGS = 12
 @click.argument("second")
 @options.store_option
 @options.json_option
-def command(first: str, second: str, store: Path | None, json_to: str | None) -> int:
-    """Show the detailed runs of two results side by side, and how their servers differ.
+@options.verbose
+def command(first: str, second: str, store: Path | None, json_to: str | None, verbose: bool) -> int:
+    """Show what changed between the detailed runs of two results, and how their servers differ.
 
-    Changes have intervals, made from the intervals of both results. The results were measured at
-    different times, so diff gives no verdict: use `pgdyno compare` for that. The statements and
-    parts of the time that changed most are first. RESULT:VARIANT selects a variant; the default is
-    the reference. If the load of the first result was measured again before the second, diff prints
-    its drift.
+    First come throughput, the statements and the parts of the time that changed most. Changes have
+    intervals, made from the intervals of both results. The results were measured at different
+    times, so diff gives no verdict: use `pgdyno compare` for that. RESULT:VARIANT selects a
+    variant; the default is the reference. If the load of the first result was measured again before
+    the second, diff prints its drift.
     """
     kept = Store.default(store)
     (folder_a, a), (folder_b, b) = (_found(kept, handle) for handle in (first, second))
     first_result, other = answered(folder_a), answered(folder_b)
     runs = _numbers_of(first_result, a), _numbers_of(other, b)
     rows = list(_rows(*runs))
-    differing = _differing(first_result, other)
-    caveat = _caveat(folder_a, folder_b)
+    of_loads = list(_loads_differing((folder_a, first_result), (folder_b, other)))
+    differing = [*of_loads, *_differing(first_result, other)]
+    caveat = _caveat(folder_a, folder_b, *runs, are_loads_equal=not of_loads)
     drift = _drift(kept, folder_a, folder_b)
-    said = [("CAVEAT", caveat), ("", f"#{first_result.number}{a}, #{other.number}{b}")]
-    said += [("drift", drift["text"])]
-    said += [(percentile_name(name), f"{x} | {y}{change}") for name, x, y, change in rows]
+    metrics = [(percentile_name(name), f"{x} | {y}{change}") for name, x, y, change in rows]
     changes = changes_between(first_result, other)
+    said = [("CAVEAT", caveat), ("results", f"#{first_result.number}{a} | #{other.number}{b}")]
+    said += metrics[:1]
     said += [(change.kind, change.words) for change in changes]
+    said += metrics[1:]
+    said += [("drift", drift["text"])]
     said += [("differs", f"{name}: {x} | {y}") for name, x, y in differing[:_MANY_SETTINGS]]
     if len(differing) > _MANY_SETTINGS:
         said.append(("", f"and {len(differing) - _MANY_SETTINGS} more"))
     page = TextPage(output.width())
-    text = [line for label, words in said for line in page.row(label, words)]
+    text = "\n".join(line for label, words in said for line in page.row(label, words))
+    if not verbose:
+        text = shortened(text, f"pgdyno diff -v {first} {second}")
     document = {
         "format": "pgdyno.diff/1",
         "numbers": [first_result.number, other.number],
@@ -73,7 +82,7 @@ def command(first: str, second: str, store: Path | None, json_to: str | None) ->
         "changes": [change.to_json() for change in changes],
         "differs": {name: [x, y] for name, x, y in differing},
     }
-    options.write("\n".join(text), json.dumps(document, indent=2, ensure_ascii=False), json_to)
+    options.write(text, json.dumps(document, indent=2, ensure_ascii=False), json_to)
     return 0
 
 
@@ -131,8 +140,6 @@ def _rows(a: dict[str, Estimate], b: dict[str, Estimate]) -> Iterator[tuple[str,
     for name, (first, other) in _pairs(a, b):
         ratio = ratio_between(first, other)
         change = "" if ratio is None else f" | {change_text(ratio, without=', no interval')}"
-        if ratio is not None and ratio.scope == "within_run":
-            change += ", within the runs"
         texts = [estimate_text(estimate, with_unit=True) for estimate in (first, other)]
         yield name, texts[0], texts[1], change
 
@@ -162,6 +169,25 @@ def _drift(store: Store, a: ExperimentFolder, b: ExperimentFolder) -> dict[str, 
     return {**document, "text": text}
 
 
+def _loads_differing(
+    first: tuple[ExperimentFolder, ExperimentFindings],
+    other: tuple[ExperimentFolder, ExperimentFindings],
+) -> Iterator[tuple[str, str, str]]:
+    """Yield what differs between two loads: name, first value, second value."""
+    for part in ("dataset", "workload"):
+        asked: list[dict[str, Any]] = []
+        for folder, findings in (first, other):
+            known = dict(_question(folder)[part] or {})
+            if part == "workload" and findings.run is not None:
+                known["clients"] = findings.run.clients  # A sweep finds its number.
+            asked.append(known)
+        for name in sorted({*asked[0], *asked[1]}):
+            if asked[0].get(name) != asked[1].get(name):
+                values = (json.dumps(known.get(name, "-")) for known in asked)
+                x, y = (value.replace('"', "") for value in values)
+                yield f"load, {name}", x, y
+
+
 def _differing(a: ExperimentFindings, b: ExperimentFindings) -> list[tuple[str, str, str]]:
     """Return the facts and settings that differ: name, first value, second value."""
     return [
@@ -174,13 +200,25 @@ def _differing(a: ExperimentFindings, b: ExperimentFindings) -> list[tuple[str, 
 
 def _facts(findings: ExperimentFindings) -> dict[str, Any]:
     settings = {name: value for name, value, _ in findings.facts.settings}
-    return {**dict(findings.facts.rows), **settings, "target": findings.facts.target}
+    rows = {name: value for name, value in findings.facts.rows if name not in _NEVER_EQUAL}
+    return {**rows, **settings, "target": findings.facts.target}
 
 
-def _caveat(a: ExperimentFolder, b: ExperimentFolder) -> str:
+def _caveat(
+    a: ExperimentFolder,
+    b: ExperimentFolder,
+    first: dict[str, Estimate],
+    other: dict[str, Estimate],
+    *,
+    are_loads_equal: bool,
+) -> str:
     apart = duration_text(abs(b.began_ns - a.began_ns))
+    said = "" if are_loads_equal else "The loads differ (see differs). "
+    ratios = [ratio_between(*pair) for _, pair in _pairs(first, other)]
+    if any(ratio is not None and ratio.scope == "within_run" for ratio in ratios):
+        said += "The intervals are those within the runs. "
     return (
-        f"measured {apart} apart: the difference includes everything else that changed in "
+        f"{said}Measured {apart} apart: the difference includes everything else that changed in "
         "between, and no interval covers that. For a verdict, use pgdyno compare"
     )
 
@@ -217,7 +255,9 @@ def _question(folder: ExperimentFolder) -> dict[str, Any]:
     spec = tomllib.loads(folder.spec())
     kept = {name: spec.get(name) for name in ("server", "dataset", "workload")}
     workload = dict(kept["workload"] or {})
-    workload.pop("duration", None)  # A longer run of the same load measures the same.
+    # A longer run of the same load measures the same, and so do runs in another order.
+    for name in ("duration", "seed", "order_seed"):
+        workload.pop(name, None)
     variants = spec.get("variant") or [{}]
     first = {name: value for name, value in variants[0].items() if name not in ("name", "price")}
     return {**kept, "workload": workload, "variant": first}

@@ -15,14 +15,19 @@ from pgdyno.analysis.verdicts import (
     RunFacts,
     doubts,
 )
-from pgdyno.loop.counter_growth import deltas_of, grown
+from pgdyno.loop.counter_growth import counters_of, deltas_of, grown, load_backends
 from pgdyno.loop.load_numbers import LoadNumbers
+from pgdyno.observe.catalogue import COLLECTORS
 from pgdyno.observe.host.cpu import CpuCollector, ThrottlingCollector
-from pgdyno.observe.sql.waits import UNSEEN
+from pgdyno.observe.processes.backends import LOAD
+from pgdyno.observe.sql.waits import PARALLEL_WORKER, UNSEEN
 from pgdyno.observe.sql.wal import CheckpointerCollector
 from pgdyno.store.parquet import Arrays
 from pgdyno.store.stored_run import StoredRun
 
+_OF_NODES = {collector.name for collector in COLLECTORS if collector.scope == "node"}
+_OF_ALL_PROGRAMS = ("user_ns", "nice_ns", "system_ns")
+_OF_PROGRAMS = ("cpu_user_ns", "cpu_system_ns")
 _CPU_MODES = tuple(c.name for c in CpuCollector.columns if c.nature == "counter")
 
 
@@ -34,6 +39,7 @@ def machine_facts(stored: StoredRun, numbers: LoadNumbers, *, is_same_host: bool
         timer_lag_p99_ns=max((thread.timer_lag_ns_p99 for thread in threads), default=None),
         steal_ratio=_steal_ratio(stored, numbers),
         throttled_ns=_throttled_ns(stored, numbers),
+        other_programs_ratio=other_programs_ratio_of(stored, numbers),
         is_same_host=is_same_host,
     )
 
@@ -110,6 +116,35 @@ def cpu_ns_by_mode(stored: StoredRun, numbers: LoadNumbers, table: str = "cpu") 
     by_mode = {mode: grown(whole, mode, *numbers.span_ns) for mode in _CPU_MODES}
     known = {mode: value for mode, value in by_mode.items() if value is not None}
     return known if len(known) == len(_CPU_MODES) else {}
+
+
+def other_programs_ratio_of(stored: StoredRun, numbers: LoadNumbers) -> float | None:
+    """Return the share of all cores that other programs than server and pgdyno used.
+
+    Returns: None if not known. Processes that live shorter than a second are not counted as the
+    server's. So it is not known with parallel workers, or with a connection for each transaction.
+    A standby or another node may be on the same host, so it is not known with these either.
+    """
+    by_mode = cpu_ns_by_mode(stored, numbers)
+    of_server = counters_of(stored, "backends")
+    work = (stored.document("job.json") or {}).get("work", {})
+    is_short_lived = work.get("connect", {}).get("each_transaction", False)
+    is_short_lived |= bool((np.asarray(stored.waits()["backend_type"]) == PARALLEL_WORKER).any())
+    kinds = {growth.key["backend_type"] for growth in of_server}
+    is_alone = "walsender" not in kinds and _OF_NODES.isdisjoint(stored.collectors())
+    if not by_mode or LOAD not in kinds or is_short_lived or not is_alone:
+        return None
+    load = load_backends(stored)
+    known = [growth for growth in of_server if growth.key["backend_type"] != LOAD]
+    own_ns = [grown(growth, "run_ns", *numbers.span_ns) for growth in (load, *known)]
+    if own_ns[0] is None:
+        return None
+    if stored.telemetry("load_cpu") is None:  # The load's programs are on the same host.
+        programs = counters_of(stored, "programs")
+        own_ns += [grown(g, mode, *numbers.span_ns) for g in programs for mode in _OF_PROGRAMS]
+    used_ns = sum(by_mode[mode] for mode in _OF_ALL_PROGRAMS)
+    others_ns = used_ns - sum(ns for ns in own_ns if ns is not None)
+    return max(0.0, others_ns / sum(by_mode.values()))
 
 
 def _steal_ratio(stored: StoredRun, numbers: LoadNumbers) -> float | None:

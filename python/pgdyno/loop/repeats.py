@@ -12,7 +12,11 @@ from collections.abc import Sequence
 from pgdyno.analysis import verdicts
 from pgdyno.analysis.verdicts import Doubt
 from pgdyno.errors import AnalysisError
-from pgdyno.loop.disturbed import disturbed_from_outside, has_timed_checkpoint
+from pgdyno.loop.disturbed import (
+    disturbed_from_outside,
+    has_timed_checkpoint,
+    other_programs_ratio_of,
+)
 from pgdyno.loop.journal import Visit, repeat, visits
 from pgdyno.loop.load_numbers import load_numbers
 from pgdyno.plan.history import History, Measured, elapsed_ns
@@ -25,12 +29,15 @@ _IN_VAIN_MAX = 2
 # Without a budget, repeating takes no more than two minutes, or a quarter of the time.
 _UNASKED_NS = 120_000_000_000
 _UNASKED_RATIO = 0.25
+# Uneven pairs are no reason to use up the time for more pairs.
+_UNEVEN_RATIO = 0.1
 _CHECKPOINT = Doubt(
     "checkpoint_in_one_arm",
     "doubt",
     "A checkpoint by checkpoint_timeout was in one run of a round only.",
     "",
 )
+_UNEVEN = "other_programs_in_one_arm"
 _PURPOSES = ("round", "detail", "capacity")
 
 
@@ -42,6 +49,7 @@ class Repeats:
         self._folder = folder
         before = [entry for entry in folder.decisions() if entry["decision"] == "repeated"]
         self._counts = Counter(str(entry["place"]) for entry in before)
+        self._uneven = [str(entry["place"]) for entry in before if entry["kind"] == _UNEVEN]
         self._spent_ns = sum(int(entry["elapsed_ns"]) for entry in before)
 
     def taken_out(
@@ -65,6 +73,10 @@ class Repeats:
         place, spent_ns = _place_of(entry.run), entry.elapsed_ns
         if not self._may_repeat(place, entry.took_ns, history, budget_ns):
             return None
+        if doubt.kind == _UNEVEN:
+            if not self._may_be_even(place, entry, budget_ns):
+                return None
+            self._uneven.append(place)
         repeat(self._folder, number, place, doubt, spent_ns)
         self._counts[place] += 1
         self._spent_ns += spent_ns
@@ -82,16 +94,34 @@ class Repeats:
         most_ns = max(_UNASKED_NS, _UNASKED_RATIO * spent_ns)
         return self._spent_ns + took_ns <= most_ns
 
+    def _may_be_even(self, place: str, entry: Measured, budget_ns: int | None) -> bool:
+        """Return whether a run may be repeated because other programs used more CPU then.
+
+        A variant may be the reason itself: if it has fewer processes or waits more, other programs
+        get more of the cores in every run of it. So two runs of a variant are repeated, each
+        once, within a tenth of the budget.
+        """
+        variant = entry.run.cell.variant
+        places = [known for known in self._uneven if variant and variant.id in known.split()[2:3]]
+        if place in places or len(places) >= _IN_VAIN_MAX:
+            return False
+        return budget_ns is None or self._spent_ns + entry.took_ns <= _UNEVEN_RATIO * budget_ns
+
     def _disturbed(self, done: Visit, history: History) -> tuple[int, Doubt] | None:
         numbers = load_numbers(done.stored, with_intervals=False)
         if numbers.seconds < 0.99 * verdicts.NEEDED_S_IN_SWEEP:
             return None  # It is not valid anyway, and another run would not be either.
         for doubt in disturbed_from_outside(done.stored, numbers):
             return done.planned.number, doubt
-        arms = list(self._round_of(done, history))
-        had = [has_timed_checkpoint(v.stored, load_numbers(v.stored)) for v in arms]
+        arms = [(visit, load_numbers(visit.stored)) for visit in self._round_of(done, history)]
+        others = [other_programs_ratio_of(visit.stored, its) for visit, its in arms]
+        if (uneven := verdicts.other_programs_in_one_arm(others)) is not None:
+            place, doubt = uneven
+            return arms[place][0].planned.number, doubt
+        timed = [(v, its) for v, its in arms if not _sets_checkpoints(v.planned)]
+        had = [has_timed_checkpoint(visit.stored, its) for visit, its in timed]
         if any(had) and not all(had):
-            return arms[had.index(True)].planned.number, _CHECKPOINT
+            return timed[had.index(True)][0].planned.number, _CHECKPOINT
         return None
 
     def _round_of(self, done: Visit, history: History) -> Sequence[Visit]:
@@ -106,7 +136,6 @@ class Repeats:
             and m.run.round == planned.round
             and (m.run.cell.clients, m.run.cell.script_indexes)
             == (planned.cell.clients, planned.cell.script_indexes)
-            and not _sets_checkpoints(m.run)
         }
         if len(beside) < 2:
             return ()

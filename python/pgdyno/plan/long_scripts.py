@@ -1,7 +1,7 @@
 """Scripts that take long, such as batches and reports, are measured by their duration.
 
-If one execution takes more than a tenth of a run, the rate of executions says little. One execution
-is then one run.
+If one execution takes more than a tenth of a run, and a run has few of them, their rate says
+little. One execution is then one run.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from pgdyno.spec.planned import PlannedRun
 # In a run of fixed length a client executes a longer script fewer than ten times: too few for a
 # rate.
 _LONG_RATIO = 0.1
+# A run with this number of executions, of all clients, has a rate.
+_ENOUGH = 200
 
 
 def as_measured(experiment: Experiment, history: History) -> tuple[Experiment, History]:
@@ -31,12 +33,16 @@ def as_measured(experiment: Experiment, history: History) -> tuple[Experiment, H
 
 
 def is_long(experiment: Experiment, history: History) -> bool:
-    """Return whether an execution took long in the pilots or in the runs of the first round."""
+    """Return whether an execution took long in the pilots or in the runs of the first round.
+
+    Many clients that queue are no long script: their run has enough executions for a rate.
+    """
     if not executions_may_decide(experiment):
         return False
     limit_ms = long_ns(experiment) / 1e6
     return any(
         done.latency_ms.get("mean", 0.0) > limit_ms
+        and done.tps * done.run.measure_ns / 1e9 < _ENOUGH
         for done in history
         if done.run.round <= 1 and is_by_clock(done.run)
     )

@@ -15,6 +15,8 @@ from pgdyno.report.parts import parts_of
 
 _SHOWN = 5
 _TEXT = 60
+# Less than the clock of a statement can tell.
+_LEAST_MS = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +43,8 @@ class ChangeOfTime:
         difference = self.difference
         interval = "no interval"
         if difference.low is not None and difference.high is not None:
-            ends = f"{signed(difference.low, 3)} to {signed(difference.high, 3)}"
-            interval = f"{ends}, within the runs"
-        values = " | ".join(
-            "-" if ms is None else plain(ms.value) for ms in (self.first, self.other)
-        )
+            interval = f"{signed(difference.low, 3)} to {signed(difference.high, 3)}"
+        values = " | ".join(_value(ms) for ms in (self.first, self.other))
         return f"{signed(difference.value, 3)} ms ({interval}): {values} ms  {self.name}"
 
     def to_json(self) -> dict[str, Any]:
@@ -53,6 +52,12 @@ class ChangeOfTime:
         values = [None if ms is None else ms.to_json() for ms in (self.first, self.other)]
         difference = self.difference.to_json()
         return {"kind": self.kind, "name": self.name, "values": values, "difference": difference}
+
+
+def _value(ms: Estimate | None) -> str:
+    if ms is None:
+        return "-"
+    return "0" if abs(ms.value) < _LEAST_MS else plain(ms.value)
 
 
 def changes_between(first: ExperimentFindings, other: ExperimentFindings) -> list[ChangeOfTime]:

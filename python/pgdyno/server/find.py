@@ -91,7 +91,9 @@ def find(
     """
     if bin_dir is not None:
         return _given(bin_dir, version)
-    offered = installed(environ) + embedded()
+    offered = installed(environ)
+    if not any(_matches(binaries.version, version) for binaries in offered):
+        offered += embedded()  # Asked last: each folder costs two processes.
     wanted = [binaries for binaries in offered if _matches(binaries.version, version)]
     if wanted:
         return wanted[0]
@@ -193,8 +195,9 @@ def _ask(folder: Path, source: Literal["installed", "embedded"]) -> Binaries | N
         return None
     # pg_config may belong to another version (Debian has it without a server): same folder only.
     pg_config = folder / "pg_config"
-    said = _said([pg_config, "--configure", "--cflags"]) if os.access(pg_config, os.X_OK) else ""
-    share = _said([pg_config, "--sharedir"]).strip() if said else ""
+    asked: list[str | Path] = [pg_config, "--configure", "--cflags", "--sharedir"]
+    lines = _said(asked).strip().splitlines() if os.access(pg_config, os.X_OK) else []
+    said, share = "\n".join(lines[:-1]), lines[-1].strip() if lines else ""
     there = {path.stem for path in Path(share, "extension").glob("*.control")} if share else set()
     return Binaries(
         bin_dir=folder,

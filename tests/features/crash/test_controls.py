@@ -58,3 +58,14 @@ def test_a_server_that_does_not_come_back_is_a_loss() -> None:
 def test_every_kind_has_a_control_that_must_lose_something() -> None:
     for kind, controls in CONTROLS.items():
         assert any(control.expected != "nothing lost" for control in controls), kind
+
+
+def test_a_crash_before_any_commit_shows_nothing_and_is_repeated_at_most_twice() -> None:
+    stood_still = crash(acknowledged=0)
+    assert not is_settled(ALL_ON, [stood_still, crash(2)])
+    assert not judged(ALL_ON, [stood_still, stood_still]).holds
+    seen = judged(ALL_ON, [stood_still, crash(2), crash(3)])
+    assert (seen.holds, seen.crashes, seen.repeated_count) == (True, 2, 1)
+    assert "1 crash repeated" in seen.seen
+    assert not is_settled(ALL_ON, [stood_still] * 3)
+    assert is_settled(ALL_ON, [stood_still] * 4)

@@ -313,5 +313,5 @@ def test_the_time_of_the_runs_is_split_by_purpose() -> None:
     slowed = time_spent([8 * S_NS, 12 * S_NS], [quick, restarted], failed_ns=5 * S_NS)
     assert slowed is not None
     assert slowed.total_s == 25
-    assert "failed runs 20 %" in slowed.sentence()
+    assert "failed or repeated runs 20 %" in slowed.sentence()
     assert time_spent([8 * S_NS, 8 * S_NS], [quick, {}]) is None, "a result of an earlier version"

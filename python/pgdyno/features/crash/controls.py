@@ -8,6 +8,7 @@ from typing import Literal
 
 from pgdyno.features.crash.moments import Phase
 from pgdyno.features.crash.record import CrashRecord
+from pgdyno.quantities import counted
 
 Kind = Literal["kill", "power", "failover", "command"]
 Expected = Literal["nothing lost", "only a suffix", "lost or corrupt", "corruption found"]
@@ -15,6 +16,9 @@ Expected = Literal["nothing lost", "only a suffix", "lost or corrupt", "corrupti
 _ON = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"}
 # More tries do not help: a control that shows nothing in six crashes shows that the test is blind.
 _TRIES_MAX = 6
+# A crash without an acknowledged commit before it shows nothing. It is repeated at most twice, as
+# every run that something outside disturbed.
+REPEATS_MAX = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +40,18 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class ControlSeen:
-    """What the crashes of a control showed, and whether that is what it must show."""
+    """What the crashes of a control showed, and whether that is what it must show.
+
+    `crashes`: how many show something; `repeated_count`: how many do not, because no commit was
+    acknowledged before them.
+    """
 
     name: str
     expected: str
     seen: str
     holds: bool
     crashes: int
+    repeated_count: int = 0
 
 
 _ALL_ON = Control("all on", "nothing lost", _ON, ("load", "checkpoint"), tries=2)
@@ -78,7 +87,9 @@ def controls_of(kind: Kind, *, is_own: bool) -> Sequence[Control]:
 
 def is_settled(control: Control, records: Sequence[CrashRecord]) -> bool:
     """Return whether a control needs no further crash."""
-    if len(records) >= control.tries or _contradicts(control, records):
+    telling = _telling(records)
+    is_over = len(records) - min(len(records) - len(telling), REPEATS_MAX) >= control.tries
+    if is_over or _contradicts(control, records):
         return True
     return control.expected != "nothing lost" and _shows(control, records)
 
@@ -86,13 +97,22 @@ def is_settled(control: Control, records: Sequence[CrashRecord]) -> bool:
 def judged(control: Control, records: Sequence[CrashRecord]) -> ControlSeen:
     """Return what the crashes of a control showed."""
     holds = not _contradicts(control, records) and _shows(control, records)
-    return ControlSeen(control.name, control.expected, _seen(records), holds, len(records))
+    count = len(_telling(records))
+    seen, repeated = _seen(records), len(records) - count
+    if repeated:
+        seen += f"; {counted(repeated, 'crash')} repeated: no commit was acknowledged"
+    return ControlSeen(control.name, control.expected, seen, holds, count, repeated)
+
+
+def _telling(records: Sequence[CrashRecord]) -> list[CrashRecord]:
+    """Return the crashes that show something: some commit was acknowledged, or damage was seen."""
+    return [record for record in records if record.acknowledged or record.is_corrupt]
 
 
 def _shows(control: Control, records: Sequence[CrashRecord]) -> bool:
     """Return whether one of the crashes shows what must be seen; a loss need not be in each."""
     if control.expected == "nothing lost":
-        return bool(records)
+        return bool(_telling(records))
     if control.expected == "only a suffix":
         return any(record.lost for record in records)
     if control.expected == "corruption found":

@@ -15,7 +15,7 @@ import tomli_w
 
 from pgdyno.clock import ClockPair, read_pair
 from pgdyno.errors import InterruptedByUser, PgdynoError
-from pgdyno.features.crash.controls import Control, controls_of, is_settled, judged
+from pgdyno.features.crash.controls import REPEATS_MAX, Control, controls_of, is_settled, judged
 from pgdyno.features.crash.crashers import Crasher, CrashRequest, OwnCrasher, ScratchCrasher
 from pgdyno.features.crash.document import document_of
 from pgdyno.features.crash.faults import FAULTS
@@ -114,7 +114,7 @@ class _Session:
 
     def _run_control(self, control: Control, bench: Bench) -> None:
         records: list[CrashRecord] = []
-        planned = planned_crashes(control.tries, self.request.seed, control.phases)
+        planned = planned_crashes(control.tries + REPEATS_MAX, self.request.seed, control.phases)
         while not is_settled(control, records):
             record = self.crasher.crash(bench, planned[len(records)], control)
             records.append(self._kept(record))

@@ -12,7 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pgdyno.analysis.estimate import mean_between_runs
 from pgdyno.analysis.losses import Loss, events
 from pgdyno.clock import ClockPair
-from pgdyno.features.crash.controls import Control, Kind, controls_of, is_settled, judged
+from pgdyno.features.crash.controls import (
+    REPEATS_MAX,
+    Control,
+    Kind,
+    controls_of,
+    is_settled,
+    judged,
+)
 from pgdyno.features.crash.crashers import CrashRequest, ScratchCrasher
 from pgdyno.features.crash.crashes import share_of_crashes
 from pgdyno.features.crash.moments import planned_crashes
@@ -124,7 +131,7 @@ def _crash_each(
             done.setdefault(line["arm"], []).append(CrashRecord.of(line))
     for name, arm in _arms(request, members):
         records = done.setdefault(arm.name, [])
-        count = request.crashes if name else arm.tries
+        count = request.crashes if name else arm.tries + REPEATS_MAX
         planned = planned_crashes(count, request.seed, crasher.phases if name else arm.phases)
         for crash in planned[len(records) :]:
             if not name and is_settled(arm, records):

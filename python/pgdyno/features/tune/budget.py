@@ -35,7 +35,7 @@ class TimeSpent:
             ("reset", self.reset_ratio),
             ("restarts", self.restart_ratio),
             ("loading data", self.loading_ratio),
-            *([("failed runs", self.failed_ratio)] if self.failed_ratio else []),
+            *([("failed or repeated runs", self.failed_ratio)] if self.failed_ratio else []),
             ("overhead", self.overhead_ratio),
         )
         shares = ", ".join(f"{name} {percent(share)}" for name, share in parts)

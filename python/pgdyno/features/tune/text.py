@@ -88,6 +88,8 @@ def _rows(findings: ExperimentFindings) -> Iterator[tuple[str, str]]:
         yield from ((line.label, line.said) for line in blocks_of(own.blocks, LabelledLine))
     if tuned.budget is not None:
         yield "time", tuned.budget.sentence()
+    if findings.repeated:
+        yield "repeated", findings.repeated_words
     for doubt in findings.doubts[:_DOUBTS_MAX]:
         yield "NOT VALID" if doubt.verdict == "not_valid" else "doubt", doubt.message
     if (more := len(findings.doubts) - _DOUBTS_MAX) > 0:
