@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.features.watch.incident.evidence import IncidentEvidence, Row, SeenRows, number
 from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
-from pgdyno.features.watch.incident.lock_rules import session_name
+from pgdyno.features.watch.incident.lock_rules import address_line, session_name
 from pgdyno.quantities import count, counted, percent, seconds
 
 _IDLE_NS = 10_000_000_000
@@ -91,6 +91,28 @@ def wraparound(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     )
 
 
+def oldest_holder(evidence: IncidentEvidence) -> str:
+    """Return who keeps the oldest rows and for how long, "" if nobody is known to keep any."""
+    held = [seen for seen in sorted(evidence.now("holds"), key=_rank) if _xids(seen)]
+    if not held:
+        return ""
+    row = held[0].last
+    age = number(row, "age_ns") or number(row, "state_age_ns")
+    state = str(row["state"])
+    since = f" for {seconds(round(age / 1e9))}" if age else ""
+    return f"{_who(row)}, {state}{since}"
+
+
+def _who(row: Row) -> str:
+    kind = str(row["kind"])
+    named = {"slot": f"replication slot {row['name']}", "standby": f"standby {row['name']}"}
+    return named.get(kind) or session_name(row)
+
+
+def _xids(seen: SeenRows) -> float:
+    return number(seen.last, "xmin_age")
+
+
 def _rank(seen: SeenRows) -> tuple[float, float]:
     return -number(seen.last, "xmin_age"), -number(seen.last, "age_ns")
 
@@ -168,7 +190,9 @@ def _holder(row: Row, harm: str, same_count: int) -> IncidentFinding:
         since_s=age_s or None,
         next_step=steps[kind],
         danger=Danger.GROWS,
-        lines=(f"its last statement: {text}",) if text else (),
+        lines=(*((f"its last statement: {text}",) if text else ()), *address_line(row))
+        if str(row["kind"]) == "session"
+        else (),
         answer=f"{said}; {harm}",
         evidence={"pid": pid, "name": name, "xmin_age": number(row, "xmin_age")},
     )
