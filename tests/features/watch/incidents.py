@@ -104,6 +104,11 @@ def findings(
     return outcome.document["findings"], outcome.document
 
 
+def documents(target: Target, seconds: float) -> list[Document]:
+    """Return what `judged` returns, as in the JSON document."""
+    return [finding.as_document() for finding in judged(target, seconds)]
+
+
 def of_kind(listed: list[Document], kind: str) -> Document:
     """Return the one finding of a kind."""
     [finding] = [finding for finding in listed if finding["kind"] == kind]

@@ -95,11 +95,13 @@ def errors(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
 
 
 def crash(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
-    """Yield a finding if a server process crashed, which ends all sessions."""
-    if not (ended := evidence.crashes):
+    """Yield a finding if the server recovered from WAL: all its sessions had ended."""
+    if not evidence.recovery_count:
         return
-    said = f"the server crashed: a process was terminated by {ended[-1]}"
-    said += f" ({len(ended)} times)" * (len(ended) > 1)
+    times = evidence.recovery_count
+    said = "the server crashed, or was stopped at once, and recovered from its WAL"
+    said += f" ({times} times)" * (times > 1)
+    said += f": a process was terminated by {evidence.crash_cause}" * bool(evidence.crash_cause)
     yield IncidentFinding(
         kind="crash",
         said=said,
@@ -108,7 +110,7 @@ def crash(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
         " statement in the server's log",
         danger=Danger.WORK_REFUSED,
         answer=said,
-        evidence={"crashes": len(ended)},
+        evidence={"recoveries": times},
     )
 
 
@@ -150,11 +152,11 @@ def inside(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield a finding for each place inside the server where much DB time is lost."""
     found: set[str] = set()
     for names, (said, step) in _INSIDE:
-        lost_s = evidence.in_events(lambda event, names=names: event.startswith(names))
+        events = evidence.events_of(names)
+        lost_s = evidence.in_events(frozenset(events).__contains__)
         share = evidence.share(lost_s) or 0.0
         if share >= _INSIDE_RATIO:
             found.add(said)
-            events = evidence.events_of(names)
             said_too = f"{said} ({', '.join(events)})"
             yield _inside(evidence, said_too, step, lost_s=lost_s, cost="")
     for seen in evidence.now("slru"):

@@ -33,7 +33,6 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
 }
 TAKEN = (*_KEYS, "lock_queues", "log")
 _KEYS_MAX = 2_000
-_CRASHES_MAX = 100
 
 
 @dataclass(slots=True)
@@ -72,8 +71,9 @@ class IncidentEvidence:
         self._busy_workers_count = 0
         # Errors in the server's log; "" if the log does not have the SQLSTATE.
         self.errors_by_sqlstate: Counter[str] = Counter()
-        # By what each crash of a server process was caused, such as "signal 9".
-        self.crashes: list[str] = []
+        # How often the server recovered from WAL, and what ended a process, such as "signal 9".
+        self.recovery_count = 0
+        self.crash_cause = ""
 
     def take(self, collector: str, rows: Sequence[Row]) -> None:
         """Add the rows of one sample. Rows of collectors outside `TAKEN` are ignored."""
@@ -107,8 +107,10 @@ class IncidentEvidence:
     def _take_log(self, events: Sequence[Row]) -> None:
         for event in events:
             kind = str(event["kind"])
-            if kind == "crash" and len(self.crashes) < _CRASHES_MAX:
-                self.crashes.append(str(event["what"]))
+            if kind == "crash":
+                self.crash_cause = str(event["what"])
+            elif kind == "checkpoint_began" and "end-of-recovery" in str(event["what"]):
+                self.recovery_count += 1
             elif kind == "error":  # The server counts deadlocks.
                 self.errors_by_sqlstate[str(event["sqlstate"])] += 1
 
