@@ -115,7 +115,7 @@ def sequence_at_its_end(target: Target) -> Iterator[None]:
 
 @contextmanager
 def connection_storm(target: Target) -> Iterator[None]:
-    """Each statement has a connection of its own."""
+    """Each statement has another connection."""
     stopping = threading.Event()
 
     def work() -> None:
@@ -136,11 +136,12 @@ def connection_storm(target: Target) -> Iterator[None]:
 
 @contextmanager
 def long_lists(target: Target) -> Iterator[None]:
-    """Lists of literals of many lengths: before 18, each is a statement of its own."""
+    """Lists of literals of many lengths: before 18, each is another statement."""
 
     def act(worker: Worker, turn: int) -> None:
         numbers = ",".join(str(number) for number in range(10 + turn % 25))
-        worker.execute(f"SELECT * FROM orders WHERE customer IN ({numbers})")  # type: ignore[arg-type]
+        asked = f"SELECT * FROM orders WHERE customer IN ({numbers})"
+        worker.execute(asked)  # type: ignore[arg-type]
 
     with session(target, "orm", autocommit=True) as before:
         for turn in range(25):

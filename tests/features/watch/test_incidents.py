@@ -287,9 +287,9 @@ def test_commits_that_wait_for_a_standby_which_is_not_there_are_named(
     finally:
         run_sql(shop, "ALTER SYSTEM RESET synchronous_standby_names")
         run_sql(shop, "SELECT pg_reload_conf()")
-    found = of_kind(listed, "synchronous standby missing")
-    assert "none is connected" in found["said"]
-    assert "none is connected" in found["answer"]
+    finding = of_kind(listed, "synchronous standby missing")
+    assert "none is connected" in finding["said"]
+    assert "none is connected" in finding["answer"]
 
 
 def test_a_role_that_may_see_nothing_gets_no_invented_finding(

@@ -166,11 +166,11 @@ def test_one_worker_that_is_always_busy_cannot_keep_up(server: ScratchCluster) -
         eventually(lambda: scalar(target, at_work))
         run_sql(target, "UPDATE waits SET n = n + 1")
         with busy(target, "web", lambda w, _: w.execute("UPDATE waits SET n = n + 1")):
-            found = by_kind(judged(target, 2))["autovacuum cannot keep up"]
+            finding = by_kind(judged(target, 2))["autovacuum cannot keep up"]
     finally:
         run_sql(target, "DROP TABLE busy_one, waits")
-    assert "its only worker is busy" in found.said
-    assert "dead rows" in found.cost
+    assert "its only worker is busy" in finding.said
+    assert "dead rows" in finding.cost
 
 
 def test_ddl_that_waits_for_a_slow_vacuum_is_named_with_the_vacuum(server: ScratchCluster) -> None:
@@ -186,13 +186,13 @@ def test_ddl_that_waits_for_a_slow_vacuum_is_named_with_the_vacuum(server: Scrat
             waiting(target, "migration", alter),
             waiting(target, "web", read, 3),
         ):
-            found = by_kind(judged(target, 3))["lock queue behind DDL"]
+            finding = by_kind(judged(target, 3))["lock queue behind DDL"]
     finally:
         run_sql(target, "DROP TABLE old")
-    assert "maintenance" in found.said
-    assert "VACUUM" in str(found.lines)
-    assert found.evidence["waiting"] == 4
-    assert "pg_cancel_backend" in found.next_step
+    assert "maintenance" in finding.said
+    assert "VACUUM" in str(finding.lines)
+    assert finding.evidence["waiting"] == 4
+    assert "pg_cancel_backend" in finding.next_step
 
 
 def test_sessions_behind_an_advisory_lock_of_an_idle_session_are_named(
@@ -201,9 +201,9 @@ def test_sessions_behind_an_advisory_lock_of_an_idle_session_are_named(
     with session(server.target, "leader", autocommit=True) as leader:
         leader.execute("SELECT pg_advisory_lock(4)")
         with waiting(server.target, "worker", "SELECT pg_advisory_lock(4)", 2):
-            found = by_kind(judged(server.target, 2.5))["lock queue"]
-    assert "an advisory lock" in found.said
-    assert "releases it" in found.next_step
+            finding = by_kind(judged(server.target, 2.5))["lock queue"]
+    assert "an advisory lock" in finding.said
+    assert "releases it" in finding.next_step
 
 
 def test_a_session_without_a_name_behind_a_pooler_is_named_by_its_address(
@@ -223,11 +223,11 @@ def test_a_session_without_a_name_behind_a_pooler_is_named_by_its_address(
         with session(pooler.target, "") as holder:
             holder.execute("UPDATE orders SET n = 1 WHERE id = 3")
             with waiting(target, "shop", "UPDATE orders SET n = 2 WHERE id = 3", 2):
-                found = by_kind(judged(target, 2.5))["lock queue"]
+                finding = by_kind(judged(target, 2.5))["lock queue"]
     finally:
         pooler.stop()
-    assert "127.0.0.1:" in found.said
-    assert "SHOW SERVERS" in str(found.lines)
+    assert "127.0.0.1:" in finding.said
+    assert "SHOW SERVERS" in str(finding.lines)
 
 
 def test_a_process_that_was_killed_is_a_crash_of_the_server(

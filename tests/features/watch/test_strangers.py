@@ -76,9 +76,9 @@ def test_an_incident_of_somebody_else_is_named(
 ) -> None:
     with staged(shop):
         listed = judged(shop, 2.5)
-    found = next((finding for finding in listed if finding.kind == kind), None)
-    assert found is not None, [finding.said for finding in listed]
-    whole = f"{found.said} {found.cost} {' '.join(found.lines)} {found.next_step}"
+    finding = next((made for made in listed if made.kind == kind), None)
+    assert finding is not None, [made.said for made in listed]
+    whole = f"{finding.said} {finding.cost} {' '.join(finding.lines)} {finding.next_step}"
     assert not [word for word in words if word not in whole], whole
 
 
@@ -120,7 +120,7 @@ def pg_dump(binaries: Path, target: Target) -> None:
 
 
 def test_healthy_servers_under_load_have_no_finding(counting: ScratchCluster, shop: Target) -> None:
-    """A saturated server, beside it a batch, a backup, an index build and a vacuum."""
+    """A saturated server, with a batch, a backup, an index build and a vacuum."""
     for statement in (
         "CREATE TABLE accounts AS SELECT id, 0 AS b, repeat('x', 80) AS f"
         " FROM generate_series(1, 50000) id",

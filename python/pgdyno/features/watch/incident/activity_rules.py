@@ -116,10 +116,10 @@ def crash(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
 
 def deadlocks(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield a finding if the server found deadlocks."""
-    found = int(evidence.grown("database", "deadlocks"))
-    if not found:
+    deadlock_count = int(evidence.grown("database", "deadlocks"))
+    if not deadlock_count:
         return
-    said = f"{counted(found, 'deadlock')} in {seconds(round(evidence.seconds))}"
+    said = f"{counted(deadlock_count, 'deadlock')} in {seconds(round(evidence.seconds))}"
     yield IncidentFinding(
         kind="deadlocks",
         said=said,
@@ -127,7 +127,7 @@ def deadlocks(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
         next_step="lock rows in the same order everywhere; the server's log has both statements",
         danger=Danger.GROWS,
         answer=f"{said}: sessions lock the same rows in different order",
-        evidence={"deadlocks": found},
+        evidence={"deadlocks": deadlock_count},
     )
 
 
@@ -150,13 +150,13 @@ def connection_storm(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
 
 def inside(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield a finding for each place inside the server where much DB time is lost."""
-    found: set[str] = set()
+    named: set[str] = set()
     for names, (said, step) in _INSIDE:
         events = evidence.events_of(names)
         lost_s = evidence.in_events(frozenset(events).__contains__)
         share = evidence.share(lost_s) or 0.0
         if share >= _INSIDE_RATIO:
-            found.add(said)
+            named.add(said)
             said_too = f"{said} ({', '.join(events)})"
             yield _inside(evidence, said_too, step, lost_s=lost_s, cost="")
     for seen in evidence.now("slru"):
@@ -166,8 +166,8 @@ def inside(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
         if not known or (lookups < _LOOKUPS_PER_SECOND and reads < _READS_PER_SECOND):
             continue
         said, step = known[0][1]
-        if said not in found:
-            found.add(said)
+        if said not in named:
+            named.add(said)
             cost = f"{lookups:,.0f} lookups/s, {reads:,.0f} of them read from disk"
             yield _inside(evidence, said, step, lost_s=0.0, cost=cost)
 

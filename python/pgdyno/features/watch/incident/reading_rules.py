@@ -44,6 +44,8 @@ def read_whole(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[I
             return
         if scans < max(3.0, evidence.seconds / 10) or _is_named(evidence, known, seen):
             continue
+        if known.counts_statements and _reader(evidence, seen) is None:
+            continue  # Nothing says who reads it.
         yield _whole(evidence, known, seen)
         return
 
@@ -68,8 +70,6 @@ def _whole(evidence: IncidentEvidence, known: KnownStatements, seen: SeenRows) -
     )
     lost_s, query = 0.0, _reader(evidence, seen) if known.counts_statements else None
     key = _foreign_key(evidence, table)
-    if known.counts_statements:
-        cost, step = "no statement with much time names it", "see triggers, functions and views"
     if query is not None:
         lost_s, _ = time_of(evidence, query)
         text = short_text(known.texts.get(query, ""))

@@ -57,7 +57,7 @@ def time_of_alike(
 ) -> tuple[float, float, int]:
     """Return what `time_of` returns, of all statements with the same text but for lists.
 
-    Before 18 a list of each length is a statement of its own. The third value is their number.
+    Before 18, lists of different lengths are different statements. The third value is their number.
     """
     text = _LIST.sub("(...)", known.texts.get(query, ""))
     alike = [other for other, words in known.texts.items() if _LIST.sub("(...)", words) == text]
