@@ -15,6 +15,7 @@ from bench.disturbance import taken
 from bench.loads import APPLICATION_NAME, Load, Measured
 from bench.steady import SteadyLoad
 from pgdyno.clock import monotonic_ns, read_pair
+from pgdyno.features.watch.incident.sampled import asked_too
 from pgdyno.observe.observer import ObservedServer, Observer
 from pgdyno.observe.sql.waits import OWN_PREFIX
 from pgdyno.process import signals
@@ -115,7 +116,7 @@ def engine_unwatched(load: Load) -> Measured:
 
 @contextmanager
 def watching(server: ScratchCluster, settle_s: float) -> Iterator[Watched]:
-    """Observe a server with all collectors of a run; the value has the cost after the block."""
+    """Observe a server with all collectors of a watch; the value has the cost after the block."""
     clock, number, watched = read_pair(), next(_numbers), Watched()
     with (
         tempfile.TemporaryDirectory(prefix="bench-of-pgdyno-") as folder,
@@ -130,6 +131,7 @@ def watching(server: ScratchCluster, settle_s: float) -> Iterator[Watched]:
                 database=server.target.database,
                 load_application_name=APPLICATION_NAME,
                 is_local=True,
+                ask_too=asked_too,
             ),
         )
         observer.start()

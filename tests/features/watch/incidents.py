@@ -13,7 +13,21 @@ import psycopg
 from tests.features.watch.test_watch import Steps, request, seen_for
 from tests.fixtures.clusters import run_sql
 
-from pgdyno.features.watch.watch import watch
+from pgdyno.features.watch.incident.evidence import TAKEN as evidence_takes
+from pgdyno.features.watch.incident.evidence import IncidentEvidence
+from pgdyno.features.watch.incident.finding import IncidentFinding
+from pgdyno.features.watch.incident.rules import all_findings
+from pgdyno.features.watch.incident.sampled import asked_too
+from pgdyno.features.watch.statements import read_calls
+from pgdyno.features.watch.tally import TAKEN as tally_takes
+from pgdyno.features.watch.tally import Tally
+from pgdyno.features.watch.watch import known_statements, watch
+from pgdyno.observe.collector import Collector, NotMeasurable
+from pgdyno.observe.session import ServerSession
+from pgdyno.observe.sql.collectors import of_scope
+from pgdyno.observe.sql.sql_collector import ServerSource
+from pgdyno.observe.sql.waits import WaitSampler
+from pgdyno.server.connect import connect
 from pgdyno.server.target import Target
 from pgdyno.store.experiment import Store
 
@@ -90,7 +104,64 @@ def findings(
     return outcome.document["findings"], outcome.document
 
 
+def documents(target: Target, seconds: float) -> list[Document]:
+    """Return what `judged` returns, as in the JSON document."""
+    return [finding.as_document() for finding in judged(target, seconds)]
+
+
 def of_kind(listed: list[Document], kind: str) -> Document:
     """Return the one finding of a kind."""
     [finding] = [finding for finding in listed if finding["kind"] == kind]
     return finding
+
+
+def judged(target: Target, seconds: float = 2.0) -> list[IncidentFinding]:
+    """Return all findings from samples of a few seconds, taken by hand.
+
+    Each collector is sampled at both ends, those of sessions throughout. It is much cheaper than a
+    watch, which samples tables and statements every 10 s and examines the server first.
+    """
+    tally = Tally(SECOND_NS)
+    evidence = IncidentEvidence(tally)
+    name = "pgdyno/observe/1"
+    opened = ServerSession(lambda: connect(target, verb="observe", run="1"), name, is_local=True)
+    opened.open()
+    try:
+        source = ServerSource(opened, target.database, (opened,), is_local=True)
+        asked = [*of_scope("server", source), *of_scope("database", source), *asked_too(opened)]
+        asked.append(WaitSampler(opened, "pgdyno/watch/1/", target.database))
+        wanted = {*tally_takes, *evidence_takes}
+        rare = [collector for collector in asked if collector.name in wanted]
+        often = [made for made in rare if made.name in ("waits", "lock_queues", "database", "log")]
+        before = read_calls(target)
+        began = time.monotonic()
+        last_ns: dict[str, int] = {}
+        _sample(rare, evidence, last_ns)
+        while time.monotonic() - began < seconds:
+            time.sleep(0.1)
+            _sample(often, evidence, last_ns)
+        _sample(rare, evidence, last_ns)
+    finally:
+        opened.close()
+    wanted_texts = [query for query in tally.total.by_statement if query]
+    known = known_statements(target, evidence, before, read_calls(target, texts_of=wanted_texts))
+    listed = all_findings(evidence, known)
+    for finding in listed:
+        print(finding.kind, "|", finding.said, "|", finding.cost, "|", finding.next_step)
+    return listed
+
+
+def _sample(
+    collectors: list[Collector], evidence: IncidentEvidence, last_ns: dict[str, int]
+) -> None:
+    for collector in collectors:
+        now_ns = time.time_ns()
+        try:
+            rows = collector.sample(now_ns)
+        except (NotMeasurable, psycopg.Error):
+            continue  # As in a watch: this sample is missing.
+        interval_ns = now_ns - last_ns.get(collector.name, now_ns)
+        last_ns[collector.name] = now_ns
+        stamped = [{"time_ns": now_ns, "interval_ns": interval_ns, **row} for row in rows]
+        evidence.tally.take(collector.name, stamped)
+        evidence.take(collector.name, stamped)

@@ -325,3 +325,44 @@ def test_a_parallel_worker_waits_for_its_leader() -> None:
     assert finding.evidence["pid"] == 1
     assert finding.evidence["waiting"] == 2
     assert any("report" in line for line in finding.lines)
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        ("LWLock:SubtransSLRU", "subtransactions"),
+        ("LWLock:MultiXactMemberBuffer", "multixacts"),
+        ("LWLock:lock_manager", "lock table"),
+        ("LWLock:WALWrite", ""),
+        ("IO:WalSync", ""),
+    ],
+)
+def test_waits_inside_the_server_are_named_by_their_cause_and_those_of_commits_are_not(
+    event: str, words: str
+) -> None:
+    evidence = IncidentEvidence(Tally(SECOND_NS))
+    for second in range(1, 11):
+        evidence.tally.take("database", database(second, 100 * second))
+        evidence.tally.take("waits", [wait(event, 1, 4)])
+    said = [finding.said for finding in findings_of(evidence)]
+    assert [words in sentence for sentence in said] == [True] * bool(words)
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "count", "words"),
+    [("57014", 20, "statement_timeout"), ("", 20, "statements fail"), ("57014", 2, "")],
+)
+def test_errors_of_the_log_are_a_finding_if_there_are_many(
+    sqlstate: str, count: int, words: str
+) -> None:
+    evidence = watched(*([] for _ in range(10)), active=1)
+    stamp = {"time_ns": SECOND_NS, "interval_ns": SECOND_NS, "kind": "error", "what": ""}
+    evidence.take("log", [{**stamp, "sqlstate": sqlstate}] * count)
+    said = [finding.said for finding in findings_of(evidence) if finding.kind == "errors"]
+    assert [words in sentence for sentence in said] == [True] * bool(words)
+
+
+@pytest.mark.parametrize(("taken_count", "is_near"), [(20, True), (12, False)])
+def test_the_limit_of_a_role_is_a_finding_if_it_is_near(taken_count: int, is_near: bool) -> None:
+    limits = {**LIMITS, "limited": "role web", "limited_clients": taken_count, "limited_max": 20}
+    assert ("connection limit" in taken("limits", limits, limits)) is is_near

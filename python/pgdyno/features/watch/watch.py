@@ -136,7 +136,7 @@ def watch(request: WatchRequest, store: Store, show: WatchShow) -> WatchOutcome:
             after = read_calls(request.target, texts_of=sorted(wanted))
             # The server may not answer now; texts that were read before still name statements.
             after = replace(after, texts={**texts.all(), **after.texts})
-        findings = findings_of(evidence, _known(request.target, evidence, before, after))
+        findings = findings_of(evidence, known_statements(request.target, evidence, before, after))
         document = document_of(watched, folder, before=before, after=after, findings=findings)
         document["settings_changed"] = _settings_changed(request.target, examination)
         folder.write_analysis(document)
@@ -168,7 +168,7 @@ def _examined(request: WatchRequest) -> Examination:
         signals.sleep(_TICK_S / 2)
 
 
-def _known(
+def known_statements(
     target: Target, evidence: IncidentEvidence, before: Calls, after: Calls
 ) -> KnownStatements:
     """Return what the server tells about the statements that took the most time."""

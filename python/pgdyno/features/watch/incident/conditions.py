@@ -6,7 +6,7 @@ Limits: columns inside subqueries, OR and expressions of several columns are lef
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pgparse
@@ -30,7 +30,8 @@ class ColumnCondition:
     """A restricted column. `table` is "" if the statement does not say which table has it.
 
     `function`: a function of one argument around the column, "" without one. `operator`: = for all
-    forms of equality.
+    forms of equality. `values`: with how many values it is compared; None if a list's length is not
+    known.
     """
 
     schema: str
@@ -38,6 +39,7 @@ class ColumnCondition:
     column: str
     operator: str
     function: str = ""
+    values: int | None = 1
 
     @property
     def indexed(self) -> str:
@@ -110,15 +112,20 @@ def _conditions(
     expression = part.get("A_Expr")
     if expression is None or expression["kind"] not in _KINDS:
         return
+    values: int | None = 1
+    if expression["kind"] != "AEXPR_OP":
+        listed = expression.get("rexpr", {}).get("List", {}).get("items", ())
+        # pg_stat_statements of 18 and later counts lists of all lengths as one of one value.
+        values = len(listed) if len(listed) > 1 else None
     operator = expression["name"][-1].get("String", {}).get("sval", "")
     if expression["kind"] == "AEXPR_BETWEEN":
-        operator = "<"
+        operator, values = "<", 1
     if operator not in _COMPARED:
         return
     for side in (expression.get("lexpr"), expression.get("rexpr")):
         made = _column(side, named, operator)
         if made is not None:
-            yield made
+            yield replace(made, values=values)
 
 
 def _column(

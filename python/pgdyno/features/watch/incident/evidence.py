@@ -27,9 +27,11 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "replication": ("sender_pid", "standby"),
     "tables": ("schema", "table"),
     "statements": ("database", "query_id"),
+    "objects": ("kind", "object"),
+    "slru": ("cache",),
     "holds": ("kind", "pid", "name", "transaction_us"),
 }
-TAKEN = (*_KEYS, "lock_queues")
+TAKEN = (*_KEYS, "lock_queues", "log")
 _KEYS_MAX = 2_000
 
 
@@ -67,6 +69,11 @@ class IncidentEvidence:
         self._last_ns: Counter[str] = Counter()
         self._samples: Counter[str] = Counter()
         self._busy_workers_count = 0
+        # Errors in the server's log; "" if the log does not have the SQLSTATE.
+        self.errors_by_sqlstate: Counter[str] = Counter()
+        # How often the server recovered from WAL, and what ended a process, such as "signal 9".
+        self.recovery_count = 0
+        self.crash_cause = ""
 
     def take(self, collector: str, rows: Sequence[Row]) -> None:
         """Add the rows of one sample. Rows of collectors outside `TAKEN` are ignored."""
@@ -77,6 +84,9 @@ class IncidentEvidence:
             self._samples[collector] += 1
             if collector == "lock_queues":
                 self.queues.take(rows)
+                return
+            if collector == "log":
+                self._take_log(rows)
                 return
             kept, names = self._by_collector[collector], _KEYS[collector]
             for row in rows:
@@ -94,6 +104,16 @@ class IncidentEvidence:
                 full = row["vacuum_workers"] >= row["vacuum_workers_max"]
                 self._busy_workers_count += bool(full)
 
+    def _take_log(self, events: Sequence[Row]) -> None:
+        for event in events:
+            kind = str(event["kind"])
+            if kind == "crash":
+                self.crash_cause = str(event["what"])
+            elif kind == "checkpoint_began" and "end-of-recovery" in str(event["what"]):
+                self.recovery_count += 1
+            elif kind == "error":  # The server counts deadlocks.
+                self.errors_by_sqlstate[str(event["sqlstate"])] += 1
+
     def seen(self, collector: str) -> dict[tuple[Any, ...], SeenRows]:
         """Return what was seen of a collector, by key."""
         with self.lock:
@@ -108,6 +128,11 @@ class IncidentEvidence:
         for seen in self.seen(collector).values():
             if seen.last["time_ns"] == self._last_ns[collector]:
                 yield seen
+
+    def grown(self, collector: str, *columns: str) -> float:
+        """Return the sum of the growth of counters, over all keys."""
+        seen = self.seen(collector).values()
+        return sum(rows.grown(column) for rows in seen for column in columns)
 
     @property
     def ended_ns(self) -> int:
@@ -139,6 +164,11 @@ class IncidentEvidence:
         seen = sum(count for event, count in by_event.items() if belongs(event))
         everything = sum(by_event.values())
         return self.db_time_s * seen / everything if everything else 0.0
+
+    def events_of(self, names: tuple[str, ...]) -> list[str]:
+        """Return the wait events seen whose names begin so."""
+        with self.lock:
+            return sorted(event for event in self.tally.total.by_event if event.startswith(names))
 
     def share(self, lost_s: float) -> float | None:
         """Return a lost time as a share of DB time; None if nothing was at work."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.features.watch.incident.evidence import IncidentEvidence, Row, SeenRows, number
 from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
-from pgdyno.features.watch.incident.lock_rules import session_name
+from pgdyno.features.watch.incident.lock_rules import address_line, session_name
 from pgdyno.quantities import count, counted, percent, seconds
 
 _IDLE_NS = 10_000_000_000
@@ -17,6 +17,8 @@ _HELD_XIDS = 100_000
 _FEW_XIDS = 1_000
 _DEAD_MIN = 10_000
 _BUSY_RATIO = 0.8
+# How many transactions are left until the server refuses to write: at 40 million it warns.
+_LEFT = ((100e6, Danger.WORK_REFUSED), (500e6, Danger.LIMIT_NEAR))
 
 
 def long_holders(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
@@ -49,22 +51,29 @@ def vacuum_behind(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     worst = max(over, key=lambda table: number(table.last, "rows_dead"))
     dead, live = number(worst.last, "rows_dead"), number(worst.last, "rows_live")
     grown = dead - number(worst.first, "rows_dead")
+    workers = int(row["vacuum_workers_max"])
+    all_of_them = "its only worker is" if workers == 1 else f"all its {count(workers)} workers are"
     why = (
-        f"all {count(int(row['vacuum_workers_max']))} workers of autovacuum are busy in"
-        f" {percent(evidence.workers_busy_ratio)} of samples"
+        f"{all_of_them} busy in {percent(evidence.workers_busy_ratio)} of samples"
         if is_on
         else "autovacuum is off"
     )
+    step = (
+        "raise autovacuum_vacuum_cost_limit, then autovacuum_max_workers"
+        if is_on
+        else "ALTER SYSTEM SET autovacuum = on; SELECT pg_reload_conf()"
+    )
+    keeps = max((_xids(held) for held in evidence.now("holds")), default=0.0) >= _HELD_XIDS
+    if keeps:
+        step = f"no vacuum can remove them: first end {oldest_holder(evidence)}"
     yield IncidentFinding(
         kind="autovacuum cannot keep up" if is_on else "autovacuum is off",
         said=f"{counted(len(over), 'table')} past the threshold of autovacuum: {why}",
         cost=f"{_table(worst)} has {dead:,.0f} dead rows and {live:,.0f} live ones,"
         f" {grown:+,.0f} during the watch",
-        next_step="raise autovacuum_vacuum_cost_limit, then autovacuum_max_workers"
-        if is_on
-        else "ALTER SYSTEM SET autovacuum = on; SELECT pg_reload_conf()",
+        next_step=step,
         danger=Danger.GROWS,
-        answer=f"{why}: {_table(worst)} has {dead:,.0f} dead rows",
+        answer=f"autovacuum: {why}; {_table(worst)} has {dead:,.0f} dead rows",
         evidence={"dead_rows": dead, "tables": len(over)},
     )
 
@@ -77,6 +86,7 @@ def wraparound(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     age, limit = number(ages.last, "xid_age"), number(ages.last, "freeze_age")
     if age <= 1.2 * limit:
         return
+    holder = oldest_holder(evidence)
     left = 2**31 - 3_000_000 - age
     yield IncidentFinding(
         kind="wraparound",
@@ -85,10 +95,33 @@ def wraparound(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
         cost=f"the server refuses to write after {left:,.0f} more transactions",
         next_step="end what keeps old rows (transactions, slots, prepared transactions), then"
         " VACUUM (FREEZE) the oldest tables",
-        danger=Danger.WORK_REFUSED,
+        danger=next((danger for most, danger in _LEFT if left <= most), Danger.GROWS),
+        lines=(f"oldest rows are kept by {holder}",) if holder else (),
         answer=f"transaction ids run out in {left:,.0f} transactions",
         evidence={"age": age, "left": left},
     )
+
+
+def oldest_holder(evidence: IncidentEvidence) -> str:
+    """Return who keeps the oldest rows and for how long, "" if nobody is known to keep any."""
+    held = [seen for seen in sorted(evidence.now("holds"), key=_rank) if _xids(seen)]
+    if not held:
+        return ""
+    row = held[0].last
+    age = number(row, "age_ns") or number(row, "state_age_ns")
+    state = str(row["state"])
+    since = f" for {seconds(round(age / 1e9))}" if age else ""
+    return f"{_who(row)}, {state}{since}"
+
+
+def _who(row: Row) -> str:
+    kind = str(row["kind"])
+    named = {"slot": f"replication slot {row['name']}", "standby": f"standby {row['name']}"}
+    return named.get(kind) or session_name(row)
+
+
+def _xids(seen: SeenRows) -> float:
+    return number(seen.last, "xmin_age")
 
 
 def _rank(seen: SeenRows) -> tuple[float, float]:
@@ -168,7 +201,9 @@ def _holder(row: Row, harm: str, same_count: int) -> IncidentFinding:
         since_s=age_s or None,
         next_step=steps[kind],
         danger=Danger.GROWS,
-        lines=(f"its last statement: {text}",) if text else (),
+        lines=(*((f"its last statement: {text}",) if text else ()), *address_line(row))
+        if str(row["kind"]) == "session"
+        else (),
         answer=f"{said}; {harm}",
         evidence={"pid": pid, "name": name, "xmin_age": number(row, "xmin_age")},
     )

@@ -20,6 +20,8 @@ _LINES_MAX = 6
 _LOST_MIN_S = 0.05
 _FINDINGS_MAX = 5
 _TEXT_WIDTH = 70
+# An IPv4 or IPv6 address with a port.
+_ADDRESS = re.compile(r"[0-9a-f.:]+:\d+")
 _NUMBER = re.compile(r"[\W_]*\d+$")
 
 
@@ -115,7 +117,7 @@ def _blocker(queue: Queue, evidence: IncidentEvidence) -> IncidentFinding:
         lost_s=lost_s,
         share_ratio=evidence.share(lost_s),
         is_over=is_over,
-        lines=(*_statement_line(holder), *_tree(queue)),
+        lines=(*_statement_line(holder), *address_line(holder), *_tree(queue)),
         next_step=_next_step(holder, ddl, is_over=is_over),
         answer=answer,
         evidence={
@@ -172,7 +174,12 @@ def _pool(application: str) -> str:
 
 def _wanted(rows: Sequence[Row]) -> str:
     """Return what sessions wait for: "one row of orders", "table orders", "an advisory lock"."""
-    of_row = {(row["relation"], row["place"]) for row in rows if row["place"]}
+    # An update moves a row, so only places of one moment count as different rows.
+    at_once: dict[int, set[tuple[str, str]]] = {}
+    for row in rows:
+        if row["place"]:
+            at_once.setdefault(int(row["time_ns"]), set()).add((row["relation"], row["place"]))
+    of_row = max(at_once.values(), key=len, default=set())
     tables = sorted({str(row["relation"]) for row in rows if row["relation"]})
     names = ", ".join(_plain(name) for name in tables[:2]) + ", ..." * (len(tables) > 2)
     kinds = Counter(str(row["locked"]) for row in rows)
@@ -222,6 +229,17 @@ def _statement_line(holder: Row) -> Iterator[str]:
     if holder["statement"]:
         yield f"its {'' if holder['state'] == 'active' else 'last '}statement:" + (
             f" {holder['statement']}"
+        )
+
+
+def address_line(row: Row) -> Iterator[str]:
+    """Yield how to find a session's client behind a pooler, if the session has no name."""
+    name = str(row.get("application") or row.get("name") or "")
+    is_client = str(row.get("backend_type", "client backend")) == "client backend"
+    if int(row["pid"]) and is_client and (not name or _ADDRESS.fullmatch(name)):
+        yield (
+            "it has no application_name; behind PgBouncer, SHOW SERVERS has its client in"
+            f" the row with remote_pid {row['pid']}: link is ptr of SHOW CLIENTS"
         )
 
 

@@ -22,6 +22,8 @@ EXAMINED_MAX = 60
 _TEXT = "coalesce(left(a.query, 4000), '')"
 _DATABASE = "coalesce(d.datname::text, '')"
 _ROLE = "coalesce(r.rolname::text, '')"
+# A session without a name has its address, "" on a Unix socket.
+_NAME = "coalesce(nullif(a.application_name, ''), host(a.client_addr) || ':' || a.client_port, '')"
 _JOINS = (
     " LEFT JOIN pg_catalog.pg_database d ON d.oid = a.datid"
     " LEFT JOIN pg_catalog.pg_roles r ON r.oid = a.usesysid"
@@ -74,7 +76,7 @@ def _queues(*, leader: str, query_id: str, waited: str) -> str:
         f" prepared AS ({prepared})"
         f" SELECT a.pid, {leader}, coalesce(array_to_string(w.by, ','), ''),"
         " coalesce((SELECT min(p.gid) FROM prepared p WHERE p.waiter = a.pid), ''),"
-        f" {_DATABASE}, {_ROLE}, coalesce(a.application_name, ''), coalesce(a.state, ''),"
+        f" {_DATABASE}, {_ROLE}, {_NAME}, coalesce(a.state, ''),"
         " coalesce(a.backend_type, ''), coalesce(wanted.locktype, ''), coalesce(wanted.mode, ''),"
         " coalesce((SELECT n.nspname || '.' || c.relname FROM pg_catalog.pg_class c"
         " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
@@ -110,7 +112,24 @@ QUEUES_SQL = {
 }
 
 
-class QueuesCollector(SqlCollector):
+class _NamingStatements(SqlCollector):
+    """Its rows have a statement, which is shown without values."""
+
+    def sample(self, now_ns: int) -> list[Row]:
+        """Return the rows of the collector's statement."""
+        rows = super().sample(now_ns)
+        return [{**row, "statement": shown_statement(str(row["statement"]))} for row in rows]
+
+
+_BEGAN = gauge("transaction_us", "us", "Unix time at which its transaction began; 0 = none")
+_STATE_AGE = gauge("state_age_ns", "ns", "since its state changed; 0 = not known")
+_STATEMENT = (
+    Column("query_id", "int64", "identifier", "of the statement; 0 = not computed", "key"),
+    key("statement", "its last one, without values"),
+)
+
+
+class QueuesCollector(_NamingStatements):
     """Samples who waits for whom; only while somebody waits for a lock."""
 
     name = "lock_queues"
@@ -123,36 +142,32 @@ class QueuesCollector(SqlCollector):
         key("prepared", "name of the prepared transaction that it is, or for which it waits"),
         key("database", "it is connected to"),
         key("role", "that logged in"),
-        key("application", "its application_name"),
+        key("application", "its application_name; its address if it has none"),
         key("state", "as in pg_stat_activity; 'prepared'"),
         key("backend_type", "as in pg_stat_activity"),
         key("locked", "what it waits for: pg_locks.locktype"),
         key("mode", "of the lock that it waits for"),
         key("relation", "of that lock, or of the row; '' = none, or in another database"),
         key("place", "relation, page and number of the row that it waits for; '' = no row"),
-        gauge("transaction_us", "us", "Unix time at which its transaction began; 0 = none"),
+        _BEGAN,
         gauge("transaction_age_ns", "ns", "since then"),
         gauge("statement_us", "us", "Unix time at which its last statement began"),
         gauge("statement_age_ns", "ns", "since then"),
-        gauge("state_age_ns", "ns", "since its state changed"),
+        _STATE_AGE,
         gauge("waited_ns", "ns", "since it waits; before 14, since its statement began"),
         gauge("all_waiting", "sessions", "that wait for a lock, including those not examined"),
-        Column("query_id", "int64", "identifier", "of the statement; 0 = not computed", "key"),
-        key("statement", "its last one, without values"),
+        *_STATEMENT,
     )
 
     def sample(self, now_ns: int) -> list[Row]:
         """Return the sessions of all lock queues; no rows if nobody waits."""
         [(waiting,)] = self._session.fetch_often(WAITING_SQL)
-        if not waiting:
-            return []
-        rows = super().sample(now_ns)
-        return [{**row, "statement": shown_statement(str(row["statement"]))} for row in rows]
+        return super().sample(now_ns) if waiting else []
 
 
 def _holds(*, query_id: str, slot_age: str) -> str:
     return (
-        f"SELECT 'session', a.pid::int8, {_DATABASE}, {_ROLE}, coalesce(a.application_name, ''),"
+        f"SELECT 'session', a.pid::int8, {_DATABASE}, {_ROLE}, {_NAME},"
         f" coalesce(a.state, ''), {_began_us('a.xact_start')}, {_age_ns('a.xact_start')},"
         f" {_age_ns('a.state_change')}, coalesce(greatest(age(a.backend_xmin),"
         f" age(a.backend_xid)), 0)::int8, {query_id}, {_TEXT}"
@@ -184,7 +199,7 @@ HOLDS_SQL = {
 }
 
 
-class HoldsCollector(SqlCollector):
+class HoldsCollector(_NamingStatements):
     """Samples transactions older than 2 s, and everything else that keeps old rows."""
 
     name = "holds"
@@ -198,43 +213,51 @@ class HoldsCollector(SqlCollector):
         key("role", "its owner"),
         key("name", "application_name, or name of the prepared transaction or slot"),
         key("state", "as in the view; prepared; active or inactive"),
-        gauge("transaction_us", "us", "Unix time at which its transaction began; 0 = none"),
+        _BEGAN,
         gauge("age_ns", "ns", "since then"),
-        gauge("state_age_ns", "ns", "since its state changed; 0 = not known"),
+        _STATE_AGE,
         gauge("xmin_age", "transactions", "since the oldest one whose rows it needs; 0 = none"),
-        Column("query_id", "int64", "identifier", "of the statement; 0 = not computed", "key"),
-        key("statement", "its last one, without values"),
+        *_STATEMENT,
     )
 
-    def sample(self, now_ns: int) -> list[Row]:
-        """Return one row for each holder."""
-        rows = super().sample(now_ns)
-        return [{**row, "statement": shown_statement(str(row["statement"]))} for row in rows]
+
+# The role or database whose own limit of connections is nearest. Superusers have no limit.
+_OWN_LIMITS = (
+    "SELECT k.name, k.count, k.most FROM (SELECT 'role ' || r.rolname AS name, count(*),"
+    " r.rolconnlimit AS most FROM a JOIN pg_catalog.pg_roles r ON r.oid = a.usesysid"
+    " WHERE r.rolconnlimit > 0 AND NOT r.rolsuper GROUP BY 1, 3 UNION ALL"
+    " SELECT 'database ' || d.datname, count(*), d.datconnlimit FROM a"
+    " JOIN pg_catalog.pg_database d ON d.oid = a.datid WHERE d.datconnlimit > 0 GROUP BY 1, 3) k"
+    " ORDER BY k.count::float8 / k.most DESC, 1 LIMIT 1"
+)
 
 
 def _limits(*, reserved: str) -> str:
     def setting(name: str, kind: str = "int8") -> str:
         return f"(SELECT setting::{kind} FROM s WHERE name = '{name}')"
 
+    clients = "count(*) FILTER (WHERE a.backend_type = 'client backend'"
     return (
         "SELECT * FROM (WITH s AS (SELECT name, setting FROM pg_catalog.pg_settings WHERE name IN"
         " ('max_connections', 'superuser_reserved_connections', 'reserved_connections',"
         " 'autovacuum', 'autovacuum_max_workers', 'autovacuum_vacuum_threshold',"
         " 'autovacuum_vacuum_scale_factor', 'max_wal_size', 'checkpoint_timeout',"
-        " 'synchronous_standby_names', 'autovacuum_worker_slots')),"
-        " a AS (SELECT backend_type, state FROM pg_catalog.pg_stat_get_activity(NULL)"
-        " WHERE strpos(coalesce(application_name, ''), 'pgdyno/') <> 1)"
+        " 'synchronous_standby_names')),"
+        " a AS (SELECT backend_type, state, usesysid, datid"
+        " FROM pg_catalog.pg_stat_get_activity(NULL)"
+        " WHERE strpos(coalesce(application_name, ''), 'pgdyno/') <> 1),"
+        f" nearest AS ({_OWN_LIMITS})"
         f" SELECT {setting('max_connections')},"
         f" {setting('superuser_reserved_connections')} + {reserved},"
-        " count(*) FILTER (WHERE a.backend_type = 'client backend'),"
-        " count(*) FILTER (WHERE a.backend_type = 'client backend' AND a.state = 'idle'),"
+        f" {clients}), {clients} AND a.state = 'idle'),"
         " count(*) FILTER (WHERE a.backend_type = 'autovacuum worker'),"
         f" {setting('autovacuum_max_workers')}, ({setting('autovacuum', 'text')} = 'on')::int,"
         f" {setting('autovacuum_vacuum_threshold')},"
         f" ({setting('autovacuum_vacuum_scale_factor', 'float8')} * 1000000)::int8,"
         f" {setting('max_wal_size')} * 1048576, {setting('checkpoint_timeout')} * 1000000000,"
-        f" ({setting('synchronous_standby_names', 'text')} <> '')::int"
-        " FROM a) limits"
+        f" ({setting('synchronous_standby_names', 'text')} <> '')::int,"
+        " coalesce((SELECT name FROM nearest), ''), coalesce((SELECT count FROM nearest), 0),"
+        " coalesce((SELECT most FROM nearest), 0)::int8 FROM a) limits"
     )
 
 
@@ -264,29 +287,24 @@ class LimitsCollector(SqlCollector):
         gauge("max_wal_bytes", "bytes", "max_wal_size"),
         gauge("checkpoint_timeout_ns", "ns", "checkpoint_timeout"),
         gauge("synchronous", "0 or 1", "1 = synchronous_standby_names is set"),
+        key("limited", "role or database whose CONNECTION LIMIT is nearest; '' = none has one"),
+        gauge("limited_clients", "connections", "client backends of it"),
+        gauge("limited_max", "connections", "its CONNECTION LIMIT"),
     )
 
 
-COLLECTORS: tuple[type[Collector], ...] = (QueuesCollector, HoldsCollector, LimitsCollector)
+COLLECTORS: tuple[type[SqlCollector], ...] = (QueuesCollector, HoldsCollector, LimitsCollector)
 
 
 def asked_too(session: ServerSession) -> list[Collector]:
     """Return the collectors for a session of the watch."""
-    return [QueuesCollector(session), HoldsCollector(session), LimitsCollector(session)]
+    return [collector(session) for collector in COLLECTORS]
 
 
 def statements(version: int) -> dict[str, str]:
     """Return name -> every statement that these collectors may send to this major version."""
-    return {
-        "sessions that wait for a lock": WAITING_SQL,
-        **{
-            collector.name: pick(collector.name, collector.sql, version)
-            for collector in (QueuesCollector, HoldsCollector, LimitsCollector)
-        },
-    }
-
-
-_MARK = re.compile(r"\$\d+")
+    texts = {of.name: pick(of.name, of.sql, version) for of in COLLECTORS}
+    return {"sessions that wait for a lock": WAITING_SQL, **texts}
 
 
 def shown_statement(text: str) -> str:

@@ -48,6 +48,28 @@ def connections(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     )
 
 
+def own_limits(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
+    """Yield a finding if a role or database has nearly as many sessions as it may have."""
+    limits = evidence.one("limits")
+    if limits is None:
+        return
+    name, most = str(limits.last.get("limited") or ""), number(limits.last, "limited_max")
+    taken = number(limits.last, "limited_clients")
+    if not name or taken < _NEAR_RATIO * most:
+        return
+    said = f"{name} has {count(int(taken))} of {count(int(most))} sessions that it may have"
+    is_full = taken >= most
+    yield IncidentFinding(
+        kind="connection limit",
+        said=said,
+        cost="further sessions are refused" if is_full else "further sessions will be refused",
+        next_step=f"fewer connections, or ALTER {name.split()[0].upper()} ... CONNECTION LIMIT",
+        danger=Danger.WORK_REFUSED if is_full else Danger.LIMIT_NEAR,
+        answer=f"{said}" + "; further ones are refused" * is_full,
+        evidence={"limited": name, "taken": taken, "limit": most},
+    )
+
+
 def forced_checkpoints(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     """Yield a finding if WAL volume forces checkpoints much more often than the time does."""
     limits, done, wal = (evidence.one(name) for name in ("limits", "checkpointer", "wal"))

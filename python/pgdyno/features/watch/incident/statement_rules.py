@@ -1,7 +1,8 @@
-"""Findings about statements: rows that they read in vain, and tables that are read whole."""
+"""Findings about statements that read many rows and need few: an index is missing."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -17,10 +18,12 @@ _USEFUL_RATIO_MAX = 0.05
 # A statement that reads at least this share of a table's pages in a call reads the table whole.
 _WHOLE_RATIO = 0.5
 _ASKED_MAX = 10
+_ALWAYS_ASKED = 3
+# A list of parameters, of which the text may have the begin only.
+_LIST = re.compile(r"\(\s*\$\d+(?:\s*,\s*\$\d+)*\s*,?\s*(?:\)|$|…)")
 # A call that reads this many times the blocks of the average call has another plan.
 _LATELY_RATIO = 1.5
 _TEXT_WIDTH = 78
-_ROWS_PER_SECOND = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +39,35 @@ class KnownStatements:
 
 
 def worth_asking(evidence: IncidentEvidence) -> list[int]:
-    """Return the query ids of statements with much DB time outside of locks, largest first."""
-    times = {query: _time_s(evidence, query) for query in list(evidence.tally.total.by_statement)}
-    large = [query for query, (_, share) in times.items() if query and share >= _SHARE_MIN]
-    return sorted(large, key=lambda query: -times[query][0])[:_ASKED_MAX]
+    """Return the query ids of statements with much DB time outside of locks, largest first.
+
+    The three largest count always: they may stand for many that differ by a list's length only.
+    """
+    times = {query: time_of(evidence, query) for query in list(evidence.tally.total.by_statement)}
+    ranked = sorted((query for query in times if query), key=lambda query: -times[query][0])
+    return [
+        query
+        for rank, query in enumerate(ranked[:_ASKED_MAX])
+        if times[query][1] >= _SHARE_MIN or (rank < _ALWAYS_ASKED and times[query][1] > 0)
+    ]
+
+
+def time_of_alike(
+    evidence: IncidentEvidence, known: KnownStatements, query: int
+) -> tuple[float, float, int]:
+    """Return what `time_of` returns, of all statements with the same text but for lists.
+
+    Before 18, lists of different lengths are different statements. The third value is their number.
+    """
+    text = _LIST.sub("(...)", known.texts.get(query, ""))
+    alike = [other for other, words in known.texts.items() if _LIST.sub("(...)", words) == text]
+    counted = [
+        time_of(evidence, other)
+        for other in (alike if text else [query])
+        if other in evidence.tally.total.by_statement
+    ]
+    lost_s, share = (sum(parts) for parts in zip(*counted, strict=True))
+    return lost_s, share, len(counted)
 
 
 def busy_tables(evidence: IncidentEvidence) -> dict[str, list[str]]:
@@ -55,45 +83,23 @@ def reading_in_vain(
     evidence: IncidentEvidence, known: KnownStatements
 ) -> Iterator[IncidentFinding]:
     """Yield a finding for each statement that reads a table whole and needs a small part of it."""
+    said: set[str] = set()
     for query in worth_asking(evidence) if known.facts else ():
-        facts = known.facts.get(query)
-        counts = _counts(evidence, query)
+        facts, text = known.facts.get(query), _LIST.sub("(...)", known.texts.get(query, ""))
+        if text in said or time_of_alike(evidence, known, query)[1] < _SHARE_MIN:
+            continue
+        counts = counts_of(evidence, query)
         if facts is None or counts is None:
             continue
         for table in facts.tables:
             finding = _in_vain(evidence, known, query, facts, table, counts)
             if finding is not None:
+                said.add(text)
                 yield finding
                 break
 
 
-def read_whole(evidence: IncidentEvidence, known: KnownStatements) -> Iterator[IncidentFinding]:
-    """Yield a finding for the table with most rows read whole, if statements are not counted."""
-    if known.counts_statements is not False:
-        return
-    tables = evidence.seen("tables").values()
-    worst = max(tables, key=lambda seen: seen.grown("seq_rows"), default=None)
-    if worst is None:
-        return
-    rows, scans = worst.grown("seq_rows"), worst.grown("seq_scans")
-    if rows / evidence.seconds < _ROWS_PER_SECOND or scans < max(3.0, evidence.seconds / 10):
-        return
-    name = str(worst.last["table"])
-    if worst.last["schema"] != "public":
-        name = f"{worst.last['schema']}.{name}"
-    yield IncidentFinding(
-        kind="table read whole",
-        said=f"{name} is read whole again and again: {scans:,.0f} times, {rows / scans:,.0f} rows"
-        " each",
-        cost="its share of DB time is not known: this server does not count statements",
-        next_step="which statement it is: add pg_stat_statements to shared_preload_libraries,"
-        " restart, CREATE EXTENSION pg_stat_statements",
-        answer=f"{name} is read whole {scans:,.0f} times",
-        evidence={"table": name, "scans": scans, "rows": rows},
-    )
-
-
-def _time_s(evidence: IncidentEvidence, query: int) -> tuple[float, float]:
+def time_of(evidence: IncidentEvidence, query: int) -> tuple[float, float]:
     """Return session-seconds of a statement outside of lock waits, and their share of DB time."""
     events = dict(evidence.tally.total.by_statement.get(query, {}))
     seen = sum(count for event, count in events.items() if not event.startswith("Lock:"))
@@ -102,7 +108,7 @@ def _time_s(evidence: IncidentEvidence, query: int) -> tuple[float, float]:
     return share * evidence.db_time_s, share
 
 
-def _counts(
+def counts_of(
     evidence: IncidentEvidence, query: int, *, lately: bool = False
 ) -> dict[str, float] | None:
     """Return what one call does on average, and the number of calls; None if none was counted.
@@ -127,7 +133,7 @@ def _counts(
         "rows": each("rows"),
         "blocks": each("shared_blks_hit", "shared_blks_read"),
     }
-    recent = None if lately else _counts(evidence, query, lately=True)
+    recent = None if lately else counts_of(evidence, query, lately=True)
     if recent is not None and recent["blocks"] >= _LATELY_RATIO * counts["blocks"]:
         return recent | {"ms_before": counts["ms"]}
     return counts
@@ -151,11 +157,12 @@ def _in_vain(
     read = size if times < 1.5 else size * times
     column = min(table.columns, key=lambda facts_of: facts_of.expected_ratio or 1.0)
     useful = counts["rows"] if facts.returns_what_it_finds else None
-    if useful is None and column.expected_ratio is not None:
-        useful = column.expected_ratio * size
+    values = column.condition.values
+    if useful is None and column.expected_ratio is not None and values is not None:
+        useful = min(1.0, column.expected_ratio * values) * size
     if useful is None or useful > _USEFUL_RATIO_MAX * read:
         return None
-    lost_s, share = _time_s(evidence, query)
+    lost_s, share, alike = time_of_alike(evidence, known, query)
     text = " ".join(known.texts.get(query, "").split()) or f"query {query}"
     why, step = _why(table, column)
     reads = f"reads {read:,.0f} rows of {table.name} for {max(useful, 0):,.0f}"
@@ -163,12 +170,14 @@ def _in_vain(
         kind="index missing" if not column.index else "index not used",
         said=f"{text}: {reads}",
         cost=f"{compact_ms(counts['ms'])} ms a call{_lately(counts)},"
-        f" {counts['calls']:,.0f} calls; " + cost_words(lost_s, evidence).replace(" lost", ""),
+        f" {counts['calls']:,.0f} calls"
+        f"{f', one of {alike} statements that differ in the length of lists' * (alike > 1)}; "
+        + cost_words(lost_s, evidence).replace(" lost", ""),
         lost_s=lost_s,
         share_ratio=share,
         lines=(why,),
         next_step=step,
-        answer=f"{_short(text)} takes {percent(share)} of DB time: it {reads}",
+        answer=f"{short_text(text)} takes {percent(share)} of DB time: it {reads}",
         evidence={
             "query_id": str(query),
             "table": f"{table.schema}.{table.table}",
@@ -215,5 +224,6 @@ def _size(table: TableFacts, seen: SeenRows | None) -> tuple[float, float]:
     return max(live, table.rows_count, 0.0), pages
 
 
-def _short(text: str) -> str:
+def short_text(text: str) -> str:
+    """Return a statement, cut to the width of a line."""
     return text if len(text) <= _TEXT_WIDTH else text[: _TEXT_WIDTH - 1] + "…"

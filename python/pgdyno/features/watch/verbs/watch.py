@@ -187,7 +187,7 @@ def _show(
     document: Mapping[str, Any],
     changes: dict[str, Any] | None,
 ) -> None:
-    """Print the answer and write the page. Of a stored watch, only what changed is printed."""
+    """Print the answer and write the page. With --of, print the changes alone."""
     findings = watch_findings(folder)
     shown = replace(findings, document={**findings.document, "changes": changes})
     with folder.amending("report.html"):

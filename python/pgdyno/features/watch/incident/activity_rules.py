@@ -1,0 +1,212 @@
+"""Findings about what sessions do: transactions that fail, connect too often, or meet inside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pgdyno.features.watch.incident.evidence import IncidentEvidence
+from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
+from pgdyno.features.watch.incident.holding_rules import oldest_holder
+from pgdyno.features.watch.incident.lock_rules import cost_words
+from pgdyno.quantities import count, counted, percent, seconds
+
+_ERRORS_PER_SECOND = 1.0
+_FAILED_RATIO = 0.1
+_SESSIONS_PER_SECOND = 20.0
+# A session that makes fewer transactions than this is opened for each request.
+_TRANSACTIONS_EACH = 5.0
+_INSIDE_RATIO = 0.25
+# A lookup takes about 100 ns, so this is 2 % of a core; a healthy server makes a hundredth of it.
+_LOOKUPS_PER_SECOND = 200_000.0
+_READS_PER_SECOND = 1_000.0
+# What a session meant that was refused or cancelled, by SQLSTATE, and what to do.
+_ERRORS = {
+    "57014": ("statements are cancelled, by statement_timeout or by their client", "find them in"
+              " the log: they are slower than their limit, and are often sent again"),
+    "53300": ("sessions are refused: too many connections", "free connections, or a pooler"),
+    "40001": ("transactions cannot be serialized", "they must be repeated, after a short pause"),
+    "55P03": ("lock_timeout ends waits for locks", "see who holds these locks"),
+    "25P02": ("statements come after an error in their transaction", "find the first error"),
+    "25006": ("writes to a server that is read-only", "connect to the primary; on it, see"
+              " default_transaction_read_only"),
+    "2200H": ("a sequence has no number left", "ALTER SEQUENCE ... MAXVALUE, and bigint for its"
+              " column"),
+    "53100": ("the disk is full", "free space on the server's disks"),
+    "23505": ("keys exist already", "find the code that inserts them again"),
+}  # fmt: skip
+# Waits inside the server: how their names begin, what sessions do there, the next step.
+_SUBTRANSACTIONS = (
+    "sessions look up subtransactions",
+    "end the long transaction; then fewer savepoints and EXCEPTION blocks in one transaction"
+    " (more than 64 make every reader look them up)",
+)
+_MULTIXACTS = (
+    "sessions look up multixacts: several of them lock the same rows at once",
+    "find who locks rows that many share: FOR SHARE, foreign keys to one row; shorter transactions",
+)
+_INSIDE: tuple[tuple[tuple[str, ...], tuple[str, str]], ...] = (
+    (("LWLock:Subtrans", "LWLock:subtrans"), _SUBTRANSACTIONS),
+    (("LWLock:MultiXact", "LWLock:multixact"), _MULTIXACTS),
+    (
+        ("LWLock:LockManager", "LWLock:lock_manager"),
+        (
+            "sessions wait for the lock table: each plan locks more tables and indexes than a"
+            " session has places for (16 before 18)",
+            "let the partition key into WHERE, or have fewer partitions and indexes; prepared"
+            " statements with plan_cache_mode = force_custom_plan",
+        ),
+    ),
+    (
+        ("LWLock:BufferMapping", "LWLock:buffer_mapping"),
+        ("sessions wait to replace blocks in shared_buffers", "more shared_buffers: pgdyno tune"),
+    ),
+)  # fmt: skip
+_USED = re.compile(r"used to (\d+) of 100")
+_USED_PERCENT = 90
+_CACHES = {"subtrans": _SUBTRANSACTIONS, "multixact": _MULTIXACTS}
+
+
+def errors(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
+    """Yield a finding for the most frequent error, if many transactions end with one."""
+    by_code = evidence.errors_by_sqlstate
+    whole = sum(by_code.values())
+    made = evidence.grown("database", "xact_commit", "xact_rollback")
+    rate = whole / evidence.seconds
+    if not whole or rate < _ERRORS_PER_SECOND or whole < _FAILED_RATIO * made:
+        return
+    code = max(by_code, key=lambda sqlstate: by_code[sqlstate])
+    words, step = _ERRORS.get(code, (f"errors with SQLSTATE {code}", "find them in the log"))
+    if not code:
+        words, step = "statements fail", "see the messages in the log; %e in log_line_prefix adds"
+        step += " SQLSTATE"
+    # A log collector keeps a part of very many lines.
+    rolled_back = evidence.grown("database", "xact_rollback")
+    yield IncidentFinding(
+        kind="errors",
+        said=f"{words}: {counted(by_code[code], 'error')} in the log, {rate:,.1f}/s",
+        cost=f"{rolled_back:,.0f} of {made:,.0f} transactions were rolled back",
+        next_step=step,
+        danger=Danger.WORK_REFUSED,
+        answer=f"{words}: {rate:,.1f} errors/s; {rolled_back:,.0f} of {made:,.0f} transactions"
+        " were rolled back",
+        evidence={"by_sqlstate": dict(by_code), "rolled_back": rolled_back},
+    )
+
+
+def crash(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
+    """Yield a finding if the server recovered from WAL: all its sessions had ended."""
+    if not evidence.recovery_count:
+        return
+    times = evidence.recovery_count
+    said = "the server crashed, or was stopped at once, and recovered from its WAL"
+    said += f" ({times} times)" * (times > 1)
+    said += f": a process was terminated by {evidence.crash_cause}" * bool(evidence.crash_cause)
+    yield IncidentFinding(
+        kind="crash",
+        said=said,
+        cost="all sessions were ended, and nobody could connect until recovery was over",
+        next_step="signal 9: memory ran out (dmesg), or somebody ended it; other signals: see the"
+        " statement in the server's log",
+        danger=Danger.WORK_REFUSED,
+        answer=said,
+        evidence={"recoveries": times},
+    )
+
+
+def deadlocks(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
+    """Yield a finding if the server found deadlocks."""
+    deadlock_count = int(evidence.grown("database", "deadlocks"))
+    if not deadlock_count:
+        return
+    said = f"{counted(deadlock_count, 'deadlock')} in {seconds(round(evidence.seconds))}"
+    yield IncidentFinding(
+        kind="deadlocks",
+        said=said,
+        cost="each ended one transaction, after it had waited deadlock_timeout",
+        next_step="lock rows in the same order everywhere; the server's log has both statements",
+        danger=Danger.GROWS,
+        answer=f"{said}: sessions lock the same rows in different order",
+        evidence={"deadlocks": deadlock_count},
+    )
+
+
+def connection_storm(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
+    """Yield a finding if sessions are opened for a few transactions each (14 and later)."""
+    opened = evidence.grown("database", "sessions")
+    made = evidence.grown("database", "xact_commit", "xact_rollback")
+    rate = opened / evidence.seconds
+    if rate < _SESSIONS_PER_SECOND or made > _TRANSACTIONS_EACH * opened:
+        return
+    said = f"{rate:,.0f} new sessions/s, each for about {count(max(1, round(made / opened)))}"
+    yield IncidentFinding(
+        kind="connection storm",
+        said=f"{said} transactions",
+        cost="each starts a process and logs in, which DB time does not include",
+        next_step="a pool in the application, or a pooler",
+        evidence={"sessions_per_second": rate, "transactions": made},
+    )
+
+
+def inside(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
+    """Yield a finding for each place inside the server where much DB time is lost."""
+    named: set[str] = set()
+    for names, (said, step) in _INSIDE:
+        events = evidence.events_of(names)
+        lost_s = evidence.in_events(frozenset(events).__contains__)
+        share = evidence.share(lost_s) or 0.0
+        if share >= _INSIDE_RATIO:
+            named.add(said)
+            said_too = f"{said} ({', '.join(events)})"
+            yield _inside(evidence, said_too, step, lost_s=lost_s, cost="")
+    for seen in evidence.now("slru"):
+        known = [(key, of) for key, of in _CACHES.items() if key in str(seen.last["cache"]).lower()]
+        lookups = (seen.grown("blks_hit") + seen.grown("blks_read")) / evidence.seconds
+        reads = seen.grown("blks_read") / evidence.seconds
+        if not known or (lookups < _LOOKUPS_PER_SECOND and reads < _READS_PER_SECOND):
+            continue
+        said, step = known[0][1]
+        if said not in named:
+            named.add(said)
+            cost = f"{lookups:,.0f} lookups/s, {reads:,.0f} of them read from disk"
+            yield _inside(evidence, said, step, lost_s=0.0, cost=cost)
+
+
+def _inside(
+    evidence: IncidentEvidence, said: str, step: str, *, lost_s: float, cost: str
+) -> IncidentFinding:
+    holder = oldest_holder(evidence)
+    return IncidentFinding(
+        kind="contention inside the server",
+        said=said,
+        cost=cost or cost_words(lost_s, evidence),
+        lost_s=lost_s,
+        share_ratio=evidence.share(lost_s),
+        lines=(f"oldest transaction: {holder}",) if holder else (),
+        next_step=step,
+        danger=Danger.GROWS,
+        answer=f"{said}: {cost or percent(evidence.share(lost_s) or 0.0) + ' of DB time'}",
+    )
+
+
+def number_series(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
+    """Yield a finding for the sequence or serial column that is nearest to its end."""
+    used = {
+        str(seen.last["object"]): int(share[1])
+        for seen in evidence.now("objects")
+        if (share := _USED.search(str(seen.last["note"])))
+    }
+    name = max(used, key=lambda sequence: used[sequence], default="")
+    if not name or used[name] < _USED_PERCENT:
+        return
+    said = f"sequence {name} has used {used[name]} % of its numbers"
+    yield IncidentFinding(
+        kind="sequence near its end",
+        said=said,
+        cost="at its end, every insert that needs a number fails",
+        next_step="ALTER TABLE ... ALTER COLUMN ... TYPE bigint, which rewrites the table, and"
+        f" ALTER SEQUENCE {name} AS bigint",
+        danger=Danger.LIMIT_NEAR,
+        answer=said,
+        evidence={"sequence": name, "used_percent": used[name]},
+    )
