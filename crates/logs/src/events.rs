@@ -60,7 +60,22 @@ const FORMS: &[Form] = &[
         .saying(("", "\""))
         .lasting(("elapsed: ", " s")),
     form("slow_statement", &["duration: "]).lasting(("", " ms")),
-    form("crash", &["server process (PID "]).saying((" was terminated by ", ":")),
+    // Before PostgreSQL 18, every session is a "server process".
+    form(
+        "crash",
+        &[
+            "server process (PID ",
+            "client backend (PID ",
+            "background worker \"",
+            "autovacuum worker",
+            "walsender",
+            "checkpointer",
+            "background writer",
+            "startup process",
+            "io worker",
+        ],
+    )
+    .saying((") was terminated by ", ":")),
     form("started", &["database system is ready to accept"]),
     form("stopping", &["received "]).saying(("", " shutdown request")),
     form("deadlock", &["deadlock detected"]),

@@ -68,6 +68,11 @@ fn events_are_kept_without_their_messages() {
         ),
         ("duration: 1234.500 ms  statement: SELECT 'secret'", "slow_statement LOG ||1234500000|"),
         ("server process (PID 7) was terminated by signal 9: Killed", "crash LOG |signal 9||"),
+        ("client backend (PID 7) was terminated by signal 9: Killed", "crash LOG |signal 9||"),
+        (
+            "background worker \"parallel worker\" (PID 8) was terminated by signal 6: Aborted",
+            "crash LOG |signal 6||",
+        ),
         ("received fast shutdown request", "stopping LOG |fast||"),
         ("database system is ready to accept connections", "started LOG |||"),
     ];
