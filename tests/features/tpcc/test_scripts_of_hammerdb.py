@@ -158,6 +158,43 @@ def test_a_socket_is_a_folder_and_the_defaults_are_those_of_hammerdb() -> None:
     assert server.dsn == "postgresql://tpcc@/tpcc?host=/run/postgresql&port=5433"
 
 
+WHOLE_SCRIPTS = {
+    "an if that is false": (
+        "set uaw 0\ndiset tpcc pg_allwarehouse false\n"
+        "if {$uaw} {\n    diset tpcc pg_allwarehouse true\n}\nvuset vu 8\n",
+        {"pg_allwarehouse": "false", "vu": "8"},
+    ),
+    "one branch of two": (
+        "set big 1\n"
+        "if {$big} { diset tpcc pg_count_ware 100 } else { diset tpcc pg_count_ware 2 }\n"
+        "if {$big} {\n  diset tpcc pg_duration 10\n} else {\n  diset tpcc pg_duration 1\n}\n",
+        {"pg_count_ware": "100", "pg_duration": "10"},
+    ),
+    "computed numbers": (
+        "set wh 10\nset users [expr {$wh * 2}]\n"
+        "diset tpcc pg_count_ware [expr {$wh * 10}]\nvuset vu $users\n",
+        {"pg_count_ware": "100", "vu": "20"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE_SCRIPTS)
+def test_a_whole_script_sets_what_hammerdb_sets(name: str) -> None:
+    text, values = WHOLE_SCRIPTS[name]
+    assert set_by(text) == values
+
+
+def test_a_host_that_may_come_from_outside_is_named_and_the_rest_is_read() -> None:
+    text = (
+        f'{BEGIN}set host [expr {{[info exists ::env(H)] ? $::env(H) : "db9"}}]\n'
+        "diset connection pg_host $host\nvuset vu 20\n"
+    )
+    translated = from_hammerdb(text, "h.tcl")
+    assert note_of(translated, "pg_host").startswith("line 4, from line 3: ")
+    assert translated.experiment.workload.clients == 20
+    assert "env" not in str(translated.experiment.server.dsn)
+
+
 PYTHON = """\
 import os
 dbset('db', 'pg')
