@@ -39,9 +39,11 @@ def installed(released: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     _ran([sys.executable, "-m", "venv", str(venv)])
     python = str(venv / "bin/python")
     _ran([python, *download, "-r", requirements, "-d", str(wheels)])
-    offline = ("-m", "pip", "install", "-q", "--no-index", "--find-links", str(wheels))
-    engine_and_lab = [str(path) for path in sorted(released.glob("*.whl"))]
-    _ran([*without_network(), python, *offline, *engine_and_lab])
+    # The folder has engines of other processors, too: pip takes the one of this machine.
+    offline = ("-m", "pip", "install", "-q", "--no-index")
+    folders = ("--find-links", str(wheels), "--find-links", str(released))
+    lab = str(next(released.glob("pgdyno-*.whl")))
+    _ran([*without_network(), python, *offline, *folders, lab])
     return venv
 
 
