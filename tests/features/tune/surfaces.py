@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -19,6 +20,7 @@ LISTS = ("work_mem", "maintenance_work_mem", "wal_buffers")
 RANGES = ("max_wal_size", "checkpoint_timeout", "random_page_cost", "bgwriter_delay")
 RANGES += ("shared_buffers", "commit_delay")
 RANGE = tuple(str(level) for level in range(24))
+Disturbance = Literal["drift", "walk", "spells", "sine"]
 Surface = Callable[[Mapping[str, str]], float]
 """Log tps by the value of each setting."""
 
@@ -28,6 +30,7 @@ class Simulated:
     """A server to tune. `lists`: how many values each listed setting has, yours included.
 
     `range_count`: settings with a range. `noise_ratio`: of one run. `run_s`: what a run takes.
+    `disturbance`: how the speed of the machine changes with time.
     """
 
     surface: Surface
@@ -38,6 +41,7 @@ class Simulated:
     has_tails: bool = False
     budget_s: float = 720
     run_s: float = 8
+    disturbance: Disturbance = "drift"
 
     @property
     def space(self) -> list[Dimension]:
@@ -85,10 +89,10 @@ def tuned(server: Simulated, seed: int) -> Tuned:
         server.space, server.now, round(server.budget_s * 1e9), seed, server.rules or {}, {}
     )
     tuning, spent_s, costs = Tuning(asked), 0.0, {}
-    drift = rng.uniform(-0.1, 0.1)
+    machine = _machine(server, rng)
     while (step := tuning.next()) is not None:
         cost_s = server.run_s * rng.uniform(0.9, 1.1)
-        tuning.take(Measured(step, _goal(server, step, rng, drift * spent_s / 3600), _ns(cost_s)))
+        tuning.take(Measured(step, _goal(server, step, rng, machine(spent_s)), _ns(cost_s)))
         spent_s += cost_s
         costs[step.round] = costs.get(step.round, 0.0) + cost_s
     base = server.surface(server.now)
@@ -101,6 +105,31 @@ def _goal(server: Simulated, step: Step, rng: np.random.Generator, drift: float)
     noise = rng.standard_t(3) / math.sqrt(3) if server.has_tails else rng.normal()
     true = server.surface({**server.now, **step.candidate.settings})
     return true + server.noise_ratio * noise + drift
+
+
+def _machine(server: Simulated, rng: np.random.Generator) -> Callable[[float], float]:
+    """Return the log speed of the machine by the time in seconds."""
+    drift, phase = rng.uniform(-0.1, 0.1), rng.uniform(0, 2 * math.pi)
+    period_s = server.run_s * rng.uniform(2, 12)
+    times = np.arange(0, server.budget_s + 4 * server.run_s)
+    walk = np.cumsum(rng.normal(0, server.noise_ratio / math.sqrt(4 * server.run_s), times.size))
+    # A spell of 4 runs on average, a fifth of the time, in which all is slower.
+    slow, state = np.zeros(times.size), False
+    for second in range(times.size):
+        state ^= bool(rng.random() < (0.25 if state else 0.0625) / server.run_s)
+        slow[second] = -3 * server.noise_ratio * state
+
+    def speed(spent_s: float) -> float:
+        second = min(int(spent_s), times.size - 1)
+        if server.disturbance == "walk":
+            return float(walk[second])
+        if server.disturbance == "spells":
+            return float(slow[second])
+        if server.disturbance == "sine":
+            return server.noise_ratio * math.sin(2 * math.pi * spent_s / period_s + phase)
+        return drift * spent_s / 3600
+
+    return speed
 
 
 def _ns(seconds: float) -> int:
@@ -125,3 +154,8 @@ def two_ranges(point: Mapping[str, str]) -> float:
 def either_range(point: Mapping[str, str]) -> float:
     """Either of two settings is enough."""
     return 0.3 * (int(point["checkpoint_timeout"]) > 10 or int(point["shared_buffers"]) > 8)
+
+
+def planted(gain: float) -> Surface:
+    """Return a surface on which half of the range of one setting is better by this log ratio."""
+    return lambda point: gain * (int(point["random_page_cost"]) > 8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,11 +11,13 @@ import numpy as np
 import pytest
 from tests.features.tune.surfaces import (
     RANGES,
+    Disturbance,
     Simulated,
     Tuned,
     either_range,
     flat,
     one_value,
+    planted,
     tuned,
     two_ranges,
 )
@@ -26,6 +29,7 @@ from pgdyno.features.tune.verdict import findings_of
 SHORT = 40
 LONG = int(os.environ.get("PGDYNO_TUNINGS") or 1000)
 RULES = {**dict.fromkeys(RANGES[:5], "9"), "jit": "off", "effective_io_concurrency": "200"}
+DISTURBANCES: tuple[Disturbance, ...] = ("drift", "walk", "spells", "sine")
 TWO = {"checkpoint_timeout", "shared_buffers"}
 
 
@@ -96,6 +100,18 @@ def test_on_a_flat_server_hardly_any_tuning_claims_a_gain(noise_ratio: float) ->
     assert share([tuned(server, seed).claims for seed in range(SHORT)]) <= 0.05
 
 
+@pytest.mark.parametrize("disturbance", DISTURBANCES)
+def test_no_gain_is_claimed_for_what_the_machine_does(disturbance: Disturbance) -> None:
+    server = Simulated(flat, (), 6, RULES, 0.2, True, 150, 10, disturbance)
+    assert share([tuned(server, seed).claims for seed in range(SHORT)]) <= 0.05
+
+
+def test_two_pairs_prove_a_large_effect_among_six_settings() -> None:
+    server = Simulated(planted(math.log(80)), (), 6, RULES, 0.2, True, 150, 10)
+    outcomes = [tuned(server, seed) for seed in range(SHORT)]
+    assert share([set(outcome.proposed) == {"random_page_cost"} for outcome in outcomes]) >= 0.85
+
+
 def test_a_value_that_is_a_third_faster_is_found_within_four_minutes() -> None:
     server = Simulated(one_value, (3,), noise_ratio=0.1, budget_s=240)
     outcomes = [tuned(server, seed) for seed in range(SHORT)]
@@ -135,6 +151,31 @@ def test_a_gain_is_claimed_wrongly_in_at_most_5_percent(noise_ratio: float, prov
         assert claimed <= 0.05, name
         words = f"tuning, noise {noise_ratio:.0%}, {name}: gains claimed where there are none"
         proved(words, required="<= 5 %", seen=f"{claimed:.1%}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("disturbance", DISTURBANCES)
+def test_a_short_tuning_claims_hardly_any_gain(disturbance: Disturbance, proved: Proved) -> None:
+    server = Simulated(flat, (), 6, RULES, 0.2, True, 150, 10, disturbance)
+    claimed = share([tuned(server, seed).claims for seed in range(LONG)])
+    assert claimed <= 0.05
+    words = f"tuning of 150 s, {disturbance}: gains claimed where there are none"
+    proved(words, required="<= 5 %", seen=f"{claimed:.1%}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("factor", [80, 2, 1.35, 1.1])
+def test_a_short_tuning_finds_a_large_gain(factor: float, proved: Proved) -> None:
+    for budget_s in (150, 240, 720):
+        server = Simulated(planted(math.log(factor)), (), 6, RULES, 0.2, True, budget_s, 10)
+        outcomes = [tuned(server, seed) for seed in range(LONG // 5)]
+        found_ratio = share([set(outcome.proposed) == {"random_page_cost"} for outcome in outcomes])
+        assert found_ratio >= 0.85 or factor < 80
+        proved(
+            f"tuning of {budget_s} s, {factor} times: found",
+            required="shown",
+            seen=f"{found_ratio:.0%}",
+        )
 
 
 @pytest.mark.slow

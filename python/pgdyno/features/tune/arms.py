@@ -8,7 +8,7 @@ the planned looks, whose times the budget sets.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -22,10 +22,14 @@ MARGIN_RATIO = 0.05
 _ERROR_RATIO = 0.05
 # The part of an arm's error for looks after these numbers of pairs; the rest is for planned looks.
 _EARLY_SHARE = 0.2
-_EARLY_PAIRS = frozenset((3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192))
-_EARLY_LOOKS = 8
-# An interval needs two pairs of some arm; this number of degrees of freedom_count at least.
+_EARLY_PAIRS = frozenset((2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192))
+_EARLY_LOOKS = 9
+# A single slow run must not decide, so an interval needs two pairs, and this number of degrees of
+# freedom.
+_PAIRS_MIN = 2
 _FREEDOM_MIN = 2.0
+# From this number of degrees of freedom on, repeated pairs alone tell the scatter.
+_FREEDOM_ENOUGH = 6.0
 # The runs of a round share the run of the best settings, so the pairs of a round are correlated.
 _SHARED_RATIO = 2 / 3
 _MISSING_PAIRS_MAX = 1000
@@ -94,15 +98,15 @@ class Arm:
         """Return how many more pairs would decide; 0 if it is decided, None for too many."""
         if not self.is_open:
             return 0
-        if not noise.is_known:
+        if not noise.is_known_for(self):
             return max(1, 3 - len(self.log_ratios))
         have, mean = len(self.log_ratios), self.mean_ratio
         enough = max(mean, math.log1p(MARGIN_RATIO) - mean)
 
         def is_decided(count: int) -> bool:
             # More pairs also tell more about the scatter.
-            known = noise.freedom_count + _SHARED_RATIO * (count - have)
-            return self._half(replace(noise, freedom_count=known), count, "planned") < enough
+            more = noise.with_pairs(_SHARED_RATIO * (count - have))
+            return self._half(more, count, "planned") < enough
 
         if not is_decided(have + _MISSING_PAIRS_MAX):
             return None
@@ -126,20 +130,21 @@ class Arm:
         )
 
     def _half(self, noise: Noise, count: int, look: Look) -> float:
-        if not count or not noise.is_known:
+        if count < _PAIRS_MIN or not noise.is_known_for(self):
             return math.inf
         if look == "early":
             error = _EARLY_SHARE * self.error_ratio / _EARLY_LOOKS
         else:
             error = (1 - _EARLY_SHARE) * self.error_ratio / self.planned_looks
-        own = float(np.std(self.log_ratios, ddof=1)) if len(self.log_ratios) > 2 else 0.0
-        deviation = max(noise.deviation_ratio, own)
-        return t_quantile(1 - error / 2, noise.freedom_count) * deviation / math.sqrt(count)
+        own = float(np.std(self.log_ratios, ddof=1)) if len(self.log_ratios) > 1 else 0.0
+        scatter = noise.of_arm(self)
+        deviation = max(scatter.deviation_ratio, own)
+        return t_quantile(1 - error / 2, scatter.freedom_count) * deviation / math.sqrt(count)
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
-    """The scatter of a pair on this machine, from all pairs of the tuning together."""
+class Scatter:
+    """A standard deviation of a pair, and how well it is known."""
 
     deviation_ratio: float
     freedom_count: float
@@ -149,14 +154,75 @@ class Noise:
         """Return whether enough pairs were measured."""
         return self.freedom_count >= _FREEDOM_MIN
 
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The scatter of a pair on this machine, known in two ways.
+
+    `repeated`: from values with several pairs, around the mean of each. `of_others`: for each
+    setting, from all pairs of the other settings, around zero. The second is known after one
+    round. It is too large if other settings have an effect, and never too small.
+    """
+
+    repeated: Scatter
+    of_others: Mapping[str, Scatter]
+
+    @property
+    def deviation_ratio(self) -> float:
+        """Return the scatter of repeated pairs, or while there is none, the least of the others."""
+        if self.repeated.freedom_count:
+            return self.repeated.deviation_ratio
+        known = [scatter.deviation_ratio for scatter in self.of_others.values()]
+        return min(known, default=0.0)
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether enough pairs were repeated."""
+        return self.repeated.is_known
+
+    def of_arm(self, arm: Arm) -> Scatter:
+        """Return the scatter for the interval of this arm, known or not yet.
+
+        The number of pairs chooses, never what they showed: the narrower of two is too narrow.
+        """
+        others = self.of_others.get(arm.setting)
+        # Published rules change many settings, so no other setting is without their effect.
+        if others is None or arm.is_group or self.repeated.freedom_count >= _FREEDOM_ENOUGH:
+            return self.repeated
+        return others
+
+    def is_known_for(self, arm: Arm) -> bool:
+        """Return whether this arm can have an interval."""
+        return self.of_arm(arm).is_known
+
+    def with_pairs(self, freedom_count: float) -> Noise:
+        """Return the same noise, known better by this number of degrees of freedom."""
+        if not self.repeated.is_known:
+            return self
+        known = self.repeated.freedom_count + freedom_count
+        return replace(self, repeated=replace(self.repeated, freedom_count=known))
+
     @classmethod
     def of(cls, arms: Iterable[Arm]) -> Noise:
-        """Return the pooled standard deviation of the arms' log ratios."""
-        several = [np.array(arm.log_ratios) for arm in arms if len(arm.log_ratios) > 1]
+        """Return the noise that the log ratios of these arms show."""
+        listed = list(arms)
+        several = [np.array(arm.log_ratios) for arm in listed if len(arm.log_ratios) > 1]
         spread = sum(float(np.sum((ratios - ratios.mean()) ** 2)) for ratios in several)
         free = sum(ratios.size - 1 for ratios in several)
         share = 1.0 if len(several) < 2 else _SHARED_RATIO
-        return cls(math.sqrt(spread / free) if free else 0.0, share * free)
+        repeated = Scatter(math.sqrt(spread / free) if free else 0.0, share * free)
+        single = [arm for arm in listed if not arm.is_group]
+        settings = dict.fromkeys(arm.setting for arm in single)
+        if len(settings) < 2:
+            return cls(repeated, {})
+        return cls(repeated, {setting: _of_others(single, setting) for setting in settings})
+
+
+def _of_others(arms: Iterable[Arm], setting: str) -> Scatter:
+    """Return the root mean square of all log ratios of the other settings."""
+    ratios = [ratio for arm in arms if arm.setting != setting for ratio in arm.log_ratios]
+    spread = sum(ratio * ratio for ratio in ratios)
+    return Scatter(math.sqrt(spread / len(ratios)) if ratios else 0.0, _SHARED_RATIO * len(ratios))
 
 
 def error_of_generation(number: int, *, is_only: bool) -> float:

@@ -24,6 +24,8 @@ INTERRUPTED = "the tuning was interrupted"
 _ABREAST = 3
 # The candidate with the highest mean plus this number of standard errors is measured next.
 _OPTIMISM = 1.5
+# A value this number of standard deviations above zero is measured again before untried ones.
+_OUTSTANDING = 4.0
 # An arm fails if its first runs all lack the metric: a single short run may lack it.
 _MISSING_MAX = 3
 # If the first candidates fail without exception, the cause is not in their values.
@@ -264,14 +266,22 @@ class Tuning:
         ranked = sorted(open_arms, key=promise, reverse=True)
         alike = [arm for arm in ranked if arm.restarts == ranked[0].restarts]
         # The best so far has a pair in each round, so that a large gain is decided soon.
-        leader = max((arm for arm in alike if arm.mean_ratio > 0), key=_mean_of, default=None)
+        ahead = [arm for arm in alike if arm.mean_ratio > 0 and not arm.is_group]
+        leader = max(ahead, key=_mean_of, default=None)
         is_listed_next = any(
             not arm.log_ratios and arm.setting in self._by_name and self._is_list(arm.setting)
             for arm in alike[:count]
         )
-        if leader is None or leader in alike[:count] or count < 2 or is_listed_next:
+        if leader is None or leader in alike[:count] or count < 2:
+            return alike[:count]
+        if is_listed_next and not self._stands_out(leader):
             return alike[:count]
         return [*alike[: count - 1], leader]
+
+    def _stands_out(self, arm: Arm) -> bool:
+        """Return whether a second pair will probably decide about this arm."""
+        scatter = self.noise.of_arm(arm)
+        return scatter.is_known and arm.mean_ratio > _OUTSTANDING * scatter.deviation_ratio
 
     def _is_list(self, setting: str) -> bool:
         return self._by_name[setting].scale == "choice"
