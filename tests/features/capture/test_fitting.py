@@ -235,7 +235,8 @@ def test_one_bound_that_is_near_enough_comes_before_far_ones_that_are_right_on_a
         assert isinstance(own, Constant | Drawn), own
         hot = own.distribution.hot if isinstance(own, Drawn) else ()
         values = [float(part.value) for part in hot] or [float(str(getattr(own, "value", "")))]
-        assert all(500 < value < 900 for value in values), own
+        # Candidates are about 200 apart; 1 and 3,000 would be right on average, too.
+        assert all(300 < value < 1300 for value in values), own
 
 
 @pytest.mark.pg
