@@ -252,6 +252,21 @@ def test_a_reset_and_a_statement_without_text_are_reported(
     assert {"select customer", "insert orders"} <= {t.name for t in capture.templates}
 
 
+def test_a_range_finds_as_many_rows_in_the_mirror(
+    pgdyno: Command, shop: Target, tmp_path: Path
+) -> None:
+    ranges = (
+        "SELECT id FROM orders WHERE at > now() - interval '100 minutes'",
+        "SELECT id FROM orders WHERE id <= 250",
+    )
+    path = tmp_path / "shop.capture"
+    captured_while(pgdyno, shop, path, ranges * 10)
+    given = ("-b", path, "-c", "1", "--warmup", "0s", "--duration", "1s", "--allow-write")
+    said = pgdyno("bench", *server_options(shop), *given, "--json", "-q", timeout_s=300)
+    [row] = [r for r in said.document["likeness"]["statements"] if "<=" in r["text"]]
+    assert row["copy"]["rows"] == pytest.approx(250, rel=0.25), row
+
+
 def test_limits_are_constants_and_equal_keys_are_equal(
     pgdyno: Command, shop: Target, tmp_path: Path
 ) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.fixtures.captures import tpcb_capture
 from tests.fixtures.clusters import new_database, run_sql, scalar
 
+from pgdyno.features.capture.mirror import fitting as module
 from pgdyno.features.capture.mirror.accepting import Asked
 from pgdyno.features.capture.mirror.candidates import places_of
 from pgdyno.features.capture.mirror.drawing import plan_of, work_of
@@ -203,6 +205,57 @@ def test_lengths_limits_and_widths_give_the_rows_and_blocks_of_the_source(
         fitted = fitted_with(sources)[name]
         assert fitted_with([fitted.get(n, source) for n, source in enumerate(sources)]) == {}
     assert scalar(docs, "SELECT count(*) FROM stay") == 2000
+
+
+def bound_of(text: str, blocks: float = 30) -> Capture:
+    """Return a capture of one statement that finds 700 rows; its bound is any row of the copy."""
+    capture = capture_of("range")
+    counters = Counters(calls=1, time_ms=5, rows=700, hit_blocks=round(blocks))
+    [own], [template] = capture.statements, capture.templates
+    own = own.model_copy(update={"text": text, "counters": counters})
+    steps = (Step.model_validate({"statement": "range", "parameters": (COLUMN,)}),)
+    changed = template.model_copy(update={"steps": steps})
+    return capture.model_copy(update={"statements": (own,), "templates": (changed,)})
+
+
+@pytest.mark.pg
+def test_one_bound_that_is_near_enough_comes_before_far_ones_that_are_right_on_average(
+    docs: Target,
+) -> None:
+    text = "SELECT id FROM doc WHERE id <= $1"
+    for _ in range(5):  # The rows from which candidates come are random.
+        with connect(docs, verb="bench", run="probe") as connection:
+            asked = Asked(connection, "public")
+            with connection.transaction(force_rollback=True):
+                connection.execute("SET LOCAL search_path TO public")
+                _, blocks = work_of(plan_of(connection, text, ["int"], ["700"]))
+            connection.execute("DEALLOCATE ALL")
+            fitting = Fitting(connection, bound_of(text, blocks), asked, seconds=20)
+            own = fitting.sources({"range": text})["range"][0]
+        assert isinstance(own, Constant | Drawn), own
+        hot = own.distribution.hot if isinstance(own, Drawn) else ()
+        values = [float(part.value) for part in hot] or [float(str(getattr(own, "value", "")))]
+        # Candidates are about 200 apart; 1 and 3,000 would be right on average, too.
+        assert all(300 < value < 1300 for value in values), own
+
+
+@pytest.mark.pg
+def test_few_executions_follow_after_the_time_of_a_fit(
+    docs: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executed = []
+
+    def counted(*given: Any) -> Mapping[str, Any]:
+        executed.append(given[-1])
+        return plan_of(*given)
+
+    monkeypatch.setattr(module, "plan_of", counted)
+    text = "SELECT id FROM doc, pg_sleep(0.3) WHERE id <= $1"
+    with connect(docs, verb="bench", run="probe") as connection:
+        asked = Asked(connection, "public")
+        fitting = Fitting(connection, bound_of(text), asked, seconds=1)
+        assert fitting.sources({"range": text}) == {}
+    assert 0 < len(executed) <= 8
 
 
 @pytest.mark.pg

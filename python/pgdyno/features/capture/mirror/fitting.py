@@ -57,7 +57,10 @@ from pgdyno.features.capture.model import (
 from pgdyno.features.capture.reading.casts import forms_of
 from pgdyno.server.connect import Connection
 
-_DRAWS, _DRAWS_OF_EACH = 6, 2
+# Draws vary: with few, values that are far from the source seem near, and near ones far.
+_DRAWS, _DRAWS_OF_EACH = 24, 2
+# Long statements are drawn less often: after this time two draws are enough.
+_DRAWS_NS_MAX = 500_000_000
 _TIMEOUT = "2s"
 _WEIGHTS = tuple(step / 20 for step in range(21))
 # Candidates whose work is so near share a weight, so that not one value is asked for all the time.
@@ -244,7 +247,7 @@ class Fitting:
             if at in base or not trial.may_change(at):
                 continue
             for given in offers(chosen, wanted):
-                seen = trial.mean({**chosen, **given}, 2 * _DRAWS)
+                seen = trial.mean({**chosen, **given}, _DRAWS)
                 if seen is not None and wanted.error(seen) < 0.8 * best:
                     best, chosen = wanted.error(seen), {**chosen, **given}
         return best, chosen
@@ -373,9 +376,12 @@ class _Trial:
         return measured
 
     def mean(self, changed: Mapping[int, Source], count: int) -> Measured | None:
-        """Return the mean rows and blocks of some executions; None if one of them fails."""
-        sums = [0.0, 0.0]
-        for _ in range(count):
+        """Return the mean rows and blocks of at most `count` executions; None if one fails."""
+        sums, began_ns, drawn = [0.0, 0.0], monotonic_ns(), 0
+        while drawn < count:
+            is_long = drawn >= _DRAWS_OF_EACH and monotonic_ns() - began_ns > _DRAWS_NS_MAX
+            if drawn and (is_long or self.fitting.is_over()):
+                break
             try:
                 with self._rolled_back() as connection:
                     carry_out = partial(self._rows_of, connection)
@@ -384,8 +390,8 @@ class _Trial:
                     rows, blocks = work_of(plan_of(connection, self.text, self.types, values))
             except PG_ERRORS:
                 return None
-            sums = [sums[0] + rows, sums[1] + blocks]
-        return sums[0] / count, sums[1] / count
+            sums, drawn = [sums[0] + rows, sums[1] + blocks], drawn + 1
+        return sums[0] / drawn, sums[1] / drawn
 
     def _rows_of(self, connection: Connection, step: int, values: Row) -> Sequence[Row]:
         """Return what an earlier step returns."""
@@ -432,10 +438,11 @@ def _mixture(seen: Mapping[str | None, Measured], wanted: WantedWork) -> Source:
         return wanted.error((mixed[0], mixed[1]))
 
     def cost(choice: tuple[tuple[str | None, str | None], float]) -> tuple[float, float]:
-        # Of mixtures that are about as near, the one whose calls are the nearest.
+        # Of mixtures that are near enough, the one whose calls are the nearest: often one value.
         pair, weight = choice
         used = [value for value, part in zip(pair, (weight, 1 - weight), strict=True) if part]
-        return round(error(pair, weight), 1), max(wanted.error(seen[value]) for value in used)
+        near = max(error(pair, weight), RATIO_LIMIT / 2)
+        return near, max(wanted.error(seen[value]) for value in used)
 
     pairs = itertools.combinations_with_replacement(seen, 2)
     pair, weight = min(itertools.product(pairs, _WEIGHTS), key=cost)
