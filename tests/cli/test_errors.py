@@ -228,11 +228,25 @@ def test_a_warning_before_the_run_says_that_it_cannot_be_valid(
 
 
 def test_control_characters_are_shown_escaped(capsys: pytest.CaptureFixture[str]) -> None:
-    output.data("a\x1b[31mred\x07\tb\nc")
-    output.note("n\x1b[2J")
+    output.data("a\x1b[31mred\x07\tb\nc \u202etxt\u2066 \N{ZERO WIDTH SPACE}")
+    output.note("n\x1b[2J\nwarning: forged")
+    output.problem("no table p\u009b2J\npgdyno: all is well", "x\nnext: rm -rf /")
     shown = capsys.readouterr()
-    assert shown.out == "a\\x1b[31mred\\x07\tb\nc\n"
-    assert shown.err == "n\\x1b[2J\n"
+    assert shown.out == "a\\u001b[31mred\\u0007\tb\nc \\u202etxt\\u2066 \\u200b\n"
+    assert shown.err == (
+        "n\\u001b[2J\n  warning: forged\n"
+        "pgdyno: no table p\\u009b2J\n  pgdyno: all is well\nnext: x\n  next: rm -rf /\n"
+    )
+
+
+def test_a_json_document_with_control_characters_in_names_stays_valid(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name = "c1 \u009b2J del \x7f bidi \u202e tag \U000e0041 esc \x1b"
+    output.data(json.dumps({"name": name}, ensure_ascii=False))
+    said = capsys.readouterr().out
+    assert json.loads(said) == {"name": name}
+    assert said.rstrip("\n").isprintable()
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,25 @@ def test_a_terminal_that_cannot_move_its_cursor_gets_no_live_line(
         os.close(ours)
 
 
+def test_a_live_line_escapes_what_would_move_the_cursor() -> None:
+    ours, terminal = pty.openpty()
+    try:
+        said = "from pgdyno.cli import output; output.live('db \\x1b]0;t\\x07\\n\\u009b2J\\u202e')"
+        subprocess.run(
+            [sys.executable, "-c", said],
+            stdin=subprocess.DEVNULL,
+            stderr=terminal,
+            env={**os.environ, "TERM": "xterm", "PYTHONIOENCODING": "utf-8"},
+            timeout=60,
+            check=True,
+        )
+        shown = os.read(ours, 4096).decode().removeprefix("\r\x1b[J")
+        assert shown == r"db \u001b]0;t\u0007 \u009b2J\u202e"
+    finally:
+        os.close(terminal)
+        os.close(ours)
+
+
 def test_a_note_on_a_narrow_terminal_is_broken_between_words() -> None:
     ours, terminal = pty.openpty()
     try:

@@ -75,6 +75,9 @@ HELD = {
     "The same statement sets": (*_TRAPS, "test_our_settings_win_over_those_of_the_database"),
     "At a pooler, the settings": ("test_our_settings_end_with_each_transaction_at_a_pooler",),
     "If the server reports": ("test_a_session_that_may_write_again_is_closed",),
+    "`watch` asks for a plan": (
+        "test_no_plan_calls_a_function_that_a_tenant_adds_between_two_questions",
+    ),
     "Statements of your own keep": ("test_a_variant_that_leads_to_tables_of_the_user_is_refused",),
     "The mark is the comment": (*_MARKS,),
     "The mark is read in": (*_MARKS,),
@@ -148,6 +151,16 @@ HELD = {
     ),
     "A result with a pipe": ("test_a_pipe_or_a_link_in_a_result_is_refused_and_never_waited_for",),
     "A process that a leftover": ("test_a_forged_pid_is_never_ended",),
+    "Characters that move the cursor": (
+        "test_control_characters_are_shown_escaped",
+        "test_a_live_line_escapes_what_would_move_the_cursor",
+        "test_a_json_document_with_control_characters_in_names_stays_valid",
+    ),
+    "Further lines of a message": ("test_control_characters_are_shown_escaped",),
+    "Names in the advice": (
+        "test_advice_about_a_table_with_a_hostile_name_is_one_statement_about_this_table",
+        "test_the_server_reads_a_name_as_it_was",
+    ),
     "Cells of CSV": ("test_a_text_in_csv_is_no_formula",),
     "A connection string whose": ("test_no_part_of_a_password_is_shown",),
     "If the server answers nothing": ("test_a_signal_ends_every_verb_while_the_server_hangs",),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from markupsafe import Markup
 
 from pgdyno.report.block_text import answer_text
@@ -81,6 +83,16 @@ def test_the_page_has_the_tile_the_lines_the_picture_and_the_table() -> None:
     assert '<td class="red" data-label="sold pieces">0</td>' in page
     assert "<dd>sold out at noon</dd>" in page
     assert "Toys are counted. This file needs no" in page
+
+
+def test_markdown_has_neither_links_nor_pictures_nor_lines_of_a_hostile_name() -> None:
+    hostile = "a\\| ![x](http://h/p) [y](javascript:z)\n# forged `c` <img src=x>"
+    remark = answer_markdown(toy_blocks(3), [hostile]).partition("- **note**: ")[2]
+    line = remark.splitlines()[0]
+    assert line.replace("\\\\", "").count("\\|") == 1  # The cell ends nowhere inside.
+    assert not re.search(r"(?<!\\)[\[\]`]", line)
+    assert "# forged" in line
+    assert "<" not in line
 
 
 def test_markdown_has_the_same_with_markup_escaped() -> None:

@@ -20,7 +20,12 @@ _is_json = False
 _WIDTH_MIN = 72
 # Width of a terminal that does not report its width.
 _WIDTH_USUAL = 80
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# What moves the cursor, or changes the order in which a terminal shows characters, or has no width:
+# C0 except tab and newline, C1, marks and overrides of direction, line separators, tags.
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    r"\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
 _LABEL = re.compile(r"\S+  +")
 _live_lines = 0
 
@@ -71,7 +76,7 @@ def note(text: str) -> None:
     if _is_quiet:
         return
     clear_live()
-    text = _printable(text)
+    text = _indented(_printable(text))
     if sys.stderr.isatty() and "\n" not in text:
         label = _LABEL.match(text)
         text = textwrap.fill(
@@ -97,7 +102,8 @@ def live(*lines: str) -> None:
     if not is_terminal():
         return
     columns, rows = shutil.get_terminal_size()
-    shown = [line[: columns - 1] for line in lines[: rows - 1]]
+    texts = (_printable(" ".join(line.splitlines())) for line in lines[: rows - 1])
+    shown = [text[: columns - 1] for text in texts]
     _write(sys.stderr, _erasing() + "\n".join(shown))
     _live_lines = len(shown)
 
@@ -111,8 +117,16 @@ def clear_live() -> None:
 
 
 def _printable(text: str) -> str:
-    """Return a text with control characters escaped, because a name may contain them."""
-    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+    """Return a text with control characters escaped as in JSON, because a name may contain them.
+
+    A JSON document stays valid: it has such characters only inside of strings.
+    """
+    return _CONTROL.sub(lambda match: json.dumps(match[0])[1:-1], text)
+
+
+def _indented(text: str) -> str:
+    """Return a text whose further lines are indented, so that a name cannot add a message."""
+    return text.replace("\n", "\n  ")
 
 
 def _erasing() -> str:
@@ -129,12 +143,12 @@ def problem(message: str, hint: str, *, sqlstate: str | None = None) -> None:
     room = max(20, min(WIDTH, shutil.get_terminal_size().columns))
     # A script error has several lines (the source and a caret), which are not wrapped.
     lines = (
-        [text]
+        [_indented(text)]
         if "\n" in text
         else textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
     )
     if hint:
-        lines.append(f"next: {_printable(hint)}")
+        lines.append(_indented(f"next: {_printable(hint)}"))
     _write(sys.stderr, "\n".join(lines) + "\n")
 
 
@@ -163,7 +177,7 @@ def still_cleaning() -> None:
 def waits_for(text: str) -> None:
     """Tell the user, who asked for the end, what must end before pgdyno does."""
     clear_live()
-    _write(sys.stderr, f"waiting for the end of {text}\n")
+    _write(sys.stderr, f"waiting for the end of {_printable(text)}\n")
 
 
 def keep_trace(trace: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from pgdyno.analysis.findings import ExperimentFindings
@@ -22,6 +23,7 @@ from pgdyno.report.own import own_of_cells, own_shown
 from pgdyno.report.statement_table import HEAD, statement_note, statement_rows
 
 _WIDTH_PX = 760
+_MARKUP = re.compile(r"[\\|\[\]`]")
 Pictures = dict[str, bytes]
 
 
@@ -83,15 +85,19 @@ def answer_markdown(answer: BlockAnswer, remarks: Sequence[str] = ()) -> str:
         f"pgdyno {head.verb} #{head.number}{state}, {_cell(head.target)}",
         "",
         *_rows((("", ""), [(tile.label, _tile_words(tile)) for tile in tiles_shown])),
-        *(f"- **{line.label}**: {_cell(line.said)}" for line in answer.lines),
+        *(f"- **{_cell(line.label)}**: {_cell(line.said)}" for line in answer.lines),
         *(f"- **note**: {_cell(remark)}" for remark in remarks),
         "",
     ]
     for section in answer.sections:
-        text += [f"## {section.title}", "", *([_cell(section.lead), ""] if section.lead else [])]
+        text += [
+            f"## {_cell(section.title)}",
+            "",
+            *([_cell(section.lead), ""] if section.lead else []),
+        ]
         for table in section.tables:
             text += _rows(_as_table(table))
-    return "\n".join([*text, f"Made by pgdyno {head.version}. {answer.method}"]) + "\n"
+    return "\n".join([*text, f"Made by pgdyno {head.version}. {_cell(answer.method)}"]) + "\n"
 
 
 def _stopped(findings: ExperimentFindings) -> Iterator[str]:
@@ -129,7 +135,7 @@ def _tables(findings: ExperimentFindings) -> Iterator[str]:
             if contrast.statements:
                 title = f"Statements of {contrast.variant} against {contrast.reference}"
                 yield from _section(title, (HEAD, statement_rows(contrast)))
-                yield from (f"{statement_note(contrast)}.", "")
+                yield from (f"{_cell(statement_note(contrast))}.", "")
         if compared.settings:
             names = ("setting", *(variant.name for variant in compared.variants))
             rows = [(name, *values) for name, values in compared.settings]
@@ -138,7 +144,7 @@ def _tables(findings: ExperimentFindings) -> Iterator[str]:
             yield from (
                 "## Confounds",
                 "",
-                *(f"- {confound}" for confound in compared.confounds),
+                *(f"- {_cell(confound)}" for confound in compared.confounds),
                 "",
             )
     for curve in findings.curves:
@@ -178,16 +184,16 @@ def _doubts(findings: ExperimentFindings) -> Iterator[str]:
         yield "No rule found a reason to doubt this result."
     for doubt in doubts:
         kind = "Not valid" if doubt.verdict == "not_valid" else "Doubt"
-        yield f"- **{kind}**: {doubt.message} Next: {doubt.hint}."
+        yield f"- **{kind}**: {_cell(doubt.message)} Next: {_cell(doubt.hint)}."
 
 
 def _section(title: str, table: Table) -> Iterator[str]:
-    yield from (f"## {title}", "", *_rows(table))
+    yield from (f"## {_cell(title)}", "", *_rows(table))
 
 
 def _rows(table: tuple[Sequence[str], Sequence[Sequence[str]]]) -> Iterator[str]:
     head, rows = table
-    yield f"| {' | '.join(head)} |"
+    yield f"| {' | '.join(map(_cell, head))} |"
     yield f"|{'---|' * len(head)}"
     for row in rows:
         yield f"| {' | '.join(map(_cell, row))} |"
@@ -195,8 +201,8 @@ def _rows(table: tuple[Sequence[str], Sequence[Sequence[str]]]) -> Iterator[str]
 
 
 def _cell(text: str) -> str:
-    """Return a text for one cell: on one line, with markup escaped."""
-    return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+    """Return a text for one cell: on one line, without markup, links and pictures."""
+    return _MARKUP.sub(r"\\\g<0>", " ".join(text.splitlines())).replace("<", "&lt;")
 
 
 def _pictures(findings: ExperimentFindings) -> Iterator[tuple[str, bytes]]:

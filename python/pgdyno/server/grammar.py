@@ -30,6 +30,7 @@ _WORDS = frozenset(("null", "true", "false"))
 # A string that already has quotes, as in -D name="'x'"; the load puts it into the SQL unchanged. A
 # string with a backslash does not match, because its end depends on standard_conforming_strings.
 _QUOTED = re.compile(r"'(?:[^'\\]|'')*'")
+_PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,31 @@ class Statement:
     def nodes(self) -> Iterator[tuple[str, Any]]:
         """Yield the name and the content of every part of the statement, itself included."""
         return _nodes({self.kind: self.tree})
+
+
+def sql_name(*parts: str) -> str:
+    """Return a name for a statement that a reader may copy; public is left out as a schema.
+
+    A part gets quotes if it needs them, and escapes for what a terminal does not show as it is.
+    """
+    shown = parts[1:] if len(parts) > 1 and parts[0] == "public" else parts
+    return ".".join(map(_sql_part, shown))
+
+
+def _sql_part(name: str) -> str:
+    if _PLAIN_NAME.fullmatch(name):
+        try:
+            pgparse.parse(f"TABLE {name}")
+        except pgparse.PGQueryError:
+            return f'"{name}"'  # A reserved word.
+        return name
+    quoted = name.replace('"', '""')
+    if name.isprintable() and "  " not in name:
+        return f'"{quoted}"'
+    escaped = (
+        f"\\+{ord(c):06x}" if c == "\\" or not c.isprintable() or c == " " else c for c in quoted
+    )
+    return f'U&"{"".join(escaped)}"'
 
 
 def statements_of(text: str, *, where: str) -> tuple[Statement, ...]:

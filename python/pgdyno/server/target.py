@@ -98,9 +98,10 @@ class Target:
 
     @property
     def place(self) -> str:
-        """Return "host:port/database" for a reader; the host of a socket is "local"."""
+        """Return "host:port/database" on one line for a reader; the host of a socket is "local"."""
         host = "local" if self.is_socket else (self.host or self.hostaddr)
-        return f"{host}:{self.ports}/{self.database}"
+        database = re.sub(r"\s", lambda blank: repr(blank[0])[1:-1], self.database)
+        return f"{host}:{self.ports}/{database}"
 
     def hosts(self, *, given: bool = False) -> list[tuple[str, str, str]]:
         """Return name, address ("" if not yet resolved) and port of every host.

@@ -10,6 +10,7 @@ from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
 from pgdyno.features.watch.incident.holding_rules import oldest_holder
 from pgdyno.features.watch.incident.lock_rules import cost_words
 from pgdyno.quantities import count, counted, percent, seconds
+from pgdyno.server.grammar import sql_name
 
 _ERRORS_PER_SECOND = 1.0
 _FAILED_RATIO = 0.1
@@ -205,7 +206,7 @@ def number_series(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
         said=said,
         cost="at its end, every insert that needs a number fails",
         next_step="ALTER TABLE ... ALTER COLUMN ... TYPE bigint, which rewrites the table, and"
-        f" ALTER SEQUENCE {name} AS bigint",
+        f" ALTER SEQUENCE {sql_name(*name.split('.', 1))} AS bigint",
         danger=Danger.LIMIT_NEAR,
         answer=said,
         evidence={"sequence": name, "used_percent": used[name]},

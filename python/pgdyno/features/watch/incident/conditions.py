@@ -11,6 +11,8 @@ from typing import Any
 
 import pgparse
 
+from pgdyno.server.grammar import sql_name
+
 _COMPARED = frozenset(("=", "<", ">", "<=", ">="))
 _KINDS = frozenset(("AEXPR_OP", "AEXPR_OP_ANY", "AEXPR_IN", "AEXPR_BETWEEN"))
 _STATEMENTS = ("SelectStmt", "UpdateStmt", "DeleteStmt")
@@ -44,7 +46,8 @@ class ColumnCondition:
     @property
     def indexed(self) -> str:
         """Return what an index would have to begin with."""
-        return f"{self.function}({self.column})" if self.function else self.column
+        column = sql_name(self.column)
+        return f"{sql_name(self.function)}({column})" if self.function else column
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from pgdyno.features.watch.incident.statement_rules import (
 )
 from pgdyno.features.watch.incident.table_facts import TableFacts
 from pgdyno.quantities import compact_ms, percent
+from pgdyno.server.grammar import sql_name
 
 _ROWS_PER_SECOND = 100_000
 _MUCH_RATIO = 0.25
@@ -197,5 +198,4 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _name(seen: SeenRows) -> str:
-    schema, table = str(seen.last["schema"]), str(seen.last["table"])
-    return table if schema == "public" else f"{schema}.{table}"
+    return sql_name(str(seen.last["schema"]), str(seen.last["table"]))

@@ -1,8 +1,9 @@
 """What the catalogues and EXPLAIN say about the tables of a statement; it executes nothing.
 
 EXPLAIN is asked about a statement of our own: one table, one column, a parameter. It is left out if
-planning could call a function of the table's owner: from an index expression, a policy, a check, or
-an operator of a type that is not PostgreSQL's own.
+planning could call a function: from an index expression, a policy, a check, or an operator of a
+type that is not PostgreSQL's own. It is also left out if an ordinary user, other than the own one,
+owns the table or its schema: that user could add one between two statements.
 """
 
 from __future__ import annotations
@@ -19,8 +20,15 @@ from pgdyno.features.doctor.session import read_only
 from pgdyno.features.watch.incident.conditions import ColumnCondition, Restricted, restricted
 from pgdyno.measure.statement_texts import SCHEMA_SQL, TEXTS_SQL
 from pgdyno.observe.session import ServerSession
+from pgdyno.server.grammar import sql_name
 from pgdyno.server.target import Target
 
+_TRUSTED = (
+    "(SELECT r.rolsuper OR r.rolname = current_user FROM pg_catalog.pg_roles r WHERE r.oid ="
+    " CASE {owner}::regrole::text WHEN 'pg_database_owner' THEN"
+    " (SELECT d.datdba FROM pg_catalog.pg_database d WHERE d.datname = current_database())"
+    " ELSE {owner} END)"
+)
 TABLE_SQL = (
     "SELECT c.oid::int8, c.relkind::text, c.reltuples::float8,"
     " c.relpages::int8, has_table_privilege(c.oid, 'SELECT'),"
@@ -32,6 +40,7 @@ TABLE_SQL = (
     " AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_constraint k WHERE k.conrelid = c.oid"
     " AND k.contype = 'c')"
     " AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_statistic_ext x WHERE x.stxrelid = c.oid)"
+    f" AND {_TRUSTED.format(owner='c.relowner')} AND {_TRUSTED.format(owner='n.nspowner')}"
     " FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
     " WHERE n.nspname = %s AND c.relname = %s"
 )
@@ -81,8 +90,8 @@ class TableFacts:
 
     @property
     def name(self) -> str:
-        """Return the name, without the schema public."""
-        return self.table if self.schema == "public" else f"{self.schema}.{self.table}"
+        """Return the name as SQL, without the schema public."""
+        return sql_name(self.schema, self.table)
 
 
 @dataclass(frozen=True, slots=True)
