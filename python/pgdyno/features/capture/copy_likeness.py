@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgdyno.engine.distribution import Distribution, Hot
-from pgdyno.features.capture.left_out import left_out_of
+from pgdyno.features.capture.left_out import left_out_of, replaced_by
 from pgdyno.features.capture.likeness import Quantity, compared, ratio
+from pgdyno.features.capture.plan import NOT_UNIQUE
 from pgdyno.features.capture.ranks import estimated_distinct
 from pgdyno.features.capture.rebuild import Rebuilt
-from pgdyno.features.capture.schema import Reference
+from pgdyno.features.capture.schema import Reference, parts_of
 from pgdyno.features.capture.tables import rebuilt_of
 from pgdyno.server.connect import Connection
 from pgdyno.spec.dataset import CaptureDataset
@@ -156,6 +157,10 @@ def _tables(connection: Connection, rebuilt: Rebuilt) -> Iterator[Compared]:
 
 def _indexes(connection: Connection, rebuilt: Rebuilt) -> Iterator[Compared]:
     parts = rebuilt.parts_by_table()
+    others = {
+        (table, parts_of(name)[1])
+        for table, name in replaced_by(connection, rebuilt.left_out_table, NOT_UNIQUE)
+    }
     for index in rebuilt.capture.indexes:
         if index.table not in rebuilt.tables:
             continue
@@ -164,7 +169,9 @@ def _indexes(connection: Connection, rebuilt: Rebuilt) -> Iterator[Compared]:
         size = _size(connection, index.name)
         if size:
             quantity = ratio("bytes", index.bytes * share, size, slack=_PAGES_SLACK_BYTES)
-            yield Compared("index", index.name, (quantity,))
+            is_other = (index.table, parts_of(index.name)[1]) in others
+            own = (Quantity("unique", 1.0, 0.0, None, "short"),) if is_other else ()
+            yield Compared("index", index.name, (quantity, *own))
 
 
 def _size(connection: Connection, name: str) -> int:

@@ -120,6 +120,8 @@ def _totals(likeness: CopyLikeness) -> Iterator[str]:
 
 
 def _shown(quantity: Quantity) -> str:
+    if quantity.name == "unique":
+        return "not unique, the original is"
     word = _WORDS[quantity.name]
     if quantity.name == "distance":
         return f"{word} {_number(quantity, quantity.copy)}, limit {quantity.limit:.2g}"

@@ -27,6 +27,15 @@ def left_out_of(connection: Connection, table: str) -> tuple[str, ...]:
     return tuple(_sentence(*map(str, row)) for row in _rows(connection, table))
 
 
+def replaced_by(connection: Connection, table: str, instead: str) -> list[tuple[str, str]]:
+    """Return the table and the name of each object that has a certain form in the copy.
+
+    Args: table, of what is left out; instead, the words for the other form.
+    """
+    rows = _rows(connection, table)
+    return [(str(of), str(name)) for _, name, of, form, _ in rows if form == instead]
+
+
 def left_out_words(connection: Connection) -> str:
     """Return one line for a summary: how many objects of which kind; "" if nothing is missing."""
     missing: dict[str, int] = {}

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from pgdyno.features.capture.attempts import Attempt, Choice
 from pgdyno.features.capture.checks import conditions_of, without_checks
+from pgdyno.features.capture.repeats import DELETED_MAX, Changeable, without_repeats
 from pgdyno.features.capture.schema import ColumnShape, SchemaObject
+from pgdyno.quantities import percent
 
 _NAME = r'(?:"(?:[^"]|"")*"|[\w$]+)'
 _COLUMNS = rf"\((?:{_NAME}|[^()\"])*\)"
@@ -23,7 +25,12 @@ _EXCLUSION = re.compile(
 )
 _OPERATOR = re.compile(r" WITH (?:OPERATOR\([^)]*\)|[-+*/<>=~!@#%^&|`?]+)(?=[,)])")
 _INDEX_OF_VALUES = "an index, without the constraint"
-_NOT_UNIQUE = "an index that is not unique"
+_UNIQUE = re.compile(rf"^CREATE UNIQUE INDEX (?P<name>{_NAME}) ON (?P<rest>.*)$", re.S)
+NOT_UNIQUE = "an index that is not unique"
+"""What a copy has instead of a unique index whose keys repeat."""
+_DELETED = (
+    f"the same index without the rows that repeat, at most {percent(DELETED_MAX)} of the table"
+)
 _TABLE_KINDS = ("table", "partition")
 # Names of these may belong to somebody: then nothing is made.
 _NAMED = frozenset(
@@ -41,13 +48,18 @@ _WORDS = {
 
 
 def attempt_of(
-    item: SchemaObject, columns: Sequence[ColumnShape] = (), *, why_not: str = ""
+    item: SchemaObject,
+    columns: Sequence[ColumnShape] = (),
+    *,
+    why_not: str = "",
+    change: Changeable | None = None,
 ) -> Attempt:
     """Return what is tried for an object.
 
-    Args: columns, of a table; why_not, the reason why the object itself is not tried.
+    Args: columns, of a table; why_not, the reason why the object itself is not tried; change, the
+    columns that may get other values, so that a key is unique.
     """
-    choices = tuple(_choices(item, why_not))
+    choices = tuple(_choices(item, why_not, change))
     is_table = item.kind == "table"
     parts = tuple(_column_attempts(item, columns)) if is_table else ()
     return Attempt(
@@ -71,16 +83,17 @@ def domain_conditions(item: SchemaObject) -> Iterator[Attempt]:
         yield Attempt("check", f"{item.name} ({number})", (Choice((sql,)),), table=item.name)
 
 
-def _choices(item: SchemaObject, why_not: str) -> Iterator[Choice]:
+def _choices(item: SchemaObject, why_not: str, change: Changeable | None) -> Iterator[Choice]:
     sql = created(item)
     if not why_not:
         yield Choice((sql,))
-    if item.kind == "index" and sql.startswith("CREATE UNIQUE INDEX"):
-        plain = sql.replace("CREATE UNIQUE INDEX", "CREATE INDEX", 1)
-        yield Choice((plain.replace(" NULLS NOT DISTINCT", "", 1),), _NOT_UNIQUE)
+    if item.kind == "index" and (own := _UNIQUE.match(sql)) is not None:
+        yield from _repaired(item, f"CREATE INDEX ON {own['rest']}", change)
+        plain = f"CREATE INDEX {own['name']} ON {own['rest']}"
+        yield Choice((plain.replace(" NULLS NOT DISTINCT", "", 1),), NOT_UNIQUE)
     elif item.kind in ("primary_key", "unique") and (key := _KEY.match(sql)) is not None:
         listed = key["columns"].replace(" WITHOUT OVERLAPS", "")
-        yield Choice((f"CREATE INDEX {key['name']} ON {key['table']} {listed}",), _NOT_UNIQUE)
+        yield Choice((f"CREATE INDEX {key['name']} ON {key['table']} {listed}",), NOT_UNIQUE)
     elif item.kind == "exclusion" and (own := _EXCLUSION.match(sql)) is not None:
         rest = _OPERATOR.sub("", own["rest"])
         index = f"CREATE INDEX {own['name']} ON {own['table']} USING {rest}"
@@ -94,6 +107,14 @@ def _choices(item: SchemaObject, why_not: str) -> Iterator[Choice]:
         yield Choice((sql.partition(" SCHEMA ")[0],), "the extension in another schema")
     elif item.kind == "table":
         yield from _tables(item, sql)
+
+
+def _repaired(item: SchemaObject, plain: str, change: Changeable | None) -> Iterator[Choice]:
+    """Yield the index after rows got other values, then after a few rows were deleted."""
+    if change is not None:
+        sql = created(item)
+        yield Choice((without_repeats(item.table, plain, change), sql))
+        yield Choice((without_repeats(item.table, plain, change, deletes=True), sql), _DELETED)
 
 
 def _tables(item: SchemaObject, sql: str) -> Iterator[Choice]:

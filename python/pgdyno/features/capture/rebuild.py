@@ -33,6 +33,7 @@ from pgdyno.features.capture.keys import Column, Table, foreign_keys, with_keys
 from pgdyno.features.capture.model import Capture
 from pgdyno.features.capture.plan import attempt_of, domain_conditions, marked_as
 from pgdyno.features.capture.ranks import as_counted, as_listed, scaled, together, unique
+from pgdyno.features.capture.repeats import changeable
 from pgdyno.features.capture.schema import (
     ColumnShape,
     SchemaObject,
@@ -172,6 +173,11 @@ class Rebuilt:
         return tables
 
     @cached_property
+    def _referenced(self) -> frozenset[tuple[str, str]]:
+        keys = [column.references for column in self.capture.columns]
+        return frozenset((key.table, key.column) for key in keys if key is not None)
+
+    @cached_property
     def _types(self) -> tuple[SchemaObject, ...]:
         return tuple(item for item in self.capture.objects if item.kind in ("type", "domain"))
 
@@ -260,7 +266,8 @@ class Rebuilt:
         for item in self.capture.objects:
             if item.stage != "after_rows":
                 continue
-            attempt = attempt_of(item, why_not=self._why_not(item))
+            change = changeable(self._columns_by_table.get(item.table, {}), self._referenced)
+            attempt = attempt_of(item, why_not=self._why_not(item), change=change)
             if item.kind in _OF_TABLE and item.table in self.tables:
                 indexes.setdefault(item.table, []).append(block([attempt], notes))
             else:
