@@ -172,6 +172,31 @@ def test_one_refused_statement_never_stops_the_others(
 
 
 @pytest.mark.pg
+def test_an_insert_into_an_empty_table_has_values_by_the_statistics_of_the_source(
+    pgdyno: Command, loaded: tuple[Target, Path]
+) -> None:
+    target, path = loaded
+    written = statement(
+        "written",
+        "INSERT INTO pgbench_history (tid, bid, aid, delta) VALUES ($1, 1, 1, $2)",
+        "insert",
+    )
+    tid, delta = (
+        OfColumn.model_validate(
+            {"from": "column", "table": "public.pgbench_history", "column": own}
+        )
+        for own in ("tid", "delta")
+    )
+    path.write_bytes(encoded(with_types((written, [tid, delta]))))
+    run_sql(target, "DELETE FROM pgbench_history")
+    document = benched(pgdyno, target, path, "--only", "VALUES ($1, 1, 1, $2)")
+    [row] = [row for row in document["likeness"]["statements"] if row["id"] == "written"]
+    assert row["copy"]["calls"] > 0, row["reason"]
+    assert document["failures"] == {}
+    assert scalar(target, "SELECT count(DISTINCT delta) > 10 FROM pgbench_history")
+
+
+@pytest.mark.pg
 def test_a_load_runs_only_the_statements_that_are_named(
     pgdyno: Command, loaded: tuple[Target, Path]
 ) -> None:
