@@ -26,19 +26,19 @@ def test_logged_calls_have_the_rows_of_as_many_mean_calls() -> None:
 
 
 def test_an_insert_of_four_rows_has_its_own_counters_if_the_server_counts_it_apart() -> None:
-    one, four = "INSERT INTO t VALUES ($1)", "INSERT INTO t VALUES ($1), ($2), ($3), ($4)"
+    single, four = "INSERT INTO t VALUES ($1)", "INSERT INTO t VALUES ($1), ($2), ($3), ($4)"
     means = MeansOfStatements(
-        [(one, Counters(calls=10, rows=10)), (four, Counters(calls=10, rows=40))]
+        [(single, Counters(calls=10, rows=10)), (four, Counters(calls=10, rows=40))]
     )
     calls = Counters(calls=2)
-    assert [means.of(text, calls).rows for text in (one, four)] == [2, 8]
+    assert [means.of(text, calls).rows for text in (single, four)] == [2, 8]
     # A length that the server did not count has the mean of the others.
     assert means.of("INSERT INTO t VALUES ($1), ($2)", calls).rows == 5
 
 
 def test_a_list_has_the_counters_of_its_length_if_the_server_counts_it_apart() -> None:
-    one, two = "SELECT a FROM t WHERE k IN ($1)", "SELECT a FROM t WHERE k IN ($1, $2)"
+    single, two = "SELECT a FROM t WHERE k IN ($1)", "SELECT a FROM t WHERE k IN ($1, $2)"
     means = MeansOfStatements(
-        [(one, Counters(calls=10, rows=10)), (two, Counters(calls=10, rows=20))]
+        [(single, Counters(calls=10, rows=10)), (two, Counters(calls=10, rows=20))]
     )
-    assert [means.of(text, Counters(calls=1)).rows for text in (one, two)] == [1, 2]
+    assert [means.of(text, Counters(calls=1)).rows for text in (single, two)] == [1, 2]

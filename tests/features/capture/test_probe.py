@@ -11,10 +11,13 @@ from tests.fixtures.captures import tpcb_capture
 from tests.fixtures.clusters import new_database, run_sql, scalar
 from tests.fixtures.command import Command, server_options
 
+from pgdyno.engine.distribution import Distribution, Hot
 from pgdyno.features.capture.file import encoded
 from pgdyno.features.capture.model import (
     Capture,
     Constant,
+    Drawn,
+    Now,
     OfColumn,
     Source,
     Statement,
@@ -194,6 +197,25 @@ def test_an_insert_into_an_empty_table_has_values_by_the_statistics_of_the_sourc
     assert row["copy"]["calls"] > 0, row["reason"]
     assert document["failures"] == {}
     assert scalar(target, "SELECT count(DISTINCT delta) > 10 FROM pgbench_history")
+
+
+@pytest.mark.pg
+def test_a_list_of_times_and_a_text_search_configuration_have_values_of_their_types(
+    pgdyno: Command, loaded: tuple[Target, Path]
+) -> None:
+    target, path = loaded
+    now = Now.model_validate({"from": "now", "minus_s": 5})
+    word = Drawn(
+        distribution=Distribution(kind="text", distinct=1, hot=(Hot(value="", fraction=1),))
+    )
+    times = statement("times", "SELECT unnest($1::timestamptz[]) + interval '1 s'")
+    words = statement("words", "SELECT plainto_tsquery($1, 'a b') FROM pgbench_branches")
+    path.write_bytes(encoded(with_types((times, [now]), (words, [word]))))
+    document = benched(pgdyno, target, path, "--only", "unnest", "--only", "plainto_tsquery")
+    rows = {row["id"]: row for row in document["likeness"]["statements"]}
+    assert rows["times"]["copy"]["calls"] > 0, rows["times"]["reason"]
+    assert rows["words"]["copy"]["calls"] > 0, rows["words"]["reason"]
+    assert document["failures"] == {}
 
 
 @pytest.mark.pg

@@ -26,12 +26,12 @@ class EmptyTables:
 
     def sources(self) -> dict[str, dict[int, Source]]:
         """Return other sources, by statement and place."""
-        found: dict[str, dict[int, Source]] = {}
+        sources: dict[str, dict[int, Source]] = {}
         for name, place, source in self._given():
             other = self._instead(source)
             if other is not None:
-                found.setdefault(name, {})[place] = other
-        return found
+                sources.setdefault(name, {})[place] = other
+        return sources
 
     def _given(self) -> Iterator[tuple[str, int, Source]]:
         for template in self._capture.templates:
