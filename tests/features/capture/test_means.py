@@ -42,3 +42,9 @@ def test_a_list_has_the_counters_of_its_length_if_the_server_counts_it_apart() -
         [(single, Counters(calls=10, rows=10)), (two, Counters(calls=10, rows=20))]
     )
     assert [means.of(text, Counters(calls=1)).rows for text in (single, two)] == [1, 2]
+
+
+def test_a_comment_of_a_generator_does_not_hide_the_counters() -> None:
+    counted = "-- name: Next :one\nSELECT a\nFROM /* TEMPLATE: schema */t WHERE k = $1"
+    means = MeansOfStatements([(counted, Counters(calls=10, rows=20))])
+    assert means.of("SELECT a FROM t WHERE k = $1", Counters(calls=1)).rows == 2

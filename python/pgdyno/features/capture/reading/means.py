@@ -13,16 +13,17 @@ _LIST = re.compile(rf"(?:= ?any ?\( ?|\bin ?\( ?){_PARAMETER}(?: ?, ?{_PARAMETER
 _WORDS = re.compile(r"(?<!is )(?<!not )\b(?:true|false|null)\b")
 _TYPED = re.compile(r"\b(?:interval|date|time|timestamp|timestamptz) \$")
 _ROWS = re.compile(r"(\bvalues ?)(\([^()]*\))(?: ?, ?\([^()]*\))+")
+_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.S)
 _SCALED = tuple(name for name in Counters.model_fields if name not in ("calls", "time_ms"))
 
 
 def form_of(text: str, *, is_of_any_length: bool = True) -> str:
     """Return a text that the log and pg_stat_statements share for one statement.
 
-    Types of parameters and words such as true do not count. Nor does a length, if it may be any:
-    then a list is one parameter, and several rows of VALUES are one row.
+    Comments, types of parameters and words such as true do not count. Nor does a length, if it
+    may be any: then a list is one parameter, and several rows of VALUES are one row.
     """
-    line = " ".join(text.lower().split())
+    line = " ".join(_COMMENT.sub(" ", text).lower().split())
     if is_of_any_length:
         line = _LIST.sub("= any ($)", line)
     line = _TYPED.sub("$", re.sub(_PARAMETER, "$", _WORDS.sub("$1", line)))
