@@ -23,3 +23,28 @@ def test_logged_calls_have_the_rows_of_as_many_mean_calls() -> None:
     assert (own.calls, own.rows, own.time_ms, own.hit_blocks) == (4, 12, 7, 80)
     other = Counters(calls=4, time_ms=7)
     assert means.of("SELECT $1 + $2", other) == other
+
+
+def test_an_insert_of_four_rows_has_its_own_counters_if_the_server_counts_it_apart() -> None:
+    single, four = "INSERT INTO t VALUES ($1)", "INSERT INTO t VALUES ($1), ($2), ($3), ($4)"
+    means = MeansOfStatements(
+        [(single, Counters(calls=10, rows=10)), (four, Counters(calls=10, rows=40))]
+    )
+    calls = Counters(calls=2)
+    assert [means.of(text, calls).rows for text in (single, four)] == [2, 8]
+    # A length that the server did not count has the mean of the others.
+    assert means.of("INSERT INTO t VALUES ($1), ($2)", calls).rows == 5
+
+
+def test_a_list_has_the_counters_of_its_length_if_the_server_counts_it_apart() -> None:
+    single, two = "SELECT a FROM t WHERE k IN ($1)", "SELECT a FROM t WHERE k IN ($1, $2)"
+    means = MeansOfStatements(
+        [(single, Counters(calls=10, rows=10)), (two, Counters(calls=10, rows=20))]
+    )
+    assert [means.of(text, Counters(calls=1)).rows for text in (single, two)] == [1, 2]
+
+
+def test_a_comment_of_a_generator_does_not_hide_the_counters() -> None:
+    counted = "-- name: Next :one\nSELECT a\nFROM /* TEMPLATE: schema */t WHERE k = $1"
+    means = MeansOfStatements([(counted, Counters(calls=10, rows=20))])
+    assert means.of("SELECT a FROM t WHERE k = $1", Counters(calls=1)).rows == 2

@@ -11,10 +11,13 @@ from tests.fixtures.captures import tpcb_capture
 from tests.fixtures.clusters import new_database, run_sql, scalar
 from tests.fixtures.command import Command, server_options
 
+from pgdyno.engine.distribution import Distribution, Hot
 from pgdyno.features.capture.file import encoded
 from pgdyno.features.capture.model import (
     Capture,
     Constant,
+    Drawn,
+    Now,
     OfColumn,
     Source,
     Statement,
@@ -169,6 +172,50 @@ def test_one_refused_statement_never_stops_the_others(
     read = benched(pgdyno, target, path, "--read-only", "--without", "gone")
     assert {script["name"] for script in read["scripts"]} == {"wrong", "some"}
     assert branches is not None
+
+
+@pytest.mark.pg
+def test_an_insert_into_an_empty_table_has_values_by_the_statistics_of_the_source(
+    pgdyno: Command, loaded: tuple[Target, Path]
+) -> None:
+    target, path = loaded
+    written = statement(
+        "written",
+        "INSERT INTO pgbench_history (tid, bid, aid, delta) VALUES ($1, 1, 1, $2)",
+        "insert",
+    )
+    tid, delta = (
+        OfColumn.model_validate(
+            {"from": "column", "table": "public.pgbench_history", "column": own}
+        )
+        for own in ("tid", "delta")
+    )
+    path.write_bytes(encoded(with_types((written, [tid, delta]))))
+    run_sql(target, "DELETE FROM pgbench_history")
+    document = benched(pgdyno, target, path, "--only", "VALUES ($1, 1, 1, $2)")
+    [row] = [row for row in document["likeness"]["statements"] if row["id"] == "written"]
+    assert row["copy"]["calls"] > 0, row["reason"]
+    assert document["failures"] == {}
+    assert scalar(target, "SELECT count(DISTINCT delta) > 10 FROM pgbench_history")
+
+
+@pytest.mark.pg
+def test_a_list_of_times_and_a_text_search_configuration_have_values_of_their_types(
+    pgdyno: Command, loaded: tuple[Target, Path]
+) -> None:
+    target, path = loaded
+    now = Now.model_validate({"from": "now", "minus_s": 5})
+    word = Drawn(
+        distribution=Distribution(kind="text", distinct=1, hot=(Hot(value="", fraction=1),))
+    )
+    times = statement("times", "SELECT unnest($1::timestamptz[]) + interval '1 s'")
+    words = statement("words", "SELECT plainto_tsquery($1, 'a b') FROM pgbench_branches")
+    path.write_bytes(encoded(with_types((times, [now]), (words, [word]))))
+    document = benched(pgdyno, target, path, "--only", "unnest", "--only", "plainto_tsquery")
+    rows = {row["id"]: row for row in document["likeness"]["statements"]}
+    assert rows["times"]["copy"]["calls"] > 0, rows["times"]["reason"]
+    assert rows["words"]["copy"]["calls"] > 0, rows["words"]["reason"]
+    assert document["failures"] == {}
 
 
 @pytest.mark.pg

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 
 import psycopg
 
+from pgdyno.engine.distribution import Spread
 from pgdyno.features.capture.mirror.candidates import columns_of
 from pgdyno.features.capture.model import (
     Capture,
     Constant,
     Drawn,
+    Fresh,
     Linear,
     ListOf,
+    Now,
     OfColumn,
     Source,
     Statement,
@@ -68,6 +71,9 @@ _NEUTRAL = {
     "lquery": "*",
     "vector": "[0]",
     "regclass": "pg_catalog.pg_class",
+    "regconfig": "simple",
+    "regdictionary": "simple",
+    "regtype": "integer",
     "name": "a",
     "text": "a",
     "character varying": "a",
@@ -174,8 +180,8 @@ def other_values(
     """Return other values for the parameters of a statement whose values the server refuses.
 
     The first turn takes existing values of columns that have the type of the parameter, where the
-    type of the capture's values differs. In the second, what may be NULL is NULL. The third turn
-    takes one value of each type, and NULL for texts.
+    type of the capture's values differs, and makes a single value an array. In the second, what
+    may be NULL is NULL. The third turn takes one value of each type, and NULL for texts.
     """
     steps = [step for kind in capture.templates for step in kind.steps if step.statement == name]
     if not steps or turn > TURNS:
@@ -194,10 +200,12 @@ def other_values(
     for place, declared in enumerate(types[: len(steps[0].parameters)]):
         kind, number = type_in_use(text, place + 1, declared), place + 1
         own = steps[0].parameters[place]
-        if not isinstance(own, Constant | Drawn | OfColumn | Linear | ListOf):
+        if not isinstance(own, Constant | Drawn | Fresh | OfColumn | Linear | ListOf | Now):
             continue
         is_guessed = not isinstance(own, Constant) or not _fits(own, kind)
-        if turn == 1 and kind in columns and not _fits(own, kind):
+        if turn == 1 and kind.endswith("[]") and isinstance(own, Drawn | Fresh | Now):
+            values[place] = ListOf(of=own, length=Spread())
+        elif turn == 1 and kind in columns and not _fits(own, kind):
             values[place] = columns[kind]
         elif is_guessed and (
             (turn > 1 and number in forms.nullables) or (turn == TURNS and kind in _KINDS["text"])
@@ -239,4 +247,6 @@ def _fits(source: Source, kind: str) -> bool:
         return source.value is None or kind in _KINDS["text"]
     if isinstance(source, Drawn):
         return kind in _KINDS.get(source.distribution.kind, ())
-    return isinstance(source, OfColumn | Linear)
+    if isinstance(source, Now):
+        return kind in _KINDS["timestamptz"]
+    return isinstance(source, Fresh | OfColumn | Linear)

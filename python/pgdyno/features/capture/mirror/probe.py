@@ -20,6 +20,7 @@ from pgdyno.engine.stream import EngineRun, check_job
 from pgdyno.errors import PgdynoError
 from pgdyno.features.capture.mirror.accepting import TURNS, Asked, accepted_types, other_values
 from pgdyno.features.capture.mirror.adaptation import Adaptation, is_control, left_out_of
+from pgdyno.features.capture.mirror.empty_tables import EmptyTables
 from pgdyno.features.capture.mirror.fitting import Fitting
 from pgdyno.features.capture.mirror.job import (
     capture_of,
@@ -160,6 +161,7 @@ class _Probe:
         texts = sent_texts(self.script)
         known = {own.id: own for own in capture.statements}
         with self.under_test.control("probe") as connection:
+            self.sources = dict(EmptyTables(connection, capture).sources())
             asked = Asked(connection, settings.get("search_path", ""))
             for name, text in texts.items():
                 statement = known[name]

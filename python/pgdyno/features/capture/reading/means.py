@@ -13,37 +13,48 @@ _LIST = re.compile(rf"(?:= ?any ?\( ?|\bin ?\( ?){_PARAMETER}(?: ?, ?{_PARAMETER
 _WORDS = re.compile(r"(?<!is )(?<!not )\b(?:true|false|null)\b")
 _TYPED = re.compile(r"\b(?:interval|date|time|timestamp|timestamptz) \$")
 _ROWS = re.compile(r"(\bvalues ?)(\([^()]*\))(?: ?, ?\([^()]*\))+")
+_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.S)
 _SCALED = tuple(name for name in Counters.model_fields if name not in ("calls", "time_ms"))
 
 
-def form_of(text: str) -> str:
+def form_of(text: str, *, is_of_any_length: bool = True) -> str:
     """Return a text that the log and pg_stat_statements share for one statement.
 
-    A list is one parameter, several rows of VALUES are one row, and types of parameters and words
-    such as true do not count.
+    Comments, types of parameters and words such as true do not count. Nor does a length, if it
+    may be any: then a list is one parameter, and several rows of VALUES are one row.
     """
-    line = " ".join(text.lower().split())
-    line = _LIST.sub("= any ($)", line)
+    line = " ".join(_COMMENT.sub(" ", text).lower().split())
+    if is_of_any_length:
+        line = _LIST.sub("= any ($)", line)
     line = _TYPED.sub("$", re.sub(_PARAMETER, "$", _WORDS.sub("$1", line)))
-    return _ROWS.sub(r"\1\2", line)
+    return _ROWS.sub(r"\1\2", line) if is_of_any_length else line
+
+
+def _forms(text: str) -> tuple[tuple[bool, str], ...]:
+    """Return the forms of a text, the one that says most first."""
+    return tuple((wide, form_of(text, is_of_any_length=wide)) for wide in (False, True))
 
 
 class MeansOfStatements:
-    """Counters since the last reset, by the form of a text."""
+    """Counters since the last reset, by the forms of a text.
+
+    An INSERT of four rows has its own counters, if the server counts it apart from that of one row.
+    """
 
     def __init__(self, counted: Iterable[tuple[str, Counters]]) -> None:
-        self._totals: dict[str, Counters] = {}
+        self._totals: dict[tuple[bool, str], Counters] = {}
         for text, counters in counted:
-            form = form_of(text)
-            before = self._totals.get(form)
-            self._totals[form] = Counters.total([before, counters]) if before else counters
+            for form in _forms(text):
+                before = self._totals.get(form)
+                self._totals[form] = Counters.total([before, counters]) if before else counters
 
     def of(self, text: str, own: Counters) -> Counters:
         """Return the counters of some calls: rows, blocks and WAL are those of as many mean calls.
 
         Calls and time stay; without counters of the statement everything does.
         """
-        total = self._totals.get(form_of(text))
+        exact, wide = _forms(text)
+        total = self._totals.get(exact) or self._totals.get(wide)
         if total is None or not total.calls or not own.calls:
             return own
         ratio = own.calls / total.calls

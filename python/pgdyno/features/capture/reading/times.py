@@ -9,6 +9,11 @@ from decimal import Decimal
 SECOND_US = 1_000_000
 DAY_US = 86_400 * SECOND_US
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# A stand-in of the first day that a program knows may not be before it.
+_LEAST_US, _MOST_US = (
+    Decimal((moment.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1))
+    for moment in (datetime.min, datetime.max)
+)
 _INTERVAL = re.compile(
     r"P(?:(?P<years>-?\d+)Y)?(?:(?P<months>-?\d+)M)?(?:(?P<days>-?\d+)D)?"
     r"(?:T(?:(?P<hours>-?\d+)H)?(?:(?P<minutes>-?\d+)M)?(?:(?P<seconds>-?[\d.]+)S)?)?"
@@ -48,7 +53,9 @@ def microseconds(kind: str, value: str) -> Decimal | None:
 
 
 def text_of(kind: str, value_us: Decimal) -> str:
-    """Return microseconds as PostgreSQL writes a value of this kind."""
+    """Return microseconds as PostgreSQL writes a value of this kind; years are from 1 to 9999."""
+    if kind in ("date", "timestamp", "timestamptz"):
+        value_us = max(_LEAST_US, min(value_us, _MOST_US))
     if kind == "date":
         return (_EPOCH.date() + timedelta(days=int(value_us // DAY_US))).isoformat()
     if kind in ("timestamp", "timestamptz"):

@@ -1,0 +1,70 @@
+"""Values for parameters that come from a table without rows, as in a dump made before the load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+from psycopg import sql
+
+from pgdyno.features.capture.model import Capture, Drawn, ListOf, OfColumn, Source
+from pgdyno.features.capture.schema import ColumnShape
+from pgdyno.server.connect import Connection
+
+
+class EmptyTables:
+    """What takes the place of values that no row of this database has.
+
+    A foreign key takes a key of the table that it references, and any other column a value by the
+    statistics of the source. A key that no row has stays: only the load itself can make it.
+    """
+
+    def __init__(self, connection: Connection, capture: Capture) -> None:
+        self._connection, self._capture = connection, capture
+        self._shapes = {(own.table, own.column): own for own in capture.columns}
+        self._has_rows: dict[str, bool] = {}
+
+    def sources(self) -> dict[str, dict[int, Source]]:
+        """Return other sources, by statement and place."""
+        sources: dict[str, dict[int, Source]] = {}
+        for name, place, source in self._given():
+            other = self._instead(source)
+            if other is not None:
+                sources.setdefault(name, {})[place] = other
+        return sources
+
+    def _given(self) -> Iterator[tuple[str, int, Source]]:
+        for template in self._capture.templates:
+            for step in template.steps:
+                for place, source in enumerate(step.parameters):
+                    yield step.statement, place, source
+
+    def _instead(self, source: Source) -> Source | None:
+        if isinstance(source, ListOf):
+            of = self._instead(source.of)
+            return None if of is None else source.model_copy(update={"of": of})
+        if not isinstance(source, OfColumn) or self._is_filled(source.table):
+            return None
+        shape = self._shapes.get((source.table, source.column))
+        return None if shape is None else self._of_shape(shape)
+
+    def _of_shape(self, shape: ColumnShape) -> Source | None:
+        key, values = shape.references, shape.distribution
+        if key is not None:
+            is_filled = self._is_filled(key.table)
+            return OfColumn(table=key.table, column=key.column) if is_filled else None
+        if shape.is_unique or shape.key_position or not (values.hot or values.bounds):
+            return None
+        return Drawn(distribution=values)
+
+    def _is_filled(self, table: str) -> bool:
+        """Return whether a table has rows; also if nobody may look."""
+        if table not in self._has_rows:
+            query = sql.SQL("SELECT EXISTS (SELECT FROM {})").format(sql.SQL(table))
+            try:
+                with self._connection.transaction():
+                    row = self._connection.execute(query).fetchone()
+            except psycopg.Error:
+                row = None
+            self._has_rows[table] = row is None or bool(row[0])
+        return self._has_rows[table]
