@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 
+import psycopg
 import pytest
 from tests.fixtures.clusters import run_sql
 from tests.fixtures.command import Command, server_options
@@ -182,6 +183,10 @@ HELD = {
     "A statement of the load that calls": (
         "test_a_statement_that_calls_a_harmful_function_is_left_out_alone_and_named",
     ),
+    **dict.fromkeys(
+        ("In the database of a copy", "Both verbs and the page name"),
+        ("test_a_statement_that_calls_a_function_of_others_is_left_out_alone_and_named",),
+    ),
     "`capture show`, `bench` and its page": (
         "test_a_statement_that_calls_a_harmful_function_is_left_out_alone_and_named",
     ),
@@ -195,6 +200,7 @@ HELD = {
     "A tenant who owns a database of a Citus": (
         "test_no_verb_calls_what_a_tenant_made_on_any_node",
     ),
+    "Only its owner and superusers": ("test_only_the_owner_of_a_database_sets_its_path",),
     "A connection that a function opens": (
         "test_a_connection_that_a_function_opens_is_not_read_only",
     ),
@@ -266,6 +272,25 @@ def test_the_documented_role_cannot_write_and_doctor_says_so(
             assert ("the role may change tables" in text) is can_write
     finally:
         run_sql(database, "DROP ROLE pgdyno_reader")
+
+
+@pytest.mark.pg
+def test_only_the_owner_of_a_database_sets_its_path(database: Target) -> None:
+    run_sql(database, "CREATE ROLE stranger; CREATE ROLE proprietor")
+    name = database.database
+    run_sql(
+        database,
+        f"GRANT ALL ON DATABASE {name} TO stranger; ALTER DATABASE {name} OWNER TO proprietor",
+    )
+    change = f"SET ROLE {{}}; ALTER DATABASE {name} SET search_path = public"
+    try:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            run_sql(database, change.format("stranger"))
+        run_sql(database, change.format("proprietor"))
+    finally:
+        run_sql(database, f"ALTER DATABASE {name} OWNER TO {database.user}")
+        run_sql(database, f"REVOKE ALL ON DATABASE {name} FROM stranger")
+        run_sql(database, "DROP ROLE stranger, proprietor")
 
 
 def test_verbs_of_results_cannot_name_a_server() -> None:

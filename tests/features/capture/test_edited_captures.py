@@ -25,6 +25,8 @@ OF_OTHERS = (
     "CREATE TABLE public.secret AS SELECT 'secret' AS text",
     "CREATE FUNCTION public.charge(int) RETURNS int LANGUAGE sql"
     " AS 'DELETE FROM public.orders RETURNING id'",
+    "CREATE FUNCTION public.follows() RETURNS trigger LANGUAGE plpgsql"
+    " AS 'BEGIN DELETE FROM public.orders; RETURN NEW; END'",
     "CREATE VIEW public.seen AS SELECT * FROM public.orders",
     "CREATE SCHEMA app",
     "CREATE TABLE app.item (id int, name text, price int)",
@@ -112,6 +114,19 @@ ATTACKS = {
     ),
     "an expression": made(
         "index", "CREATE INDEX extra ON public.item (charge(price))", "public.extra", "after_rows"
+    ),
+    "a trigger of others": made(
+        "trigger",
+        "CREATE TRIGGER extra BEFORE INSERT OR UPDATE ON public.item FOR EACH ROW"
+        " EXECUTE FUNCTION public.follows()",
+        "extra",
+        "after_rows",
+    ),
+    "a trigger of others by its bare name": made(
+        "trigger",
+        "CREATE TRIGGER extra BEFORE UPDATE ON public.item FOR EACH ROW EXECUTE FUNCTION follows()",
+        "extra",
+        "after_rows",
     ),
     "a trigger": made(
         "trigger",
@@ -275,6 +290,52 @@ def test_a_statement_that_calls_a_harmful_function_is_left_out_alone_and_named(
     assert not any(script["failures"] for script in said.document["scripts"])
     page = pgdyno("show", "-v", "last").out
     assert "Not sent: SELECT pg_rotate_logfile()" in " ".join(page.split())
+
+
+# A sequence keeps each call, also one that is rolled back.
+CODE_OF_OTHERS = (
+    "CREATE SEQUENCE public.called",
+    "CREATE FUNCTION public.charged() RETURNS bigint LANGUAGE sql AS"
+    " $$SELECT nextval('public.called')$$",
+    "CREATE FUNCTION public.of_row(anyelement) RETURNS bigint LANGUAGE sql AS"
+    " $$SELECT nextval('public.called')$$",
+    "CREATE FUNCTION public.folded() RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS"
+    " $$BEGIN RETURN nextval('public.called'); END$$",
+    "CREATE PROCEDURE public.charging() LANGUAGE sql AS $$SELECT nextval('public.called')$$",
+    "CREATE DOMAIN public.odd AS int CHECK (value + public.charged() > 0)",
+)
+LOAD_OF_OTHERS = {
+    "function": "SELECT charged()",
+    "immutable": "SELECT folded() FROM item",
+    "procedure": "CALL charging()",
+    "in a block": "DO $$BEGIN PERFORM charged(); END$$",
+    "as a column": "SELECT item.of_row FROM item LIMIT 1",
+    "of a row": "SELECT (item).of_row FROM item LIMIT 1",
+    "domain": "SELECT 1::odd",
+    "set the path": "SELECT set_config('search_path', 'public', true), charged()",
+}
+
+
+def test_a_statement_that_calls_a_function_of_others_is_left_out_alone_and_named(
+    pgdyno: Command, database: Target, tmp_path: Path
+) -> None:
+    for statement in CODE_OF_OTHERS:
+        run_sql(database, statement)
+    texts = list(LOAD_OF_OTHERS.values())
+    path, where = written(with_load(base(), *texts), tmp_path), server_options(database)
+    said = pgdyno("init", path, *where)
+    assert said.code == 0, said.err
+    told = " ".join(said.err.split())
+    for text in texts:
+        assert f"not sent: {text[:50]}" in told, (text, told)
+    said = pgdyno("bench", "-b", path, *where, "-c", "1", "-T", "1s", "--json")
+    assert said.code in (0, 3), said.err
+    assert sorted(said.document["likeness"]["not_sent"]) == sorted(texts)
+    # The other statements of their transactions are sent.
+    names = {script["name"] for script in said.document["scripts"]}
+    assert len([name for name in names if "more" in name]) == len(texts), names
+    assert not any(script["failures"] for script in said.document["scripts"])
+    assert scalar(database, "SELECT is_called FROM public.called") is False
 
 
 def test_a_table_of_another_schema_is_not_meant_by_the_load(

@@ -17,7 +17,8 @@ if wanted.body:
     from pgdyno.features.capture.copy_likeness import CopyLikeness, likeness_of
     from pgdyno.features.capture.import_statistics import import_statistics, refuse_older
     from pgdyno.features.capture.likeness import Quantity
-    from pgdyno.features.capture.on_server import refuse_foreign
+    from pgdyno.features.capture.on_server import foreign_in_load, refuse_foreign
+    from pgdyno.features.capture.sent import not_sent_words
     from pgdyno.features.capture.tables import rebuilt_of
     from pgdyno.measure.loading import Loading
     from pgdyno.server.connect import Connection, connect
@@ -78,7 +79,11 @@ def _refuse_unfit(target: Target, dataset: CaptureDataset, how: Loading) -> None
             refuse_older(connection)
         # A load that goes on was checked before it began.
         if not how.resume:
-            refuse_foreign(connection, rebuilt_of(dataset).capture, file=dataset.file)
+            capture = rebuilt_of(dataset).capture
+            refuse_foreign(connection, capture, file=dataset.file)
+            texts = {own.id: own.text for own in capture.statements}
+            for name, what in foreign_in_load(connection, capture).items():
+                output.note(not_sent_words(texts[name], what))
 
 
 def _finished(connection: Connection, dataset: CaptureDataset, how: Loading) -> CopyLikeness:

@@ -166,8 +166,11 @@ def _uses_here(tree: Mapping[str, Any], ctes: frozenset[str]) -> Iterator[Use]:
             yield Use("computed", ("", f"a table of the database {tree['catalogname']}"))
     if "names" in tree and "typemod" in tree and not tree.get("pct_type"):
         yield Use("type", _name(tree["names"]))
-    if "FuncCall" in tree:
-        yield from _uses_of_call(tree["FuncCall"])
+    for key in ("FuncCall", "funccall"):
+        if key in tree:
+            yield from _uses_of_call(tree[key])
+    if "trigname" in tree and "funcname" in tree:
+        yield Use("function", _name(tree["funcname"]))
     if "TypeCast" in tree:
         cast = tree["TypeCast"]
         constant = _constant(cast["arg"])

@@ -6,8 +6,13 @@ from collections.abc import Iterator
 
 from pgdyno.errors import RefusedError
 from pgdyno.features.capture.model import Capture
-from pgdyno.features.capture.object_names import Names, quoted
-from pgdyno.features.capture.safety import is_known_extension, uses_of_load, uses_of_objects
+from pgdyno.features.capture.object_names import Name, Names, quoted
+from pgdyno.features.capture.safety import (
+    is_known_extension,
+    projected_in_load,
+    uses_of_load,
+    uses_of_objects,
+)
 from pgdyno.server.connect import Connection
 
 _MARK = "pgdyno dataset capture %"
@@ -21,6 +26,7 @@ _HARMLESS = (
     *("pg_database_size", "pg_column_size", "pg_relation_filepath", "pg_trigger_depth"),
     *("ts_rewrite", "tsvector_update_trigger", "tsvector_update_trigger_column"),
     *("suppress_redundant_updates_trigger", "unique_key_recheck", "ts_debug", "ts_parse"),
+    *("pg_is_in_recovery", "pg_current_wal_lsn", "pg_last_wal_replay_lsn"),
 )
 # Whatever is in none of these belongs to somebody.
 _OWN = (
@@ -61,6 +67,8 @@ _SCHEMAS = (
 def refuse_foreign(connection: Connection, capture: Capture, *, file: str) -> None:
     """Refuse a capture whose names mean objects of this database that pgdyno did not make.
 
+    A function or a type that only the load uses is no reason: see `foreign_in_load`.
+
     Args: capture, with qualified names.
     Raises: RefusedError with the objects, before anything is made.
     """
@@ -73,21 +81,59 @@ def refuse_foreign(connection: Connection, capture: Capture, *, file: str) -> No
         )
 
 
+def foreign_in_load(connection: Connection, capture: Capture) -> dict[str, str]:
+    """Return the statements of the load that would run a function that may harm, by their ids.
+
+    It is a function or a type of this database that pgdyno did not make, or one of the server's
+    functions that changes with each call and that is not known as harmless.
+    Returns: id -> the function or type, in words.
+    """
+    used: dict[str, dict[str, set[Name]]] = {"function": {}, "type": {}, "projected": {}}
+    for place, use in uses_of_load(capture):
+        if use.kind in used:
+            used[use.kind].setdefault(place, set()).add(use.name)
+    for place, name in projected_in_load(capture):
+        used["projected"].setdefault(place, set()).add(("", name))
+    words_by_id: dict[str, str] = {}
+    for kind, by_place in used.items():
+        names = {name for own in by_place.values() for name in own}
+        look = _foreign_types if kind == "type" else _foreign_functions
+        for schema, name, words in look(connection, names):
+            for place, own in by_place.items():
+                # A column of a query may have the name of one of the server's functions.
+                is_column = kind == "projected" and schema == "pg_catalog"
+                if _is_meant(schema, name, own) and not is_column:
+                    words_by_id.setdefault(place, words)
+    return words_by_id
+
+
+def _foreign_functions(connection: Connection, names: set[Name]) -> Iterator[tuple[str, str, str]]:
+    """Yield schema, name and words of the functions of these names that may harm."""
+    for schema, name, is_own, is_volatile in _asked(connection, _FUNCTIONS, names):
+        if is_volatile and name not in _HARMLESS and not _is_lock(name):
+            yield schema, name, f"the function {name}()"
+        elif not is_own and _is_meant(schema, name, names):
+            yield schema, name, f"the function {_shown(schema, name)}()"
+
+
+def _foreign_types(connection: Connection, names: set[Name]) -> Iterator[tuple[str, str, str]]:
+    for schema, name, is_own, _ in _asked(connection, _TYPES, names):
+        if not is_own and _is_meant(schema, name, names):
+            yield schema, name, f"the type {_shown(schema, name)}"
+
+
 def _foreign(connection: Connection, capture: Capture) -> Iterator[str]:
     names = Names(capture.objects, capture.columns)
-    uses = [*uses_of_objects(capture), *(use for _, use in uses_of_load(capture))]
+    uses = list(uses_of_objects(capture))
     functions = {use.name for use in uses if use.kind == "function"} | {
         ("", name) for _, name in names.functions
     }
-    for schema, name, is_own, is_volatile in _asked(connection, _FUNCTIONS, functions):
-        if is_volatile and name not in _HARMLESS and not _is_lock(name):
-            yield f"the function {name}()"
-        elif not is_own and _is_meant(schema, name, functions):
-            yield f"the function {_shown(schema, name)}()"
     types = {use.name for use in uses if use.kind == "type"} | names.types
-    for schema, name, is_own, _ in _asked(connection, _TYPES, types):
-        if not is_own and _is_meant(schema, name, types):
-            yield f"the type {_shown(schema, name)}"
+    for _, _, words in _foreign_functions(connection, functions):
+        yield words
+    for _, _, words in _foreign_types(connection, types):
+        yield words
+    uses += (use for _, use in uses_of_load(capture))
     # Names without a schema are left in the bodies of functions, which the session resolves.
     relations = {use.name for use in uses if use.kind in ("relation", "sequence")}
     relations |= names.relations | names.sequences
@@ -101,7 +147,7 @@ def _foreign(connection: Connection, capture: Capture) -> Iterator[str]:
 
 
 def _asked(
-    connection: Connection, query: str, names: set[tuple[str, str]]
+    connection: Connection, query: str, names: set[Name]
 ) -> list[tuple[str, str, bool, bool]]:
     extensions = [
         str(name)
@@ -113,7 +159,7 @@ def _asked(
     return [(str(row[0]), str(row[1]), bool(row[2]), bool(row[3])) for row in rows]
 
 
-def _is_meant(schema: str, name: str, names: set[tuple[str, str]]) -> bool:
+def _is_meant(schema: str, name: str, names: set[Name]) -> bool:
     return ("", name) in names or (schema, name) in names
 
 

@@ -458,6 +458,27 @@ def uses_of_load(capture: Capture) -> Iterator[tuple[str, Use]]:
                 yield own.id, use
 
 
+def projected_in_load(capture: Capture) -> Iterator[tuple[str, str]]:
+    """Yield the statement and the name for what a load writes as a column and no table has.
+
+    The server reads `row.name` as the call `name(row)` if the row has no such column.
+    """
+    used = capture.sent_ids
+    columns = {column.column for column in capture.columns}
+    for own in (statement for statement in capture.statements if statement.id in used):
+        for statement in statements_of(own.text, where=f"statement {own.id}"):
+            for part in (statement, *_blocks_of(statement)):
+                names = (_projected(kind, content) for kind, content in part.nodes())
+                yield from ((own.id, name) for name in names if name and name not in columns)
+
+
+def _projected(kind: str, content: Any) -> str:
+    """Return the name after the last dot of a part that may be a column; "" without one."""
+    parts = content["fields"][1:] if kind == "ColumnRef" else ()
+    parts = content["indirection"] if kind == "A_Indirection" else parts
+    return str(parts[-1].get("String", {}).get("sval", "")) if parts else ""
+
+
 def uses_of_statement(statement: Statement) -> Iterator[Use]:
     """Yield the names that a statement of a load uses, in a DO block, too."""
     yield from uses_of({statement.kind: statement.tree})

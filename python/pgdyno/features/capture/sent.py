@@ -59,7 +59,7 @@ def with_harmless_load(capture: Capture) -> Capture:
                     for own in gone
                 ),
             ),
-            "notes": (*capture.notes, *(_note(own.text, harmful[own.id]) for own in gone)),
+            "notes": (*capture.notes, *(not_sent_words(own.text, harmful[own.id]) for own in gone)),
         }
     )
 
@@ -69,7 +69,8 @@ def not_sent(capture: Capture) -> list[str]:
     return [item.text for item in capture.left_out if item.reason == _HARMFUL]
 
 
-def _note(text: str, why: str) -> str:
+def not_sent_words(text: str, why: str) -> str:
+    """Return the note on a statement that the load lacks. `why`: the function that may harm."""
     shown = " ".join(text.split())
     return f"not sent: {shown[:60]}{'...' if len(shown) > 60 else ''}: it uses {why}"
 

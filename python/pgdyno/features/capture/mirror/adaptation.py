@@ -35,13 +35,15 @@ class Adaptation(Part):
     `left_out`: the reason for each statement that is not sent, by its id. `types`: of parameters
     whose type the server cannot find out, by statement and number from 1. `sources`: values in
     place of those of the capture, by statement and place from 0. `fitted`: statements whose values
-    give the rows and blocks of the source.
+    give the rows and blocks of the source. `harmful`: statements that are left out because they use
+    a function or a type of this database that the capture does not make.
     """
 
     left_out: dict[str, str] = Field(default_factory=dict)
     types: dict[str, dict[int, str]] = Field(default_factory=dict)
     sources: dict[str, dict[int, Source]] = Field(default_factory=dict)
     fitted: tuple[str, ...] = ()
+    harmful: tuple[str, ...] = ()
 
 
 def adapted(capture: Capture, given: Mapping[str, Any]) -> Capture:

@@ -401,12 +401,15 @@ def source_document(script: Script) -> dict[str, Any]:
     capture = capture_of(script)
     share = share_of(script)
     lacks = "the logs of the source lack statements" if capture.header.is_partial else ""
+    harmful = [
+        own.text for own in capture.statements if own.id in script.adapted.get("harmful", ())
+    ]
     return {
         "file": script.capture.name if script.capture is not None else "",
         "reads_only": script.reads_only,
         "reproduced_calls": share.calls_ratio,
         "reproduced_time": share.time_ratio,
-        "not_sent": [redacted(text) for text in not_sent(capture)],
+        "not_sent": [redacted(text) for text in (*not_sent(capture), *harmful)],
         "version_num": capture.header.server_version_num,
         "lacks": lacks,
         "statements": list(_rows_of_source(script, capture)),

@@ -29,6 +29,8 @@ from pgdyno.features.capture.mirror.job import (
     templates_of,
 )
 from pgdyno.features.capture.mirror.kept_fits import Fits, file_of_fits, keep_fits, read_fits
+from pgdyno.features.capture.on_server import foreign_in_load
+from pgdyno.features.capture.tables import CAPTURED
 from pgdyno.measure.jobs import engine_target, load_job
 from pgdyno.measure.stage import Stage
 from pgdyno.measure.under_test import UnderTest
@@ -59,7 +61,8 @@ _LOCK = threading.Lock()
 def probed(stage: Stage, planned: PlannedRun, under_test: UnderTest) -> Stage:
     """Return the stage with loads that fit the database; the first run of an experiment probes.
 
-    All variants have the same load, so that they can be compared.
+    All variants have the same load, so that they can be compared. Before each run, the statements
+    are left out that would run code of others in the database of a copy.
     """
     scripts = [own for own in stage.experiment.workload.scripts if own.capture is not None]
     if not scripts:
@@ -70,6 +73,8 @@ def probed(stage: Stage, planned: PlannedRun, under_test: UnderTest) -> Stage:
             name = str(script.capture)
             if name not in known:
                 known[name] = _Probe(stage, planned, under_test, script).adaptation()
+            elif foreign := _foreign(script, under_test):
+                known[name] = _with_harmful(known[name], foreign)
     if not any(known.values()):
         return stage
     experiment = with_adapted(stage.experiment, known)
@@ -77,6 +82,30 @@ def probed(stage: Stage, planned: PlannedRun, under_test: UnderTest) -> Stage:
     whole = replace(planned, cell=replace(planned.cell, script_indexes=every))
     job = _job(experiment, whole, stage, under_test)
     return replace(stage, experiment=experiment, scripts=check_job(job))
+
+
+def _foreign(script: Script, under_test: UnderTest) -> dict[str, str]:
+    """Return the statements that would run code of others, by id; none without a copy's mark.
+
+    Without the mark it is a database of the user's own: there the load needs `--allow-write`, or
+    its sessions only read.
+    """
+    dataset = under_test.facts.dataset
+    if not (dataset.is_marked and dataset.kind == CAPTURED.name):
+        return {}
+    with under_test.control("probe") as connection:
+        return foreign_in_load(connection, capture_of(script))
+
+
+def _with_harmful(document: Mapping[str, Any], foreign: Mapping[str, str]) -> dict[str, Any]:
+    """Return an adaptation without these statements. `foreign`: what each would run, by its id."""
+    own = Adaptation.model_validate(document)
+    reasons = {
+        name: f"it uses {what}, which is not of the capture" for name, what in foreign.items()
+    }
+    harmful = tuple(dict.fromkeys((*own.harmful, *foreign)))
+    update = {"left_out": {**own.left_out, **reasons}, "harmful": harmful}
+    return own.model_copy(update=update).model_dump(mode="json", by_alias=True)
 
 
 def with_adapted(experiment: Experiment, known: Mapping[str, Mapping[str, Any]]) -> Experiment:
@@ -117,10 +146,13 @@ class _Probe:
     sources: dict[str, dict[int, Any]] = field(default_factory=dict)
     tried: dict[str, int] = field(default_factory=dict)
     fitted: tuple[str, ...] = ()
+    foreign: dict[str, str] = field(default_factory=dict)
 
     def adaptation(self) -> dict[str, Any]:
         """Return what the load needs here, as a document; empty if it needs nothing."""
         self.stage.progress.said("probing the statements of the capture")
+        # Before anything else: planning a statement may call its functions.
+        self.foreign = _foreign(self.script, self.under_test)
         self._prepare()
         # The values of a recording are its own, so no other ones are tried.
         is_recorded = capture_of(self.script).recording is not None
@@ -136,8 +168,9 @@ class _Probe:
                 break
         self._fit()
         document = self._document()
-        for reason in dict.fromkeys(self.left_out.values()):
-            count = sum(other == reason for other in self.left_out.values())
+        left_out = document["left_out"].values()
+        for reason in dict.fromkeys(left_out):
+            count = sum(other == reason for other in left_out)
             self.stage.progress.said(f"left out: {count} statements: {reason}")
         return document if any(document.values()) else {}
 
@@ -148,17 +181,17 @@ class _Probe:
             sources=self.sources,
             fitted=self.fitted,
         )
-        return own.model_dump(mode="json", by_alias=True)
+        return _with_harmful(own.model_dump(mode="json", by_alias=True), self.foreign)
 
     def _script(self) -> Script:
         return self.script.model_copy(update={"adapted": self._document()})
 
     def _prepare(self) -> None:
         """Let the server parse each statement; find types for parameters that have none."""
-        capture = capture_of(self.script)
-        omitted = left_out_of(self.script, capture)
-        settings = mirror_load(self.script)["settings"] if templates_of(self.script) else {}
-        texts = sent_texts(self.script)
+        capture, script = capture_of(self.script), self._script()
+        omitted = left_out_of(script, capture)
+        settings = mirror_load(script)["settings"] if templates_of(script) else {}
+        texts = sent_texts(script)
         known = {own.id: own for own in capture.statements}
         with self.under_test.control("probe") as connection:
             self.sources = dict(EmptyTables(connection, capture).sources())

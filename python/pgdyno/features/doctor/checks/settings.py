@@ -83,7 +83,9 @@ def extensions(facts: CheckFacts) -> Judgement:
         for programs in lacking
     )
     major = lacking[0].major
-    return warn(seen, f"install PostgreSQL {major} with contrib, or use another --pg-version")
+    whole = next((programs for programs in facts.scratch if not programs.lacks), None)
+    here = "" if whole is None else f", or use --pg-version {whole.major}, which has all of them"
+    return warn(seen, f"install PostgreSQL {major} with contrib{here}")
 
 
 @check(
