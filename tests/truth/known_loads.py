@@ -319,11 +319,13 @@ def compared(load: KnownLoad, database: Target, document: Document) -> list[Comp
 def server_half_ms(where: Document) -> float:
     """Return the half-width of the server's time: that of its parts, where samples made it.
 
-    The error of a count is in the interval of the rest. It is large where pgdyno's own sessions
-    had to wait for a core.
+    The error of a count is in the interval of the rest, or of the network, which is what the count
+    leaves. It is large where pgdyno's own sessions had to wait for a core.
     """
     if where["server_how"] != "sampled":
-        return float((where["residual_high"] or 0.0) - (where["residual_low"] or 0.0)) / 2
+        rest = float((where["residual_high"] or 0.0) - (where["residual_low"] or 0.0)) / 2
+        ways = [part for part in where["parts"] if part["name"] == "network"]
+        return max([rest, *((way["high"] - way["low"]) / 2 for way in ways if way["high"])])
     there = [part for part in where["parts"] if part["name"] != "network"]
     halves = [(part["high"] - part["low"]) / 2 for part in there if part["high"] is not None]
     return max(halves, default=0.0)

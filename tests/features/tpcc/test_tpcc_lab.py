@@ -89,7 +89,7 @@ duration = "300ms"
 warmup = "0s"
 [design]
 kind = "tune"
-budget = "15s"
+budget = "40s"
 slo = "new-order.p90=5min"
 settings = ["commit_delay=50000,0"]
 """
