@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import signal
 import time
 from collections.abc import Iterator
@@ -211,7 +212,8 @@ def test_a_session_without_a_name_behind_a_pooler_is_named_by_its_address(
 ) -> None:
     folder = tmp_path_factory.mktemp("pooler", numbered=True)
     for place in (folder, *folder.parents):
-        if place.stat().st_uid == os.getuid() and place != Path("/"):
+        # Only folders of the tests: those of the system are open to all, and stay so.
+        if place.stat().st_uid == os.getuid() and stat.S_IMODE(place.stat().st_mode) == 0o700:
             place.chmod(0o755)
     target = server.target
     (server.path / "pg_hba.conf").write_text(
