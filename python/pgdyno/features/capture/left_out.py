@@ -69,4 +69,6 @@ def _sentence(kind: str, name: str, table: str, instead: str, reason: str) -> st
     of_table = f" of {table}" if table and table not in name else ""
     if instead:
         return f"the {kind} {name}{of_table} is replaced by {instead}: {reason}"
-    return f"the {kind} {name}{of_table} is left out: {reason}"
+    # The check `extensions` compares the servers of this host.
+    step = "; `pgdyno doctor --scratch --all` tells where it is" if kind == "extension" else ""
+    return f"the {kind} {name}{of_table} is left out: {reason}{step}"
