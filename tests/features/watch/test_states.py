@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import stat
 import signal
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
