@@ -35,6 +35,8 @@ def blocks() -> Iterator[tuple[str, str, str]]:
 def command_lines() -> Iterator[tuple[str, str]]:
     for document, _, text in blocks():
         for line in re.sub(r"\\\n\s*", " ", text).splitlines():
+            if line.startswith(" " * 8):  # What a command printed goes on.
+                continue
             typed = line.strip().removeprefix("$ ")
             if typed.startswith("pgdyno ") and typed.split()[1] in VERBS:
                 yield document, re.split(r"\s+#|\s{3,}|\s[|>]\s", typed)[0]

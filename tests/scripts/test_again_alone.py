@@ -52,7 +52,7 @@ def test_a_test_that_passes_alone_is_not_a_failure_but_named(tmp_path: Path) -> 
     assert "UNSTEADY test_odd.py::test_unsteady[other]" in marks
 
 
-@pytest.mark.parametrize(("broken", "is_run_again"), [(1, True), (6, False)])
+@pytest.mark.parametrize(("broken", "is_run_again"), [(1, True), (16, False)])
 def test_a_test_that_fails_alone_or_with_many_is_a_failure(
     tmp_path: Path, broken: int, is_run_again: bool
 ) -> None:
