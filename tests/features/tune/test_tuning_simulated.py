@@ -149,7 +149,7 @@ def test_a_gain_is_claimed_wrongly_in_at_most_5_percent(noise_ratio: float, prov
     for name, server in kinds.items():
         claimed = share([tuned(server, seed).claims for seed in range(LONG)])
         assert claimed <= 0.05, name
-        words = f"tuning, noise {noise_ratio:.0%}, {name}: gains claimed where there are none"
+        words = f"tuning, noise {noise_ratio:.0%}, {name}: gains claimed without a gain"
         proved(words, required="<= 5 %", seen=f"{claimed:.1%}")
 
 
@@ -159,7 +159,7 @@ def test_a_short_tuning_claims_hardly_any_gain(disturbance: Disturbance, proved:
     server = Simulated(flat, (), 6, RULES, 0.2, True, 150, 10, disturbance)
     claimed = share([tuned(server, seed).claims for seed in range(LONG)])
     assert claimed <= 0.05
-    words = f"tuning of 150 s, {disturbance}: gains claimed where there are none"
+    words = f"tuning of 150 s, {disturbance}: gains claimed without a gain"
     proved(words, required="<= 5 %", seen=f"{claimed:.1%}")
 
 

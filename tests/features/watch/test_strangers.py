@@ -41,7 +41,7 @@ def counting(request: pytest.FixtureRequest, house: Path) -> Iterator[ScratchClu
 
 @pytest.fixture
 def shop(counting: ScratchCluster) -> Iterator[Target]:
-    """A shop of its own for each incident."""
+    """Each incident has a new shop."""
     yield from new_database(counting, "shop")
 
 
@@ -140,9 +140,9 @@ def test_healthy_servers_under_load_have_no_finding(counting: ScratchCluster, sh
     ]
     with strangers.several(shop, "web", tpcb, 8):
         for job in jobs:
-            beside = threading.Thread(target=job)
-            beside.start()
+            healthy = threading.Thread(target=job)
+            healthy.start()
             assert judged(shop, 2) == []
-            beside.join()
+            healthy.join()
     with strangers.several(shop, "nightly", batch, 2):
         assert judged(shop, 2) == []
