@@ -22,6 +22,9 @@ from tests.truth.known_loads import (
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
 
+# A line that holds a piece for so much longer than it should had no core.
+_LATE_RATIO = 1.25
+
 
 @pytest.fixture(scope="module", params=["15", "18"])
 def small_server(request: pytest.FixtureRequest, house: Path) -> Iterator[ScratchCluster]:
@@ -45,10 +48,11 @@ def test_the_parts_of_a_known_load_are_right(
 ) -> None:
     prepare(load, known)
     document = measured(load, pgdyno, known, tmp_path)
-    is_late = "timer_lag" in doubts_of(document) or load.way_ms > 0
+    # The line is a thread of these tests, which measures how late it sent.
+    is_line_late = document.get("held_ms", 0.0) > _LATE_RATIO * load.way_ms > 0
+    is_late = "timer_lag" in doubts_of(document) or is_line_late
     if document["where_the_time_goes"] is None and is_late:
-        # The engine had no core when its timers fired, or the line, a thread of these tests, had
-        # none when it was to send: no split is shown.
+        # The engine or the line had no core when it was to send: no split is shown.
         assert "exceed the latency" in document["where_the_time_goes_not_computed_because"]
         return
     where = split_of(document)
