@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -328,3 +329,16 @@ def test_a_filter_is_known_by_its_operator_and_its_column() -> None:
     text = "SELECT 1 FROM t WHERE t.a = $1 AND b ILIKE $2 AND c @> ARRAY[$3]::text[] AND d > $4"
     seen = [(place.number, place.operator, place.column) for place in places_of(text)]
     assert sorted(seen) == [(1, "=", "a"), (2, "~~*", "b"), (3, "@>", "c"), (4, ">", "d")]
+
+
+def test_fits_that_another_user_can_write_are_not_used(tmp_path: Path) -> None:
+    path = tmp_path / "fits.json"
+    fits = Fits(tried=("7",))
+    keep_fits(path, fits)
+    assert read_fits(path) == fits
+    path.chmod(0o666)
+    assert read_fits(path) == Fits()
+    path.chmod(0o600)
+    if os.geteuid() == 0:
+        os.chown(path, 65534, 65534)
+        assert read_fits(path) == Fits()

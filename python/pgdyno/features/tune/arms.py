@@ -169,7 +169,7 @@ class Noise:
 
     @property
     def deviation_ratio(self) -> float:
-        """Return the scatter of repeated pairs. Before a pair is repeated: the least of the others."""
+        """Return the scatter of repeated pairs; before the first of these, the least of others."""
         if self.repeated.freedom_count:
             return self.repeated.deviation_ratio
         known = [scatter.deviation_ratio for scatter in self.of_others.values()]

@@ -50,10 +50,13 @@ def file_of_fits(
 
 
 def read_fits(path: Path) -> Fits:
-    """Return what is kept; nothing if the file is missing or cannot be read."""
+    """Return what is kept; nothing if the file is missing, another user's, or cannot be read."""
     try:
+        status = path.lstat()
+        if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            return Fits()  # Others could choose which values the load sends.
         return Fits.model_validate_json(read_bytes(path, max_bytes=_MAX_BYTES))
-    except (SpecError, ValidationError):
+    except (OSError, SpecError, ValidationError):
         return Fits()
 
 
