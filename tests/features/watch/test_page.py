@@ -58,6 +58,12 @@ def test_very_short_and_very_long_statements_keep_the_line_short() -> None:
         assert said in text_of({**DOCUMENT, "statements": timed})
 
 
+def test_a_tile_has_no_exponent() -> None:
+    page = watch_page(findings(document={**DOCUMENT, "wal_bytes_per_second": 6.01}))
+    assert "&lt; 0.001" in page
+    assert "e-06" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+
+
 def test_a_watch_without_samples_says_that_it_saw_nothing() -> None:
     empty = {
         **DOCUMENT,

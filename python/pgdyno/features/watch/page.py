@@ -28,6 +28,8 @@ from pgdyno.report.html import ECHARTS_VERSION, page_of_template
 from pgdyno.report.numbers import interval_text
 
 _HERO_HEIGHT_PX = 300
+# The number of a tile below this is as good as none.
+_LEAST = 0.001
 _X_LABEL = "time since the start"
 # Panel and line of a rate that the document has, too: its place there, the factor to the unit here.
 _COUNTED = {
@@ -157,6 +159,8 @@ def _tiles(document: Any) -> Iterator[Tile]:
 def _number(value: float | None) -> str:
     if value is None:
         return "not measured"
+    if 0 < value < _LEAST:
+        return f"< {_LEAST:g}"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 

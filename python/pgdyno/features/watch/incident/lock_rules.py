@@ -238,8 +238,8 @@ def address_line(row: Row) -> Iterator[str]:
     is_client = str(row.get("backend_type", "client backend")) == "client backend"
     if int(row["pid"]) and is_client and (not name or _ADDRESS.fullmatch(name)):
         yield (
-            "it has no application_name; behind PgBouncer, SHOW SERVERS has its client in"
-            f" the row with remote_pid {row['pid']}: link is ptr of SHOW CLIENTS"
+            "it has no application_name. Behind PgBouncer: SHOW SERVERS, row with remote_pid"
+            f" {row['pid']}"
         )
 
 
