@@ -33,7 +33,7 @@ from pgdyno.engine.job import (
 )
 from pgdyno.engine.records import Failure, Hello, Summary, parse_record
 from pgdyno.measure.loading import Loading, load_dataset, load_scratch
-from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.run_progress import RunProgress
 from pgdyno.server.find import Binaries
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.target import Target
@@ -167,7 +167,7 @@ def engine_init(target: Target, scale: int) -> Measured:
 def scratch_init(server: ScratchCluster, target: Target, scale: int) -> Measured:
     """Load the pgbench tables of a scratch server as pgdyno does, restarts and sync included."""
     began_ns = monotonic_ns()
-    how = {"clock": read_pair(), "verb": "bench", "progress": Progress()}
+    how = {"clock": read_pair(), "verb": "bench", "progress": RunProgress()}
     load_scratch(server, PgbenchDataset(scale=scale), target, **how)
     return Measured("load of a scratch server", 0, 0.0, 0, monotonic_ns() - began_ns, 0)
 
@@ -175,7 +175,7 @@ def scratch_init(server: ScratchCluster, target: Target, scale: int) -> Measured
 def scratch_init_copied(server: ScratchCluster, target: Target, scale: int) -> Measured:
     """Do the same as `scratch_init`, but copy all rows: no page is written as a file."""
     began_ns = monotonic_ns()
-    how = {"clock": read_pair(), "verb": "bench", "progress": Progress()}
+    how = {"clock": read_pair(), "verb": "bench", "progress": RunProgress()}
     with server.loading():
         load_dataset(PgbenchDataset(scale=scale), target, how=Loading(drop_existing=True), **how)
     return Measured("load without own pages", 0, 0.0, 0, monotonic_ns() - began_ns, 0)

@@ -27,7 +27,7 @@ from pgdyno.cli.show import document_again, require_runs, result_kind_of
 from pgdyno.designs import answer_of, answer_so_far, design_of, document_of, page_of
 from pgdyno.errors import PgdynoError, SpecError
 from pgdyno.loop.drive import carry_out
-from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.run_progress import RunProgress
 from pgdyno.process import cleanup, signals
 from pgdyno.server.conninfo import resolve
 from pgdyno.spec.experiment import Experiment, Permissions
@@ -351,7 +351,7 @@ class Contrast:
         return replace(comparison, ratio=turned, verdict=verdict)
 
 
-class _Said(Progress):
+class _Said(RunProgress):
     def __init__(self, say: Callable[[str], None] | None) -> None:
         self._say = say
 

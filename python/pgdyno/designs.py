@@ -23,7 +23,7 @@ from pgdyno.answer.comparison import (
 )
 from pgdyno.answer.curves import sweep_answer
 from pgdyno.errors import PgdynoError
-from pgdyno.feature import Table
+from pgdyno.feature import FeatureTable
 from pgdyno.loop.journal import shown_visits
 from pgdyno.plan.design import Design
 from pgdyno.plan.designs.bench import Bench
@@ -42,7 +42,7 @@ Pictures = dict[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class AnswerForms:
     """How one kind of answer is shown; `document`: the additional keys of its JSON."""
 
     text: Callable[[ExperimentFindings, int], str]
@@ -57,7 +57,7 @@ class Kind:
 
     design: type[Design[Any]]
     answer: MakeAnswer
-    shown: Shown
+    shown: AnswerForms
 
 
 def _page(findings: ExperimentFindings) -> str:
@@ -78,11 +78,11 @@ def _markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Pictures]:
     return markdown_of(findings, stem=stem)
 
 
-_RUN = Shown(run_text, _page, _markdown, run_body)
-_CURVES = Shown(curve_text, _page, _markdown, sweep_body)
-_COMPARED = Shown(compare_text, _compare_page, _markdown, compare_body)
+_RUN = AnswerForms(run_text, _page, _markdown, run_body)
+_CURVES = AnswerForms(curve_text, _page, _markdown, sweep_body)
+_COMPARED = AnswerForms(compare_text, _compare_page, _markdown, compare_body)
 
-DESIGNS: Table[Kind] = Table(
+DESIGNS: FeatureTable[Kind] = FeatureTable(
     "designs",
     {
         "bench": Kind(Bench, run_answer, _RUN),

@@ -126,7 +126,7 @@ def verbs() -> dict[str, tuple[str, Feature]]:
     return {verb: (line, feature) for feature in features() for verb, line in feature.verbs.items()}
 
 
-class Table(MutableMapping[str, T]):
+class FeatureTable(MutableMapping[str, T]):
     """A table of the core with the lines that features add; a value is imported at its first use.
 
     Args: slot, of `Feature.tables`; own, the core's lines: values, or "package.module:NAME".

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from tests.plan.slo_server import SloServer, searched
 
-from pgdyno.analysis.capacity import Target, Trial, capacity
+from pgdyno.analysis.capacity import LoadLimit, LoadTrial, capacity
 from pgdyno.errors import AnalysisError
 
-TARGET = Target("p99", 20.0)
+TARGET = LoadLimit("p99", 20.0)
 
 
-def trial(offered: float, *, ms: float = 5.0, achieved: float = 1.0) -> Trial:
-    return Trial(offered, achieved, ms)
+def trial(offered: float, *, ms: float = 5.0, achieved: float = 1.0) -> LoadTrial:
+    return LoadTrial(offered, achieved, ms)
 
 
 def test_a_trial_fails_by_its_latency_or_by_what_was_not_done() -> None:

@@ -17,7 +17,7 @@ from tests.fixtures.clusters import QUICK
 import pgdyno
 from pgdyno.analysis.findings import ExperimentFindings
 from pgdyno.answer.answer import Answer, Measurements
-from pgdyno.designs import DESIGNS, Kind, Pictures, Shown, document_of, markdown_of, words_of
+from pgdyno.designs import DESIGNS, AnswerForms, Kind, Pictures, document_of, markdown_of, words_of
 from pgdyno.loop.journal import excluded, variants, visits
 from pgdyno.plan.design import NONE, Design
 from pgdyno.plan.history import History
@@ -121,7 +121,7 @@ def spec(folder: Path, setting: str, *values: str) -> Path:
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MODELS, "toy", ToyDesign)
-    shown = Shown(toy_text, toy_page, toy_markdown, toy_document)
+    shown = AnswerForms(toy_text, toy_page, toy_markdown, toy_document)
     monkeypatch.setitem(DESIGNS, "toy", Kind(Toy, toy_answer, shown))
 
 

@@ -8,14 +8,14 @@ import pytest
 
 from pgdyno.engine.records import Connecting, Phase, Warning_
 from pgdyno.engine.records import Progress as LoadProgress
-from pgdyno.measure.run_progress import LoadWatch, Moment, Progress, RunWatch
+from pgdyno.measure.run_progress import LoadWatch, Moment, RunProgress, RunWatch
 from pgdyno.spec.planned import Cell, PlannedRun
 
 SECOND_NS = 10**9
 
 
 @dataclass
-class Heard(Progress):
+class Heard(RunProgress):
     """Keeps every call."""
 
     moments: list[Moment] = field(default_factory=list)

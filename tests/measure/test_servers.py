@@ -14,7 +14,7 @@ from pgdyno.clock import read_pair
 from pgdyno.engine.records import ScriptShape
 from pgdyno.errors import RefusedError, ServerError, SpecError
 from pgdyno.measure.opening import opened_servers
-from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.run_progress import RunProgress
 from pgdyno.measure.servers import Servers
 from pgdyno.measure.under_test import Conditions, UnderTest
 from pgdyno.server.connect import connect
@@ -83,7 +83,7 @@ def open_servers(house: Path, tmp_path: Path) -> Iterator[Open]:
                 clock=read_pair(),
                 store_dir=tmp_path,
             )
-            servers = stack.enter_context(opened_servers(experiment, conditions, Progress()))
+            servers = stack.enter_context(opened_servers(experiment, conditions, RunProgress()))
             return ByPlace(servers, experiment)
 
         yield opened

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pgdyno.analysis.capacity import Target, Trial
+from pgdyno.analysis.capacity import LoadLimit, LoadTrial
 from pgdyno.plan.capacity import next_rate
 
 
@@ -29,7 +29,7 @@ class SloServer:
         capacity = peak * float(rng.uniform(0.2, 1.0))
         return cls(peak, capacity, float(rng.uniform(1, 8)), noise_ratio, rng)
 
-    def measure(self, offered_tps: float) -> Trial:
+    def measure(self, offered_tps: float) -> LoadTrial:
         """Return what a run with this load would show."""
         saturated_tps = self.capacity_tps / (1 - self.base_ms / self.limit_ms)
         load = offered_tps / saturated_tps
@@ -37,12 +37,12 @@ class SloServer:
         p99 *= float(np.exp(self.noise_ratio * self.rng.standard_normal()))
         if self.rng.random() < 0.02:
             p99 *= 5
-        return Trial(offered_tps, min(1.0, 1 / load), p99)
+        return LoadTrial(offered_tps, min(1.0, 1 / load), p99)
 
 
-def searched(server: SloServer, target: Target) -> list[Trial]:
+def searched(server: SloServer, target: LoadLimit) -> list[LoadTrial]:
     """Return every trial of the search."""
-    trials: list[Trial] = []
+    trials: list[LoadTrial] = []
     while (rate := next_rate(trials, target, server.peak_tps)) is not None:
         trials.append(server.measure(rate))
         assert len(trials) <= 20

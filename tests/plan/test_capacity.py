@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from tests.plan.slo_server import SloServer, searched
 
-from pgdyno.analysis.capacity import Target, Trial, capacity
+from pgdyno.analysis.capacity import LoadLimit, LoadTrial, capacity
 from pgdyno.plan.capacity import RUNS_MAX, next_clients, next_rate
 
-TARGET = Target("p99", 20.0)
+TARGET = LoadLimit("p99", 20.0)
 
 
 def still(**changes: float) -> SloServer:
@@ -56,18 +56,18 @@ def test_most_searches_take_fewer_runs_than_the_most_allowed() -> None:
     assert np.median(counts) <= 13
 
 
-ORDERS = Target("new-order.p90", 5000.0, "terminals")
+ORDERS = LoadLimit("new-order.p90", 5000.0, "terminals")
 
 
 def search_of_terminals(
     most: int, *, levels: tuple[int, ...], seed: int = 0, noise_ratio: float = 0.0
-) -> tuple[list[Trial], int]:
+) -> tuple[list[LoadTrial], int]:
     """Return every trial on a server that keeps the target with up to `most` terminals."""
     rng = np.random.default_rng(seed)
 
-    def trial(terminals: int) -> Trial:
+    def trial(terminals: int) -> LoadTrial:
         factor = np.exp(noise_ratio * rng.standard_normal())
-        return Trial(terminals, 1.0, 5000.0 * terminals / (most + 0.5) * float(factor))
+        return LoadTrial(terminals, 1.0, 5000.0 * terminals / (most + 0.5) * float(factor))
 
     trials, count = [trial(level) for level in levels], 0
     largest = max(levels)

@@ -36,10 +36,10 @@ def live_line() -> str:
     """Return the line about a run of two sales in a second."""
     from pgdyno.cli.live import line
     from pgdyno.engine.records import Counts, Interval, ScriptShape
-    from pgdyno.measure.run_progress import Moment, Progress, RunWatch
+    from pgdyno.measure.run_progress import Moment, RunProgress, RunWatch
     from pgdyno.spec.planned import Cell, PlannedRun
 
-    class Heard(Progress):
+    class Heard(RunProgress):
         last = Moment("", "")
 
         def moved(self, moment: Moment) -> None:

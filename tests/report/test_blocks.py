@@ -10,11 +10,11 @@ from pgdyno.report.block_text import answer_text
 from pgdyno.report.blocks import (
     BlockAnswer,
     BlockSection,
-    Column,
     DocumentKeys,
     Drawing,
     LabelledLine,
     TableBlock,
+    TableColumn,
     Tile,
     head_of_document,
     keys_of,
@@ -36,7 +36,11 @@ def toy_blocks(sold: int) -> BlockAnswer:
     """Return the whole answer of the verb `toy`."""
     toys = TableBlock(
         "Each toy",
-        (Column("toy"), Column("sold", "pieces"), Column("why", meaning="reason", is_words=True)),
+        (
+            TableColumn("toy"),
+            TableColumn("sold", "pieces"),
+            TableColumn("why", meaning="reason", is_words=True),
+        ),
         (("ball", str(sold), "it rolls"), ("top", "0", "it fell")),
         short_row_count=1,
         tones={(1, 1): "bad"},

@@ -13,7 +13,7 @@ from tests.fixtures.clusters import run_sql, scalar
 from pgdyno.clock import read_pair
 from pgdyno.errors import ServerError
 from pgdyno.measure.opening import opened_servers
-from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.run_progress import RunProgress
 from pgdyno.measure.under_test import Conditions
 from pgdyno.server.cluster_record import ClusterFolder, ClusterRecord
 from pgdyno.server.leftovers import sweep_leftovers
@@ -29,7 +29,7 @@ from pgdyno.spec.experiment import (
 )
 
 
-class Notes(Progress):
+class Notes(RunProgress):
     """Keeps the lines about steps."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from tests.fixtures.clusters import make_cluster, run_sql, scalar
 from pgdyno.clock import read_pair
 from pgdyno.errors import ServerError
 from pgdyno.measure.loading import load_dataset, load_scratch
-from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.run_progress import RunProgress
 from pgdyno.server import dataset as datasets
 from pgdyno.server.connect import connect
 from pgdyno.server.heap_pages import PAGE_BYTES, PageModel, UnknownPages, model_of
@@ -23,7 +23,7 @@ from pgdyno.server.target import Target
 from pgdyno.spec.dataset import PgbenchDataset
 
 pytestmark = pytest.mark.pg
-HOW: dict[str, Any] = {"clock": read_pair(), "verb": "test", "progress": Progress()}
+HOW: dict[str, Any] = {"clock": read_pair(), "verb": "test", "progress": RunProgress()}
 COUNTED = (
     "SELECT format('%s pages, %s visible, %s rows, %s', relpages, relallvisible, reltuples,"
     " relfrozenxid::text::bigint > 0) FROM pg_class WHERE relname = 'pgbench_accounts'"

@@ -9,7 +9,7 @@ from tests.plan.slo_server import SloServer, searched
 from tests.statistics.simulations import RUN_DEVIATION, holds
 
 from pgdyno.analysis.arrays import FloatArray
-from pgdyno.analysis.capacity import Target, capacity
+from pgdyno.analysis.capacity import LoadLimit, capacity
 from pgdyno.analysis.compare import compare, family_level, noise_floor
 from pgdyno.analysis.contrasts import factorial, passes
 
@@ -70,7 +70,7 @@ def floor_is_seen(count: int, rng: np.random.Generator) -> float:
 
 def capacity_held(count: int, rng: np.random.Generator, *, noise_ratio: float) -> float:
     """The highest load that keeps a latency target, searched on random servers."""
-    target = Target("p99", 20.0)
+    target = LoadLimit("p99", 20.0)
     held = 0
     for _ in range(count):
         server = SloServer.any(int(rng.integers(1 << 30)), noise_ratio)

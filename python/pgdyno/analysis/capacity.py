@@ -24,7 +24,7 @@ _LAPSE = 0.04
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class LoadTrial:
     """One run: the offered load in the unit of the target, and the result.
 
     `latency_ms`: the figure that the target limits.
@@ -36,7 +36,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class LoadLimit:
     """What a trial must meet: a limit of the latency, and the share of the offered load.
 
     `unit` of the load: "tps" in an open loop. In a closed loop it is the word for clients,
@@ -47,7 +47,7 @@ class Target:
     limit_ms: float
     unit: str = "tps"
 
-    def is_met(self, trial: Trial) -> bool:
+    def is_met(self, trial: LoadTrial) -> bool:
         """Return whether a trial met the limit and did the offered load."""
         return trial.achieved_ratio >= HELD_RATIO and trial.latency_ms <= self.limit_ms
 
@@ -82,10 +82,10 @@ class Capacity:
     rule: str
     failed_by: str
     confirmed_count: float | None
-    trials: tuple[Trial, ...]
+    trials: tuple[LoadTrial, ...]
 
 
-def capacity(trials: Sequence[Trial], target: Target) -> Capacity:
+def capacity(trials: Sequence[LoadTrial], target: LoadLimit) -> Capacity:
     """Return the capacity that the trials show, with its 95 % interval.
 
     Source: Bayesian psychometric function (Watson and Pelli 1983; Kontsevich and Tyler 1999). The
@@ -137,7 +137,7 @@ def _posterior(loads: FloatArray, met: FloatArray) -> tuple[FloatArray, FloatArr
     return grid, np.asarray(likelihood.sum(axis=1), dtype=np.float64)
 
 
-def _reasons(trials: Sequence[Trial], target: Target) -> str:
+def _reasons(trials: Sequence[LoadTrial], target: LoadLimit) -> str:
     failed = [trial for trial in trials if not target.is_met(trial)]
     slow = any(trial.latency_ms > target.limit_ms for trial in failed)
     short = any(trial.achieved_ratio < HELD_RATIO for trial in failed)
@@ -145,7 +145,7 @@ def _reasons(trials: Sequence[Trial], target: Target) -> str:
     return " and ".join(words)
 
 
-def _confirmed(trials: Sequence[Trial], met: Sequence[bool]) -> float | None:
+def _confirmed(trials: Sequence[LoadTrial], met: Sequence[bool]) -> float | None:
     failed_at = [
         trial.offered_count for trial, is_met in zip(trials, met, strict=True) if not is_met
     ]

@@ -35,7 +35,7 @@ class ServedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class VariantMeans:
     """Means over the runs of a variant, with intervals between runs.
 
     `gini`: 0 if all clients completed the same number, near 1 if one client completed nearly all
@@ -50,7 +50,7 @@ class Served:
     gini: Estimate | None
 
 
-def served(runs: Sequence[ServedRun]) -> Served | None:
+def served(runs: Sequence[ServedRun]) -> VariantMeans | None:
     """Return the means over the runs; None without runs."""
     if not runs:
         return None
@@ -59,7 +59,7 @@ def served(runs: Sequence[ServedRun]) -> Served | None:
         known = [value for value in values if value is not None]
         return mean_between_runs(known, unit) if len(known) == len(values) else None
 
-    return Served(
+    return VariantMeans(
         clients=runs[-1].clients,
         maximum=mean_between_runs([run.max_ms for run in runs], "ms"),
         round_trip=mean([run.round_trip_ms for run in runs], "ms"),
@@ -142,7 +142,7 @@ class VariantFindings:
     by_round: tuple[tuple[int, float], ...] = ()
     cost: Estimate | None = None
 
-    served: Served | None = None
+    served: VariantMeans | None = None
     losses: tuple[Loss, ...] = ()
 
 

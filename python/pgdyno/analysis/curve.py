@@ -20,7 +20,7 @@ from pgdyno.analysis.estimate import (
     t_quantile,
     without_interval,
 )
-from pgdyno.analysis.resample import Scatter, scatter_of
+from pgdyno.analysis.resample import LevelScatter, scatter_of
 from pgdyno.analysis.usl import Usl, fit_usl
 from pgdyno.errors import AnalysisError
 
@@ -151,7 +151,7 @@ def load_curve(
 
 def _estimates(
     loads: FloatArray, load: FloatArray, values: FloatArray, unit: str
-) -> tuple[list[Estimate], Scatter]:
+) -> tuple[list[Estimate], LevelScatter]:
     """Return the mean of each level with its interval, and the scatter behind the intervals.
 
     A latency of 0 ns has no logarithm. Such a metric has intervals from each level's runs alone.
@@ -159,7 +159,7 @@ def _estimates(
     by_level = [values[load == level] for level in loads]
     if (values <= 0).any():
         alone = [mean_between_runs(runs, unit) for runs in by_level]
-        return alone, Scatter(np.zeros(loads.size), 0)
+        return alone, LevelScatter(np.zeros(loads.size), 0)
     scatter = scatter_of([np.log(runs) for runs in by_level])
     means = [float(runs.mean()) for runs in by_level]
     if not scatter.is_known:
@@ -171,7 +171,7 @@ def _estimates(
     ], scatter
 
 
-def _draws(means: FloatArray, scatter: Scatter, rng: np.random.Generator) -> FloatArray:
+def _draws(means: FloatArray, scatter: LevelScatter, rng: np.random.Generator) -> FloatArray:
     """Return bootstrap draws of every level's mean, shape (replicates, levels).
 
     They are drawn from Student's t. Runs are not resampled, because 3 runs have only 10 distinct
@@ -186,7 +186,7 @@ def _draws(means: FloatArray, scatter: Scatter, rng: np.random.Generator) -> Flo
 
 
 def _peak(
-    levels: tuple[CurveLevel, ...], means: FloatArray, scatter: Scatter, draws: FloatArray
+    levels: tuple[CurveLevel, ...], means: FloatArray, scatter: LevelScatter, draws: FloatArray
 ) -> Peak:
     best = int(np.argmax(means))
     value = float(means[best])
@@ -214,7 +214,7 @@ def _peak(
 def _knee(
     levels: tuple[CurveLevel, ...],
     means: FloatArray,
-    scatter: Scatter,
+    scatter: LevelScatter,
     draws: FloatArray,
     tolerance_ratio: float,
 ) -> Knee:
@@ -234,7 +234,7 @@ def _knee(
 
 
 def _possible_knees(
-    log_means: FloatArray, scatter: Scatter, log_enough: float
+    log_means: FloatArray, scatter: LevelScatter, log_enough: float
 ) -> npt.NDArray[np.bool_]:
     """Return which levels the data cannot exclude as the knee, with 95 % confidence.
 

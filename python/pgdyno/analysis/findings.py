@@ -18,7 +18,7 @@ from pgdyno.quantities import counted
 
 
 @dataclass(frozen=True, slots=True)
-class HostShare:
+class ServedByHost:
     """What one of several hosts served: sessions opened there, and its transactions."""
 
     host: str
@@ -51,7 +51,7 @@ class ConnectionFindings:
     commits_in_doubt_count: int
     longest_gap_ms: float | None
     longest_gap_began_s: float | None
-    hosts: tuple[HostShare, ...] = ()
+    hosts: tuple[ServedByHost, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

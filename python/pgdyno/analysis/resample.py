@@ -16,7 +16,7 @@ _SHARED_DEGREES = 4.0  # weight of the scatter of all levels against a level's o
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scatter:
+class LevelScatter:
     """Standard error of each level's mean, and its degrees of freedom; 0 with one run a level."""
 
     error_values: FloatArray
@@ -28,7 +28,7 @@ class Scatter:
         return self.degrees > 0
 
 
-def scatter_of(levels: Sequence[FloatArray]) -> Scatter:
+def scatter_of(levels: Sequence[FloatArray]) -> LevelScatter:
     """Return the standard error of every level's mean, moderated by the scatter of all levels.
 
     Args: levels, the values of the runs of each level: logarithms of a metric, or log ratios.
@@ -39,7 +39,7 @@ def scatter_of(levels: Sequence[FloatArray]) -> Scatter:
     """
     sizes = np.array([level.size for level in levels])
     if (sizes == 1).all():
-        return Scatter(np.zeros(len(levels)), 0)
+        return LevelScatter(np.zeros(len(levels)), 0)
     if (sizes == 1).any():
         raise AnalysisError(
             "some loads have one run and others several: a curve needs at least 2 runs of each load"
@@ -51,7 +51,7 @@ def scatter_of(levels: Sequence[FloatArray]) -> Scatter:
     least, total = float(sizes.min() - 1), float((sizes - 1).sum())
     part = _SHARED_DEGREES / (_SHARED_DEGREES + least)
     degrees = 1 / ((1 - part) ** 2 / least + (part**2 + 2 * part * (1 - part)) / total)
-    return Scatter(np.sqrt(variance / sizes), degrees)
+    return LevelScatter(np.sqrt(variance / sizes), degrees)
 
 
 REPLICATES = 1000

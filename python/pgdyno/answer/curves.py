@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pgdyno.analysis.capacity import Capacity, Target, capacity
+from pgdyno.analysis.capacity import Capacity, LoadLimit, capacity
 from pgdyno.analysis.curve import LoadCurve, load_curve
 from pgdyno.analysis.estimate import Estimate, mean_between_runs
 from pgdyno.analysis.findings import CurveFindings
@@ -22,7 +22,7 @@ from pgdyno.errors import AnalysisError
 from pgdyno.loop.history import measured, own_metric_of
 from pgdyno.loop.journal import Visit, excluded
 from pgdyno.loop.load_numbers import LoadNumbers
-from pgdyno.plan.designs.sweep import Line, Sweep, trials_of, why_no_load
+from pgdyno.plan.designs.sweep import Sweep, SweepCurve, trials_of, why_no_load
 from pgdyno.plan.history import History
 from pgdyno.programs.program import Metric
 from pgdyno.programs.registry import program_named
@@ -53,7 +53,7 @@ def _curves(seen: Measurements, sweep: Sweep, history: History) -> tuple[CurveFi
     """
     numbers, rounds = seen.numbers, seen.rounds
     curves: list[CurveFindings] = []
-    references: dict[int, tuple[Line, CurveFindings]] = {}
+    references: dict[int, tuple[SweepCurve, CurveFindings]] = {}
     for line in sweep.lines(frozenset(excluded(seen.folder))):
         of_line = [visit for visit in rounds if line.is_of(visit.planned.cell)]
         curve = _curve([(visit, numbers[visit.planned.number]) for visit in of_line])
@@ -83,7 +83,7 @@ def _curves(seen: Measurements, sweep: Sweep, history: History) -> tuple[CurveFi
     return tuple(curves)
 
 
-def _name(sweep: Sweep, line: Line) -> str:
+def _name(sweep: Sweep, line: SweepCurve) -> str:
     script = sweep.experiment.all_scripts()[line.script].name
     if line.variant is None:
         return script
@@ -102,7 +102,7 @@ def _rates(metric: Metric, of_line: Sequence[Visit], numbers: Numbers) -> dict[i
     return {level: mean_between_runs(values, metric.words) for level, values in by_level.items()}
 
 
-def _trials(done: Sequence[Visit], numbers: Numbers, target: Target | None) -> History:
+def _trials(done: Sequence[Visit], numbers: Numbers, target: LoadLimit | None) -> History:
     purposes = ("capacity", "round") if target and target.is_closed else ("capacity",)
     return tuple(
         measured(visit, numbers.get(visit.planned.number))
@@ -111,7 +111,7 @@ def _trials(done: Sequence[Visit], numbers: Numbers, target: Target | None) -> H
     )
 
 
-def _capacity(target: Target | None, history: History, line: Line) -> Capacity | None:
+def _capacity(target: LoadLimit | None, history: History, line: SweepCurve) -> Capacity | None:
     trials = trials_of(history, line, target) if target is not None else []
     return capacity(trials, target) if target is not None and trials else None
 
@@ -144,10 +144,14 @@ def _curve(of_line: list[tuple[Visit, LoadNumbers]]) -> LoadCurve | None:
 
 
 def _speed_up(
-    rounds: Sequence[Visit], numbers: Numbers, line: Line, reference: Line, knee_clients: int
+    rounds: Sequence[Visit],
+    numbers: Numbers,
+    line: SweepCurve,
+    reference: SweepCurve,
+    knee_clients: int,
 ) -> SpeedUp | None:
     """Return the variant's speed-up from the rounds that measured both; None without a round."""
-    runs: dict[tuple[int, int], dict[Line, float]] = {}
+    runs: dict[tuple[int, int], dict[SweepCurve, float]] = {}
     for visit in rounds:
         for side in (line, reference):
             if side.is_of(visit.planned.cell):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pgdyno.analysis.compare_findings import Served, ServedRun, served
+from pgdyno.analysis.compare_findings import ServedRun, VariantMeans, served
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.analysis.findings import ConnectionFindings, HostShare
+from pgdyno.analysis.findings import ConnectionFindings, ServedByHost
 from pgdyno.engine.records import HostFacts, TimeDistribution
 from pgdyno.loop.journal import Visit
 from pgdyno.loop.load_numbers import LoadNumbers, of_distribution
@@ -14,7 +14,7 @@ from pgdyno.spec.experiment import Workload
 from pgdyno.spec.variant import Variant
 
 
-def served_by(runs: Sequence[Visit], numbers: Mapping[int, LoadNumbers]) -> Served | None:
+def served_by(runs: Sequence[Visit], numbers: Mapping[int, LoadNumbers]) -> VariantMeans | None:
     """Return round trip, longest latency and fairness over the runs of one variant."""
     return served([_of_run(visit, numbers[visit.planned.number]) for visit in runs])
 
@@ -64,10 +64,10 @@ def connections_of(numbers: LoadNumbers, workload: Workload, clients: int) -> Co
     )
 
 
-def _shares(hosts: Sequence[HostFacts]) -> tuple[HostShare, ...]:
+def _shares(hosts: Sequence[HostFacts]) -> tuple[ServedByHost, ...]:
     total = sum(host.completed_count for host in hosts)
     return tuple(
-        HostShare(
+        ServedByHost(
             host.host,
             host.port,
             host.opened_count,

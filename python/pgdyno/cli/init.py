@@ -13,7 +13,7 @@ import click
 from pgdyno.cli import options, output, wanted
 from pgdyno.cli.effect import refuse_without_effect
 from pgdyno.cli.headings import ANSWER, LOADING, TABLES, Verb, under
-from pgdyno.cli.init_kind import INIT_KINDS, Likeness
+from pgdyno.cli.init_kind import INIT_KINDS, ComparedCopy
 from pgdyno.cli.kind_options import decorator_of, kind_help
 from pgdyno.cli.load_options import HOSTS_HELP
 from pgdyno.clock import monotonic_ns, read_pair
@@ -32,7 +32,7 @@ if wanted.body:
     from pgdyno.measure.fleet import asked_hosts, opened_fleet
     from pgdyno.measure.load_plan import why_not_spread
     from pgdyno.measure.loading import Loading, load_dataset, refuse_other_options, statements
-    from pgdyno.measure.servers import Fleet
+    from pgdyno.measure.servers import HostFleet
     from pgdyno.measure.under_test import LOAD_DATABASE
     from pgdyno.server import dataset as datasets
     from pgdyno.server import new_database, safety, server_facts, space
@@ -269,7 +269,7 @@ def _filled(
     target: Target,
     how: Loading,
     given: dict[str, Any],
-    fleet: Fleet | None = None,
+    fleet: HostFleet | None = None,
 ) -> int:
     """Load the dataset, and print what was loaded."""
     kind = kind_of(dataset)
@@ -366,7 +366,7 @@ def _say(
     json_to: str | None,
     *,
     is_resumed: bool,
-    alike: Likeness | None,
+    alike: ComparedCopy | None,
     text_of: str,
 ) -> None:
     size = format_bytes(loaded.size_bytes)

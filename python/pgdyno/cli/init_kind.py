@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pgdyno.cli import wanted
-from pgdyno.feature import Table
+from pgdyno.feature import FeatureTable
 
 if wanted.body:
     from pgdyno.measure.loading import Loading
@@ -15,7 +15,7 @@ if wanted.body:
     from pgdyno.server.target import Target
 
 
-class Likeness(Protocol):
+class ComparedCopy(Protocol):
     """How alike the loaded tables are to those of which they are a copy."""
 
     def as_document(self) -> dict[str, Any]:
@@ -36,8 +36,8 @@ class InitKind:
     is_file: Callable[[str], bool]
     options: Callable[[], list[Callable[[Any], Any]]]
     refuse_unfit: Callable[[Target, Any, Loading], None]
-    finished: Callable[[Connection, Any, Loading], Likeness]
+    finished: Callable[[Connection, Any, Loading], ComparedCopy]
     text: Callable[[Any], str]
 
 
-INIT_KINDS: Table[InitKind] = Table("init_kinds", {})
+INIT_KINDS: FeatureTable[InitKind] = FeatureTable("init_kinds", {})

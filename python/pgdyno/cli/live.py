@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from pgdyno.cli import output
 from pgdyno.clock import monotonic_ns
-from pgdyno.measure.run_progress import Moment, Progress
+from pgdyno.measure.run_progress import Moment, RunProgress
 from pgdyno.quantities import duration_text, fixed, milliseconds, plain_decimals
 
 _LIVE_EVERY_NS = 250_000_000
@@ -20,7 +20,7 @@ _WAIT_S = 2.0
 
 
 @dataclass(slots=True)
-class Live(Progress):
+class Live(RunProgress):
     """Shows phase, elapsed and total time, tps, p99 and failures of the present run.
 
     Without a terminal there is a line every ten seconds of a run, and a line at its end.

@@ -54,7 +54,7 @@ def measure(
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class VerbResult:
     """The result of a verb: its exit code, and, if it measured, folder and answer."""
 
     exit_code: int
@@ -80,7 +80,7 @@ def measured(
     asked: AskedExperiment,
     options: dict[str, Any],
     resumed: ExperimentFolder | None = None,
-) -> Measured:
+) -> VerbResult:
     """Do the same as `measure`, and also return the answer."""
     _refuse_contradictions(options)
     if options["quiet"]:
@@ -90,7 +90,7 @@ def measured(
     gates = [condition_from(text, takes_types=True) for text in options.get("check", ())]
     if options.get("print_spec"):
         output.data(to_toml(asked.experiment).rstrip())
-        return Measured(0)
+        return VerbResult(0)
     _refuse_unknown_types(gates, asked.experiment)
     if resumed is None:
         if asked.experiment.design.needs_valid_runs:
@@ -99,7 +99,7 @@ def measured(
             output.note(f"warning: {note}")
     if options.get("dry_run"):
         _preview(verb, asked, options)
-        return Measured(0)
+        return VerbResult(0)
     for warning in asked.resolved.notes if asked.resolved else ():
         output.warning(warning.message, warning.hint)
     if asked.resolved is not None:
@@ -132,11 +132,11 @@ def measured(
     failed = judged(gates, findings)
     code = exit_code(outcome.error, findings)
     if findings is None and not _has_begun(outcome):
-        return Measured(min(EXIT_NOTHING_RAN, code), outcome.folder)
+        return VerbResult(min(EXIT_NOTHING_RAN, code), outcome.folder)
     code = max(code, EXIT_CHECK_FAILED if failed else 0)
     if code == 0 and findings is not None and is_undecided(findings):
         code = EXIT_CANNOT_TELL
-    return Measured(code, outcome.folder, findings, outcome.error)
+    return VerbResult(code, outcome.folder, findings, outcome.error)
 
 
 def _preview(verb: str, asked: AskedExperiment, options: dict[str, Any]) -> None:

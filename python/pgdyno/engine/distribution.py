@@ -36,7 +36,7 @@ DISTINCT_MAX = 1e15  # "as many as there are texts", for values that are never t
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
-class Part(BaseModel):
+class CapturePart(BaseModel):
     """A part of a capture. Fields that a later version adds are ignored."""
 
     model_config = ConfigDict(
@@ -48,7 +48,7 @@ class Part(BaseModel):
     )
 
 
-class Spread(Part):
+class Spread(CapturePart):
     """A number that varies: lengths of arrays, turns of a loop."""
 
     least: Annotated[float, Field(ge=0, le=LENGTH_MAX)] = 1
@@ -56,14 +56,14 @@ class Spread(Part):
     most: Annotated[float, Field(ge=0, le=LENGTH_MAX)] = 1
 
 
-class Hot(Part):
+class Hot(CapturePart):
     """A common value, and its share of all rows, NULLs included."""
 
     value: str
     fraction: Share
 
 
-class Distribution(Part):
+class Distribution(CapturePart):
     """The distribution of values.
 
     `distinct`: how many different values. `width`: mean bytes of a text, of bytes or of JSON.

@@ -30,7 +30,7 @@ from pgdyno.loop.stored_facts import StoredFacts
 from pgdyno.measure.fleet import opened_with_hosts
 from pgdyno.measure.jobs import engine_target, load_job
 from pgdyno.measure.opening import opened_servers
-from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.run_progress import RunProgress
 from pgdyno.measure.stage import Stage
 from pgdyno.measure.under_test import Conditions
 from pgdyno.plan.design import Design, plan_of
@@ -68,7 +68,7 @@ def carry_out(
     resolved: Resolved | None,
     permissions: Permissions,
     store: Store,
-    progress: Progress,
+    progress: RunProgress,
     resumed: ExperimentFolder | None = None,
 ) -> Outcome:
     """Carry the experiment out and return its folder, even if it was interrupted or failed.
@@ -151,7 +151,7 @@ def check_first(
     resolved: Resolved | None,
     permissions: Permissions,
     store: Store,
-    progress: Progress,
+    progress: RunProgress,
 ) -> None:
     """Check what a run checks before it changes anything; the user's own servers are only read.
 

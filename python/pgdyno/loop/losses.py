@@ -12,7 +12,7 @@ from pgdyno.analysis.losses import Loss
 from pgdyno.clock import ClockPair
 from pgdyno.errors import SpecError
 from pgdyno.feature import part
-from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.run_progress import RunProgress
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import PlannedVariant
 from pgdyno.store.folder import ExperimentFolder
@@ -27,7 +27,7 @@ class LossPrice(Protocol):
         variants: Sequence[PlannedVariant],
         folder: ExperimentFolder,
         clock: ClockPair,
-        progress: Progress,
+        progress: RunProgress,
     ) -> None:
         """Let servers with the settings of each variant crash, and store every crash."""
 
@@ -40,7 +40,7 @@ def measure_losses(
     variants: Sequence[PlannedVariant],
     folder: ExperimentFolder,
     clock: ClockPair,
-    progress: Progress,
+    progress: RunProgress,
 ) -> None:
     """Let servers with the settings of each variant crash, and store every crash.
 

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import Any
 
 from pgdyno.clock import reading_ns
-from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.run_progress import RunProgress
 from pgdyno.quantities import format_bytes
 from pgdyno.server.server_facts import ServerFacts, target_line
 from pgdyno.spec.planned import PlannedVariant
@@ -17,7 +17,7 @@ from pgdyno.store.folder import ExperimentFolder
 class StoredFacts:
     """The server facts in the store: of the first server, of each variant."""
 
-    def __init__(self, folder: ExperimentFolder, progress: Progress) -> None:
+    def __init__(self, folder: ExperimentFolder, progress: RunProgress) -> None:
         self._folder, self._progress = folder, progress
         self._kept: dict[str, Any] = folder.facts() or {}
 

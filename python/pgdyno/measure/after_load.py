@@ -10,7 +10,7 @@ import psycopg
 from pgdyno.clock import read_pair
 from pgdyno.engine.stream import EngineOutcome
 from pgdyno.errors import PgdynoError
-from pgdyno.measure.before_load import Ready
+from pgdyno.measure.before_load import PreparedRun
 from pgdyno.measure.consistency import checked_after_run, conditions_after
 from pgdyno.measure.run_progress import Moment
 from pgdyno.measure.stage import Stage
@@ -27,7 +27,7 @@ from pgdyno.store.run_writer import RunWriter
 
 
 def write_after(
-    ready: Ready,
+    ready: PreparedRun,
     writer: RunWriter,
     observer: Observer,
     outcome: EngineOutcome,
@@ -65,7 +65,7 @@ def write_after(
     )
 
 
-def _consistency(ready: Ready, outcome: EngineOutcome) -> dict[str, Any] | None:
+def _consistency(ready: PreparedRun, outcome: EngineOutcome) -> dict[str, Any] | None:
     """Return the result of the data check; None if there is nothing to check.
 
     After an interrupt nothing is checked, because the user waits for the end.
@@ -114,7 +114,7 @@ def _source(stage: Stage, planned: PlannedRun) -> dict[str, Any] | None:
     return document
 
 
-def _query_ids(ready: Ready) -> dict[str, dict[str, list[int]]]:
+def _query_ids(ready: PreparedRun) -> dict[str, dict[str, list[int]]]:
     """Return the query ids of the run's statements; nothing if the server is gone.
 
     Call it after the load, because the engine may have created procedures that a program calls.

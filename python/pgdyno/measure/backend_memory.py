@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import RefusedError
-from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.run_progress import RunProgress
 from pgdyno.observe.processes.programs import parse
 from pgdyno.server.connect import connect
 from pgdyno.server.target import Target
@@ -50,7 +50,7 @@ def refuse_too_little_memory(
     is_local: bool,
     verb: str,
     is_confirmed: bool,
-    progress: Progress,
+    progress: RunProgress,
     proc: Path = Path("/proc"),
 ) -> None:
     """Raise RefusedError if the connections need more memory than there is, unless confirmed.

@@ -27,7 +27,7 @@ _RESET_WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class PreparedRun:
     """A run whose server is prepared, with everything that was read before the load.
 
     `before`: the server's totals, None if they cannot be read. `may_probe`: the network may be
@@ -55,7 +55,7 @@ class Ready:
         return f"pgdyno/{self.under_test.verb}/{self.name}"
 
 
-def made_ready(planned: PlannedRun, stage: Stage, under_test: UnderTest, label: str) -> Ready:
+def made_ready(planned: PlannedRun, stage: Stage, under_test: UnderTest, label: str) -> PreparedRun:
     """Reset the server, and read what must be read before the load."""
     name = f"{stage.folder.number}.{planned.number}"
     application_name = f"pgdyno/{under_test.verb}/{name}"
@@ -71,7 +71,7 @@ def made_ready(planned: PlannedRun, stage: Stage, under_test: UnderTest, label: 
     counters = _counters(stage, under_test, name)
     begun = _begun(stage, planned, under_test, name)
     job, may_probe = _job(planned, stage, under_test, name, application_name)
-    return Ready(
+    return PreparedRun(
         planned=planned,
         stage=stage,
         under_test=under_test,

@@ -11,11 +11,11 @@ import psycopg
 from pgdyno.clock import monotonic_ns
 from pgdyno.engine.records import ScriptShape
 from pgdyno.errors import PgdynoError, ServerError
-from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.run_progress import RunProgress
 from pgdyno.programs.registry import program_of
 from pgdyno.quantities import duration_text
 from pgdyno.server import dataset as datasets
-from pgdyno.server.conditions import Condition, check
+from pgdyno.server.conditions import ConsistencyRule, check
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.dataset_kinds import KINDS, kind_of
 from pgdyno.server.own_data import OwnData, own_data
@@ -35,7 +35,7 @@ class Begun:
 
 def conditions_after(
     dataset: datasets.Dataset, scripts: Sequence[ScriptShape]
-) -> tuple[Condition, ...]:
+) -> tuple[ConsistencyRule, ...]:
     """Return the conditions that a run with these scripts could have violated."""
     is_written = any(not script.reads_only for script in scripts)
     known = KINDS.get(dataset.kind)
@@ -65,7 +65,7 @@ def noted_before_run(
 
 def checked_after_run(
     control: Callable[[], Connection],
-    conditions: tuple[Condition, ...],
+    conditions: tuple[ConsistencyRule, ...],
     begun: Begun | None = None,
 ) -> dict[str, Any]:
     """Return the result of the data check after a run, as a document.
@@ -84,7 +84,9 @@ def checked_after_run(
     return {"conditions": verdicts, **own, "duration_ns": spent_ns}
 
 
-def require_consistent(dataset: Dataset, target: Target, *, verb: str, progress: Progress) -> None:
+def require_consistent(
+    dataset: Dataset, target: Target, *, verb: str, progress: RunProgress
+) -> None:
     """Check a dataset that was just loaded.
 
     Raises: ServerError with the conditions that do not hold.
@@ -111,7 +113,9 @@ def require_consistent(dataset: Dataset, target: Target, *, verb: str, progress:
     progress.said(f"consistency: {len(conditions)} of {len(conditions)} conditions hold ({spent})")
 
 
-def _violations(connection: Connection, conditions: tuple[Condition, ...]) -> list[dict[str, Any]]:
+def _violations(
+    connection: Connection, conditions: tuple[ConsistencyRule, ...]
+) -> list[dict[str, Any]]:
     """Return each condition with its violations by part of the data, as documents."""
     connection.execute("SET statement_timeout = 0")
     datasets.use_tables(connection)

@@ -1,6 +1,6 @@
 """Load from other hosts, if the command names any: opened and used without knowing how.
 
-The feature in the slot `fleet` makes a `Fleet`. Without such a feature `--hosts` is refused.
+The feature in the slot `fleet` makes a `HostFleet`. Without such a feature `--hosts` is refused.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from contextlib import AbstractContextManager, contextmanager
 from pgdyno.errors import SpecError
 from pgdyno.feature import part
 from pgdyno.measure.opening import opened_servers
-from pgdyno.measure.run_progress import Progress
-from pgdyno.measure.servers import Fleet, Servers
+from pgdyno.measure.run_progress import RunProgress
+from pgdyno.measure.servers import HostFleet, Servers
 from pgdyno.measure.under_test import Conditions
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.hosts import Hosts, hosts_from
 
-OpenFleet = Callable[[str, Progress], AbstractContextManager[Fleet]]
+OpenFleet = Callable[[str, RunProgress], AbstractContextManager[HostFleet]]
 
 
 @contextmanager
-def opened_fleet(text: str | None, progress: Progress) -> Iterator[Fleet | None]:
+def opened_fleet(text: str | None, progress: RunProgress) -> Iterator[HostFleet | None]:
     """Yield the connected load hosts; None if `text` is None.
 
     Raises: SpecError if the feature is not installed, EngineError if a host cannot be used.
@@ -41,7 +41,7 @@ def opened_fleet(text: str | None, progress: Progress) -> Iterator[Fleet | None]
 
 @contextmanager
 def opened_with_hosts(
-    experiment: Experiment, conditions: Conditions, progress: Progress
+    experiment: Experiment, conditions: Conditions, progress: RunProgress
 ) -> Iterator[Servers]:
     """Yield the servers of an experiment, with its load hosts.
 

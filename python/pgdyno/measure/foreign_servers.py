@@ -8,7 +8,7 @@ from pathlib import Path
 from pgdyno.errors import PgdynoError, RefusedError, ServerError, SpecError
 from pgdyno.measure.changes import SystemChanges
 from pgdyno.measure.own_server import reached
-from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.run_progress import RunProgress
 from pgdyno.measure.servers import Servers
 from pgdyno.measure.under_test import Conditions, UnderTest
 from pgdyno.quantities import format_bytes, is_whole
@@ -82,7 +82,7 @@ class ForeignServers(Servers):
         experiment: Experiment,
         conditions: Conditions,
         under_test: UnderTest,
-        progress: Progress,
+        progress: RunProgress,
     ) -> None:
         super().__init__()
         self._experiment = experiment

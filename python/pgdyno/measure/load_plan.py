@@ -13,7 +13,7 @@ from psycopg import sql
 from pgdyno.clock import monotonic_ns, read_pair
 from pgdyno.errors import SpecError
 from pgdyno.measure.loading import Loading, load_dataset
-from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.run_progress import RunProgress
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.dataset_kinds import kind_of
 from pgdyno.server.target import Target
@@ -94,7 +94,7 @@ def _spread(size_bytes: int, names: list[str], shard_count: int) -> dict[str, in
 
 
 def timed(
-    plan: LoadPlan, dataset: Dataset, target: Target, how: Loading, progress: Progress
+    plan: LoadPlan, dataset: Dataset, target: Target, how: Loading, progress: RunProgress
 ) -> LoadPlan:
     """Return the plan with the time of the load, from two small loads on the same server.
 

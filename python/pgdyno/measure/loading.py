@@ -17,8 +17,8 @@ from pgdyno.engine.stream import EngineRun, print_sql
 from pgdyno.errors import RefusedError, ServerError
 from pgdyno.measure.consistency import require_consistent
 from pgdyno.measure.jobs import engine_target, init_job
-from pgdyno.measure.run_progress import LoadWatch, Moment, Progress
-from pgdyno.measure.servers import Fleet
+from pgdyno.measure.run_progress import LoadWatch, Moment, RunProgress
+from pgdyno.measure.servers import HostFleet
 from pgdyno.measure.under_test import LOAD_DATABASE, Conditions
 from pgdyno.quantities import percent
 from pgdyno.server import dataset as datasets
@@ -110,9 +110,9 @@ def load_dataset(
     *,
     clock: ClockPair,
     verb: str,
-    progress: Progress,
+    progress: RunProgress,
     how: Loading | None = None,
-    fleet: Fleet | None = None,
+    fleet: HostFleet | None = None,
 ) -> None:
     """Create and fill the tables of a dataset through the engine, or the engines of `fleet`.
 
@@ -159,7 +159,7 @@ def load_scratch(
     *,
     clock: ClockPair,
     verb: str,
-    progress: Progress,
+    progress: RunProgress,
 ) -> None:
     """Create and fill large tables on a scratch server, with settings for a fast load.
 
@@ -194,7 +194,7 @@ def load_scratch(
         load(how=Loading(drop_existing=True))
 
 
-def _engine_of(job: Job, clock: ClockPair, fleet: Fleet | None) -> Any:
+def _engine_of(job: Job, clock: ClockPair, fleet: HostFleet | None) -> Any:
     if fleet is None:
         return EngineRun(job, log=subprocess.DEVNULL)
     return fleet.loading(job, clock)
@@ -240,7 +240,7 @@ def load_into(
     database: str,
     dataset: Dataset,
     conditions: Conditions,
-    progress: Progress,
+    progress: RunProgress,
 ) -> Target:
     """Load the dataset into a database of a scratch cluster, and return the database's target.
 

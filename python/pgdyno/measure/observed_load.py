@@ -8,7 +8,7 @@ from typing import IO, Any
 from pgdyno.engine.records import Record, raw_record
 from pgdyno.engine.stream import EngineOutcome, EngineRun
 from pgdyno.measure.before_after import totals_after
-from pgdyno.measure.before_load import Ready
+from pgdyno.measure.before_load import PreparedRun
 from pgdyno.measure.host_access import observed_pooler
 from pgdyno.measure.run_progress import Brake, RunWatch
 from pgdyno.observe.nodes import observed_nodes
@@ -18,7 +18,7 @@ from pgdyno.server.connect import connect
 from pgdyno.store.run_writer import RunWriter
 
 
-def observer_of(ready: Ready, writer: RunWriter) -> Observer:
+def observer_of(ready: PreparedRun, writer: RunWriter) -> Observer:
     """Return the observer of a run: what is sampled while the load runs, and where it is stored."""
     stage, under_test, name = ready.stage, ready.under_test, ready.name
     facts = under_test.facts
@@ -54,7 +54,7 @@ def observer_of(ready: Ready, writer: RunWriter) -> Observer:
 
 
 def load_observed(
-    ready: Ready, writer: RunWriter, observer: Observer, watch: RunWatch, brake: Brake
+    ready: PreparedRun, writer: RunWriter, observer: Observer, watch: RunWatch, brake: Brake
 ) -> tuple[EngineOutcome, Totals | None]:
     """Run the load while the server is observed; return its outcome and the totals after it."""
     observer.start()
@@ -72,7 +72,7 @@ def load_observed(
 
 
 def _drive(
-    ready: Ready, writer: RunWriter, observer: Observer, watch: RunWatch, brake: Brake
+    ready: PreparedRun, writer: RunWriter, observer: Observer, watch: RunWatch, brake: Brake
 ) -> EngineOutcome:
     spent = ready.stage.servers.spent
     # The file is in the folder of the run, so that it is found if the lab is killed.
@@ -99,7 +99,7 @@ def _drive(
         said.unlink()
 
 
-def _engine_of(ready: Ready, log: IO[bytes]) -> Any:
+def _engine_of(ready: PreparedRun, log: IO[bytes]) -> Any:
     """Return the engine that makes the load: one here, or one on each load host."""
     fleet = ready.stage.servers.fleet
     if fleet is None:

@@ -14,7 +14,7 @@ from pgdyno.errors import ServerError, SpecError
 from pgdyno.measure.foreign_servers import ForeignServers
 from pgdyno.measure.loading import load_into
 from pgdyno.measure.own_server import reached
-from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.run_progress import RunProgress
 from pgdyno.measure.scratch_servers import ScratchServers, scratch_places
 from pgdyno.measure.servers import OneServer, Servers
 from pgdyno.measure.under_test import LOAD_DATABASE, Conditions, UnderTest, refuse_what_does_not_fit
@@ -31,7 +31,7 @@ from pgdyno.spec.experiment import Experiment, Scratch
 
 @contextmanager
 def opened_servers(
-    experiment: Experiment, conditions: Conditions, progress: Progress
+    experiment: Experiment, conditions: Conditions, progress: RunProgress
 ) -> Iterator[Servers]:
     """Yield the servers of the experiment, which hold the dataset.
 
@@ -60,7 +60,7 @@ def opened_servers(
 
 @contextmanager
 def _opened(
-    experiment: Experiment, conditions: Conditions, progress: Progress
+    experiment: Experiment, conditions: Conditions, progress: RunProgress
 ) -> Iterator[UnderTest]:
     """Yield one server that holds the dataset and that may be put under load.
 
@@ -76,7 +76,7 @@ def _opened(
 
 @contextmanager
 def _scratch(
-    experiment: Experiment, asked: Scratch, conditions: Conditions, progress: Progress
+    experiment: Experiment, asked: Scratch, conditions: Conditions, progress: RunProgress
 ) -> Iterator[UnderTest]:
     for leftover in sweep_leftovers(scratch_places(asked, conditions.store_dir)):
         progress.said(f"removed what a killed command had left: {leftover.path}")
@@ -98,7 +98,7 @@ def _scratch(
 
 
 @contextmanager
-def _closed_in_words(cluster: ScratchCluster, progress: Progress) -> Iterator[None]:
+def _closed_in_words(cluster: ScratchCluster, progress: RunProgress) -> Iterator[None]:
     """Close the cluster at the end of the block, and say so if it lasts."""
     try:
         yield
@@ -125,7 +125,7 @@ def _new_cluster(experiment: Experiment, asked: Scratch, conditions: Conditions)
 
 
 def _kept_cluster(
-    experiment: Experiment, asked: Scratch, conditions: Conditions, progress: Progress
+    experiment: Experiment, asked: Scratch, conditions: Conditions, progress: RunProgress
 ) -> ScratchCluster | None:
     """Return the newest cluster that --keep left and that is as asked for, started; else None."""
     if not asked.keep:

@@ -14,7 +14,7 @@ from pgdyno.engine.records import ScriptShape
 from pgdyno.errors import PgdynoError, RefusedError, ServerError, SpecError
 from pgdyno.measure.host_access import command_to_host, console_of, way_unused
 from pgdyno.measure.pooler_found import is_pooler, pooler_at
-from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.run_progress import RunProgress
 from pgdyno.measure.under_test import Conditions, UnderTest, refuse_what_does_not_fit
 from pgdyno.programs.registry import part_of_files
 from pgdyno.server import dataset as datasets
@@ -39,7 +39,7 @@ def reached(
     experiment: Experiment,
     conditions: Conditions,
     target: Target,
-    progress: Progress,
+    progress: RunProgress,
     *,
     dsn: str | None = None,
 ) -> UnderTest:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import psycopg
 
 from pgdyno.errors import ServerError, SpecError
-from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.run_progress import RunProgress
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.pgbouncer import ADMIN_DATABASE
 from pgdyno.server.target import Target
@@ -53,7 +53,7 @@ def is_pooler(connection: Connection) -> bool:
 
 
 def pooler_at(
-    target: Target, named: Target | None, verb: str, progress: Progress, observe: str | None
+    target: Target, named: Target | None, verb: str, progress: RunProgress, observe: str | None
 ) -> PoolerFound:
     """Return the pooler that `target` leads to.
 

@@ -10,7 +10,15 @@ from pgdyno.measure.under_test import UnderTest
 from pgdyno.server import server_facts
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.dataset_kinds import KINDS
-from pgdyno.server.reset import Reset, Step, make_cold, no_reset, prewarm, reset, restore_database
+from pgdyno.server.reset import (
+    Reset,
+    ResetStep,
+    make_cold,
+    no_reset,
+    prewarm,
+    reset,
+    restore_database,
+)
 from pgdyno.spec.experiment import CacheState, Experiment, ResetMode
 
 # Extensions with views for the counts of libraries that may be loaded.
@@ -34,7 +42,7 @@ def prepared(experiment: Experiment, under_test: UnderTest, name: str) -> tuple[
 
 
 def _reset(mode: ResetMode, under_test: UnderTest, name: str) -> Reset:
-    first: tuple[Step, ...] = ()
+    first: tuple[ResetStep, ...] = ()
     if mode == "restore" and under_test.cluster is not None:
         with under_test.cluster.connect(verb=under_test.verb, run_name=name) as control:
             first = (restore_database(control, under_test.target.database),)
@@ -57,7 +65,7 @@ def _make_extensions(control: Connection) -> None:
 
 def _cached(
     state: CacheState, under_test: UnderTest, name: str
-) -> tuple[UnderTest, tuple[Step, ...]]:
+) -> tuple[UnderTest, tuple[ResetStep, ...]]:
     if state == "prewarm":
         with under_test.control(name) as control:
             return under_test, (prewarm(control, is_scratch=under_test.is_scratch),)

@@ -55,7 +55,7 @@ class Moment:
     own: tuple[float, str] | None = None
 
 
-class Progress:
+class RunProgress:
     """Receives the progress. This class is silent; the command line's prints."""
 
     def said(self, text: str) -> None:
@@ -97,7 +97,7 @@ class RunWatch:
         self,
         planned: PlannedRun,
         label: str,
-        progress: Progress,
+        progress: RunProgress,
         *,
         position: str,
         shapes: Sequence[ScriptShape],
@@ -207,7 +207,7 @@ class LoadWatch:
     wire an account has a tenth of that.
     """
 
-    def __init__(self, label: str, progress: Progress, *, row_bytes: float) -> None:
+    def __init__(self, label: str, progress: RunProgress, *, row_bytes: float) -> None:
         self._progress = progress
         self._label = label
         self._row_bytes = row_bytes

@@ -15,7 +15,7 @@ from pathlib import Path
 from pgdyno.clock import monotonic_ns
 from pgdyno.errors import ServerError, SpecError
 from pgdyno.measure.loading import load_into
-from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.run_progress import RunProgress
 from pgdyno.measure.servers import Servers
 from pgdyno.measure.under_test import LOAD_DATABASE, Conditions, UnderTest, refuse_what_does_not_fit
 from pgdyno.server import server_facts
@@ -42,7 +42,7 @@ _LIMITS_OF_STANDBY = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _ClusterPlace:
     """Changes that need a separate cluster."""
 
     binaries: Binaries
@@ -76,7 +76,7 @@ class ScratchServers(Servers):
     """Clusters of our own."""
 
     def __init__(
-        self, experiment: Experiment, asked: Scratch, conditions: Conditions, progress: Progress
+        self, experiment: Experiment, asked: Scratch, conditions: Conditions, progress: RunProgress
     ) -> None:
         super().__init__()
         self._experiment = experiment
@@ -86,7 +86,7 @@ class ScratchServers(Servers):
         self._asked = asked
         self._conditions = conditions
         self._progress = progress
-        self._clusters: dict[_Place, _Cluster] = {}
+        self._clusters: dict[_ClusterPlace, _Cluster] = {}
         self._restarts_each_run = False
         self._loaded_in: dict[str, int] = {}
         self._program: PoolerProgram | None = None
@@ -104,7 +104,7 @@ class ScratchServers(Servers):
             self._find_pooler(variant.spec)
         for leftover in sweep_leftovers(scratch_places(self._asked, self._conditions.store_dir)):
             self._progress.said(f"removed the rest of a killed command: {leftover.path}")
-        members: dict[_Place, list[PlannedVariant]] = {}
+        members: dict[_ClusterPlace, list[PlannedVariant]] = {}
         for variant in self._variants:
             members.setdefault(self._place_of(variant.spec), []).append(variant)
         for place, variants in members.items():
@@ -224,7 +224,7 @@ class ScratchServers(Servers):
                 hint='use protocol = "extended", pooler mode "session", or a newer PgBouncer',
             )
 
-    def _create(self, place: _Place, variants: list[PlannedVariant]) -> None:
+    def _create(self, place: _ClusterPlace, variants: list[PlannedVariant]) -> None:
         cluster = self._stack.enter_context(self._created(place, variants))
         for note in cluster.notes:
             self._progress.said(note)
@@ -234,10 +234,10 @@ class ScratchServers(Servers):
             target = cluster.target
             refuse_what_does_not_fit(self._experiment, self._conditions, target, self._progress)
 
-    def _place_of(self, variant: Variant) -> _Place:
+    def _place_of(self, variant: Variant) -> _ClusterPlace:
         asked = self._asked
         is_other = variant.version is not None or variant.bin_dir is not None
-        return _Place(
+        return _ClusterPlace(
             binaries=find(
                 bin_dir=variant.bin_dir if is_other else asked.bin_dir,
                 version=variant.version if is_other else asked.version,
@@ -249,11 +249,11 @@ class ScratchServers(Servers):
             has_standby=variant.standby is not None,
         )
 
-    def _created(self, place: _Place, members: list[PlannedVariant]) -> ScratchCluster:
+    def _created(self, place: _ClusterPlace, members: list[PlannedVariant]) -> ScratchCluster:
         request = self._request(place, members)
         return ScratchCluster.create(replace(request, settings=self._experiment.server.settings))
 
-    def _request(self, place: _Place, members: list[PlannedVariant]) -> ScratchRequest:
+    def _request(self, place: _ClusterPlace, members: list[PlannedVariant]) -> ScratchRequest:
         """Return what the servers of a place need; the settings are those of a standby."""
         experiment = self._experiment
         datasets = {experiment.dataset_of(variant) for variant in members}

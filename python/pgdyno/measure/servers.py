@@ -19,7 +19,7 @@ from pgdyno.spec.planned import PlannedVariant
 Part = Literal["load", "reset", "loading", "restart", "reload", "start"]
 
 
-class Fleet(Protocol):
+class HostFleet(Protocol):
     """Connected load hosts."""
 
     @property
@@ -76,7 +76,7 @@ class Servers(ABC):
         self.excluded: dict[str, str] = {}
         self.journal: Journal = _no_journal
         self.spent = Spent()
-        self.fleet: Fleet | None = None
+        self.fleet: HostFleet | None = None
 
     def begin_run(self) -> Spent:
         """Begin to count the time of a run."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pgdyno.clock import ClockPair
 from pgdyno.engine.records import ScriptShape
 from pgdyno.measure.checkup import Checkup, new_checkup
-from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.run_progress import RunProgress
 from pgdyno.measure.servers import Servers
 from pgdyno.spec.condition import Condition
 from pgdyno.spec.experiment import Experiment
@@ -24,7 +24,7 @@ class Stage:
     scripts: tuple[ScriptShape, ...]
     folder: ExperimentFolder
     clock: ClockPair
-    progress: Progress
+    progress: RunProgress
     read_only: bool
     abort_if: tuple[Condition, ...] = ()
     checkup: Checkup = field(default_factory=new_checkup)

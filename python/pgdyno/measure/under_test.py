@@ -11,7 +11,7 @@ from pathlib import Path
 from pgdyno.clock import ClockPair
 from pgdyno.engine.records import ScriptShape
 from pgdyno.measure.backend_memory import refuse_too_little_memory
-from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.run_progress import RunProgress
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.scratch import ScratchCluster
 from pgdyno.server.server_facts import ServerFacts
@@ -87,7 +87,7 @@ def refuse_what_does_not_fit(
     experiment: Experiment,
     conditions: Conditions,
     target: Target,
-    progress: Progress,
+    progress: RunProgress,
     *,
     is_local: bool = True,
 ) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgdyno.analysis.capacity import Target, Trial, quantiles
+from pgdyno.analysis.capacity import LoadLimit, LoadTrial, quantiles
 
 RUNS_MAX = 16
 # The search ends when the ends of the interval are at most this far apart.
@@ -20,7 +20,7 @@ _LEAST_RATIO, _MOST_RATIO = 0.01, 2.0
 _CONFIRMATIONS = 2
 
 
-def next_rate(trials: Sequence[Trial], target: Target, peak_tps: float) -> float | None:
+def next_rate(trials: Sequence[LoadTrial], target: LoadLimit, peak_tps: float) -> float | None:
     """Return the rate to try next, in tps; None if the capacity is known well enough.
 
     Rates go up until one fails the target and down until one meets it. Then each rate is the median
@@ -49,7 +49,7 @@ def next_rate(trials: Sequence[Trial], target: Target, peak_tps: float) -> float
 
 
 def next_clients(
-    trials: Sequence[Trial], target: Target, *, largest: int, search_count: int
+    trials: Sequence[LoadTrial], target: LoadLimit, *, largest: int, search_count: int
 ) -> int | None:
     """Return how many clients to try next; None if the capacity is known well enough.
 

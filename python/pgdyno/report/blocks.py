@@ -82,7 +82,7 @@ def number_tile(label: str, estimate: Estimate, aside: str = "", quantity: str =
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column of a table; `unit` follows its name, `meaning` explains it in one line.
 
     `is_words`: a note. The text has no room for it, and the page heads it with its meaning.
@@ -115,7 +115,7 @@ class TableBlock:
     """
 
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
     below: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pgdyno.analysis.compare_findings import CompareFindings, Served, VariantFindings
+from pgdyno.analysis.compare_findings import CompareFindings, VariantFindings, VariantMeans
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.programs.registry import own_metrics
 from pgdyno.quantities import short
@@ -115,7 +115,7 @@ def _metric(name: str) -> Pick:
     return lambda variant: variant.metrics.get(name)
 
 
-def _served(pick: Callable[[Served], Estimate | None]) -> Pick:
+def _served(pick: Callable[[VariantMeans], Estimate | None]) -> Pick:
     return lambda variant: None if variant.served is None else pick(variant.served)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from pgdyno.analysis.compare_findings import (
     CompareFindings,
     ContrastFindings,
-    Served,
     VariantFindings,
+    VariantMeans,
 )
 from pgdyno.analysis.contrasts import Effect
 from pgdyno.analysis.devices import PLACES, DeviceFindings
@@ -76,7 +76,7 @@ def _variant(variant: VariantFindings, contrast: ContrastFindings | None) -> Doc
     return document | (_contrast(contrast) if contrast is not None else {})
 
 
-def _served(served: Served) -> Document:
+def _served(served: VariantMeans) -> Document:
     def shown(estimate: Estimate | None) -> Document | None:
         return None if estimate is None else estimate.to_json()
 

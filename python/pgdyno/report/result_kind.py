@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pgdyno.feature import Table
+from pgdyno.feature import FeatureTable
 from pgdyno.store.folder import ExperimentFolder
 
 if TYPE_CHECKING:
@@ -58,4 +58,4 @@ def of_blocks(
     return ResultKind(document, text, page, part_words, markdown=markdown)
 
 
-RESULTS: Table[ResultKind] = Table("results", {})
+RESULTS: FeatureTable[ResultKind] = FeatureTable("results", {})

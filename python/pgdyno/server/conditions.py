@@ -19,7 +19,7 @@ _FASTER: LiteralString = (
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class ConsistencyRule:
     """One condition: its rule, and a query with a row for each part of the data.
 
     A part is a unit of the dataset's size (`DatasetKind.part_word`). The column `part` has its
@@ -42,7 +42,7 @@ class Verdict:
     `duration_ns`: of its query, divided by the number of conditions that share the query.
     """
 
-    condition: Condition
+    condition: ConsistencyRule
     violations_by_part: dict[int, int]
     duration_ns: int
     first_rows: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Verdict:
         return sum(self.violations_by_part.values())
 
 
-def check(connection: Connection, conditions: tuple[Condition, ...]) -> Iterator[Verdict]:
+def check(connection: Connection, conditions: tuple[ConsistencyRule, ...]) -> Iterator[Verdict]:
     """Yield the verdict of each condition in one read-only snapshot, in the order of the queries.
 
     The session needs no statement_timeout.
@@ -66,7 +66,7 @@ def check(connection: Connection, conditions: tuple[Condition, ...]) -> Iterator
             yield from judge(connection, [c for c in conditions if c.query == query])
 
 
-def judge(connection: Connection, conditions: Sequence[Condition]) -> list[Verdict]:
+def judge(connection: Connection, conditions: Sequence[ConsistencyRule]) -> list[Verdict]:
     """Return the verdicts of conditions that share a query, as the session sees the tables now."""
     from psycopg.rows import dict_row
 
@@ -86,7 +86,7 @@ def judge(connection: Connection, conditions: Sequence[Condition]) -> list[Verdi
     return verdicts
 
 
-def _first_rows(connection: Connection, condition: Condition) -> tuple[str, ...]:
+def _first_rows(connection: Connection, condition: ConsistencyRule) -> tuple[str, ...]:
     """Return the first rows that violate a condition, in words and in their order."""
     from psycopg.rows import dict_row
 

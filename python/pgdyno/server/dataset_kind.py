@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, LiteralString
 
-from pgdyno.server.conditions import Condition
+from pgdyno.server.conditions import ConsistencyRule
 from pgdyno.spec.base import Spec
 from pgdyno.spec.dataset import Dataset
 
@@ -48,9 +48,9 @@ class DatasetKind(ABC):
     scratch_options: ClassVar[Mapping[str, Any]] = {}
     """Options on a scratch server that differ from the defaults of `init`."""
 
-    conditions: ClassVar[tuple[Condition, ...]] = ()
+    conditions: ClassVar[tuple[ConsistencyRule, ...]] = ()
     """Queries for rows that contradict each other, used after every load and every run."""
-    conditions_of_load: ClassVar[tuple[Condition, ...]] = ()
+    conditions_of_load: ClassVar[tuple[ConsistencyRule, ...]] = ()
     """Conditions on rows that no run changes."""
     check_help: ClassVar[str] = ""
     """What `pgdyno check` examines, for its help."""

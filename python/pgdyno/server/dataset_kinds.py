@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgdyno.errors import SpecError
-from pgdyno.feature import Table
+from pgdyno.feature import FeatureTable
 
 if TYPE_CHECKING:
     from pgdyno.server.dataset_kind import DatasetKind
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 WAL_RESERVE_BYTES = 1 << 30  # max_wal_size, which a load or a run fills, is 1 GB unless set.
 _EMPTY_CLUSTER_BYTES = 24 << 20  # three copies of the template database
 
-KINDS: Table[DatasetKind] = Table(
+KINDS: FeatureTable[DatasetKind] = FeatureTable(
     "dataset_kinds", {"pgbench": "pgdyno.server.pgbench_tables:PGBENCH"}
 )
 

@@ -34,7 +34,7 @@ _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class SyntaxNode:
     """A statement of a text: `kind` is the name of its node in the grammar, such as SelectStmt."""
 
     text: str
@@ -71,7 +71,7 @@ def _sql_part(name: str) -> str:
     return f'U&"{"".join(escaped)}"'
 
 
-def statements_of(text: str, *, where: str) -> tuple[Statement, ...]:
+def statements_of(text: str, *, where: str) -> tuple[SyntaxNode, ...]:
     """Return the statements of a text without the semicolons that end them.
 
     Raises: SpecError with the parser's own words; `where` names the text.
@@ -91,7 +91,7 @@ def statements_of(text: str, *, where: str) -> tuple[Statement, ...]:
         length = item.get("stmt_len", 0)
         piece = raw[begin : begin + length] if length else raw[begin:]
         [(kind, tree)] = item["stmt"].items()
-        statements.append(Statement(piece.decode().strip().rstrip(";"), kind, tree))
+        statements.append(SyntaxNode(piece.decode().strip().rstrip(";"), kind, tree))
     return tuple(statements)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pgdyno.errors import RefusedError, SpecError
-from pgdyno.server.grammar import Statement, statements_of
+from pgdyno.server.grammar import SyntaxNode, statements_of
 
 _PERMITTED = frozenset(
     (
@@ -122,7 +122,7 @@ def _refuse_misplaced_variable(name: str, text: str) -> None:
         )
 
 
-def unpermitted(statement: Statement) -> str | None:
+def unpermitted(statement: SyntaxNode) -> str | None:
     """Return what a statement does that needs permission, None if it only reads."""
     if statement.kind not in _PERMITTED:
         return "does more than read"
@@ -151,7 +151,7 @@ def tables_in(name: str, texts: Iterable[str]) -> set[tuple[str, str]]:
     }
 
 
-def _ends_a_transaction(statement: Statement) -> bool:
+def _ends_a_transaction(statement: SyntaxNode) -> bool:
     return statement.kind == "TransactionStmt" and statement.tree.get("kind") in _ENDS
 
 
@@ -183,7 +183,7 @@ def unpermitted_function(name: str) -> bool:
     return _FUNCTIONS.fullmatch(name) is not None
 
 
-def _read(name: str, text: str, pasted: Mapping[str, str]) -> tuple[Statement, ...]:
+def _read(name: str, text: str, pasted: Mapping[str, str]) -> tuple[SyntaxNode, ...]:
     """Return the statements of a text, with stand-ins for variables that have no value yet."""
     for stand_in in _STAND_INS:
         filled = _filled(text, pasted, stand_in)

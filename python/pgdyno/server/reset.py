@@ -27,7 +27,7 @@ _LEFT_OUT = ("42501", "55P03", "25006")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ResetStep:
     """One part of the reset; `skipped` is the reason why it was not done, else empty."""
 
     name: str
@@ -39,7 +39,7 @@ class Step:
 class Reset:
     """The steps before a run; two runs can be compared only if both had the same."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[ResetStep, ...]
     history_rows_removed: int | None
     dead_rows_before: int | None
     database_bytes_before: int | None = None
@@ -58,10 +58,10 @@ def no_reset(connection: Connection, dataset: Dataset) -> Reset:
     """Change nothing; return the number of dead rows at the start of the run."""
     dead_rows = _dead_rows(connection, dataset) if dataset.tables else None
     size = _database_bytes(connection)
-    return Reset((Step("reset", skipped="no reset requested"),), None, dead_rows, size)
+    return Reset((ResetStep("reset", skipped="no reset requested"),), None, dead_rows, size)
 
 
-def restore_database(connection: Connection, database: str) -> Step:
+def restore_database(connection: Connection, database: str) -> ResetStep:
     """Restore `database` to its state at the first call, from a copy in a template.
 
     Args: connection, to another database of a server of our own. The template is made by the first
@@ -82,10 +82,10 @@ def restore_database(connection: Connection, database: str) -> Step:
         connection.execute(
             sql.SQL("ALTER DATABASE {} IS_TEMPLATE true ALLOW_CONNECTIONS false").format(template)
         )
-        return Step("make template", monotonic_ns() - started_ns)
+        return ResetStep("make template", monotonic_ns() - started_ns)
     connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(own))
     connection.execute(sql.SQL(copied).format(own, template))
-    return Step("restore", monotonic_ns() - started_ns)
+    return ResetStep("restore", monotonic_ns() - started_ns)
 
 
 def drop_database(cluster: ScratchCluster, database: str) -> None:
@@ -119,17 +119,17 @@ def reset(connection: Connection, dataset: Dataset, *, is_scratch: bool) -> Rese
         truncate = sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(names))
         steps.append(_step(connection, "empty history", truncate))
     elif KINDS[dataset.kind].emptied:
-        steps.append(Step("empty history", skipped=why_not or "the dataset has no mark"))
+        steps.append(ResetStep("empty history", skipped=why_not or "the dataset has no mark"))
     if owns_tables:
         tables = sql.SQL(", ").join(dataset.identifiers)
         steps.append(_step(connection, "vacuum", sql.SQL("VACUUM (ANALYZE) {}").format(tables)))
     else:
-        steps.append(Step("vacuum", skipped=why_not))
+        steps.append(ResetStep("vacuum", skipped=why_not))
     steps.append(_step(connection, "checkpoint", sql.SQL("CHECKPOINT").format()))
     return Reset(tuple(steps), history_rows, dead_rows, size)
 
 
-def _step(connection: Connection, name: str, statement: sql.Composed) -> Step:
+def _step(connection: Connection, name: str, statement: sql.Composed) -> ResetStep:
     started_ns = monotonic_ns()
     warnings: list[str] = []
 
@@ -146,7 +146,7 @@ def _step(connection: Connection, name: str, statement: sql.Composed) -> Step:
         warnings.append(error.diag.message_primary or str(error))
     finally:
         connection.remove_notice_handler(note)
-    return Step(name, monotonic_ns() - started_ns, "; ".join(dict.fromkeys(warnings)))
+    return ResetStep(name, monotonic_ns() - started_ns, "; ".join(dict.fromkeys(warnings)))
 
 
 def _count(connection: Connection, table: sql.Identifier) -> int:
@@ -179,7 +179,7 @@ _RELATIONS: LiteralString = (
 )
 
 
-def make_cold(cluster: ScratchCluster) -> Step:
+def make_cold(cluster: ScratchCluster) -> ResetStep:
     """Stop the server, have the kernel forget its files, start it again.
 
     Raises: ServerError if it does not start.
@@ -188,7 +188,7 @@ def make_cold(cluster: ScratchCluster) -> Step:
     cluster.stop()
     forget_files([cluster.data_dir, cluster.wal_dir])
     cluster.start()
-    return Step("drop page cache", monotonic_ns() - started_ns)
+    return ResetStep("drop page cache", monotonic_ns() - started_ns)
 
 
 _PREWARM = (
@@ -202,7 +202,7 @@ def has_prewarm(connection: Connection) -> bool:
     return connection.execute(_PREWARM).fetchone() is not None
 
 
-def prewarm(connection: Connection, *, is_scratch: bool) -> Step:
+def prewarm(connection: Connection, *, is_scratch: bool) -> ResetStep:
     """Read every table and index of the database into shared_buffers, as far as they hold them.
 
     The extension is created on a scratch server only.
@@ -213,12 +213,12 @@ def prewarm(connection: Connection, *, is_scratch: bool) -> Step:
             connection.execute("CREATE EXTENSION IF NOT EXISTS pg_prewarm SCHEMA public")
         row = connection.execute(_PREWARM).fetchone()
         if row is None:
-            return Step("prewarm", skipped="the database has no extension pg_prewarm")
+            return ResetStep("prewarm", skipped="the database has no extension pg_prewarm")
         connection.execute(sql.SQL(_RELATIONS).format(sql.Identifier(str(row[0]))))
     except psycopg.Error as error:
         why = error.diag.message_primary or str(error)
-        return Step("prewarm", monotonic_ns() - started_ns, skipped=why)
-    return Step("prewarm", monotonic_ns() - started_ns)
+        return ResetStep("prewarm", monotonic_ns() - started_ns, skipped=why)
+    return ResetStep("prewarm", monotonic_ns() - started_ns)
 
 
 def forget_files(folders: Iterable[Path]) -> int:

@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from pgdyno.feature import Table
+from pgdyno.feature import FeatureTable
 from pgdyno.programs.program import Program
 from pgdyno.programs.registry import metric_names, own_metrics
 from pgdyno.spec.base import MINUTE_NS, SECOND_NS, DurationNs, Ratio, Spec
@@ -276,7 +276,7 @@ class PassesDesign(DecidingDesign):
         return tuple(merged(last.name, given[: place + 1]) for place, last in enumerate(given))
 
 
-MODELS: Table[type[DesignSpec]] = Table(
+MODELS: FeatureTable[type[DesignSpec]] = FeatureTable(
     "design_models",
     {
         "bench": BenchDesign,

@@ -13,7 +13,7 @@ from bench.loads import Measured
 
 from bench import processes
 from pgdyno.features.capture.model import Capture, Header
-from pgdyno.features.capture.reading.log import Logged, Request
+from pgdyno.features.capture.reading.log import Logged, LogRequest
 from pgdyno.features.capture.reading.names import Names
 
 # Of a mixed load: kinds of transactions, and how many transactions a session has.
@@ -88,7 +88,7 @@ def _templates_of(path: Path) -> int:
         "public.pgbench_accounts": ["aid", "bid", "abalance", "filler"],
         "public.pgbench_tellers": ["tid", "bid", "tbalance", "filler"],
     }
-    logged = Logged(Request([path], "db"), Names(columns, ["public"]))
+    logged = Logged(LogRequest([path], "db"), Names(columns, ["public"]))
     return len(logged.joined(EMPTY, lambda _: {}, {}).templates)
 
 

@@ -11,13 +11,13 @@ import pytest
 from pgdyno.features.capture.model import StatementKind
 from pgdyno.features.capture.reading import grouping
 from pgdyno.features.capture.reading.call_series import (
-    Counting,
+    CallSeries,
     FloatArray,
     is_no_chance,
     relations,
 )
 from pgdyno.features.capture.reading.counted import Sessions
-from pgdyno.features.capture.reading.grouping import Group, grouped
+from pgdyno.features.capture.reading.grouping import StatementGroup, grouped
 
 NAMES = {"accounts": 1, "balance": 2, "tellers": 3, "branches": 4, "history": 5, "other": 6}
 KINDS: dict[str, StatementKind] = {"balance": "select", "other": "select", "history": "insert"}
@@ -28,9 +28,9 @@ def groups(
     transactions: float,
     sessions: Sessions | None = None,
     writing: tuple[int, ...] = (),
-) -> list[Group]:
+) -> list[StatementGroup]:
     countings = [
-        Counting(name, NAMES[name], "app", KINDS.get(name, "update"), sum(series), series)
+        CallSeries(name, NAMES[name], "app", KINDS.get(name, "update"), sum(series), series)
         for name, series in calls.items()
     ]
     related = {"accounts", "balance", "tellers", "branches", "history"}
@@ -318,7 +318,7 @@ def test_a_rare_statement_is_no_part_of_a_sum() -> None:
     nearly = tuple(count + change for count, change in zip(OFTEN, changes, strict=True))
     series = {"accounts": OFTEN, "tellers": nearly, "balance": (1, 0, 0, 1, 0, 1)}
     counts = [
-        Counting(id=name, query_id=1, role="", kind="update", calls=sum(own), series=own)
+        CallSeries(id=name, query_id=1, role="", kind="update", calls=sum(own), series=own)
         for name, own in series.items()
     ]
     assert relations(counts, ()).implied == {}
@@ -346,7 +346,7 @@ def test_each_statement_is_compared_with_few_others(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(grouping, "is_no_chance", counting)
     generator = np.random.default_rng(1)
     series = [generator.poisson(generator.integers(5, 4000), 60).tolist() for _ in range(500)]
-    many = [Counting(f"{n:03}", n, "app", "update", sum(s), s) for n, s in enumerate(series)]
+    many = [CallSeries(f"{n:03}", n, "app", "update", sum(s), s) for n, s in enumerate(series)]
     total = float(sum(map(sum, series)))
     assert len(grouped(many, Sessions(), lambda *_: False, transactions=total)) == 500
     # All pairs would be 125,000.

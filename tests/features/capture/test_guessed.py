@@ -6,15 +6,15 @@ from tests.features.capture.test_parameter_sources import COLUMNS, NAMES, column
 
 from pgdyno.features.capture.model import Counters, OfColumn, Returned, Source, Statement
 from pgdyno.features.capture.reading.described import Described
-from pgdyno.features.capture.reading.grouping import Group
+from pgdyno.features.capture.reading.grouping import StatementGroup
 from pgdyno.features.capture.reading.guessed import with_existing_keys
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parameter_sources import Sources
 from pgdyno.features.capture.reading.parsed import parse
-from pgdyno.features.capture.schema import Reference
+from pgdyno.features.capture.schema import KeyReference
 
 PART = column("part.p_item").model_copy(
-    update={"references": Reference(table="public.item", column="i_id")}
+    update={"references": KeyReference(table="public.item", column="i_id")}
 )
 WHOLE = [shape.model_copy(update={"is_not_null": True}) for shape in (*COLUMNS, PART)]
 WITH_PART = Names(
@@ -45,7 +45,9 @@ def sources_of(text: str, rows: int) -> tuple[Source, ...]:
     parsed = parse(text, NAMES)
     statement = Statement(id=text, text=text, kind="select", reads_only=True, counters=counters)
     sources = Sources(COLUMNS, {"public.line": 150_000})
-    [step] = sources.steps(Group("", 10, {text: 1.0}), {text: Described(statement, parsed)})
+    [step] = sources.steps(
+        StatementGroup("", 10, {text: 1.0}), {text: Described(statement, parsed)}
+    )
     return step.parameters
 
 
@@ -79,6 +81,6 @@ def key_after(first: str, second: str, rows: int) -> Source:
         )
         described.append(Described(statement, parsed))
     sources = Sources(WHOLE, {})
-    group = Group("", 10, {first: 1.0, second: 1.0})
+    group = StatementGroup("", 10, {first: 1.0, second: 1.0})
     steps = list(sources.steps(group, {d.statement.id: d for d in described}))
     return list(with_existing_keys(steps, described, sources))[1].parameters[0]

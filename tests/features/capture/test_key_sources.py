@@ -11,7 +11,7 @@ from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parameter_sources import Sources
 from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import Parsed, parse
-from pgdyno.features.capture.schema import ColumnShape, Reference, SchemaObject
+from pgdyno.features.capture.schema import ColumnShape, KeyReference, SchemaObject
 
 NUMBERS = Distribution(kind="integer", distinct=100, bounds=("1", "100"), is_dense=True)
 
@@ -24,7 +24,7 @@ def column(name: str, to: str = "", *, is_unique: bool = False) -> ColumnShape:
         column=bare,
         type="integer",
         is_unique=is_unique,
-        references=Reference(table=f"public.{home}", column=key) if to else None,
+        references=KeyReference(table=f"public.{home}", column=key) if to else None,
         distribution=NUMBERS,
     )
 

@@ -18,7 +18,7 @@ from pgdyno.features.capture.model import (
     Template,
 )
 from pgdyno.features.capture.reading.key_sources import KeySources, givers_of
-from pgdyno.features.capture.reading.lasting import Kind, LastingRows
+from pgdyno.features.capture.reading.lasting import LastingRows, TransactionKind
 from pgdyno.features.capture.reading.parsed import parse
 from pgdyno.features.capture.schema import SchemaObject
 
@@ -38,7 +38,7 @@ def changed(
     """Return the sources of all steps of transactions, given as statements with sources."""
     parsed = {text: parse(text, NAMES) for given in transactions for text in given}
     kinds = [
-        Kind(
+        TransactionKind(
             Template(
                 name="t",
                 rate_tps=1,

@@ -47,7 +47,7 @@ def capture_of(folder: Path, text: str, raw: log.Raw | None = None) -> Capture:
     columns: dict[str, list[str]] = {}
     for column in known.columns:
         columns.setdefault(column.table, []).append(column.column)
-    request = log.Request([path], "core", prefix="%m [%p] %u@%d %c ")
+    request = log.LogRequest([path], "core", prefix="%m [%p] %u@%d %c ")
     logged = log.Logged(request, Names(columns, ["public"]))
     return logged.joined(known, lambda texts: {}, raw or {}, MeansOfStatements(()))
 
@@ -274,7 +274,7 @@ def test_a_log_that_cannot_be_read_is_refused_with_the_way_out(
     path = tmp_path / "a.log"
     path.write_text(f"{begin}  statement: SELECT 1\n" * 20)
     with pytest.raises(SpecError) as refused:
-        log.Logged(log.Request([path], "core", prefix=prefix), Names({}, []))
+        log.Logged(log.LogRequest([path], "core", prefix=prefix), Names({}, []))
     assert hint in (refused.value.hint or "")
 
 
@@ -290,4 +290,4 @@ def test_logs_without_a_statement_are_refused_with_what_they_have(tmp_path: Path
     line = "2026-01-01 10:00:00.000 UTC [7] LOG:  checkpoint starting: time\n"
     path.write_bytes(line.encode() * 5 + b"\0\n")
     with pytest.raises(SpecError, match="they have 5 messages; NUL bytes in the logs: 1"):
-        log.Logged(log.Request([path], "core", prefix="%m [%p] "), Names({}, []))
+        log.Logged(log.LogRequest([path], "core", prefix="%m [%p] "), Names({}, []))

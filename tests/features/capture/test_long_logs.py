@@ -10,7 +10,7 @@ from tests.features.capture.test_log_transactions import READ, entry
 
 from pgdyno.features.capture.model import Capture
 from pgdyno.features.capture.reading import log_grouping, log_seconds
-from pgdyno.features.capture.reading.log import Logged, Request
+from pgdyno.features.capture.reading.log import Logged, LogRequest
 from pgdyno.features.capture.reading.log_seconds import Seconds
 from pgdyno.features.capture.reading.means import MeansOfStatements
 from pgdyno.features.capture.reading.names import Names
@@ -18,7 +18,8 @@ from pgdyno.features.capture.reading.names import Names
 
 def read(path: Path, database: str, prefix: str | None = None) -> Logged:
     return Logged(
-        Request([path], database, prefix), Names({"public.pgbench_accounts": ["aid"]}, ["public"])
+        LogRequest([path], database, prefix),
+        Names({"public.pgbench_accounts": ["aid"]}, ["public"]),
     )
 
 

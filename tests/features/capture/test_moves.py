@@ -10,12 +10,12 @@ from tests.fixtures.captures import column, evenly
 from tests.fixtures.clusters import Make, connection, scalar
 from tests.fixtures.command import Command
 
-from pgdyno.features.capture.keys import Column, Table, apart
+from pgdyno.features.capture.keys import CopyColumn, CopyTable, apart
 from pgdyno.features.capture.model import OfColumn, Returned, Step, Template
 from pgdyno.features.capture.reading.moves import with_moves
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parsed import parse
-from pgdyno.features.capture.schema import Reference, TableShape
+from pgdyno.features.capture.schema import KeyReference, TableShape
 from pgdyno.server.target import Target
 
 KEYS = evenly("integer", "1", "100", distinct=100)
@@ -81,10 +81,10 @@ def test_a_copy_of_rows_that_stay_is_no_move() -> None:
 def test_keys_of_tables_whose_rows_move_in_a_circle_do_not_overlap() -> None:
     tables = {}
     for name, to in (("a", "b"), ("b", "c"), ("c", "a")):
-        moves = (Reference(table=to, column="id"),)
+        moves = (KeyReference(table=to, column="id"),)
         own = column(f"{name}.id", "integer", KEYS, is_unique=True, moves_to=moves)
         shape = TableShape(name=name, rows=100, bytes=8192)
-        tables[name] = Table(shape, 100, {"id": Column(own, KEYS)})
+        tables[name] = CopyTable(shape, 100, {"id": CopyColumn(own, KEYS)})
     made = [table.columns["id"].distribution.bounds for table in apart(tables).values()]
     ends = sorted((int(bounds[0]), int(bounds[-1])) for bounds in made)
     assert ends == [(1, 100), (101, 200), (201, 300)]

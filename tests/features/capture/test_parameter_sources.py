@@ -20,11 +20,11 @@ from pgdyno.features.capture.model import (
     Turn,
 )
 from pgdyno.features.capture.reading.described import Described
-from pgdyno.features.capture.reading.grouping import Group
+from pgdyno.features.capture.reading.grouping import StatementGroup
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.features.capture.reading.parameter_sources import Sources
 from pgdyno.features.capture.reading.parsed import parse
-from pgdyno.features.capture.schema import ColumnShape, Reference
+from pgdyno.features.capture.schema import ColumnShape, KeyReference
 
 
 def column(
@@ -94,14 +94,14 @@ def steps(
     rows: Mapping[str, float] = NO_ROWS,
 ) -> list[Step]:
     described = {text: described_of(text, names) for text in turns}
-    return list(Sources(columns, rows).steps(Group("", 10, turns), described))
+    return list(Sources(columns, rows).steps(StatementGroup("", 10, turns), described))
 
 
 def test_a_column_that_is_never_null_gets_no_value_that_may_be_null() -> None:
     person = column("person.p_id", 1, is_unique=True).model_copy(update={"is_not_null": True})
     page, author = column("page.g_id", 1, is_unique=True), column("page.g_p_id")
     note = column("note.n_p_id").model_copy(update={"is_not_null": True})
-    to_person = Reference(table="public.person", column="p_id")
+    to_person = KeyReference(table="public.person", column="p_id")
     author, note = (c.model_copy(update={"references": to_person}) for c in (author, note))
     shapes = [person, page, author, note]
     names = Names({f"public.{t}": [c.column for c in shapes if c.table == f"public.{t}"]
@@ -214,7 +214,7 @@ def test_a_loop_with_as_many_turns_as_a_column_has_numbers_has_each_once() -> No
 def test_a_row_takes_the_key_that_the_counter_of_its_group_returned() -> None:
     shapes = [*COLUMNS, column("sold.o_id", 3), column("sold.o_w_id", 1), column("sold.o_d_id", 2)]
     shapes = [
-        c.model_copy(update={"references": Reference(table="public.district", column=name)})
+        c.model_copy(update={"references": KeyReference(table="public.district", column=name)})
         if (name := {"o_w_id": "d_w_id", "o_d_id": "d_id"}.get(c.column, ""))
         else c
         for c in shapes

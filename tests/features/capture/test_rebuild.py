@@ -14,7 +14,7 @@ from pgdyno.features.capture.likeness import compared, ks_distance
 from pgdyno.features.capture.model import Capture, CountedKey, Counter
 from pgdyno.features.capture.ranks import ranks_in, together, unique
 from pgdyno.features.capture.rebuild import Rebuilt
-from pgdyno.features.capture.schema import ColumnShape, Reference, SchemaObject
+from pgdyno.features.capture.schema import ColumnShape, KeyReference, SchemaObject
 from pgdyno.server.marked_objects import constant
 
 INTEGER = "integer"
@@ -38,8 +38,8 @@ def lines_of_orders(**changes: Any) -> Capture:
     def part(of: str, name: str, position: int, d: Distribution, **more: Any) -> ColumnShape:
         return column(f"public.{of}.{name}", INTEGER, d, key_position=position, **more)
 
-    def to(name: str) -> Reference:
-        return Reference(table="public.orders", column=name, constraint="lines_fkey")
+    def to(name: str) -> KeyReference:
+        return KeyReference(table="public.orders", column=name, constraint="lines_fkey")
 
     columns = [
         part("orders", "shop", 1, few),
@@ -147,7 +147,7 @@ def test_a_key_has_as_many_combinations_as_rows() -> None:
 def test_a_table_whose_key_refers_to_another_has_no_more_rows_than_that_one() -> None:
     parent = table("public.p", "id integer", 100, 8192)
     child = table("public.c", "id integer", 120, 8192)
-    refers = Reference(table="public.p", column="id", constraint="c_fkey")
+    refers = KeyReference(table="public.p", column="id", constraint="c_fkey")
     own = key("public.c.id", 120).model_copy(update={"references": refers})
     rebuilt = Rebuilt(capture_of(parent, child, columns=[key("public.p.id", 100), own]), 1.0)
     assert rebuilt.tables["public.c"].rows == 100
@@ -157,7 +157,7 @@ def test_two_tables_may_refer_to_each_other() -> None:
     both = [table(f"public.{name}", "id integer, other integer", 50, 8192) for name in "ab"]
     columns = []
     for mine, other in ("ab", "ba"):
-        refers = Reference(table=f"public.{other}", column="id", constraint=f"{mine}_fkey")
+        refers = KeyReference(table=f"public.{other}", column="id", constraint=f"{mine}_fkey")
         columns += [
             key(f"public.{mine}.id", 50),
             column(

@@ -12,7 +12,7 @@ from pgdyno.errors import PgdynoError
 from pgdyno.features.crash.crash import CrashShow, crash
 from pgdyno.features.crash.crashers import CrashRequest
 from pgdyno.features.crash.record import CrashRecord
-from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.run_progress import RunProgress
 from pgdyno.server.find import find
 from pgdyno.store.experiment import Store
 
@@ -33,7 +33,7 @@ class UntilFound(CrashShow):
     """Ends the crashes at the first that lost or damaged something."""
 
     def __init__(self) -> None:
-        self.progress = Progress()
+        self.progress = RunProgress()
 
     def crashed(self, record: CrashRecord, of_count: int) -> None:
         if record.lost or record.is_corrupt:

@@ -12,7 +12,7 @@ from tests.fixtures.clusters import connection, scalar
 from pgdyno.errors import ServerError
 from pgdyno.features.nodes.collectors import NODE_COLLECTORS, of_node
 from pgdyno.features.nodes.nodes import workers_of
-from pgdyno.features.nodes.observed import ObservedNode, observed_nodes
+from pgdyno.features.nodes.observed import WorkerNode, observed_nodes
 from pgdyno.features.nodes.session import NodeSession
 from pgdyno.observe.collector import Collector, NotMeasurable
 from pgdyno.observe.session import ServerSession
@@ -29,14 +29,14 @@ def refuse() -> Connection:
 
 
 @pytest.fixture(scope="module")
-def observed(citus: Target) -> ObservedNode:
+def observed(citus: Target) -> WorkerNode:
     """The first worker."""
     with connection(citus) as session:
         nodes = workers_of(session)
     return observed_nodes(nodes, citus, run="test", is_local=True)[0]
 
 
-def opened(citus: Target, observed: ObservedNode) -> NodeSession:
+def opened(citus: Target, observed: WorkerNode) -> NodeSession:
     relay = ServerSession(lambda: connect(citus, verb="observe"), "pgdyno/observe/1", is_local=True)
     session = observed.session(relay, "pgdyno/observe/1", busy=0)
     session.open()
@@ -45,7 +45,7 @@ def opened(citus: Target, observed: ObservedNode) -> NodeSession:
 
 @pytest.fixture(params=["directly", "through the coordinator"])
 def session(
-    request: pytest.FixtureRequest, citus: Target, observed: ObservedNode
+    request: pytest.FixtureRequest, citus: Target, observed: WorkerNode
 ) -> Iterator[NodeSession]:
     is_relayed = request.param != "directly"
     way = replace(observed, connect=refuse) if is_relayed else observed
@@ -61,7 +61,7 @@ def collectors(session: NodeSession, citus: Target, name: str) -> list[Collector
 
 
 def test_every_collector_gives_its_rows_of_a_node(
-    session: NodeSession, citus: Target, observed: ObservedNode
+    session: NodeSession, citus: Target, observed: WorkerNode
 ) -> None:
     name = observed.node.name
     made = collectors(session, citus, name)
@@ -90,7 +90,7 @@ def test_every_collector_gives_its_rows_of_a_node(
 
 
 def test_a_session_reads_the_node_and_not_the_coordinator(
-    session: NodeSession, observed: ObservedNode
+    session: NodeSession, observed: WorkerNode
 ) -> None:
     [[port]] = session.fetch("SELECT current_setting('port')")
     assert str(port) == observed.node.port
@@ -99,7 +99,7 @@ def test_a_session_reads_the_node_and_not_the_coordinator(
 
 
 def test_another_server_behind_the_name_of_a_node_is_not_asked(
-    citus: Target, observed: ObservedNode
+    citus: Target, observed: WorkerNode
 ) -> None:
     other = replace(observed, connect=lambda: connect(citus, verb="observe"))
     other = replace(other, node=replace(observed.node, identity="1"))

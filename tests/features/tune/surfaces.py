@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from pgdyno.features.tune.space import Dimension
-from pgdyno.features.tune.trial import Measured, Step
+from pgdyno.features.tune.trial import TrialResult, TrialStep
 from pgdyno.features.tune.tuning import Question, Tuning
 from pgdyno.spec.setting_rules import snapshot
 
@@ -92,7 +92,7 @@ def tuned(server: Simulated, seed: int) -> Tuned:
     machine = _machine(server, rng)
     while (step := tuning.next()) is not None:
         cost_s = server.run_s * rng.uniform(0.9, 1.1)
-        tuning.take(Measured(step, _goal(server, step, rng, machine(spent_s)), _ns(cost_s)))
+        tuning.take(TrialResult(step, _goal(server, step, rng, machine(spent_s)), _ns(cost_s)))
         spent_s += cost_s
         costs[step.round] = costs.get(step.round, 0.0) + cost_s
     base = server.surface(server.now)
@@ -101,7 +101,7 @@ def tuned(server: Simulated, seed: int) -> Tuned:
     return Tuned(tuning, gain, proposed, spent_s, max(costs.values()))
 
 
-def _goal(server: Simulated, step: Step, rng: np.random.Generator, drift: float) -> float:
+def _goal(server: Simulated, step: TrialStep, rng: np.random.Generator, drift: float) -> float:
     noise = rng.standard_t(3) / math.sqrt(3) if server.has_tails else rng.normal()
     true = server.surface({**server.now, **step.candidate.settings})
     return true + server.noise_ratio * noise + drift

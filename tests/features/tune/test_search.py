@@ -15,7 +15,7 @@ from pgdyno.features.tune.findings import TuneFindings
 from pgdyno.features.tune.machine import Machine
 from pgdyno.features.tune.space import Dimension, dimensions, values_to_try
 from pgdyno.features.tune.statements import alter_system, conf_fragment
-from pgdyno.features.tune.trial import Candidate, Measured, Step
+from pgdyno.features.tune.trial import Candidate, TrialResult, TrialStep
 from pgdyno.features.tune.tuning import Question, Tuning
 from pgdyno.features.tune.verdict import findings_of
 
@@ -50,7 +50,7 @@ def gain_of(candidate: Candidate) -> float:
 
 def carried_out(
     course: Tuning, *, fails: str = "", goal_of: Callable[[Candidate], float] = gain_of
-) -> list[Step]:
+) -> list[TrialStep]:
     steps = []
     while (step := course.next()) is not None:
         steps.append(step)
@@ -58,7 +58,7 @@ def carried_out(
         # Noise that a hand can follow: three values in turn.
         noise = (0.0, 0.01, -0.01)[len(steps) % 3]
         goal = None if failed else goal_of(step.candidate) + noise
-        course.take(Measured(step, goal, 6 * S_NS, "does not start" if failed else ""))
+        course.take(TrialResult(step, goal, 6 * S_NS, "does not start" if failed else ""))
     return steps
 
 
@@ -98,7 +98,7 @@ def test_each_candidate_changes_one_setting_of_the_best() -> None:
             candidate = NOW | dict(step.candidate.settings)
             best = NOW | dict(course.best.settings)
             assert sum(candidate[name] != best[name] for name in NOW) == 1
-        course.take(Measured(step, gain_of(step.candidate), 6 * S_NS))
+        course.take(TrialResult(step, gain_of(step.candidate), 6 * S_NS))
 
 
 def test_a_value_that_the_server_refuses_has_a_row_and_the_others_go_on() -> None:
@@ -106,7 +106,7 @@ def test_a_value_that_the_server_refuses_has_a_row_and_the_others_go_on() -> Non
     while (step := course.next()) is not None:
         size = step.candidate.settings.get("work_mem", "")
         goal = None if size == "256MB" else 0.3 * (size == "64MB") + 0.01 * (step.round % 3)
-        course.take(Measured(step, goal, 8 * S_NS, "it does not start" if goal is None else ""))
+        course.take(TrialResult(step, goal, 8 * S_NS, "it does not start" if goal is None else ""))
     answer = findings(course)
     assert [(trial.name, trial.decision) for trial in answer.tried] == [
         ("work_mem=64MB", "better"),
@@ -121,7 +121,7 @@ def test_a_search_in_which_every_candidate_fails_ends_early() -> None:
     while (step := course.next()) is not None:
         steps += 1
         failed = step.candidate is not course.base
-        course.take(Measured(step, None if failed else 0.0, 6 * S_NS, "permission denied"))
+        course.take(TrialResult(step, None if failed else 0.0, 6 * S_NS, "permission denied"))
     assert steps < 20
     assert findings(course).sentence() == "not known: each of the first 6 candidates failed"
 
@@ -142,7 +142,7 @@ def test_a_run_without_its_metric_costs_a_pair_and_not_the_candidate() -> None:
     while (step := course.next()) is not None:
         number += 1
         goal = None if number % 7 == 0 else gain_of(step.candidate)
-        course.take(Measured(step, goal, 6 * S_NS))
+        course.take(TrialResult(step, goal, 6 * S_NS))
     assert findings(course, metric="cpu_per_tx").verdict == "better"
     assert not failures(course)
 
@@ -150,7 +150,7 @@ def test_a_run_without_its_metric_costs_a_pair_and_not_the_candidate() -> None:
 def test_a_candidate_whose_metric_is_always_missing_is_a_failure() -> None:
     course = tuning(settings=("jit=on,off",))
     while (step := course.next()) is not None:
-        course.take(Measured(step, 0.0 if step.candidate is course.base else None, 6 * S_NS))
+        course.take(TrialResult(step, 0.0 if step.candidate is course.base else None, 6 * S_NS))
     assert failures(course) == {"jit=off": "the metric could not be measured"}
 
 
@@ -169,7 +169,7 @@ def test_an_interrupted_tuning_shows_every_value_with_what_is_known() -> None:
     for _ in range(9):
         step = course.next()
         assert step is not None
-        course.take(Measured(step, 0.01 * (step.round % 3), 6 * S_NS))
+        course.take(TrialResult(step, 0.01 * (step.round % 3), 6 * S_NS))
     answer = findings(course)
     assert answer.verdict == "not known"
     assert "interrupted" in answer.sentence()
@@ -192,7 +192,7 @@ def test_settings_that_need_a_restart_come_first() -> None:
     course = tuning(settings=("max_wal_size=32MB,8GB", "shared_buffers=1MB,512MB"), now=now)
     while (step := course.next()) is not None:
         noise = 0.01 * (step.round % 3)
-        course.take(Measured(step, 0.2 * len(step.candidate.settings) + noise, 6 * S_NS))
+        course.take(TrialResult(step, 0.2 * len(step.candidate.settings) + noise, 6 * S_NS))
     answer = findings_of(course, now, 15, metric="tps", is_more_better=True)
     assert [setting.name for setting in answer.settings] == ["shared_buffers", "max_wal_size"]
     assert alter_system(answer).startswith("-- needs a restart: shared_buffers\n-- was 1MB; ")

@@ -15,11 +15,11 @@ from tests.fixtures.clusters import run_sql
 from tests.fixtures.command import Command
 
 from pgdyno.errors import ServerError, SpecError
-from pgdyno.features.tune.spill import Need, Probe, Trial, advise, search, trial_of
+from pgdyno.features.tune.spill import Need, Probe, SpillTrial, advise, search, trial_of
 from pgdyno.features.tune.spill_text import exact_setting_text, setting_text
 from pgdyno.features.tune.spilling import needs_of, read_log, statements_in
 from pgdyno.server.connect import connect
-from pgdyno.server.grammar import Statement
+from pgdyno.server.grammar import SyntaxNode
 from pgdyno.server.target import Target
 
 KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
@@ -28,10 +28,10 @@ KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
 def statement(needs_bytes: int) -> Probe:
     """A statement that spills below a need, and tells how often it was executed."""
 
-    def probe(work_mem_bytes: int) -> Trial:
+    def probe(work_mem_bytes: int) -> SpillTrial:
         spilled = needs_bytes // 3 if work_mem_bytes < needs_bytes else 0
         used = min(work_mem_bytes, needs_bytes)
-        return Trial(work_mem_bytes, spilled, used, 20.0 if spilled else 10.0, ("Sort",))
+        return SpillTrial(work_mem_bytes, spilled, used, 20.0 if spilled else 10.0, ("Sort",))
 
     return probe
 
@@ -275,7 +275,7 @@ def test_a_value_of_a_variable_never_becomes_a_statement(
 
 def test_two_statements_in_one_message_are_refused_by_the_server(database: Target) -> None:
     run_sql(database, "CREATE TABLE kept AS SELECT 1 AS a")
-    both = Statement("SELECT 1; COMMIT; DELETE FROM kept", "SelectStmt", {})
+    both = SyntaxNode("SELECT 1; COMMIT; DELETE FROM kept", "SelectStmt", {})
     with (
         connect(database, verb="test") as connection,
         pytest.raises(ServerError, match="multiple commands"),

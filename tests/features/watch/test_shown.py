@@ -8,7 +8,7 @@ from tests.features.watch.samples import SECOND_NS, database
 from pgdyno.cli import output
 from pgdyno.features.watch.tally import Tally
 from pgdyno.features.watch.text import shortened
-from pgdyno.features.watch.verbs.watch import Shown
+from pgdyno.features.watch.verbs.watch import WatchLines
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def live(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def show(interval: int, *, sampled: set[int], until: int) -> None:
     """Show a server with 10 tps from its first second on, looking at it twice a second."""
-    shown, tally = Shown(interval * SECOND_NS, {}), Tally(interval * SECOND_NS)
+    shown, tally = WatchLines(interval * SECOND_NS, {}), Tally(interval * SECOND_NS)
     for half in range(2, 2 * until + 1):
         second, is_between = divmod(half, 2)
         if second in sampled and not is_between:

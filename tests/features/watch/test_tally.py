@@ -11,10 +11,10 @@ from tests.features.watch.samples import SECOND_NS, Row, database, nobody, wait,
 
 from pgdyno.features.watch import tally as watch_tally
 from pgdyno.features.watch.clocks import EventClocks
-from pgdyno.features.watch.document import Watched, Work, sentence, statement_of
+from pgdyno.features.watch.document import Watched, WatchedWork, sentence, statement_of
 from pgdyno.features.watch.page_words import call_words, share_words
 from pgdyno.features.watch.statements import Calls, KnownTexts
-from pgdyno.features.watch.tally import Gap, Series, Stretches, Tally
+from pgdyno.features.watch.tally import SampleGap, SeriesSums, Stretches, Tally
 from pgdyno.features.watch.verbs.watch import line_parts, packed, statement_lines
 
 
@@ -40,7 +40,7 @@ def test_parallel_workers_are_no_transactions_where_the_server_counts_them() -> 
         seen.take("database", rows)
     assert seen.total.tps == 24.0
     assert not seen.total.has_uncounted_workers
-    assert sentence(seen, Work.of(seen)).startswith("24 tps")
+    assert sentence(seen, WatchedWork.of(seen)).startswith("24 tps")
 
 
 def test_transactions_with_parallel_workers_are_no_count_where_nobody_counts_the_workers() -> None:
@@ -51,7 +51,7 @@ def test_transactions_with_parallel_workers_are_no_count_where_nobody_counts_the
         seen.take("database", [row | {"parallel_transactions": None} for row in rows])
         seen.take("waits", worker)
     assert seen.total.has_uncounted_workers
-    assert sentence(seen, Work.of(seen)).startswith("at most 120 tps")
+    assert sentence(seen, WatchedWork.of(seen)).startswith("at most 120 tps")
     assert "tps at most 120" in line_parts(seen.total, 1)
 
 
@@ -81,7 +81,7 @@ def test_a_gap_is_counted_as_a_gap_and_not_as_slowness() -> None:
     seen.take("database", database(11, 9000, interval=0))
     seen.take("database", database(12, 9102))
     assert seen.total.tps == 100.0
-    assert seen.gaps == [Gap(11 * SECOND_NS, 9 * SECOND_NS)]
+    assert seen.gaps == [SampleGap(11 * SECOND_NS, 9 * SECOND_NS)]
     assert seen.seen_ns == 2 * SECOND_NS
 
 
@@ -133,7 +133,9 @@ def test_the_number_of_active_sessions_is_unknown_without_the_right() -> None:
     seen.take("database", database(2, 102))
     seen.take("waits", [unseen, wait("Lock:tuple", 1, 1)])
     assert (seen.total.wait_samples, seen.total.active, seen.peak_sessions) == (0, None, 0)
-    assert sentence(seen, Work.of(seen)) == "100 tps, active sessions not visible to this role"
+    assert (
+        sentence(seen, WatchedWork.of(seen)) == "100 tps, active sessions not visible to this role"
+    )
 
 
 def test_a_server_that_does_not_come_back_leaves_a_gap_until_the_end() -> None:
@@ -145,7 +147,7 @@ def test_a_server_that_does_not_come_back_leaves_a_gap_until_the_end() -> None:
     seen.close(4 * SECOND_NS)
     assert seen.gaps == []
     seen.close(9 * SECOND_NS)
-    assert seen.gaps == [Gap(9 * SECOND_NS, 7 * SECOND_NS)]
+    assert seen.gaps == [SampleGap(9 * SECOND_NS, 7 * SECOND_NS)]
     assert seen.gap_count == 1
 
 
@@ -187,16 +189,18 @@ def test_a_look_shows_only_what_is_new() -> None:
 
 def test_the_sentence_says_when_nothing_was_seen() -> None:
     seen = tally()
-    assert sentence(seen, Work.of(seen)) == "nothing was observed"
+    assert sentence(seen, WatchedWork.of(seen)) == "nothing was observed"
     seen.take("database", database(1, 0))
     seen.take("database", database(2, 1002))
     seen.take("waits", waits(("", 1, 3)))
     seen.take("database", database(9, 2000, interval=0))
-    assert sentence(seen, Work.of(seen)) == "1,000 tps, at most 3 active sessions; 1 gap"
+    assert sentence(seen, WatchedWork.of(seen)) == "1,000 tps, at most 3 active sessions; 1 gap"
     # One sample of three sessions does not say what most of the time is.
     for _ in range(9):
         seen.take("waits", waits(("", 1, 3)))
-    assert "; 100 % of DB time is CPU or not instrumented; 1 gap" in sentence(seen, Work.of(seen))
+    assert "; 100 % of DB time is CPU or not instrumented; 1 gap" in sentence(
+        seen, WatchedWork.of(seen)
+    )
 
 
 def test_a_call_of_commit_takes_its_share_of_db_time_with_the_wait_for_its_flush() -> None:
@@ -208,7 +212,7 @@ def test_a_call_of_commit_takes_its_share_of_db_time_with_the_wait_for_its_flush
     counted = {"lasted_ns": 2_000_000_000, "asked_ns": 2_000_000_000, "began_utc": ""}
     watched = Watched(seen, **counted, is_complete=True, is_local=True, version="", cost_ns=None)
     after = Calls({7: (500, 0.2)}, at_ns=2_000_000_000)
-    statement = statement_of(watched, Work.of(seen), 7, before=Calls(), after=after)
+    statement = statement_of(watched, WatchedWork.of(seen), 7, before=Calls(), after=after)
     assert statement["share_ratio"] == 0.5
     assert statement["ms_per_call"] == pytest.approx(0.0004)
     # One session at work for the 2 s that were seen, over 500 calls.
@@ -235,12 +239,12 @@ def test_sessions_at_work_are_the_servers_count_without_our_own() -> None:
     at_work = seen.at_work()
     assert at_work is not None
     assert (at_work.how, at_work.mean.value) == ("counted", pytest.approx(3.2))
-    work = Work.of(seen)
+    work = WatchedWork.of(seen)
     assert sum(work.sessions(share).value for share in work.by_event.values()) == pytest.approx(3.2)
     assert sum(work.sessions(share).value for share in work.by_statement.values()) == pytest.approx(
         3.2
     )
-    assert sentence(seen, Work.of(seen)).startswith(
+    assert sentence(seen, WatchedWork.of(seen)).startswith(
         "98 tps, 3.20 active sessions on average, at most 3; "
     )
 
@@ -264,7 +268,7 @@ def reading(*, read_ns: int, active_ns: int = 2_000_000_000) -> Tally:
 
 def test_reading_is_what_the_servers_clock_counted_and_samples_divide_the_rest() -> None:
     # Clients are in four of five sightings of reading: 1.2 of 1.5 sessions by the clock.
-    work = Work.of(reading(read_ns=1_500_000_000))
+    work = WatchedWork.of(reading(read_ns=1_500_000_000))
     sessions = {event: work.sessions(share).value for event, share in work.by_event.items()}
     assert sessions["IO:DataFileRead"] == pytest.approx(1.2)
     # Without a wait event twice as often as in a lock, in 0.8 sessions.
@@ -287,12 +291,12 @@ def test_an_io_worker_has_no_share_of_the_clock_of_the_session_that_it_reads_for
 
 def test_the_sentence_of_a_watch_names_the_event_that_the_clock_makes_the_largest() -> None:
     seen = reading(read_ns=2_000_000_000)
-    assert "; 80 % of DB time is IO:DataFileRead" in sentence(seen, Work.of(seen))
+    assert "; 80 % of DB time is IO:DataFileRead" in sentence(seen, WatchedWork.of(seen))
 
 
 @pytest.mark.parametrize("read_ns", [0, 3_000_000_000])
 def test_a_clock_that_is_off_or_counts_more_than_all_sessions_binds_nothing(read_ns: int) -> None:
-    work = Work.of(reading(read_ns=read_ns))
+    work = WatchedWork.of(reading(read_ns=read_ns))
     assert work.sessions(work.by_event["IO:DataFileRead"]).value == pytest.approx(0.5)
     assert not work.counted
 
@@ -310,7 +314,8 @@ def test_an_event_seen_a_few_times_has_only_an_upper_end() -> None:
     watched = Watched(seen, **counted, is_complete=True, is_local=True, version="", cost_ns=None)
     after = Calls({7: (900, 9.0), 9: (10, 0.1)}, at_ns=30 * SECOND_NS)
     often, few = (
-        statement_of(watched, Work.of(seen), query, before=Calls(), after=after) for query in (7, 9)
+        statement_of(watched, WatchedWork.of(seen), query, before=Calls(), after=after)
+        for query in (7, 9)
     )
     assert call_words(often).startswith("66.")
     assert share_words(often).startswith("66.")
@@ -380,7 +385,7 @@ def test_the_statements_at_work_are_named_with_what_they_wait_for() -> None:
 
 
 def test_the_mean_of_the_sessions_at_work_has_an_interval() -> None:
-    series = Series()
+    series = SeriesSums()
     numbers = [0, 4, 1, 3, 2, 2, 5, 0, 3, 1, 4, 2]
     for number in numbers[:9]:
         series.add(number)
@@ -395,7 +400,7 @@ def test_the_mean_of_the_sessions_at_work_has_an_interval() -> None:
 
 
 def test_sessions_that_stay_for_several_samples_make_the_interval_wider() -> None:
-    apart, together = Series(), Series()
+    apart, together = SeriesSums(), SeriesSums()
     for number in [0, 3] * 50:
         apart.add(number)
     for number in [0] * 50 + [3] * 50:
@@ -404,7 +409,7 @@ def test_sessions_that_stay_for_several_samples_make_the_interval_wider() -> Non
     assert narrow is not None
     assert wide is not None
     assert wide[1] - wide[0] > 5 * (narrow[1] - narrow[0])
-    always = Series()
+    always = SeriesSums()
     for _ in range(30):
         always.add(1)
     assert always.interval() == pytest.approx((0.9, 1.1))

@@ -6,11 +6,11 @@ from pgdyno.analysis.findings import RunFindings
 from pgdyno.report import numbers
 from pgdyno.report.blocks import (
     BlockSection,
-    Column,
     DocumentKeys,
     FirstCharts,
     LabelledLine,
     TableBlock,
+    TableColumn,
     number_tile,
 )
 
@@ -19,7 +19,11 @@ def shown_of(run: RunFindings) -> BlockSection:
     own: Market = run.program.own
     table = TableBlock(
         "Goods of the market",
-        (Column("good"), Column("sold", "pieces"), Column("why", meaning="reason", is_words=True)),
+        (
+            TableColumn("good"),
+            TableColumn("sold", "pieces"),
+            TableColumn("why", meaning="reason", is_words=True),
+        ),
         (("apples", f"{own.lines}", "ripe"),),
         short_row_count=1,
     )

@@ -9,7 +9,7 @@ from typing import Any
 import pgparse
 
 from pgdyno.errors import SpecError
-from pgdyno.server.grammar import Statement, statements_of
+from pgdyno.server.grammar import SyntaxNode, statements_of
 
 _LANGUAGES = frozenset(("sql", "plpgsql"))
 # parseMode of plpgsql: a statement, a type, an expression, and assignments.
@@ -22,7 +22,7 @@ class BodyError(Exception):
     """Why a body cannot be permitted, in words that follow "the function f:"."""
 
 
-def statements_of_function(tree: Mapping[str, Any], text: str) -> Iterator[Statement]:
+def statements_of_function(tree: Mapping[str, Any], text: str) -> Iterator[SyntaxNode]:
     """Yield the statements of a function's body; an expression is a SELECT of it.
 
     Args: tree and text, of CREATE FUNCTION. A body in standard SQL was read with the statement.
@@ -43,7 +43,7 @@ def statements_of_function(tree: Mapping[str, Any], text: str) -> Iterator[State
         yield from _statements_of_plpgsql(text)
 
 
-def statements_of_block(body: str) -> Iterator[Statement]:
+def statements_of_block(body: str) -> Iterator[SyntaxNode]:
     """Yield the statements of a DO block of PL/pgSQL. Raises: BodyError as for functions."""
     tag = "$pgdyno$"
     if tag in body:
@@ -52,7 +52,7 @@ def statements_of_block(body: str) -> Iterator[Statement]:
     yield from _statements_of_plpgsql(text)
 
 
-def _statements_of_plpgsql(text: str) -> Iterator[Statement]:
+def _statements_of_plpgsql(text: str) -> Iterator[SyntaxNode]:
     try:
         tree = pgparse.parse_pgsql(text)
     except (pgparse.PGQueryError, RecursionError, ValueError) as error:
@@ -67,7 +67,7 @@ def _statements_of_plpgsql(text: str) -> Iterator[Statement]:
             yield from _statements_of_type(str(content))
 
 
-def _statements_of_type(text: str) -> Iterator[Statement]:
+def _statements_of_type(text: str) -> Iterator[SyntaxNode]:
     """Yield a cast to the type of a variable, so that the type counts as used."""
     plain = text.strip()
     # UNKNOWN stands for the type of a column (%TYPE) or the row of a table.
@@ -75,7 +75,7 @@ def _statements_of_type(text: str) -> Iterator[Statement]:
         yield from _read(f"SELECT NULL::{plain}")
 
 
-def _statements_of_expression(content: Mapping[str, Any]) -> Iterator[Statement]:
+def _statements_of_expression(content: Mapping[str, Any]) -> Iterator[SyntaxNode]:
     query, mode = content["query"], content.get("parseMode", _STATEMENT)
     if mode == _STATEMENT:
         yield from _read(query)
@@ -91,7 +91,7 @@ def _statements_of_expression(content: Mapping[str, Any]) -> Iterator[Statement]
     yield from _read(f"SELECT {query}")
 
 
-def _read(text: str) -> tuple[Statement, ...]:
+def _read(text: str) -> tuple[SyntaxNode, ...]:
     try:
         return statements_of(text, where="its body")
     except SpecError as error:

@@ -12,7 +12,7 @@ from pgdyno.features.capture.likeness import Quantity, compared, ratio
 from pgdyno.features.capture.plan import NOT_UNIQUE
 from pgdyno.features.capture.ranks import estimated_distinct
 from pgdyno.features.capture.rebuild import Rebuilt
-from pgdyno.features.capture.schema import Reference, parts_of
+from pgdyno.features.capture.schema import KeyReference, parts_of
 from pgdyno.features.capture.tables import rebuilt_of
 from pgdyno.server.connect import Connection
 from pgdyno.spec.dataset import CaptureDataset
@@ -39,7 +39,7 @@ _SIZE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedObject:
     """A column, a table or an index, and its quantities. `note`: what explains a difference."""
 
     kind: str
@@ -57,7 +57,7 @@ class Compared:
 class CopyLikeness:
     """How alike a copy is. `notes`: what was left out of the copy."""
 
-    compared: tuple[Compared, ...]
+    compared: tuple[ComparedObject, ...]
     notes: tuple[str, ...] = ()
 
     def as_document(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def likeness_of(connection: Connection, dataset: CaptureDataset) -> CopyLikeness
     return CopyLikeness((*items, *_indexes(connection, rebuilt)), notes)
 
 
-def _columns(connection: Connection, rebuilt: Rebuilt) -> Iterator[Compared]:
+def _columns(connection: Connection, rebuilt: Rebuilt) -> Iterator[ComparedObject]:
     for name, table in rebuilt.tables.items():
         seen = statistics_of(connection, name, table.rows)
         for column_name, column in table.columns.items():
@@ -111,10 +111,10 @@ def _columns(connection: Connection, rebuilt: Rebuilt) -> Iterator[Compared]:
                 source_correlation=column.shape.correlation,
                 copy_correlation=correlation,
             )
-            yield Compared("column", f"{name}.{column_name}", tuple(quantities))
+            yield ComparedObject("column", f"{name}.{column_name}", tuple(quantities))
 
 
-def _is_moved(rebuilt: Rebuilt, key: Reference | None) -> bool:
+def _is_moved(rebuilt: Rebuilt, key: KeyReference | None) -> bool:
     """Return whether the copy may have other keys, because their rows move to another table."""
     table = rebuilt.tables.get(key.table) if key is not None else None
     column = table.columns.get(key.column) if table is not None and key is not None else None
@@ -144,7 +144,7 @@ def statistics_of(
     return seen
 
 
-def _tables(connection: Connection, rebuilt: Rebuilt) -> Iterator[Compared]:
+def _tables(connection: Connection, rebuilt: Rebuilt) -> Iterator[ComparedObject]:
     for name, parts in rebuilt.parts_by_table().items():
         rows = sum(part.rows for part in parts)
         share = rebuilt.tables[name].rows / rows if rows else 1.0
@@ -152,10 +152,10 @@ def _tables(connection: Connection, rebuilt: Rebuilt) -> Iterator[Compared]:
         size = ratio("bytes", source, _size(connection, name), slack=_PAGES_SLACK_BYTES)
         dead = sum(part.dead_rows for part in parts)
         note = f"the original has {dead:,} dead rows, which are not copied" if dead else ""
-        yield Compared("table", name, (size,), note)
+        yield ComparedObject("table", name, (size,), note)
 
 
-def _indexes(connection: Connection, rebuilt: Rebuilt) -> Iterator[Compared]:
+def _indexes(connection: Connection, rebuilt: Rebuilt) -> Iterator[ComparedObject]:
     parts = rebuilt.parts_by_table()
     others = {
         (table, parts_of(name)[1])
@@ -171,7 +171,7 @@ def _indexes(connection: Connection, rebuilt: Rebuilt) -> Iterator[Compared]:
             quantity = ratio("bytes", index.bytes * share, size, slack=_PAGES_SLACK_BYTES)
             is_other = (index.table, parts_of(index.name)[1]) in others
             own = (Quantity("unique", 1.0, 0.0, None, "short"),) if is_other else ()
-            yield Compared("index", index.name, (quantity, *own))
+            yield ComparedObject("index", index.name, (quantity, *own))
 
 
 def _size(connection: Connection, name: str) -> int:

@@ -19,7 +19,7 @@ _SORTED, _UNSORTED = 0.9, 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class CopyColumn:
     """A column of the copy."""
 
     shape: ColumnShape
@@ -27,7 +27,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class CopyTable:
     """A table of the copy that has rows.
 
     `keys`: columns of which no two rows have the same values. `links`: foreign keys of several
@@ -36,7 +36,7 @@ class Table:
 
     shape: TableShape
     rows: int
-    columns: dict[str, Column]
+    columns: dict[str, CopyColumn]
     keys: tuple[tuple[str, ...], ...] = ()
     links: tuple[dict[str, Any], ...] = ()
 
@@ -66,8 +66,8 @@ def foreign_keys(capture: Capture) -> dict[str, list[Refers]]:
 
 
 def with_keys(
-    capture: Capture, tables: dict[str, Table]
-) -> tuple[dict[str, Table], dict[str, str]]:
+    capture: Capture, tables: dict[str, CopyTable]
+) -> tuple[dict[str, CopyTable], dict[str, str]]:
     """Return the tables with their keys and references, and the constraints that cannot hold.
 
     The constraints are by name, each with the reason.
@@ -79,12 +79,12 @@ def with_keys(
     return keys.tables, keys.left_out
 
 
-def apart(tables: Mapping[str, Table]) -> dict[str, Table]:
+def apart(tables: Mapping[str, CopyTable]) -> dict[str, CopyTable]:
     """Return the tables; keys of rows that will move are above those where they move to.
 
     So a row that moves does not meet its own key. Limits: keys of whole numbers.
     """
-    placed: dict[str, Table] = {}
+    placed: dict[str, CopyTable] = {}
     begun: set[str] = set()
 
     def place(name: str) -> None:
@@ -126,7 +126,7 @@ def _above(end: int | None, distribution: Distribution) -> Distribution:
 
 
 class _Keys:
-    def __init__(self, capture: Capture, tables: dict[str, Table]) -> None:
+    def __init__(self, capture: Capture, tables: dict[str, CopyTable]) -> None:
         self.capture = capture
         self.tables = dict(tables)
         self.left_out: dict[str, str] = {}
@@ -381,12 +381,12 @@ def _counted_together(
                 yield key.table, Refers("", first.table, pairs)
 
 
-def _leading(key: Sequence[Column]) -> str:
+def _leading(key: Sequence[CopyColumn]) -> str:
     """Return the column that leads in a key, as the engine decides it (captured/key.rs)."""
     most = max(key, key=lambda column: column.distribution.distinct)
     ordered = [c for c in key if c.distribution.distinct > 1 and _order_of(c) >= _SORTED]
     return (ordered[0] if ordered and _order_of(most) < _UNSORTED else most).shape.column
 
 
-def _order_of(column: Column) -> float:
+def _order_of(column: CopyColumn) -> float:
     return abs(column.shape.correlation or 0.0)

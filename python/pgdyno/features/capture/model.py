@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from pgdyno.engine.distribution import Distribution, Part, Share, Spread
+from pgdyno.engine.distribution import CapturePart, Distribution, Share, Spread
 from pgdyno.features.capture.schema import (
     ColumnGroup,
     ColumnShape,
@@ -67,7 +67,7 @@ REASONS = {
 }
 
 
-class Header(Part):
+class Header(CapturePart):
     """Where a capture comes from. `taken_at`: UTC, when it began.
 
     `transaction_sample_ratio`: the share of transactions in the logs. `is_partial`: the logs lack
@@ -88,7 +88,7 @@ class Header(Part):
     is_partial: bool = False
 
 
-class Counters(Part):
+class Counters(CapturePart):
     """What pg_stat_statements counts, for one statement or for all."""
 
     calls: int = 0
@@ -112,7 +112,7 @@ class Counters(Part):
         return cls(**{name: sum(getattr(c, name) for c in known) for name in cls.model_fields})
 
 
-class RecordedType(Part):
+class RecordedType(CapturePart):
     """Transactions of a recording with one name. `count`: how many there are.
 
     `statements`: the places of their statements in `Recording.statements`.
@@ -124,7 +124,7 @@ class RecordedType(Part):
     statements: tuple[int, ...]
 
 
-class Recording(Part):
+class Recording(CapturePart):
     """The transactions of a log with their values, in a file next to the capture.
 
     `statements`: the ids of the statements that the file numbers. `keys`: how many keys that the
@@ -141,7 +141,7 @@ class Recording(Part):
     types: tuple[RecordedType, ...]
 
 
-class Statement(Part):
+class Statement(CapturePart):
     """A statement with `$1` ... in place of its parameters.
 
     `id` depends on text, role and search_path alone. `parameter_types` as SQL, for each `$n`;
@@ -162,21 +162,21 @@ class Statement(Part):
     counters: Counters = Counters()
 
 
-class Constant(Part):
+class Constant(CapturePart):
     """Always the same value; None is NULL."""
 
     origin: Literal["constant"] = Field("constant", alias="from")
     value: str | None
 
 
-class Drawn(Part):
+class Drawn(CapturePart):
     """Drawn from the distribution of this parameter."""
 
     origin: Literal["drawn"] = Field("drawn", alias="from")
     distribution: Distribution
 
 
-class Given(Part):
+class Given(CapturePart):
     """A column of a row, and the parameter whose value it has."""
 
     column: str
@@ -184,7 +184,7 @@ class Given(Part):
     parameter: int
 
 
-class OfColumn(Part):
+class OfColumn(CapturePart):
     """A value that exists in a column of the copy.
 
     `distribution`: of the accesses, where a log shows it; None: as often as in the column, and
@@ -208,7 +208,7 @@ class OfColumn(Part):
     given: tuple[Given, ...] = ()
 
 
-class Equal(Part):
+class Equal(CapturePart):
     """The value of a parameter of an earlier step, in the same turn if both steps have several.
 
     `take`: of an array, the element that has the number of the turn; or the values of all turns,
@@ -221,7 +221,7 @@ class Equal(Part):
     take: Literal["value", "element", "all"] = "value"
 
 
-class Returned(Part):
+class Returned(CapturePart):
     """A value that an earlier step returned. `column` counts from 0.
 
     `pick`: of the first row, of any row, or of all rows as an array; outside of the loop of that
@@ -240,7 +240,7 @@ class Returned(Part):
 Position: TypeAlias = int
 
 
-class Plus(Part):
+class Plus(CapturePart):
     """A parameter of an earlier step, times `slope`."""
 
     step: int
@@ -248,7 +248,7 @@ class Plus(Part):
     slope: float
 
 
-class Linear(Part):
+class Linear(CapturePart):
     """`slope` times a parameter of an earlier step, plus `offset`, plus another parameter.
 
     `column` in place of `parameter`: a column of the first row that the step returned.
@@ -263,7 +263,7 @@ class Linear(Part):
     plus: Plus | None = None
 
 
-class Number(Part):
+class Number(CapturePart):
     """How many turns an earlier step had, or elements an array of it has; plus `offset`."""
 
     step: int
@@ -277,14 +277,14 @@ class Count(Number):
     origin: Literal["count"] = Field("count", alias="from")
 
 
-class Turn(Part):
+class Turn(CapturePart):
     """The number of the turn, or of the element of a list, from 0; plus `offset`."""
 
     origin: Literal["turn"] = Field("turn", alias="from")
     offset: int = 0
 
 
-class Between(Part):
+class Between(CapturePart):
     """A parameter of an earlier step plus `least` to `most`; seconds are added to a time."""
 
     origin: Literal["between"] = Field("between", alias="from")
@@ -294,7 +294,7 @@ class Between(Part):
     most: float
 
 
-class Fresh(Part):
+class Fresh(CapturePart):
     """A new key: above the largest of the copy, never the same for two clients."""
 
     origin: Literal["fresh"] = Field("fresh", alias="from")
@@ -302,14 +302,14 @@ class Fresh(Part):
     column: str
 
 
-class Now(Part):
+class Now(CapturePart):
     """The present time minus something."""
 
     origin: Literal["now"] = Field("now", alias="from")
     minus_s: float = 0
 
 
-class Taken(Part):
+class Taken(CapturePart):
     """A value that a statement returned in an earlier transaction; each is used once.
 
     `statement`: its id. `column` counts from 0. Without a value the step is not carried out.
@@ -320,14 +320,14 @@ class Taken(Part):
     column: int
 
 
-class Record(Part):
+class Record(CapturePart):
     """A value of a composite type."""
 
     origin: Literal["record"] = Field("record", alias="from")
     fields: tuple[Source, ...]
 
 
-class ListOf(Part):
+class ListOf(CapturePart):
     """An array, or the list of IN.
 
     `as_long_as`: an earlier parameter of the step, from 0, whose array has as many elements.
@@ -375,8 +375,8 @@ def referred_by(step: Step) -> Iterator[tuple[int, int | None]]:
             yield number, getattr(part, "parameter", None)
 
 
-def _inside(part: object) -> Iterator[Part]:
-    if isinstance(part, Part):
+def _inside(part: object) -> Iterator[CapturePart]:
+    if isinstance(part, CapturePart):
         yield part
         part = tuple(getattr(part, name) for name in type(part).model_fields)
     if isinstance(part, tuple):
@@ -398,7 +398,7 @@ def parts_of(source: Source) -> Iterator[Source]:
         yield from parts_of(part)
 
 
-class Step(Part):
+class Step(CapturePart):
     """One statement of a template. `parameters[n - 1]` is the source of `$n`.
 
     `step` of a source counts the steps of the template from 0, `parameter` those of that step
@@ -423,7 +423,7 @@ class Step(Part):
     """Parameters, from 0, that may be NULL if their value does not exist."""
 
 
-class Template(Part):
+class Template(CapturePart):
     """A kind of transaction. Its BEGIN and COMMIT are steps, if it has them.
 
     `rate_tps`: how many a second the source had. `think_ms`: mean time of a client before the next
@@ -438,7 +438,7 @@ class Template(Part):
     origin: Origin = Field("statistics", alias="from")
 
 
-class CountedKey(Part):
+class CountedKey(CapturePart):
     """A key column that gets its values from a counter. `group`: as in the counter, same order."""
 
     table: str
@@ -455,7 +455,7 @@ class Counter(CountedKey):
     keys: tuple[CountedKey, ...]
 
 
-class Arrivals(Part):
+class Arrivals(CapturePart):
     """The load from second to second: finished transactions, and sessions that were active.
 
     `interval_s`: the length of one entry.
@@ -466,7 +466,7 @@ class Arrivals(Part):
     active_sessions: tuple[float, ...] = ()
 
 
-class SessionKind(Part):
+class SessionKind(CapturePart):
     """Sessions of one role. `count`: their mean number. `settings`: those of role and database."""
 
     role: str
@@ -474,7 +474,7 @@ class SessionKind(Part):
     settings: dict[str, str] = Field(default_factory=dict)
 
 
-class Profile(Part):
+class Profile(CapturePart):
     """Totals of the source, for the comparison with a copy.
 
     `waits`: share of the active time by wait event, "CPU" included. `seconds`: what was counted.
@@ -491,7 +491,7 @@ class Profile(Part):
     dealloc_count: int = 0
 
 
-class LeftOut(Part):
+class LeftOut(CapturePart):
     """Work that a copy of this load does not have; `reason` is a key of REASONS."""
 
     reason: str
@@ -500,7 +500,7 @@ class LeftOut(Part):
     time_ms: float
 
 
-class Capture(Part):
+class Capture(CapturePart):
     """Everything in one capture."""
 
     header: Header

@@ -54,7 +54,7 @@ class Use:
     in_text: bool = False
 
 
-class Names:
+class ObjectNames:
     """What a capture makes: the one list against which every name in the file is held."""
 
     def __init__(self, objects: Sequence[SchemaObject], columns: Iterable[ColumnShape]) -> None:

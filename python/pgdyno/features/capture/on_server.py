@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.errors import RefusedError
 from pgdyno.features.capture.model import Capture
-from pgdyno.features.capture.object_names import Name, Names, quoted
+from pgdyno.features.capture.object_names import Name, ObjectNames, quoted
 from pgdyno.features.capture.safety import (
     is_known_extension,
     projected_in_load,
@@ -123,7 +123,7 @@ def _foreign_types(connection: Connection, names: set[Name]) -> Iterator[tuple[s
 
 
 def _foreign(connection: Connection, capture: Capture) -> Iterator[str]:
-    names = Names(capture.objects, capture.columns)
+    names = ObjectNames(capture.objects, capture.columns)
     uses = list(uses_of_objects(capture))
     functions = {use.name for use in uses if use.kind == "function"} | {
         ("", name) for _, name in names.functions

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from pgdyno.features.capture.model import Capture
-from pgdyno.features.capture.object_names import Names
+from pgdyno.features.capture.object_names import ObjectNames
 from pgdyno.features.capture.plan import column_texts
 from pgdyno.features.capture.safety import why_refused
 from pgdyno.features.capture.schema import ColumnShape, SchemaObject
@@ -45,7 +45,7 @@ def _permitted(
 ) -> tuple[tuple[SchemaObject, ...], tuple[str, ...]]:
     notes: list[str] = []
     while True:
-        names = Names(objects, columns)
+        names = ObjectNames(objects, columns)
         kept: list[SchemaObject] = []
         for item in objects:
             why = why_refused(item, names)
@@ -60,7 +60,9 @@ def _permitted(
         objects = tuple(kept)
 
 
-def _reduced(item: SchemaObject, columns: tuple[ColumnShape, ...], names: Names) -> SchemaObject:
+def _reduced(
+    item: SchemaObject, columns: tuple[ColumnShape, ...], names: ObjectNames
+) -> SchemaObject:
     """Return a table whose columns have only what is permitted."""
     start, texts, end = column_texts(item.sql)
     own = [column for column in columns if column.table == item.name]

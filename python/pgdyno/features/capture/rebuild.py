@@ -29,7 +29,7 @@ from pgdyno.features.capture.checks import (
     within_partitions,
     without_checks,
 )
-from pgdyno.features.capture.keys import Column, Table, foreign_keys, with_keys
+from pgdyno.features.capture.keys import CopyColumn, CopyTable, foreign_keys, with_keys
 from pgdyno.features.capture.model import Capture
 from pgdyno.features.capture.plan import attempt_of, domain_conditions, marked_as
 from pgdyno.features.capture.ranks import as_counted, as_listed, scaled, together, unique
@@ -69,19 +69,19 @@ class Rebuilt:
     fraction: float
 
     @cached_property
-    def _made(self) -> tuple[dict[str, Table], dict[str, str], tuple[str, ...]]:
+    def _made(self) -> tuple[dict[str, CopyTable], dict[str, str], tuple[str, ...]]:
         notes: list[str] = []
         made = {}
         rows = self._rows_by_table()
         for name, parts in self.parts_by_table().items():
             shape = next(shape for shape in self.capture.tables if shape.name == name)
             columns = self._columns(shape, parts, rows[name], notes)
-            made[name] = Table(shape, rows[name], {c.shape.column: c for c in columns})
+            made[name] = CopyTable(shape, rows[name], {c.shape.column: c for c in columns})
         tables, left_out = with_keys(self.capture, made)
         return tables, left_out, tuple(notes)
 
     @property
-    def tables(self) -> Mapping[str, Table]:
+    def tables(self) -> Mapping[str, CopyTable]:
         """Return the tables with rows, by name. A partitioned table has the rows of its parts."""
         return self._made[0]
 
@@ -135,7 +135,7 @@ class Rebuilt:
 
     def _columns(
         self, shape: TableShape, parts: list[TableShape], made_rows: int, notes: list[str]
-    ) -> Iterator[Column]:
+    ) -> Iterator[CopyColumn]:
         by_name = self._columns_by_table
         rows = sum(part.rows for part in parts)
         for column in by_name.get(shape.name, {}).values():
@@ -163,7 +163,7 @@ class Rebuilt:
                 distribution = within_domain(domain, distribution)
             if column.is_unique:
                 distribution = unique(distribution, made_rows)
-            yield Column(column, as_listed(distribution))
+            yield CopyColumn(column, as_listed(distribution))
 
     @cached_property
     def _columns_by_table(self) -> Mapping[str, Mapping[str, ColumnShape]]:
@@ -339,7 +339,7 @@ class Rebuilt:
             )
         return self._made[1].get(item.name, "") if item.kind == "foreign_key" and is_empty else ""
 
-    def _table(self, table: Table, indexes: list[str]) -> dict[str, Any]:
+    def _table(self, table: CopyTable, indexes: list[str]) -> dict[str, Any]:
         """Return a table as the engine's job has it."""
         return {
             "name": table.shape.name,
@@ -372,13 +372,13 @@ class Rebuilt:
             "rescues": list(self._rescues(table)),
         }
 
-    def _otherwise(self, column: Column) -> dict[str, Any]:
+    def _otherwise(self, column: CopyColumn) -> dict[str, Any]:
         """Return distributions to try if the server refuses the values of a column."""
         others = others_of(column.shape.type, column.distribution, self._types)
         dumped = [other.model_dump(mode="json", exclude_defaults=True) for other in others]
         return {"otherwise": dumped} if dumped else {}
 
-    def _rescues(self, table: Table) -> Iterator[dict[str, str]]:
+    def _rescues(self, table: CopyTable) -> Iterator[dict[str, str]]:
         """Yield changes of a table that let the server take rows that it refuses."""
         name = table.shape.name
         if table.shape.is_partitioned:
@@ -446,11 +446,11 @@ class Rebuilt:
             yield Attempt("counter", target, (Choice((sql,)),))
 
 
-def _holds(check: SchemaObject, table: Table) -> bool:
+def _holds(check: SchemaObject, table: CopyTable) -> bool:
     return holds(check.sql, {name: own.distribution for name, own in table.columns.items()})
 
 
-def _parents(table: Table, column: Column) -> dict[str, str]:
+def _parents(table: CopyTable, column: CopyColumn) -> dict[str, str]:
     """Return the key of the same table to which a column of a tree refers."""
     key = column.shape.references
     is_tree = key and key.table == table.shape.name and column.distribution.kind == "rank"

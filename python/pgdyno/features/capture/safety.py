@@ -21,7 +21,7 @@ from pgdyno.features.capture.bodies import (
 from pgdyno.features.capture.model import Capture, Fresh, OfColumn, parts_of
 from pgdyno.features.capture.object_names import (
     FUNCTION_OPTIONS,
-    Names,
+    ObjectNames,
     Use,
     named,
     named_by,
@@ -30,7 +30,7 @@ from pgdyno.features.capture.object_names import (
 )
 from pgdyno.features.capture.schema import SchemaObject
 from pgdyno.features.capture.schema import parts_of as name_of
-from pgdyno.server.grammar import Statement, statements_of
+from pgdyno.server.grammar import SyntaxNode, statements_of
 from pgdyno.server.permission import unpermitted_function
 
 _OF_TABLE = frozenset(("AlterTableStmt",))
@@ -168,7 +168,7 @@ def qualified(capture: Capture, *, file: str) -> Capture:
 
     Raises: SpecError with the object and what it would do, as `refuse_other_statements`.
     """
-    names = Names(capture.objects, capture.columns)
+    names = ObjectNames(capture.objects, capture.columns)
     try:
         _check_names(capture, names, file)
         checked = [_checked(item, names, file) for item in capture.objects]
@@ -184,10 +184,10 @@ def refuse_other_names(capture: Capture, *, file: str) -> None:
     """
     objects = tuple(item for item in capture.objects if item.kind != "extension")
     capture = capture.model_copy(update={"objects": objects})
-    _check_names(capture, Names(capture.objects, capture.columns), file)
+    _check_names(capture, ObjectNames(capture.objects, capture.columns), file)
 
 
-def _check_names(capture: Capture, names: Names, file: str) -> None:
+def _check_names(capture: Capture, names: ObjectNames, file: str) -> None:
     made = " ".join(item.sql for item in capture.objects if item.kind == "table")
     for item in capture.objects:
         _check_object_name(item, names, file)
@@ -214,7 +214,7 @@ def _check_names(capture: Capture, names: Names, file: str) -> None:
     _check_counters(capture, file)
 
 
-def _check_object_name(item: SchemaObject, names: Names, file: str) -> None:
+def _check_object_name(item: SchemaObject, names: ObjectNames, file: str) -> None:
     if item.kind in _NAMED:
         _check_name(item.name, _DROPPED_AS.get(item.kind, item.kind), file)
         _check_schema(item.kind, item.name, names, file)
@@ -224,7 +224,7 @@ def _check_object_name(item: SchemaObject, names: Names, file: str) -> None:
         _refuse(file, f"the extension {item.name}", "pgdyno does not know it as harmless")
 
 
-def why_refused(item: SchemaObject, names: Names) -> str | None:
+def why_refused(item: SchemaObject, names: ObjectNames) -> str | None:
     """Return why `init` would refuse a file with this object; None if it would not."""
     try:
         _check_object_name(item, names, "")
@@ -246,7 +246,7 @@ def _check_counters(capture: Capture, file: str) -> None:
                 _refuse(file, f"a counter with {part.table}", "its groups do not fit")
 
 
-def _check_schema(kind: str, name: str, names: Names, file: str) -> None:
+def _check_schema(kind: str, name: str, names: ObjectNames, file: str) -> None:
     """Raise SpecError unless an object is in a schema of the capture, under a name that fits."""
     schema, own = named(name)
     # A name without a schema is made in the first schema of the path; `capture_server` refuses it
@@ -294,7 +294,7 @@ def is_harmless_block(body: str) -> bool:
     )
 
 
-def _is_of_load(statement: Statement) -> bool:
+def _is_of_load(statement: SyntaxNode) -> bool:
     tree = statement.tree
     if statement.kind == "DoStmt":
         given = [item["DefElem"]["arg"]["String"]["sval"] for item in tree.get("args", ())]
@@ -341,7 +341,7 @@ def harmless(settings: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in settings.items() if _SESSION_SETTING.fullmatch(name)}
 
 
-def _checked(item: SchemaObject, names: Names, file: str) -> SchemaObject:
+def _checked(item: SchemaObject, names: ObjectNames, file: str) -> SchemaObject:
     """Return an object whose statement does no more than make it, with qualified names."""
     thing = f"the {item.kind.replace('_', ' ')} {item.name}"
     sql = item.sql
@@ -367,7 +367,7 @@ def _checked(item: SchemaObject, names: Names, file: str) -> SchemaObject:
     return item.model_copy(update={"sql": written})
 
 
-def _check_kind(item: SchemaObject, statement: Statement, thing: str, file: str) -> None:
+def _check_kind(item: SchemaObject, statement: SyntaxNode, thing: str, file: str) -> None:
     """Raise SpecError unless a statement makes the object that the file names, and only that."""
     tree = statement.tree
     if statement.kind not in _PERMITTED.get(item.kind, ()):
@@ -427,13 +427,13 @@ def _check_option(option: Mapping[str, Any], thing: str, file: str, item: Schema
         _refuse(file, thing, f"it has the option {name}")
 
 
-def _check_part(statement: Statement, names: Names, thing: str, file: str) -> None:
+def _check_part(statement: SyntaxNode, names: ObjectNames, thing: str, file: str) -> None:
     if not _is_of_load(statement):
         _refuse(file, thing, f"its body does more than queries: {statement.text[:60]}")
     _check_uses(uses_of({statement.kind: statement.tree}), names, thing, file)
 
 
-def _check_uses(uses: Iterable[Use], names: Names, thing: str, file: str) -> None:
+def _check_uses(uses: Iterable[Use], names: ObjectNames, thing: str, file: str) -> None:
     for use in uses:
         if (why := why_not_own(use, names)) is not None:
             _refuse(file, thing, f"it uses {why}")
@@ -479,7 +479,7 @@ def _projected(kind: str, content: Any) -> str:
     return str(parts[-1].get("String", {}).get("sval", "")) if parts else ""
 
 
-def uses_of_statement(statement: Statement) -> Iterator[Use]:
+def uses_of_statement(statement: SyntaxNode) -> Iterator[Use]:
     """Yield the names that a statement of a load uses, in a DO block, too."""
     yield from uses_of({statement.kind: statement.tree})
     for block in _blocks_of(statement):
@@ -488,7 +488,7 @@ def uses_of_statement(statement: Statement) -> Iterator[Use]:
 
 def not_of_the_copy(capture: Capture) -> str | None:
     """Return what the load uses that the capture does not make; None if it uses only that."""
-    names = Names(capture.objects, capture.columns)
+    names = ObjectNames(capture.objects, capture.columns)
     temporary = {
         statement.tree["relation"]["relname"]
         if "relation" in statement.tree
@@ -505,7 +505,7 @@ def not_of_the_copy(capture: Capture) -> str | None:
     return None
 
 
-def why_not_own(use: Use, names: Names) -> str | None:
+def why_not_own(use: Use, names: ObjectNames) -> str | None:
     """Return what is used that the capture does not make and that may harm; None if it may."""
     shown = ".".join(filter(None, use.name))
     if use.kind == "function" and use.name[0] in ("", "pg_catalog"):
@@ -532,7 +532,7 @@ def is_known_extension(name: str) -> bool:
     return name in _EXTENSIONS
 
 
-def _blocks_of(statement: Statement) -> Iterator[Statement]:
+def _blocks_of(statement: SyntaxNode) -> Iterator[SyntaxNode]:
     """Yield the statements of a DO block."""
     if statement.kind == "DoStmt":
         for item in statement.tree.get("args", ()):

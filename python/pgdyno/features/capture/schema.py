@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pgdyno.engine.distribution import ROWS_MAX, Distribution, Part
+from pgdyno.engine.distribution import ROWS_MAX, CapturePart, Distribution
 
 ObjectKind = Literal[
     "schema",
@@ -48,7 +48,7 @@ _LOWER = re.compile(rf"\b(?:lower|upper)\(\(?({_NAME}|\w+)\)?(?:::text)?\)")
 _KEY = re.compile(rf"\b(?:UNIQUE|USING btree)\b[^()]*\(((?:{_NAME}|[^()\"])*)\)")
 
 
-class SchemaObject(Part):
+class SchemaObject(CapturePart):
     """One object as SQL. The order of the objects of a stage is the order to create them.
 
     `table`: the table of an index, a constraint, a trigger or statistics.
@@ -63,7 +63,7 @@ class SchemaObject(Part):
     is_broken_by_load: bool = False
 
 
-class TableShape(Part):
+class TableShape(CapturePart):
     """The size of a table. `partition_of`: its parent; a parent has the rows of no partition."""
 
     name: str
@@ -76,7 +76,7 @@ class TableShape(Part):
     is_partitioned: bool = False
 
 
-class IndexShape(Part):
+class IndexShape(CapturePart):
     """The size of an index."""
 
     name: str
@@ -84,7 +84,7 @@ class IndexShape(Part):
     bytes: int
 
 
-class Reference(Part):
+class KeyReference(CapturePart):
     """The column that a foreign key references. `constraint` joins the columns of one key."""
 
     table: str
@@ -92,7 +92,7 @@ class Reference(Part):
     constraint: str = ""
 
 
-class ColumnShape(Part):
+class ColumnShape(CapturePart):
     """A column and the distribution of its values.
 
     `type`: as SQL. `is_unique`: it is a unique key or primary key alone. `key_position`: its
@@ -112,13 +112,13 @@ class ColumnShape(Part):
     identity: Literal["", "always", "by default"] = ""
     sequence: str = ""
     has_default: bool = False
-    references: Reference | None = None
-    moves_to: tuple[Reference, ...] = ()
+    references: KeyReference | None = None
+    moves_to: tuple[KeyReference, ...] = ()
     distribution: Distribution
     correlation: float | None = None
 
 
-class ColumnGroup(Part):
+class ColumnGroup(CapturePart):
     """What extended statistics know of columns together: numbers, no values.
 
     `distinct`: how many different combinations these columns have.

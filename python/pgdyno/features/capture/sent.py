@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, TypeVar, cast
 
-from pgdyno.engine.distribution import Distribution, Part
+from pgdyno.engine.distribution import CapturePart, Distribution
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.model import (
     Capture,
@@ -16,7 +16,7 @@ from pgdyno.features.capture.model import (
     parts_of,
     referred_by,
 )
-from pgdyno.features.capture.object_names import Names
+from pgdyno.features.capture.object_names import ObjectNames
 from pgdyno.features.capture.safety import uses_of_statement, why_not_own
 from pgdyno.server.grammar import statements_of
 
@@ -32,7 +32,7 @@ def with_harmless_load(capture: Capture) -> Capture:
     texts or acts on other sessions, or if the capture does not make it and names its schema.
     """
     used = capture.sent_ids
-    names = Names(capture.objects, capture.columns)
+    names = ObjectNames(capture.objects, capture.columns)
     harmful = {
         own.id: why
         for own in capture.statements
@@ -75,7 +75,7 @@ def not_sent_words(text: str, why: str) -> str:
     return f"not sent: {shown[:60]}{'...' if len(shown) > 60 else ''}: it uses {why}"
 
 
-def _harm(text: str, names: Names) -> str | None:
+def _harm(text: str, names: ObjectNames) -> str | None:
     """Return the function that may harm; None without one, or if the text cannot be read."""
     try:
         statements = statements_of(text, where="the load")
@@ -124,7 +124,7 @@ def _moved(part: _Moved, places: Mapping[int, int]) -> _Moved:
     """Return a part whose numbers of steps are the new ones."""
     if isinstance(part, tuple):
         return cast("_Moved", tuple(_moved(item, places) for item in part))
-    if not isinstance(part, Part) or isinstance(part, Distribution):
+    if not isinstance(part, CapturePart) or isinstance(part, Distribution):
         return part
     changed: dict[str, Any] = {
         name: _moved(getattr(part, name), places) for name in type(part).model_fields

@@ -22,7 +22,7 @@ _TEXT_SHOWN = 160
 
 def show_text(capture: Capture, path: Path, *, shows_all: bool, width: int) -> str:
     """Return every class of content of a capture, with its size and examples or all items."""
-    return joined(_Shown(capture, shows_all=shows_all, page=TextPage(width)).lines(path))
+    return joined(_Paragraphs(capture, shows_all=shows_all, page=TextPage(width)).lines(path))
 
 
 def coverage_text(coverage: Coverage, *, width: int) -> str:
@@ -111,7 +111,7 @@ def _listed(
         yield from page.row("", f"and {count(len(items) - limit)} more (--all)")
 
 
-class _Shown:
+class _Paragraphs:
     """The lines of `capture show`: one paragraph for each class."""
 
     def __init__(self, capture: Capture, *, shows_all: bool, page: TextPage) -> None:

@@ -15,10 +15,10 @@ from pgdyno.report.blocks import (
     Block,
     BlockAnswer,
     BlockSection,
-    Column,
     Drawing,
     LabelledLine,
     TableBlock,
+    TableColumn,
     Tile,
     Tone,
     head_of_document,
@@ -30,25 +30,25 @@ _SHOWN = 5
 _WIDTH, _ROW, _LEFT, _BOTTOM = 1100, 14, 190, 26
 _TICK_GAP = 16
 _CONTROL_COLUMNS = (
-    Column("settings"),
-    Column("must show", is_name=True),
-    Column("showed", is_name=True, is_wide=True),
-    Column("crashes"),
-    Column("holds", is_name=True),
+    TableColumn("settings"),
+    TableColumn("must show", is_name=True),
+    TableColumn("showed", is_name=True, is_wide=True),
+    TableColumn("crashes"),
+    TableColumn("holds", is_name=True),
 )
 _CHECK_COLUMNS = (
-    *map(Column, ("check", "good", "bad", "noted", "not possible")),
-    Column("seen", meaning="seen", is_words=True, is_wide=True),
+    *map(TableColumn, ("check", "good", "bad", "noted", "not possible")),
+    TableColumn("seen", meaning="seen", is_words=True, is_wide=True),
 )
 _CRASH_COLUMNS = (
-    Column("crash"),
-    Column("during", is_name=True),
-    *map(Column, ("acknowledged", "lost")),
-    Column("lost", "s"),
-    Column("in doubt"),
-    Column("first answer", "s"),
-    Column("WAL replayed"),
-    Column("damage", meaning="damage", is_words=True, is_wide=True),
+    TableColumn("crash"),
+    TableColumn("during", is_name=True),
+    *map(TableColumn, ("acknowledged", "lost")),
+    TableColumn("lost", "s"),
+    TableColumn("in doubt"),
+    TableColumn("first answer", "s"),
+    TableColumn("WAL replayed"),
+    TableColumn("damage", meaning="damage", is_words=True, is_wide=True),
 )
 
 
@@ -80,7 +80,7 @@ def _blocks(document: Document) -> Iterator[Block]:
         yield LabelledLine("doubt", doubt, "doubt")
     yield LabelledLine("not shown", document["not_shown"])
     settings = tuple(document["settings"].items())
-    columns = (Column("setting"), Column("value", is_name=True, is_wide=True))
+    columns = (TableColumn("setting"), TableColumn("value", is_name=True, is_wide=True))
     lead = f"{document['target']}; seed {document['seed']}, {document['clients']} clients."
     yield BlockSection(
         "Facts", "facts", "Facts", lead, (TableBlock("Settings", columns, settings),)

@@ -22,8 +22,8 @@ from pgdyno.features.crash.faults import FAULTS
 from pgdyno.features.crash.moments import planned_crashes
 from pgdyno.features.crash.record import CrashRecord
 from pgdyno.features.crash.show import CrashShow
-from pgdyno.features.crash.work import Bench
-from pgdyno.measure.run_progress import Progress
+from pgdyno.features.crash.work import CrashSetup
+from pgdyno.measure.run_progress import RunProgress
 from pgdyno.process import signals
 from pgdyno.server.leftovers import sweep_leftovers
 from pgdyno.store.experiment import Store
@@ -55,7 +55,7 @@ def crash(request: CrashRequest, store: Store, show: CrashShow) -> CrashOutcome:
         if request.note:
             folder.add_note(clock.now_ns(), request.note)
         show.began(folder, crasher.facts["target_line"])
-        bench = Bench(
+        bench = CrashSetup(
             clients=request.clients,
             clock=clock,
             kept_in=folder.folder,
@@ -77,7 +77,7 @@ def crash(request: CrashRequest, store: Store, show: CrashShow) -> CrashOutcome:
 
 
 def _crasher(
-    request: CrashRequest, clock: ClockPair, store: Store, progress: Progress
+    request: CrashRequest, clock: ClockPair, store: Store, progress: RunProgress
 ) -> AbstractContextManager[Crasher]:
     if request.own is None:
         return ScratchCrasher.ready(request, clock, progress)
@@ -89,7 +89,7 @@ class _Session:
     """What the controls, the faults and the crashes of one command share."""
 
     crasher: Crasher
-    bench: Bench
+    bench: CrashSetup
     request: CrashRequest
     folder: ExperimentFolder
     show: CrashShow
@@ -112,7 +112,7 @@ class _Session:
             record = self._kept(self.crasher.crash(self.bench, planned_crash, None))
             self.show.crashed(record, len(planned))
 
-    def _run_control(self, control: Control, bench: Bench) -> None:
+    def _run_control(self, control: Control, bench: CrashSetup) -> None:
         records: list[CrashRecord] = []
         planned = planned_crashes(control.tries + REPEATS_MAX, self.request.seed, control.phases)
         while not is_settled(control, records):

@@ -27,9 +27,9 @@ from pgdyno.features.crash.own_server import OwnServer, command_once, refuse_unf
 from pgdyno.features.crash.power_disk import Directories, FileSystem
 from pgdyno.features.crash.record import CrashRecord
 from pgdyno.features.crash.scratch_crash import ScratchBench, crash_once
-from pgdyno.features.crash.work import Bench
+from pgdyno.features.crash.work import CrashSetup
 from pgdyno.measure.loading import Loading, load_dataset
-from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.run_progress import RunProgress
 from pgdyno.server import dataset as datasets
 from pgdyno.server import safety, server_facts
 from pgdyno.server.configuration import live_settings
@@ -91,11 +91,13 @@ class Crasher(Protocol):
         """Return the line about the server, and the settings that decide what may be lost."""
         ...
 
-    def crash(self, bench: Bench, planned: PlannedCrash, control: Control | None) -> CrashRecord:
+    def crash(
+        self, bench: CrashSetup, planned: PlannedCrash, control: Control | None
+    ) -> CrashRecord:
         """Let it crash once. Args: control, None for the server in question."""
         ...
 
-    def fail(self, bench: Bench, fault: Fault) -> CrashRecord:
+    def fail(self, bench: CrashSetup, fault: Fault) -> CrashRecord:
         """Let its disk fail once."""
         ...
 
@@ -118,14 +120,16 @@ class ScratchCrasher:
     @classmethod
     @contextmanager
     def ready(
-        cls, request: CrashRequest, clock: ClockPair, progress: Progress
+        cls, request: CrashRequest, clock: ClockPair, progress: RunProgress
     ) -> Iterator[ScratchCrasher]:
         """Make the template for the time of the block."""
         assert request.binaries is not None, "a scratch server has programs"
         with _template(request, request.binaries, clock, progress) as template:
             yield cls(request, template, request.binaries)
 
-    def crash(self, bench: Bench, planned: PlannedCrash, control: Control | None) -> CrashRecord:
+    def crash(
+        self, bench: CrashSetup, planned: PlannedCrash, control: Control | None
+    ) -> CrashRecord:
         """Let a new server crash once."""
         request = self._request
         settings = _settings(request, control.settings if control is not None else {})
@@ -142,12 +146,12 @@ class ScratchCrasher:
             promote_command="" if control else request.promote_command,
         )
 
-    def fail(self, bench: Bench, fault: Fault) -> CrashRecord:
+    def fail(self, bench: CrashSetup, fault: Fault) -> CrashRecord:
         """Let the disk of a new server fail once."""
         [planned] = planned_crashes(1, self._request.seed, FAULTS[fault].phases)
         return fault_once(self._bench(bench), planned, _settings(self._request, {}), fault)
 
-    def _bench(self, bench: Bench) -> ScratchBench:
+    def _bench(self, bench: CrashSetup) -> ScratchBench:
         request = self._request
         return ScratchBench(
             clients=bench.clients,
@@ -179,7 +183,7 @@ class OwnCrasher:
     @classmethod
     @contextmanager
     def ready(
-        cls, request: CrashRequest, clock: ClockPair, store: Path, progress: Progress
+        cls, request: CrashRequest, clock: ClockPair, store: Path, progress: RunProgress
     ) -> Iterator[OwnCrasher]:
         """Load the ledger into the user's database if it is not there.
 
@@ -216,7 +220,9 @@ class OwnCrasher:
             load_dataset(dataset, target, clock=clock, verb="crash", progress=progress, how=how)
         yield cls(own, request, facts)
 
-    def crash(self, bench: Bench, planned: PlannedCrash, control: Control | None) -> CrashRecord:
+    def crash(
+        self, bench: CrashSetup, planned: PlannedCrash, control: Control | None
+    ) -> CrashRecord:
         """Let the server crash once; a control changes only the sessions of the load."""
         arm = control.name if control is not None else ""
         asynchronous = control is not None
@@ -230,7 +236,7 @@ class OwnCrasher:
             asynchronous=asynchronous,
         )
 
-    def fail(self, bench: Bench, fault: Fault) -> CrashRecord:  # noqa: ARG002
+    def fail(self, bench: CrashSetup, fault: Fault) -> CrashRecord:  # noqa: ARG002
         """Refuse: the disk is the user's."""
         raise RefusedError(f"--fault {fault} needs a scratch server.", hint="remove the option")
 
@@ -248,7 +254,7 @@ def _facts(connection: Connection, line: str) -> dict[str, Any]:
 
 
 def _template(
-    request: CrashRequest, binaries: Binaries, clock: ClockPair, progress: Progress
+    request: CrashRequest, binaries: Binaries, clock: ClockPair, progress: RunProgress
 ) -> ScratchCluster:
     """Return a running cluster with an empty ledger, the data that every crash begins with."""
     cluster = ScratchCluster.create(

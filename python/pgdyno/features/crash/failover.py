@@ -21,7 +21,7 @@ from pgdyno.features.crash.moments import PlannedCrash
 from pgdyno.features.crash.own_server import silent_from_ns
 from pgdyno.features.crash.record import CrashRecord
 from pgdyno.features.crash.scratch_crash import ScratchBench, checked, copied, with_stopped_checks
-from pgdyno.features.crash.work import Bench, Work, connected
+from pgdyno.features.crash.work import CommittingClients, CrashSetup, connected
 from pgdyno.process import signals
 from pgdyno.process.child import UserIds
 from pgdyno.server.connect import Connection
@@ -39,7 +39,7 @@ _POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class FailoverPair:
     """A primary and its standby, and how the one crashes and the other takes over.
 
     `clients`: both servers; a client goes to the one that takes writes. `promote` may return before
@@ -58,12 +58,14 @@ class Pair:
     is_sudden: bool = True
 
 
-def failover_once(bench: Bench, planned: PlannedCrash, pair: Pair, *, arm: str) -> CrashRecord:
+def failover_once(
+    bench: CrashSetup, planned: PlannedCrash, pair: FailoverPair, *, arm: str
+) -> CrashRecord:
     """Let the primary of a pair crash and its standby take over, and return what was seen.
 
     Raises: ServerError or EngineError if the load did not begin, or the user's command failed.
     """
-    with Work(bench, planned, pair.primary, arm=arm, sessions=pair.clients) as work:
+    with CommittingClients(bench, planned, pair.primary, arm=arm, sessions=pair.clients) as work:
         work.until_end_of_load()
         pair.before_crash()
         hit = work.until_moment()
@@ -98,7 +100,7 @@ def failover_once(bench: Bench, planned: PlannedCrash, pair: Pair, *, arm: str) 
 
 
 def _promoted(
-    bench: Bench, pair: Pair, record: CrashRecord, crashed_ns: int
+    bench: CrashSetup, pair: FailoverPair, record: CrashRecord, crashed_ns: int
 ) -> tuple[CrashRecord, int]:
     """Promote the standby; return when it took over or why not, and its next transaction."""
     timeout_s = bench.recovery_timeout_s
@@ -141,7 +143,7 @@ def scratch_failover(
     with ScratchCluster.create(request) as primary, standby_of(primary, request) as standby:
         await_following(primary, is_synchronous=replication == "synchronous")
         timeout_s = bench.recovery_timeout_s
-        pair = Pair(
+        pair = FailoverPair(
             clients=both(primary.target, standby.target),
             primary=primary.target,
             standby=standby.target,

@@ -20,7 +20,7 @@ from pgdyno.features.crash.moments import PlannedCrash
 from pgdyno.features.crash.power_disk import PowerDisk
 from pgdyno.features.crash.record import CheckSeen, CrashRecord
 from pgdyno.features.crash.scratch_crash import ScratchBench, checked, on_disk, with_stopped_checks
-from pgdyno.features.crash.work import Work
+from pgdyno.features.crash.work import CommittingClients
 from pgdyno.process import signals
 from pgdyno.server.postmaster import read_log
 from pgdyno.server.scratch import ScratchCluster
@@ -58,7 +58,7 @@ def fault_once(
     with on_disk(bench, settings) as (cluster, disk):
         assert disk is not None, "a fault needs the disk of --kind power"
         faulty = _Faulty(cluster, disk, cluster.log_path.stat().st_size)
-        with Work(bench, planned, cluster.target, arm=arm) as work:
+        with CommittingClients(bench, planned, cluster.target, arm=arm) as work:
             work.until_end_of_load()
             failed_ns = bench.clock.now_ns()
             disk.fault(_OF_DISK[fault], _FAULT_S[fault])

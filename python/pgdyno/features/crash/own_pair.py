@@ -7,11 +7,11 @@ from functools import partial
 
 from pgdyno.clock import monotonic_ns
 from pgdyno.errors import ServerError, SpecError
-from pgdyno.features.crash.failover import Pair, failover_once
+from pgdyno.features.crash.failover import FailoverPair, failover_once
 from pgdyno.features.crash.moments import PlannedCrash
 from pgdyno.features.crash.own_server import OwnServer, sessions_of
 from pgdyno.features.crash.record import CrashRecord
-from pgdyno.features.crash.work import Bench
+from pgdyno.features.crash.work import CrashSetup
 from pgdyno.process import signals
 from pgdyno.server.connect import connect
 from pgdyno.server.target import Target
@@ -68,7 +68,7 @@ def await_roles(target: Target, timeout_s: float) -> Roles:
 
 
 def own_failover(
-    bench: Bench,
+    bench: CrashSetup,
     planned: PlannedCrash,
     own: OwnServer,
     *,
@@ -89,7 +89,7 @@ def own_failover(
         if own.promote_command:
             own.run("promote_command", standby, names)
 
-    pair = Pair(
+    pair = FailoverPair(
         clients=sessions_of(clients, primary, asynchronous=asynchronous),
         primary=primary,
         standby=standby,

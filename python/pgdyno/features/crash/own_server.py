@@ -21,7 +21,7 @@ from pgdyno.features.crash.losses import SentCommit, acknowledged_count
 from pgdyno.features.crash.moments import PlannedCrash
 from pgdyno.features.crash.record import CrashRecord
 from pgdyno.features.crash.scratch_crash import checked
-from pgdyno.features.crash.work import Bench, Work, connected
+from pgdyno.features.crash.work import CommittingClients, CrashSetup, connected
 from pgdyno.server.connect import Connection, connect
 from pgdyno.server.dataset import schemas_of
 from pgdyno.server.storage import mount_of
@@ -77,7 +77,7 @@ def sessions_of(target: Target, server: Target, *, asynchronous: bool) -> Target
 
 
 def command_once(
-    bench: Bench, planned: PlannedCrash, server: OwnServer, *, arm: str, asynchronous: bool
+    bench: CrashSetup, planned: PlannedCrash, server: OwnServer, *, arm: str, asynchronous: bool
 ) -> CrashRecord:
     """Let the user's server crash once, and return what was seen.
 
@@ -87,7 +87,7 @@ def command_once(
     target = server.target
     sessions = sessions_of(target, target, asynchronous=asynchronous)
     started_at = _started_at(target)
-    with Work(bench, planned, target, arm=arm, sessions=sessions) as work:
+    with CommittingClients(bench, planned, target, arm=arm, sessions=sessions) as work:
         work.until_end_of_load()
         hit = work.until_moment()
         command_ns = bench.clock.now_ns()

@@ -25,8 +25,8 @@ from pgdyno.features.crash.crashes import share_of_crashes
 from pgdyno.features.crash.moments import planned_crashes
 from pgdyno.features.crash.power_disk import why_not_here
 from pgdyno.features.crash.record import CrashRecord
-from pgdyno.features.crash.work import Bench
-from pgdyno.measure.run_progress import Progress
+from pgdyno.features.crash.work import CrashSetup
+from pgdyno.measure.run_progress import RunProgress
 from pgdyno.server.find import Binaries, find
 from pgdyno.spec.experiment import Experiment
 from pgdyno.spec.planned import PlannedVariant
@@ -56,7 +56,7 @@ def measure_losses(
     variants: Sequence[PlannedVariant],
     folder: ExperimentFolder,
     clock: ClockPair,
-    progress: Progress,
+    progress: RunProgress,
 ) -> None:
     """Let servers with the settings of each variant crash, and store every crash.
 
@@ -116,10 +116,10 @@ def _crash_each(
     members: Sequence[PlannedVariant],
     folder: ExperimentFolder,
     clock: ClockPair,
-    progress: Progress,
+    progress: RunProgress,
 ) -> None:
     kind = request.kind
-    bench = Bench(
+    bench = CrashSetup(
         clients=_CLIENTS,
         clock=clock,
         kept_in=folder.folder,

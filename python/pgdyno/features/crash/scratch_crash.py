@@ -22,7 +22,7 @@ from pgdyno.features.crash.moments import PlannedCrash
 from pgdyno.features.crash.power_disk import Directories, FileSystem, PowerDisk
 from pgdyno.features.crash.record import CheckSeen, CrashRecord
 from pgdyno.features.crash.server_log import redo_in
-from pgdyno.features.crash.work import Bench, Work
+from pgdyno.features.crash.work import CommittingClients, CrashSetup
 from pgdyno.process import signals
 from pgdyno.process.child import UserIds, run
 from pgdyno.server import dataset as datasets
@@ -38,7 +38,7 @@ _SEEDS = 2**63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScratchBench(Bench):
+class ScratchBench(CrashSetup):
     """What crashes of scratch servers share. `template`: the data that every crash begins with."""
 
     binaries: Binaries
@@ -146,7 +146,9 @@ def copied(data_dir: Path, place: Path) -> None:
 def _until_crash(
     bench: ScratchBench, planned: PlannedCrash, course: _Course, arm: str
 ) -> tuple[CrashRecord, list[SentCommit]]:
-    with Work(bench, planned, course.cluster.target, arm=arm, outlasts_crashes=False) as work:
+    with CommittingClients(
+        bench, planned, course.cluster.target, arm=arm, outlasts_crashes=False
+    ) as work:
         work.until_end_of_load()
         hit = work.until_moment()
         _crash(course, planned.seed, bench.clock)
@@ -248,7 +250,7 @@ def _crash_in_recovery(course: _Course, planned: PlannedCrash, clock: ClockPair)
 
 
 def checked(
-    bench: Bench,
+    bench: CrashSetup,
     record: CrashRecord,
     connection: Connection,
     commits: Sequence[SentCommit],

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pgdyno.features.crash.controls import ControlSeen
     from pgdyno.features.crash.record import CrashRecord
-    from pgdyno.measure.run_progress import Progress
+    from pgdyno.measure.run_progress import RunProgress
     from pgdyno.store.folder import ExperimentFolder
 
 
 class CrashShow:
     """Receives what happens. This class is silent; the command line's prints."""
 
-    progress: Progress
+    progress: RunProgress
 
     def began(self, folder: ExperimentFolder, server: str) -> None:
         """Take note that the crashes begin."""

@@ -22,7 +22,7 @@ _POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
+class CrashSetup:
     """What all crashes of a command share. `kept_in`: the folder of the result."""
 
     clients: int
@@ -38,7 +38,7 @@ class Bench:
         )
 
 
-class Work:
+class CommittingClients:
     """Clients that commit, and a session that repeats the statements of the phase.
 
     Use it as a context manager: it begins with the block, and nothing of it outlives the block.
@@ -46,7 +46,7 @@ class Work:
 
     def __init__(
         self,
-        bench: Bench,
+        bench: CrashSetup,
         planned: PlannedCrash,
         target: Target,
         *,

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from pgdyno.errors import SpecError
 from pgdyno.measure.fleet import asked_hosts
-from pgdyno.measure.run_progress import Progress
+from pgdyno.measure.run_progress import RunProgress
 
 if TYPE_CHECKING:
     from pgdyno.features.hosts.fleet import Fleet
 
 
 @contextmanager
-def opened(text: str, progress: Progress) -> Iterator[Fleet]:
+def opened(text: str, progress: RunProgress) -> Iterator[Fleet]:
     """Yield the connected load hosts.
 
     Raises: SpecError if the extra is not installed, EngineError if a host cannot be used.

@@ -17,7 +17,7 @@ from pgdyno.server.target import LOOPBACK_HOSTS, Target
 
 
 @dataclass(frozen=True, slots=True)
-class ObservedNode:
+class WorkerNode:
     """A worker, and how to reach it directly. `is_local`: its processes are on this host."""
 
     node: Node
@@ -44,13 +44,13 @@ class ObservedNode:
 
 def observed_nodes(
     nodes: Sequence[Node], target: Target, *, run: str, is_local: bool
-) -> tuple[ObservedNode, ...]:
+) -> tuple[WorkerNode, ...]:
     """Return how to reach each node as the user of `target`, the coordinator.
 
     Args: run, for the sessions' application_name; is_local, whether the coordinator is here.
     """
     return tuple(
-        ObservedNode(
+        WorkerNode(
             node,
             partial(connect, directly(target, node), verb="observe", run=run),
             is_local and node.host in LOOPBACK_HOSTS,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-from pgdyno.server.conditions import Condition
+from pgdyno.server.conditions import ConsistencyRule
 
 # A row for each order with lines: how many lines, how many of them have a date of delivery, and the
 # amount of those. The lines of a delivered order have a date.
@@ -51,14 +51,14 @@ _OF_CUSTOMERS: LiteralString = (
 )
 
 
-def _rows(number: int, rule: str, violations: LiteralString) -> Condition:
+def _rows(number: int, rule: str, violations: LiteralString) -> ConsistencyRule:
     """Return a condition from the query of its violations, whose first column is the warehouse."""
     query: LiteralString = (
         "SELECT warehouse AS part, count(*) AS violations FROM ("
         + violations
         + ") AS violation GROUP BY 1"
     )
-    return Condition(number, rule, query, violations)
+    return ConsistencyRule(number, rule, query, violations)
 
 
 # The help of `pgdyno check`. `data.py` examines the skew.
@@ -69,7 +69,7 @@ CHECK_HELP = (
     " orders of several runs together can differ from NURand."
 )
 
-CONDITIONS: tuple[Condition, ...] = (
+CONDITIONS: tuple[ConsistencyRule, ...] = (
     _rows(
         1,
         "w_ytd = sum(d_ytd)",
@@ -94,7 +94,7 @@ CONDITIONS: tuple[Condition, ...] = (
         "SELECT no_w_id AS warehouse, no_d_id AS district FROM new_order GROUP BY 1, 2"
         " HAVING max(no_o_id) - min(no_o_id) + 1 <> count(*)",
     ),
-    Condition(
+    ConsistencyRule(
         4,
         "sum(o_ol_cnt) = rows of order_line in the district",
         _IN_DISTRICTS,
@@ -112,14 +112,14 @@ CONDITIONS: tuple[Condition, ...] = (
         " ON no_w_id = o_w_id AND no_d_id = o_d_id AND no_o_id = o_id"
         " WHERE o_id IS NULL OR no_o_id IS NULL",
     ),
-    Condition(
+    ConsistencyRule(
         6,
         "o_ol_cnt = rows of order_line of the order",
         _IN_DISTRICTS,
         f"{_ORDERS} WHERE o_ol_cnt IS DISTINCT FROM coalesce(present, 0)",
         "miscounted",
     ),
-    Condition(
+    ConsistencyRule(
         7,
         "ol_delivery_d is null exactly when o_carrier_id of the order is null",
         _IN_DISTRICTS,
@@ -141,7 +141,7 @@ CONDITIONS: tuple[Condition, ...] = (
         " GROUP BY 1, 2) AS h ON h_w_id = d_w_id AND h_d_id = d_id"
         " WHERE d_ytd IS DISTINCT FROM coalesce(paid, 0)",
     ),
-    Condition(
+    ConsistencyRule(
         10,
         "c_balance = sum(ol_amount) of delivered orders - sum(h_amount)",
         _OF_CUSTOMERS,
@@ -160,7 +160,7 @@ CONDITIONS: tuple[Condition, ...] = (
         " GROUP BY 1, 2) AS c ON c_w_id = d_w_id AND c_d_id = d_id"
         " WHERE coalesce(made, 0) - coalesce(open, 0) IS DISTINCT FROM 2100 + delivered",
     ),
-    Condition(
+    ConsistencyRule(
         12,
         "c_balance + c_ytd_payment = sum(ol_amount) of delivered orders",
         _OF_CUSTOMERS,
@@ -171,7 +171,7 @@ CONDITIONS: tuple[Condition, ...] = (
 
 
 # Not a condition of TPC-C: every condition holds although items are missing.
-ITEMS = Condition(
+ITEMS = ConsistencyRule(
     13,
     "item has the items 1 to 100,000",
     "SELECT 0 AS part, count(*) AS violations FROM generate_series(1, 100000) AS i"

@@ -54,7 +54,7 @@ def _refuse() -> list[int]:
     raise ValueError("it may be large")
 
 
-class _Leave(Exception):
+class _Jump(Exception):
     """Ends a loop, a function or the script. `kind`: break, continue, return or exit."""
 
     def __init__(self, kind: str, value: Any = None) -> None:
@@ -82,7 +82,7 @@ class PythonForm:
             ) from None
         try:
             self._all(tree.body)
-        except _Leave:
+        except _Jump:
             return
         except RecursionError:
             raise SpecError(
@@ -135,11 +135,11 @@ class PythonForm:
             case ast.FunctionDef(name=name):
                 self._names[-1][name] = statement
             case ast.Return(value=value):
-                raise _Leave("return", None if value is None else self._value(value))
+                raise _Jump("return", None if value is None else self._value(value))
             case ast.Break():
-                raise _Leave("break")
+                raise _Jump("break")
             case ast.Continue():
-                raise _Leave("continue")
+                raise _Jump("continue")
             case ast.Import() | ast.ImportFrom() | ast.Pass() | ast.Global():
                 pass
             case _:
@@ -157,7 +157,7 @@ class PythonForm:
             for branch in branches:
                 try:
                     self._all(branch)
-                except _Leave:
+                except _Jump:
                     continue
 
     def _for(self, target: ast.expr, values: Any, body: Sequence[ast.stmt]) -> None:
@@ -183,7 +183,7 @@ class PythonForm:
     def _turn(self, body: Sequence[ast.stmt]) -> bool:
         try:
             self._all(body)
-        except _Leave as leave:
+        except _Jump as leave:
             if leave.kind not in ("break", "continue"):
                 raise
             return leave.kind == "continue"
@@ -301,7 +301,7 @@ class PythonForm:
         if isinstance(known, ast.FunctionDef):
             return self._own(known, node, values)
         if name in ("exit", "quit"):
-            raise _Leave("exit")
+            raise _Jump("exit")
         if name in _FUNCTIONS and not node.keywords:
             return self._computed(node, _FUNCTIONS[name], values)
         return self._command(node, name, values, is_statement)
@@ -321,7 +321,7 @@ class PythonForm:
 
     def _method(self, node: ast.Call, held: ast.expr, name: str, *, is_statement: bool) -> Any:
         if ast.unparse(node.func) == "sys.exit":
-            raise _Leave("exit")
+            raise _Jump("exit")
         value = self._value(held)
         values = [self._value(argument) for argument in node.args]
         if isinstance(value, list) and name == "append" and values:
@@ -347,7 +347,7 @@ class PythonForm:
         self._names.append(scope)
         try:
             self._all(function.body)
-        except _Leave as leave:
+        except _Jump as leave:
             if leave.kind != "return":
                 raise
             return leave.value

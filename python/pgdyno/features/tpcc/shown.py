@@ -14,11 +14,11 @@ from pgdyno.report import numbers
 from pgdyno.report.blocks import (
     Block,
     BlockSection,
-    Column,
     DocumentKeys,
     FirstCharts,
     LabelledLine,
     TableBlock,
+    TableColumn,
     Tile,
     number_tile,
 )
@@ -27,23 +27,23 @@ from pgdyno.report.words import failures_text
 
 Row = tuple[str, ...]
 _TYPE_COLUMNS = (
-    Column("type"),
-    Column("count"),
-    Column("share"),
-    Column("p50", "ms"),
-    Column("p90", "ms"),
-    Column("limit of p90"),
-    Column("p99", "ms"),
-    Column("failed", meaning="failed, retried, rolled back", is_words=True),
+    TableColumn("type"),
+    TableColumn("count"),
+    TableColumn("share"),
+    TableColumn("p50", "ms"),
+    TableColumn("p90", "ms"),
+    TableColumn("limit of p90"),
+    TableColumn("p99", "ms"),
+    TableColumn("failed", meaning="failed, retried, rolled back", is_words=True),
 )
-_SHARE_COLUMNS = tuple(map(Column, ("share", "specified", "measured", "interval", "counted")))
+_SHARE_COLUMNS = tuple(map(TableColumn, ("share", "specified", "measured", "interval", "counted")))
 _CHECK_COLUMNS = (
-    Column("condition"),
-    Column("rule", is_name=True),
-    Column("violations"),
-    Column("warehouses", is_last_to_fit=True),
+    TableColumn("condition"),
+    TableColumn("rule", is_name=True),
+    TableColumn("violations"),
+    TableColumn("warehouses", is_last_to_fit=True),
 )
-_SKEW_COLUMNS = tuple(map(Column, ("skew of the run's rows", "rows", "chi-square", "verdict")))
+_SKEW_COLUMNS = tuple(map(TableColumn, ("skew of the run's rows", "rows", "chi-square", "verdict")))
 _VERDICTS: dict[Verdict, str] = {"ok": "ok", "missed": "MISSED", "open": "cannot tell"}
 
 

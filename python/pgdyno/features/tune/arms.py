@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from pgdyno.analysis.estimate import t_quantile
-from pgdyno.features.tune.trial import Candidate, Decision, Effect, Trial
+from pgdyno.features.tune.trial import Candidate, Decision, PairEffect, Trial
 
 MARGIN_RATIO = 0.05
 """A value that is better by less than this is "no better"."""
@@ -60,7 +60,7 @@ class Arm:
     missing_count: int = 0
     failure: str = ""
     decision: Decision = "not tried"
-    decided_by: Effect | None = None
+    decided_by: PairEffect | None = None
 
     @property
     def is_open(self) -> bool:
@@ -72,10 +72,10 @@ class Arm:
         """Return the mean of its log ratios, 0 without a pair."""
         return float(np.mean(self.log_ratios)) if self.log_ratios else 0.0
 
-    def effect(self, noise: Noise, look: Look = "planned") -> Effect:
+    def effect(self, noise: Noise, look: Look = "planned") -> PairEffect:
         """Return its effect; the interval holds at all looks of this kind together."""
         count = len(self.log_ratios)
-        return Effect(self.mean_ratio, self._half(noise, count, look), count)
+        return PairEffect(self.mean_ratio, self._half(noise, count, look), count)
 
     def decide(self, noise: Noise, look: Look) -> None:
         """Decide by its interval at this look, or leave it open."""
@@ -143,7 +143,7 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True)
-class Scatter:
+class PairScatter:
     """A standard deviation of a pair, and how well it is known."""
 
     deviation_ratio: float
@@ -164,8 +164,8 @@ class Noise:
     round. It is too large if other settings have an effect, and never too small.
     """
 
-    repeated: Scatter
-    of_others: Mapping[str, Scatter]
+    repeated: PairScatter
+    of_others: Mapping[str, PairScatter]
 
     @property
     def deviation_ratio(self) -> float:
@@ -180,7 +180,7 @@ class Noise:
         """Return whether enough pairs were repeated."""
         return self.repeated.is_known
 
-    def of_arm(self, arm: Arm) -> Scatter:
+    def of_arm(self, arm: Arm) -> PairScatter:
         """Return the scatter for the interval of this arm, known or not yet.
 
         The number of pairs chooses, never what they showed: the narrower of two is too narrow.
@@ -210,7 +210,7 @@ class Noise:
         spread = sum(float(np.sum((ratios - ratios.mean()) ** 2)) for ratios in several)
         free = sum(ratios.size - 1 for ratios in several)
         share = 1.0 if len(several) < 2 else _SHARED_RATIO
-        repeated = Scatter(math.sqrt(spread / free) if free else 0.0, share * free)
+        repeated = PairScatter(math.sqrt(spread / free) if free else 0.0, share * free)
         single = [arm for arm in listed if not arm.is_group]
         settings = dict.fromkeys(arm.setting for arm in single)
         if len(settings) < 2:
@@ -218,11 +218,13 @@ class Noise:
         return cls(repeated, {setting: _of_others(single, setting) for setting in settings})
 
 
-def _of_others(arms: Iterable[Arm], setting: str) -> Scatter:
+def _of_others(arms: Iterable[Arm], setting: str) -> PairScatter:
     """Return the root mean square of all log ratios of the other settings."""
     ratios = [ratio for arm in arms if arm.setting != setting for ratio in arm.log_ratios]
     spread = sum(ratio * ratio for ratio in ratios)
-    return Scatter(math.sqrt(spread / len(ratios)) if ratios else 0.0, _SHARED_RATIO * len(ratios))
+    return PairScatter(
+        math.sqrt(spread / len(ratios)) if ratios else 0.0, _SHARED_RATIO * len(ratios)
+    )
 
 
 def error_of_generation(number: int, *, is_only: bool) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from pgdyno.analysis.capacity import Target, Trial
+from pgdyno.analysis.capacity import LoadLimit, LoadTrial
 from pgdyno.errors import AnalysisError
 from pgdyno.features.tune import storage, trial
 from pgdyno.features.tune.catalogue import catalogue, needs_of, rule_of
@@ -17,7 +17,7 @@ from pgdyno.features.tune.memory import allowed_bytes
 from pgdyno.features.tune.server_settings import defaults_of
 from pgdyno.features.tune.space import Dimension, check_risks, dimensions
 from pgdyno.features.tune.spec import TuneDesign
-from pgdyno.features.tune.trial import BASE, Candidate, Step
+from pgdyno.features.tune.trial import BASE, Candidate, TrialStep
 from pgdyno.features.tune.tuning import Question, Tuning
 from pgdyno.plan.design import NONE, Design
 from pgdyno.plan.history import History, Measured, elapsed_ns, rounds, why_no_answer
@@ -215,10 +215,10 @@ class Tune(Design[TuneDesign]):
         return sum(target is not None and self._meets(target, run) for run in ran), len(ran)
 
     @property
-    def slo(self) -> Target | None:
+    def slo(self) -> LoadLimit | None:
         """Return the latency target, None without one."""
         asked = self.asked.target
-        return None if asked is None else Target(asked.figure, asked.limit)
+        return None if asked is None else LoadLimit(asked.figure, asked.limit)
 
     @property
     def is_slo_the_goal(self) -> bool:
@@ -228,10 +228,10 @@ class Tune(Design[TuneDesign]):
         return target is not None and not target.of and is_open and self.asked.metric is None
 
     @staticmethod
-    def _meets(target: Target, seen: Measured) -> bool:
+    def _meets(target: LoadLimit, seen: Measured) -> bool:
         latency_ms = seen.latency_ms.get(target.name, math.inf)
         rate_tps = seen.run.cell.rate_tps or seen.tps
-        return target.is_met(Trial(rate_tps, seen.achieved_ratio, latency_ms))
+        return target.is_met(LoadTrial(rate_tps, seen.achieved_ratio, latency_ms))
 
     def tuning(self, history: History, excluded: frozenset[str] = NONE) -> Tuning:
         """Return the state of the tuning after these runs.
@@ -308,7 +308,7 @@ class Tune(Design[TuneDesign]):
             f"its settings allow {percent(share)} of the memory, and {percent(limit)} is the limit"
         )
 
-    def _take(self, tuning: Tuning, step: Step, goal: float | None, seen: Measured) -> None:
+    def _take(self, tuning: Tuning, step: TrialStep, goal: float | None, seen: Measured) -> None:
         why = ""
         if step.candidate.name != BASE:
             why = next((text for text in self.asked.keep if self._breaks(text, seen)), "")
@@ -321,7 +321,7 @@ class Tune(Design[TuneDesign]):
         said = f"it does not keep {why}" if why else ""
         if seen.tps == 0 and step.candidate.name != BASE:
             said = said or "it completed no transaction in a run"
-        tuning.take(trial.Measured(step, None if said else goal, seen.elapsed_ns, said))
+        tuning.take(trial.TrialResult(step, None if said else goal, seen.elapsed_ns, said))
 
     def _breaks(self, text: str, seen: Measured) -> bool:
         if memory_limit_from(text) is not None:

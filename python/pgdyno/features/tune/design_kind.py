@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.analysis.findings import ExperimentFindings
-from pgdyno.designs import Kind, Pictures, Shown
+from pgdyno.designs import AnswerForms, Kind, Pictures
 from pgdyno.features.tune.answer import tune_answer
 from pgdyno.features.tune.design import Tune
 from pgdyno.features.tune.text import tune_body, tune_text
@@ -21,4 +21,4 @@ def _markdown(findings: ExperimentFindings, stem: str) -> tuple[str, Pictures]:
     return tune_markdown(findings, stem)
 
 
-TUNE = Kind(Tune, tune_answer, Shown(tune_text, _page, _markdown, tune_body))
+TUNE = Kind(Tune, tune_answer, AnswerForms(tune_text, _page, _markdown, tune_body))

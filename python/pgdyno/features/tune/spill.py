@@ -19,7 +19,7 @@ _TRIES_MAX = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class SpillTrial:
     """One execution under one work_mem.
 
     `temp_bytes`: written to temporary files; 0 where everything stayed in memory. `memory_bytes`:
@@ -46,8 +46,8 @@ class Need:
 
     statement: str
     place: str
-    now: Trial
-    enough: Trial | None
+    now: SpillTrial
+    enough: SpillTrial | None
     tried_count: int
 
     @property
@@ -58,11 +58,11 @@ class Need:
         return self.now.duration_ms / self.enough.duration_ms
 
 
-Probe = Callable[[int], Trial]
+Probe = Callable[[int], SpillTrial]
 """Executes the statement with this many bytes of work_mem."""
 
 
-def trial_of(work_mem_bytes: int, document: Mapping[str, Any]) -> Trial:
+def trial_of(work_mem_bytes: int, document: Mapping[str, Any]) -> SpillTrial:
     """Return what EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) says of one execution."""
     plan = document["Plan"]
     nodes = list(_nodes(plan))
@@ -70,7 +70,7 @@ def trial_of(work_mem_bytes: int, document: Mapping[str, Any]) -> Trial:
     written = int(plan.get("Temp Written Blocks", 0)) * BLOCK_BYTES
     if not written and any(_is_spilled(node) for node in nodes):
         written = BLOCK_BYTES  # A node spilled, but the amount is not known.
-    return Trial(
+    return SpillTrial(
         work_mem_bytes=work_mem_bytes,
         temp_bytes=written,
         memory_bytes=sum(_memory_bytes(node) for node in nodes),
@@ -97,7 +97,7 @@ def search(statement: str, place: str, probe: Probe, *, now_bytes: int, max_byte
     if not now.spills:
         return Need(statement, place, now, now, tried)
     low, high = now_bytes, now_bytes
-    enough: Trial | None = None
+    enough: SpillTrial | None = None
     while enough is None and high < max_bytes:
         high = min(_round_bytes(high * 2), max_bytes)
         trial = probe(high)

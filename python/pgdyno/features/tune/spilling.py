@@ -12,13 +12,13 @@ import psycopg
 
 from pgdyno.engine.log_events import events_of
 from pgdyno.errors import EngineError, RefusedError, ServerError, SpecError
-from pgdyno.features.tune.spill import Need, Probe, Trial, search, trial_of
+from pgdyno.features.tune.spill import Need, Probe, SpillTrial, search, trial_of
 from pgdyno.observe.session import ServerSession
 from pgdyno.observe.sql.statements import SCHEMA_SQL
 from pgdyno.server.connect import Connection
 from pgdyno.server.failures import step_for
 from pgdyno.server.foreign_tables import refuse_foreign_tables
-from pgdyno.server.grammar import Statement, statements_of, with_literals, without_meta_commands
+from pgdyno.server.grammar import SyntaxNode, statements_of, with_literals, without_meta_commands
 from pgdyno.server.permission import unpermitted
 from pgdyno.user_file import read_text, require_long_file
 
@@ -149,7 +149,7 @@ def read_log(path: Path) -> LoggedFiles | None:
     return LoggedFiles(len(sizes), int(statistics.median(sizes)), p90, sizes[-1])
 
 
-def statements_in(path: Path, variables: Mapping[str, str]) -> list[Statement]:
+def statements_in(path: Path, variables: Mapping[str, str]) -> list[SyntaxNode]:
     """Return the statements of a script, read after literals have replaced its variables.
 
     Raises: SpecError for a variable without a value, a text that is not SQL, and a file without a
@@ -164,7 +164,7 @@ def statements_in(path: Path, variables: Mapping[str, str]) -> list[Statement]:
 
 def needs_of(
     connection: Connection,
-    statements: Mapping[str, list[Statement]],
+    statements: Mapping[str, list[SyntaxNode]],
     *,
     now_bytes: int,
     max_bytes: int,
@@ -205,7 +205,7 @@ _CORRECT = "correct the statement: the server refuses it"
 def _probe(
     connection: Connection, text: str, place: str, *, is_scratch: bool, timeout_ms: int
 ) -> Probe:
-    def probe(work_mem_bytes: int) -> Trial:
+    def probe(work_mem_bytes: int) -> SpillTrial:
         try:
             with connection.transaction(force_rollback=True):
                 if not is_scratch:

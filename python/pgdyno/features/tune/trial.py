@@ -37,7 +37,7 @@ def candidate_of(settings: Point, name: str = "") -> Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TrialStep:
     """One run to do: its round (from 1) and its candidate."""
 
     round: int
@@ -45,21 +45,21 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class TrialResult:
     """The result of one run. `goal_ratio`: the log of the goal, which shall be large.
 
     If `goal_ratio` is None, the run failed for the reason `why`; if `why` is empty, the run has no
     value of the metric.
     """
 
-    step: Step
+    step: TrialStep
     goal_ratio: float | None
     took_ns: int
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class PairEffect:
     """The log ratio of two candidates: mean, half-width of its interval, number of pairs.
 
     `half_ratio` is infinite while the scatter of a pair is not known.
@@ -109,7 +109,7 @@ class Trial:
     value: str
     candidate: Candidate
     against: Candidate
-    effect: Effect
+    effect: PairEffect
     decision: Decision
     failure: str = ""
     missing_count: int | None = 0

@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from pgdyno.analysis.compare import shuffled
 from pgdyno.features.tune.arms import Arm, Noise, error_of_generation, share_error
 from pgdyno.features.tune.space import Dimension, Point, values_to_try, widest_gap
-from pgdyno.features.tune.trial import BASE, Candidate, Effect, Measured, Step, Trial, candidate_of
+from pgdyno.features.tune.trial import (
+    BASE,
+    Candidate,
+    PairEffect,
+    Trial,
+    TrialResult,
+    TrialStep,
+    candidate_of,
+)
 
 RULES = "pgtune"
 TIME_OVER, DECIDED = "the time is over", "every value was decided"
@@ -74,7 +82,7 @@ class Tuning:
         self._earlier: list[Arm] = []
         self._rounds: list[dict[str, float]] = []
         self._round_count = 0
-        self._queue: list[Step] = []
+        self._queue: list[TrialStep] = []
         self._members: list[Candidate] = []
         self._goals: dict[str, float | None] = {}
         self._spent_ns = self._run_count = 0
@@ -82,17 +90,17 @@ class Tuning:
         self._are_parts_open = False
         self._ask(self._new())
 
-    def due(self) -> tuple[Step, ...]:
+    def due(self) -> tuple[TrialStep, ...]:
         """Return what is left of the present round; nothing when it is over (see `reason`)."""
         if not self._queue and not self.reason:
             self._queue = self._planned()
         return tuple(self._queue)
 
-    def next(self) -> Step | None:
+    def next(self) -> TrialStep | None:
         """Return the next run, None when the tuning is over."""
         return next(iter(self.due()), None)
 
-    def take(self, measured: Measured) -> None:
+    def take(self, measured: TrialResult) -> None:
         """Take in a run of the present round."""
         step = measured.step
         self._queue.remove(step)
@@ -104,9 +112,9 @@ class Tuning:
         if not self._queue:
             self._close_round()
 
-    def give_up(self, step: Step, why: str = "it did not run: see the notes") -> None:
+    def give_up(self, step: TrialStep, why: str = "it did not run: see the notes") -> None:
         """Note that the candidate of the run that is due cannot be measured."""
-        self.take(Measured(step, None, 0, why))
+        self.take(TrialResult(step, None, 0, why))
 
     def finish(self, reason: str) -> None:
         """Look for the last time, because nothing more can be measured."""
@@ -164,7 +172,7 @@ class Tuning:
         """Return whether some value was compared."""
         return any(trial.effect.pair_count for trial in self.trials if not trial.failure)
 
-    def gain(self) -> Effect | None:
+    def gain(self) -> PairEffect | None:
         """Return the best settings against yours; None if nothing better was found.
 
         With one adopted setting, all its pairs count. With several, those of the rounds that had
@@ -183,7 +191,7 @@ class Tuning:
         means, halves = (
             sum(getattr(effect, name) for effect in single) for name in ("mean_ratio", "half_ratio")
         )
-        return Effect(means, halves, min(effect.pair_count for effect in single))
+        return PairEffect(means, halves, min(effect.pair_count for effect in single))
 
     def time_missing_ns(self) -> int | None:
         """Return how much more time would decide what is open; None if it cannot be told."""
@@ -203,7 +211,7 @@ class Tuning:
             if candidate.name in goals and BASE in goals
         )
 
-    def _together(self, arm: Arm) -> Effect:
+    def _together(self, arm: Arm) -> PairEffect:
         """Return the effect of the only adopted setting, with the pairs since it was adopted."""
         decided = arm.decided_by or arm.effect(self.noise)
         ratios = self._pairs(arm.candidate.name, BASE)
@@ -220,7 +228,7 @@ class Tuning:
             if name in goals and against in goals
         ]
 
-    def _planned(self) -> list[Step]:
+    def _planned(self) -> list[TrialStep]:
         """Return the runs of the next round; none when the tuning is over."""
         self._look_if_due()
         open_arms = [arm for arm in self._arms if arm.is_open]
@@ -248,7 +256,7 @@ class Tuning:
         self._members = [*always, *(arm.candidate for arm in arms)]
         ordered = shuffled(self._members, self._asked.seed, self._round_count)
         self._goals = {}
-        return [Step(self._round_count, candidate) for candidate in ordered]
+        return [TrialStep(self._round_count, candidate) for candidate in ordered]
 
     def _chosen(self, open_arms: list[Arm], count: int) -> list[Arm]:
         """Return the candidates of a round: the promising ones, either all or none restarting."""

@@ -82,7 +82,7 @@ def document_of(
     lost time first.
     """
     tally, total = watched.tally, watched.tally.total
-    work = Work.of(tally)
+    work = WatchedWork.of(tally)
     size_bytes = sum(path.stat().st_size for path in folder.folder.rglob("*") if path.is_file())
     hours = watched.lasted_ns / 3.6e12
     facts = folder.facts() or {}
@@ -131,7 +131,7 @@ def answer_of(findings: Sequence[IncidentFinding]) -> str:
     return ""
 
 
-def sentence(tally: Tally, work: Work) -> str:
+def sentence(tally: Tally, work: WatchedWork) -> str:
     """Return the answer of a watch in one sentence."""
     total, at_work = tally.total, work.sessions_at_work
     if total.tps is None:
@@ -167,7 +167,7 @@ def utc(time_ns: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WatchedWork:
     """Sessions at work, and the shares of wait events and statements, with intervals.
 
     `counted`: the wait events whose time a clock of the server counted.
@@ -179,7 +179,7 @@ class Work:
     counted: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, tally: Tally) -> Work:
+    def of(cls, tally: Tally) -> WatchedWork:
         """Return the work of a watch. The shares of events sum to 1, and so do statements'."""
         at_work = tally.at_work()
         if at_work is None or not at_work.seen_count:
@@ -247,7 +247,7 @@ def _bound(samples: Sampled, tally: Tally, at_work: AtWork) -> tuple[Sampled, di
     return whole, errors
 
 
-def _sessions(tally: Tally, work: Work) -> Document:
+def _sessions(tally: Tally, work: WatchedWork) -> Document:
     at_work, samples = work.sessions_at_work, tally.total.wait_samples
     mean = at_work.mean if at_work is not None else None
     sampled = at_work.sampled if at_work is not None else None
@@ -267,7 +267,7 @@ def _sessions(tally: Tally, work: Work) -> Document:
 
 
 def statement_of(
-    watched: Watched, work: Work, query: int, *, before: Calls, after: Calls
+    watched: Watched, work: WatchedWork, query: int, *, before: Calls, after: Calls
 ) -> Document:
     """Return a statement's share of DB time, and the time of one call.
 
@@ -311,7 +311,7 @@ def _times(value: float | None, factor: float | None) -> float | None:
     return None if value is None or factor is None else value * factor
 
 
-def _event(name: str, share: Estimate, work: Work) -> Document:
+def _event(name: str, share: Estimate, work: WatchedWork) -> Document:
     """Return one wait event with its share of DB time (not of all waits)."""
     part = work.sessions(share)
     return {

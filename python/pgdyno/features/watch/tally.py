@@ -39,7 +39,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class SampleGap:
     """A time without samples. `time_ns` is its end."""
 
     time_ns: int
@@ -47,7 +47,7 @@ class Gap:
 
 
 @dataclass(slots=True)
-class Series:
+class SeriesSums:
     """Numbers in time order, kept as the sums from which mean and interval are made."""
 
     count: int = 0
@@ -227,11 +227,11 @@ class Tally:
         self._disks: dict[str, Row] = {}
         self._recent = Sums()
         self.total = Sums()
-        self.gaps: list[Gap] = []
+        self.gaps: list[SampleGap] = []
         self.gap_count = 0
         self.reset_count = 0
         self.peak_sessions = 0
-        self.active_series = Series()
+        self.active_series = SeriesSums()
         self.stretches = Stretches()
         self.clocks = EventClocks()
         self.connections = 0
@@ -270,7 +270,7 @@ class Tally:
         with self._lock:
             length_ns = now_ns - self.ended_ns
             if self.ended_ns and length_ns > self._late_ns:
-                self._leave_gap(Gap(now_ns, length_ns))
+                self._leave_gap(SampleGap(now_ns, length_ns))
 
     @property
     def seen_ns(self) -> int:
@@ -315,7 +315,7 @@ class Tally:
             return
         elapsed_ns = time_ns - before["time_ns"]
         if interval_ns == 0 or interval_ns > self._late_ns:
-            self._leave_gap(Gap(time_ns, elapsed_ns))
+            self._leave_gap(SampleGap(time_ns, elapsed_ns))
             return
         grown = {name: now[name] - before[name] for name in _ADDED_UP}
         if now["reset_ns"] != before["reset_ns"] or min(grown.values()) < 0:
@@ -372,7 +372,7 @@ class Tally:
             sums.disk_written_bytes += max(0, written)
             sums.disk_span_ns += span_ns
 
-    def _leave_gap(self, gap: Gap) -> None:
+    def _leave_gap(self, gap: SampleGap) -> None:
         self.gap_count += 1
         self.gaps = [*self.gaps[-_GAPS_KEPT:], gap]
 

@@ -21,7 +21,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pgdyno.analysis.capacity import Target, Trial
+from pgdyno.analysis.capacity import LoadLimit, LoadTrial
 from pgdyno.analysis.compare import shuffled
 from pgdyno.plan.capacity import RUNS_MAX, next_clients, next_rate
 from pgdyno.plan.design import NONE, Design
@@ -39,7 +39,7 @@ PILOT_CLIENTS_MAX = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SweepCurve:
     """One script of one variant, which has one curve."""
 
     script: int
@@ -100,29 +100,29 @@ class Sweep(Design[SweepDesign]):
             "detail": ("the run at the knee", self.asked.knee_ns),
         }
 
-    def lines(self, excluded: frozenset[str] = NONE) -> tuple[Line, ...]:
+    def lines(self, excluded: frozenset[str] = NONE) -> tuple[SweepCurve, ...]:
         """Return the lines of all variants that can be measured, ordered by script."""
         experiment = self.experiment
         if not experiment.all_variants():
             scripts = enumerate(experiment.workload.scripts)
-            return tuple(Line(index, None) for index, script in scripts if script.weight > 0)
+            return tuple(SweepCurve(index, None) for index, script in scripts if script.weight > 0)
         lines = [
-            Line(script, variant)
+            SweepCurve(script, variant)
             for variant in self.usable(excluded)
             for script in experiment.scripts_of(variant)
         ]
         return tuple(sorted(lines, key=lambda line: line.script))
 
     @property
-    def slo(self) -> Target | None:
+    def slo(self) -> LoadLimit | None:
         """Return the latency target; None if the experiment has none."""
         asked = self.asked.target
         if asked is None:
             return None
         in_clients = f"{self.experiment.program.client_word}s"
-        return Target(asked.figure, asked.limit, in_clients if asked.of else "tps")
+        return LoadLimit(asked.figure, asked.limit, in_clients if asked.of else "tps")
 
-    def _pilot_missing(self, history: History, lines: tuple[Line, ...]) -> PlannedRun | None:
+    def _pilot_missing(self, history: History, lines: tuple[SweepCurve, ...]) -> PlannedRun | None:
         if self.experiment.workload.warmup_ns is not None:
             return None
         done = [measured.run.cell for measured in pilots(history)]
@@ -133,7 +133,7 @@ class Sweep(Design[SweepDesign]):
                 return pilot(self.seed, line.cell(clients), number=number, run_ns=run_ns)
         return None
 
-    def _next_of_rounds(self, history: History, lines: tuple[Line, ...]) -> PlannedRun | None:
+    def _next_of_rounds(self, history: History, lines: tuple[SweepCurve, ...]) -> PlannedRun | None:
         design, counted = self.asked, rounds(history)
         for number in range(1, design.rounds + 1):
             visited = [m.run.cell for m in counted if m.run.round == number]
@@ -148,7 +148,7 @@ class Sweep(Design[SweepDesign]):
                 return self._run(history, "round", todo[0], number=number, reason=reason)
         return None
 
-    def _next_trial(self, history: History, lines: tuple[Line, ...]) -> PlannedRun | None:
+    def _next_trial(self, history: History, lines: tuple[SweepCurve, ...]) -> PlannedRun | None:
         """Return the next run against the target, with as many clients as at the peak."""
         target = self.slo
         if target is None or why_no_load(history, target):
@@ -171,7 +171,7 @@ class Sweep(Design[SweepDesign]):
                 return self._run(history, "capacity", cell, reason=reason)
         return None
 
-    def _next_clients(self, history: History, line: Line, target: Target) -> Cell | None:
+    def _next_clients(self, history: History, line: SweepCurve, target: LoadLimit) -> Cell | None:
         clients = next_clients(
             trials_of(history, line, target),
             target,
@@ -196,7 +196,7 @@ class Sweep(Design[SweepDesign]):
         )
 
 
-def why_no_load(history: History, target: Target | None) -> str:
+def why_no_load(history: History, target: LoadLimit | None) -> str:
     """Return why this machine cannot say which load meets a latency target, or "".
 
     A disturbed trial that met the target is as good as another; one that missed it says nothing.
@@ -216,7 +216,7 @@ def plateau_start(tps_by_level: dict[int, float]) -> int:
     return min(level for level, tps in tps_by_level.items() if tps >= (1 - PLATEAU_RATIO) * best)
 
 
-def mean_tps(history: History, line: Line) -> dict[int, float]:
+def mean_tps(history: History, line: SweepCurve) -> dict[int, float]:
     """Return level -> mean throughput of the runs of `line` in rounds, smallest level first."""
     by_level: dict[int, list[float]] = {}
     for measured in rounds(history):
@@ -225,7 +225,7 @@ def mean_tps(history: History, line: Line) -> dict[int, float]:
     return {level: sum(values) / len(values) for level, values in sorted(by_level.items())}
 
 
-def trials_of(history: History, line: Line, target: Target) -> list[Trial]:
+def trials_of(history: History, line: SweepCurve, target: LoadLimit) -> list[LoadTrial]:
     """Return the trials of a line against the latency target.
 
     If the load is a number of clients, the runs of the levels are trials, too.
@@ -234,16 +234,16 @@ def trials_of(history: History, line: Line, target: Target) -> list[Trial]:
     return [_trial(measured, target) for measured in runs if line.is_of(measured.run.cell)]
 
 
-def _trial(measured: Measured, target: Target) -> Trial:
+def _trial(measured: Measured, target: LoadLimit) -> LoadTrial:
     latency_ms = measured.latency_ms.get(target.name, math.inf)
     if target.is_closed:
-        return Trial(measured.run.cell.clients, 1.0, latency_ms)
+        return LoadTrial(measured.run.cell.clients, 1.0, latency_ms)
     offered_tps = measured.run.cell.rate_tps or measured.tps
-    return Trial(offered_tps, measured.achieved_ratio, latency_ms)
+    return LoadTrial(offered_tps, measured.achieved_ratio, latency_ms)
 
 
 def _blocks(
-    design: SweepDesign, counted: History, lines: tuple[Line, ...], number: int, seed: int
+    design: SweepDesign, counted: History, lines: tuple[SweepCurve, ...], number: int, seed: int
 ) -> list[list[Cell]]:
     """Return the cells of a round in order, in blocks: one level of one script, all variants."""
     blocks = []
@@ -258,7 +258,7 @@ def _blocks(
 
 
 def _levels_of_round(
-    design: SweepDesign, counted: History, line: Line, number: int
+    design: SweepDesign, counted: History, line: SweepCurve, number: int
 ) -> tuple[int, ...]:
     if design.levels != "auto":
         return design.levels
@@ -268,7 +268,7 @@ def _levels_of_round(
     return (*_levels(design, first, line), *_climb(design, mean_tps(first, line)))
 
 
-def _levels(design: SweepDesign, counted: History, line: Line) -> tuple[int, ...]:
+def _levels(design: SweepDesign, counted: History, line: SweepCurve) -> tuple[int, ...]:
     if design.levels != "auto":
         return design.levels
     return tuple(mean_tps(counted, line))

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import Field
 
-from pgdyno.engine.distribution import Part
+from pgdyno.engine.distribution import CapturePart
 from pgdyno.errors import SpecError
 from pgdyno.features.capture.mirror.replay import templates_in
 from pgdyno.features.capture.model import (
@@ -29,7 +29,7 @@ from pgdyno.spec.experiment import Script
 _CONTROL = frozenset({"begin", "commit", "rollback", "savepoint", "set"})
 
 
-class Adaptation(Part):
+class Adaptation(CapturePart):
     """What a load needs in one database.
 
     `left_out`: the reason for each statement that is not sent, by its id. `types`: of parameters

@@ -29,7 +29,7 @@ ALIKE_MIN = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class CallWork:
     """What one call of a statement did on one side, on average; None: not counted."""
 
     calls: float
@@ -54,8 +54,8 @@ class StatementLikeness:
     number: int
     id: str
     text: str
-    source: Work
-    copy: Work
+    source: CallWork
+    copy: CallWork
     verdict: Verdict
     reason: str
     time_ratio: float | None
@@ -263,14 +263,14 @@ def _failures(copy: CopySeen) -> dict[str, float]:
     return counts
 
 
-def _work_of_source(own: Counters, whole: float) -> Work:
+def _work_of_source(own: Counters, whole: float) -> CallWork:
     calls = own["calls"]
     return _work(own, calls, share_ratio=_quotient(calls, whole), failures=0.0)
 
 
 def _work_of_copy(
     row: Mapping[str, Any], copy: CopySeen, failures: Mapping[str, float], whole: float
-) -> Work:
+) -> CallWork:
     text = row["text"]
     failed = failures.get(text, 0.0)
     calls = copy.calls.get(text, 0.0) + failed
@@ -278,17 +278,17 @@ def _work_of_copy(
     share = _quotient(calls, whole)
     # The server does not count what is prepared by others, but the calls of other sessions.
     if counted is None or counted["calls"] <= copy.calls.get(text, 0.0) / 2:
-        return Work(calls=calls, share_ratio=share, failures=failed)
+        return CallWork(calls=calls, share_ratio=share, failures=failed)
     own = _work(counted, counted["calls"], share_ratio=share, failures=failed)
-    return Work(**{**{n: getattr(own, n) for n in Work.__slots__}, "calls": calls})
+    return CallWork(**{**{n: getattr(own, n) for n in CallWork.__slots__}, "calls": calls})
 
 
-def _work(own: Counters, calls: float, *, share_ratio: float | None, failures: float) -> Work:
+def _work(own: Counters, calls: float, *, share_ratio: float | None, failures: float) -> CallWork:
     def mean(*names: str) -> float | None:
         return _quotient(math.fsum(own[name] for name in names), calls) if is_counted else None
 
     is_counted = bool(own.get("is_counted"))  # A log has calls and times alone.
-    return Work(
+    return CallWork(
         calls=calls,
         share_ratio=share_ratio,
         time_ms=_quotient(own["time_ms"], calls),
@@ -301,7 +301,7 @@ def _work(own: Counters, calls: float, *, share_ratio: float | None, failures: f
 
 
 def _judged(
-    row: Mapping[str, Any], source: Work, copy: Work, sums: tuple[float, float]
+    row: Mapping[str, Any], source: CallWork, copy: CallWork, sums: tuple[float, float]
 ) -> tuple[Verdict, str]:
     """Return the verdict on a statement, with the reason if it is not alike."""
     if row["reason"]:
@@ -321,7 +321,7 @@ def _judged(
     return "alike", ""
 
 
-def _differences(source: Work, copy: Work, expected: float) -> Iterator[str]:
+def _differences(source: CallWork, copy: CallWork, expected: float) -> Iterator[str]:
     if copy.failures > FAILED_MAX * copy.calls:
         yield f"{percent(copy.failures / copy.calls)} of its calls fail"
     # Few calls vary by chance.

@@ -43,7 +43,7 @@ from pgdyno.features.capture.model import (
     parts_of,
     referred_by,
 )
-from pgdyno.features.capture.object_names import Names, quoted
+from pgdyno.features.capture.object_names import ObjectNames, quoted
 from pgdyno.features.capture.safety import (
     harmless,
     not_of_the_copy,
@@ -344,7 +344,7 @@ def _settings(capture: Capture, statements: list[Statement]) -> dict[str, str]:
     paths = {statement.search_path for statement in statements if statement.search_path}
     own = {"search_path": paths.pop()} if len(paths) == 1 else {}
     settings = {**own, **harmless(most.settings if most is not None else {})}
-    names = Names(capture.objects, capture.columns)
+    names = ObjectNames(capture.objects, capture.columns)
     made = names.schemas if names.extensions else names.schemas_of_objects
     schemas = [quoted(schema) for schema in sorted(made)]
     path = [part.strip() for part in settings.get("search_path", "public").split(",")]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from pgdyno.engine.distribution import Part
+from pgdyno.engine.distribution import CapturePart
 from pgdyno.errors import SpecError, StoreError
 from pgdyno.features.capture.model import Source
 from pgdyno.server.connect import Connection
@@ -26,7 +26,7 @@ _COPY = (
 )
 
 
-class Fits(Part):
+class Fits(CapturePart):
     """What was fitted: new sources by statement and place, and all statements that were tried."""
 
     sources: dict[str, dict[int, Source]] = Field(default_factory=dict)

@@ -15,24 +15,24 @@ from pgdyno.features.capture.mirror.findings import (
 from pgdyno.quantities import percent, plain
 from pgdyno.report.blocks import (
     BlockSection,
-    Column,
     DocumentKeys,
     LabelledLine,
     TableBlock,
+    TableColumn,
     Tile,
 )
 
 _SHOWN_MAX, _FAILED_MAX, _ROWS_MAX = 3, 2, 12
 _COLUMNS = (
-    *map(Column, ("#", "of time", "calls", "rows", "blocks", "WAL bytes", "temp", "failed")),
-    Column("verdict"),
-    Column("statement", is_name=True),
-    Column("why", meaning="why it is not alike", is_words=True),
+    *map(TableColumn, ("#", "of time", "calls", "rows", "blocks", "WAL bytes", "temp", "failed")),
+    TableColumn("verdict"),
+    TableColumn("statement", is_name=True),
+    TableColumn("why", meaning="why it is not alike", is_words=True),
 )
 _NOTE = "source -> copy, a call; calls: source -> copy, of all"
 _EACH_COLUMNS = (
-    *map(Column, ("variant or load", "alike: time", "calls", "failed")),
-    Column("most time that is not alike", meaning="what is not alike", is_words=True),
+    *map(TableColumn, ("variant or load", "alike: time", "calls", "failed")),
+    TableColumn("most time that is not alike", meaning="what is not alike", is_words=True),
 )
 _NOT_COUNTED = (
     "Rows, blocks and WAL of the copy are not known. To count them, add pg_stat_statements to"

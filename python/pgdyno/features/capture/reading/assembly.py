@@ -21,13 +21,13 @@ from pgdyno.features.capture.model import (
     StatementKind,
     Template,
 )
-from pgdyno.features.capture.reading.call_series import Counting
+from pgdyno.features.capture.reading.call_series import CallSeries
 from pgdyno.features.capture.reading.changed_checks import with_changes
 from pgdyno.features.capture.reading.constants import constant_count
 from pgdyno.features.capture.reading.counted import HIDDEN, Counted, Key
 from pgdyno.features.capture.reading.counters import CountersOfLoad
 from pgdyno.features.capture.reading.described import Described
-from pgdyno.features.capture.reading.grouping import Group, grouped
+from pgdyno.features.capture.reading.grouping import StatementGroup, grouped
 from pgdyno.features.capture.reading.moves import with_moves
 from pgdyno.features.capture.reading.parameter_sources import Sources
 from pgdyno.features.capture.reading.parsed import Parsed
@@ -138,7 +138,7 @@ class Assembly:
             kept=tuple(self.kept),
         )
 
-    def _groups(self, described: Mapping[Key, Described], sources: Sources) -> list[Group]:
+    def _groups(self, described: Mapping[Key, Described], sources: Sources) -> list[StatementGroup]:
         """Return the kinds of transactions of the statements that can be reproduced."""
         series = self.counted.series()
         work = {
@@ -147,7 +147,7 @@ class Assembly:
             if not d.parsed.reason and d.parsed.kind not in _FRAMES
         }
         countings = [
-            Counting(
+            CallSeries(
                 id=d.statement.id,
                 query_id=key[0],
                 role=d.statement.role,
@@ -269,7 +269,7 @@ class Assembly:
         yield from self.schema.notes
 
 
-def _proved(groups: Sequence[Group]) -> Iterator[str]:
+def _proved(groups: Sequence[StatementGroup]) -> Iterator[str]:
     """Yield for which share of the calls the counts prove their transactions, if not for all."""
     calls = {group.is_proved: 0.0 for group in groups}
     for group in groups:
@@ -299,7 +299,7 @@ def _assumptions(sources: Sources, statements: Mapping[str, Described]) -> Itera
 
 
 def _with_frames(
-    groups: Sequence[Group], statements: Mapping[str, Described]
+    groups: Sequence[StatementGroup], statements: Mapping[str, Described]
 ) -> dict[str, Described]:
     """Put BEGIN and COMMIT around the groups that need them; return these statements by id.
 

@@ -35,7 +35,7 @@ _WRITING: tuple[StatementKind, ...] = ("update", "merge", "insert", "delete")
 
 
 @dataclass(frozen=True, slots=True)
-class Counting:
+class CallSeries:
     """One statement and how often it was called: in total, and in each interval.
 
     `level`: how many foreign keys lead from the table that it writes to one without: the rows of
@@ -101,7 +101,7 @@ def chance(difference: FloatArray, variance: FloatArray, tolerance: FloatArray) 
     return math.comb(count, worst) * float(math.prod(math.erf(width) for width in widths))
 
 
-def relations(statements: Sequence[Counting], writing: Sequence[float]) -> Relations:
+def relations(statements: Sequence[CallSeries], writing: Sequence[float]) -> Relations:
     """Return what follows from sums. Args: writing, transactions that wrote, in each interval.
 
     If two statements have a third one as their sum, no transaction has both, and each transaction

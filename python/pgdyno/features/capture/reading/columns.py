@@ -16,7 +16,7 @@ from pgdyno.engine.distribution import Distribution, Hot, Spread, ValueKind
 from pgdyno.features.capture.ranks import together
 from pgdyno.features.capture.reading import documents, times
 from pgdyno.features.capture.reading.codes import Codes, addresses
-from pgdyno.features.capture.reading.schema import Column, Schema
+from pgdyno.features.capture.reading.schema import CatalogColumn, Schema
 from pgdyno.features.capture.reading.stand_ins import StandIns
 from pgdyno.features.capture.schema import ColumnGroup, ColumnShape, TableShape
 from pgdyno.features.capture.schema import parts_of as name_parts
@@ -116,7 +116,7 @@ def raw_columns(
     return raw
 
 
-def kind_of(column: Column) -> ValueKind:
+def kind_of(column: CatalogColumn) -> ValueKind:
     """Return the kind of a column's values."""
     if column.base_kind == "e":
         return "enum"
@@ -253,11 +253,11 @@ class ColumnShapes:
                     words_of.setdefault((table, own.bare_name), words)
         return words_of
 
-    def _has_words(self, column: Column) -> bool:
+    def _has_words(self, column: CatalogColumn) -> bool:
         seen = self._statistics.get(column.place)
         return seen is not None and any(" " in value.strip() for value in seen.values)
 
-    def _shape(self, column: Column) -> ColumnShape:
+    def _shape(self, column: CatalogColumn) -> ColumnShape:
         place = (column.table, column.bare_name)
         seen = self._statistics.get(column.place)
         sequence = re.search(r"nextval\('([^']+)'", column.default)
@@ -277,7 +277,7 @@ class ColumnShapes:
             correlation=None if seen is None else seen.correlation,
         )
 
-    def _distribution(self, column: Column, seen: Statistics | None) -> Distribution:
+    def _distribution(self, column: CatalogColumn, seen: Statistics | None) -> Distribution:
         kind, rows = kind_of(column), self._rows.get(column.table, 0)
         is_unique = (column.table, column.bare_name) in self._schema.unique
         if seen is None:
@@ -315,7 +315,7 @@ class ColumnShapes:
         seen = [self._statistics[c.place] for c in columns if c.place in self._statistics]
         return [value for own in seen for value in (*own.hot, *own.bounds)]
 
-    def _labels(self, column: Column) -> tuple[str, ...]:
+    def _labels(self, column: CatalogColumn) -> tuple[str, ...]:
         return self._schema.enums.get(column.enum_name, ())
 
     @staticmethod
@@ -326,7 +326,9 @@ class ColumnShapes:
         changes = {"distinct": count, "bounds": bounds, "step": 1.0, "is_dense": True}
         return made.model_copy(update=changes)
 
-    def _replaced(self, made: Distribution, column: Column, seen: Statistics) -> Distribution:
+    def _replaced(
+        self, made: Distribution, column: CatalogColumn, seen: Statistics
+    ) -> Distribution:
         kind = made.kind
         if kind in ("boolean", "enum"):
             self._keep(column, "every value is in the type")
@@ -355,10 +357,12 @@ class ColumnShapes:
             return made.model_copy(update=_values(seen, hot, bounds))
         return made
 
-    def _keep(self, column: Column, why: str) -> None:
+    def _keep(self, column: CatalogColumn, why: str) -> None:
         self.kept.append(f"{column.table}.{column.name}: {why}")
 
-    def _documents(self, made: Distribution, column: Column, seen: Statistics) -> Distribution:
+    def _documents(
+        self, made: Distribution, column: CatalogColumn, seen: Statistics
+    ) -> Distribution:
         known = (*seen.hot, *seen.bounds)
         keys = documents.kept_keys(known)
         if keys:
@@ -381,7 +385,7 @@ class ColumnShapes:
         is_few = 0 <= seen.distinct < KEPT_INTEGERS_MAX
         return is_few or distinct > _DENSE_RATIO * (max(values) - min(values) + 1)
 
-    def _referenced_count(self, column: Column) -> float:
+    def _referenced_count(self, column: CatalogColumn) -> float:
         """Return how many keys a column references, 0 if it references none."""
         place = (column.table, column.bare_name)
         for _ in range(len(self._columns)):
@@ -447,7 +451,7 @@ class ColumnShapes:
             }
         )
 
-    def _array(self, made: Distribution, column: Column, seen: Statistics) -> Distribution:
+    def _array(self, made: Distribution, column: CatalogColumn, seen: Statistics) -> Distribution:
         element_kind = _KINDS.get(column.element_type, "other")
         elements = Distribution(kind=element_kind, distinct=max(len(seen.elements), 1))
         shares = seen.element_fractions[: len(seen.elements)]

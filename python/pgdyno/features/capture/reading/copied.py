@@ -25,7 +25,7 @@ from pgdyno.features.capture.model import (
 from pgdyno.features.capture.reading.key_sources import FRESH_KINDS, Place, fresh, unique_keys
 from pgdyno.features.capture.reading.parameter_uses import Parameter
 from pgdyno.features.capture.reading.parsed import Parsed
-from pgdyno.features.capture.schema import ColumnShape, Reference, SchemaObject
+from pgdyno.features.capture.schema import ColumnShape, KeyReference, SchemaObject
 
 # The source of a parameter of INSERT, from its number, its use and the sources before it.
 SourceOf = Callable[[int, Parameter], Source]
@@ -43,7 +43,7 @@ def row_sources(
         made.append(source_of(number, use))
     shapes = [columns.get((use.table, use.column)) for _, use in sorted(parsed.parameters.items())]
     keys: dict[str, list[int]] = {}
-    references: dict[int, Reference] = {}
+    references: dict[int, KeyReference] = {}
     for place, shape in enumerate(shapes):
         if shape is None:
             continue

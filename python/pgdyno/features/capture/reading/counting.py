@@ -26,7 +26,7 @@ _FORCES_REPORTS = 15
 
 
 @dataclass(slots=True)
-class Progress:
+class CaptureProgress:
     """What is known while a capture goes on."""
 
     seconds: float
@@ -48,7 +48,7 @@ class Counting:
     place: str
     home: str
     seconds: float
-    moved: Callable[[Progress], None] = field(repr=False)
+    moved: Callable[[CaptureProgress], None] = field(repr=False)
     checkpoint: Callable[[], None] = field(repr=False)
     lost: Callable[[str], None] = field(repr=False)
     counted: Counted = field(default_factory=Counted)
@@ -156,7 +156,9 @@ class Counting:
         so_far.active_sessions.append(sum(active) / max(len(active), 1))
         statements = len(so_far.snapshots[-1].counters) if so_far.snapshots else 0
         self.moved(
-            Progress(self.second, float(transactions), so_far.active_sessions[-1], statements)
+            CaptureProgress(
+                self.second, float(transactions), so_far.active_sessions[-1], statements
+            )
         )
 
     def _read_snapshot(self) -> Snapshot:

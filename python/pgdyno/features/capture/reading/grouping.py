@@ -19,7 +19,7 @@ import numpy as np
 
 from pgdyno.features.capture.reading.call_series import (
     TOLERANCE_CALLS,
-    Counting,
+    CallSeries,
     FloatArray,
     Relations,
     difference,
@@ -57,7 +57,7 @@ Related = Callable[[str, str], bool]
 
 
 @dataclass(slots=True)
-class Group:
+class StatementGroup:
     """The statements of one kind of transaction in their order, with the turns of each.
 
     `is_block`: they are between BEGIN and COMMIT. `is_proved`: certain evidence alone gives this
@@ -72,14 +72,14 @@ class Group:
 
 
 def grouped(
-    statements: Sequence[Counting],
+    statements: Sequence[CallSeries],
     sessions: Sessions,
     related: Related,
     *,
     transactions: float,
     late: float = 0.0,
     writing: Sequence[float] = (),
-) -> list[Group]:
+) -> list[StatementGroup]:
     """Return the kinds of transactions that explain all calls.
 
     Args: statements, without BEGIN and COMMIT; related, whether two statements use the same keys;
@@ -104,7 +104,7 @@ class _Way:
     series: Mapping[str, FloatArray]
     excess: float
     budget: float = 0.0
-    groups: tuple[Group, ...] = ()
+    groups: tuple[StatementGroup, ...] = ()
     score: float = 0.0
     guessed: float = 0.0
 
@@ -112,7 +112,7 @@ class _Way:
 class _Grouping:
     def __init__(
         self,
-        statements: Sequence[Counting],
+        statements: Sequence[CallSeries],
         sessions: Sessions,
         related: Related,
         transactions: float,
@@ -161,7 +161,7 @@ class _Grouping:
                         partners[theirs] += count
         return together, partners
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[StatementGroup]:
         """Return the groups of the best way: with certain evidence alone, if it is enough."""
         best = certain = self._with_loops(self._ways(0.0)[0])
         budget = self._too_many(best.groups) + best.guessed
@@ -185,7 +185,7 @@ class _Grouping:
             ways = _best_of([more for way in ways for more in self._next(way)])
         return ways
 
-    def _too_many(self, groups: Sequence[Group]) -> float:
+    def _too_many(self, groups: Sequence[StatementGroup]) -> float:
         """Return how many transactions groups have that the server did not count."""
         return sum(group.calls for group in groups) - self._transactions
 
@@ -193,7 +193,7 @@ class _Grouping:
         """Return how probable a way is: its evidence, and how well it explains the excess."""
         return way.score - (self._too_many(way.groups) / self._tolerance) ** 2 / 2
 
-    def _open(self, way: _Way) -> list[Counting]:
+    def _open(self, way: _Way) -> list[CallSeries]:
         return [item for item in self._statements.values() if way.left[item.id] > 0]
 
     def _next(self, way: _Way) -> Iterator[_Way]:
@@ -229,7 +229,7 @@ class _Grouping:
         enough = min(_ENOUGH_RATIO * calls, calls - 2 * self._tolerance)
         return excess >= enough - TOLERANCE_CALLS and excess > 0
 
-    def _with_group(self, way: _Way, first: Counting, others: Iterable[str]) -> _Way:
+    def _with_group(self, way: _Way, first: CallSeries, others: Iterable[str]) -> _Way:
         """Return a way with a group of these; without what no excess is left for."""
         calls, own = way.left[first.id], way.series[first.id]
         turns, excess = {first.id: 1.0}, way.excess
@@ -244,10 +244,10 @@ class _Grouping:
             if len(series[name]) == len(own):
                 series[name] = np.maximum(series[name] - own, 0.0)
         inside = any(self._is_usually_inside(self._statements[name]) for name in turns)
-        group = Group(first.role, calls, turns, len(turns) > 1 or inside)
+        group = StatementGroup(first.role, calls, turns, len(turns) > 1 or inside)
         return replace(way, left=left, series=series, excess=excess, groups=(*way.groups, group))
 
-    def _certain(self, way: _Way, first: Counting, open_: Sequence[Counting]) -> list[str]:
+    def _certain(self, way: _Way, first: CallSeries, open_: Sequence[CallSeries]) -> list[str]:
         """Return the statements that are certainly in all transactions of a kind, `first` first.
 
         `whole`: those of which nothing else is left, so what was seen with them is of this kind.
@@ -283,12 +283,12 @@ class _Grouping:
         known = self._neighbours.get(name, set()) | self._relations.implied.get(name, set())
         return twins | {other for other in known if way.left[other] > 0}
 
-    def _is_enough(self, way: _Way, other: Counting, first: Counting) -> bool:
+    def _is_enough(self, way: _Way, other: CallSeries, first: CallSeries) -> bool:
         """Return whether a statement has calls for all transactions of another one."""
         least = way.left[first.id] - slack(way.left[first.id])
         return other.role == first.role and way.left[other.id] >= least
 
-    def _fits(self, way: _Way, other: Counting, whole: Sequence[str]) -> bool:
+    def _fits(self, way: _Way, other: CallSeries, whole: Sequence[str]) -> bool:
         """Return whether nothing that was seen or counted forbids that a statement joins others."""
         pairs = [frozenset((other.id, name)) for name in whole]
         if any(self._together.get(pair) for pair in pairs):
@@ -297,7 +297,7 @@ class _Grouping:
         return not is_apart and self._missed(way, other.id, whole) < _MISSED_MAX
 
     def _certainty(
-        self, way: _Way, other: Counting, whole: Sequence[str], members: Sequence[str]
+        self, way: _Way, other: CallSeries, whole: Sequence[str], members: Sequence[str]
     ) -> float:
         """Return how certain it is that a statement belongs to others; 0 if it is not."""
         twins = [name for name in members if is_no_chance(way.series[name], way.series[other.id])]
@@ -357,7 +357,7 @@ class _Grouping:
         return sightings * looks / max(looks + rest, 1)
 
     def _weak(
-        self, way: _Way, first: Counting, members: Sequence[str], open_: Sequence[Counting]
+        self, way: _Way, first: CallSeries, members: Sequence[str], open_: Sequence[CallSeries]
     ) -> list[tuple[float, list[str]]]:
         """Return what may belong to a kind: statements that belong together join at once.
 
@@ -369,7 +369,7 @@ class _Grouping:
             for name in members
             if way.left[name] <= way.left[first.id] + slack(self._statements[name].calls)
         ]
-        joining: list[tuple[float, Counting]] = []
+        joining: list[tuple[float, CallSeries]] = []
         for other in open_:
             if other.id in members or other.id not in self._frequent or self._is_alone(other):
                 continue
@@ -397,7 +397,7 @@ class _Grouping:
         return sorted(choices, key=lambda item: -item[0])
 
     def _value(
-        self, way: _Way, other: Counting, whole: Sequence[str], members: Sequence[str]
+        self, way: _Way, other: CallSeries, whole: Sequence[str], members: Sequence[str]
     ) -> float:
         """Return the weak evidence that a statement belongs to others."""
         value = -self._missed(way, other.id, whole)
@@ -412,7 +412,7 @@ class _Grouping:
     def _looks_inside(self, name: str) -> int:
         return self._sessions.inside[self._statements[name].query_id]
 
-    def _is_usually_inside(self, item: Counting) -> bool:
+    def _is_usually_inside(self, item: CallSeries) -> bool:
         """Return whether most looks at a statement showed it in a transaction.
 
         A statement that is alone looks so, too, if it waits for a CPU after its transaction began.
@@ -420,7 +420,7 @@ class _Grouping:
         is_inside = self._looks_inside(item.id) > self._sessions.alone[item.query_id]
         return is_inside and not item.ends_count
 
-    def _is_alone(self, item: Counting) -> bool:
+    def _is_alone(self, item: CallSeries) -> bool:
         """Return whether sessions showed a statement outside a transaction, and hardly inside.
 
         A statement that was seen together with others is not, however often it is outside.
@@ -466,7 +466,9 @@ class _Grouping:
                 break
         return replace(way, groups=tuple(kept), score=score, guessed=guessed)
 
-    def _loop_calls(self, loop: Group, groups: Sequence[Group], excess: float) -> float:
+    def _loop_calls(
+        self, loop: StatementGroup, groups: Sequence[StatementGroup], excess: float
+    ) -> float:
         """Return how many transactions a group has that repeats in each of them.
 
         The transactions that write are counted at once, and better than all.
@@ -478,7 +480,7 @@ class _Grouping:
             return self._writing - sum(group.calls for group in writing if group is not loop)
         return loop.calls - excess
 
-    def _may_repeat(self, group: Group) -> bool:
+    def _may_repeat(self, group: StatementGroup) -> bool:
         """Return whether each statement was seen again, except those that were hardly seen."""
         others = [name for name in group.turns if not self._was_repeated(name)]
         is_rare = all(self._looks_inside(name) < _LOOKS_FOR_LOOP for name in others)
@@ -487,7 +489,7 @@ class _Grouping:
     def _was_repeated(self, name: str) -> bool:
         return bool(self._sessions.repeated[self._statements[name].query_id])
 
-    def _note_single(self, groups: Sequence[Group]) -> None:
+    def _note_single(self, groups: Sequence[StatementGroup]) -> None:
         """Take the block from a single statement that sessions showed alone.
 
         They showed it inside, too, where it is a part of another group.

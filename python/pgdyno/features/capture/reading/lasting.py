@@ -27,14 +27,14 @@ from pgdyno.features.capture.model import (
 )
 from pgdyno.features.capture.reading.key_sources import KeySources, Place, User, of_no_row, root_of
 from pgdyno.features.capture.reading.parsed import Parsed
-from pgdyno.features.capture.schema import ColumnShape, Reference, SchemaObject
+from pgdyno.features.capture.schema import ColumnShape, KeyReference, SchemaObject
 
 _CASCADES = re.compile(r"\bON DELETE CASCADE\b", re.I)
 # A parameter: its step, and its place there. Of a row that an INSERT returned, the place is -1.
 Origin = tuple[int, int]
 
 
-class Kind:
+class TransactionKind:
     """One kind of transaction: its sources, and what its statements say."""
 
     def __init__(self, template: Template, parsed: Mapping[str, Parsed]) -> None:
@@ -86,7 +86,7 @@ class LastingRows:
         columns: Mapping[Place, ColumnShape],
         objects: Iterable[SchemaObject],
         rows: Mapping[str, float],
-        kinds: Sequence[Kind],
+        kinds: Sequence[TransactionKind],
     ) -> None:
         self._columns = columns
         keys = [item for item in objects if item.kind == "foreign_key"]
@@ -108,7 +108,7 @@ class LastingRows:
         self._lasting = {table for table in deleted if self._gone_with(table) & held}
         self._gone = {gone for table in self._lasting for gone in self._gone_with(table)}
 
-    def change(self, kind: Kind, keys: KeySources, calls: float) -> None:
+    def change(self, kind: TransactionKind, keys: KeySources, calls: float) -> None:
         """Change the sources of one kind of transaction. `calls`: its transactions."""
         if not self._lasting:
             return
@@ -118,7 +118,7 @@ class LastingRows:
             if statement.kind == "delete" and statement.written in self._lasting:
                 self._delete(kind, step, keys, calls)
 
-    def _note_references(self, kind: Kind) -> None:
+    def _note_references(self, kind: TransactionKind) -> None:
         for step, position, place in kind.written():
             if self._target(place) is None:
                 continue
@@ -133,7 +133,7 @@ class LastingRows:
                 case _:
                     self._of_old.add(place)
 
-    def _target(self, place: Place) -> Reference | None:
+    def _target(self, place: Place) -> KeyReference | None:
         column = self._columns.get(place)
         return None if column is None else column.references
 
@@ -146,7 +146,7 @@ class LastingRows:
             gone |= more
         return gone
 
-    def _refer(self, kind: Kind, step: int, position: int, place: Place) -> None:
+    def _refer(self, kind: TransactionKind, step: int, position: int, place: Place) -> None:
         """Let a row refer to one that lasts, and not to one that a step found."""
         reference, root = self._target(place), kind.root(step, position)
         if reference is None or root is None or reference.table not in self._gone:
@@ -156,7 +156,7 @@ class LastingRows:
         if is_found and not is_list and not self._own(kind, step, position):
             kind.sources[step][position] = OfColumn(table=reference.table, column=reference.column)
 
-    def _delete(self, kind: Kind, step: int, keys: KeySources, calls: float) -> None:
+    def _delete(self, kind: TransactionKind, step: int, keys: KeySources, calls: float) -> None:
         """Let a DELETE find only rows that the load has made, and to which none refers."""
         parsed = kind.parsed[step]
         table = parsed.written
@@ -183,11 +183,11 @@ class LastingRows:
                         continue
             put((column and of_no_row(column)) or Constant(value=None))
 
-    def _is_safe(self, kind: Kind, step: int, position: int) -> bool:
+    def _is_safe(self, kind: TransactionKind, step: int, position: int) -> bool:
         own = self._own(kind, step, position)
         return bool(own) and self._is_left(kind, step, own)
 
-    def _is_left(self, kind: Kind, step: int, own: AbstractSet[Origin]) -> bool:
+    def _is_left(self, kind: TransactionKind, step: int, own: AbstractSet[Origin]) -> bool:
         """Return whether no row refers to the rows that a DELETE removes, or none that stays."""
         table = kind.parsed[step].written
         for child in self._children[table]:
@@ -200,7 +200,7 @@ class LastingRows:
                 return False
         return True
 
-    def _is_changed(self, kind: Kind, table: str, own: AbstractSet[Origin]) -> bool:
+    def _is_changed(self, kind: TransactionKind, table: str, own: AbstractSet[Origin]) -> bool:
         """Return whether a step changes the rows of a table that belong to these keys."""
         return any(
             self._own(kind, step, number - 1) & own
@@ -211,7 +211,11 @@ class LastingRows:
         )
 
     def _own(
-        self, kind: Kind, step: int, position: int, seen: AbstractSet[Origin] = frozenset()
+        self,
+        kind: TransactionKind,
+        step: int,
+        position: int,
+        seen: AbstractSet[Origin] = frozenset(),
     ) -> AbstractSet[Origin]:
         """Return the keys of new rows from which a parameter follows; none for other rows."""
         root = kind.root(step, position)

@@ -21,8 +21,8 @@ from pgdyno.features.capture.model import (
 from pgdyno.features.capture.reading.changed_checks import with_changes
 from pgdyno.features.capture.reading.columns import RawColumn
 from pgdyno.features.capture.reading.counters import CountersOfLoad
-from pgdyno.features.capture.reading.log_calls import Call, Part
-from pgdyno.features.capture.reading.log_grouping import Group, Grouping, StatementKey
+from pgdyno.features.capture.reading.log_calls import Call, SessionPart
+from pgdyno.features.capture.reading.log_grouping import Grouping, StatementKey, TransactionGroup
 from pgdyno.features.capture.reading.log_reading import LogReading, Seen
 from pgdyno.features.capture.reading.log_statements import LoggedStatement
 from pgdyno.features.capture.reading.log_templates import Context, calls_of, templates_of
@@ -50,7 +50,7 @@ Raw = Mapping[tuple[str, str], RawColumn]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class LogRequest:
     """Which logs to read. `prefix`: log_line_prefix, None to find it. `database`: of the capture.
 
     `is_certain`: if the prefix does not fit, the logs are refused, else the usual ones are tried.
@@ -73,7 +73,7 @@ class Request:
 class Logged:
     """What logs say of the load on one database."""
 
-    def __init__(self, request: Request, names: Names) -> None:
+    def __init__(self, request: LogRequest, names: Names) -> None:
         """Read the logs.
 
         Raises: SpecError if the files are not logs, or have no statements of this database.
@@ -139,7 +139,7 @@ class Logged:
         """Return the texts of the statements that transactions have."""
         return [statement.parsed.text for statement in self.grouping.statements.values()]
 
-    def _add(self, part: Part | list[int]) -> None:
+    def _add(self, part: SessionPart | list[int]) -> None:
         """Count a part of a session, or the ends of sessions."""
         if isinstance(part, list):
             for transaction in self._transactions.end(part):
@@ -266,7 +266,7 @@ class Logged:
     def _statements(
         self,
         capture: Capture,
-        groups: Sequence[Group],
+        groups: Sequence[TransactionGroup],
         used: Mapping[StatementKey, LoggedStatement],
         types: Mapping[str, Sequence[str]],
         means: MeansOfStatements,
@@ -292,7 +292,7 @@ class Logged:
             )
             yield made.model_copy(update={"constant_count": constants})
 
-    def _profile(self, groups: Sequence[Group]) -> Profile:
+    def _profile(self, groups: Sequence[TransactionGroup]) -> Profile:
         """Return the totals that a log has: transactions, calls and time."""
         ratio = self._request.sample_ratio
         sums = calls_of(groups).values()

@@ -15,7 +15,7 @@ Value = str | None | bool | list[Any] | Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class LoggedSession:
     """A session of the log. `number`: of the reader."""
 
     number: int
@@ -32,7 +32,7 @@ class Call:
     `packed`: its values as the reader writes them.
     """
 
-    session: Session
+    session: LoggedSession
     began_us: int
     duration_us: int | None
     statement: LoggedStatement
@@ -74,14 +74,14 @@ class Pattern:
 
 
 @dataclass(slots=True)
-class Part:
+class SessionPart:
     """Calls of a session that follow each other, a whole transaction if the log has it.
 
     `is_first`: its first line is the first one of the session. `cut_count`: calls with cut values.
     `packed`: times and values of the calls.
     """
 
-    session: Session
+    session: LoggedSession
     pattern: Pattern
     is_first: bool
     cut_count: int

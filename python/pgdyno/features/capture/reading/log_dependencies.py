@@ -24,7 +24,7 @@ from pgdyno.features.capture.model import (
     Source,
     Turn,
 )
-from pgdyno.features.capture.reading.log_returned import Series, returned_source
+from pgdyno.features.capture.reading.log_returned import ReturnedColumn, returned_source
 from pgdyno.features.capture.reading.observed import FloatArray, Observed, paired, text_of
 from pgdyno.features.capture.reading.parameter_uses import Parameter
 
@@ -52,7 +52,7 @@ class Earlier:
 
     parameters: list[Observed] = field(default_factory=list)
     turns: dict[int, list[int]] = field(default_factory=dict)
-    returned: list[Series] = field(default_factory=list)
+    returned: list[ReturnedColumn] = field(default_factory=list)
 
     def those(self, may_count: Callable[[Parameter], bool]) -> Earlier:
         """Return the same with some of the parameters."""

@@ -9,7 +9,13 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from pgdyno.features.capture.model import Protocol
-from pgdyno.features.capture.reading.log_calls import Call, Part, Session, packed_calls, times_of
+from pgdyno.features.capture.reading.log_calls import (
+    Call,
+    LoggedSession,
+    SessionPart,
+    packed_calls,
+    times_of,
+)
 from pgdyno.features.capture.reading.log_seconds import Seconds
 from pgdyno.features.capture.reading.log_statements import LoggedStatement
 from pgdyno.features.capture.reading.log_transactions import Transaction, held_by
@@ -51,7 +57,7 @@ class Kept:
     `number`: its place among all transactions, in the order in which they ended.
     """
 
-    session: Session
+    session: LoggedSession
     began_us: int
     ended_us: int
     number: int
@@ -91,7 +97,7 @@ class Timing:
 
 
 @dataclass(slots=True)
-class Group:
+class TransactionGroup:
     """Transactions of the same steps. `present_count`: how many transactions have each step."""
 
     steps: Kind
@@ -148,7 +154,7 @@ class Plan:
     """
 
     is_block: bool
-    group: Group | None
+    group: TransactionGroup | None
     layout: Layout
     is_rare: bool
     protocol: str
@@ -158,7 +164,7 @@ class Grouping:
     """Groups transactions in one pass; keeps at most 10,000 of a kind, in bounded memory."""
 
     def __init__(self) -> None:
-        self.groups: dict[Kind, Group] = {}
+        self.groups: dict[Kind, TransactionGroup] = {}
         self.statements: dict[StatementKey, LoggedStatement] = {}
         self.rare_count = 0
         self.count = 0
@@ -186,7 +192,7 @@ class Grouping:
             times_us = (calls[0].began_us, transaction.ended_us)
             self._keep(group, transaction.session, times_us, layout, packed)
 
-    def plan(self, part: Part) -> Plan | None:
+    def plan(self, part: SessionPart) -> Plan | None:
         """Return what becomes of parts with these statements if they are whole transactions.
 
         Returns: None if they are no whole transactions, or if `add` must look at each.
@@ -197,7 +203,7 @@ class Grouping:
         made: Plan | None = plans[user]
         return made
 
-    def _planned(self, part: Part) -> Plan | None:
+    def _planned(self, part: SessionPart) -> Plan | None:
         items = part.pattern.items
         statements: list[LoggedStatement] = []
         for shape, _ in items:
@@ -226,7 +232,7 @@ class Grouping:
         protocol = _protocol([protocol for _, protocol in items])
         return Plan(is_block, group, Layout(calls, turns), group is None, protocol)
 
-    def add_part(self, part: Part, plan: Plan, think_us: int | None) -> None:
+    def add_part(self, part: SessionPart, plan: Plan, think_us: int | None) -> None:
         """Count a part that is one transaction."""
         self._count(part.ended_us, part.busy_us)
         group, layout = plan.group, plan.layout
@@ -244,20 +250,20 @@ class Grouping:
 
     def _group(
         self, user: str, statements: Sequence[LoggedStatement]
-    ) -> tuple[Group | None, list[list[int]]]:
+    ) -> tuple[TransactionGroup | None, list[list[int]]]:
         """Return the group of these statements, None if it is a rare one, and its turns."""
         keys = [(user, statement.parsed.text) for statement in statements]
         steps, turns, members = _without_loops(keys)
         group = self.groups.get(steps)
         if group is None and len(self.groups) < _KINDS_MAX:
-            group = self.groups[steps] = Group(steps)
+            group = self.groups[steps] = TransactionGroup(steps)
             for key, statement in zip(keys, statements, strict=True):
                 self.statements.setdefault(key, statement)
         if group is not None:
             group.members |= members
         return group, turns
 
-    def _note(self, group: Group, protocol: str, think_us: int | None) -> None:
+    def _note(self, group: TransactionGroup, protocol: str, think_us: int | None) -> None:
         group.count += 1
         group.protocols[protocol] += 1  # type: ignore[index]
         if think_us is not None and len(group.think_us) < self._kept_max:
@@ -265,8 +271,8 @@ class Grouping:
 
     def _keep(
         self,
-        group: Group,
-        session: Session,
+        group: TransactionGroup,
+        session: LoggedSession,
         times_us: tuple[int, int],
         layout: Layout,
         packed: bytes,
@@ -302,13 +308,13 @@ class Grouping:
         count, took_ms = self.left.get(place, (0, 0.0))
         self.left[place] = (count + 1, took_ms + (call.duration_us or 0) / 1000)
 
-    def merged(self) -> list[Group]:
+    def merged(self) -> list[TransactionGroup]:
         """Return the groups, the most common first; a group that lacks one step joins another."""
         counted = [group for group in self.groups.values() if group.count]
         for group in counted:
             group.present_count = [group.count] * len(group.steps)
         ordered = sorted(counted, key=lambda group: -group.count)
-        made: list[Group] = []
+        made: list[TransactionGroup] = []
         for group in ordered:
             for larger in made:
                 missing = _missing_step(group.steps, larger.steps)
@@ -374,7 +380,7 @@ def _missing_step(steps: Kind, larger: Kind) -> int | None:
     return at
 
 
-def _join(larger: Group, group: Group, missing: int) -> None:
+def _join(larger: TransactionGroup, group: TransactionGroup, missing: int) -> None:
     """Count the transactions of a group with those of another that has one step more."""
     larger.count += group.count
     larger.present_count = [

@@ -12,7 +12,7 @@ from typing import Any
 
 from pgdyno.engine.executable import engine_for_jobs
 from pgdyno.errors import EngineError, SpecError
-from pgdyno.features.capture.reading.log_calls import Part, Pattern, Session
+from pgdyno.features.capture.reading.log_calls import LoggedSession, Pattern, SessionPart
 from pgdyno.features.capture.reading.log_statements import LoggedShape
 from pgdyno.features.capture.reading.names import Names
 from pgdyno.process import child
@@ -60,10 +60,10 @@ class LogReading:
         self._prefix, self._is_certain = prefix, is_certain
         self._shapes: dict[int, LoggedShape] = {}
         self._patterns: dict[int, Pattern] = {}
-        self._sessions: dict[int, Session] = {}
+        self._sessions: dict[int, LoggedSession] = {}
         self.seen = Seen([], [], {})
 
-    def parts(self) -> Iterator[Part | list[int]]:
+    def parts(self) -> Iterator[SessionPart | list[int]]:
         """Yield the calls of sessions in the order in which they ended, transaction by transaction.
 
         Numbers of sessions are yielded if they were not used for long and are forgotten.
@@ -74,7 +74,7 @@ class LogReading:
             if line[:1] == b"[":
                 head = line[1:-2].split(b",", 7)
                 pattern, session, first, cut, began_us, ended_us, busy_us = map(int, head[:7])
-                yield Part(
+                yield SessionPart(
                     sessions[session],
                     patterns[pattern],
                     first == 1,
@@ -132,7 +132,7 @@ class LogReading:
             )
         elif "session" in line:
             names = [line[key] for key in ("session", "id", "user", "database", "application")]
-            self._sessions[line["session"]] = Session(*names)
+            self._sessions[line["session"]] = LoggedSession(*names)
         elif "forget" in line:
             self._patterns.clear()
             if line["forget"] == "shapes":

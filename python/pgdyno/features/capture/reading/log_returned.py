@@ -35,7 +35,7 @@ _VALUES_MAX, _WAITING_MAX, _NOTED_MAX = 200_000, 20_000, 2_000_000
 
 
 @dataclass(slots=True)
-class Series:
+class ReturnedColumn:
     """One returned column: a value for each call; NaN where it is not known.
 
     `rows`: the row of each value. `is_known`: whether the value itself is known, and not only its
@@ -74,11 +74,11 @@ class Rows:
         # Of each row a number that is the same for the same key is enough.
         self._values: dict[tuple[int, str], _Value] = {}
         self._noted_count = 0
-        self._series: dict[tuple[int, int, int], Series] = {}
+        self._series: dict[tuple[int, int, int], ReturnedColumn] = {}
 
-    def of_kind(self, kind: int) -> dict[int, list[Series]]:
+    def of_kind(self, kind: int) -> dict[int, list[ReturnedColumn]]:
         """Return what the steps of a kind of transaction returned, by step."""
-        by_step: dict[int, list[Series]] = {}
+        by_step: dict[int, list[ReturnedColumn]] = {}
         for (own, step, _), series in self._series.items():
             if own == kind:
                 by_step.setdefault(step, []).append(series)
@@ -153,7 +153,7 @@ class Rows:
             return
         self._noted_count += 1
         key = (execution.place, step, column)
-        series = self._series.setdefault(key, Series(step, column))
+        series = self._series.setdefault(key, ReturnedColumn(step, column))
         series.instances.append(execution.number)
         series.values.append(known.value + added)
         series.rows.append(row)
@@ -194,7 +194,7 @@ def _given(values: Sequence[Value], number: int) -> float:
 
 
 def returned_source(
-    observed: Observed, series: Sequence[Series], parameters: Sequence[Observed]
+    observed: Observed, series: Sequence[ReturnedColumn], parameters: Sequence[Observed]
 ) -> Source | None:
     """Return the returned column from which the values follow: plus a number, or a parameter."""
     if observed.numbers is None:

@@ -38,7 +38,7 @@ _REPEATS = ("sortClause", "groupClause", "distinctClause", "windowClause")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ConstantPlace:
     """A constant in the text of a shape: where it is, and what becomes of it.
 
     `repeats`: it may have to be the same as an earlier one, as in `GROUP BY date_trunc('day', at)`.
@@ -76,7 +76,7 @@ class LoggedShape:
         kept = set(_places_below(sql, _COUNTS, _PATH)) if literals else set()
         again = set(_places_below(sql, _REPEATS, None)) if literals else set()
         self._places = [
-            Place(
+            ConstantPlace(
                 (start, end),
                 is_list,
                 any(start <= at < end for at in kept),

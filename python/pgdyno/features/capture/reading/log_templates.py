@@ -19,12 +19,12 @@ from pgdyno.features.capture.reading.log_calls import Value
 from pgdyno.features.capture.reading.log_dependencies import Earlier, number
 from pgdyno.features.capture.reading.log_grouping import (
     INSTANCES_MAX,
-    Group,
     Kind,
     StatementKey,
+    TransactionGroup,
     mean_pause,
 )
-from pgdyno.features.capture.reading.log_returned import Execution, Rows, Series
+from pgdyno.features.capture.reading.log_returned import Execution, ReturnedColumn, Rows
 from pgdyno.features.capture.reading.log_statements import LoggedStatement
 from pgdyno.features.capture.reading.log_values import source_of
 from pgdyno.features.capture.reading.never_null import is_optional, never_null
@@ -112,7 +112,7 @@ class Context:
 
 
 def templates_of(
-    groups: Sequence[Group],
+    groups: Sequence[TransactionGroup],
     statements: Mapping[StatementKey, LoggedStatement],
     context: Context,
     *,
@@ -161,7 +161,9 @@ def templates_of(
     return context.sources.with_lasting_rows(zip(templates, counts, strict=True), parsed, keys)
 
 
-def _rows(groups: Sequence[Group], statements: Mapping[StatementKey, LoggedStatement]) -> Rows:
+def _rows(
+    groups: Sequence[TransactionGroup], statements: Mapping[StatementKey, LoggedStatement]
+) -> Rows:
     """Return what statements returned, as far as the transactions show it."""
     rows = Rows()
     executions = []
@@ -202,10 +204,10 @@ def _bare(table: str) -> str:
 
 
 def _steps(
-    group: Group,
+    group: TransactionGroup,
     statements: Mapping[StatementKey, LoggedStatement],
     context: Context,
-    returned: Mapping[int, list[Series]],
+    returned: Mapping[int, list[ReturnedColumn]],
     known: Known,
 ) -> Iterator[Step]:
     """Yield the steps of a kind of transaction.
@@ -297,7 +299,7 @@ def _as_long_as(parsed: Parsed, position: int) -> int | None:
     return None if other is None else other - 1
 
 
-def _is_used_once(group: Group, step: int, position: int, most: float) -> bool:
+def _is_used_once(group: TransactionGroup, step: int, position: int, most: float) -> bool:
     """Return whether a mean value of a parameter was seen at most so often."""
     seen: Counter[str] = Counter()
     for kept in group.kept:
@@ -308,7 +310,7 @@ def _is_used_once(group: Group, step: int, position: int, most: float) -> bool:
 
 
 def _observed(
-    group: Group, number: int, statement: LoggedStatement, context: Context
+    group: TransactionGroup, number: int, statement: LoggedStatement, context: Context
 ) -> list[Observed]:
     """Return the values of each parameter of a step."""
     parsed = statement.parsed
@@ -349,7 +351,7 @@ def _observed(
     return made
 
 
-def _sessions_of(groups: Iterable[Group]) -> dict[StatementKey, set[object]]:
+def _sessions_of(groups: Iterable[TransactionGroup]) -> dict[StatementKey, set[object]]:
     """Return the sessions of each statement."""
     sessions: dict[StatementKey, set[object]] = defaultdict(set)
     for group in groups:
@@ -360,7 +362,7 @@ def _sessions_of(groups: Iterable[Group]) -> dict[StatementKey, set[object]]:
     return sessions
 
 
-def calls_of(groups: Iterable[Group]) -> dict[StatementKey, tuple[int, float]]:
+def calls_of(groups: Iterable[TransactionGroup]) -> dict[StatementKey, tuple[int, float]]:
     """Return calls and time (ms) of each statement; time is that of the kept transactions."""
     sums: dict[StatementKey, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
     for group in groups:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from pgdyno.features.capture.reading.log_calls import Call, Part, Session
+from pgdyno.features.capture.reading.log_calls import Call, LoggedSession, SessionPart
 from pgdyno.features.capture.reading.temporary import tables_begun
 from pgdyno.features.capture.reading.utilities import locks_taken
 
@@ -25,7 +25,7 @@ _STEP_US = 1_000_000
 class Transaction:
     """One transaction. `think_us`: the client's time before it; None: not known."""
 
-    session: Session
+    session: LoggedSession
     calls: tuple[Call, ...]
     think_us: int | None
 
@@ -59,7 +59,7 @@ class Transactions:
         self.failed_count = 0
         self.users: Counter[str] = Counter()
 
-    def of(self, part: Part, calls: Iterable[Call]) -> Iterator[Transaction]:
+    def of(self, part: SessionPart, calls: Iterable[Call]) -> Iterator[Transaction]:
         """Yield the transactions that are whole now and did not fail."""
         known = self._sessions.get(part.session.number)
         if known is None:
@@ -70,7 +70,7 @@ class Transactions:
         for call in calls:
             yield from self._next(known, call)
 
-    def whole(self, part: Part, *, is_block: bool) -> tuple[int | None] | None:
+    def whole(self, part: SessionPart, *, is_block: bool) -> tuple[int | None] | None:
         """Return the think time before a part that is one whole transaction.
 
         Returns: None if its session is not between two transactions, so that `of` must decide.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pgdyno.features.capture.model import Equal, Returned, Template
 from pgdyno.features.capture.reading.key_sources import Place, unique_keys
 from pgdyno.features.capture.reading.parsed import Parsed
-from pgdyno.features.capture.schema import ColumnShape, Reference, SchemaObject
+from pgdyno.features.capture.schema import ColumnShape, KeyReference, SchemaObject
 
 
 def with_moves(
@@ -36,7 +36,7 @@ def with_moves(
         column.model_copy(
             update={
                 "moves_to": tuple(
-                    Reference(table=table, column=name)
+                    KeyReference(table=table, column=name)
                     for table, name in moves.get((column.table, column.column), ())
                 )
             }

@@ -33,7 +33,7 @@ from pgdyno.features.capture.reading.constants import first_constant
 from pgdyno.features.capture.reading.copied import row_sources, with_new_keys
 from pgdyno.features.capture.reading.described import Described
 from pgdyno.features.capture.reading.functions import functions_of
-from pgdyno.features.capture.reading.grouping import Group
+from pgdyno.features.capture.reading.grouping import StatementGroup
 from pgdyno.features.capture.reading.inner_values import element_of, is_inside
 from pgdyno.features.capture.reading.key_families import KeyFamilies
 from pgdyno.features.capture.reading.key_sources import (
@@ -44,7 +44,7 @@ from pgdyno.features.capture.reading.key_sources import (
     givers_of,
     unique_keys,
 )
-from pgdyno.features.capture.reading.lasting import Kind, LastingRows
+from pgdyno.features.capture.reading.lasting import LastingRows, TransactionKind
 from pgdyno.features.capture.reading.loops import LOOP_MIN, Loop, repeat_of
 from pgdyno.features.capture.reading.never_null import is_optional, may_be_null, never_null
 from pgdyno.features.capture.reading.parameter_uses import Parameter
@@ -122,14 +122,14 @@ class Sources(KeyFamilies):
         keys: KeySources,
     ) -> list[Template]:
         """Return templates that delete no row that they need; each is given with its calls."""
-        kinds = [(Kind(template, parsed), calls) for template, calls in templates]
+        kinds = [(TransactionKind(template, parsed), calls) for template, calls in templates]
         own = [kind for kind, _ in kinds]
         lasting = LastingRows(self._columns, self._objects, self._rows, own)
         for kind, calls in kinds:
             lasting.change(kind, keys, calls)
         return [kind.changed() for kind in own]
 
-    def steps(self, group: Group, statements: Mapping[str, Described]) -> Iterator[Step]:
+    def steps(self, group: StatementGroup, statements: Mapping[str, Described]) -> Iterator[Step]:
         """Yield the steps of a kind of transaction."""
         earlier: list[tuple[Parsed, dict[int, Parameter]]] = []
         made: list[list[Source]] = []

@@ -10,7 +10,7 @@ from typing import Any
 from pgdyno.features.capture.reading import catalog
 from pgdyno.features.capture.reading.other_objects import other_objects, sequence_options
 from pgdyno.features.capture.reading.utilities import without_comments
-from pgdyno.features.capture.schema import IndexShape, Reference, SchemaObject, TableShape
+from pgdyno.features.capture.schema import IndexShape, KeyReference, SchemaObject, TableShape
 
 Rows = list[tuple[Any, ...]]
 Fetch = Callable[[str], Rows]
@@ -28,7 +28,7 @@ _PERSISTENCE = {"u": "UNLOGGED "}
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class CatalogColumn:
     """A column as the catalogs describe it. `place`: schema, table and column without quotes."""
 
     table: str
@@ -60,11 +60,11 @@ class Schema:
     objects: list[SchemaObject] = field(default_factory=list)
     tables: list[TableShape] = field(default_factory=list)
     indexes: list[IndexShape] = field(default_factory=list)
-    columns: list[Column] = field(default_factory=list)
+    columns: list[CatalogColumn] = field(default_factory=list)
     enums: dict[str, tuple[str, ...]] = field(default_factory=dict)
     unique: set[tuple[str, str]] = field(default_factory=set)
     keys: dict[tuple[str, str], int] = field(default_factory=dict)
-    references: dict[tuple[str, str], Reference] = field(default_factory=dict)
+    references: dict[tuple[str, str], KeyReference] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     _parts: _Parts | None = None
 
@@ -98,7 +98,7 @@ def read_schema(fetch: Fetch, texts: Sequence[str]) -> Schema:
     schema = Schema()
     columns = [_column(row) for row in fetch(catalog.COLUMNS_SQL)]
     schema.columns = columns
-    by_table: dict[str, list[Column]] = {}
+    by_table: dict[str, list[CatalogColumn]] = {}
     for column in columns:
         by_table.setdefault(column.table, []).append(column)
     schema.objects += _simple_objects(fetch, schema)
@@ -119,10 +119,10 @@ def read_schema(fetch: Fetch, texts: Sequence[str]) -> Schema:
     return schema
 
 
-def _column(row: tuple[Any, ...]) -> Column:
+def _column(row: tuple[Any, ...]) -> CatalogColumn:
     table, quoted, bare, type_, base, base_kind, category, not_null, identity, generated = row[:10]
     default, collation, enum_name, element, schema_name, table_name = row[10:16]
-    return Column(
+    return CatalogColumn(
         table=table,
         name=quoted,
         bare_name=bare,
@@ -171,7 +171,7 @@ def _simple_objects(fetch: Fetch, schema: Schema) -> Iterator[SchemaObject]:
 
 def _tables(
     rows: Rows,
-    by_table: dict[str, list[Column]],
+    by_table: dict[str, list[CatalogColumn]],
     schema: Schema,
     identities: Mapping[tuple[Any, ...], str],
 ) -> Iterator[SchemaObject]:
@@ -207,7 +207,7 @@ def _tables(
         yield SchemaObject(kind=kind, name=name, table=name, sql=sql)
 
 
-def _column_sql(column: Column, identities: Mapping[tuple[Any, ...], str]) -> str:
+def _column_sql(column: CatalogColumn, identities: Mapping[tuple[Any, ...], str]) -> str:
     sql = f"{column.name} {column.type}"
     sql += f" COLLATE {column.collation}" if column.collation else ""
     if column.generated:
@@ -231,7 +231,7 @@ def _keys(rows: Rows, schema: Schema) -> Iterator[SchemaObject]:
             schema.keys |= {(table, column): n for n, column in enumerate(columns, 1)}
         if kind == "f":
             for column, theirs in zip(columns, their_columns, strict=True):
-                reference = Reference(table=referenced, column=theirs, constraint=name)
+                reference = KeyReference(table=referenced, column=theirs, constraint=name)
                 schema.references.setdefault((table, column), reference)
         yield SchemaObject(
             kind=_CONSTRAINTS[kind],

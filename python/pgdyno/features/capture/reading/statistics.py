@@ -32,7 +32,7 @@ from pgdyno.features.capture.reading.columns import (
 from pgdyno.features.capture.reading.connection import SourceConnection
 from pgdyno.features.capture.reading.copied import fixed_keys
 from pgdyno.features.capture.reading.counted import Key
-from pgdyno.features.capture.reading.counting import Counting, Progress
+from pgdyno.features.capture.reading.counting import CaptureProgress, Counting
 from pgdyno.features.capture.reading.functions import functions_of
 from pgdyno.features.capture.reading.means import MeansOfStatements
 from pgdyno.features.capture.reading.names import Names
@@ -64,7 +64,7 @@ class Request:
     target: Target
     seconds: float
     keeps_values: bool
-    moved: Callable[[Progress], None] = field(repr=False)
+    moved: Callable[[CaptureProgress], None] = field(repr=False)
     checkpoint: Callable[[Capture], None] = field(repr=False)
     lost: Callable[[str], None] = field(repr=False)
     has_logs: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pgdyno.features.capture.model import StatementKind
-from pgdyno.features.capture.reading.call_series import Counting
+from pgdyno.features.capture.reading.call_series import CallSeries
 from pgdyno.features.capture.reading.counted import Sessions
 
 # Looks at each statement that are enough to order statements by their time.
@@ -14,7 +14,7 @@ _KINDS: tuple[StatementKind, ...] = ("select", "update", "merge", "insert", "del
 
 
 def in_order(
-    turns: Mapping[str, float], statements: Mapping[str, Counting], sessions: Sessions
+    turns: Mapping[str, float], statements: Mapping[str, CallSeries], sessions: Sessions
 ) -> dict[str, float]:
     """Return the statements in the order in which transactions had them.
 
@@ -49,7 +49,7 @@ def in_order(
 
 
 def _later(
-    names: Sequence[str], statements: Mapping[str, Counting], sessions: Sessions
+    names: Sequence[str], statements: Mapping[str, CallSeries], sessions: Sessions
 ) -> dict[str, set[str]]:
     """Return which statements were seen after each one, or after one that was."""
     ids = {name: statements[name].query_id for name in names}

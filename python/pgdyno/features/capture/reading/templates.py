@@ -8,13 +8,13 @@ from collections.abc import Set as AbstractSet
 from pgdyno.features.capture.model import LeftOut, Template
 from pgdyno.features.capture.reading.copied import with_rows
 from pgdyno.features.capture.reading.described import Described
-from pgdyno.features.capture.reading.grouping import Group
+from pgdyno.features.capture.reading.grouping import StatementGroup
 from pgdyno.features.capture.reading.guessed import with_existing_keys
 from pgdyno.features.capture.reading.parameter_sources import Sources
 
 
 def templates_of(
-    groups: Sequence[Group],
+    groups: Sequence[StatementGroup],
     statements: Mapping[str, Described],
     sources: Sources,
     *,
@@ -54,7 +54,7 @@ def templates_of(
     return sources.with_lasting_rows(zip(templates, calls, strict=True), texts, keys)
 
 
-def _name(group: Group, statements: Mapping[str, Described]) -> str:
+def _name(group: StatementGroup, statements: Mapping[str, Described]) -> str:
     """Return a name: what the transaction writes first, else what it reads."""
     parsed = [statements[name].parsed for name in group.turns]
     work = [item for item in parsed if item.kind not in ("begin", "commit", "rollback")]

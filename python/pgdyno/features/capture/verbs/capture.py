@@ -26,7 +26,7 @@ if wanted.body:
     from pgdyno.features.capture.model import Capture
     from pgdyno.features.capture.permitted import permitted
     from pgdyno.features.capture.reading import log
-    from pgdyno.features.capture.reading.counting import Progress
+    from pgdyno.features.capture.reading.counting import CaptureProgress
     from pgdyno.features.capture.reading.recorder import RECORDING_SUFFIX, Recorder
     from pgdyno.features.capture.reading.statistics import (
         Reading,
@@ -304,7 +304,7 @@ def _logged(given: Mapping[str, Any], reading: Reading, recorder: Recorder | Non
 def _read_logs(given: Mapping[str, Any], reading: Reading, recorder: Recorder | None) -> log.Logged:
     """Read the logs. The server's own prefix is tried first, then the usual ones."""
     server, given_prefix = reading.logging(), given["log_line_prefix"]
-    request = log.Request(
+    request = log.LogRequest(
         paths=given["logs"],
         database=reading.source.database,
         prefix=given_prefix or server.prefix,
@@ -328,7 +328,7 @@ def _write(path: Path, capture: Capture) -> None:
         raise StoreError(error.message, hint="name another file with -o") from None
 
 
-def _show_progress(progress: Progress, duration_s: float) -> None:
+def _show_progress(progress: CaptureProgress, duration_s: float) -> None:
     output.live(
         f"{seconds(progress.seconds)} of {seconds(duration_s)}"
         f"  {progress.transactions_tps:,.0f} transactions a second"

@@ -166,7 +166,7 @@ def command(**given: Any) -> int:
     request = _request(given)
     store = Store.default(given["store"])
     store.require_writable()
-    outcome = crash(request, store, Shown())
+    outcome = crash(request, store, CrashLines())
     output.clear_live()
     document = outcome.document
     answer = crash_blocks(document)
@@ -281,7 +281,7 @@ def _refuse_second_failover(given: dict[str, Any]) -> None:
         )
 
 
-class Shown(CrashShow):
+class CrashLines(CrashShow):
     """Prints a line for each control, and the last crash or a line for each of them."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ if wanted.body:
 
     from pgdyno.cli.from_options import AskedExperiment, experiment_of, refuse
     from pgdyno.cli.live import Live
-    from pgdyno.cli.measure import Measured, measured, refuse_short_runs
+    from pgdyno.cli.measure import VerbResult, measured, refuse_short_runs
     from pgdyno.designs import design_of
     from pgdyno.features.tune import planning
     from pgdyno.features.tune.catalogue import Risk
@@ -260,7 +260,7 @@ def _chosen(
     return tuple(name for name in names if name not in left_out)
 
 
-def _apply_proved(asked: AskedExperiment, done: Measured) -> None:
+def _apply_proved(asked: AskedExperiment, done: VerbResult) -> None:
     """Apply the proved settings permanently, with a journal, and print which need a restart."""
     tuned = done.findings.own if done.findings is not None else None
     if not isinstance(tuned, TuneFindings) or done.folder is None:

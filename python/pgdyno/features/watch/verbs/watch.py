@@ -34,7 +34,7 @@ if wanted.body:
     from pgdyno.features.watch.periods import WHOLE_NS, named_period
     from pgdyno.features.watch.segments import document_again
     from pgdyno.features.watch.statements import KnownTexts, statements
-    from pgdyno.features.watch.tally import Gap, Sums, Tally
+    from pgdyno.features.watch.tally import SampleGap, Sums, Tally
     from pgdyno.features.watch.text import shortened, text_of
     from pgdyno.features.watch.watch import WatchRequest, watch
     from pgdyno.measure.host_access import console_of
@@ -141,7 +141,7 @@ def command(**given: Any) -> int:
             console=console_of(given["pooler"]),
         ),
         Store.default(given["store"]),
-        Shown(interval_ns, given),
+        WatchLines(interval_ns, given),
     )
     output.clear_live()
     changes = _changes(given, outcome.folder)
@@ -201,7 +201,7 @@ def _show(
     options.write(text, json.dumps(whole, indent=2, ensure_ascii=False), given["json_to"])
 
 
-class Shown(WatchShow):
+class WatchLines(WatchShow):
     """Shows live lines on a terminal, else a line every ten seconds; and each event at once."""
 
     def __init__(self, interval_ns: int, given: Mapping[str, Any]) -> None:
@@ -347,7 +347,7 @@ def events_text(recent: Sums) -> str:
     return ", ".join(texts)
 
 
-def _gap_line(gap: Gap) -> str:
+def _gap_line(gap: SampleGap) -> str:
     return f"{_clock(gap.time_ns)} gap of {gap.length_ns / 1e9:.1f} s: no samples"
 
 
