@@ -20,6 +20,7 @@ from psycopg.conninfo import make_conninfo
 
 from pgdyno.clock import monotonic_ns
 from pgdyno.errors import InterruptedByUser, ServerError
+from pgdyno.process import signals
 from pgdyno.process.child import start
 from pgdyno.server.conninfo import without_pg_environment
 from pgdyno.server.failures import failure, shortened, statement_failure
@@ -376,6 +377,11 @@ def took_too_long(error: BaseException) -> bool:
     return isinstance(error, psycopg.errors.ConnectionTimeout) or isinstance(
         error.__context__, psycopg.errors.ConnectionTimeout
     )
+
+
+def was_given_up(error: BaseException) -> bool:
+    """Return whether the server was silent and a signal asks for the end: no other try helps."""
+    return signals.requested() is not None and isinstance(error.__context__, NoAnswer)
 
 
 def _begin(connection: Connection) -> None:

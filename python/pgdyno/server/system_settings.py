@@ -21,7 +21,7 @@ from pgdyno.errors import PgdynoError, ServerError
 from pgdyno.process import signals
 from pgdyno.server import configuration
 from pgdyno.server.configuration import LiveSetting, live_settings
-from pgdyno.server.connect import Connection, connect
+from pgdyno.server.connect import Connection, connect, was_given_up
 from pgdyno.server.target import Target
 from pgdyno.server.user_command import COMMAND_TIMEOUT_S, run_command
 
@@ -266,8 +266,8 @@ class SystemSettings:
                 with connect(target, verb=self.verb) as connection:
                     holds(connection)
                 return
-            except PgdynoError:
-                if monotonic_ns() > deadline_ns:
+            except PgdynoError as error:
+                if monotonic_ns() > deadline_ns or was_given_up(error):
                     raise
             signals.sleep(0.1)
 
