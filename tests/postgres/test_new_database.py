@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from psycopg import sql
 from tests.fixtures.captures import shop_capture
-from tests.fixtures.clusters import run_sql, scalar
+from tests.fixtures.clusters import Make, run_sql, scalar
 from tests.fixtures.command import Command, server_options
 
 from pgdyno.features.capture.file import encoded
@@ -49,6 +49,29 @@ def test_init_creates_the_database_that_it_names(
     said = pgdyno("init", *words, *server_options(new), "--json")
     assert (said.code, said.document["state"]) == (0, "complete"), said.err
     assert f"created the database {NAME}" in said.err
+
+
+@pytest.mark.parametrize("version", ["15", "18"])
+def test_a_new_database_counts_statements_where_their_library_is_loaded(
+    version: str, pgdyno: Command, new_cluster: Make, tmp_path: Path
+) -> None:
+    cluster = new_cluster(version, settings={"shared_preload_libraries": "pg_stat_statements"})
+    named = cluster.target.with_database(NAME)
+    path = tmp_path / "shop.capture"
+    path.write_bytes(encoded(shop_capture()))
+    said = pgdyno("init", path, "--fraction", "0.1", *server_options(named))
+    assert said.code == 0, said.err
+    assert f"created the database {NAME}, with pg_stat_statements" in said.err
+    run_sql(cluster.target, "CREATE ROLE maker LOGIN CREATEDB")
+    other = cluster.target.with_database("other")
+    made = pgdyno("init", path, "--fraction", "0.1", *server_options(other, user="maker"))
+    assert made.code == 0, made.err
+    assert "created the database other\n" in made.err
+    # Nothing in the copy says that it is alike, and nothing that it is not.
+    options = (*server_options(other, user="maker"), "-T", "2s", "--json")
+    answer = pgdyno("bench", "-b", path, *options).document["likeness"]
+    assert answer["alike_time"] == 0
+    assert "CREATE EXTENSION pg_stat_statements" in answer["sentence"]
 
 
 def test_a_role_that_may_not_create_it_reads_how(

@@ -183,6 +183,7 @@ def _run(kind: DatasetKind, given: dict[str, Any]) -> int:
         how = _as_if_spread(how, given["hosts"])
         creating = new_database.CREATE_SQL.format(_nowhere().database)
         output.data(f"-- only if the database does not exist\n{creating};\n")
+        output.data(f"-- only then, and if the library is loaded\n{new_database.EXTENSION_SQL};\n")
         output.data(statements(dataset, _nowhere(), clock=read_pair(), how=how))
         return 0
     if not given["dry_run"]:
@@ -211,8 +212,9 @@ def _run(kind: DatasetKind, given: dict[str, Any]) -> int:
         if fleet is not None:
             how = _spread(how, len(fleet.hosts))
         if new_database.is_missing(resolved.target, verb="init"):
-            new_database.create(resolved.target, verb="init")
-            output.note(f"created the database {resolved.target.database}")
+            counts = new_database.create(resolved.target, verb="init")
+            words = ", with pg_stat_statements" if counts else ""
+            output.note(f"created the database {resolved.target.database}{words}")
         target, present = _examined(resolved, given, dataset, how)
         how = _continued(how, present, dataset, is_restart=given["restart"])
         return _filled(dataset, target, how, given, fleet)

@@ -11,6 +11,7 @@ import psycopg
 from pgdyno.errors import PgdynoError
 from pgdyno.observe.sql.sql_collector import schema_sql
 from pgdyno.server.connect import Connection, connect
+from pgdyno.server.new_database import EXTENSION_SQL, LOADED_SQL
 from pgdyno.server.target import Target
 
 SCHEMA_SQL = schema_sql("pg_stat_statements")
@@ -32,11 +33,6 @@ COUNTERS_SQL = (
     " JOIN pg_catalog.pg_database d ON d.oid = s.dbid AND d.datname = current_database()"
     " WHERE queryid IS NOT NULL GROUP BY 1"
 )
-_LOADED_SQL = (
-    "SELECT current_setting('shared_preload_libraries') LIKE '%pg_stat_statements%'"
-    " AND EXISTS (SELECT FROM pg_catalog.pg_available_extensions"
-    " WHERE name = 'pg_stat_statements')"
-)
 UPDATES_SQL = (
     "SELECT coalesce(sum(n_tup_upd), 0)::int8, coalesce(sum(n_tup_hot_upd), 0)::int8"
     " FROM pg_catalog.pg_stat_user_tables"
@@ -57,9 +53,9 @@ class StatementCounters:
 
 def make_countable(connection: Connection) -> None:
     """Create the extension in the database of a scratch server that has loaded its library."""
-    row = connection.execute(_LOADED_SQL).fetchone()
+    row = connection.execute(LOADED_SQL).fetchone()
     if row is not None and row[0]:
-        connection.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public")
+        connection.execute(EXTENSION_SQL)
 
 
 def read_counters(target: Target, *, verb: str, run: str) -> StatementCounters | None:

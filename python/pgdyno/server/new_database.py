@@ -18,6 +18,13 @@ _KNOWN_SQL = (
     " WHERE rolname OPERATOR(pg_catalog.=) current_user)"
 )
 CREATE_SQL = "CREATE DATABASE {}"
+LOADED_SQL = (
+    "SELECT pg_catalog.current_setting('shared_preload_libraries')"
+    " OPERATOR(pg_catalog.~~) '%pg_stat_statements%'"
+    " AND EXISTS (SELECT FROM pg_catalog.pg_available_extensions"
+    " WHERE name OPERATOR(pg_catalog.=) 'pg_stat_statements'::pg_catalog.name)"
+)
+EXTENSION_SQL = "CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public"
 
 
 def is_missing(target: Target, *, verb: str) -> bool:
@@ -44,8 +51,12 @@ def is_missing(target: Target, *, verb: str) -> bool:
     return True
 
 
-def create(target: Target, *, verb: str) -> None:
-    """Create the target's database. Raises: ServerError if the server refuses."""
+def create(target: Target, *, verb: str) -> bool:
+    """Create the target's database, and let it count statements if the role may.
+
+    Returns: whether pg_stat_statements is in it.
+    Raises: ServerError if the server refuses the database.
+    """
     session = _usual_session(target, verb)
     if session is None:
         raise ServerError(
@@ -56,7 +67,21 @@ def create(target: Target, *, verb: str) -> None:
         try:
             connection.execute(sql.SQL(CREATE_SQL).format(sql.Identifier(target.database)))
         except psycopg.errors.DuplicateDatabase:
-            return  # Somebody else was faster.
+            return False  # Somebody else was faster.
+    return _counts_statements(target, verb)
+
+
+def _counts_statements(target: Target, verb: str) -> bool:
+    """Create pg_stat_statements, of a library that the server has loaded."""
+    try:
+        with connect(target, verb=verb) as connection:
+            row = connection.execute(LOADED_SQL).fetchone()
+            if row is not None and row[0]:
+                connection.execute(EXTENSION_SQL)
+                return True
+    except ServerError:  # Only a superuser may.
+        pass
+    return False
 
 
 def _known(target: Target, verb: str) -> tuple[bool, bool] | None:

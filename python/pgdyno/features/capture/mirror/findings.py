@@ -135,6 +135,18 @@ class Likeness:
         return self.alike_calls if self.alike_time is None else self.alike_time
 
     @property
+    def not_known(self) -> str:
+        """Return why nothing is known about the whole source; "" if something is.
+
+        Unknown is not alike: where only the copy is not counted, the shares are 0.
+        """
+        sent = [own for own in self.statements if own.verdict != "left out"]
+        is_counted = not sent or any(own.copy.rows is not None for own in sent)
+        if self.lacks or is_counted or all(own.source.rows is None for own in sent):
+            return self.lacks
+        return "the copy's rows and blocks are not counted (CREATE EXTENSION pg_stat_statements)"
+
+    @property
     def others(self) -> tuple[StatementLikeness, ...]:
         """Return the statements that are not alike, left out, or not known."""
         return tuple(own for own in self.statements if own.verdict != "alike")
@@ -148,8 +160,8 @@ class Likeness:
     def sentence(self) -> str:
         """Return the answer in a sentence."""
         only = " (without statements that write)" if self.reads_only else ""
-        if self.lacks:
-            return f"alike: not known{only}: {self.lacks}"
+        if self.not_known:
+            return f"alike: not known{only}: {self.not_known}"
         time, calls = self.alike_time, self.alike_calls
         shares = [] if time is None else [f"{percent(time)} of the time"]
         shares += [] if calls is None else [f"{percent(calls)} of the calls"]

@@ -153,7 +153,11 @@ def _sent_texts(
 ) -> dict[str, tuple[str, int | None]]:
     """Return the texts of statements as they are sent, and how many parameters each has."""
     referred = set(_referred(templates))
-    return {name: _sent(known[name], templates, referred) for name in used}
+    given: dict[str, set[tuple[Source, ...]]] = {}
+    for step in (step for template in templates for step in template.steps):
+        if known[step.statement].constant_count:
+            given.setdefault(step.statement, set()).add(step.parameters)
+    return {name: _sent(known[name], given.get(name, set()), referred) for name in used}
 
 
 def _referred(templates: Iterable[Template]) -> Iterator[tuple[str, int]]:
@@ -166,15 +170,16 @@ def _referred(templates: Iterable[Template]) -> Iterator[tuple[str, int]]:
 
 
 def _sent(
-    statement: Statement, templates: tuple[Template, ...], referred: AbstractSet[tuple[str, int]]
+    statement: Statement,
+    given: AbstractSet[tuple[Source, ...]],
+    referred: AbstractSet[tuple[str, int]],
 ) -> tuple[str, int | None]:
     """Return the text with its constants, as the program sent it, and how many parameters it has.
 
     If a constant is not the same in all transactions, or another parameter follows from it, all of
     them stay parameters: None.
+    Args: given, the parameters of each step that sends it, if it has constants.
     """
-    steps = [s for kind in templates for s in kind.steps if s.statement == statement.id]
-    given = {step.parameters for step in steps} if statement.constant_count else set()
     first = min((len(parameters) for parameters in given), default=0) - statement.constant_count
     constants = {parameters[first:] for parameters in given} if first >= 0 else set()
     if len(constants) != 1:

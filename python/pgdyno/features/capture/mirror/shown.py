@@ -128,8 +128,8 @@ def _lines(own: Likeness) -> Iterator[LabelledLine]:
 
 def _alike_words(own: Likeness) -> str:
     only = "; statements that write are not sent" if own.reads_only else ""
-    if own.lacks:
-        return f"not known: {own.lacks}{only}"
+    if own.not_known:
+        return f"not known: {own.not_known}{only}"
     shares = [
         f"{percent(share)} of {words}"
         for share, words in ((own.alike_time, "the source's time"), (own.alike_calls, "its calls"))
