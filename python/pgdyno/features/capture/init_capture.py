@@ -43,7 +43,8 @@ _WORDS = {
     "correlation": "correlation with the order of the rows",
     "bytes": "size",
 }
-_SHOWN_MAX = 40
+# The whole answer fits a screen.
+_SHOWN_MAX, _NOTES_MAX = 8, 8
 
 
 def _options() -> list[Callable[[Any], Any]]:
@@ -100,9 +101,10 @@ def _imports(how: Loading) -> bool:
 
 
 def _likeness_text(likeness: CopyLikeness) -> str:
-    """Return a line for each kind, then what differs by more than its limit."""
+    """Return a line for each kind, then what differs most, and what the copy lacks."""
     lines = list(_totals(likeness))
     short = [item for item in likeness.compared if item.short]
+    short.sort(key=lambda item: -len(item.short))
     if short:
         width = max(len(item.name) for item in short[:_SHOWN_MAX])
         lines.append("")
@@ -112,7 +114,9 @@ def _likeness_text(likeness: CopyLikeness) -> str:
             lines.append(f"  {item.name:<{width}}  {seen}{note}")
         if len(short) > _SHOWN_MAX:
             lines.append(f"  and {len(short) - _SHOWN_MAX} more; --json has all of them")
-    lines += [f"  {note}" for note in likeness.notes]
+    lines += [f"  {note}" for note in likeness.notes[:_NOTES_MAX]]
+    if len(likeness.notes) > _NOTES_MAX:
+        lines.append(f"  and {len(likeness.notes) - _NOTES_MAX} more; --json has all of them")
     return "\n".join(lines)
 
 

@@ -18,6 +18,8 @@ RATIO_MAX = 1.1
 SHARE_OFF_MIN = 0.005
 # One value of a distribution, and what its neighbours add because they are not evenly apart.
 _STEP = 1.1
+# A copy has hundreds of columns: with 2 standard deviations, one in twenty differs by chance.
+_CHANCE_SD = 4
 
 Verdict = Literal["pass", "short", "unknown"]
 # Shares, numbers of values, bytes: the name of the quantity says which.
@@ -90,7 +92,7 @@ def _correlation(source: float | None, copy: float | None, rows: float) -> Quant
     limit = CORRELATION_OFF_MAX
     if source is None or copy is None:
         return Quantity("correlation", source, copy, limit, "unknown")
-    limit = max(limit, 2 * (1 - source**2) / max(rows, 1) ** 0.5)
+    limit = max(limit, _CHANCE_SD * (1 - source**2) / max(rows, 1) ** 0.5)
     verdict: Verdict = "pass" if abs(source - copy) <= limit else "short"
     return Quantity("correlation", source, copy, limit, verdict)
 
