@@ -130,3 +130,22 @@ def test_a_statement_whose_parameters_have_no_type_is_left_out_and_the_others_ru
         [script] = said.document["scripts"]
         assert script["transactions"] > 0
         assert not script["failures"]
+
+
+def test_parameters_of_failed_statements_are_not_missing(logs: Logs) -> None:
+    """What failed is not reproduced; its parameters are logged by another setting."""
+    at = "2026-07-01 10:00:0{}.000 UTC [77] app@shop "
+    select = "SELECT id FROM b WHERE id = $1"
+    lines = []
+    for second in range(5):
+        lines += [
+            f"{at.format(second)}ERROR:  canceling statement due to user request",
+            f"{at.format(second)}STATEMENT:  {select}",
+        ]
+    lines += [
+        f"{at.format(6)}LOG:  duration: 0.100 ms  execute <unnamed>: {select}",
+        f"{at.format(6)}DETAIL:  parameters: $1 = '7'",
+    ]
+    said = logs.said("\n".join(lines) + "\n")
+    assert "transactions of the logs failed; they are not reproduced: 5" in said.out
+    assert "parameters" not in " ".join(said.document["notes"])

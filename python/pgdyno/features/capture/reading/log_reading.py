@@ -128,7 +128,11 @@ class LogReading:
             shapes = self._shapes
             self._patterns[line["sequence"]] = Pattern(
                 [(shapes[shape], protocol) for shape, protocol, _ in line["items"]],
-                sum(shapes[shape].parameter_count > count for shape, _, count in line["items"]),
+                sum(
+                    shapes[shape].parameter_count > count
+                    for shape, protocol, count in line["items"]
+                    if protocol != "error"
+                ),
             )
         elif "session" in line:
             names = [line[key] for key in ("session", "id", "user", "database", "application")]
