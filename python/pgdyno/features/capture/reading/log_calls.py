@@ -65,7 +65,8 @@ class Call:
 class Pattern:
     """Statements that follow each other: their shapes, and how each was sent.
 
-    `missing_count`: how many that did not fail lack parameters. `plans`: what becomes of them, by user.
+    `missing_count`: how many that did not fail lack parameters. `plans`: what becomes of them, by
+    user.
     """
 
     items: Sequence[tuple[LoggedShape, str]]
