@@ -70,7 +70,7 @@ _TAIL = """
 | CPU time of `--help` of a verb (click alone: 0.05 s) | 0.09 to 0.17 s | 0.20 s |
 | CPU time of `list` | 0.12 to 0.15 s | 0.25 s |
 | engine, static, x86_64, without line tables | 7.5 MB | 8.4 MB |
-| engine, aarch64, without line tables | 6.6 MB | 8 MB |
+| engine, aarch64, without line tables | 6.8 MB | 8.4 MB |
 | wheel of the lab | 2.0 MB | 3.1 MB |
 | CPU time to build one engine | 4.7 min | - |
 | Debian package, with all Python packages and a PostgreSQL | 58 MB | - |
