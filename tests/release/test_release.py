@@ -84,7 +84,7 @@ def _ran(argv: list[str], **environment: str) -> str:
 # README's commands, with less load and less time.
 SHORTER = {
     "sweep": ("-s", "1", "--clients", "1,2", "-T", "2s", "--rounds", "2"),
-    "compare": ("-s", "1", "-T", "1s", "--rounds", "2"),
+    "compare": ("-s", "1", "-T", "1s", "--rounds", "3"),
     "watch": ("--duration", "3s"),
 }
 
