@@ -7,8 +7,9 @@ UV      := .tools/bin/uv
 BIN     := .venv/bin
 EXPORT  := $(UV) export --quiet --no-emit-workspace --no-header --no-annotate
 STAMP   := .venv/.requirements
+SITE    := .tools/site/.requirements
 
-build: $(STAMP)
+build: $(STAMP) $(SITE)
 	@scripts/timed "build: engine (Rust)" $(UV) pip install --quiet --python $(BIN)/python --no-deps \
 	  --no-build-isolation -e crates/pgdyno-engine -e .
 	@scripts/timed "build: lab (Python)" sh -c '$(BIN)/python -m compileall -q python && \
@@ -26,6 +27,14 @@ $(STAMP): .tools/bin/uv requirements/lock.txt
 	  --require-hashes -r requirements/lock.txt
 	@# A template of a package need not compile.
 	@$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null 2>&1 || true
+	@touch $@
+
+# The site has an environment apart: Zensical and the tested applications need different versions of
+# Markdown.
+$(SITE): .tools/bin/uv $(STAMP) requirements/site.txt
+	@$(UV) venv --quiet --allow-existing --python $(BIN)/python .tools/site
+	@scripts/timed "build: site (Zensical)" $(UV) pip install --quiet \
+	  --python .tools/site/bin/python --require-hashes -r requirements/site.txt
 	@touch $@
 
 # After changing a dependency in pyproject.toml: pins and hashes, without download addresses.

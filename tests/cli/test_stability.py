@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import re
+import copy
 
 import pytest
+from tests.cli.stable import kept, lost, promises
 from tests.tidy.source import ROOT
 
 from pgdyno.cli import main
-from pgdyno.cli.reference import EXIT_CODES
+from pgdyno.features.capture.file import read as read_capture
 from pgdyno.spec.file import read_spec
 from pgdyno.store.files import FORMAT_VERSION
-
-# Options that the short help of a verb showed in 1.0: they stay.
-STABLE = {
-    "bench": "--allow-write --builtin --clients --database --dry-run --duration --file --host"
-    " --json --rate --scale",
-    "sweep": "--allow-write --builtin --database --dry-run --duration --file --host --json --scale"
-    " --slo --variant",
-    "compare": "--allow-write --budget --builtin --clients --database --dry-run --duration --file"
-    " --host --json --metric --precision --rate --scale --variant",
-}
 
 
 @pytest.mark.parametrize("version", [1])
@@ -38,16 +29,30 @@ def test_there_is_a_stored_result_of_each_format_version() -> None:
     assert FORMAT_VERSION == 1, "add a stored result of the new version, and keep reading version 1"
 
 
-@pytest.mark.parametrize("verb", sorted(STABLE))
-def test_the_options_of_the_short_help_stay(
-    verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
-    assert main._run([verb, "--help"]) == 0
-    shown = set(re.findall(r"(?<= )--[a-z-]+", capsys.readouterr().out.partition("Usage:")[2]))
-    assert set(STABLE[verb].split()) <= shown
+def test_a_capture_of_each_format_version_is_read() -> None:
+    for path in (ROOT / "tests/features/capture/edited").glob("*.capture"):
+        assert read_capture(path).header.format == "pgdyno.capture/1"
 
 
-def test_exit_codes_stay() -> None:
-    assert list(EXIT_CODES) == ["0", "1", "2", "3", "4", "5", "130, 143"]
+def test_options_letters_exit_codes_keys_and_columns_stay() -> None:
+    now = promises()
+    assert lost(kept(), now) == []
+    # What is new is promised, too, from the day on which it is released.
+    new = lost(now, {section: kept().get(section, {}) for section in now})
+    assert new == [], "add them: .venv/bin/python -m tests.cli.stable"
+
+
+def test_a_promise_that_is_broken_is_named() -> None:
+    now = copy.deepcopy(kept())
+    now["options of the short help"]["bench"].remove("--rate")
+    now["letters"]["bench"].remove("-c --clients")
+    now["exit codes"]["4"] = ["something else"]
+    now["json"]["pgdyno.bench/1"].remove("tps")
+    now["tables"]["runs"].reverse()
+    assert [line.partition(": ")[0] for line in lost(kept(), now)] == [
+        *("options of the short help", "letters", "exit codes", "json", "tables"),
+    ]
+
+
+def test_exit_codes_are_those_of_the_program() -> None:
     assert (main.EXIT_USAGE, main.EXIT_FAILURES, main.EXIT_NOT_VALID) == (1, 2, 3)

@@ -48,20 +48,31 @@ def test_an_older_engine_is_refused_with_both_versions_and_the_next_step(
         check_job(load_job(NOWHERE))
     assert f"The engine at {engine} has version 0.0.9 (release, abc" in caught.value.message
     assert (
-        f"this pgdyno, version {version('pgdyno')}, needs an engine with contract "
-        f"1.{CONTRACT_REVISION}" in caught.value.message
+        f"this pgdyno, version {version('pgdyno')}, needs an engine of version "
+        f"{version('pgdyno')} with contract 1.{CONTRACT_REVISION}" in caught.value.message
     )
     assert "make build" in caught.value.hint
 
 
-def test_a_later_engine_knows_what_this_lab_asks(
+def test_an_engine_of_this_version_may_have_a_later_contract(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = older(
-        tmp_path, f"pgdyno-engine 9.0.0 (release, abc, contract 1.{CONTRACT_REVISION + 7})"
-    )
+    said = f"pgdyno-engine {version('pgdyno')} (release, abc, contract 1.{CONTRACT_REVISION + 7})"
+    engine = older(tmp_path, said)
     monkeypatch.setenv("PGDYNO_ENGINE", str(engine))
     assert engine_for_jobs() == engine
+
+
+def test_an_engine_of_a_later_release_is_refused_with_both_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = f"pgdyno-engine 9.0.0 (release, abc, contract 1.{CONTRACT_REVISION + 7})"
+    monkeypatch.setenv("PGDYNO_ENGINE", str(older(tmp_path, said)))
+    with pytest.raises(
+        EngineError, match=r"has version 9\.0\.0 (.|\n)*engine of version"
+    ) as caught:
+        engine_for_jobs()
+    assert version("pgdyno") in caught.value.message
 
 
 def test_a_command_refuses_an_old_engine_before_it_starts_anything(

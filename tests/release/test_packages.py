@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import subprocess
 import sys
 import sysconfig
 import tomllib
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
 from tests.fixtures import needs
+from tests.fixtures.networks import without_network
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -56,6 +59,19 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+def wheel_of_engine(folder: Path, version: str) -> Path:
+    """Make a wheel of the engine that has only metadata."""
+    path = folder / f"pgdyno_engine-{version}-py3-none-any.whl"
+    place = f"pgdyno_engine-{version}.dist-info"
+    with zipfile.ZipFile(path, "w") as archive:
+        metadata = f"Metadata-Version: 2.1\nName: pgdyno-engine\nVersion: {version}\n"
+        archive.writestr(f"{place}/METADATA", metadata)
+        tag = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        archive.writestr(f"{place}/WHEEL", tag)
+        archive.writestr(f"{place}/RECORD", "")
+    return path
+
+
 def test_the_wheel_has_its_pages_and_says_its_commit(installed: Path) -> None:
     engine = str(BIN / "pgdyno-engine")
     said = ran(installed / "bin/pgdyno", "--version", PGDYNO_ENGINE=engine)
@@ -79,14 +95,7 @@ def test_the_wheel_is_small_and_needs_the_engine_of_its_version(wheel: Path) -> 
 def test_pip_names_both_versions_if_the_engine_is_of_another_one(
     installed: Path, tmp_path: Path
 ) -> None:
-    other = tmp_path / "pgdyno_engine-9.9.9-py3-none-any.whl"
-    made = "import sys, zipfile; z = zipfile.ZipFile(sys.argv[1], 'w'); p = 'pgdyno_engine-9.9.9';"
-    made += " z.writestr(p + '.dist-info/METADATA', 'Metadata-Version: 2.1\\nName: pgdyno-engine\\n"
-    made += "Version: 9.9.9\\n'); z.writestr(p + '.dist-info/WHEEL', 'Wheel-Version: 1.0\\n"
-    made += (
-        "Root-Is-Purelib: true\\nTag: py3-none-any\\n'); z.writestr(p + '.dist-info/RECORD', '')"
-    )
-    ran(sys.executable, "-c", made, other)
+    other = wheel_of_engine(tmp_path, "9.9.9")
     python = installed / "bin/python"
     ran(python, "-m", "pip", "install", "-q", "--no-index", "--no-deps", other)
     checked = [python, "-m", "pip", "check"]
@@ -94,6 +103,37 @@ def test_pip_names_both_versions_if_the_engine_is_of_another_one(
     assert done.returncode != 0
     assert f"pgdyno {VERSION} has requirement pgdyno-engine=={VERSION}" in done.stdout
     assert "but you have pgdyno-engine 9.9.9" in done.stdout
+
+
+def test_pip_names_the_missing_wheel_and_the_next_step(installed: Path, tmp_path: Path) -> None:
+    ran(ROOT / "scripts/no-engine", tmp_path)
+    pip = [installed / "bin/python", "-m", "pip", "install", "--no-index", "--no-deps"]
+    done = subprocess.run(
+        [*without_network(), *pip, "--find-links", tmp_path, f"pgdyno-engine=={VERSION}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    said = done.stdout + done.stderr
+    assert f"pgdyno-engine {VERSION} has no wheel for this machine" in said
+    assert platform.machine() in said
+    assert "manylinux2014" in said
+    assert "upgrade pip" in said
+
+
+def test_pip_takes_the_wheel_if_there_is_one(installed: Path, tmp_path: Path) -> None:
+    ran(ROOT / "scripts/no-engine", tmp_path)
+    wheel_of_engine(tmp_path, VERSION)
+    pip = ("-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", tmp_path / "here")
+    ran(installed / "bin/python", *pip, "--find-links", tmp_path, "pgdyno-engine")
+    assert (tmp_path / f"here/pgdyno_engine-{VERSION}.dist-info").exists()
+
+
+def test_an_older_python_is_refused_by_the_metadata(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = archive.read(f"pgdyno-{VERSION}.dist-info/METADATA").decode()
+    assert "Requires-Python: >=3.11" in metadata
 
 
 def test_the_debian_package_installs_into_an_empty_root(wheel: Path, tmp_path: Path) -> None:
@@ -125,6 +165,16 @@ def test_the_debian_package_installs_into_an_empty_root(wheel: Path, tmp_path: P
 
 def test_the_workflows_pass_their_linter() -> None:
     ran(BIN / "actionlint", *sorted((ROOT / ".github/workflows").glob("*.yml")))
+
+
+def test_the_release_is_published_without_a_token_and_with_checksums_and_notes() -> None:
+    text = (ROOT / ".github/workflows/release.yml").read_text()
+    assert "id-token: write" in text
+    assert "pypa/gh-action-pypi-publish" in text
+    assert not re.search(r"password:|PYPI|secrets\.", text)
+    assert "--notes-file dist/NOTES.md" in text
+    release = (ROOT / "scripts/release").read_text()
+    assert all(name in release for name in ("SHA256SUMS", "sbom.json", "NOTES.md"))
 
 
 def test_the_container_needs_no_root_and_a_base_with_a_digest() -> None:

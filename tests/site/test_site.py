@@ -1,17 +1,25 @@
-"""The site is docs/: every page is in its navigation, and every link leads somewhere."""
+"""The site is docs/: pages by question, every link leads somewhere, the search needs no network."""
 
 from __future__ import annotations
 
+import functools
+import http.server
 import re
+import shutil
 import subprocess
+import threading
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import sync_playwright
+from tests.browser.conftest import ARGUMENTS
+from tests.fixtures.networks import without_network
 from tests.tidy.source import ROOT
 
 DOCS = ROOT / "docs"
+CONFIG = (ROOT / "mkdocs.yml").read_text()
 _OUTSIDE = re.compile(r"(https?|mailto|data|javascript):")
 
 
@@ -50,8 +58,22 @@ def dead_links(site: Path) -> Iterator[str]:
 
 
 def test_every_page_is_in_the_navigation_once() -> None:
-    listed = re.findall(r": ([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
+    listed = re.findall(r": ([\w-]+\.md)$", CONFIG, re.M)
     assert sorted(listed) == sorted(path.name for path in DOCS.glob("*.md"))
+
+
+def test_the_navigation_has_a_page_for_each_question() -> None:
+    titles = dict(re.findall(r"^      - (.*\?): ([\w-]+\.md)$", CONFIG, re.M))
+    assert titles.keys() >= {
+        *("Should I upgrade?", "Which disk?", "How many connections?", "Why is it slow now?"),
+        *("Is this setting worth it?", "What does a commit survive?"),
+        "Did last night's build get slower?",
+    }
+    for title, name in titles.items():
+        text = (DOCS / name).read_text()
+        assert text.startswith(f"# {title}\n")
+        assert "\npgdyno " in text, f"{name} has no command"
+        assert f"({name})" in (DOCS / "index.md").read_text()
 
 
 def test_a_page_links_out_of_the_documentation_only_to_specs() -> None:
@@ -60,15 +82,65 @@ def test_a_page_links_out_of_the_documentation_only_to_specs() -> None:
         assert not leading_out.findall(page.read_text()), page.name
 
 
-@pytest.mark.slow
-def test_every_link_of_the_built_site_leads_somewhere_and_the_search_is_in_it() -> None:
-    subprocess.run([ROOT / "scripts/site"], check=True, capture_output=True)
-    site = ROOT / "site"
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the site from a copy of its sources, without network where a test may take it away."""
+    copy = tmp_path_factory.mktemp("clone")
+    for folder in ("docs", "examples"):
+        shutil.copytree(ROOT / folder, copy / folder)
+    shutil.copytree(ROOT / "scripts", copy / "scripts")
+    shutil.copy(ROOT / "mkdocs.yml", copy)
+    (copy / ".tools").symlink_to(ROOT / ".tools")
+    argv = [*without_network(), copy / "scripts/site"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return copy / "site"
+
+
+def test_every_link_of_the_built_site_leads_somewhere(site: Path) -> None:
     assert sorted(dead_links(site)) == []
-    assert "synchronous_commit" in (site / "search.json").read_text()
     # Nothing is loaded from another host.
     for page in site.rglob("*.html"):
         loaded = re.findall(
             r'<(?:script|img|link)[^>]* (?:src|href)="(https?:[^"]+)"', page.read_text()
         )
         assert [url for url in loaded if "canonical" not in url] == [], page.name
+
+
+def test_a_broken_link_in_a_page_is_found(site: Path) -> None:
+    page = site / "glossary.html"
+    page.write_text(page.read_text().replace("</body>", '<a href="nowhere.html">x</a></body>'))
+    assert list(dead_links(site)) == ["glossary.html: nowhere.html"]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("how", ["file", "http"])
+def test_the_search_finds_a_word_without_network(how: str, site: Path, chromium: Path) -> None:
+    handler = functools.partial(SilentHandler, directory=str(site))
+    with (
+        http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server,
+        sync_playwright() as playwright,
+    ):
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        base = site.as_uri() if how == "file" else f"http://127.0.0.1:{server.server_port}"
+        browser = playwright.chromium.launch(executable_path=str(chromium), args=ARGUMENTS)
+        page = browser.new_page()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(f"{base}/index.html")
+        page.get_by_role("button", name="Search").first.click()
+        page.keyboard.type("synchronous_commit", delay=20)
+        durability = page.locator("a[href*='durability.html']", has_text=re.compile("commit"))
+        durability.first.wait_for(timeout=60_000)
+        durability.first.click()
+        page.wait_for_url("**/durability.html**")
+        browser.close()
+        server.shutdown()
+    assert [url for url in asked if not url.startswith((base, "data:", "blob:"))] == []
+
+
+class SilentHandler(http.server.SimpleHTTPRequestHandler):
+    """Serves the site without a line for each request."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Print nothing."""

@@ -148,5 +148,5 @@ def _contents() -> str:
         "pgdyno help PAGE prints a page; pgdyno help WORD what the pages say about a word.",
         "",
     ]
-    lines += [f"  {page:<15} {sections[0].heading[2:]}" for page, sections in pages().items()]
+    lines += [f"  {page:<21} {sections[0].heading[2:]}" for page, sections in pages().items()]
     return "\n".join(lines)

@@ -47,7 +47,7 @@ def engine_path() -> Path:
 def engine_for_jobs() -> Path:
     """Return an engine that knows everything this lab may ask.
 
-    Raises: EngineError with both versions if the engine is older.
+    Raises: EngineError with both versions if the engine is older, or of another release.
     """
     path = engine_path()
     _require_known(path, path.stat().st_mtime_ns)
@@ -57,16 +57,17 @@ def engine_for_jobs() -> Path:
 @cache
 def _require_known(path: Path, _changed_ns: int) -> None:
     """Ask once in each command; a rebuilt engine counts as another file."""
-    said = child.run([path, "--version"], timeout_s=_TIMEOUT_S, death_signal=None).stdout.strip()
-    match = _REVISION.search(said)
-    # The first versions printed no number.
-    if int(match[1] if match else 0) >= CONTRACT_REVISION:
-        return
     from importlib.metadata import version
 
+    said = child.run([path, "--version"], timeout_s=_TIMEOUT_S, death_signal=None).stdout.strip()
+    match = _REVISION.search(said)
+    engine, wanted = said.removeprefix("pgdyno-engine ") or "unknown", version("pgdyno")
+    # The first versions printed no number.
+    knows_all = int(match[1] if match else 0) >= CONTRACT_REVISION
+    if knows_all and engine.split()[0] == wanted:
+        return
     raise EngineError(
-        f"The engine at {path} has version {said.removeprefix('pgdyno-engine ') or 'unknown'}; "
-        f"this pgdyno, version {version('pgdyno')}, needs an engine with contract "
-        f"1.{CONTRACT_REVISION} or later.",
+        f"The engine at {path} has version {engine}; this pgdyno, version {wanted}, needs an "
+        f"engine of version {wanted} with contract 1.{CONTRACT_REVISION} or later.",
         hint="install both packages of one version, or run make build in a source tree",
     )

@@ -1,0 +1,169 @@
+"""What docs/stability.md promises, as the present version has it.
+
+`tests/cli/stable.json` keeps the promises. `.venv/bin/python -m tests.cli.stable` adds what is new.
+It removes nothing: a promise that is gone is an error of the product, or a new major version.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from tests.outputs.rendered import all_outputs
+
+from pgdyno.answer.table import COLUMNS
+from pgdyno.cli.main import _run
+from pgdyno.cli.reference import EXIT_CODES, every_context, every_parameter
+from pgdyno.spec.experiment import Experiment
+from pgdyno.store.schema import tables
+
+KEPT = Path(__file__).with_name("stable.json")
+_RESULT = Path(__file__).parents[1] / "store/fixtures/format-1-designs/bench.tar.xz"
+# Deeper keys are names of settings, metrics and statements.
+_DEPTH = 3
+
+Promises = dict[str, dict[str, list[str]]]
+
+
+def promises() -> Promises:
+    """Return what is promised: section -> name -> words."""
+    return {
+        "options of the short help": dict(_options()),
+        "letters": dict(_letters()),
+        "exit codes": {code: [meaning] for code, meaning in EXIT_CODES.items()},
+        "json": _json_keys(),
+        "spec": {"keys": sorted(_schema_keys())},
+        "tables": {
+            "runs": [column.name for column in COLUMNS],
+            **{name: [column.name for column in t.columns] for name, t in tables().items()},
+        },
+    }
+
+
+def _options() -> Iterator[tuple[str, list[str]]]:
+    for verb, context in every_context():
+        parameters = every_parameter(context.command)
+        shown = context.command.get_params(context)
+        is_short = any("--help-all" in parameter.opts for parameter in shown)
+        yield (
+            verb,
+            sorted(
+                _long_name(parameter)
+                for parameter in parameters
+                if isinstance(parameter, click.Option)
+                and not parameter.hidden
+                and (not is_short or getattr(parameter, "first", False))
+            ),
+        )
+
+
+def _long_name(parameter: click.Parameter) -> str:
+    """Return the first long name, or the only letter."""
+    return next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0])
+
+
+def _letters() -> Iterator[tuple[str, list[str]]]:
+    for verb, context in every_context():
+        yield (
+            verb,
+            sorted(
+                f"{letter} {_long_name(parameter)}"
+                for parameter in every_parameter(context.command)
+                for letter in parameter.opts
+                if len(letter) == 2 and letter.startswith("-")
+            ),
+        )
+
+
+def _json_keys() -> dict[str, list[str]]:
+    """Return format -> paths of the keys that every document of this format has."""
+    common: dict[str, set[str]] = {}
+    for document in _documents():
+        paths = set(_paths(document, "", _DEPTH))
+        common[document["format"]] = common.get(document["format"], paths) & paths
+    return {name: sorted(paths) for name, paths in sorted(common.items())}
+
+
+def _documents() -> Iterator[dict[str, Any]]:
+    for name, text in all_outputs().items():
+        document = json.loads(text) if name.endswith(".json") else {}
+        if "format" in document:  # The example of a watch is only a part.
+            yield document
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder)
+        with tarfile.open(_RESULT) as packed:
+            packed.extractall(store, filter="data")
+        (store / "one.conf").write_text("work_mem = 1GB\n")
+        settings = f"settings --file {store}/one.conf --ram 8GB --cores 2 --pg-version 17 --json"
+        for line in (
+            f"list --store {store} --json",
+            f"export last --store {store} --format json",
+            f"diff last last --store {store} --json",
+            f"show nothing --store {store} --json",
+            "doctor --json",
+            settings,
+        ):
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()):
+                _run(line.split())
+            yield json.loads(said.getvalue())
+
+
+def _paths(value: Any, before: str, depth: int) -> Iterator[str]:
+    if isinstance(value, dict) and depth:
+        for key, below in value.items():
+            yield f"{before}{key}"
+            yield from _paths(below, f"{before}{key}.", depth - 1)
+    elif isinstance(value, list):
+        for below in value[:1]:
+            yield from _paths(below, f"{before.removesuffix('.')}[].", depth)
+
+
+def _schema_keys() -> Iterator[str]:
+    schema = Experiment.model_json_schema(by_alias=True)
+    for name, part in {"": schema, **schema.get("$defs", {})}.items():
+        yield from (f"{name}.{key}" for key in part.get("properties", ()))
+
+
+def lost(kept: Promises, now: Promises) -> list[str]:
+    """Return each promise that does not hold. Columns keep their order, too."""
+    missing = []
+    for section, names in kept.items():
+        for name, words in names.items():
+            has = now[section].get(name, [])
+            missing += [f"{section}: {name}: {word}" for word in words if word not in has]
+            if section == "tables" and has[: len(words)] != words:
+                missing.append(f"{section}: {name}: the order of its columns")
+    return missing
+
+
+def kept() -> Promises:
+    """Return the promises of the file."""
+    promised: Promises = json.loads(KEPT.read_text())
+    return promised
+
+
+if __name__ == "__main__":
+    now = promises()
+    before = kept() if KEPT.exists() else {}
+    for section, names in now.items():
+        for name, words in names.items():
+            old = before.get(section, {}).get(name, [])
+            names[name] = old + [word for word in words if word not in old]
+        for name, words in before.get(section, {}).items():
+            names.setdefault(name, words)
+    # A line for each name: a difference shows what is new.
+    lines = [
+        f' "{section}": {{\n'
+        + ",\n".join(f'  "{name}": {json.dumps(words)}' for name, words in names.items())
+        + "\n }"
+        for section, names in now.items()
+    ]
+    KEPT.write_text("{\n" + ",\n".join(lines) + "\n}\n")
