@@ -18,6 +18,7 @@ from pgdyno.server import connect as connect_module
 from pgdyno.server import silence
 from pgdyno.server.connect import connect
 from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.target import Target
 
 pytestmark = pytest.mark.pg
 
@@ -83,6 +84,21 @@ def test_a_verb_stays_small_while_rows_come_without_an_end(
             time.sleep(0.02)
         said = running.wait()
     assert said.code == 1
+    assert "the answer had" in " ".join(said.error.split())
+    assert most < RESIDENT_MB_MAX
+
+
+def test_the_load_engine_stays_small_while_rows_come_without_an_end(
+    either_database: Target, pgdyno: Command
+) -> None:
+    with Flood(either_database, "rows", on=b"create table pgbench_accounts") as flood:
+        running = pgdyno.start("init", *server_options(flood.target), "-s", "1")
+        most = 0
+        while running.process.poll() is None:
+            most = max(most, resident_mb(running.process.pid))
+            time.sleep(0.02)
+        said = running.wait()
+    assert flood.flooded_count
     assert "the answer had" in " ".join(said.error.split())
     assert most < RESIDENT_MB_MAX
 
