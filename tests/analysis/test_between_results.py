@@ -29,6 +29,15 @@ def test_a_term_without_an_interval_gives_none() -> None:
     assert ratio_between(ms(0, 0), ms(2, 1)) is None
 
 
+def test_two_numbers_that_may_both_be_0_have_no_ratio() -> None:
+    noise, signal = ms(1e-6, 3e-6), ms(2, 1)
+    assert ratio_between(noise, ms(4e-6, 5e-6)) is None
+    for first, other in ((noise, signal), (signal, noise)):
+        ratio = ratio_between(first, other)
+        assert ratio is not None
+        assert not ratio.has_interval
+
+
 def test_the_interval_of_a_ratio_covers_the_truth() -> None:
     rng = np.random.default_rng(20_261_129)
     covered, tries = 0, 2000

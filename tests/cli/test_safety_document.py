@@ -76,6 +76,10 @@ HELD = {
     "The same statement sets": (*_TRAPS, "test_our_settings_win_over_those_of_the_database"),
     "At a pooler, the settings": ("test_our_settings_end_with_each_transaction_at_a_pooler",),
     "If the server reports": ("test_a_session_that_may_write_again_is_closed",),
+    "An answer to a question": (
+        "test_an_answer_without_an_end_is_given_up",
+        "test_a_verb_stays_small_while_rows_come_without_an_end",
+    ),
     "`watch` asks for a plan": (
         "test_no_plan_calls_a_function_that_a_tenant_adds_between_two_questions",
     ),
@@ -164,7 +168,10 @@ HELD = {
     ),
     "Cells of CSV": ("test_a_text_in_csv_is_no_formula",),
     "A connection string whose": ("test_no_part_of_a_password_is_shown",),
-    "If the server answers nothing": ("test_a_signal_ends_every_verb_while_the_server_hangs",),
+    "If the server answers nothing": (
+        "test_a_signal_ends_every_verb_while_the_server_hangs",
+        "test_a_signal_ends_every_verb_while_the_server_floods",
+    ),
     "It says which settings": (
         "test_settings_that_could_not_be_restored_are_named_with_the_command_for_it",
     ),
@@ -200,6 +207,20 @@ HELD = {
     "A tenant who owns a database of a Citus": (
         "test_no_verb_calls_what_a_tenant_made_on_any_node",
     ),
+    "A role that may create functions": (
+        "test_who_may_create_in_a_schema_of_the_path_catches_what_citus_itself_sends",
+    ),
+    "`list` names such a result": (
+        "test_a_result_that_cannot_be_read_is_named_and_the_others_are_listed",
+    ),
+    "A link in a store to a folder": ("test_a_link_in_a_store_is_not_followed_unless_it_is_named",),
+    "This is so for every client": (
+        "test_who_may_create_in_a_schema_of_the_path_catches_what_citus_itself_sends",
+    ),
+    "On each node, let nobody": (
+        "test_who_may_create_in_a_schema_of_the_path_catches_what_citus_itself_sends",
+    ),
+    "Otherwise, pgdyno closes the session": ("test_an_answer_without_an_end_is_given_up",),
     "Only its owner and superusers": ("test_only_the_owner_of_a_database_sets_its_path",),
     "A connection that a function opens": (
         "test_a_connection_that_a_function_opens_is_not_read_only",

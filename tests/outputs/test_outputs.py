@@ -6,6 +6,8 @@ Commit such a change separately.
 
 from __future__ import annotations
 
+import re
+
 from tests.outputs.rendered import (
     BUILT,
     SNAPSHOTS,
@@ -17,6 +19,24 @@ from tests.outputs.rendered import (
 from pgdyno.designs import DESIGNS
 
 RENEW = ".venv/bin/python -m tests.outputs.rendered"
+
+
+# Not numbers that were measured: versions, addresses, dates, and what draws a picture.
+NOT_READ = re.compile(
+    r"<(style|script|svg)\b.*?</\1>|<[^>]+>|PostgreSQL\s+[\d.]+|\d+(\.\d+){2,}", re.DOTALL
+)
+FRACTION = re.compile(r"(?<![\w.,])(\d[\d,]*\.\d+)(?![\w.])")
+
+
+def long_numbers(content: str) -> list[str]:
+    """Return the numbers with a fraction and more than three digits; an end may have one more."""
+    found = []
+    for match in FRACTION.finditer(NOT_READ.sub(" ", content)):
+        digits = match[1].replace(",", "").replace(".", "").lstrip("0")
+        is_end = content[: match.start()].rstrip().endswith(" to")
+        if len(digits) > 3 + is_end:
+            found.append(match[1])
+    return found
 
 
 def hashes_in(sums: str) -> dict[str, str]:
@@ -35,6 +55,12 @@ def test_every_form_of_every_result_is_as_it_was() -> None:
         if before.get(name) != after.get(name)
     )
     assert not changed, f"if each change is wanted: {RENEW}"
+
+
+def test_no_measured_number_has_more_than_three_digits_and_a_fraction() -> None:
+    texts = {name: text for name, text in all_outputs().items() if not name.endswith(".json")}
+    long = {name: long_numbers(text) for name, text in texts.items()}
+    assert {name: numbers for name, numbers in long.items() if numbers} == {}
 
 
 def test_every_design_is_kept_in_each_form() -> None:

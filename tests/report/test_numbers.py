@@ -20,12 +20,28 @@ def between(value: float, low: float, high: float, unit: str = "tps") -> Estimat
         (3412, 3352, 3472, "3,410 (3,350 to 3,470)"),
         (61_812, 60_912, 62_712, "61,800 (60,900 to 62,700)"),
         (24.81, 23.32, 26.30, "24.8 (23.3 to 26.3)"),
-        (0.01234, 0.01201, 0.01267, "0.01234 (0.01201 to 0.01267)"),
+        (0.01234, 0.01201, 0.01267, "0.0123 (0.0120 to 0.0127)"),
         (-0.2, -0.5, 0.1, "-0.20 (-0.50 to 0.10)"),
         (9.2, 8.22, 10.18, "9.2 (8.2 to 10.2)"),
     ],
 )
 def test_digits_follow_the_half_width_of_the_interval(
+    value: float, low: float, high: float, words: str
+) -> None:
+    assert numbers.estimate_text(between(value, low, high)) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "words"),
+    [
+        (1902.04, 1901.91, 1902.17, "1,902.0 (1,901.9 to 1,902.2)"),
+        (11.0004, 11.0001, 11.0007, "11.000 (11.000 to 11.001)"),
+        (31.2, 31.1, 31.3, "31.2 (31.1 to 31.3)"),
+        (31.2, 31.2, 31.2 + 1e-14, "31.2 (31.2 to 31.2)"),
+        (7.96, 7.951, 7.969, "7.96 (7.95 to 7.97)"),
+    ],
+)
+def test_a_number_has_three_digits_unless_its_ends_would_be_equal(
     value: float, low: float, high: float, words: str
 ) -> None:
     assert numbers.estimate_text(between(value, low, high)) == words
@@ -109,7 +125,7 @@ def test_durations_are_us_ms_or_s(value_ms: float, words: str) -> None:
 
 @pytest.mark.parametrize(
     ("value_ms", "half_ms", "words"),
-    [(0.00741, 0.0009, "7.4 us"), (0.0741, 0.00002, "74.100 us"), (1.234, 0.06, "1.23 ms")],
+    [(0.00741, 0.0009, "7.4 us"), (0.0741, 0.00002, "74.10 us"), (1.234, 0.06, "1.23 ms")],
 )
 def test_a_duration_with_an_interval_keeps_the_digits_that_it_supports(
     value_ms: float, half_ms: float, words: str

@@ -7,7 +7,7 @@
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pgdyno_wire::{
     BytesMut, Framer, HandshakeError, NEVER_SKIP, ProtocolError, ServerError,
@@ -27,6 +27,16 @@ use crate::tls::{Security, TlsStream};
 
 /// Bytes of one CopyData message. 64 KiB to 1 MiB cost the server the same; 64 KiB stay in cache.
 const COPY_MESSAGE_BYTES: usize = 64 << 10;
+
+/// The limits of one answer, so that no server keeps the engine, or its memory, without an end. The
+/// engine asks nothing whose answer comes near them. A pause counts as one second at most, because
+/// a statement may warn at its beginning and then work for an hour.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+const ANSWER_MAX: Duration = Duration::from_secs(60);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// Maximum number of notices that are kept between two calls of `take_notices`.
+const MAX_NOTICES: usize = 1000;
 
 /// True when the work must stop. All parts of the work share the flag.
 pub type StopFlag = Arc<AtomicBool>;
@@ -61,6 +71,28 @@ struct Answer {
     error: Option<Box<ServerError>>,
     copy_in: bool,
     is_ready: bool,
+    received_bytes: usize,
+    /// Time between its pieces, and when the last piece came.
+    took: Duration,
+    last_piece: Option<Instant>,
+}
+
+impl Answer {
+    /// Note a piece of the answer. Errors: the answer is too long or takes too long.
+    fn grows(&mut self, count: usize) -> Result<(), SessionError> {
+        let now = Instant::now();
+        self.took += self.last_piece.map_or(Duration::ZERO, |last| (now - last).min(PAUSE_MAX));
+        self.last_piece = Some(now);
+        self.received_bytes += count;
+        let seen = if self.received_bytes > ANSWER_BYTES_MAX {
+            format!("the answer had more than {} MB and no end", ANSWER_BYTES_MAX >> 20)
+        } else if self.took > ANSWER_MAX {
+            format!("the answer had not ended {} s after it had begun", ANSWER_MAX.as_secs())
+        } else {
+            return Ok(());
+        };
+        Err(SessionError::Lost(io::Error::new(ErrorKind::InvalidData, seen)))
+    }
 }
 
 impl Session {
@@ -224,7 +256,8 @@ impl Session {
         loop {
             match self.socket.read(&mut self.received) {
                 Ok(0) => return Err(SessionError::Lost(ErrorKind::UnexpectedEof.into())),
-                Ok(count) => return Ok(count),
+                // Bytes without an end leave no slice in which a stop could be seen.
+                Ok(count) => return self.between_slices(deadline).map(|()| count),
                 Err(error) if is_slice_over(&error) => self.between_slices(deadline)?,
                 Err(error) => return Err(SessionError::Lost(error)),
             }
@@ -256,6 +289,7 @@ impl Session {
     }
 
     fn read_messages(&mut self, count: usize, answer: &mut Answer) -> Result<(), SessionError> {
+        answer.grows(count)?;
         let Some(tls) = &mut self.tls else {
             let received = std::mem::take(&mut self.received);
             let result = self.read_input(&received[..count], answer);
@@ -281,7 +315,9 @@ impl Session {
                 b'E' if answer.error.is_none() => {
                     answer.error = Some(Box::new(ServerError::parse(message.body)));
                 }
-                b'N' => self.notices.push(ServerError::parse(message.body)),
+                b'N' if self.notices.len() < MAX_NOTICES => {
+                    self.notices.push(ServerError::parse(message.body));
+                }
                 b'G' => answer.copy_in = true,
                 b'Z' => answer.is_ready = true,
                 _ => {}

@@ -14,11 +14,16 @@ from pgdyno.analysis.estimate import Estimate, Scope, without_interval
 
 
 def ratio_between(first: Estimate, other: Estimate) -> Estimate | None:
-    """Return other / first with its interval if both have one; None unless both are above 0."""
+    """Return other / first with its interval if both have one.
+
+    None unless both are above 0, and if both may as well be 0: noise over noise says nothing.
+    """
     if first.value <= 0 or other.value <= 0:
         return None
     value = other.value / first.value
     a, b = _ends(first), _ends(other)
+    if a is not None and b is not None and max(a[0], b[0]) <= 0:
+        return None
     if a is None or b is None or min(*a, *b) <= 0:
         return without_interval(value, "1")
     low, high = _limits(*(tuple(math.log(end) for end in ends) for ends in (a, b)))

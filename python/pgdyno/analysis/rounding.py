@@ -8,17 +8,18 @@ Source: Particle Data Group, Review of Particle Physics, introduction, "Rounding
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from pgdyno.analysis.estimate import Estimate
-from pgdyno.quantities import DECIMALS_MAX, PLAIN_DIGITS, fixed, plain_decimals
+from pgdyno.quantities import DECIMALS_MAX, fixed, plain_decimals
 
 
 def decimals_of(estimate: Estimate) -> int:
     """Return the decimal place (negative: tens, hundreds) that the interval of `estimate` supports.
 
-    Limits: at most eight decimals, and at least two digits of a value that is larger than its
-    noise. An interval of width zero
-    says nothing about digits, so three are kept.
+    Limits: at most eight decimals, and at most three digits unless both ends of the interval would
+    then be the same text. At least two digits of a value that is larger than its noise. An interval
+    of width zero says nothing about digits, so three are kept.
     """
     # Without an interval, the noise is not known. All digits of a whole number are kept.
     plain = max(plain_decimals(estimate.value), 0)
@@ -33,15 +34,38 @@ def decimals_of(estimate: Estimate) -> int:
     if _is_noise(estimate):
         # No digit beyond those of the interval means anything.
         return min(_rounding_decimals(half_width), DECIMALS_MAX)
-    most = plain_decimals(estimate.value, PLAIN_DIGITS + 2)
+    assert estimate.low is not None, "an estimate without a lower end has no half-width"
+    high = estimate.value if estimate.high is None else estimate.high
+    supported = min(_rounding_decimals(half_width), DECIMALS_MAX)
     least = plain_decimals(estimate.value, 2)
-    return max(min(_rounding_decimals(half_width), most, DECIMALS_MAX), least)
+    return max(_short(estimate.value, estimate.low, high, supported), least)
+
+
+def _short(value: float, low: float, high: float, supported: int) -> int:
+    """Return the decimals for three digits, or for as many as tell the ends apart.
+
+    Digits before the decimal point stay.
+    """
+    least = min(supported, max(plain_decimals(value), 0))
+    for decimals in range(least, supported + 1):
+        if round(low, decimals) != round(high, decimals):
+            return decimals
+    return least
 
 
 def _is_noise(estimate: Estimate) -> bool:
     """Return whether the value may be 0 as well."""
     low, high = estimate.low, estimate.high
     return low is not None and high is not None and low < 0 < high and not estimate.says_nothing
+
+
+def common_decimals(column: Iterable[float | None]) -> int:
+    """Return the decimals for a column of times in ms: three digits of the largest one.
+
+    Limits: at most four decimals, 0.1 us, because no clock of a server tells less.
+    """
+    sizes = [abs(number) for number in column if number is not None]
+    return min(max(plain_decimals(max(sizes, default=0.0)), 0), 4)
 
 
 def value_words(estimate: Estimate) -> str:
@@ -78,7 +102,7 @@ def change_text(ratio: Estimate, *, without: str = " (no interval yet)") -> str:
         return f"{_signed(value, 1)} %{without}"
     low, high = (ratio.low - 1) * 100, (ratio.high - 1) * 100
     width = high - low
-    digits = 0 if width >= 20 else 1 if width >= 0.4 else 2
+    digits = _short(value, low, high, 0 if width >= 20 else 1 if width >= 0.4 else 2)
     ends = f"{_signed(low, digits)} to {_signed(high, digits)}"
     return f"{_signed(value, digits)} % ({ends.replace('+', '') if low >= 0 else ends})"
 

@@ -14,7 +14,7 @@ from pgdyno.loop.counter_growth import counters_of
 from pgdyno.loop.load_numbers import LoadNumbers
 from pgdyno.measure.statement_texts import StatementNames
 from pgdyno.observe.catalogue import COLUMNS
-from pgdyno.quantities import percent
+from pgdyno.quantities import percent, plain
 from pgdyno.store.stored_run import StoredRun
 
 _ROWS_MAX = 15
@@ -250,4 +250,4 @@ def _count(value: float) -> str:
 
 
 def _mb(size_bytes: float) -> str:
-    return f"{size_bytes / 1e6:,.1f}"
+    return plain(size_bytes / 1e6)

@@ -31,7 +31,9 @@ def command(store: Path | None, json_to: str | None) -> int:
             f"There is no folder of results at {kept.root}.",
             hint="check --store",
         )
-    rows = kept.list()
+    rows, refusals = kept.examined()
+    for refusal in refusals:
+        output.note(f"{refusal} ({refusal.hint})")
     if rows:
         kept.write_index(rows)
     document = {"format": "pgdyno.list/1", "results": [asdict(row) for row in rows]}

@@ -9,6 +9,7 @@ from typing import Any
 from pgdyno.analysis.between_results import difference_between
 from pgdyno.analysis.estimate import Estimate, without_interval
 from pgdyno.analysis.findings import ExperimentFindings
+from pgdyno.analysis.rounding import common_decimals
 from pgdyno.analysis.where import WhereTheTimeGoes
 from pgdyno.quantities import plain, signed
 from pgdyno.report.parts import parts_of
@@ -41,11 +42,12 @@ class ChangeOfTime:
     def words(self) -> str:
         """Return the change in one line: difference, interval, both values, name."""
         difference = self.difference
+        decimals = common_decimals((difference.value, difference.low, difference.high))
         interval = "no interval"
         if difference.low is not None and difference.high is not None:
-            interval = f"{signed(difference.low, 3)} to {signed(difference.high, 3)}"
+            interval = f"{signed(difference.low, decimals)} to {signed(difference.high, decimals)}"
         values = " | ".join(_value(ms) for ms in (self.first, self.other))
-        return f"{signed(difference.value, 3)} ms ({interval}): {values} ms  {self.name}"
+        return f"{signed(difference.value, decimals)} ms ({interval}): {values} ms  {self.name}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the change as a part of the document."""

@@ -10,9 +10,10 @@ from markupsafe import Markup
 
 from pgdyno.analysis.compare_findings import CompareFindings, ContrastFindings
 from pgdyno.analysis.estimate import Estimate
+from pgdyno.analysis.rounding import common_decimals
 from pgdyno.analysis.where import LatencyPart, WhereTheTimeGoes
 from pgdyno.analysis.where_difference import Difference
-from pgdyno.quantities import plain_decimals, signed
+from pgdyno.quantities import signed
 from pgdyno.report import forest, gauge, numbers, palette
 from pgdyno.report.chart import Chart, Line, Values
 from pgdyno.report.forest import metric_name
@@ -150,16 +151,21 @@ def changes_of(contrast: ContrastFindings) -> tuple[PartChange, ...]:
     unexplained = difference.latency_ms.value - sum(part.ms.value for part in difference.parts)
     reaches = [_farthest(part.ms) for part in difference.parts]
     largest = max([*reaches, abs(unexplained)]) or 1.0
-    total = abs(difference.latency_ms.value)
     shown = [part for part in difference.parts if abs(part.ms.value) >= _SHOWN_RATIO * largest]
-    decimals = min(max(plain_decimals(total or largest, 4), 2), 3)
     is_early = is_too_early(difference, shown)
+    decimals = difference_decimals(difference.latency_ms, shown, is_early=is_early)
     rows = [_row(part, largest, decimals, is_early=is_early) for part in shown]
     rest = difference.latency_ms.value - sum(part.ms.value for part in shown)
     css = palette.shade("residual", 0).css
     nothing = Estimate(rest, None, None, 1, "ms", "none")
     bar = forest.difference_bar(nothing, largest, css)
     return (*rows, PartChange(REST, REST, "", signed(rest, decimals), "", False, bar))
+
+
+def difference_decimals(total: Estimate, shown: Sequence[LatencyPart], *, is_early: bool) -> int:
+    """Return the decimals for the total and its parts, with their intervals if they are shown."""
+    ends = () if is_early else [end for part in shown for end in (part.ms.low, part.ms.high)]
+    return common_decimals([total.value, *(part.ms.value for part in shown), *ends])
 
 
 def is_too_early(difference: Difference, shown: Sequence[LatencyPart]) -> bool:

@@ -14,7 +14,7 @@ from pgdyno.programs.registry import own_metrics
 from pgdyno.quantities import signed
 from pgdyno.report import numbers
 from pgdyno.report.cell_table import CellTable, cell_table, table_lines
-from pgdyno.report.compare_charts import REST, is_too_early
+from pgdyno.report.compare_charts import REST, difference_decimals, is_too_early
 from pgdyno.report.forest import Scale, metric_name, note_on_means, scale_of
 from pgdyno.report.further_tables import further_tables
 from pgdyno.report.parts import words_of
@@ -214,17 +214,18 @@ def _difference(page: TextPage, contrast: ContrastFindings) -> Iterator[str]:
     parts = [part for part in difference.parts if abs(part.ms.value) >= 0.0005][:_PARTS_SHOWN]
     is_early = is_too_early(difference, parts)
     note = " (no interval yet)" if is_early else ""
-    yield f"  where the difference of {signed(total.value, 3)} ms per transaction is{note}"
+    decimals = difference_decimals(total, parts, is_early=is_early)
+    yield f"  where the difference of {signed(total.value, decimals)} ms per transaction is{note}"
     rest = total.value - sum(part.ms.value for part in parts)
     for part in parts:
         words = words_of(part.name)
         name = f"  {part.name}" if ":" in part.name and part.name != words else ""
         ends = ""
         if not is_early and part.ms.low is not None and part.ms.high is not None:
-            ends = f"({signed(part.ms.low, 3)} to {signed(part.ms.high, 3)})"
-        line = f"    {signed(part.ms.value, 3):>9}  {ends:22}  {words}"
+            ends = f"({signed(part.ms.low, decimals)} to {signed(part.ms.high, decimals)})"
+        line = f"    {signed(part.ms.value, decimals):>9}  {ends:22}  {words}"
         yield line + name if len(line + name) <= page.column_count else line
-    yield f"    {signed(rest, 3):>9}  {'':22}  {REST}"
+    yield f"    {signed(rest, decimals):>9}  {'':22}  {REST}"
 
 
 def _steps(page: TextPage, compared: CompareFindings) -> Iterator[str]:

@@ -80,7 +80,7 @@ def node_rows(where: WhereTheTimeGoes) -> list[tuple[tuple[str, ...], str]]:
             quantities.percent(node.ms / whole_ms) if whole_ms else "",
             "" if node.processors_ratio is None else quantities.percent(node.processors_ratio),
             _rate(node.commits_per_second),
-            "" if wal is None else f"{wal / 1e6:,.2f}",
+            "" if wal is None else quantities.plain(wal / 1e6),
             _rate(node.blocks_read_per_second),
             _rate(node.blocks_written_per_second),
         )

@@ -98,6 +98,8 @@ _PATIENCE = {
     "keepalives_count": "3",
 }
 _TRIES = 50
+# PgBouncer waits 120 s for a connection to its server, unless query_wait_timeout says otherwise.
+_FIRST_ANSWER_S = 180
 _CANCEL_S = 1.0
 _T = TypeVar("_T")
 
@@ -113,6 +115,7 @@ _OWN_SETTINGS = {
     "extra_float_digits": "1",
     "bytea_output": "hex",
     "row_security": "off",
+    "client_min_messages": "warning",
 }
 # The first statement of a session. Every name has its schema, so the path of the database or the
 # role cannot lead it elsewhere. At a pooler the backend is another client's: there the settings
@@ -389,6 +392,7 @@ def _begin(connection: Connection) -> None:
 
     The statement is cheap, but the statement_timeout of the role or the database applies to it.
     """
+    connection.silence_s_max = _FIRST_ANSWER_S
     for tries_left in reversed(range(_TRIES)):
         try:
             row = connection.execute(FIRST_SQL, [connection.info.backend_pid]).fetchone()
@@ -396,6 +400,7 @@ def _begin(connection: Connection) -> None:
         except psycopg.errors.QueryCanceled:
             if not tries_left:
                 raise
+    connection.silence_s_max = None
     assert row is not None, "a SELECT without FROM returns one row"
     connection.is_pooled = row[0] != connection.info.backend_pid
     connection.load_path, connection.load_schemas = str(row[1]), tuple(map(str, row[2]))

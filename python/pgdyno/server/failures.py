@@ -79,6 +79,11 @@ _FAILURES: tuple[tuple[str, str | None, str], ...] = (
         "check -h and -p, that the server runs, and that no firewall blocks the connection",
     ),
     (
+        r"the answer had|lost synchronization|unexpected message|expected authentication",
+        "08P01",
+        "check -h and -p: no PostgreSQL server answers like this",
+    ),
+    (
         r"unsupported startup parameter",
         "08P01",
         "a pooler is in the path: add the parameter to its ignore_startup_parameters, or "

@@ -191,13 +191,36 @@ class Store:
         raise StoreError(f"There is no result {handle!r}.", hint=self._what_exists(known))
 
     def list(self) -> list[ListedExperiment]:
-        """Return every experiment, oldest first."""
-        known = sorted(self._known().items())
-        return [
-            _listed(ExperimentFolder(folder), is_number_shared=len(folders) > 1)
-            for _, folders in known
-            for folder in folders
-        ]
+        """Return every experiment that can be read, oldest first."""
+        return [*self.examined()[0]]
+
+    def examined(self) -> tuple[Sequence[ListedExperiment], Sequence[StoreError]]:
+        """Return the experiments, oldest first, and why the others cannot be listed."""
+        listed: Any = []  # Inside the class, the name `list` means its method.
+        refusals: Any = []
+        for _, folders in sorted(self._known().items()):
+            for folder in folders:
+                try:
+                    experiment = ExperimentFolder(folder)
+                    listed.append(_listed(experiment, is_number_shared=len(folders) > 1))
+                except StoreError as error:
+                    refusals.append(error)
+        for folder in self._entries():
+            if folder.is_symlink():
+                words = f"{folder} is a symbolic link: the result behind it is not listed."
+                hint = "name the path of that result, or copy it here"
+                refusals.append(StoreError(words, hint=hint))
+            elif (folder / IDENTITY).exists() and read_identity(folder) is None:
+                words = f"{folder / IDENTITY} is damaged: the result is not listed."
+                refusals.append(StoreError(words, hint="take it from a copy of the result"))
+        return listed, refusals
+
+    def _entries(self) -> Sequence[Path]:
+        """Return the folders of the store, and links to folders."""
+        if not self.root.is_dir():
+            return []
+        entries = sorted(self.root.iterdir())
+        return [path for path in entries if path.is_dir() and not path.name.startswith(".")]
 
     def _by_name(self, known: Mapping[int, Sequence[Path]]) -> dict[str, Path]:
         """Return name -> the newest folder with this name."""
@@ -221,12 +244,9 @@ class Store:
                 f"{self.root} is a file, not a folder of results.",
                 hint="name a folder with --store; unpack a zipped folder first",
             )
-        if not self.root.is_dir():
-            return folders
-        for folder in sorted(self.root.iterdir()):
-            if folder.name.startswith(".") or not folder.is_dir():
-                continue
-            identity = read_identity(folder)
+        for folder in self._entries():
+            # What is behind a link belongs to another folder, and maybe to somebody else.
+            identity = None if folder.is_symlink() else read_identity(folder)
             if identity is not None:
                 number = int(identity["number"])
                 folders[number] = (*folders.get(number, ()), folder)
@@ -292,19 +312,24 @@ def _listed(experiment: ExperimentFolder, *, is_number_shared: bool) -> ListedEx
         analysis: Mapping[str, Any] = experiment.analysis() or {}
     except StoreError:
         analysis = {"sentence": "analysis.json is damaged: pgdyno show makes the answer again"}
+
+    def number(name: str) -> int:
+        value = analysis.get(name)
+        return value if isinstance(value, int) else 0
+
     return ListedExperiment(
         number=experiment.number,
         verb=experiment.verb,
         name=experiment.name,
         began_ns=experiment.began_ns,
-        run_count=len(experiment.run_folders()) or int(analysis.get("crashes", 0)),
+        run_count=len(experiment.run_folders()) or number("crashes"),
         incomplete_count=len(experiment.incomplete_folders()),
         is_sealed=experiment.is_sealed,
         sentence=str(analysis.get("sentence", "")),
         folder=experiment.folder,
         is_complete=experiment.is_sealed and bool(analysis.get("is_complete", True)),
-        judged_count=int(analysis.get("runs", 0)),
-        valid_count=int(analysis.get("runs_valid", 0)),
+        judged_count=number("runs"),
+        valid_count=number("runs_valid"),
         undo_count=len(experiment.outstanding_changes()),
         is_journal_damaged=experiment.audit_damage() is not None,
         altered=tuple(experiment.altered(by_size=True)),

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 IDENTITY = "experiment.json"
 MANIFEST = "manifest.json"
+# An identity with more is damaged: the year 2200, and more results than a disk holds.
+_TIME_NS_MAX, _NUMBER_MAX = 7_289_654_400_000_000_000, 1_000_000_000
 # The last line of a specification says who wrote it.
 _SEAL = "# seal of this user and host: "
 
@@ -351,8 +353,15 @@ def read_identity(folder: Path) -> dict[str, Any] | None:
         identity = json.loads(files.read_bytes(folder / IDENTITY))
     except (OSError, ValueError, RecursionError):
         return None
-    is_one = isinstance(identity, dict) and isinstance(identity.get("number"), int)
-    return identity if is_one else None
+    if not isinstance(identity, dict):
+        return None
+    limits = {"number": _NUMBER_MAX, "began_ns": _TIME_NS_MAX}
+    is_one = all(
+        type(value := identity.get(name)) is int and 0 <= value <= most
+        for name, most in limits.items()
+    )
+    is_named = all(isinstance(identity.get(name), str) for name in ("verb", "name"))
+    return identity if is_one and is_named else None
 
 
 def _described(path: Path) -> dict[str, Any]:

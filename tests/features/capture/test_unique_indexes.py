@@ -23,6 +23,10 @@ TABLES = (
     "CREATE UNIQUE INDEX person_email ON person (lower(email)) WHERE gone IS NULL",
     "INSERT INTO person (email, gone) SELECT 'U' || g % 600 || '@x.example',"
     " CASE WHEN g > 600 THEN now() - g * interval '1 min' END FROM generate_series(1, 900) g",
+    "CREATE TABLE soft (id int PRIMARY KEY, slug text NOT NULL, deleted_at timestamptz)",
+    "CREATE UNIQUE INDEX soft_slug ON soft (slug) WHERE deleted_at IS NULL",
+    "INSERT INTO soft SELECT g, 'slug-' || g % 400, CASE WHEN g > 400 THEN now() END"
+    " FROM generate_series(1, 600) g",
     # Neighbours: a date of a range, a tenant, equal nulls, and numbers of a part of the rows.
     "CREATE TABLE price (item int NOT NULL, valid daterange NOT NULL, cents int NOT NULL,"
     " is_open boolean NOT NULL)",
@@ -37,8 +41,8 @@ TABLES = (
     " CASE WHEN g <= 100 THEN '10.0.0.1'::inet + g END FROM generate_series(1, 400) g",
     "ANALYZE",
 )
-INDEXES = ("job_key", "person_email", "price_open", "price_cents", "member_login")
-ROWS = {"job": 1000, "person": 900, "price": 400, "member": 400}
+INDEXES = ("job_key", "person_email", "soft_slug", "price_open", "price_cents", "member_login")
+ROWS = {"job": 1000, "person": 900, "soft": 600, "price": 400, "member": 400}
 LOGGED = (
     (
         "INSERT INTO job (queue, key, state) VALUES ($1, $2, $3) ON CONFLICT (queue, key)"
@@ -101,7 +105,7 @@ def test_an_index_that_is_unique_in_the_source_is_unique_in_the_copy(copied: Cop
     assert unique == dict.fromkeys(INDEXES, True), copied.said
     for table, count in ROWS.items():
         assert scalar(copied.copy, f"SELECT count(*)::int FROM {table}") == count
-    assert f"alike  {len(INDEXES) + 2} of {len(INDEXES) + 2} indexes" in copied.said
+    assert f"alike  {len(INDEXES) + 3} of {len(INDEXES) + 3} indexes" in copied.said
     # The rows keep their share in the predicate.
     share = scalar(copied.copy, "SELECT avg((gone IS NULL)::int)::float8 FROM person")
     assert share == pytest.approx(2 / 3, abs=0.05)
@@ -122,7 +126,12 @@ def test_the_load_finds_the_index_of_its_on_conflict(copied: Copied, pgdyno: Com
 
 @pytest.mark.pg
 def test_the_server_takes_the_index_for_on_conflict_with_its_predicate(copied: Copied) -> None:
-    for text, values in LOGGED:
+    of_slugs = (
+        "INSERT INTO soft (id, slug) VALUES (-1, $1) ON CONFLICT (slug) WHERE deleted_at IS NULL"
+        " DO UPDATE SET slug = excluded.slug",
+        "s",
+    )
+    for text, values in (*LOGGED, of_slugs):
         number = len(values.split())
         types = ", ".join(["text"] * number)
         given = ", ".join(["'a'"] * number)

@@ -132,3 +132,36 @@ def test_no_statement_that_the_coordinator_passes_on_calls_what_a_tenant_made(
             finally:
                 assert not any(trap.calls for trap in traps), collector.name
         session.close()
+
+
+# Citus passes whole numbers without a type; a transaction's number is a bigint in its own function.
+CAUGHT = """CREATE FUNCTION public.assign_distributed_transaction_id(integer, integer, timestamptz)
+RETURNS void LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.caught VALUES (current_user);
+PERFORM pg_catalog.assign_distributed_transaction_id($1, $2::bigint, $3); END $$"""
+
+
+def test_who_may_create_in_a_schema_of_the_path_catches_what_citus_itself_sends(
+    citus_nodes: tuple[Target, list[ScratchCluster]],
+) -> None:
+    """A limit that docs/safety.md names: these statements are not pgdyno's, but Citus's own."""
+    coordinator, [worker, *_] = citus_nodes
+    there = replace(
+        worker.target.with_database(coordinator.database),
+        options="-c citus.enable_ddl_propagation=off",
+    )
+    run_sql(coordinator, "CREATE ROLE neighbour LOGIN")
+    run_sql(there, "GRANT CREATE ON SCHEMA public TO neighbour")
+    try:
+        for statement in ("CREATE TABLE public.caught (who text)", CAUGHT):
+            run_sql(replace(there, user="neighbour"), statement)
+        run_sql(there, "GRANT INSERT ON public.caught TO public")
+        run_sql(coordinator, "CREATE TABLE spread (a int PRIMARY KEY)")
+        run_sql(coordinator, "SELECT create_distributed_table('spread', 'a')")
+        run_sql(coordinator, "INSERT INTO spread SELECT generate_series(1, 100)")
+        callers = {who for (who,) in run_sql(there, "SELECT who FROM public.caught")}
+        assert callers == {coordinator.user}
+    finally:
+        run_sql(there, "DROP OWNED BY neighbour CASCADE")
+        run_sql(coordinator, "DROP TABLE IF EXISTS spread")
+        run_sql(coordinator, "DROP OWNED BY neighbour")
+        run_sql(coordinator, "DROP ROLE neighbour")

@@ -18,6 +18,8 @@ from tests.fixtures.command import Command, eventually, server_options, under_wa
 from pgdyno.errors import InterruptedByUser, ServerError
 from pgdyno.features.doctor.examine import Examination
 from pgdyno.features.watch import statements
+from pgdyno.features.watch.page import watch_page
+from pgdyno.features.watch.panels import watch_findings
 from pgdyno.features.watch.segments import document_again
 from pgdyno.features.watch.statements import KnownTexts
 from pgdyno.features.watch.tally import Tally
@@ -177,6 +179,11 @@ def test_an_idle_server_has_no_transactions(calm: ScratchCluster, store: Store) 
     outcome = watched(calm.target, store, Steps(sampled(6, 55)), interval_ns=SECOND_NS)
     assert outcome.document["seconds_seen"] >= 6
     assert round(outcome.document["tps"]) == 0
+    # No wait was sampled, and the page has no place for one.
+    assert outcome.document["waits"] == []
+    page = watch_page(watch_findings(outcome.folder))
+    assert page.rstrip().endswith("</html>")
+    assert "active sessions" in page
     (run,) = outcome.folder.runs()
     rows = run.telemetry("database")
     assert rows is not None

@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 
 from pgdyno.analysis.estimate import Estimate
 from pgdyno.analysis.losses import events
-from pgdyno.quantities import count, format_bytes, percent
+from pgdyno.quantities import count, format_bytes, percent, plain
 from pgdyno.report import axis
 from pgdyno.report.blocks import (
     Block,
@@ -199,9 +199,9 @@ def _crash_row(crash: Document) -> tuple[str, ...]:
         crash["phase"] if crash["hit"] else f"{crash['phase']} (between two)",
         count(crash["acknowledged"]),
         count(crash["lost"]),
-        f"{crash['lost_ns'] / 1e9:.3f}",
+        plain(crash["lost_ns"] / 1e9),
         str(crash["in_doubt"]),
-        f"{answered_ns / 1e9:.3f}" if answered_ns else "none",
+        plain(answered_ns / 1e9) if answered_ns else "none",
         "none" if wal is None else count(wal),
         " ".join([crash["recovery_error"], "; ".join(bad)]).strip(),
     )

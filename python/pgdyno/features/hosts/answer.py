@@ -62,13 +62,13 @@ def hosts_table(hosts: Sequence[HostFindings]) -> tuple[FactTable, ...]:
             f"{host.transaction_count:,}",
             plain(host.tps),
             "" if host.offered_tps is None else plain(host.offered_tps),
-            f"{host.cpu_ns / 1e9:.2f}",
+            plain(host.cpu_ns / 1e9),
             "" if host.busy_ratio is None else percent(host.busy_ratio),
             _ms(host.timer_lag_ns_p99),
             "" if host.steal_ratio is None else percent(host.steal_ratio),
             _ms(host.clock_offset_ns),
             _ms(host.clock_error_ns),
-            "" if host.clock_drift_ppm is None else f"{host.clock_drift_ppm:.1f}",
+            "" if host.clock_drift_ppm is None else plain(host.clock_drift_ppm),
             _ms(host.start_skew_ns),
         )
         for host in by_load
@@ -77,4 +77,4 @@ def hosts_table(hosts: Sequence[HostFindings]) -> tuple[FactTable, ...]:
 
 
 def _ms(value_ns: int | None) -> str:
-    return "" if value_ns is None else f"{value_ns / 1e6:.3f}"
+    return "" if value_ns is None else plain(value_ns / 1e6)

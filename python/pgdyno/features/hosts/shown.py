@@ -19,8 +19,8 @@ def host_lines(page: TextPage, hosts: Sequence[HostFindings]) -> Iterator[str]:
     if lost:
         words.append(f"LOST: {', '.join(lost)}")
     if skew_ns is not None:
-        words.append(f"began within {skew_ns / 1e6:.2f} ms")
-    words.append(f"clocks known to {error_ns / 1e6:.2f} ms")
+        words.append(f"began within {quantities.milliseconds(skew_ns / 1e6)}")
+    words.append(f"clocks known to {quantities.milliseconds(error_ns / 1e6)}")
     yield from page.row("load hosts", ", ".join(words))
     rows: list[tuple[str, ...]] = [
         (
@@ -35,7 +35,7 @@ def host_lines(page: TextPage, hosts: Sequence[HostFindings]) -> Iterator[str]:
         )
     ]
     for host in hosts:
-        skew = "" if host.start_skew_ns is None else f"{host.start_skew_ns / 1e6:.2f}"
+        skew = "" if host.start_skew_ns is None else quantities.plain(host.start_skew_ns / 1e6)
         busy = "" if host.busy_ratio is None else quantities.percent(host.busy_ratio)
         counts = (quantities.count(host.client_count), quantities.count(host.transaction_count))
         rows.append(
@@ -43,9 +43,9 @@ def host_lines(page: TextPage, hosts: Sequence[HostFindings]) -> Iterator[str]:
                 host.name,
                 *counts,
                 quantities.plain(host.tps),
-                f"{host.cpu_ns / 1e9:.2f}",
+                quantities.plain(host.cpu_ns / 1e9),
                 busy,
-                f"{host.clock_offset_ns / 1e6:.2f}",
+                quantities.plain(host.clock_offset_ns / 1e6),
                 skew,
             )
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pgdyno.features.tune.spill import Advice, Need
 from pgdyno.features.tune.spilling import LoggedFiles, Spilled
-from pgdyno.quantities import counted, format_bytes
+from pgdyno.quantities import counted, format_bytes, plain
 
 _LABEL_WIDTH = 8
 _MB = 1 << 20
@@ -124,7 +124,7 @@ def _need(need: Need, width: int) -> list[str]:
             *_row("", f"writes no temporary file; its sorts and hashes use {used}", width),
         ]
     present = setting_text(need.now.work_mem_bytes)
-    now = f"{need.now.duration_ms:,.1f} ms, {format_bytes(need.now.temp_bytes)} temporary"
+    now = f"{plain(need.now.duration_ms)} ms, {format_bytes(need.now.temp_bytes)} temporary"
     now = f"work_mem = {present}: {now}"
     lines += _row("", f"now     {now} ({', '.join(need.now.nodes)})", width)
     if need.enough is None:
@@ -136,8 +136,8 @@ def _need(need: Need, width: int) -> list[str]:
     processes = f", {need.enough.process_count} processes" if need.enough.process_count > 1 else ""
     lines += _row(
         "",
-        f"enough  work_mem = {value}: {need.enough.duration_ms:,.1f} ms"
-        f" ({need.gain_ratio:.2f}x, one execution each: no interval),"
+        f"enough  work_mem = {value}: {plain(need.enough.duration_ms)} ms"
+        f" ({plain(need.gain_ratio)}x, one execution each: no interval),"
         f" memory {format_bytes(need.enough.memory_bytes)}{processes}"
         f" ({', '.join(need.enough.nodes)}); {need.tried_count} executions",
         width,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pgdyno.quantities import plain, seconds
+from pgdyno.quantities import plain, plain_decimals, seconds, signed
 from pgdyno.report.text_page import TextPage, joined
 
 _STATEMENTS_MAX = 4
@@ -74,7 +74,9 @@ def change_words(change: Document) -> str:
             f" {_end(change['high'])})"
         )
     else:
-        interval = f"{change['low']:+.2f} to {change['high']:+.2f}"
+        low, high = change["low"], change["high"]
+        decimals = max(plain_decimals(max(abs(low), abs(high))), 0)
+        interval = f"{signed(low, decimals)} to {signed(high, decimals)}"
     doubt = ", cannot tell" if change["verdict"] == "cannot tell" else ""
     return f"{words}: {interval}{doubt}"
 

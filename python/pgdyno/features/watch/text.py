@@ -19,7 +19,7 @@ from pgdyno.features.watch.page_words import (
     sessions_words,
     why_sampled_words,
 )
-from pgdyno.quantities import compact_ms, counted, format_bytes, percent
+from pgdyno.quantities import compact_ms, counted, format_bytes, percent, plain
 from pgdyno.report.numbers import interval_text, value_text
 from pgdyno.report.text_page import WIDTH, TextPage, joined
 
@@ -81,11 +81,11 @@ def _seen(document: Document) -> Iterator[tuple[str, str]]:
         wal = document["wal_bytes_per_second"] or 0.0
         hits = document["hit_ratio"]
         cached = f", {percent(hits)} of blocks found in shared_buffers" if hits is not None else ""
-        tps = f"{document['tps']:,.1f} tps on the whole server{by_waiters(document)}"
+        tps = f"{plain(document['tps'])} tps on the whole server{by_waiters(document)}"
         if document.get("tps_counts_parallel_workers"):
             yield "commits", f"at most {tps}: {WORKERS_COUNTED}"
             tps = ""
-        yield "counted", f"{tps}{', ' * bool(tps)}WAL {wal / 1e6:.2f} MB/s{cached}"
+        yield "counted", f"{tps}{', ' * bool(tps)}WAL {plain(wal / 1e6)} MB/s{cached}"
     if document["tps"] is not None and not document["sessions_at_work"]["samples"]:
         yield "sessions", "not visible to this role (pgdyno doctor)"
     for change in document.get("settings_changed", ()):

@@ -9,7 +9,7 @@ from pgdyno.features.watch.incident.evidence import IncidentEvidence
 from pgdyno.features.watch.incident.finding import Danger, IncidentFinding
 from pgdyno.features.watch.incident.holding_rules import oldest_holder
 from pgdyno.features.watch.incident.lock_rules import cost_words
-from pgdyno.quantities import count, counted, percent, seconds
+from pgdyno.quantities import count, counted, percent, plain, seconds
 from pgdyno.server.grammar import sql_name
 
 _ERRORS_PER_SECOND = 1.0
@@ -85,11 +85,11 @@ def errors(evidence: IncidentEvidence) -> Iterator[IncidentFinding]:
     rolled_back = evidence.grown("database", "xact_rollback")
     yield IncidentFinding(
         kind="errors",
-        said=f"{words}: {counted(by_code[code], 'error')} in the log, {rate:,.1f}/s",
+        said=f"{words}: {counted(by_code[code], 'error')} in the log, {plain(rate)}/s",
         cost=f"{rolled_back:,.0f} of {made:,.0f} transactions were rolled back",
         next_step=step,
         danger=Danger.WORK_REFUSED,
-        answer=f"{words}: {rate:,.1f} errors/s; {rolled_back:,.0f} of {made:,.0f} transactions"
+        answer=f"{words}: {plain(rate)} errors/s; {rolled_back:,.0f} of {made:,.0f} transactions"
         " were rolled back",
         evidence={"by_sqlstate": dict(by_code), "rolled_back": rolled_back},
     )

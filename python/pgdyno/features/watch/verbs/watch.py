@@ -16,7 +16,7 @@ from pgdyno.cli.effect import refuse_beside_print_sql
 from pgdyno.cli.headings import ANSWER, WATCHED, Verb, under
 from pgdyno.errors import SpecError
 from pgdyno.features.watch.show import WatchShow
-from pgdyno.quantities import percent
+from pgdyno.quantities import percent, seconds
 from pgdyno.spec.units import duration_ns
 
 if wanted.body:
@@ -253,7 +253,7 @@ class WatchLines(WatchShow):
         if not parts:
             return
         if tally.replay_lag_ns is not None:
-            parts.append(f"lag {tally.replay_lag_ns / 1e9:.1f} s")
+            parts.append(f"lag {seconds(tally.replay_lag_ns / 1e9)}")
         self._last_ns, self._seen_ns = time_ns, tally.seen_ns
         if is_live:
             events = [f"  {events_text(recent)}"] if recent.by_event else []
@@ -301,12 +301,18 @@ def line_parts(recent: Sums, connections: int, *, with_events: bool = True) -> l
         events = f": {events_text(recent)}" if with_events and recent.by_event else ""
         parts.append(f"active {active:.2g}/{connections}{events}")
     if (wal := recent.wal_bytes_per_second) is not None:
-        parts.append(f"WAL {wal / 1e6:.1f} MB/s")
+        parts.append(f"WAL {_rate(wal)} MB/s")
     if (disk := recent.disk_bytes_per_second) is not None:
-        parts.append(f"disk {disk[1] / 1e6:.1f} MB/s out, {disk[0] / 1e6:.1f} in")
+        parts.append(f"disk {_rate(disk[1])} MB/s out, {_rate(disk[0])} in")
     if (hits := recent.hit_ratio) is not None:
         parts.append(f"hits {percent(hits)}")
     return parts
+
+
+def _rate(bytes_per_second: float) -> str:
+    """Return MB/s for a short line: a tenth, as long as this is at most the third digit."""
+    mb = bytes_per_second / 1e6
+    return f"{mb:.1f}" if mb < 100 else f"{mb:,.0f}"
 
 
 def packed(start: str, parts: Sequence[str], room: int) -> list[str]:

@@ -1,0 +1,120 @@
+"""A server, or a proxy before it, that answers without an end: every verb ends and says so."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from tests.cli.test_signal_while_server_hangs import ENDS_WITHIN_S, seconds_idle_until_end
+from tests.cli.test_signals_of_verbs import ASKED
+from tests.fixtures.command import Command, eventually, server_options
+from tests.fixtures.floods import FLOODS, Flood
+
+from pgdyno.errors import PgdynoError
+from pgdyno.process.child import descendants
+from pgdyno.server import connect as connect_module
+from pgdyno.server import silence
+from pgdyno.server.connect import connect
+from pgdyno.server.scratch import ScratchCluster
+from pgdyno.server.target import Target
+
+pytestmark = pytest.mark.pg
+
+# What the limit of an answer, 256 MB, makes of a process of 110 MB, with a buffer for one row.
+RESIDENT_MB_MAX = 700
+CONNECTING = ("bench", "compare", "tune", "run", "settings", "work-mem", "watch", "capture", "drop")
+
+
+@pytest.mark.parametrize("kind", FLOODS)
+@pytest.mark.parametrize("after", [None, 0])
+def test_an_answer_without_an_end_is_given_up(
+    kind: str, after: int | None, either_server: ScratchCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(silence, "ANSWER_S_MAX", 1.0)
+    monkeypatch.setattr(silence, "ANSWER_BYTES_MAX", 32 << 20)
+    monkeypatch.setitem(connect_module._PATIENCE, "connect_timeout", "2")
+    with (
+        Flood(either_server.target, kind, after=after) as flood,
+        pytest.raises(PgdynoError) as given_up,
+    ):
+        connect(flood.target, verb="test").close()
+    assert flood.flooded_count >= 1
+    assert given_up.value.hint
+
+
+def test_a_long_statement_may_warn_before_it_works(either_server: ScratchCluster) -> None:
+    slow = "DO $$ BEGIN RAISE WARNING 'begun'; PERFORM pg_sleep(0.6); RAISE WARNING 'ends'; END $$"
+    with connect(either_server.target, verb="test") as connection:
+        connection.execute(slow)
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_large_answer_below_the_limit_is_taken(either_server: ScratchCluster) -> None:
+    with connect(either_server.target, verb="test") as connection:
+        rows = connection.execute("SELECT repeat('x', 1000) FROM generate_series(1, 20000)")
+        assert len(rows.fetchall()) == 20_000
+
+
+def resident_mb(pid: int) -> int:
+    """Return the largest memory that a process or one of its children has used, in MB."""
+    most = 0
+    for each in (pid, *descendants(pid)):
+        try:
+            status = Path(f"/proc/{each}/status").read_text(encoding="ascii")
+        except OSError:
+            continue
+        if "VmHWM:" in status:
+            most = max(most, int(status.partition("VmHWM:")[2].split()[0]) // 1024)
+    return most
+
+
+@pytest.mark.parametrize("verb", ["settings", "bench"])
+def test_a_verb_stays_small_while_rows_come_without_an_end(
+    verb: str, either_server: ScratchCluster, pgdyno: Command, tmp_path: Path
+) -> None:
+    script = tmp_path / "reads.sql"
+    script.write_text("SELECT 1;\n")
+    with Flood(either_server.target, "rows", after=1) as flood:
+        running = pgdyno.start(*ASKED[verb](server_options(flood.target), script))
+        most = 0
+        while running.process.poll() is None:
+            most = max(most, resident_mb(running.process.pid))
+            time.sleep(0.02)
+        said = running.wait()
+    assert said.code == 1
+    assert "the answer had" in " ".join(said.error.split())
+    assert most < RESIDENT_MB_MAX
+
+
+def test_the_load_engine_stays_small_while_rows_come_without_an_end(
+    either_database: Target, pgdyno: Command
+) -> None:
+    with Flood(either_database, "rows", on=b"create table pgbench_accounts") as flood:
+        running = pgdyno.start("init", *server_options(flood.target), "-s", "1")
+        most = 0
+        while running.process.poll() is None:
+            most = max(most, resident_mb(running.process.pid))
+            time.sleep(0.02)
+        said = running.wait()
+    assert flood.flooded_count
+    assert "the answer had" in " ".join(said.error.split())
+    assert most < RESIDENT_MB_MAX
+
+
+@pytest.mark.parametrize("verb", CONNECTING)
+def test_a_signal_ends_every_verb_while_the_server_floods(
+    verb: str, either_server: ScratchCluster, pgdyno: Command, tmp_path: Path
+) -> None:
+    script = tmp_path / "reads.sql"
+    script.write_text("SELECT 1;\n")
+    with Flood(either_server.target, "notices", after=4) as flood:
+        running = pgdyno.start(*ASKED[verb](server_options(flood.target), script))
+        eventually(lambda: flood.flooded_count, unless=lambda: running.process.poll() is not None)
+        running.signal(signal.SIGINT)
+        took = seconds_idle_until_end(running.process)
+        said = running.wait()
+    assert took < ENDS_WITHIN_S, said.err
+    assert said.code in (1, 130), said.err
+    assert "Traceback" not in said.err
