@@ -38,7 +38,7 @@ def tuning(
     refusal: Callable[[Candidate], str] = lambda _candidate: "",
 ) -> Tuning:
     dims = dimensions(settings, MACHINE, now)
-    asked = Question(dims, now, budget_s * S_NS, 1, rules or {}, {}, frozenset(), refusal)
+    asked = Question(dims, now, budget_s * S_NS, 1, rules or {}, {}, refusal=refusal)
     return Tuning(asked)
 
 
@@ -130,10 +130,10 @@ def test_a_candidate_that_must_not_run_is_a_failure_without_a_run() -> None:
     def refusal(candidate: Candidate) -> str:
         return "too large" if candidate.settings.get("max_wal_size", "").endswith("GB") else ""
 
-    course = tuning(rules={"max_wal_size": "4GB", "jit": "off"}, refusal=refusal)
+    course = tuning(rules={"max_wal_size": "4GB"}, refusal=refusal)
     ran = carried_out(course)
     assert not [step for step in ran if refusal(step.candidate)]
-    assert failures(course)["pgtune"] == "too large"
+    assert failures(course)["max_wal_size=4GB"] == "too large"
 
 
 def test_a_run_without_its_metric_costs_a_pair_and_not_the_candidate() -> None:
@@ -220,12 +220,54 @@ def test_of_settings_that_can_replace_each_other_one_is_proposed() -> None:
     assert setting.name in ("max_wal_size", "work_mem")
 
 
-def test_rules_that_are_better_as_a_whole_are_taken_apart() -> None:
-    course = tuning(settings=("jit=on,off",), rules={"max_wal_size": "4GB", "work_mem": "64MB"})
-    carried_out(course, goal_of=lambda candidate: 0.3 * ("4GB" in candidate.settings.values()))
-    answer = findings(course)
-    assert [setting.name for setting in answer.settings] == ["max_wal_size"]
-    assert {"pgtune", "max_wal_size=4GB"} <= {trial.name for trial in answer.tried}
+def test_values_of_published_rules_are_tried_first_and_by_themselves() -> None:
+    course = tuning(rules={"max_wal_size": "4GB", "work_mem": "64MB"})
+    first = [trial.name for trial in course.trials][:2]
+    assert first == ["max_wal_size=4GB", "work_mem=64MB"]
+    steps = carried_out(course)
+    assert all(len(step.candidate.settings) <= 1 + len(course.adopted) for step in steps)
+
+
+def alternating(*, settings: tuple[str, ...], budget_s: int = 300) -> Tuning:
+    """Return a tuning whose settings take turns in a load, but for max_wal_size."""
+    at_once = frozenset(("work_mem", "jit"))
+    dims = dimensions(settings, MACHINE, NOW)
+    return Tuning(Question(dims, NOW, budget_s * S_NS, 1, {}, {}, at_once=at_once))
+
+
+def test_settings_that_act_at_once_take_turns_and_others_have_runs_of_their_own() -> None:
+    course = alternating(settings=("work_mem=4MB,8MB,64MB", "jit=on,off", "max_wal_size=32MB,1GB"))
+    load = course.due()
+    names = {step.candidate.name for step in load}
+    assert names == {"yours", "work_mem=8MB", "work_mem=64MB", "jit=off"}
+    assert all(step.in_turns for step in load)
+    rounds = [{s.candidate.name for s in load if s.round == number} for number in (1, 2, 3, 4)]
+    assert rounds == [names] * 4, "each round of a load has each of them"
+    steps = carried_out(course)
+    alone = {step.candidate.name for step in steps if not step.in_turns}
+    assert alone == {"yours", "max_wal_size=1GB"}
+
+
+def test_of_values_that_take_turns_the_better_half_goes_on() -> None:
+    values = ",".join(f"{size}MB" for size in range(4, 10))
+    course = alternating(settings=(f"work_mem={values}",), budget_s=600)
+    counts = []
+    while (load := course.due()) and load[0].in_turns:
+        counts.append(len({step.candidate.name for step in load}) - 1)
+        for step in load:
+            size = float(step.candidate.settings.get("work_mem", "4MB")[:-2])
+            noise = (0.0, 0.2, -0.2, 0.1, -0.1)[(step.round * 7 + int(size)) % 5]
+            course.take(TrialResult(step, size / 50 + noise, 2 * S_NS))
+    assert counts[0] == 5
+    assert counts[1] == 3, "the better half"
+
+
+def test_after_turns_whole_runs_of_the_result_follow() -> None:
+    course = alternating(settings=("work_mem=4MB,64MB",))
+    steps = carried_out(course, goal_of=lambda candidate: 0.5 * bool(candidate.settings))
+    last = [step for step in steps if not step.in_turns]
+    assert {step.candidate.name for step in last} == {"yours", "work_mem=64MB"}
+    assert course.rounds_with(course.best) == (last[0].round,)
 
 
 def test_a_range_is_refined_near_a_value_that_pays() -> None:

@@ -30,8 +30,12 @@ _PAIRS_MIN = 2
 _FREEDOM_MIN = 2.0
 # From this number of degrees of freedom on, repeated pairs alone tell the scatter.
 _FREEDOM_ENOUGH = 6.0
-# The runs of a round share the run of the best settings, so the pairs of a round are correlated.
-_SHARED_RATIO = 2 / 3
+# The candidates of a round share the run of the best settings, so two pairs of a round have a
+# correlation of 0.5, and k candidates together tell as much about the scatter as
+# k / (1 + 0.25 (k - 1)) independent ones.
+_CORRELATION = 0.5
+# Candidates of a round of runs, and of a load in which candidates take turns.
+ABREAST, ABREAST_IN_TURNS = 3, 6
 _MISSING_PAIRS_MAX = 1000
 
 Look = Literal["early", "planned"]
@@ -43,8 +47,8 @@ class Arm:
 
     `error_ratio`: its share of the error. `planned_looks`: how many planned looks there are.
     `hint_ratio`: the mean that it had against earlier settings, None if it was not measured before.
-    `is_group`: it changes several settings at once, so it is never proposed itself. `restarts`:
-    its setting needs a restart of the server.
+    `restarts`: its setting needs a restart of the server. `in_turns`: it takes turns with others
+    within a load, because its setting acts at once.
     """
 
     setting: str
@@ -54,13 +58,19 @@ class Arm:
     error_ratio: float
     planned_looks: int
     hint_ratio: float | None = None
-    is_group: bool = False
     restarts: bool = False
+    in_turns: bool = False
+    looked_count: int = 0
     log_ratios: list[float] = field(default_factory=list)
     missing_count: int = 0
     failure: str = ""
     decision: Decision = "not tried"
     decided_by: PairEffect | None = None
+
+    @property
+    def kind(self) -> tuple[bool, bool]:
+        """Return what the arms of a round have in common."""
+        return self.in_turns, self.restarts
 
     @property
     def is_open(self) -> bool:
@@ -81,8 +91,11 @@ class Arm:
         """Decide by its interval at this look, or leave it open."""
         if not self.is_open or not self.log_ratios:
             return
-        if look == "early" and len(self.log_ratios) not in _EARLY_PAIRS:
-            return
+        if look == "early":
+            looks = sum(len(self.log_ratios) >= pairs for pairs in _EARLY_PAIRS)
+            if looks == self.looked_count:
+                return
+            self.looked_count = looks
         effect = self.effect(noise, look)
         decision: Decision = "not known"
         if effect.low_ratio > 0:
@@ -105,7 +118,7 @@ class Arm:
 
         def is_decided(count: int) -> bool:
             # More pairs also tell more about the scatter.
-            more = noise.with_pairs(_SHARED_RATIO * (count - have))
+            more = noise.with_pairs(_shared_ratio(ABREAST) * (count - have))
             return self._half(more, count, "planned") < enough
 
         if not is_decided(have + _MISSING_PAIRS_MAX):
@@ -186,8 +199,7 @@ class Noise:
         The number of pairs chooses, never what they showed: the narrower of two is too narrow.
         """
         others = self.of_others.get(arm.setting)
-        # Published rules change many settings, so no other setting is without their effect.
-        if others is None or arm.is_group or self.repeated.freedom_count >= _FREEDOM_ENOUGH:
+        if others is None or self.repeated.freedom_count >= _FREEDOM_ENOUGH:
             return self.repeated
         return others
 
@@ -204,27 +216,35 @@ class Noise:
 
     @classmethod
     def of(cls, arms: Iterable[Arm]) -> Noise:
-        """Return the noise that the log ratios of these arms show."""
+        """Return the noise that the log ratios of these arms show; all are runs, or all turns."""
         listed = list(arms)
         several = [np.array(arm.log_ratios) for arm in listed if len(arm.log_ratios) > 1]
         spread = sum(float(np.sum((ratios - ratios.mean()) ** 2)) for ratios in several)
         free = sum(ratios.size - 1 for ratios in several)
-        share = 1.0 if len(several) < 2 else _SHARED_RATIO
+        most = ABREAST_IN_TURNS if any(arm.in_turns for arm in listed) else ABREAST
+        share = _shared_ratio(min(len(several), most))
         repeated = PairScatter(math.sqrt(spread / free) if free else 0.0, share * free)
-        single = [arm for arm in listed if not arm.is_group]
-        settings = dict.fromkeys(arm.setting for arm in single)
+        settings = dict.fromkeys(arm.setting for arm in listed)
         if len(settings) < 2:
             return cls(repeated, {})
-        return cls(repeated, {setting: _of_others(single, setting) for setting in settings})
+        others = {setting: _of_others(listed, setting, most) for setting in settings}
+        return cls(repeated, others)
 
 
-def _of_others(arms: Iterable[Arm], setting: str) -> PairScatter:
-    """Return the root mean square of all log ratios of the other settings."""
+def _shared_ratio(abreast: int) -> float:
+    """Return the part of the pairs of so many candidates that is independent."""
+    return 1 / (1 + _CORRELATION**2 * max(0, abreast - 1))
+
+
+def _of_others(arms: Iterable[Arm], setting: str, most: int) -> PairScatter:
+    """Return the root mean square of all log ratios of the other settings.
+
+    Args: most, how many candidates share a run of the best settings.
+    """
     ratios = [ratio for arm in arms if arm.setting != setting for ratio in arm.log_ratios]
     spread = sum(ratio * ratio for ratio in ratios)
-    return PairScatter(
-        math.sqrt(spread / len(ratios)) if ratios else 0.0, _SHARED_RATIO * len(ratios)
-    )
+    deviation = math.sqrt(spread / len(ratios)) if ratios else 0.0
+    return PairScatter(deviation, _shared_ratio(most) * len(ratios))
 
 
 def error_of_generation(number: int, *, is_only: bool) -> float:

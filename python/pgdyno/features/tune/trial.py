@@ -38,10 +38,14 @@ def candidate_of(settings: Point, name: str = "") -> Candidate:
 
 @dataclass(frozen=True, slots=True)
 class TrialStep:
-    """One run to do: its round (from 1) and its candidate."""
+    """One run to do: its round (from 1) and its candidate.
+
+    `in_turns`: it is a part of a load in which candidates take turns, which may have more rounds.
+    """
 
     round: int
     candidate: Candidate
+    in_turns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,5 +120,5 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """Return "work_mem=64MB", or the name of a set of rules."""
-        return f"{self.setting}={self.value}" if self.value else self.setting
+        """Return "work_mem=64MB"."""
+        return f"{self.setting}={self.value}"
