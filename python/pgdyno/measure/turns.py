@@ -93,10 +93,10 @@ class Turns:
         """End the present turn; what it wrote since its window began is known now."""
         if not self._done or self._done[-1]["to_ns"]:
             return
-        turn, written = self._done[-1], self._written()
+        turn, after = self._done[-1], self._written()
         before = turn.get("wal_bytes")
-        known = written is not None and before is not None
-        turn |= {"to_ns": now_ns, "wal_bytes": written - before if known else None}
+        written = None if before is None or after is None else after - before
+        turn |= {"to_ns": now_ns, "wal_bytes": written}
 
     def _written(self) -> int | None:
         """Return the WAL position in bytes, None if it cannot be read."""

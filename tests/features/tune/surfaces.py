@@ -96,7 +96,7 @@ def tuned(server: Simulated, seed: int) -> Tuned:
         server.rules or {},
         {},
         at_once=at_once,
-        run_ns=_ns(server.run_s),
+        step_ns={"turn": _ns(server.turn_s or 2.5), "run": _ns(server.run_s)},
     )
     tuning, spent_s, costs = Tuning(asked), 0.0, {}
     machine, round_before, left = _machine(server, rng), 0, 0

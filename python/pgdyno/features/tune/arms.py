@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from pgdyno.analysis.estimate import t_quantile
-from pgdyno.features.tune.trial import Candidate, Decision, PairEffect, Trial
+from pgdyno.features.tune.trial import Candidate, Decision, Length, PairEffect, Trial
 
 MARGIN_RATIO = 0.05
 """A value that is better by less than this is "no better"."""
@@ -30,12 +30,10 @@ _PAIRS_MIN = 2
 _FREEDOM_MIN = 2.0
 # From this number of degrees of freedom on, repeated pairs alone tell the scatter.
 _FREEDOM_ENOUGH = 6.0
-# The candidates of a round share the run of the best settings, so two pairs of a round have a
-# correlation of 0.5, and k candidates together tell as much about the scatter as
-# k / (1 + 0.25 (k - 1)) independent ones.
-_CORRELATION = 0.5
-# Candidates of a round of runs, and of a load in which candidates take turns.
-ABREAST, ABREAST_IN_TURNS = 3, 6
+# Candidates of a round.
+ABREAST = 3
+# They share the run of the best settings, so the pairs of a round are correlated.
+_SHARED_RATIO = 2 / 3
 _MISSING_PAIRS_MAX = 1000
 
 Look = Literal["early", "planned"]
@@ -47,8 +45,8 @@ class Arm:
 
     `error_ratio`: its share of the error. `planned_looks`: how many planned looks there are.
     `hint_ratio`: the mean that it had against earlier settings, None if it was not measured before.
-    `restarts`: its setting needs a restart of the server. `in_turns`: it takes turns with others
-    within a load, because its setting acts at once.
+    `restarts`: its setting needs a restart of the server. `length`: a turn is enough for a
+    setting that acts at once.
     """
 
     setting: str
@@ -59,7 +57,7 @@ class Arm:
     planned_looks: int
     hint_ratio: float | None = None
     restarts: bool = False
-    in_turns: bool = False
+    length: Length = "run"
     looked_count: int = 0
     log_ratios: list[float] = field(default_factory=list)
     missing_count: int = 0
@@ -68,9 +66,14 @@ class Arm:
     decided_by: PairEffect | None = None
 
     @property
-    def kind(self) -> tuple[bool, bool]:
+    def kind(self) -> tuple[Length, bool]:
         """Return what the arms of a round have in common."""
-        return self.in_turns, self.restarts
+        return self.length, self.restarts
+
+    @property
+    def in_turns(self) -> bool:
+        """Return whether it takes turns with others within a load."""
+        return self.length == "turn"
 
     @property
     def is_open(self) -> bool:
@@ -118,7 +121,7 @@ class Arm:
 
         def is_decided(count: int) -> bool:
             # More pairs also tell more about the scatter.
-            more = noise.with_pairs(_shared_ratio(ABREAST) * (count - have))
+            more = noise.with_pairs(_SHARED_RATIO * (count - have))
             return self._half(more, count, "planned") < enough
 
         if not is_decided(have + _MISSING_PAIRS_MAX):
@@ -221,30 +224,20 @@ class Noise:
         several = [np.array(arm.log_ratios) for arm in listed if len(arm.log_ratios) > 1]
         spread = sum(float(np.sum((ratios - ratios.mean()) ** 2)) for ratios in several)
         free = sum(ratios.size - 1 for ratios in several)
-        most = ABREAST_IN_TURNS if any(arm.in_turns for arm in listed) else ABREAST
-        share = _shared_ratio(min(len(several), most))
+        share = 1.0 if len(several) < 2 else _SHARED_RATIO
         repeated = PairScatter(math.sqrt(spread / free) if free else 0.0, share * free)
         settings = dict.fromkeys(arm.setting for arm in listed)
         if len(settings) < 2:
             return cls(repeated, {})
-        others = {setting: _of_others(listed, setting, most) for setting in settings}
-        return cls(repeated, others)
+        return cls(repeated, {setting: _of_others(listed, setting) for setting in settings})
 
 
-def _shared_ratio(abreast: int) -> float:
-    """Return the part of the pairs of so many candidates that is independent."""
-    return 1 / (1 + _CORRELATION**2 * max(0, abreast - 1))
-
-
-def _of_others(arms: Iterable[Arm], setting: str, most: int) -> PairScatter:
-    """Return the root mean square of all log ratios of the other settings.
-
-    Args: most, how many candidates share a run of the best settings.
-    """
+def _of_others(arms: Iterable[Arm], setting: str) -> PairScatter:
+    """Return the root mean square of all log ratios of the other settings."""
     ratios = [ratio for arm in arms if arm.setting != setting for ratio in arm.log_ratios]
     spread = sum(ratio * ratio for ratio in ratios)
     deviation = math.sqrt(spread / len(ratios)) if ratios else 0.0
-    return PairScatter(deviation, _shared_ratio(most) * len(ratios))
+    return PairScatter(deviation, _SHARED_RATIO * len(ratios))
 
 
 def error_of_generation(number: int, *, is_only: bool) -> float:

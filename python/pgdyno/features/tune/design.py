@@ -40,6 +40,8 @@ _SHOWN = 3
 _OF_TURNS, _NEEDS_OF_TURNS = ("tps", "wal_per_tx"), (None, "full-page images")
 # A turn lasts so long, or longer if fewer than this number of transactions would end in it.
 _TURN_NS, _TURN_MAX_NS, _TURN_COUNT = 2_500_000_000, 4_000_000_000, 20
+# A setting with such a need has runs that last this part of the time, at most a minute.
+_SLOW_NEEDS, _LONG_SHARE, _LONG_MAX_NS = ("checkpoint", "autovacuum"), 24, 60_000_000_000
 # From the end of a run to the load of the next one.
 _AROUND_NS = 1_000_000_000
 
@@ -135,6 +137,8 @@ class Tune(Design[TuneDesign]):
         at_begin = tuning.best if step.in_turns else step.candidate
         variant = self.variant_of(at_begin)
         run = visit(self.experiment, history, variant=variant, round_number=step.round)
+        if step.length == "long run":
+            run = replace(run, measure_ns=self.long_ns)
         if not step.in_turns:
             return replace(run, restarts=tuning.round_restarts)
         turns = tuple(self.variant_of(due.candidate) for due in tuning.due())
@@ -148,6 +152,20 @@ class Tune(Design[TuneDesign]):
             measure_ns=len(turns) * turn_ns,
             reason=reason,
         )
+
+    @property
+    def long_ns(self) -> int:
+        """Return the length of a run that shall contain checkpoints or a vacuum."""
+        share_ns = min(self.asked.budget_ns // _LONG_SHARE, _LONG_MAX_NS)
+        return max(self.experiment.workload.duration_ns, share_ns)
+
+    @property
+    def slow(self) -> frozenset[str]:
+        """Return the settings whose effect needs a long run; none if runs count executions."""
+        workload = self.experiment.workload
+        if workload.transactions_per_client is not None or self.metric == "duration":
+            return frozenset()
+        return frozenset(name for name, need in NEEDS.items() if need in _SLOW_NEEDS)
 
     def at_once(self, names: Iterable[str]) -> frozenset[str]:
         """Return the settings that act at once, so that their values can take turns in a load.
@@ -369,8 +387,12 @@ class Tune(Design[TuneDesign]):
             {dimension.name: (defaults.get(dimension.name, ""),) for dimension in space},
             restarting=frozenset(restarting),
             at_once=self.at_once(dimension.name for dimension in space),
-            turn_ns=_turn_ns(history),
-            run_ns=workload.duration_ns + warm_ns + _AROUND_NS,
+            slow=self.slow,
+            step_ns={
+                "turn": _turn_ns(history),
+                "run": workload.duration_ns + warm_ns + _AROUND_NS,
+                "long run": self.long_ns + warm_ns + _AROUND_NS,
+            },
             refusal=self._refusal,
         )
         return Tuning(asked)

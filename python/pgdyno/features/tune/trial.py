@@ -16,6 +16,8 @@ BASE = "yours"
 # The longest name that a variant may have.
 _NAME_MAX = 60
 
+Length = Literal["turn", "run", "long run"]
+"""A turn within a load, a run, or a run that is long enough for a checkpoint or a vacuum."""
 Decision = Literal["better", "worse", "no better", "not known", "failed", "not tried"]
 
 
@@ -40,12 +42,17 @@ def candidate_of(settings: Point, name: str = "") -> Candidate:
 class TrialStep:
     """One run to do: its round (from 1) and its candidate.
 
-    `in_turns`: it is a part of a load in which candidates take turns, which may have more rounds.
+    `length`: how long it lasts; turns are parts of one load, which may have more rounds.
     """
 
     round: int
     candidate: Candidate
-    in_turns: bool = False
+    length: Length = "run"
+
+    @property
+    def in_turns(self) -> bool:
+        """Return whether it is a part of a load in which candidates take turns."""
+        return self.length == "turn"
 
 
 @dataclass(frozen=True, slots=True)

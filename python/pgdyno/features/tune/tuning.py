@@ -5,19 +5,20 @@ Candidates whose settings act at once take turns within one load, so a pair take
 seconds. The others need runs of their own, with the state of the server that a run begins with. A
 round has your settings, the best settings, and candidates, in random order; a load has several
 rounds. After a load, or a round of runs, the intervals decide: a candidate that is better becomes
-the best settings, one that is worse or no better is done. Of the rest the better half goes on.
+the best settings, one that is worse or no better is done. The candidate that may still be the best
+is measured most.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pgdyno.analysis.compare import shuffled
 from pgdyno.features.tune.arms import (
     ABREAST,
-    ABREAST_IN_TURNS,
     Arm,
     Look,
     Noise,
@@ -28,6 +29,7 @@ from pgdyno.features.tune.space import Dimension, Point, values_to_try, widest_g
 from pgdyno.features.tune.trial import (
     BASE,
     Candidate,
+    Length,
     PairEffect,
     Trial,
     TrialResult,
@@ -38,13 +40,19 @@ from pgdyno.features.tune.trial import (
 TIME_OVER, DECIDED = "the time is over", "every value was decided"
 INTERRUPTED = "the tuning was interrupted"
 # About so many turns has a load; at least two of each candidate, so that each gets an interval.
-_TURNS, _REPEATS_MIN = 16, 2
+_TURNS, _REPEATS_MIN = 20, 2
 # The candidate with the highest mean plus this number of standard errors is measured next.
 _OPTIMISM = 1.5
 # A value this number of standard deviations above zero is measured again before untried ones.
 _OUTSTANDING = 4.0
 # An arm fails if its first runs all lack the metric: a single short run may lack it.
 _MISSING_MAX = 3
+# What a turn and a run take if nothing else is known.
+_STEP_NS: Mapping[Length, int] = {
+    "turn": 2_500_000_000,
+    "run": 8_000_000_000,
+    "long run": 30_000_000_000,
+}
 # If the first candidates fail without exception, the cause is not in their values.
 _FAILURES_MAX = 6
 # The times of the planned looks, as shares of the budget: what is found by then is the base of what
@@ -59,7 +67,8 @@ class Question:
     `now`: the value of each setting on the server as it is. `rules`: values of published rules,
     which are tried first. `hints`: further values worth trying, by setting. `restarting`: the
     settings that need a restart. `at_once`: those that act at once, so they take turns within a
-    load. `turn_ns`, `run_ns`: what a turn or a run takes, as far as it is known before the first.
+    load. `slow`: those that act over time, so they need long runs. `step_ns`: what a turn or a run
+    takes, as far as it is known before the first.
     `refusal`: why a candidate must not run, "" if it may.
     """
 
@@ -71,8 +80,8 @@ class Question:
     hints: Mapping[str, Sequence[str]]
     restarting: frozenset[str] = frozenset()
     at_once: frozenset[str] = frozenset()
-    turn_ns: int = 2_500_000_000
-    run_ns: int = 8_000_000_000
+    slow: frozenset[str] = frozenset()
+    step_ns: Mapping[Length, int] = field(default_factory=lambda: dict(_STEP_NS))
     refusal: Callable[[Candidate], str] = lambda _candidate: ""
 
 
@@ -98,8 +107,8 @@ class Tuning:
         self._queue: list[TrialStep] = []
         self._members: list[Candidate] = []
         self._goals: dict[str, float | None] = {}
-        # Time and number of the turns (True) and of the runs (False).
-        self._took_ns, self._counts = {True: 0, False: 0}, {True: 0, False: 0}
+        self._took_ns: Counter[Length] = Counter()
+        self._counts: Counter[Length] = Counter()
         self._generation = 0
         self._ask(self._new())
 
@@ -117,8 +126,8 @@ class Tuning:
         """Take in a run of the present round."""
         step = measured.step
         self._queue.remove(step)
-        self._took_ns[step.in_turns] += measured.took_ns
-        self._counts[step.in_turns] += bool(measured.took_ns)
+        self._took_ns[step.length] += measured.took_ns
+        self._counts[step.length] += bool(measured.took_ns)
         self._goals[step.candidate.name] = measured.goal_ratio
         if measured.goal_ratio is None and measured.why:
             self._fail(step.candidate, measured.why)
@@ -153,17 +162,18 @@ class Tuning:
         arms = [*self._earlier, *self._arms]
         return Noise.of(arm for arm in arms if arm.in_turns == in_turns)
 
-    def step_ns(self, *, in_turns: bool) -> float:
+    def step_ns(self, length: Length) -> float:
         """Return what a turn or a run takes on average, with its part of everything around it."""
-        if count := self._counts[in_turns]:
-            return self._took_ns[in_turns] / count
-        return self._asked.turn_ns if in_turns else self._asked.run_ns
+        if count := self._counts[length]:
+            return self._took_ns[length] / count
+        return self._asked.step_ns[length]
 
     @property
     def left_ns(self) -> float:
         """Return what is left of the budget; after turns, runs of the result are to follow."""
         spent_ns = sum(self._took_ns.values())
-        last_ns = 2 * self.step_ns(in_turns=False) if self._counts[True] else 0
+        takes_turns = any(arm.in_turns for arm in [*self._earlier, *self._arms])
+        last_ns = 2 * self.step_ns("run") if takes_turns else 0
         return self._asked.budget_ns - spent_ns - last_ns
 
     @property
@@ -215,14 +225,14 @@ class Tuning:
         if not open_arms or not any(self._counts.values()):
             return None
         missing_ns = 0.0
-        for in_turns, abreast in ((True, ABREAST_IN_TURNS), (False, ABREAST)):
-            noise = self.noise(in_turns=in_turns)
-            pairs = [a.pairs_missing(noise) for a in open_arms if a.in_turns == in_turns]
+        for length in dict.fromkeys(arm.length for arm in open_arms):
+            noise = self.noise(in_turns=length == "turn")
+            pairs = [arm.pairs_missing(noise) for arm in open_arms if arm.length == length]
             if None in pairs:
                 return None
             count = sum(each for each in pairs if each is not None)
-            steps = count + math.ceil(count / abreast) * (1 + bool(self.adopted))
-            missing_ns += steps * self.step_ns(in_turns=in_turns)
+            steps = count + math.ceil(count / ABREAST) * (1 + bool(self.adopted))
+            missing_ns += steps * self.step_ns(length)
         return round(missing_ns)
 
     def rounds_with(self, candidate: Candidate) -> tuple[int, ...]:
@@ -279,44 +289,37 @@ class Tuning:
         """Return a load or a round of runs with these arms, none if the time is too short."""
         in_turns = alike[0].in_turns
         always = self._always(in_turns=in_turns)
-        step_ns = self.step_ns(in_turns=in_turns)
+        step_ns = self.step_ns(alike[0].length)
         # A quarter of a run more than the budget is better than a pair less.
         steps = int((self.left_ns + step_ns / 4) // step_ns)
         if not any(self._counts.values()):
             steps = max(steps, ABREAST + len(always))
-        if not in_turns:
-            if steps <= len(always):
-                return []
-            return self._rounds_of(self._chosen(alike, min(ABREAST, steps - len(always))), 1)
-        least = _REPEATS_MIN * (1 + len(always))
-        if steps < least:
+        repeats = _REPEATS_MIN if in_turns else 1
+        count = min(ABREAST, steps // repeats - len(always))
+        if count < 1:
             return []
-        # When all have run, the better half goes on.
-        count = ABREAST_IN_TURNS
-        if all(arm.log_ratios or arm.missing_count for arm in alike):
-            count = min(count, math.ceil(len(alike) / 2))
-        count = min(count, steps // _REPEATS_MIN - len(always))
         arms = self._chosen(alike, count)
-        members = len(arms) + len(always)
-        return self._rounds_of(arms, max(_REPEATS_MIN, min(_TURNS, steps) // members))
+        if in_turns:
+            repeats = max(repeats, min(_TURNS, steps) // (len(arms) + len(always)))
+        return self._rounds_of(arms, repeats)
 
     def _rounds_of(self, arms: list[Arm], count: int) -> list[TrialStep]:
         """Return the steps of rounds with these arms, each in another order."""
-        in_turns = bool(arms) and arms[0].in_turns
-        always = self._always(in_turns=in_turns)
+        length = arms[0].length if arms else "run"
+        always = self._always(in_turns=length == "turn")
         self._members = [*always, *(arm.candidate for arm in arms)]
         self._goals = {}
         steps = []
         for _ in range(count):
             self._round_count += 1
             ordered = shuffled(self._members, self._asked.seed, self._round_count)
-            steps += [TrialStep(self._round_count, member, in_turns) for member in ordered]
+            steps += [TrialStep(self._round_count, member, length) for member in ordered]
         return steps
 
     def _last(self, reason: str) -> list[TrialStep]:
         """Finish; after turns, return whole runs of the result, because they have all counters."""
         self.finish(reason)
-        return self._rounds_of([], 1) if self._counts[True] else []
+        return self._rounds_of([], 1) if self._counts["turn"] else []
 
     def _ranked(self, open_arms: list[Arm]) -> list[Arm]:
         """Return the arms, the most promising first."""
@@ -480,8 +483,13 @@ class Tuning:
             0.0,
             len(self._shares),
             restarts=setting in self._asked.restarting,
-            in_turns=setting in self._asked.at_once,
+            length=self._length_of(setting),
         )
+
+    def _length_of(self, setting: str) -> Length:
+        if setting in self._asked.at_once:
+            return "turn"
+        return "long run" if setting in self._asked.slow else "run"
 
     def _fail(self, candidate: Candidate, why: str) -> None:
         """Note that a candidate failed; without your settings or the best ones nothing goes on."""
