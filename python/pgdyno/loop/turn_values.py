@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pgdyno.measure.turns import TURNS
-from pgdyno.plan.history import Turn
+from pgdyno.plan.history import TurnValues
 from pgdyno.spec.planned import PlannedRun
 from pgdyno.store.stored_run import StoredRun
 
@@ -18,7 +18,7 @@ METRICS_OF_TURNS = ("tps", "wal_per_tx")
 _LEAST_COUNT = 0.5
 
 
-def turns_of(planned: PlannedRun, stored: StoredRun) -> tuple[Turn, ...]:
+def turns_of(planned: PlannedRun, stored: StoredRun) -> tuple[TurnValues, ...]:
     """Return the planned turns of a run with what was measured, in order; none without turns."""
     if not planned.turns:
         return ()
@@ -29,9 +29,9 @@ def turns_of(planned: PlannedRun, stored: StoredRun) -> tuple[Turn, ...]:
     counts = intervals["completed_by_script"]
     completed = (counts[:, waited_for] if scripts else counts).sum(axis=1)
     ended_ns = np.asarray(intervals["time_ns"])
-    made = [Turn(_metrics(turn, ended_ns, completed), turn["refused"]) for turn in noted]
+    made = [TurnValues(_metrics(turn, ended_ns, completed), turn["refused"]) for turn in noted]
     # A turn that did not begin has no value.
-    return (*made, *(Turn({}, "") for _ in planned.turns[len(made) :]))
+    return (*made, *(TurnValues({}, "") for _ in planned.turns[len(made) :]))
 
 
 def _metrics(turn: dict[str, Any], ended_ns: Any, completed: Any) -> dict[str, float]:

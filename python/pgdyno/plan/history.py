@@ -9,7 +9,7 @@ from pgdyno.spec.planned import PlannedRun
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TurnValues:
     """One turn of a load in which variants took turns. `refused`: why the server refused it."""
 
     metrics: Mapping[str, float]
@@ -38,7 +38,7 @@ class Measured:
     achieved_ratio: float = 1.0
     failed_ns: int = 0
     disturbed_by: str = ""
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[TurnValues, ...] = ()
 
     @property
     def elapsed_ns(self) -> int:

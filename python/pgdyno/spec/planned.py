@@ -74,6 +74,8 @@ class PlannedRun:
         clients = counted(self.cell.clients, program_of(scripts).client_word)
         rate = f", {self.cell.rate_tps:g}/s" if self.cell.rate_tps else ""
         variant = "" if self.cell.variant is None else f"{self.cell.variant.name}: "
+        if self.turns:
+            variant = f"{len(set(self.turns))} variants in turns: "
         return f"{variant}{names}, {clients}{rate}"
 
 

@@ -31,7 +31,7 @@ class Simulated:
 
     `range_count`: settings with a range. `noise_ratio`: of one run. `run_s`: what a run takes.
     `disturbance`: how the speed of the machine changes with time. `turn_s`: what a turn takes, 0 if
-    each candidate needs a run of its own; a load with turns takes `run_s` more than its turns.
+    each candidate needs a separate run; a load with turns takes `run_s` more than its turns.
     """
 
     surface: Surface

@@ -20,7 +20,7 @@ from pgdyno.features.tune.findings import TuneFindings
 from pgdyno.features.tune.memory import allowed_bytes
 from pgdyno.features.tune.spec import TuneDesign
 from pgdyno.features.tune.verdict import findings_of
-from pgdyno.plan.history import History, Measured, Turn
+from pgdyno.plan.history import History, Measured, TurnValues
 from pgdyno.spec.experiment import Experiment, Script, Workload
 from pgdyno.spec.planned import PlannedRun, PlannedVariant, Stop
 
@@ -66,9 +66,9 @@ def carried_out(
             continue
         tps = tps_of(variant, len(history))
         turns = tuple(
-            Turn({}, "it is too hot")
+            TurnValues({}, "it is too hot")
             if fails and turn.spec.settings.get("jit") == fails
-            else Turn({"tps": tps_of(turn, place)})
+            else TurnValues({"tps": tps_of(turn, place)})
             for place, turn in enumerate(decision.turns)
         )
         metrics = {"tps": tps, "p99": 1e4 / tps}

@@ -187,6 +187,19 @@ def test_values_that_were_never_run_are_named_as_missing() -> None:
     assert answer.missing_ns > 0
 
 
+def test_how_much_time_is_missing_is_known_when_each_value_has_one_pair() -> None:
+    now = {**NOW, "random_page_cost": "4"}
+    named = ("max_wal_size=32MB,1GB", "work_mem=4MB,64MB", "jit=on,off", "random_page_cost=4,1.1")
+    course = tuning(settings=named, now=now, budget_s=6 * 6)
+    goals = {"yours": 0.0, "max_wal_size=1GB": 0.5, "work_mem=64MB": -0.6, "jit=off": 0.4}
+    while (step := course.next()) is not None:
+        course.take(TrialResult(step, goals.get(step.candidate.name, 0.7), 6 * S_NS))
+    answer = findings_of(course, now, 15, metric="tps", is_more_better=True)
+    assert [trial.pair_count for trial in answer.tried] == [1] * 4
+    assert answer.missing_ns is not None
+    assert " more would " in answer.sentence()
+
+
 def test_settings_that_need_a_restart_come_first() -> None:
     now = {"max_wal_size": "32MB", "shared_buffers": "1MB"}
     course = tuning(settings=("max_wal_size=32MB,8GB", "shared_buffers=1MB,512MB"), now=now)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -120,9 +120,7 @@ class Arm:
         enough = max(mean, math.log1p(MARGIN_RATIO) - mean)
 
         def is_decided(count: int) -> bool:
-            # More pairs also tell more about the scatter.
-            more = noise.with_pairs(_SHARED_RATIO * (count - have))
-            return self._half(more, count, "planned") < enough
+            return self._half(noise, count, "planned") < enough
 
         if not is_decided(have + _MISSING_PAIRS_MAX):
             return None
@@ -155,7 +153,9 @@ class Arm:
         own = float(np.std(self.log_ratios, ddof=1)) if len(self.log_ratios) > 1 else 0.0
         scatter = noise.of_arm(self)
         deviation = max(scatter.deviation_ratio, own)
-        return t_quantile(1 - error / 2, scatter.freedom_count) * deviation / math.sqrt(count)
+        # Further pairs than those measured would also tell more about the scatter.
+        freedom = scatter.freedom_count + _SHARED_RATIO * (count - len(self.log_ratios))
+        return t_quantile(1 - error / 2, freedom) * deviation / math.sqrt(count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,13 +209,6 @@ class Noise:
     def is_known_for(self, arm: Arm) -> bool:
         """Return whether this arm can have an interval."""
         return self.of_arm(arm).is_known
-
-    def with_pairs(self, freedom_count: float) -> Noise:
-        """Return the same noise, known better by this number of degrees of freedom."""
-        if not self.repeated.is_known:
-            return self
-        known = self.repeated.freedom_count + freedom_count
-        return replace(self, repeated=replace(self.repeated, freedom_count=known))
 
     @classmethod
     def of(cls, arms: Iterable[Arm]) -> Noise:

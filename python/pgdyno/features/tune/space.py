@@ -85,7 +85,7 @@ def _dimension(text: str, machine: Machine, now: Point, risks: frozenset[Risk]) 
     if "," in name:
         raise SpecError(
             f"--setting {text} names several settings, and one option names one.",
-            hint=" ".join(f"--setting {one.strip()}" for one in text.split(",") if one.strip()),
+            hint=" ".join(f"--setting {part.strip()}" for part in text.split(",") if part.strip()),
         )
     if name in STORAGE:
         return _storage(text, name, span, now, risks)

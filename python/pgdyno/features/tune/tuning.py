@@ -2,7 +2,7 @@
 
 Each candidate changes one setting of the best settings so far, so every gain belongs to a setting.
 Candidates whose settings act at once take turns within one load, so a pair takes two turns of some
-seconds. The others need runs of their own, with the state of the server that a run begins with. A
+seconds. The others need separate runs, with the state of the server that a run begins with. A
 round has your settings, the best settings, and candidates, in random order; a load has several
 rounds. After a load, or a round of runs, the intervals decide: a candidate that is better becomes
 the best settings, one that is worse or no better is done. The candidate that may still be the best
@@ -39,7 +39,7 @@ from pgdyno.features.tune.trial import (
 
 TIME_OVER, DECIDED = "the time is over", "every value was decided"
 INTERRUPTED = "the tuning was interrupted"
-# About so many turns has a load; at least two of each candidate, so that each gets an interval.
+# About how many turns a load has; at least two of each candidate, so that each gets an interval.
 _TURNS, _REPEATS_MIN = 20, 2
 # The candidate with the highest mean plus this number of standard errors is measured next.
 _OPTIMISM = 1.5
@@ -230,7 +230,7 @@ class Tuning:
             pairs = [arm.pairs_missing(noise) for arm in open_arms if arm.length == length]
             if None in pairs:
                 return None
-            count = sum(each for each in pairs if each is not None)
+            count = sum(pair for pair in pairs if pair is not None)
             steps = count + math.ceil(count / ABREAST) * (1 + bool(self.adopted))
             missing_ns += steps * self.step_ns(length)
         return round(missing_ns)
