@@ -11,6 +11,7 @@ from pgdyno.engine.records import Interval, Phase, Record
 from pgdyno.errors import ServerError, SpecError
 from pgdyno.measure.stage import Stage
 from pgdyno.measure.under_test import UnderTest
+from pgdyno.process import signals
 from pgdyno.server.connect import Connection, connect
 from pgdyno.spec.planned import PlannedRun
 
@@ -78,7 +79,9 @@ class Turns:
         running, refused = self._planned.cell.variant, ""
         assert running is not None
         try:
-            self._stage.servers.switch(running, turn)
+            # A signal ends the load cleanly; it must not end a change in the middle.
+            with signals.shielded():
+                self._stage.servers.switch(running, turn)
         except (ServerError, SpecError) as error:
             refused = error.message
         latency_ns = self._latency_sum_ns / self._ended_count if self._ended_count else 0.0
