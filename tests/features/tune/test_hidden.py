@@ -1,7 +1,9 @@
 """Planted surfaces on real servers: a bad value is found, credited to its setting, without riders.
 
 Twelve servers: ten with one bad value, two on which no setting can matter. Each has twelve minutes;
-`PGDYNO_SURFACE_BUDGET` and `PGDYNO_SURFACE_SCALE` make a shorter and a smaller trial.
+`PGDYNO_SURFACE_BUDGET` and `PGDYNO_SURFACE_SCALE` make a shorter and a smaller trial. The table is
+in the file that `PGDYNO_PROVED` names, a line for each server:
+`PGDYNO_PROVED=table.txt pytest -m slow tests/features/tune/test_hidden.py`.
 """
 
 from __future__ import annotations
