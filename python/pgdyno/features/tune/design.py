@@ -195,21 +195,21 @@ class Tune(Design[TuneDesign]):
 
     def runs_expected(self, history: History, excluded: frozenset[str] = NONE) -> int:
         """Return how many runs the budget allows, as far as can be said now."""
-        done = [run for run in history if run.run.purpose != "pilot"]
-        if not done:
+        if not history:
             usual_ns = self.experiment.workload.duration_ns + (
                 self.experiment.workload.warmup_ns or 0
             )
             return max(1, self.asked.budget_ns // usual_ns)
-        if self.why_not_known(history) or self.tuning(history, excluded).next() is None:
+        is_over = self.why_not_known(history) or self.tuning(history, excluded).next() is None
+        if rounds(history) and is_over:
             return len(history)
-        each_ns = max(1, elapsed_ns(tuple(done)) // len(done))
+        each_ns = max(1, elapsed_ns(history) // len(history))
         left_ns = self.asked.budget_ns - elapsed_ns(history)
         return len(history) + max(1, left_ns // each_ns)
 
     def outlook(self, history: History, excluded: frozenset[str] = NONE) -> str:
         """Return "best work_mem=64MB +31 % (4 pairs); 256MB -7 % (2 pairs); 3 min left"."""
-        if not history:
+        if len(pilots(history)) == len(history):
             return ""
         if why := self.why_not_known(history):
             return f"the tuning ends: {why}"
